@@ -1,0 +1,54 @@
+#include "sn_bits.h"
+
+uint64_t sn_bits_next(const uint64_t *words, uint64_t from, uint64_t end, int value)
+{
+    if (from >= end)
+        return end;
+
+    uint64_t flip = value ? 0 : ~(uint64_t)0;
+    uint64_t word = from >> 6;
+    uint64_t bits = (words[word] ^ flip) & (~(uint64_t)0 << (from & 63));
+    while (bits == 0) {
+        if (++word << 6 >= end)
+            return end;
+        bits = words[word] ^ flip;
+    }
+    uint64_t found = (word << 6) + (uint64_t)__builtin_ctzll(bits);
+    return found < end ? found : end;
+}
+
+void sn_bits_fill(uint64_t *words, uint64_t from, uint64_t count, int value)
+{
+    uint64_t end = from + count;
+    while (from < end) {
+        uint64_t in_word = 64 - (from & 63);
+        if (in_word > end - from)
+            in_word = end - from;
+        uint64_t mask = (in_word == 64 ? ~(uint64_t)0 : ((uint64_t)1 << in_word) - 1) << (from & 63);
+        if (value)
+            words[from >> 6] |= mask;
+        else
+            words[from >> 6] &= ~mask;
+        from += in_word;
+    }
+}
+
+uint32_t sn_counted_select(sn_counted v, uint32_t k)
+{
+    uint32_t block = 0;
+    while (k >= v.blocks[block])
+        k -= v.blocks[block++];
+
+    uint32_t word = block * SN_BLOCK_WORDS;
+    for (;;) {
+        uint32_t set = (uint32_t)__builtin_popcountll(v.words[word]);
+        if (k < set)
+            break;
+        k -= set;
+        word++;
+    }
+    uint64_t bits = v.words[word];
+    while (k--)
+        bits &= bits - 1;
+    return word * 64 + (uint32_t)__builtin_ctzll(bits);
+}

@@ -1,0 +1,122 @@
+#include "augment.h"
+
+#include <string.h>
+
+#include "../base/sn_status.h"
+
+/* The part of the source that the pass reads. Readies the resizer, which knows. */
+static int find_span(sn_augmenter *augmenter, const sn_pass *pass, sn_rect *span)
+{
+    const sn_rect *box = &pass->box, *window = &pass->window;
+    sn_axis down = {box->height, pass->full_height, window->top, window->height, false};
+    sn_axis across = {box->width, pass->full_width, window->left, window->width, pass->flip};
+    const sn_resizer *resizer = &augmenter->resizer;
+    int rc;
+
+    if (!sn_pass_is_resized(pass)) {
+        *span = (sn_rect){box->top + window->top, box->left + window->left, window->height,
+                          window->width};
+        return SN_OK;
+    }
+    rc = sn_resizer_prepare(&augmenter->resizer, &down, &across);
+    if (rc == SN_OK)
+        *span = (sn_rect){box->top + resizer->down.span_first, box->left + resizer->across.span_first,
+                          resizer->down.span_count, resizer->across.span_count};
+    return rc;
+}
+
+static sn_view part_of(const sn_view *picture, const sn_rect *part)
+{
+    sn_view view = {picture->pixels + part->top * picture->stride + (size_t)part->left * 3,
+                    part->height, part->width, picture->stride};
+    return view;
+}
+
+static void copy_rows(const sn_view *from, bool flip, uint8_t *out, size_t stride)
+{
+    for (uint32_t y = 0; y < from->height; y++, out += stride) {
+        const uint8_t *row = from->pixels + y * from->stride;
+
+        if (!flip) {
+            memcpy(out, row, (size_t)from->width * 3);
+            continue;
+        }
+        for (uint32_t x = 0; x < from->width; x++) {
+            const uint8_t *pixel = row + (size_t)(from->width - 1 - x) * 3;
+
+            out[3 * (size_t)x] = pixel[0];
+            out[3 * (size_t)x + 1] = pixel[1];
+            out[3 * (size_t)x + 2] = pixel[2];
+        }
+    }
+}
+
+/* The pass's pixels, from its span, to `out`. */
+static int run_pass(sn_augmenter *augmenter, const sn_pass *pass, const sn_view *span, uint8_t *out)
+{
+    size_t stride = (size_t)pass->width * 3;
+    uint8_t *window = out + pass->top * stride + (size_t)pass->left * 3;
+
+    if (sn_pass_is_padded(pass))
+        memset(out, 0, pass->height * stride);
+    if (sn_pass_is_empty(pass))
+        return SN_OK;
+    if (sn_pass_is_resized(pass))
+        return sn_resizer_run(&augmenter->resizer, span, window, stride);
+    copy_rows(span, pass->flip, window, stride);
+    return SN_OK;
+}
+
+int sn_augment(sn_augmenter *augmenter, const sn_route *route, sn_jpeg *jpeg,
+               const sn_view *picture, uint8_t *out, sn_view *view)
+{
+    sn_view current = {0};
+    int rc = SN_OK;
+
+    if (jpeg == NULL)
+        current = *picture;
+    for (uint32_t i = 0; i < route->n_passes; i++) {
+        const sn_pass *pass = &route->passes[i];
+        bool last = i + 1 == route->n_passes, empty = sn_pass_is_empty(pass);
+        sn_buffer *turn = &augmenter->turns[i % 2];
+        uint8_t *to = out;
+        sn_rect span = {0};
+
+        if (!empty) {
+            rc = find_span(augmenter, pass, &span);
+            if (rc != SN_OK)
+                goto out;
+            if (i == 0 && jpeg != NULL)
+                rc = sn_jpeg_read(jpeg, span, &augmenter->decoded, &current);
+            else
+                current = part_of(&current, &span);
+            if (rc != SN_OK)
+                goto out;
+        }
+        /* A mere crop is a view already: nothing is copied if the caller takes views. */
+        if (last && out == NULL && !sn_pass_is_resized(pass) && !sn_pass_is_padded(pass) && !pass->flip)
+            break;
+        if (!last || out == NULL) {
+            rc = sn_buffer_reserve(turn, (size_t)pass->height * pass->width * 3);
+            if (rc != SN_OK)
+                goto out;
+            to = turn->data;
+        }
+        rc = run_pass(augmenter, pass, &current, to);
+        if (rc != SN_OK)
+            goto out;
+        current = (sn_view){to, pass->height, pass->width, (size_t)pass->width * 3};
+    }
+    if (view != NULL)
+        *view = current;
+out:
+    return rc;
+}
+
+void sn_augmenter_release(sn_augmenter *augmenter)
+{
+    sn_resizer_release(&augmenter->resizer);
+    sn_buffer_release(&augmenter->decoded);
+    sn_buffer_release(&augmenter->turns[0]);
+    sn_buffer_release(&augmenter->turns[1]);
+}

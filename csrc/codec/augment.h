@@ -1,0 +1,34 @@
+/*
+ * augment.h -- carries a route out: from the pixels of a picture, or from its JPEG, to the
+ * pixels of the last pass.
+ *
+ *   JPEG --only the first pass's span--> pass --> pass --> ... --> out
+ *   view ----------------------------------^
+ *
+ * Ops that only move pixels (crop, resize, flip, pad) have become passes in route.c. Ops that
+ * change colours will run here, between passes, on the pixels in hand.
+ *
+ * Callers    one thread at a time an sn_augmenter.
+ * Owns       two buffers in turn, the decoder's and the resizer's; a view given back points into
+ *            one of them, or into the source, until the next call.
+ * Errors     those of jpeg.h; -ENOMEM.
+ */
+#ifndef SN_AUGMENT_H
+#define SN_AUGMENT_H
+
+#include "resize.h"
+#include "route.h"
+
+typedef struct {
+    sn_resizer resizer;
+    sn_buffer decoded, turns[2];
+} sn_augmenter;
+
+/* Run `route` from `jpeg`, which is open, or if that is NULL from `picture`. With `out`, the
+ * pixels go there, rows close together; without, *view says where they are. */
+int sn_augment(sn_augmenter *augmenter, const sn_route *route, sn_jpeg *jpeg,
+               const sn_view *picture, uint8_t *out, sn_view *view);
+
+void sn_augmenter_release(sn_augmenter *augmenter);
+
+#endif

@@ -1,0 +1,162 @@
+/* codec.c -- sn_codec.h: puts decoder, routes and augmenter together, and words failures. */
+#include "sn_codec.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../base/sn_status.h"
+#include "augment.h"
+#include "jpeg.h"
+#include "route.h"
+
+#define DEFAULT_MAX_PIXELS 64000000
+#define JPEG_MAX_PIXELS (65535ull * 65535)
+
+struct sn_codec {
+    sn_jpeg *jpeg;
+    sn_augmenter augmenter;
+    uint64_t max_pixels;
+    char message[SN_JPEG_MESSAGE];
+};
+
+sn_codec *sn_codec_new(uint64_t max_pixels)
+{
+    sn_codec *codec = calloc(1, sizeof *codec);
+
+    if (codec == NULL)
+        return NULL;
+    if (max_pixels == 0)
+        max_pixels = DEFAULT_MAX_PIXELS;
+    codec->max_pixels = max_pixels < JPEG_MAX_PIXELS ? max_pixels : JPEG_MAX_PIXELS;
+    codec->jpeg = sn_jpeg_new(codec->max_pixels, codec->message);
+    if (codec->jpeg == NULL) {
+        free(codec);
+        return NULL;
+    }
+    return codec;
+}
+
+void sn_codec_free(sn_codec *codec)
+{
+    if (codec == NULL)
+        return;
+    sn_jpeg_free(codec->jpeg);
+    sn_augmenter_release(&codec->augmenter);
+    free(codec);
+}
+
+const char *sn_codec_message(const sn_codec *codec)
+{
+    return codec->message;
+}
+
+/* The decoder words its own failures; those of the steps after it are worded here. */
+static int explain(sn_codec *codec, int rc, uint32_t height, uint32_t width)
+{
+    const char *reason = NULL;
+
+    if (rc == SN_E_TOO_LARGE)
+        reason = "a step of the pipeline makes more pixels than the limit";
+    else if (rc == SN_E_PLAN)
+        reason = "the pipeline does not fit the picture";
+    else if (rc == -ENOMEM)
+        reason = "no memory for the picture";
+    if (reason != NULL && codec->message[0] == '\0')
+        snprintf(codec->message, sizeof codec->message, "%s (picture %u x %u)", reason, height, width);
+    return rc;
+}
+
+int sn_codec_probe(sn_codec *codec, const uint8_t *bytes, size_t length, uint32_t *height,
+                   uint32_t *width)
+{
+    int rc;
+
+    codec->message[0] = '\0';
+    rc = sn_jpeg_open(codec->jpeg, bytes, length, height, width);
+    sn_jpeg_close(codec->jpeg);
+    return rc;
+}
+
+int sn_codec_decode_region(sn_codec *codec, const uint8_t *bytes, size_t length, uint32_t top,
+                           uint32_t left, uint32_t height, uint32_t width, sn_view *out)
+{
+    sn_rect region = {top, left, height, width};
+    uint32_t h = 0, w = 0;
+    int rc;
+
+    codec->message[0] = '\0';
+    rc = sn_jpeg_open(codec->jpeg, bytes, length, &h, &w);
+    if (rc != SN_OK)
+        goto out;
+    if (height == 0 || width == 0 || top >= h || left >= w || height > h - top || width > w - left) {
+        rc = SN_E_PLAN;
+        goto out;
+    }
+    rc = sn_jpeg_read(codec->jpeg, region, &codec->augmenter.decoded, out);
+out:
+    sn_jpeg_close(codec->jpeg);
+    return explain(codec, rc, h, w);
+}
+
+/* Run ops from a file. */
+static int from_bytes(sn_codec *codec, const sn_op *ops, uint32_t n_ops, sn_rng *rng,
+                      const uint8_t *bytes, size_t length, uint8_t *out, sn_view *view)
+{
+    sn_route route;
+    uint32_t height = 0, width = 0;
+    int rc;
+
+    codec->message[0] = '\0';
+    rc = sn_jpeg_open(codec->jpeg, bytes, length, &height, &width);
+    if (rc != SN_OK)
+        goto out;
+    rc = sn_route_lay(&route, ops, n_ops, rng, height, width, codec->max_pixels);
+    if (rc != SN_OK)
+        goto out;
+    rc = sn_augment(&codec->augmenter, &route, codec->jpeg, NULL, out, view);
+out:
+    sn_jpeg_close(codec->jpeg);
+    return explain(codec, rc, height, width);
+}
+
+/* Run ops from pixels. */
+static int from_view(sn_codec *codec, const sn_op *ops, uint32_t n_ops, sn_rng *rng,
+                     const sn_view *picture, uint8_t *out, sn_view *view)
+{
+    sn_route route;
+    int rc = SN_E_PLAN;
+
+    codec->message[0] = '\0';
+    if (picture->height == 0 || picture->width == 0)
+        goto out;
+    rc = sn_route_lay(&route, ops, n_ops, rng, picture->height, picture->width, codec->max_pixels);
+    if (rc != SN_OK)
+        goto out;
+    rc = sn_augment(&codec->augmenter, &route, NULL, picture, out, view);
+out:
+    return explain(codec, rc, picture->height, picture->width);
+}
+
+int sn_codec_decode(sn_codec *codec, const sn_plan *plan, const uint8_t *bytes, size_t length,
+                    sn_view *out)
+{
+    return from_bytes(codec, plan->ops, plan->n_head, NULL, bytes, length, NULL, out);
+}
+
+int sn_codec_head(sn_codec *codec, const sn_plan *plan, const sn_view *picture, sn_view *out)
+{
+    return from_view(codec, plan->ops, plan->n_head, NULL, picture, NULL, out);
+}
+
+int sn_codec_augment_encoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng,
+                             const uint8_t *bytes, size_t length, uint8_t *out)
+{
+    return from_bytes(codec, plan->ops, plan->n_ops, rng, bytes, length, out, NULL);
+}
+
+int sn_codec_augment_decoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng,
+                             const sn_view *decoded, uint8_t *out)
+{
+    return from_view(codec, plan->ops + plan->n_head, plan->n_ops - plan->n_head, rng, decoded, out,
+                     NULL);
+}

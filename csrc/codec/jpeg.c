@@ -1,0 +1,318 @@
+#include "jpeg.h"
+
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jpeglib.h>
+#include <jerror.h>
+
+#include "../base/sn_status.h"
+#include "cmyk.h"
+
+/* A progressive file of a few kilobytes can ask for thousands of passes over millions of
+ * coefficients. libjpeg-turbo's own tools and fuzzers stop at this many; encoders write ten. */
+#define MAX_SCANS 500
+
+/* What libjpeg may hold for one picture beyond the coefficients of max_pixels. */
+#define MEMORY_MARGIN (64L << 20)
+
+struct sn_jpeg {
+    struct jpeg_decompress_struct info;
+    struct jpeg_error_mgr errors;
+    struct jpeg_source_mgr source;
+    struct jpeg_progress_mgr progress;
+    jmp_buf jump;
+    int rc;        /* why `jump` was taken */
+    bool created;  /* `info` holds memory */
+    char *message; /* the codec's */
+    uint64_t max_pixels;
+
+    /* What the step under way works on: it takes no arguments, see attempt(). */
+    const uint8_t *bytes;
+    size_t length;
+    sn_rect region;
+    sn_buffer *buffer;
+    sn_view view;
+};
+
+/* -- libjpeg's callbacks -- */
+
+static sn_jpeg *owner(j_common_ptr info)
+{
+    return info->client_data;
+}
+
+static void fail(sn_jpeg *jpeg, int rc, const char *reason) __attribute__((noreturn));
+static void fail(sn_jpeg *jpeg, int rc, const char *reason)
+{
+    snprintf(jpeg->message, SN_JPEG_MESSAGE, "%s", reason);
+    jpeg->rc = rc;
+    longjmp(jpeg->jump, 1);
+}
+
+static void on_error(j_common_ptr info)
+{
+    char reason[JMSG_LENGTH_MAX];
+    int rc = SN_E_DECODE;
+
+    switch (info->err->msg_code) {
+    case JERR_OUT_OF_MEMORY:
+        rc = -ENOMEM;
+        break;
+    case JERR_NO_BACKING_STORE: /* how libjpeg says that max_memory_to_use is reached */
+    case JERR_IMAGE_TOO_BIG:
+    case JERR_WIDTH_OVERFLOW:
+        rc = SN_E_TOO_LARGE;
+        break;
+    default:
+        break;
+    }
+    info->err->format_message(info, reason);
+    fail(owner(info), rc, reason);
+}
+
+/* A warning is damage that libjpeg goes on from. Pillow takes such pictures; so do we. */
+static void on_warning(j_common_ptr info, int level)
+{
+    (void)info;
+    (void)level;
+}
+
+static void on_output(j_common_ptr info)
+{
+    (void)info;
+}
+
+static void on_progress(j_common_ptr info)
+{
+    if (((j_decompress_ptr)info)->input_scan_number > MAX_SCANS)
+        fail(owner(info), SN_E_TOO_LARGE, "more than 500 scans in a progressive JPEG");
+}
+
+static void source_init(j_decompress_ptr info)
+{
+    (void)info;
+}
+
+/* The whole file is there from the start: to be asked for more means that it ends early.
+ * libjpeg's own memory source would invent an end marker and leave the rest of the picture grey,
+ * with a warning; Pillow refuses the file, and grey pictures are not worth training on. */
+static boolean source_fill(j_decompress_ptr info)
+{
+    fail(owner((j_common_ptr)info), SN_E_DECODE, "image file is truncated");
+}
+
+static void source_skip(j_decompress_ptr info, long count)
+{
+    if (count <= 0)
+        return;
+    if ((size_t)count > info->src->bytes_in_buffer)
+        fail(owner((j_common_ptr)info), SN_E_DECODE, "image file is truncated");
+    info->src->next_input_byte += count;
+    info->src->bytes_in_buffer -= (size_t)count;
+}
+
+static void source_term(j_decompress_ptr info)
+{
+    (void)info;
+}
+
+/* -- Steps: they run under attempt(), which is where their errors land -- */
+
+/* Errors jump out of libjpeg to here and nowhere else. A step is a function of its own, so that
+ * no local variable of the caller is changed between setjmp and the jump; it owns nothing that a
+ * jump over it would leak. */
+static int attempt(sn_jpeg *jpeg, void (*step)(sn_jpeg *))
+{
+    if (setjmp(jpeg->jump) != 0)
+        return jpeg->rc;
+    step(jpeg);
+    return SN_OK;
+}
+
+static void read_header(sn_jpeg *jpeg)
+{
+    struct jpeg_decompress_struct *info = &jpeg->info;
+
+    info->err = &jpeg->errors;
+    info->client_data = jpeg;
+    jpeg->created = true; /* before it is true: a half-made one must be destroyed as well */
+    jpeg_create_decompress(info);
+    info->progress = &jpeg->progress;
+    info->mem->max_memory_to_use = (long)(jpeg->max_pixels * 8) + MEMORY_MARGIN;
+
+    jpeg->source.next_input_byte = jpeg->bytes;
+    jpeg->source.bytes_in_buffer = jpeg->length;
+    info->src = &jpeg->source;
+    jpeg_read_header(info, TRUE);
+
+    if ((uint64_t)info->image_width * info->image_height > jpeg->max_pixels)
+        fail(jpeg, SN_E_TOO_LARGE, "more pixels than the limit");
+    if (info->num_components != 1 && info->num_components != 3 && info->num_components != 4)
+        fail(jpeg, SN_E_DECODE, "neither grey, colour nor CMYK");
+}
+
+/* Scans that end before every coefficient has its last bit make libjpeg smooth each block with
+ * its neighbours, and those of a cropped or skipped block are not the picture's. */
+static bool is_smoothed(const struct jpeg_decompress_struct *info)
+{
+    if (!info->progressive_mode || info->coef_bits == NULL)
+        return false;
+    for (int component = 0; component < info->num_components; component++)
+        for (int k = 0; k < DCTSIZE2; k++)
+            if (info->coef_bits[component][k] != 0)
+                return true;
+    return false;
+}
+
+/* Restrict the decoder to the columns of the region. Smooth upsampling reads one chroma sample to
+ * each side and treats a picture's edge apart, so two more samples are decoded on each side and
+ * the region's own pixels never meet an edge that is not the picture's. Returns the first column
+ * decoded; libjpeg moves it left to a block's edge. */
+static uint32_t crop_columns(sn_jpeg *jpeg)
+{
+    struct jpeg_decompress_struct *info = &jpeg->info;
+    uint32_t margin = 2 * (uint32_t)info->max_h_samp_factor;
+    uint32_t right = jpeg->region.left + jpeg->region.width;
+    JDIMENSION first = jpeg->region.left > margin ? jpeg->region.left - margin : 0;
+    JDIMENSION count = (info->image_width - right > margin ? right + margin : info->image_width) - first;
+
+    if (count < info->image_width)
+        jpeg_crop_scanline(info, &first, &count);
+    return first;
+}
+
+static void read_lines(struct jpeg_decompress_struct *info, uint8_t *first, size_t stride, uint32_t count)
+{
+    JSAMPROW lines[8];
+    uint32_t done = 0;
+
+    while (done < count) {
+        uint32_t n = count - done < 8 ? count - done : 8;
+
+        for (uint32_t k = 0; k < n; k++)
+            lines[k] = first + (done + k) * stride;
+        done += jpeg_read_scanlines(info, lines, n);
+    }
+}
+
+static void read_region(sn_jpeg *jpeg)
+{
+    struct jpeg_decompress_struct *info = &jpeg->info;
+    sn_rect region = jpeg->region;
+    bool cmyk = info->num_components == 4;
+    bool whole;
+    uint32_t first_column = 0;
+    size_t stride;
+    uint8_t *pixels;
+
+    info->out_color_space = cmyk ? JCS_CMYK : JCS_EXT_RGB;
+    info->dct_method = JDCT_ISLOW;
+    info->do_fancy_upsampling = TRUE;
+    jpeg_start_decompress(info);
+
+    whole = is_smoothed(info);
+    if (!whole)
+        first_column = crop_columns(jpeg);
+    stride = (size_t)info->output_width * (cmyk ? 4 : 3);
+    if (sn_buffer_reserve(jpeg->buffer, stride * region.height) != 0)
+        fail(jpeg, -ENOMEM, "no memory for the pixels");
+    pixels = jpeg->buffer->data;
+
+    if (!whole && region.top > 0)
+        jpeg_skip_scanlines(info, region.top);
+    else
+        read_lines(info, pixels, 0, region.top); /* each over the last; the region comes after */
+    read_lines(info, pixels, stride, region.height);
+
+    /* Pillow wants the end marker, so a file without it is refused when its last row was read.
+     * A region that ends above leaves the rest unread: that is where the time is saved, and the
+     * price is that damage below it goes unnoticed. */
+    if (info->output_scanline == info->output_height)
+        jpeg_finish_decompress(info);
+
+    if (cmyk)
+        for (uint32_t row = 0; row < region.height; row++)
+            sn_cmyk_to_rgb(pixels + row * stride, info->output_width);
+
+    jpeg->view.pixels = pixels + (size_t)(region.left - first_column) * 3;
+    jpeg->view.height = region.height;
+    jpeg->view.width = region.width;
+    jpeg->view.stride = stride;
+}
+
+/* -- The calls -- */
+
+sn_jpeg *sn_jpeg_new(uint64_t max_pixels, char message[SN_JPEG_MESSAGE])
+{
+    sn_jpeg *jpeg = calloc(1, sizeof *jpeg);
+
+    if (jpeg == NULL)
+        return NULL;
+    jpeg_std_error(&jpeg->errors);
+    jpeg->errors.error_exit = on_error;
+    jpeg->errors.emit_message = on_warning;
+    jpeg->errors.output_message = on_output;
+    jpeg->progress.progress_monitor = on_progress;
+    jpeg->source.init_source = source_init;
+    jpeg->source.fill_input_buffer = source_fill;
+    jpeg->source.skip_input_data = source_skip;
+    jpeg->source.resync_to_restart = jpeg_resync_to_restart;
+    jpeg->source.term_source = source_term;
+    jpeg->max_pixels = max_pixels;
+    jpeg->message = message;
+    return jpeg;
+}
+
+void sn_jpeg_free(sn_jpeg *jpeg)
+{
+    if (jpeg == NULL)
+        return;
+    sn_jpeg_close(jpeg);
+    free(jpeg);
+}
+
+int sn_jpeg_open(sn_jpeg *jpeg, const uint8_t *bytes, size_t length, uint32_t *height,
+                 uint32_t *width)
+{
+    int rc;
+
+    sn_jpeg_close(jpeg);
+    if (length < 3 || bytes[0] != 0xFF || bytes[1] != 0xD8 || bytes[2] != 0xFF) {
+        snprintf(jpeg->message, SN_JPEG_MESSAGE, "the first bytes are not a JPEG's");
+        return SN_E_NOT_JPEG;
+    }
+    jpeg->bytes = bytes;
+    jpeg->length = length;
+    rc = attempt(jpeg, read_header);
+    if (rc == SN_OK) {
+        *height = jpeg->info.image_height;
+        *width = jpeg->info.image_width;
+    }
+    return rc;
+}
+
+int sn_jpeg_read(sn_jpeg *jpeg, sn_rect region, sn_buffer *buffer, sn_view *out)
+{
+    int rc;
+
+    jpeg->region = region;
+    jpeg->buffer = buffer;
+    rc = attempt(jpeg, read_region);
+    if (rc == SN_OK)
+        *out = jpeg->view;
+    return rc;
+}
+
+/* The decompressor is made anew for each picture. Kept, it would keep the Huffman and
+ * quantisation tables of the last one, and a file that lacks its own would decode by them: pixels
+ * that depend on what came before. Making it takes about a microsecond. */
+void sn_jpeg_close(sn_jpeg *jpeg)
+{
+    if (jpeg->created)
+        jpeg_destroy_decompress(&jpeg->info);
+    jpeg->created = false;
+}

@@ -1,0 +1,82 @@
+/*
+ * sn_codec.h -- from the bytes of a picture to the pixels of a batch.
+ *
+ *   bytes --probe--> size
+ *   bytes --decode--> DECODED          whole picture and head, when its payload will be kept
+ *   bytes --augment--> AUGMENTED       straight, decoding only the region that is wanted
+ *   DECODED --augment--> AUGMENTED
+ *   AUGMENTED --batch--> the output tensor
+ *
+ * Callers    one thread at a time a codec; different codecs in any threads.
+ * Blocking   never; no I/O, no lock, no Python.
+ * Owns       decoder state and scratch buffers, reused: no allocation per picture in the
+ *            steady state. A view that a call returns lives until the next call on that codec.
+ * Errors     SN_E_NOT_JPEG, SN_E_DECODE, SN_E_TOO_LARGE, SN_E_PLAN, -ENOMEM;
+ *            sn_codec_message() has the reason in words.
+ */
+#ifndef SN_CODEC_H
+#define SN_CODEC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../base/sn_rng.h"
+#include "sn_plan.h"
+
+typedef struct sn_codec sn_codec;
+
+/* Pixels, uint8, rows of `width` RGB triples `stride` bytes apart. */
+typedef struct {
+    const uint8_t *pixels;
+    uint32_t height, width;
+    size_t stride;
+} sn_view;
+
+/* NULL when memory is short. `max_pixels` limits what is decoded (0: 64 million). */
+sn_codec *sn_codec_new(uint64_t max_pixels);
+void sn_codec_free(sn_codec *codec);
+
+/* Why the last call on this codec failed; a string that lives until the next call. */
+const char *sn_codec_message(const sn_codec *codec);
+
+/* Read the header alone. 0, or a failure as above. */
+int sn_codec_probe(sn_codec *codec, const uint8_t *bytes, size_t length, uint32_t *height,
+                   uint32_t *width);
+
+/* Decode and run the head of `plan`: *out is the DECODED picture, RGB. */
+int sn_codec_decode(sn_codec *codec, const sn_plan *plan, const uint8_t *bytes, size_t length,
+                    sn_view *out);
+
+/* Decode a rectangle, which lies inside the picture, and no op: *out has the pixels that the whole
+ * picture has there. SN_E_PLAN if it does not lie inside. */
+int sn_codec_decode_region(sn_codec *codec, const uint8_t *bytes, size_t length, uint32_t top,
+                           uint32_t left, uint32_t height, uint32_t width, sn_view *out);
+
+/* Run the head of `plan` on a picture that was decoded elsewhere (Pillow): *out is DECODED. */
+int sn_codec_head(sn_codec *codec, const sn_plan *plan, const sn_view *picture, sn_view *out);
+
+/* Whether the plan is one: known kinds, numbers in range, no randomness in the head. Ask once,
+ * where it is made; the calls here take it on trust. SN_E_PLAN if not. */
+int sn_plan_check(const sn_plan *plan);
+
+/* The size that AUGMENTED will have. It must not depend on the picture: SN_E_PLAN where it
+ * does (no op fixes both sides), which leaves nothing to stack. */
+int sn_plan_output_size(const sn_plan *plan, uint32_t *height, uint32_t *width);
+
+/* The whole way from the file's bytes: decode only what the ops need, run head and tail.
+ * `out` takes height * width * 3 bytes of sn_plan_output_size(). */
+int sn_codec_augment_encoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng,
+                             const uint8_t *bytes, size_t length, uint8_t *out);
+
+/* The tail alone, from DECODED; `out` as above. Same rng, same picture: the same crop, and the
+ * same pixels up to rounding, as sn_codec_augment_encoded(). */
+int sn_codec_augment_decoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng,
+                             const sn_view *decoded, uint8_t *out);
+
+/* Normalise, cast and lay out one AUGMENTED picture into its place in the batch:
+ * 3 * height * width elements of plan->dtype at `out`. The floats are those of torchvision's
+ * ToTensor and Normalize, bit for bit. */
+void sn_batch_write(const sn_plan *plan, const uint8_t *augmented, uint32_t height,
+                    uint32_t width, void *out);
+
+#endif

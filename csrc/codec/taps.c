@@ -1,0 +1,160 @@
+#include "taps.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "../base/sn_status.h"
+
+#define MAX_SHIFT 22 /* 255 << 22 still fits 31 bits */
+
+/* Pillow's rule: the most bits with which the largest weight stays below 2^15. */
+static int choose_shift(const double *weights, size_t n)
+{
+    double largest = 0;
+    int shift = 0;
+
+    for (size_t k = 0; k < n; k++)
+        if (weights[k] > largest)
+            largest = weights[k];
+    while (shift < MAX_SHIFT && (int)(0.5 + largest * (1 << (shift + 1))) < 1 << 15)
+        shift++;
+    return shift;
+}
+
+/* The exact weights of one output, normalised; returns its first sample, *n of them. */
+static uint32_t exact_weights(const sn_axis *axis, uint32_t output, double *weights, uint32_t *n)
+{
+    double scale = (double)axis->source / axis->full;
+    double stretch = scale < 1.0 ? 1.0 : scale;
+    double support = stretch, narrow = 1.0 / stretch;
+    double center = (output + 0.5) * scale;
+    double sum = 0;
+    int64_t low = (int64_t)(center - support + 0.5);
+    int64_t high = (int64_t)(center + support + 0.5);
+
+    low = low < 0 ? 0 : low;
+    high = high > axis->source ? axis->source : high;
+    for (int64_t k = low; k < high; k++) {
+        double away = fabs((k - center + 0.5) * narrow);
+
+        weights[k - low] = away < 1.0 ? 1.0 - away : 0.0;
+        sum += weights[k - low];
+    }
+    *n = (uint32_t)(high - low);
+    if (sum != 0)
+        for (uint32_t k = 0; k < *n; k++)
+            weights[k] /= sum;
+    return (uint32_t)low;
+}
+
+int sn_taps_build(sn_taps *taps, const sn_axis *axis)
+{
+    double scale = (double)axis->source / axis->full;
+    size_t room = (size_t)ceil(scale < 1.0 ? 1.0 : scale) * 2 + 1;
+    uint32_t count = axis->count, widest = 1, first = UINT32_MAX, end = 0;
+    uint32_t *low, *start, *used;
+    double *exact;
+    int16_t *weight;
+    size_t padded;
+    int rc;
+
+    /* Every output, not only the wanted: the shift, and with it each pixel, must not depend on
+     * the window. */
+    rc = sn_buffer_reserve(&taps->exact, axis->full * (room * sizeof *exact + 2 * sizeof *low));
+    if (rc != 0)
+        goto out;
+    exact = (double *)taps->exact.data;
+    low = (uint32_t *)(exact + axis->full * room);
+    memset(exact, 0, axis->full * room * sizeof *exact);
+    for (uint32_t i = 0; i < axis->full; i++)
+        low[i] = exact_weights(axis, i, exact + i * room, &low[axis->full + i]);
+    taps->shift = choose_shift(exact, axis->full * room);
+
+    /* A weight that rounds to nothing asks for no sample: do not decode one for it. */
+    for (uint32_t i = axis->first; i < axis->first + count; i++) {
+        uint32_t n = low[axis->full + i], skip = 0;
+        double least = 0.5 / (1 << taps->shift);
+
+        while (n > 1 && exact[i * room + n - 1] < least)
+            n--;
+        while (skip + 1 < n && exact[i * room + skip] < least)
+            skip++;
+        memmove(exact + i * room, exact + i * room + skip, (n - skip) * sizeof *exact);
+        low[i] += skip;
+        low[axis->full + i] = n - skip;
+        widest = n - skip > widest ? n - skip : widest;
+        first = low[i] < first ? low[i] : first;
+        end = low[i] + n - skip > end ? low[i] + n - skip : end;
+    }
+
+    taps->span_first = first;
+    taps->span_count = end - first;
+    taps->count = count;
+    taps->width = (widest + 3) / 4 * 4;
+    taps->blocks = NULL;
+
+    padded = ((size_t)count + 3) / 4 * 4;
+    rc = sn_buffer_reserve(&taps->store, 2 * padded * sizeof *start +
+                                             (size_t)count * taps->width * sizeof *weight);
+    if (rc != 0)
+        goto out;
+    taps->start = start = (uint32_t *)taps->store.data;
+    taps->used = used = start + padded;
+    taps->weight = weight = (int16_t *)(used + padded);
+    memset(start, 0, padded * sizeof *start);
+    memset(weight, 0, (size_t)count * taps->width * sizeof *weight);
+    for (uint32_t i = 0; i < count; i++, weight += taps->width) {
+        uint32_t output = axis->first + (axis->flip ? count - 1 - i : i);
+        uint32_t n = low[axis->full + output], begin = low[output] - first, lead = 0;
+
+        /* Near the end start earlier, with leading zeros, so that whole groups of four weights
+         * stay within the row. */
+        if (begin + taps->width > taps->span_count) {
+            uint32_t earlier = taps->span_count > taps->width ? taps->span_count - taps->width : 0;
+            lead = begin - earlier;
+            begin = earlier;
+        }
+        start[i] = begin;
+        used[i] = lead + n;
+        for (uint32_t k = 0; k < n; k++)
+            weight[lead + k] = (int16_t)(0.5 + exact[output * room + k] * (1 << taps->shift));
+    }
+
+out:
+    return rc;
+}
+
+int sn_taps_build_blocks(sn_taps *taps)
+{
+    uint32_t groups = taps->width / 4, blocks = (taps->count + 3) / 4;
+    size_t size = (size_t)blocks * groups * 64 * sizeof(int16_t);
+    int16_t *out;
+    int rc = sn_buffer_reserve(&taps->block_store, size);
+
+    if (rc != 0)
+        return rc;
+    taps->blocks = out = (int16_t *)taps->block_store.data;
+    for (uint32_t block = 0; block < blocks; block++)
+        for (uint32_t group = 0; group < groups; group++)
+            for (uint32_t vector = 0; vector < 4; vector++)
+                for (uint32_t lane = 0; lane < 2; lane++, out += 8) {
+                    uint32_t i = 4 * block + 2 * lane + vector / 2;
+                    const int16_t *pair;
+                    uint32_t bits = 0;
+
+                    if (i < taps->count) {
+                        pair = taps->weight + (size_t)i * taps->width + 4 * group + 2 * (vector % 2);
+                        memcpy(&bits, pair, sizeof bits);
+                    }
+                    for (int k = 0; k < 4; k++)
+                        memcpy(out + 2 * k, &bits, sizeof bits);
+                }
+    return SN_OK;
+}
+
+void sn_taps_release(sn_taps *taps)
+{
+    sn_buffer_release(&taps->exact);
+    sn_buffer_release(&taps->store);
+    sn_buffer_release(&taps->block_store);
+}

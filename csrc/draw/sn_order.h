@@ -1,0 +1,64 @@
+/*
+ * sn_order.h -- the order in which one member would take its samples if it were alone.
+ *
+ *      permutation:  7 2 9 4 | 1 8 0 ...        deferred:  2 4
+ *                            ^ cursor           (others were preparing them)
+ *
+ * A round offers candidates, the deferred first; the caller takes or defers each. What is
+ * taken out of turn (a substitute) is skipped when its turn comes, so a displaced sample
+ * simply stays next in line, and every sample is taken exactly once.
+ *
+ * Lives in   private memory: it goes on when the segment cannot be had.
+ * Owns       the taken bits, by sample (what is not this member's counts as taken).
+ * Callers    the member's own thread.     Blocking  never.
+ */
+#ifndef SN_ORDER_H
+#define SN_ORDER_H
+
+#include <stdint.h>
+
+#include "sn_perm.h"
+
+typedef struct {
+    sn_perm perm;
+    uint32_t *samples; /* place -> sample; NULL: the whole dataset, place is sample */
+    int fixed;         /* the samples as they are, not permuted */
+    uint32_t n_samples;
+    uint32_t cursor;
+    uint32_t left; /* samples not yet taken */
+    uint64_t *taken;
+    uint32_t *deferred;
+    uint32_t read, kept, count, capacity;
+} sn_order;
+
+/* What an epoch is made of. */
+typedef struct {
+    uint32_t n_samples;      /* of the dataset */
+    const uint32_t *samples; /* the member's own, each once; NULL: all */
+    uint32_t count;          /* how many these are */
+    uint32_t places;         /* of the permutation: what lies behind is dropped (drop_last) */
+    uint64_t seed;
+    uint32_t epoch;
+    uint8_t fixed;           /* in the order given: no permutation */
+} sn_epoch;
+
+/* 0; -ENOMEM; -EINVAL for a sample that does not exist or comes twice. */
+int sn_order_init(sn_order *order, const sn_epoch *epoch);
+void sn_order_free(sn_order *order);
+
+/* Begin a round: the deferred are asked again. */
+void sn_order_begin(sn_order *order);
+
+/* The next candidate; SN_NONE when this round has none left. */
+uint32_t sn_order_next(sn_order *order);
+
+/* Not now. 0, or SN_FULL: no room to remember it, take it. */
+int sn_order_defer(sn_order *order, uint32_t sample);
+
+/* One that was deferred in this round, when there is nothing else; SN_NONE without one. */
+uint32_t sn_order_force(sn_order *order);
+
+void sn_order_take(sn_order *order, uint32_t sample);
+int sn_order_is_taken(const sn_order *order, uint32_t sample);
+
+#endif

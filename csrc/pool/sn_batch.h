@@ -1,0 +1,63 @@
+/*
+ * sn_batch.h -- one batch on its way: a place for each sample, and who has done what.
+ *
+ *   drawn --> submitted --> [threads claim places] --> complete --> read by the iterator
+ *
+ * Lives in   private memory. Made and freed by the iterator's thread; in between, a place
+ *            belongs to the thread that claimed it.
+ * Ordering   the pool's mutex: who sees the batch complete sees all that was written.
+ */
+#ifndef SN_BATCH_H
+#define SN_BATCH_H
+
+#include <stdint.h>
+
+#include "../codec/sn_codec.h"
+#include "../shm/sn_segment.h"
+#include "../store/sn_member.h"
+
+/* What all batches of one iterator have in common. Outlives them; owned by the border. */
+typedef struct {
+    const sn_plan *plan;
+    uint32_t height, width;   /* of an AUGMENTED copy */
+    uint64_t item_bytes;      /* of one sample in the output */
+    sn_segment *segment;      /* NULL: private */
+    const char *paths;        /* NUL-terminated, one after another */
+    const uint64_t *path_at;  /* sample -> its path's offset */
+    uint64_t seed, nonce;     /* nonce: mixed into what is staged for others */
+    uint32_t epoch;
+} sn_trip;
+
+typedef struct {
+    sn_item item;
+    int32_t status;     /* 0; SN_E_NOT_JPEG: wants sn_finish(); else the failure */
+    uint32_t read_bytes; /* from storage */
+    char *message;      /* of a failure; owned */
+    uint8_t *kept;      /* a private payload that might be kept; owned */
+    sn_offer offer;     /* what it is */
+} sn_place;
+
+/* An accepted offer: copy the private payload into its slot. */
+typedef struct {
+    uint8_t *payload; /* owned */
+    sn_offer offer;
+} sn_copy;
+
+typedef struct sn_batch {
+    const sn_trip *trip;
+    sn_place *places;
+    uint32_t n_places;
+    uint8_t *out; /* n_places * trip->item_bytes */
+    sn_copy *copies;
+    uint32_t n_copies;
+
+    /* Under the pool's mutex. */
+    uint32_t next, finished;
+    struct sn_batch *following;
+} sn_batch;
+
+/* NULL when memory is short. */
+sn_batch *sn_batch_new(const sn_trip *trip, uint32_t n_places, uint32_t n_copies);
+void sn_batch_free(sn_batch *batch);
+
+#endif

@@ -1,0 +1,244 @@
+#define _GNU_SOURCE
+#include "sn_pool.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../base/sn_status.h"
+#include "../slots/sn_slots.h"
+
+struct sn_pool {
+    pthread_mutex_t mutex;
+    pthread_cond_t work, progress;
+    sn_batch *first, *last; /* submitted, and with places that nobody has claimed */
+    int ending;
+    uint32_t n_threads;
+    pid_t owner; /* a forked child has none of the threads, and waits for none */
+    sn_bench bench; /* the iterator's own thread's */
+    struct sn_thread {
+        pthread_t id;
+        sn_pool *pool;
+        sn_bench bench;
+    } *threads;
+};
+
+static uint32_t tasks(const sn_batch *batch)
+{
+    return batch->n_copies + batch->n_places;
+}
+
+/* Copies go first: their payloads are wanted by others. */
+static void run(sn_bench *bench, sn_batch *batch, uint32_t task)
+{
+    const sn_trip *trip = batch->trip;
+
+    if (task >= batch->n_copies) {
+        uint32_t place = task - batch->n_copies;
+        sn_prepare(bench, trip, &batch->places[place], batch->out + place * trip->item_bytes);
+        return;
+    }
+    sn_copy *copy = &batch->copies[task];
+    sn_slot *slot = &trip->segment->slots[copy->offer.slot];
+    memcpy(sn_slot_payload(trip->segment, slot), copy->payload, copy->offer.length);
+    sn_slot_commit(slot);
+    free(copy->payload);
+    copy->payload = NULL;
+}
+
+/* The next task of the first batch; its last one takes the batch off the queue. */
+static sn_batch *claim(sn_pool *pool, uint32_t *task)
+{
+    sn_batch *batch = pool->first;
+    if (!batch)
+        return NULL;
+    *task = batch->next++;
+    if (batch->next == tasks(batch)) {
+        pool->first = batch->following;
+        if (!pool->first)
+            pool->last = NULL;
+    }
+    return batch;
+}
+
+static void finish(sn_pool *pool, sn_batch *batch)
+{
+    if (++batch->finished == tasks(batch))
+        pthread_cond_broadcast(&pool->progress);
+}
+
+static void *work(void *argument)
+{
+    struct sn_thread *self = argument;
+    sn_pool *pool = self->pool;
+    uint32_t task;
+
+    pthread_mutex_lock(&pool->mutex);
+    for (;;) {
+        sn_batch *batch = claim(pool, &task);
+        if (batch) {
+            pthread_mutex_unlock(&pool->mutex);
+            run(&self->bench, batch, task);
+            pthread_mutex_lock(&pool->mutex);
+            finish(pool, batch);
+        } else if (pool->ending) {
+            break;
+        } else {
+            pthread_cond_wait(&pool->work, &pool->mutex);
+        }
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    return NULL;
+}
+
+sn_pool *sn_pool_new(uint32_t threads, uint64_t max_pixels)
+{
+    sn_pool *pool = calloc(1, sizeof *pool);
+    if (!pool)
+        return NULL;
+    pool->owner = getpid();
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&pool->mutex, NULL);
+    pthread_cond_init(&pool->work, NULL);
+    pthread_cond_init(&pool->progress, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+
+    int failed = sn_bench_init(&pool->bench, max_pixels);
+    pool->threads = calloc(threads ? threads : 1, sizeof *pool->threads);
+    if (!pool->threads)
+        failed = 1;
+
+    /* Signals are the training loop's: a handler must not run on a thread of ours. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    while (!failed && pool->n_threads < threads) {
+        struct sn_thread *thread = &pool->threads[pool->n_threads];
+        thread->pool = pool;
+        failed = sn_bench_init(&thread->bench, max_pixels);
+        if (!failed && pthread_create(&thread->id, NULL, work, thread) != 0) {
+            sn_bench_free(&thread->bench);
+            failed = 1;
+        }
+        if (!failed)
+            pool->n_threads++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed) {
+        sn_pool_free(pool);
+        pool = NULL;
+    }
+    return pool;
+}
+
+void sn_pool_free(sn_pool *pool)
+{
+    if (!pool || pool->owner != getpid())
+        return;
+    pthread_mutex_lock(&pool->mutex);
+    pool->ending = 1;
+    pthread_cond_broadcast(&pool->work);
+    pthread_mutex_unlock(&pool->mutex);
+    for (uint32_t i = 0; i < pool->n_threads; i++) {
+        pthread_join(pool->threads[i].id, NULL);
+        sn_bench_free(&pool->threads[i].bench);
+    }
+    sn_bench_free(&pool->bench);
+    free(pool->threads);
+    pthread_cond_destroy(&pool->work);
+    pthread_cond_destroy(&pool->progress);
+    pthread_mutex_destroy(&pool->mutex);
+    free(pool);
+}
+
+void sn_pool_submit(sn_pool *pool, sn_batch *batch)
+{
+    if (tasks(batch) == 0)
+        return;
+    pthread_mutex_lock(&pool->mutex);
+    batch->following = NULL;
+    if (pool->last)
+        pool->last->following = batch;
+    else
+        pool->first = batch;
+    pool->last = batch;
+    pthread_cond_broadcast(&pool->work);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+int sn_pool_wait(sn_pool *pool, sn_batch *batch, int timeout_ms)
+{
+    struct timespec deadline;
+    clock_gettime(CLOCK_MONOTONIC, &deadline);
+    deadline.tv_sec += timeout_ms / 1000;
+    deadline.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
+    if (deadline.tv_nsec >= 1000000000) {
+        deadline.tv_sec++;
+        deadline.tv_nsec -= 1000000000;
+    }
+
+    int rc = 0;
+    pthread_mutex_lock(&pool->mutex);
+    while (batch->finished < tasks(batch) && rc == 0) {
+        uint32_t task = 0;
+        if (pool->n_threads > 0) {
+            if (pthread_cond_timedwait(&pool->progress, &pool->mutex, &deadline) != 0)
+                rc = SN_BUSY;
+        } else { /* the caller is the only worker, and this batch is the only one */
+            sn_batch *own = claim(pool, &task);
+            pthread_mutex_unlock(&pool->mutex);
+            run(&pool->bench, own, task);
+            pthread_mutex_lock(&pool->mutex);
+            finish(pool, own);
+        }
+    }
+    if (batch->finished == tasks(batch))
+        rc = 0;
+    pthread_mutex_unlock(&pool->mutex);
+    return rc;
+}
+
+void sn_pool_drop(sn_pool *pool, sn_batch *batch)
+{
+    if (pool->owner != getpid())
+        return;
+    pthread_mutex_lock(&pool->mutex);
+    uint32_t begun = batch->next;
+    if (begun < tasks(batch)) {
+        sn_batch *before = NULL;
+        sn_batch *at = pool->first;
+        while (at && at != batch) {
+            before = at;
+            at = at->following;
+        }
+        if (at) {
+            if (before)
+                before->following = batch->following;
+            else
+                pool->first = batch->following;
+            if (pool->last == batch)
+                pool->last = before;
+        }
+        for (uint32_t task = begun; task < tasks(batch); task++) {
+            if (task >= batch->n_copies)
+                sn_abandon(batch->trip, &batch->places[task - batch->n_copies], SN_E_CLOSED, NULL);
+            else
+                sn_slot_abort(&batch->trip->segment->slots[batch->copies[task].offer.slot]);
+        }
+        batch->next = tasks(batch);
+        batch->finished += tasks(batch) - begun;
+    }
+    while (batch->finished < tasks(batch))
+        pthread_cond_wait(&pool->progress, &pool->mutex);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+sn_bench *sn_pool_bench(sn_pool *pool)
+{
+    return &pool->bench;
+}

@@ -1,0 +1,37 @@
+/*
+ * sn_prepare.h -- one sample's trip, from whatever form it is in to its place in the batch.
+ *
+ *   STORAGE --read--> ENCODED --> (DECODED) --> AUGMENTED --> out
+ *      a payload of the segment may be entered at any form, and each that is made on the way
+ *      may be left behind: AUGMENTED in its reserved slot, DECODED or ENCODED as an offer
+ *
+ * Callers    the thread that claimed the place, with a bench of its own.
+ * Blocking   on storage.
+ * Errors     place->status, place->message; the reserved slot is aborted.
+ */
+#ifndef SN_PREPARE_H
+#define SN_PREPARE_H
+
+#include "sn_batch.h"
+
+/* A thread's tools, reused from sample to sample. */
+typedef struct {
+    sn_codec *codec;
+    uint8_t *bytes; /* a file */
+    size_t capacity;
+    uint8_t *pixels; /* an AUGMENTED picture that is not staged */
+    size_t pixels_capacity;
+} sn_bench;
+
+int sn_bench_init(sn_bench *bench, uint64_t max_pixels); /* 0 or -ENOMEM */
+void sn_bench_free(sn_bench *bench);
+
+void sn_prepare(sn_bench *bench, const sn_trip *trip, sn_place *place, uint8_t *out);
+
+/* The rest of the way for a picture that was decoded elsewhere (status SN_E_NOT_JPEG). */
+void sn_finish(sn_bench *bench, const sn_trip *trip, sn_place *place, const sn_view *picture, uint8_t *out);
+
+/* Give up a place that will not be prepared: its reserved slot is aborted. */
+void sn_abandon(const sn_trip *trip, sn_place *place, int status, const char *message);
+
+#endif

@@ -1,0 +1,77 @@
+#include "sn_layout.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "../base/sn_bits.h"
+#include "../base/sn_status.h"
+
+#define MAX_SAMPLES 0x7FFFFFFFu
+#define MAX_PAYLOAD_BYTES ((uint64_t)0x7FFFFFFF * SN_GRANULE)
+
+static uint64_t place(uint64_t *at, uint64_t bytes, uint64_t alignment)
+{
+    uint64_t start = (*at + alignment - 1) / alignment * alignment;
+    *at = start + bytes;
+    return start;
+}
+
+static uint32_t least(uint64_t a, uint64_t b)
+{
+    return (uint32_t)(a < b ? a : b);
+}
+
+int sn_layout_plan(const sn_geometry *geometry, sn_header *layout)
+{
+    uint64_t n = geometry->n_samples;
+    uint64_t granules = (geometry->payload_bytes + SN_GRANULE - 1) / SN_GRANULE;
+    if (n == 0 || n > MAX_SAMPLES || granules == 0 || geometry->payload_bytes > MAX_PAYLOAD_BYTES)
+        return -EINVAL;
+
+    memset(layout, 0, sizeof *layout);
+    layout->layout_version = SN_LAYOUT_VERSION;
+    layout->geometry = *geometry;
+    layout->n_granules = (uint32_t)granules;
+    /* No payload is smaller than a granule, so more slots than granules are of no use. Of a
+     * sample there is at most one staged copy a pipeline that someone still wants, and two
+     * kept payloads (jobs with different heads). */
+    layout->n_stage = least(granules, n);
+    layout->n_slots = layout->n_stage + least(granules, 2 * n);
+    layout->n_ledger = least(SN_MAX_LEDGER, layout->n_slots);
+    layout->row_words = (uint32_t)sn_bits_words(n);
+
+    uint64_t at = sizeof(sn_header);
+    layout->rows_at = place(&at, SN_MAX_ROWS * sizeof(sn_row), 64);
+    layout->ledgers_at = place(&at, (uint64_t)SN_MAX_ROWS * layout->n_ledger * 4, 64);
+    layout->seen_at = place(&at, (uint64_t)SN_MAX_ROWS * layout->row_words * 8, 64);
+    layout->slots_at = place(&at, (uint64_t)layout->n_slots * sizeof(sn_slot), 64);
+    layout->first_at = place(&at, n * 4, 64);
+    layout->eligible_at = place(&at, SN_MAX_ROWS * sn_bits_words(layout->n_stage) * 8, 64);
+    layout->blocks_at = place(&at, SN_MAX_ROWS * sn_bits_blocks(layout->n_stage) * 4, 64);
+    layout->granules_at = place(&at, sn_bits_words(granules) * 8, 64);
+    layout->payload_at = place(&at, granules * SN_GRANULE, SN_GRANULE);
+    layout->segment_bytes = at;
+    return 0;
+}
+
+int sn_layout_validate(const sn_header *found, uint64_t file_bytes)
+{
+    sn_header planned;
+
+    if (file_bytes < sizeof(sn_header) || atomic_load(&found->magic) != SN_MAGIC)
+        return SN_E_MAGIC;
+    if (found->layout_version != SN_LAYOUT_VERSION)
+        return SN_E_VERSION;
+    if (sn_layout_plan(&found->geometry, &planned) != 0 || planned.segment_bytes != file_bytes)
+        return SN_E_CORRUPT;
+    if (found->row_words != planned.row_words || found->segment_bytes != planned.segment_bytes ||
+        found->n_stage != planned.n_stage || found->n_slots != planned.n_slots ||
+        found->n_granules != planned.n_granules || found->n_ledger != planned.n_ledger ||
+        found->rows_at != planned.rows_at || found->ledgers_at != planned.ledgers_at ||
+        found->seen_at != planned.seen_at || found->slots_at != planned.slots_at ||
+        found->first_at != planned.first_at || found->eligible_at != planned.eligible_at ||
+        found->blocks_at != planned.blocks_at || found->granules_at != planned.granules_at ||
+        found->payload_at != planned.payload_at)
+        return SN_E_CORRUPT;
+    return 0;
+}

@@ -1,0 +1,149 @@
+/*
+ * sn_layout.h -- what lies where in a segment.
+ *
+ *   header | rows | ledgers | seen | slots | first | eligible | granule map | payload
+ *            who    held     taken   what    where   derived     derived      bytes
+ *
+ * Truth: rows, ledgers, seen bits, and the upper part of each slot record. All else is
+ * derived from it and made anew by sn_store_rebuild().
+ *
+ * Lives in   the segment. Offsets and fixed widths, never pointers; 64-byte aligned parts.
+ * Callers    everything here is read and written by the lock holder, except
+ *            `sn_slot.state` (its writer publishes without the lock), `sn_header.magic`
+ *            and payload bytes (a slot's writer; whoever pins it).
+ * Crash      see sn_store.h.
+ */
+#ifndef SN_LAYOUT_H
+#define SN_LAYOUT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define SN_MAGIC 0x31304143454E4553u /* "SENECA01", little endian */
+#define SN_LAYOUT_VERSION 1u
+
+#define SN_GRANULE 4096u     /* payload space is given out in pages */
+#define SN_MAX_ROWS 128u     /* participants at once */
+#define SN_MAX_JOBS 64u      /* one bit each in a copy's uses mask */
+#define SN_MAX_LEDGER 16384u /* slots that one participant may hold at once */
+#define SN_NONE UINT32_MAX   /* no slot, no granule, no row */
+
+enum sn_form { SN_STORAGE = 0, SN_ENCODED = 1, SN_DECODED = 2, SN_AUGMENTED = 3, SN_FORMS = 4 };
+
+enum sn_slot_state {
+    SN_SLOT_EMPTY = 0,
+    SN_SLOT_WRITING = 1,
+    SN_SLOT_READY = 2,
+    SN_SLOT_FAILED = 3 /* its writer could not finish; freed when the writer lets go of it */
+};
+
+enum sn_row_state { SN_ROW_FREE = 0, SN_ROW_LIVE = 1 };
+
+enum sn_row_kind {
+    SN_ROW_HOLDER = 1, /* a process that is attached; keeps the segment and its job's bit */
+    SN_ROW_MEMBER = 2  /* one iterator that draws batches */
+};
+
+/* Every slot record is on exactly one list. Wanted copies: list SN_LIST_WANT + want. */
+enum sn_list {
+    SN_LIST_FREE_STAGE = 0,
+    SN_LIST_FREE_KEEP = 1,
+    SN_LIST_WRITING = 2,
+    SN_LIST_ENCODED = 3,
+    SN_LIST_DECODED = 4,
+    SN_LIST_WANT = 5,
+    SN_LISTS = SN_LIST_WANT + SN_MAX_ROWS + 1
+};
+
+/* A place for one payload. Slots 0 .. n_stage-1 hold staged copies, the others what is kept. */
+typedef struct {
+    /* truth */
+    _Atomic uint32_t state;
+    uint32_t generation; /* which occupant; steps with each reservation */
+    uint32_t sample;
+    uint16_t writer_row;
+    uint8_t form;
+    uint8_t want; /* derived: how many members are eligible for this copy */
+    uint32_t writer_generation;
+    uint32_t granule; /* the payload's first granule */
+    uint32_t length;  /* bytes */
+    uint16_t height, width;
+    uint64_t pipeline; /* fingerprint of the stages that made it; 0 for ENCODED */
+    uint64_t uses;     /* the jobs that this copy has served, a bit each */
+    /* derived */
+    uint32_t next_of_sample;
+    uint16_t pins; /* ledger entries that name this slot */
+    uint8_t list;  /* the list that it is on */
+    uint8_t unused;
+    uint32_t list_next, list_prev;
+} sn_slot;
+
+_Static_assert(sizeof(sn_slot) == 64, "one cache line a slot");
+
+/* A participant: a living owner holds the OFD lock on this row's byte. */
+typedef struct {
+    /* truth */
+    _Atomic uint32_t state;
+    uint32_t generation;
+    uint32_t kind;
+    uint32_t job; /* its bit in uses masks */
+    uint64_t job_key;
+    uint64_t pipeline;   /* fingerprint of the AUGMENTED copies that it can use; 0: none */
+    uint32_t stage_need; /* granules: twice what it has in flight */
+    int32_t pid;         /* for people; never trusted */
+    /* derived */
+    uint32_t eligible; /* set bits of its eligible vector */
+    uint32_t staged;   /* granules of the staged copies that it wrote */
+    uint32_t reserved[4];
+} sn_row;
+
+_Static_assert(sizeof(sn_row) == 64, "one cache line a row");
+
+typedef struct {
+    uint32_t head, tail, count;
+} sn_list_head;
+
+typedef struct {
+    uint64_t fingerprint[2]; /* of the dataset */
+    uint64_t payload_bytes;
+    uint32_t n_samples;
+    uint32_t keep; /* outlives the last who leaves */
+} sn_geometry;
+
+typedef struct {
+    _Atomic uint64_t magic; /* written last */
+    uint32_t layout_version;
+    uint32_t row_words; /* 64-bit words of seen bits a row */
+    sn_geometry geometry;
+    uint64_t segment_bytes;
+    uint32_t n_stage, n_slots, n_granules, n_ledger;
+    uint64_t rows_at, ledgers_at, seen_at, slots_at, first_at;
+    uint64_t eligible_at, blocks_at, granules_at, payload_at;
+
+    /* The lock holder's. */
+    _Atomic uint32_t busy;     /* set while a critical section runs: whoever finds it set rebuilds */
+    _Atomic uint32_t failures; /* rebuilds begun and not finished, in a row */
+    _Atomic uint32_t abandoned;
+    uint32_t split[SN_FORMS]; /* truth: percent of the payload space, by form */
+
+    /* derived */
+    uint32_t granules_of[SN_FORMS]; /* in use, by form */
+    uint32_t budget_of[SN_FORMS];   /* in granules, by form */
+    uint32_t granules_free;
+    uint32_t stage_from;  /* no run is free below, for a staged copy */
+    uint32_t keep_from;   /* where the search for a kept payload goes on */
+    uint32_t largest_run; /* no free run is longer than this; SN_NONE: not known */
+    uint64_t live_rows[SN_MAX_ROWS / 64];
+    uint64_t member_rows[SN_MAX_ROWS / 64];
+    sn_list_head lists[SN_LISTS];
+} sn_header;
+
+/* Where everything goes for a cache of this size; fills `layout` but not its magic.
+ * 0, or -EINVAL for a geometry that cannot be (no samples, too many, no room). */
+int sn_layout_plan(const sn_geometry *geometry, sn_header *layout);
+
+/* Whether a header found in a file of `file_bytes` is exactly what its own geometry plans:
+ * 0, SN_E_MAGIC, SN_E_VERSION, SN_E_CORRUPT. Trusts nothing that it reads. */
+int sn_layout_validate(const sn_header *found, uint64_t file_bytes);
+
+#endif

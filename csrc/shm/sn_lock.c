@@ -1,0 +1,114 @@
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+
+#include "../base/sn_status.h"
+#include "sn_segment.h"
+
+/* A critical section takes some ten microseconds: look again soon, then less often. */
+#define FIRST_PAUSE_NS 10000
+#define LONGEST_PAUSE_NS 500000
+
+static int ofd(const sn_segment *segment, int command, short type, uint32_t byte, struct flock *lock)
+{
+    memset(lock, 0, sizeof *lock);
+    lock->l_type = type;
+    lock->l_whence = SEEK_SET;
+    lock->l_start = byte;
+    lock->l_len = 1;
+    int rc;
+    do
+        rc = fcntl(segment->fd, command, lock);
+    while (rc != 0 && errno == EINTR);
+    return rc == 0 ? 0 : -errno;
+}
+
+static struct timespec after_ms(int ms)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_sec += ms / 1000;
+    t.tv_nsec += (long)(ms % 1000) * 1000000;
+    if (t.tv_nsec >= 1000000000) {
+        t.tv_sec++;
+        t.tv_nsec -= 1000000000;
+    }
+    return t;
+}
+
+static int is_past(const struct timespec *deadline)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec > deadline->tv_sec ||
+           (now.tv_sec == deadline->tv_sec && now.tv_nsec >= deadline->tv_nsec);
+}
+
+int sn_lock_enter(sn_segment *segment, int deadline_ms)
+{
+    struct flock lock;
+    if (atomic_load(&segment->forked))
+        return SN_E_FORKED;
+
+    struct timespec deadline = after_ms(deadline_ms);
+    if (pthread_mutex_trylock(&segment->mutex) != 0 &&
+        pthread_mutex_clocklock(&segment->mutex, CLOCK_MONOTONIC, &deadline) != 0)
+        return SN_BUSY;
+
+    int rc;
+    struct timespec pause = {0, FIRST_PAUSE_NS};
+    while ((rc = ofd(segment, F_OFD_SETLK, F_WRLCK, 0, &lock)) == -EAGAIN || rc == -EACCES) {
+        rc = SN_BUSY;
+        if (is_past(&deadline))
+            break;
+        nanosleep(&pause, NULL);
+        if (pause.tv_nsec < LONGEST_PAUSE_NS)
+            pause.tv_nsec *= 2;
+    }
+    if (rc != 0) {
+        pthread_mutex_unlock(&segment->mutex);
+        return rc;
+    }
+    atomic_thread_fence(memory_order_seq_cst);
+    return 0;
+}
+
+void sn_lock_leave(sn_segment *segment)
+{
+    struct flock lock;
+    if (atomic_load(&segment->forked))
+        return;
+    atomic_thread_fence(memory_order_seq_cst);
+    ofd(segment, F_OFD_SETLK, F_UNLCK, 0, &lock);
+    pthread_mutex_unlock(&segment->mutex);
+}
+
+int sn_row_lock(sn_segment *segment, uint32_t row)
+{
+    struct flock lock;
+    int rc = ofd(segment, F_OFD_SETLK, F_WRLCK, 1 + row, &lock);
+    if (rc == -EAGAIN || rc == -EACCES)
+        return SN_BUSY;
+    if (rc == 0)
+        segment->own_rows[row / 64] |= (uint64_t)1 << (row % 64);
+    return rc;
+}
+
+void sn_row_unlock(sn_segment *segment, uint32_t row)
+{
+    struct flock lock;
+    segment->own_rows[row / 64] &= ~((uint64_t)1 << (row % 64));
+    ofd(segment, F_OFD_SETLK, F_UNLCK, 1 + row, &lock);
+}
+
+int sn_row_is_alive(const sn_segment *segment, uint32_t row)
+{
+    struct flock lock;
+    /* Through the description that holds it a lock looks free. */
+    if (segment->own_rows[row / 64] >> (row % 64) & 1)
+        return 1;
+    /* When the kernel cannot be asked, nobody is declared dead. */
+    return ofd(segment, F_OFD_GETLK, F_WRLCK, 1 + row, &lock) != 0 || lock.l_type != F_UNLCK;
+}

@@ -1,0 +1,225 @@
+#define _GNU_SOURCE
+#include "sn_segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../base/sn_status.h"
+
+/* posix_fallocate() starts again from the beginning when a signal interrupts it, so space is
+ * reserved in pieces, each with signals blocked. */
+#define RESERVE_PIECE ((uint64_t)64 << 20)
+
+static pthread_mutex_t handles_mutex = PTHREAD_MUTEX_INITIALIZER;
+static sn_segment *handles;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&handles_mutex);
+}
+
+static void after_fork_in_parent(void)
+{
+    pthread_mutex_unlock(&handles_mutex);
+}
+
+static void after_fork_in_child(void)
+{
+    for (sn_segment *segment = handles; segment; segment = segment->next_handle) {
+        atomic_store(&segment->forked, 1);
+        if (segment->fd >= 0)
+            close(segment->fd);
+        segment->fd = -1;
+    }
+    handles = NULL;
+    pthread_mutex_unlock(&handles_mutex);
+}
+
+static void register_fork_handlers(void)
+{
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+static void register_handle(sn_segment *segment)
+{
+    pthread_once(&fork_once, register_fork_handlers);
+    pthread_mutex_lock(&handles_mutex);
+    segment->next_handle = handles;
+    handles = segment;
+    pthread_mutex_unlock(&handles_mutex);
+}
+
+static void forget_handle(sn_segment *segment)
+{
+    pthread_mutex_lock(&handles_mutex);
+    for (sn_segment **at = &handles; *at; at = &(*at)->next_handle) {
+        if (*at == segment) {
+            *at = segment->next_handle;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&handles_mutex);
+}
+
+static void resolve(sn_segment *segment, const sn_header *layout)
+{
+    uint8_t *base = (uint8_t *)segment->head;
+
+    segment->rows = (sn_row *)(base + layout->rows_at);
+    segment->ledgers = (uint32_t *)(base + layout->ledgers_at);
+    segment->seen = (uint64_t *)(base + layout->seen_at);
+    segment->slots = (sn_slot *)(base + layout->slots_at);
+    segment->first = (uint32_t *)(base + layout->first_at);
+    segment->eligible = (uint64_t *)(base + layout->eligible_at);
+    segment->blocks = (uint32_t *)(base + layout->blocks_at);
+    segment->granules = (uint64_t *)(base + layout->granules_at);
+    segment->payload = base + layout->payload_at;
+    segment->n_samples = layout->geometry.n_samples;
+    segment->n_stage = layout->n_stage;
+    segment->n_slots = layout->n_slots;
+    segment->n_granules = layout->n_granules;
+    segment->n_ledger = layout->n_ledger;
+    segment->row_words = layout->row_words;
+}
+
+static int map(sn_segment *segment, uint64_t bytes)
+{
+    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, segment->fd, 0);
+    if (base == MAP_FAILED)
+        return -errno;
+    /* Payloads are hundreds of kilobytes: huge pages spare page faults where they are to be had. */
+    madvise(base, bytes, MADV_HUGEPAGE);
+    segment->head = base;
+    segment->bytes = bytes;
+    return 0;
+}
+
+static int reserve(int fd, uint64_t bytes, sn_progress progress, void *context)
+{
+    for (uint64_t done = 0; done < bytes;) {
+        uint64_t piece = bytes - done < RESERVE_PIECE ? bytes - done : RESERVE_PIECE;
+        sigset_t all, before;
+        sigfillset(&all);
+        pthread_sigmask(SIG_BLOCK, &all, &before);
+        int failed = posix_fallocate(fd, (off_t)done, (off_t)piece);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        if (failed)
+            return -failed;
+        done += piece;
+        if (progress)
+            progress(context, done, bytes);
+    }
+    return 0;
+}
+
+/* The file may hold what a creator left who died before writing the magic. Nobody has it
+ * mapped, for joiners map only what has its magic: so it starts from nothing. */
+static int create(sn_segment *segment, const sn_geometry *geometry, sn_progress progress, void *context)
+{
+    sn_header layout;
+    int rc = sn_layout_plan(geometry, &layout);
+    if (rc == 0 && ftruncate(segment->fd, 0) != 0)
+        rc = -errno;
+    if (rc == 0 && fchmod(segment->fd, 0600) != 0)
+        rc = -errno;
+    if (rc == 0)
+        rc = reserve(segment->fd, layout.segment_bytes, progress, context);
+    if (rc == 0)
+        rc = map(segment, layout.segment_bytes);
+    if (rc != 0)
+        return rc;
+
+    *segment->head = layout; /* magic is still 0 in it */
+    resolve(segment, &layout);
+    /* Fresh pages are zero: rows are free, slots empty, nobody has seen anything. Derived
+     * state is built by the caller's first rebuild, which `busy` asks for. */
+    atomic_store(&segment->head->busy, 1);
+    atomic_store_explicit(&segment->head->magic, SN_MAGIC, memory_order_release);
+    return SN_ATTACH_CREATED;
+}
+
+static int join(sn_segment *segment, const sn_geometry *geometry, uint64_t file_bytes)
+{
+    sn_header layout;
+    ssize_t got = pread(segment->fd, &layout, sizeof layout, 0);
+    if (got < 0)
+        return -errno;
+    if ((size_t)got < sizeof layout)
+        return SN_E_MAGIC;
+
+    int rc = sn_layout_validate(&layout, file_bytes);
+    if (rc != 0)
+        return rc;
+    if (atomic_load(&layout.abandoned))
+        return SN_E_ABANDONED;
+    if (geometry && (memcmp(layout.geometry.fingerprint, geometry->fingerprint,
+                            sizeof geometry->fingerprint) != 0 ||
+                     layout.geometry.n_samples != geometry->n_samples))
+        return SN_E_MISMATCH;
+    rc = map(segment, file_bytes);
+    if (rc == 0) {
+        resolve(segment, &layout);
+        rc = SN_ATTACH_JOINED;
+    }
+    return rc;
+}
+
+int sn_segment_attach(int fd, const sn_geometry *geometry, int wait_ms, sn_progress progress,
+                      void *context, sn_segment **out)
+{
+    struct stat file;
+    uint64_t magic = 0;
+    int rc;
+
+    sn_segment *segment = calloc(1, sizeof *segment);
+    *out = segment;
+    if (!segment) {
+        close(fd);
+        return -ENOMEM;
+    }
+    segment->fd = fd;
+    pthread_mutex_init(&segment->mutex, NULL);
+    register_handle(segment);
+
+    if (fstat(fd, &file) != 0)
+        return -errno;
+    if (file.st_uid != geteuid() || !S_ISREG(file.st_mode) || (file.st_mode & 077) != 0)
+        return SN_E_OWNER;
+    rc = sn_lock_enter(segment, wait_ms);
+    if (rc != 0)
+        return rc;
+    if (fstat(fd, &file) != 0)
+        return -errno;
+    if (file.st_nlink == 0)
+        return SN_E_GONE;
+    if (pread(fd, &magic, sizeof magic, 0) < 0)
+        return -errno;
+    if (magic != 0)
+        return join(segment, geometry, (uint64_t)file.st_size);
+    return geometry ? create(segment, geometry, progress, context) : SN_MISS;
+}
+
+void sn_segment_close(sn_segment *segment)
+{
+    if (!segment)
+        return;
+    forget_handle(segment);
+    if (segment->head)
+        munmap(segment->head, segment->bytes);
+    if (segment->fd >= 0)
+        close(segment->fd);
+    free(segment); /* its mutex may be held still (see sn_segment_attach()) and owns nothing */
+}
+
+int sn_segment_linked(const sn_segment *segment)
+{
+    struct stat file;
+    return fstat(segment->fd, &file) == 0 && file.st_nlink > 0;
+}

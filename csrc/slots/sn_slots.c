@@ -1,0 +1,145 @@
+#include "sn_slots.h"
+
+#include <string.h>
+
+#include "sn_space.h"
+
+static void list_append(sn_segment *segment, uint32_t slot, uint32_t list)
+{
+    sn_list_head *head = &segment->head->lists[list];
+    sn_slot *record = &segment->slots[slot];
+
+    record->list = (uint8_t)list;
+    record->list_next = SN_NONE;
+    record->list_prev = head->tail;
+    if (head->tail == SN_NONE)
+        head->head = slot;
+    else
+        segment->slots[head->tail].list_next = slot;
+    head->tail = slot;
+    head->count++;
+}
+
+static void list_remove(sn_segment *segment, uint32_t slot)
+{
+    sn_slot *record = &segment->slots[slot];
+    sn_list_head *head = &segment->head->lists[record->list];
+
+    if (record->list_prev == SN_NONE)
+        head->head = record->list_next;
+    else
+        segment->slots[record->list_prev].list_next = record->list_next;
+    if (record->list_next == SN_NONE)
+        head->tail = record->list_prev;
+    else
+        segment->slots[record->list_next].list_prev = record->list_prev;
+    head->count--;
+}
+
+static void chain_insert(sn_segment *segment, uint32_t slot)
+{
+    sn_slot *record = &segment->slots[slot];
+    record->next_of_sample = segment->first[record->sample];
+    segment->first[record->sample] = slot;
+}
+
+static void chain_remove(sn_segment *segment, uint32_t slot)
+{
+    sn_slot *record = &segment->slots[slot];
+    uint32_t *at = &segment->first[record->sample];
+    while (*at != slot)
+        at = &segment->slots[*at].next_of_sample;
+    *at = record->next_of_sample;
+}
+
+static uint32_t free_list(const sn_segment *segment, uint32_t slot)
+{
+    return slot < segment->n_stage ? SN_LIST_FREE_STAGE : SN_LIST_FREE_KEEP;
+}
+
+/* What a participant's copies fill of the stage; a row's next owner is another participant. */
+static void count_staged(sn_segment *segment, const sn_slot *record, int sign)
+{
+    sn_row *writer = &segment->rows[record->writer_row];
+    if (record->form == SN_AUGMENTED && writer->generation == record->writer_generation)
+        writer->staged += (uint32_t)sign * sn_granules_for(record->length);
+}
+
+void sn_slot_move(sn_segment *segment, uint32_t slot, uint32_t list)
+{
+    list_remove(segment, slot);
+    list_append(segment, slot, list);
+}
+
+uint32_t sn_slot_reserve(sn_segment *segment, const sn_payload *payload, uint32_t row)
+{
+    uint32_t list = payload->form == SN_AUGMENTED ? SN_LIST_FREE_STAGE : SN_LIST_FREE_KEEP;
+    uint32_t slot = segment->head->lists[list].head;
+    if (slot == SN_NONE)
+        return SN_NONE;
+    uint32_t granule = sn_space_take(segment, payload->form, sn_granules_for(payload->length));
+    if (granule == SN_NONE)
+        return SN_NONE;
+
+    sn_slot *record = &segment->slots[slot];
+    record->generation++;
+    record->sample = payload->sample;
+    record->form = payload->form;
+    record->want = 0;
+    record->writer_row = (uint16_t)row;
+    record->writer_generation = segment->rows[row].generation;
+    record->granule = granule;
+    record->length = payload->length;
+    record->height = payload->height;
+    record->width = payload->width;
+    record->pipeline = payload->pipeline;
+    record->uses = payload->uses;
+    record->pins = 0;
+    atomic_store_explicit(&record->state, SN_SLOT_WRITING, memory_order_release);
+
+    chain_insert(segment, slot);
+    sn_slot_move(segment, slot, SN_LIST_WRITING);
+    count_staged(segment, record, 1);
+    return slot;
+}
+
+void sn_slot_free(sn_segment *segment, uint32_t slot)
+{
+    sn_slot *record = &segment->slots[slot];
+
+    atomic_store_explicit(&record->state, SN_SLOT_EMPTY, memory_order_release);
+    chain_remove(segment, slot);
+    count_staged(segment, record, -1);
+    sn_space_give(segment, record->form, record->granule, sn_granules_for(record->length));
+    sn_slot_move(segment, slot, free_list(segment, slot));
+}
+
+void sn_slots_clear(sn_segment *segment)
+{
+    for (uint32_t list = 0; list < SN_LISTS; list++)
+        segment->head->lists[list] = (sn_list_head){SN_NONE, SN_NONE, 0};
+    memset(segment->first, 0xFF, (size_t)segment->n_samples * sizeof *segment->first);
+}
+
+void sn_slot_adopt(sn_segment *segment, uint32_t slot)
+{
+    sn_slot *record = &segment->slots[slot];
+
+    record->want = 0;
+    record->pins = 0;
+    switch (sn_slot_state(record)) {
+    case SN_SLOT_EMPTY:
+        list_append(segment, slot, free_list(segment, slot));
+        return;
+    case SN_SLOT_READY:
+        if (record->form == SN_AUGMENTED)
+            list_append(segment, slot, SN_LIST_WANT);
+        else
+            list_append(segment, slot, record->form == SN_DECODED ? SN_LIST_DECODED : SN_LIST_ENCODED);
+        break;
+    default: /* being written, or failed and not yet let go of */
+        list_append(segment, slot, SN_LIST_WRITING);
+    }
+    chain_insert(segment, slot);
+    count_staged(segment, record, 1);
+}

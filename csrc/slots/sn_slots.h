@@ -1,0 +1,74 @@
+/*
+ * sn_slots.h -- a place for one payload, and the life it leads.
+ *
+ *        reserve           commit            publish
+ *  EMPTY -------> WRITING --------> READY ------------> READY, on a list
+ *    ^               |                                      |
+ *    |               +-- abort --> FAILED                   |
+ *    +---------- free ---------------+------- free ---------+      free needs pins == 0
+ *
+ * Lives in   the segment's slot table; see sn_layout.h for what is truth and what derived.
+ * Callers    commit, abort: the slot's writer, any thread, without the lock.
+ *            All else: the lock holder.
+ * Blocking   never.
+ * Ordering   commit (release) pairs with sn_slot_state() (acquire): who sees READY sees the
+ *            whole payload. Reserve writes the fields first and the state last, free the
+ *            state first, so that a record which is not EMPTY is whole at every instant.
+ * Crash      a dead writer leaves WRITING behind; the rebuild frees it.
+ */
+#ifndef SN_SLOTS_H
+#define SN_SLOTS_H
+
+#include "../shm/sn_segment.h"
+
+static inline uint32_t sn_slot_state(const sn_slot *slot)
+{
+    return atomic_load_explicit(&slot->state, memory_order_acquire);
+}
+
+static inline uint8_t *sn_slot_payload(const sn_segment *segment, const sn_slot *slot)
+{
+    return segment->payload + (uint64_t)slot->granule * SN_GRANULE;
+}
+
+/* The writer's side, without the lock. */
+static inline void sn_slot_commit(sn_slot *slot)
+{
+    atomic_store_explicit(&slot->state, SN_SLOT_READY, memory_order_release);
+}
+
+static inline void sn_slot_abort(sn_slot *slot)
+{
+    atomic_store_explicit(&slot->state, SN_SLOT_FAILED, memory_order_release);
+}
+
+typedef struct {
+    uint32_t sample;
+    uint32_t length; /* bytes, at least 1 */
+    uint16_t height, width;
+    uint8_t form;
+    uint64_t pipeline;
+    uint64_t uses;
+} sn_payload;
+
+/* A record and room for this payload, WRITING, on the writing list and the sample's chain.
+ * SN_NONE when no record is free or no run of granules long enough. */
+uint32_t sn_slot_reserve(sn_segment *segment, const sn_payload *payload, uint32_t row);
+
+/* Give record and room back. The slot must have no pins. */
+void sn_slot_free(sn_segment *segment, uint32_t slot);
+
+/* A slot is on exactly one list; new ones go to the tail, the oldest are at the head. */
+void sn_slot_move(sn_segment *segment, uint32_t slot, uint32_t list);
+
+/* Rebuilding: forget all lists and chains, then put each slot where its record says. */
+void sn_slots_clear(sn_segment *segment);
+void sn_slot_adopt(sn_segment *segment, uint32_t slot);
+
+/* Walk the slots of a sample: for (s = sn_slot_first(...); s != SN_NONE; s = slots[s].next_of_sample) */
+static inline uint32_t sn_slot_first(const sn_segment *segment, uint32_t sample)
+{
+    return segment->first[sample];
+}
+
+#endif

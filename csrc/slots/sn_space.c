@@ -1,0 +1,104 @@
+#include "sn_space.h"
+
+#include <string.h>
+
+#include "../base/sn_bits.h"
+#include "../base/sn_status.h"
+
+/* The first free run of `count` granules in [from, end); SN_NONE without one. *first_free gets
+ * the first free granule seen, *longest the longest run, where the search passed them. */
+static uint32_t find_run(const uint64_t *map, uint32_t from, uint32_t end, uint32_t count,
+                         uint32_t *first_free, uint32_t *longest)
+{
+    uint64_t at = from;
+    while (at < end) {
+        uint64_t start = sn_bits_next(map, at, end, 0);
+        if (start >= end)
+            break;
+        if (*first_free == SN_NONE)
+            *first_free = (uint32_t)start;
+        uint64_t limit = start + count < end ? start + count : end;
+        uint64_t stop = sn_bits_next(map, start, limit, 1);
+        if (stop - start >= count)
+            return (uint32_t)start;
+        if (stop - start > *longest)
+            *longest = (uint32_t)(stop - start);
+        at = stop;
+    }
+    return SN_NONE;
+}
+
+static void mark_used(sn_segment *segment, enum sn_form form, uint32_t start, uint32_t count)
+{
+    sn_bits_fill(segment->granules, start, count, 1);
+    segment->head->granules_of[form] += count;
+    segment->head->granules_free -= count;
+}
+
+uint32_t sn_space_take(sn_segment *segment, enum sn_form form, uint32_t count)
+{
+    sn_header *head = segment->head;
+    uint32_t end = segment->n_granules;
+    uint32_t first_free = SN_NONE, longest = 0, start;
+
+    if (count == 0 || count > head->granules_free || count > head->largest_run)
+        return SN_NONE;
+
+    if (form == SN_AUGMENTED) {
+        uint32_t from = head->stage_from < end ? head->stage_from : 0;
+        start = find_run(segment->granules, from, end, count, &first_free, &longest);
+        head->stage_from = first_free == SN_NONE ? end : first_free;
+        if (start == SN_NONE)
+            head->largest_run = longest; /* the whole space was looked at */
+    } else {
+        uint32_t from = head->keep_from < end ? head->keep_from : 0;
+        start = find_run(segment->granules, from, end, count, &first_free, &longest);
+        if (start == SN_NONE) {
+            /* Runs that lie across `from` are seen by the second half alone. */
+            uint64_t stop = (uint64_t)from + count;
+            start = find_run(segment->granules, 0, stop < end ? (uint32_t)stop : end, count,
+                             &first_free, &longest);
+        }
+        if (start == SN_NONE)
+            head->largest_run = longest;
+        else
+            head->keep_from = start + count;
+    }
+    if (start != SN_NONE)
+        mark_used(segment, form, start, count);
+    return start;
+}
+
+void sn_space_give(sn_segment *segment, enum sn_form form, uint32_t start, uint32_t count)
+{
+    sn_header *head = segment->head;
+
+    sn_bits_fill(segment->granules, start, count, 0);
+    head->granules_of[form] -= count;
+    head->granules_free += count;
+    head->largest_run = SN_NONE;
+    if (start < head->stage_from)
+        head->stage_from = start;
+}
+
+void sn_space_clear(sn_segment *segment)
+{
+    sn_header *head = segment->head;
+
+    memset(segment->granules, 0, sn_bits_words(segment->n_granules) * 8);
+    memset(head->granules_of, 0, sizeof head->granules_of);
+    head->granules_free = segment->n_granules;
+    head->stage_from = 0;
+    head->keep_from = 0;
+    head->largest_run = SN_NONE;
+}
+
+int sn_space_mark(sn_segment *segment, enum sn_form form, uint32_t start, uint32_t count)
+{
+    uint64_t end = (uint64_t)start + count;
+    if (count == 0 || end > segment->n_granules ||
+        sn_bits_next(segment->granules, start, end, 1) != end)
+        return SN_FULL;
+    mark_used(segment, form, start, count);
+    return 0;
+}

@@ -1,0 +1,77 @@
+/*
+ * sn_member.h -- one iterator that draws batches: its order, its row, its held slots.
+ *
+ *   open --> draw --> (the pool prepares) --> done --> draw ... --> close
+ *              |                                |
+ *              +-- holds slots in its ledger    +-- lets go of them in the next draw
+ *
+ * A draw is one critical section for a whole batch. It serves, for each place, a staged copy
+ * that another job has prepared (chosen uniformly among those that this member can use), or
+ * else the next sample of its own order from the best form at hand; and reserves room where
+ * what it prepares is of use to others.
+ *
+ * Lives in   private memory. Its taken bits are the truth of what this epoch has drawn; the
+ *            seen bits in its row mirror them for others.
+ * Callers    one thread at a time: the iterator's.
+ * Blocking   up to DRAW_DEADLINE_MS for the lock. Past it the batch is drawn privately, and
+ *            from then on the lock is only tried, until it is had again.
+ * Crash      its row is reaped; what it held is freed.
+ */
+#ifndef SN_MEMBER_H
+#define SN_MEMBER_H
+
+#include "../draw/sn_order.h"
+#include "../shm/sn_segment.h"
+
+typedef struct sn_member sn_member;
+
+typedef struct {
+    sn_epoch epoch;
+    uint64_t job_key;
+    uint64_t decoded_pipeline, augmented_pipeline;
+    uint16_t height, width; /* of an AUGMENTED copy */
+    uint32_t in_flight;     /* samples drawn and not yet delivered, at most */
+    uint8_t shares;         /* whether it stages AUGMENTED copies and uses others' */
+    uint8_t keeps;          /* whether what it prepares may be kept */
+    uint8_t substitutes;    /* whether the order is Seneca's to choose */
+} sn_member_options;
+
+/* One place of a batch: which sample, from which form, and where it goes besides. */
+typedef struct {
+    uint32_t sample;
+    uint8_t source;    /* enum sn_form */
+    uint8_t keep;      /* the form worth offering once it is there; 0: none */
+    uint16_t unused;
+    uint32_t source_slot, source_entry; /* pinned payload; SN_NONE for SN_STORAGE */
+    uint32_t target_slot, target_entry; /* reserved for the AUGMENTED copy; SN_NONE: not staged */
+} sn_item;
+
+/* A payload in private memory that might be kept; the answer is where to copy it. */
+typedef struct {
+    uint32_t sample, length;
+    uint16_t height, width;
+    uint8_t form;
+    uint32_t slot, entry; /* out: SN_NONE when it is not wanted */
+} sn_offer;
+
+/* A member with a row of its own. `segment` NULL, or no row to be had: a private member,
+ * which draws the same epoch without the cache. 0, -ENOMEM, -EINVAL; *shared tells which. */
+int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_member **out, int *shared);
+
+/* Draw up to `wanted` places; *drawn tells how many there were (0: the epoch is drawn
+ * through). Answers 0, or SN_BUSY when the batch was drawn privately; offers are answered
+ * either way. */
+int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t *drawn,
+                   sn_offer *offers, uint32_t n_offers);
+
+/* The pool is done with these: every reserved slot is committed or aborted, every pinned
+ * payload read. Let go of in the next draw. */
+void sn_member_done(sn_member *member, const sn_item *items, uint32_t n_items);
+void sn_member_offer_done(sn_member *member, const sn_offer *offer);
+
+uint32_t sn_member_left(const sn_member *member);
+
+/* One closing section; then the row is free. No thread may use the member's slots any more. */
+void sn_member_close(sn_member *member);
+
+#endif

@@ -1,0 +1,214 @@
+/*
+ * sn_rebuild.c -- derived state made anew from the truth, and the check that holds the two
+ * together.
+ *
+ * A process that dies inside the critical section leaves derived state half-changed. Truth
+ * is never half-changed: each record is written fields first and state last (freed state
+ * first), a ledger line, a uses mask and a word of seen bits are single stores.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../base/sn_bits.h"
+#include "../base/sn_status.h"
+#include "../slots/sn_slots.h"
+#include "../slots/sn_space.h"
+#include "sn_rows.h"
+#include "sn_store.h"
+#include "sn_want.h"
+
+static uint64_t rebuild_rows(sn_segment *segment)
+{
+    sn_header *head = segment->head;
+    uint64_t jobs = 0;
+
+    memset(head->live_rows, 0, sizeof head->live_rows);
+    memset(head->member_rows, 0, sizeof head->member_rows);
+    for (uint32_t row = 0; row < SN_MAX_ROWS; row++) {
+        sn_row *record = &segment->rows[row];
+        record->eligible = 0;
+        record->staged = 0;
+        if (atomic_load(&record->state) == SN_ROW_FREE)
+            continue;
+        if (atomic_load(&record->state) != SN_ROW_LIVE || record->job >= SN_MAX_JOBS ||
+            (record->kind != SN_ROW_HOLDER && record->kind != SN_ROW_MEMBER)) {
+            atomic_store_explicit(&record->state, SN_ROW_FREE, memory_order_release);
+            continue;
+        }
+        sn_bit_set(head->live_rows, row);
+        if (record->kind == SN_ROW_MEMBER)
+            sn_bit_set(head->member_rows, row);
+        jobs |= (uint64_t)1 << record->job;
+    }
+    memset(segment->eligible, 0, SN_MAX_ROWS * sn_bits_words(segment->n_stage) * 8);
+    memset(segment->blocks, 0, SN_MAX_ROWS * sn_bits_blocks(segment->n_stage) * 4);
+    return jobs;
+}
+
+static int stands(sn_segment *segment, uint32_t slot)
+{
+    const sn_slot *record = &segment->slots[slot];
+    int staged = record->form == SN_AUGMENTED;
+
+    return sn_slot_state(record) <= SN_SLOT_FAILED && staged == (slot < segment->n_stage) &&
+           record->form >= SN_ENCODED && record->form <= SN_AUGMENTED &&
+           record->sample < segment->n_samples && record->writer_row < SN_MAX_ROWS &&
+           record->length > 0 &&
+           sn_space_mark(segment, record->form, record->granule, sn_granules_for(record->length)) == 0;
+}
+
+static void rebuild_slots(sn_segment *segment, uint64_t jobs)
+{
+    sn_slots_clear(segment);
+    sn_space_clear(segment);
+    for (uint32_t slot = 0; slot < segment->n_slots; slot++) {
+        sn_slot *record = &segment->slots[slot];
+        if (sn_slot_state(record) != SN_SLOT_EMPTY && !stands(segment, slot))
+            atomic_store_explicit(&record->state, SN_SLOT_EMPTY, memory_order_release);
+        record->uses &= jobs; /* the bits of jobs that are gone may be given out again */
+        sn_slot_adopt(segment, slot);
+    }
+}
+
+static void rebuild_pins(sn_segment *segment)
+{
+    const uint64_t *live = segment->head->live_rows;
+    for (uint32_t row = sn_rows_next(live, 0); row < SN_MAX_ROWS; row = sn_rows_next(live, row + 1)) {
+        uint32_t *ledger = sn_ledger(segment, row);
+        for (uint32_t entry = 0; entry < segment->n_ledger; entry++) {
+            uint32_t slot = ledger[entry] - 1;
+            if (ledger[entry] == 0)
+                continue;
+            if (slot < segment->n_slots && sn_slot_state(&segment->slots[slot]) != SN_SLOT_EMPTY)
+                segment->slots[slot].pins++;
+            else
+                ledger[entry] = 0;
+        }
+    }
+}
+
+void sn_store_rebuild(sn_segment *segment)
+{
+    uint64_t jobs = rebuild_rows(segment);
+    rebuild_slots(segment, jobs);
+    rebuild_pins(segment);
+    sn_rows_derive_budgets(segment);
+
+    for (uint32_t slot = 0; slot < segment->n_slots; slot++) {
+        sn_slot *record = &segment->slots[slot];
+        if (record->list == SN_LIST_WANT)
+            sn_want_publish(segment, slot);
+        else if (record->list == SN_LIST_WRITING && record->pins == 0)
+            sn_slot_free(segment, slot); /* whoever wrote it holds it no more: it died */
+    }
+}
+
+/* The check: a copy of what is derived, a rebuild, a comparison. */
+
+typedef struct {
+    sn_header head;
+    sn_slot *slots;
+    uint64_t *eligible, *granules;
+    uint32_t *blocks;
+    uint32_t *linked; /* how often a slot is met in its sample's chain */
+} snapshot;
+
+static void *copy(const void *from, size_t bytes)
+{
+    void *to = malloc(bytes ? bytes : 1);
+    if (to)
+        memcpy(to, from, bytes);
+    return to;
+}
+
+static int take_snapshot(sn_segment *segment, snapshot *s)
+{
+    s->head = *segment->head;
+    s->slots = copy(segment->slots, segment->n_slots * sizeof(sn_slot));
+    s->eligible = copy(segment->eligible, SN_MAX_ROWS * sn_bits_words(segment->n_stage) * 8);
+    s->blocks = copy(segment->blocks, SN_MAX_ROWS * sn_bits_blocks(segment->n_stage) * 4);
+    s->granules = copy(segment->granules, sn_bits_words(segment->n_granules) * 8);
+    s->linked = calloc(segment->n_slots, sizeof *s->linked);
+    if (!s->slots || !s->eligible || !s->blocks || !s->granules || !s->linked)
+        return -1;
+    for (uint32_t sample = 0; sample < segment->n_samples; sample++)
+        for (uint32_t slot = segment->first[sample]; slot < segment->n_slots && s->linked[slot] < 2;
+             slot = segment->slots[slot].next_of_sample)
+            s->linked[slot]++;
+    return 0;
+}
+
+static int difference(const sn_segment *segment, const snapshot *s, char *why, size_t size)
+{
+    const sn_header *now = segment->head;
+
+#define DIFFERS(what, kept, made)                                                                  \
+    do {                                                                                           \
+        snprintf(why, size, "%s: kept %llu, rebuilt %llu", what, (unsigned long long)(kept),       \
+                 (unsigned long long)(made));                                                      \
+        return 1;                                                                                  \
+    } while (0)
+
+    for (uint32_t slot = 0; slot < segment->n_slots; slot++) {
+        const sn_slot *kept = &s->slots[slot], *made = &segment->slots[slot];
+        char what[64];
+        snprintf(what, sizeof what, "slot %u, ", slot);
+        if (kept->list != made->list)
+            DIFFERS(strcat(what, "list"), kept->list, made->list);
+        if (kept->want != made->want)
+            DIFFERS(strcat(what, "want"), kept->want, made->want);
+        if (kept->pins != made->pins)
+            DIFFERS(strcat(what, "pins"), kept->pins, made->pins);
+        uint32_t expected = sn_slot_state(kept) != SN_SLOT_EMPTY;
+        if (s->linked[slot] != expected)
+            DIFFERS(strcat(what, "times in its chain"), s->linked[slot], expected);
+    }
+    for (uint32_t list = 0; list < SN_LISTS; list++)
+        if (s->head.lists[list].count != now->lists[list].count)
+            DIFFERS("length of a list", s->head.lists[list].count, now->lists[list].count);
+    for (int form = 0; form < SN_FORMS; form++) {
+        if (s->head.granules_of[form] != now->granules_of[form])
+            DIFFERS("granules of a form", s->head.granules_of[form], now->granules_of[form]);
+        if (s->head.budget_of[form] != now->budget_of[form])
+            DIFFERS("budget of a form", s->head.budget_of[form], now->budget_of[form]);
+    }
+    if (s->head.granules_free != now->granules_free)
+        DIFFERS("free granules", s->head.granules_free, now->granules_free);
+    if (memcmp(s->granules, segment->granules, sn_bits_words(segment->n_granules) * 8) != 0)
+        DIFFERS("granule map", 0, 1);
+    if (memcmp(s->eligible, segment->eligible, SN_MAX_ROWS * sn_bits_words(segment->n_stage) * 8) != 0)
+        DIFFERS("eligible bits", 0, 1);
+    if (memcmp(s->blocks, segment->blocks, SN_MAX_ROWS * sn_bits_blocks(segment->n_stage) * 4) != 0)
+        DIFFERS("eligible counts", 0, 1);
+    return 0;
+#undef DIFFERS
+}
+
+int sn_store_check(sn_segment *segment, char *why, size_t size)
+{
+    snapshot s = {0};
+    int rc = -12; /* -ENOMEM */
+    sn_row rows[SN_MAX_ROWS];
+
+    sn_store_fold(segment);
+    memcpy(rows, segment->rows, sizeof rows);
+    if (take_snapshot(segment, &s) == 0) {
+        sn_store_rebuild(segment);
+        rc = difference(segment, &s, why, size) ? SN_E_CORRUPT : 0;
+        for (uint32_t row = 0; row < SN_MAX_ROWS && rc == 0; row++) {
+            if (atomic_load(&rows[row].state) == SN_ROW_LIVE &&
+                (rows[row].eligible != segment->rows[row].eligible || rows[row].staged != segment->rows[row].staged)) {
+                snprintf(why, size, "row %u: kept %u eligible, %u staged; rebuilt %u, %u", row, rows[row].eligible,
+                         rows[row].staged, segment->rows[row].eligible, segment->rows[row].staged);
+                rc = SN_E_CORRUPT;
+            }
+        }
+    }
+    free(s.slots);
+    free(s.eligible);
+    free(s.blocks);
+    free(s.granules);
+    free(s.linked);
+    return rc;
+}

@@ -1,0 +1,149 @@
+#include "sn_rows.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "../base/sn_status.h"
+#include "../slots/sn_slots.h"
+#include "sn_want.h"
+
+#define WHOLE 10000u /* a split's shares are in 1/10,000 */
+
+uint32_t sn_rows_next(const uint64_t set[SN_MAX_ROWS / 64], uint32_t from)
+{
+    return from >= SN_MAX_ROWS ? SN_MAX_ROWS : (uint32_t)sn_bits_next(set, from, SN_MAX_ROWS, 1);
+}
+
+static uint64_t live_jobs(const sn_segment *segment)
+{
+    const uint64_t *live = segment->head->live_rows;
+    uint64_t jobs = 0;
+    for (uint32_t row = sn_rows_next(live, 0); row < SN_MAX_ROWS; row = sn_rows_next(live, row + 1))
+        jobs |= (uint64_t)1 << segment->rows[row].job;
+    return jobs;
+}
+
+/* The bit of this job; a new one is cleared in every record before it is given out. */
+static int job_bit(sn_segment *segment, uint64_t key, uint32_t *bit)
+{
+    const uint64_t *live = segment->head->live_rows;
+    for (uint32_t row = sn_rows_next(live, 0); row < SN_MAX_ROWS; row = sn_rows_next(live, row + 1)) {
+        if (segment->rows[row].job_key == key) {
+            *bit = segment->rows[row].job;
+            return 0;
+        }
+    }
+    uint64_t jobs = live_jobs(segment);
+    if (jobs == ~(uint64_t)0)
+        return SN_E_JOBS_FULL;
+    *bit = (uint32_t)__builtin_ctzll(~jobs);
+    for (uint32_t slot = 0; slot < segment->n_stage; slot++)
+        segment->slots[slot].uses &= ~((uint64_t)1 << *bit);
+    return 0;
+}
+
+int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *out)
+{
+    sn_header *head = segment->head;
+    uint32_t row, bit;
+
+    int rc = job_bit(segment, who->job_key, &bit);
+    if (rc != 0)
+        return rc;
+    for (row = 0; row < SN_MAX_ROWS; row++)
+        if (atomic_load(&segment->rows[row].state) == SN_ROW_FREE && sn_row_lock(segment, row) == 0)
+            break;
+    if (row == SN_MAX_ROWS)
+        return SN_E_ROWS_FULL;
+
+    sn_row *record = &segment->rows[row];
+    memset(sn_ledger(segment, row), 0, segment->n_ledger * sizeof(uint32_t));
+    memset(sn_seen(segment, row), 0xFF, segment->row_words * sizeof(uint64_t));
+    record->generation++;
+    record->kind = who->kind;
+    record->job = bit;
+    record->job_key = who->job_key;
+    record->pipeline = who->pipeline;
+    record->stage_need = who->stage_need;
+    record->pid = (int32_t)getpid();
+    record->staged = 0;
+    atomic_store_explicit(&record->state, SN_ROW_LIVE, memory_order_release);
+
+    sn_bit_set(head->live_rows, row);
+    if (who->kind == SN_ROW_MEMBER)
+        sn_bit_set(head->member_rows, row);
+    sn_rows_derive_budgets(segment);
+    *out = row;
+    return 0;
+}
+
+void sn_row_leave(sn_segment *segment, uint32_t row)
+{
+    sn_header *head = segment->head;
+    uint32_t *ledger = sn_ledger(segment, row);
+
+    for (uint32_t entry = 0; entry < segment->n_ledger; entry++)
+        if (ledger[entry])
+            sn_ledger_let_go(segment, row, entry);
+    sn_want_leave(segment, row);
+    atomic_store_explicit(&segment->rows[row].state, SN_ROW_FREE, memory_order_release);
+    sn_bit_clear(head->live_rows, row);
+    sn_bit_clear(head->member_rows, row);
+    sn_rows_derive_budgets(segment);
+    sn_row_unlock(segment, row);
+}
+
+int sn_rows_any_alive(const sn_segment *segment)
+{
+    for (uint32_t row = 0; row < SN_MAX_ROWS; row++)
+        if (atomic_load(&segment->rows[row].state) == SN_ROW_LIVE && sn_row_is_alive(segment, row))
+            return 1;
+    return 0;
+}
+
+void sn_ledger_hold(sn_segment *segment, uint32_t row, uint32_t entry, uint32_t slot)
+{
+    sn_ledger(segment, row)[entry] = slot + 1;
+    segment->slots[slot].pins++;
+}
+
+void sn_ledger_let_go(sn_segment *segment, uint32_t row, uint32_t entry)
+{
+    uint32_t *line = &sn_ledger(segment, row)[entry];
+    uint32_t slot = *line - 1;
+    sn_slot *record = &segment->slots[slot];
+
+    *line = 0;
+    if (--record->pins > 0)
+        return;
+    switch (sn_slot_state(record)) {
+    case SN_SLOT_READY:
+        if (record->list == SN_LIST_WANT)
+            sn_slot_free(segment, slot);
+        break; /* on the writing list still: the next fold decides */
+    default:   /* failed, or never finished: its writer is who lets go */
+        sn_slot_free(segment, slot);
+    }
+}
+
+void sn_rows_derive_budgets(sn_segment *segment)
+{
+    sn_header *head = segment->head;
+    const uint64_t *members = head->member_rows;
+    uint64_t space = segment->n_granules, need = 0, jobs = 0;
+
+    for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1)) {
+        need += segment->rows[row].stage_need;
+        jobs |= (uint64_t)1 << segment->rows[row].job;
+    }
+    if ((jobs & (jobs - 1)) == 0)
+        need = 0; /* one job stages nothing */
+
+    uint64_t stage = space * head->split[SN_AUGMENTED] / WHOLE;
+    if (stage < need)
+        stage = need < space ? need : space;
+    uint64_t kept = head->split[SN_ENCODED] + head->split[SN_DECODED];
+    head->budget_of[SN_AUGMENTED] = (uint32_t)stage;
+    for (int form = SN_ENCODED; form <= SN_DECODED; form++)
+        head->budget_of[form] = kept ? (uint32_t)((space - stage) * head->split[form] / kept) : 0;
+}

@@ -1,0 +1,52 @@
+/*
+ * sn_rows.h -- participants: who is here, and what they hold.
+ *
+ *   claim --> LIVE, its byte locked --> [hold / let go of slots] --> leave
+ *                      |
+ *                      +-- owner dies: the kernel unlocks the byte, sn_store_reap() finds it
+ *
+ * Lives in   the segment's row table and ledgers.
+ * Callers    the lock holder; a row and its ledger are written by its owner, and by whoever
+ *            reaps it.
+ * Blocking   never.
+ * Crash      state is written last when a row is claimed and first when it is left.
+ */
+#ifndef SN_ROWS_H
+#define SN_ROWS_H
+
+#include "../shm/sn_segment.h"
+
+typedef struct {
+    enum sn_row_kind kind;
+    uint64_t job_key;    /* the training run: equal keys share a bit */
+    uint64_t pipeline;   /* of the AUGMENTED copies that it can use; 0: none */
+    uint32_t stage_need; /* granules */
+} sn_participant;
+
+/* A row for this participant, all of the dataset seen (nothing is wanted yet).
+ * 0, SN_E_ROWS_FULL, SN_E_JOBS_FULL. */
+int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *row);
+
+/* Give back the row, whatever it holds, and its proof of life. */
+void sn_row_leave(sn_segment *segment, uint32_t row);
+
+/* Whether a living process is attached. */
+int sn_rows_any_alive(const sn_segment *segment);
+
+/* Ledger: hold a slot (a pin), let go of it. `entry` is the owner's to choose, below n_ledger.
+ * Letting go frees a slot that nobody wants any more. */
+void sn_ledger_hold(sn_segment *segment, uint32_t row, uint32_t entry, uint32_t slot);
+void sn_ledger_let_go(sn_segment *segment, uint32_t row, uint32_t entry);
+
+static inline uint32_t *sn_ledger(const sn_segment *segment, uint32_t row)
+{
+    return segment->ledgers + (size_t)row * segment->n_ledger;
+}
+
+/* Members and their shares of the space have changed. */
+void sn_rows_derive_budgets(sn_segment *segment);
+
+/* Walk the rows in a set: for (r = sn_rows_next(set, 0); r < SN_MAX_ROWS; r = sn_rows_next(set, r + 1)) */
+uint32_t sn_rows_next(const uint64_t set[SN_MAX_ROWS / 64], uint32_t from);
+
+#endif

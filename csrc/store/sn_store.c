@@ -1,0 +1,122 @@
+#include "sn_store.h"
+
+#include "../base/sn_bits.h"
+#include "../base/sn_status.h"
+#include "../slots/sn_slots.h"
+#include "../slots/sn_space.h"
+#include "sn_rows.h"
+#include "sn_want.h"
+
+#define MAX_FAILURES 3
+
+int sn_store_entered(sn_segment *segment)
+{
+    sn_header *head = segment->head;
+
+    if (atomic_load(&head->busy) && !atomic_load(&head->abandoned)) {
+        /* Counted before it is tried: a rebuild that kills its process counts too. */
+        if (atomic_fetch_add(&head->failures, 1) >= MAX_FAILURES) {
+            atomic_store(&head->abandoned, 1);
+        } else {
+            sn_store_rebuild(segment);
+            atomic_store(&head->failures, 0);
+        }
+    }
+    if (atomic_load(&head->abandoned)) {
+        sn_lock_leave(segment);
+        return SN_E_ABANDONED;
+    }
+    atomic_store(&head->busy, 1);
+    return 0;
+}
+
+int sn_store_enter(sn_segment *segment, int deadline_ms)
+{
+    int rc = sn_lock_enter(segment, deadline_ms);
+    return rc == 0 ? sn_store_entered(segment) : rc;
+}
+
+void sn_store_leave(sn_segment *segment)
+{
+    atomic_store(&segment->head->busy, 0);
+    sn_lock_leave(segment);
+}
+
+void sn_store_fold(sn_segment *segment)
+{
+    uint32_t slot = segment->head->lists[SN_LIST_WRITING].head;
+    while (slot != SN_NONE) {
+        sn_slot *record = &segment->slots[slot];
+        uint32_t next = record->list_next;
+        if (sn_slot_state(record) == SN_SLOT_READY) {
+            if (record->form == SN_AUGMENTED)
+                sn_want_publish(segment, slot);
+            else
+                sn_slot_move(segment, slot, record->form == SN_DECODED ? SN_LIST_DECODED : SN_LIST_ENCODED);
+        }
+        slot = next;
+    }
+}
+
+uint32_t sn_store_reap(sn_segment *segment, int all)
+{
+    const uint64_t *live = segment->head->live_rows;
+    uint32_t dead = 0;
+
+    uint32_t row = sn_rows_next(live, all ? 0 : segment->next_probe);
+    if (row == SN_MAX_ROWS && !all)
+        row = sn_rows_next(live, 0);
+    for (; row < SN_MAX_ROWS; row = sn_rows_next(live, row + 1)) {
+        segment->next_probe = row + 1;
+        if (!sn_row_is_alive(segment, row)) {
+            atomic_store_explicit(&segment->rows[row].state, SN_ROW_FREE, memory_order_release);
+            dead++;
+        }
+        if (!all)
+            break;
+    }
+    /* Deaths are rare: the one answer to a crash serves here too. */
+    if (dead)
+        sn_store_rebuild(segment);
+    return dead;
+}
+
+void sn_store_set_split(sn_segment *segment, const uint32_t split[SN_FORMS])
+{
+    for (int form = 0; form < SN_FORMS; form++)
+        segment->head->split[form] = split[form];
+    sn_rows_derive_budgets(segment);
+}
+
+static uint32_t count(const uint64_t *set)
+{
+    uint32_t n = 0;
+    for (uint32_t row = sn_rows_next(set, 0); row < SN_MAX_ROWS; row = sn_rows_next(set, row + 1))
+        n++;
+    return n;
+}
+
+void sn_store_read_stats(const sn_segment *segment, sn_store_stats *stats)
+{
+    const sn_header *head = segment->head;
+    uint64_t jobs = 0;
+
+    *stats = (sn_store_stats){
+        .payload_bytes = (uint64_t)segment->n_granules * SN_GRANULE,
+        .free_bytes = (uint64_t)head->granules_free * SN_GRANULE,
+        .writing = head->lists[SN_LIST_WRITING].count,
+        .members = count(head->member_rows),
+        .processes = count(head->live_rows) - count(head->member_rows),
+    };
+    for (int form = 0; form < SN_FORMS; form++) {
+        stats->bytes_of[form] = (uint64_t)head->granules_of[form] * SN_GRANULE;
+        stats->budget_of[form] = (uint64_t)head->budget_of[form] * SN_GRANULE;
+    }
+    stats->slots_of[SN_ENCODED] = head->lists[SN_LIST_ENCODED].count;
+    stats->slots_of[SN_DECODED] = head->lists[SN_LIST_DECODED].count;
+    for (uint32_t want = 0; want <= SN_MAX_ROWS; want++)
+        stats->slots_of[SN_AUGMENTED] += head->lists[SN_LIST_WANT + want].count;
+    for (uint32_t row = sn_rows_next(head->live_rows, 0); row < SN_MAX_ROWS; row = sn_rows_next(head->live_rows, row + 1))
+        jobs |= (uint64_t)1 << segment->rows[row].job;
+    stats->jobs = (uint32_t)__builtin_popcountll(jobs);
+}

@@ -1,0 +1,62 @@
+/*
+ * sn_store.h -- the one room that knows slots and draw together.
+ *
+ *   enter --> fold what was committed --> decide --> leave
+ *     |
+ *     +-- `busy` found set: the last holder died inside. Rebuild first.
+ *
+ * Truth is the slot records, the rows, each row's ledger and seen bits. Everything else is
+ * derived from these by sn_store_rebuild(), the one answer to every crash: it validates each
+ * record, frees what the dead were writing, drops their pins and clears their jobs' bits.
+ * It reads truth and writes derived state (and frees records that cannot stand), so it may
+ * itself be killed at any instruction and begun again by anyone.
+ *
+ * Lives in   the segment.
+ * Callers    any process that is attached; all under the lock unless said otherwise.
+ * Blocking   sn_store_enter() alone, up to its deadline.
+ * Crash      a death outside the critical section leaves a row without a living owner:
+ *            sn_store_reap() finds it. Three rebuilds begun and not finished: the segment
+ *            is abandoned, its users go on privately, newcomers make another.
+ */
+#ifndef SN_STORE_H
+#define SN_STORE_H
+
+#include "../shm/sn_segment.h"
+
+/* Begin a critical section: 0, SN_BUSY, SN_E_FORKED, SN_E_ABANDONED, -errno. */
+int sn_store_enter(sn_segment *segment, int deadline_ms);
+void sn_store_leave(sn_segment *segment);
+
+/* For the caller that attached with the lock held: the same, from there. */
+int sn_store_entered(sn_segment *segment);
+
+/* Take note of what was committed since anyone last looked. */
+void sn_store_fold(sn_segment *segment);
+
+/* Free the rows whose owners died and what they held; answers how many. `all` 0 looks at one
+ * row, another each time. */
+uint32_t sn_store_reap(sn_segment *segment, int all);
+
+/* Make derived state anew from the truth. */
+void sn_store_rebuild(sn_segment *segment);
+
+/*
+ * Whether derived state is what a rebuild makes of the truth; for tests. Rebuilds, and so
+ * mends what it finds wrong. 0, or SN_E_CORRUPT with the first difference in `why`.
+ */
+int sn_store_check(sn_segment *segment, char *why, size_t size);
+
+/* Shares of the payload space by form, in 1/10,000; they change at once. */
+void sn_store_set_split(sn_segment *segment, const uint32_t split[SN_FORMS]);
+
+/* What a cache holds, for people. */
+typedef struct {
+    uint64_t payload_bytes, free_bytes;
+    uint64_t bytes_of[SN_FORMS], budget_of[SN_FORMS];
+    uint32_t slots_of[SN_FORMS];
+    uint32_t writing, members, processes, jobs;
+} sn_store_stats;
+
+void sn_store_read_stats(const sn_segment *segment, sn_store_stats *stats);
+
+#endif

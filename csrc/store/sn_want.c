@@ -1,0 +1,145 @@
+#include "sn_want.h"
+
+#include "../slots/sn_slots.h"
+#include "sn_rows.h"
+
+/* A few copies are held (being read) at any time; look past these, but not for long. */
+#define LOOK_AT_MOST 64
+
+sn_counted sn_eligible(const sn_segment *segment, uint32_t row)
+{
+    return (sn_counted){segment->eligible + row * sn_bits_words(segment->n_stage),
+                        segment->blocks + row * sn_bits_blocks(segment->n_stage),
+                        &segment->rows[row].eligible};
+}
+
+static int can_use(const sn_segment *segment, uint32_t row, const sn_slot *copy)
+{
+    const sn_row *member = &segment->rows[row];
+    return copy->pipeline == member->pipeline && !(copy->uses >> member->job & 1) &&
+           !sn_bit_get(sn_seen(segment, row), copy->sample);
+}
+
+static int is_published(const sn_slot *slot)
+{
+    return slot->list >= SN_LIST_WANT;
+}
+
+static void set_want(sn_segment *segment, uint32_t slot, uint32_t want)
+{
+    sn_slot *copy = &segment->slots[slot];
+    copy->want = (uint8_t)want;
+    if (want == 0 && copy->pins == 0)
+        sn_slot_free(segment, slot);
+    else
+        sn_slot_move(segment, slot, SN_LIST_WANT + want);
+}
+
+void sn_want_publish(sn_segment *segment, uint32_t slot)
+{
+    const uint64_t *members = segment->head->member_rows;
+    uint32_t want = 0;
+
+    for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1))
+        if (can_use(segment, row, &segment->slots[slot]) && sn_counted_set(sn_eligible(segment, row), slot))
+            want++;
+    set_want(segment, slot, want);
+}
+
+void sn_want_drop(sn_segment *segment, uint32_t row, uint32_t slot)
+{
+    if (sn_counted_clear(sn_eligible(segment, row), slot))
+        set_want(segment, slot, segment->slots[slot].want - 1u);
+}
+
+void sn_want_use(sn_segment *segment, uint32_t job, uint32_t slot)
+{
+    const uint64_t *members = segment->head->member_rows;
+
+    segment->slots[slot].uses |= (uint64_t)1 << job;
+    for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1))
+        if (segment->rows[row].job == job)
+            sn_want_drop(segment, row, slot);
+}
+
+void sn_want_taken(sn_segment *segment, uint32_t row, uint32_t sample)
+{
+    sn_bit_set(sn_seen(segment, row), sample);
+    uint32_t slot = sn_slot_first(segment, sample);
+    while (slot != SN_NONE) {
+        uint32_t next = segment->slots[slot].next_of_sample; /* dropping may free it */
+        if (is_published(&segment->slots[slot]))
+            sn_want_drop(segment, row, slot);
+        slot = next;
+    }
+}
+
+void sn_want_join(sn_segment *segment, uint32_t row)
+{
+    for (uint32_t want = 0; want < SN_MAX_ROWS; want++) {
+        /* A copy that gains a want moves to a longer list, which has still to be walked: it is
+         * met again there and not set twice. */
+        uint32_t slot = segment->head->lists[SN_LIST_WANT + want].head;
+        while (slot != SN_NONE) {
+            uint32_t next = segment->slots[slot].list_next;
+            if (can_use(segment, row, &segment->slots[slot]) &&
+                sn_counted_set(sn_eligible(segment, row), slot))
+                set_want(segment, slot, want + 1);
+            slot = next;
+        }
+    }
+}
+
+void sn_want_leave(sn_segment *segment, uint32_t row)
+{
+    sn_counted eligible = sn_eligible(segment, row);
+    uint64_t slot = 0;
+    while (*eligible.total > 0 && (slot = sn_bits_next(eligible.words, slot, segment->n_stage, 1)) < segment->n_stage)
+        sn_want_drop(segment, row, (uint32_t)slot);
+}
+
+uint32_t sn_want_expected(const sn_segment *segment, uint32_t row, uint32_t sample)
+{
+    const uint64_t *members = segment->head->member_rows;
+    const sn_row *self = &segment->rows[row];
+    uint32_t want = 0;
+
+    for (uint32_t r = sn_rows_next(members, 0); r < SN_MAX_ROWS; r = sn_rows_next(members, r + 1)) {
+        if (segment->rows[r].job == self->job || segment->rows[r].pipeline != self->pipeline ||
+            sn_bit_get(sn_seen(segment, r), sample))
+            continue;
+        int served = 0; /* by a copy that is there already */
+        for (uint32_t s = sn_slot_first(segment, sample); s != SN_NONE && !served; s = segment->slots[s].next_of_sample)
+            served = is_published(&segment->slots[s]) && sn_bit_get(sn_eligible(segment, r).words, s);
+        want += !served;
+    }
+    return want;
+}
+
+uint32_t sn_want_lowest(const sn_segment *segment, uint32_t most, uint32_t row)
+{
+    uint32_t looked = 0;
+
+    for (uint32_t want = 0; want <= most; want++) {
+        uint32_t slot = segment->head->lists[SN_LIST_WANT + want].head;
+        for (; slot != SN_NONE; slot = segment->slots[slot].list_next) {
+            const sn_slot *copy = &segment->slots[slot];
+            if (copy->pins == 0 &&
+                (row == SN_NONE || (copy->writer_row == row &&
+                                    copy->writer_generation == segment->rows[row].generation)))
+                return slot;
+            if (++looked == LOOK_AT_MOST)
+                return SN_NONE;
+        }
+    }
+    return SN_NONE;
+}
+
+void sn_want_evict(sn_segment *segment, uint32_t slot)
+{
+    const uint64_t *members = segment->head->member_rows;
+
+    for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1))
+        sn_counted_clear(sn_eligible(segment, row), slot);
+    set_want(segment, slot, 0);
+}

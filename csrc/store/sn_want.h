@@ -1,0 +1,50 @@
+/*
+ * sn_want.h -- which staged copies are of use to whom.
+ *
+ * A member is eligible for a staged copy while its pipeline made it, its job has not used it
+ * and the member has not taken the sample. `want` counts the eligible members; a copy that
+ * nobody wants and nobody holds is freed at once.
+ *
+ * Lives in   the segment (derived: the members' eligible vectors, `want`, the want lists).
+ * Callers    the lock holder.     Blocking  never.
+ */
+#ifndef SN_WANT_H
+#define SN_WANT_H
+
+#include "../base/sn_bits.h"
+#include "../shm/sn_segment.h"
+
+sn_counted sn_eligible(const sn_segment *segment, uint32_t row);
+
+static inline uint64_t *sn_seen(const sn_segment *segment, uint32_t row)
+{
+    return segment->seen + (size_t)row * segment->row_words;
+}
+
+/* A staged copy is READY: find who wants it. Frees it when nobody does or holds it. */
+void sn_want_publish(sn_segment *segment, uint32_t slot);
+
+/* This member no longer wants this copy. */
+void sn_want_drop(sn_segment *segment, uint32_t row, uint32_t slot);
+
+/* This job has used this copy: none of its members wants it. */
+void sn_want_use(sn_segment *segment, uint32_t job, uint32_t slot);
+
+/* The member has taken this sample: it wants no copy of it. */
+void sn_want_taken(sn_segment *segment, uint32_t row, uint32_t sample);
+
+/* A member came (its seen bits are in place), or goes. */
+void sn_want_join(sn_segment *segment, uint32_t row);
+void sn_want_leave(sn_segment *segment, uint32_t row);
+
+/* How many members of other jobs would want a copy of `sample` that `row` prepares now. */
+uint32_t sn_want_expected(const sn_segment *segment, uint32_t row, uint32_t sample);
+
+/* A copy of the lowest want, at most `most`, that may be given up; written by `row` where that
+ * is not SN_NONE. SN_NONE when the few that are looked at are all held. */
+uint32_t sn_want_lowest(const sn_segment *segment, uint32_t most, uint32_t row);
+
+/* Give up a copy that nobody holds, whoever wants it. */
+void sn_want_evict(sn_segment *segment, uint32_t slot);
+
+#endif

@@ -1,0 +1,59 @@
+"""Seneca: a drop-in PyTorch loader with which the training jobs of one host share one cache.
+
+Change one import::
+
+    import seneca
+    from seneca import transforms as T
+
+    train = seneca.ImageFolder("train/", transform=T.Compose([
+        T.RandomResizedCrop(224), T.RandomHorizontalFlip(), T.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD)]))
+    loader = seneca.DataLoader(train, batch_size=256, shuffle=True, num_workers=8)
+    for images, labels in loader:
+        ...
+
+``SENECA_DISABLE=1``, and any system but Linux, makes :class:`DataLoader` plain torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from seneca import errors, transforms
+from seneca.errors import SenecaError
+from seneca.forms import Form
+from seneca.partition import Split
+from seneca.sources import ImageFolder
+from seneca.switch import off_because
+
+if TYPE_CHECKING:
+    from seneca.cache import SampleCache
+    from seneca.loader import DataLoader
+
+__all__ = [
+    "DataLoader",
+    "Form",
+    "ImageFolder",
+    "SampleCache",
+    "SenecaError",
+    "Split",
+    "__version__",
+    "errors",
+    "transforms",
+]
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    # Torch and the native core are loaded when first asked for: the command line starts without
+    # torch, and `import seneca` works where there is no native core.
+    if name == "DataLoader":
+        module = "seneca.loader" if off_because() is None else "seneca.fallback"
+    elif name == "SampleCache":
+        module = "seneca.cache"
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(module), name)
+    globals()[name] = value  # later look-ups find it without coming here
+    return value

@@ -1,0 +1,246 @@
+"""The border to csrc/pool: owns batches and threads, drops the GIL, translates, decides nothing."""
+
+import numpy as np
+
+cimport cython
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memset
+
+from seneca._core.codec import error_for
+from seneca._core.codec cimport SN_E_NOT_JPEG, SN_FLOAT32
+from seneca._core.store cimport (
+    SN_AUGMENTED, SN_BUSY, SN_E_CLOSED, SN_NONE, sn_member_done, sn_member_draw, sn_member_offer_done,
+)
+
+__all__ = ["Batch", "Stream"]
+
+
+cdef class Stream:
+    """The batches of one iterator: drawn from its member, prepared by its threads.
+
+    Args:
+        member: What draws; closed with the stream.
+        plan: The pipeline.
+        paths, path_at: Every sample's file, as ``ImageFolder.path_table`` gives them.
+        seed, epoch: Name the random numbers.
+        nonce: Mixed into what is staged for other jobs.
+        threads: How many prepare; with 0 the waiting thread does.
+        max_pixels: Of one picture; 0 for the codec's own limit.
+
+    Not for two threads at once.
+    """
+
+    def __cinit__(self, Member member not None, Plan plan not None, bytes paths, path_at, *, seed, epoch, nonce,
+                  threads, max_pixels=0):
+        cdef const uint64_t[::1] offsets = path_at
+        cdef uint32_t n_threads = threads
+        cdef uint64_t limit = max_pixels
+        self.member = member
+        self.plan = plan
+        self.paths = paths
+        self.path_at = path_at
+        self.under_way = set()
+        memset(&self.trip, 0, sizeof(self.trip))
+        self.trip.plan = &plan.value
+        self.trip.height = plan.height
+        self.trip.width = plan.width
+        self.trip.item_bytes = <uint64_t>3 * plan.height * plan.width * (4 if plan.value.dtype == SN_FLOAT32 else 1)
+        if member.segment is not None:
+            self.trip.segment = member.segment.handle
+        self.trip.paths = <const char *>paths
+        self.trip.path_at = &offsets[0]
+        self.trip.seed = seed
+        self.trip.nonce = nonce
+        self.trip.epoch = epoch
+        with nogil:
+            self.pool = sn_pool_new(n_threads, limit)
+        if self.pool == NULL:
+            raise MemoryError(f"{n_threads} threads could not be started")
+
+    def draw(self, uint32_t wanted):
+        """The next batch of up to ``wanted`` samples, or None when the epoch is drawn through.
+
+        What earlier batches left to be kept is offered on the way.
+        """
+        cdef sn_item *items = NULL
+        cdef sn_offer *answers = NULL
+        cdef uint32_t drawn = 0, i, accepted = 0
+        cdef uint32_t n_offers = self.n_offers
+        cdef Batch batch
+        wanted = min(wanted, <uint32_t>self.member.left)
+        items = <sn_item *>malloc((wanted + 1) * sizeof(sn_item))
+        answers = <sn_offer *>malloc((n_offers + 1) * sizeof(sn_offer))
+        try:
+            if items == NULL or answers == NULL:
+                raise MemoryError()
+            if wanted == 0:
+                return None
+            for i in range(n_offers):
+                answers[i] = self.offers[i].offer
+            with nogil:
+                sn_member_draw(self.member.handle, wanted, items, &drawn, answers, n_offers)
+            for i in range(n_offers):
+                accepted += answers[i].slot != SN_NONE
+            batch = Batch.__new__(Batch, self, drawn, accepted)
+            accepted = 0
+            for i in range(n_offers):
+                if answers[i].slot == SN_NONE:
+                    free(self.offers[i].payload)
+                else:
+                    batch.handle.copies[accepted].payload = self.offers[i].payload
+                    batch.handle.copies[accepted].offer = answers[i]
+                    accepted += 1
+            self.n_offers = 0
+            indices = np.empty(drawn, np.uint32)
+            for i in range(drawn):
+                batch.handle.places[i].item = items[i]
+                indices[i] = items[i].sample
+            batch.indices = indices
+            return batch
+        finally:
+            free(items)
+            free(answers)
+
+    def close(self):
+        """Stop all work and leave the segment."""
+        if self.pool == NULL:
+            return
+        for batch in list(self.under_way):
+            batch.drop()
+        with nogil:
+            sn_pool_free(self.pool)
+        self.pool = NULL
+        self.member.close()
+
+    cdef int collect_offer(self, sn_place *place) except -1:
+        cdef sn_copy *larger
+        if self.n_offers == self.offers_capacity:
+            larger = <sn_copy *>realloc(self.offers, (2 * self.offers_capacity + 64) * sizeof(sn_copy))
+            if larger == NULL:
+                raise MemoryError()
+            self.offers = larger
+            self.offers_capacity = 2 * self.offers_capacity + 64
+        self.offers[self.n_offers].payload = place.kept
+        self.offers[self.n_offers].offer = place.offer
+        self.n_offers += 1
+        place.kept = NULL
+        return 0
+
+    def __dealloc__(self):
+        cdef uint32_t i
+        if self.pool != NULL:
+            sn_pool_free(self.pool)
+        for i in range(self.n_offers):
+            free(self.offers[i].payload)
+        free(self.offers)
+
+
+# Its memory is in the hands of threads until it is complete, so a garbage collection that finds
+# batch and stream in one cycle must not take the stream from it before it is deallocated.
+@cython.no_gc_clear
+cdef class Batch:
+    """Samples on their way into ``out``. ``indices`` has their places in the dataset, uint32."""
+
+    def __cinit__(self, Stream stream, uint32_t n_places, uint32_t n_copies):
+        self.stream = stream
+        self.handle = sn_batch_new(&stream.trip, n_places, n_copies)
+        if self.handle == NULL:
+            raise MemoryError()
+
+    def __len__(self):
+        return self.handle.n_places
+
+    def submit(self, out):
+        """Have it prepared into ``out``, C-contiguous, one item a sample in order."""
+        cdef uint8_t[::1] flat = out.reshape(-1).view(np.uint8)
+        if <uint64_t>flat.shape[0] != self.handle.n_places * self.handle.trip.item_bytes:
+            raise ValueError(f"{flat.shape[0]} bytes are not room for {self.handle.n_places} samples")
+        self.out = out
+        self.handle.out = &flat[0]
+        self.stream.under_way.add(self)
+        sn_pool_submit(self.stream.pool, self.handle)
+
+    def wait(self, int timeout_ms):
+        """Whether it is complete within the time."""
+        cdef int rc
+        with nogil:
+            rc = sn_pool_wait(self.stream.pool, self.handle, timeout_ms)
+        return rc == 0
+
+    def unfinished(self):
+        """Positions whose file is no JPEG: decode these and call :meth:`finish`."""
+        cdef uint32_t i
+        return [i for i in range(self.handle.n_places) if self.handle.places[i].status == SN_E_NOT_JPEG]
+
+    def finish(self, uint32_t position, const uint8_t[:, :, ::1] picture):
+        """The rest of the way for a picture that was decoded elsewhere: uint8 (height, width, 3)."""
+        cdef sn_view view
+        cdef sn_place *place = self.place(position)
+        view.pixels = &picture[0, 0, 0]
+        view.height = <uint32_t>picture.shape[0]
+        view.width = <uint32_t>picture.shape[1]
+        view.stride = <size_t>picture.shape[1] * 3
+        with nogil:
+            sn_finish(sn_pool_bench(self.stream.pool), self.handle.trip, place, &view,
+                      self.handle.out + position * self.handle.trip.item_bytes)
+
+    def abandon(self, uint32_t position):
+        """Give up a position that :meth:`unfinished` named."""
+        sn_abandon(self.handle.trip, self.place(position), SN_E_CLOSED, NULL)
+
+    def failures(self):
+        """``(position, error)`` of every sample that could not be prepared."""
+        cdef uint32_t i
+        cdef sn_place *place
+        found = []
+        for i in range(self.handle.n_places):
+            place = &self.handle.places[i]
+            if place.status < 0 and place.status != SN_E_NOT_JPEG:
+                message = place.message.decode(errors="replace") if place.message != NULL else ""
+                found.append((i, error_for(place.status, message)))
+        return found
+
+    cdef sn_place *place(self, uint32_t position) except NULL:
+        if position >= self.handle.n_places:
+            raise IndexError(position)
+        return &self.handle.places[position]
+
+    def done(self):
+        """Complete and read: let go of what it holds. Answers what it took, a dict of counts."""
+        cdef uint32_t i, prepared = 0, staged = 0
+        cdef uint32_t served[4]
+        cdef uint64_t read_bytes = 0
+        cdef sn_place *place
+        memset(served, 0, sizeof(served))
+        for i in range(self.handle.n_places):
+            place = &self.handle.places[i]
+            read_bytes += place.read_bytes
+            if place.status == 0:
+                served[place.item.source] += 1
+                prepared += place.item.source != SN_AUGMENTED
+                staged += place.item.target_slot != SN_NONE
+                if place.kept != NULL:
+                    self.stream.collect_offer(place)
+            sn_member_done(self.stream.member.handle, &place.item, 1)
+        for i in range(self.handle.n_copies):
+            sn_member_offer_done(self.stream.member.handle, &self.handle.copies[i].offer)
+        self.stream.under_way.discard(self)
+        return {
+            "served": (served[0], served[1], served[2], served[3]),
+            "prepared": prepared,
+            "staged": staged,
+            "read_bytes": read_bytes,
+        }
+
+    def drop(self):
+        """Stop working on it; nothing of it will be read."""
+        with nogil:
+            sn_pool_drop(self.stream.pool, self.handle)
+        for position in self.unfinished():
+            self.abandon(position)
+        self.stream.under_way.discard(self)
+
+    def __dealloc__(self):
+        if self.handle != NULL and self.handle.out != NULL and self.stream.pool != NULL:
+            sn_pool_drop(self.stream.pool, self.handle)
+        sn_batch_free(self.handle)

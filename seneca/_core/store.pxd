@@ -1,0 +1,155 @@
+"""What csrc/shm and csrc/store declare, and the classes that own their handles."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+
+cdef extern from "base/sn_status.h" nogil:
+    enum:
+        SN_OK
+        SN_MISS
+        SN_BUSY
+        SN_E_MAGIC
+        SN_E_VERSION
+        SN_E_CORRUPT
+        SN_E_ABANDONED
+        SN_E_GONE
+        SN_E_ROWS_FULL
+        SN_E_JOBS_FULL
+        SN_E_FORKED
+        SN_E_MISMATCH
+        SN_E_CLOSED
+        SN_E_OWNER
+
+
+cdef extern from "shm/sn_layout.h" nogil:
+    enum:
+        SN_GRANULE
+        SN_LAYOUT_VERSION
+        SN_NONE
+        SN_FORMS
+        SN_ENCODED
+        SN_DECODED
+        SN_AUGMENTED
+
+    ctypedef struct sn_geometry:
+        uint64_t fingerprint[2]
+        uint64_t payload_bytes
+        uint32_t n_samples
+        uint32_t keep
+
+    ctypedef struct sn_header:
+        uint32_t layout_version
+        sn_geometry geometry
+        uint64_t segment_bytes
+
+    int sn_layout_plan(const sn_geometry *geometry, sn_header *layout)
+
+
+cdef extern from "shm/sn_segment.h" nogil:
+    ctypedef struct sn_segment:
+        sn_header *head
+
+    ctypedef void (*sn_progress)(void *context, uint64_t done_bytes, uint64_t total_bytes) noexcept nogil
+
+    enum:
+        SN_ATTACH_CREATED
+        SN_ATTACH_JOINED
+
+    int sn_segment_attach(int fd, const sn_geometry *geometry, int wait_ms, sn_progress progress,
+                          void *context, sn_segment **out)
+    void sn_segment_close(sn_segment *segment)
+    int sn_segment_linked(const sn_segment *segment)
+    void sn_lock_leave(sn_segment *segment)
+
+
+cdef extern from "store/sn_store.h" nogil:
+    ctypedef struct sn_store_stats:
+        uint64_t payload_bytes, free_bytes
+        uint64_t bytes_of[4]
+        uint64_t budget_of[4]
+        uint32_t slots_of[4]
+        uint32_t writing, members, processes, jobs
+
+    int sn_store_enter(sn_segment *segment, int deadline_ms)
+    int sn_store_entered(sn_segment *segment)
+    void sn_store_leave(sn_segment *segment)
+    void sn_store_fold(sn_segment *segment)
+    uint32_t sn_store_reap(sn_segment *segment, int all)
+    int sn_store_check(sn_segment *segment, char *why, size_t size)
+    void sn_store_set_split(sn_segment *segment, const uint32_t *split)
+    void sn_store_read_stats(const sn_segment *segment, sn_store_stats *stats)
+
+
+cdef extern from "store/sn_rows.h" nogil:
+    enum:
+        SN_ROW_HOLDER
+
+    ctypedef struct sn_participant:
+        int kind
+        uint64_t job_key
+        uint64_t pipeline
+        uint32_t stage_need
+
+    int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *row)
+    void sn_row_leave(sn_segment *segment, uint32_t row)
+    int sn_rows_any_alive(const sn_segment *segment)
+
+
+cdef extern from "draw/sn_order.h" nogil:
+    ctypedef struct sn_epoch:
+        uint32_t n_samples
+        const uint32_t *samples
+        uint32_t count
+        uint32_t places
+        uint64_t seed
+        uint32_t epoch
+        uint8_t fixed
+
+
+cdef extern from "store/sn_member.h" nogil:
+    ctypedef struct sn_member:
+        pass
+
+    ctypedef struct sn_member_options:
+        sn_epoch epoch
+        uint64_t job_key
+        uint64_t decoded_pipeline, augmented_pipeline
+        uint16_t height, width
+        uint32_t in_flight
+        uint8_t shares, keeps, substitutes
+
+    ctypedef struct sn_item:
+        uint32_t sample
+        uint8_t source, keep
+        uint32_t source_slot, source_entry, target_slot, target_entry
+
+    ctypedef struct sn_offer:
+        uint32_t sample, length
+        uint16_t height, width
+        uint8_t form
+        uint32_t slot, entry
+
+    int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_member **out, int *shared)
+    int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t *drawn,
+                       sn_offer *offers, uint32_t n_offers)
+    void sn_member_done(sn_member *member, const sn_item *items, uint32_t n_items)
+    void sn_member_offer_done(sn_member *member, const sn_offer *offer)
+    uint32_t sn_member_left(const sn_member *member)
+    void sn_member_close(sn_member *member)
+
+
+cdef class Segment:
+    cdef sn_segment *handle    # owned; NULL once closed
+    cdef uint32_t row          # this process's own, which keeps the segment alive
+    cdef readonly uint64_t job_key
+    cdef readonly bint created
+    cdef uint32_t drawing      # members that are open on it
+    cdef object let_go(self)
+    cdef sn_segment *open(self) except NULL
+
+
+cdef class Member:
+    cdef sn_member *handle     # owned; NULL once closed
+    cdef Segment segment       # None for a private member; kept alive while it draws
+    cdef readonly bint shared

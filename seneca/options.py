@@ -1,0 +1,146 @@
+"""Seneca's own arguments of the loader: read, checked, and named as the user writes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from seneca.partition import Split
+
+__all__ = ["OnError", "Options", "Share", "parse_bytes", "parse_split"]
+
+Share = Literal["augmented", "decoded", "none"]
+OnError = Literal["raise", "skip"]
+
+_UNITS = {
+    "": 1,
+    "B": 1,
+    **{f"{prefix}B": 1000 ** (i + 1) for i, prefix in enumerate("KMGT")},
+    **{f"{prefix}IB": 1024 ** (i + 1) for i, prefix in enumerate("KMGT")},
+}
+
+
+def parse_bytes(value: int | str) -> int:
+    """Read an amount of memory.
+
+    Args:
+        value: A positive count of bytes, or a number with a unit: B; kB, MB, GB, TB (powers of
+            1000); KiB, MiB, GiB, TiB (powers of 1024). Case and spaces do not matter.
+
+    Returns:
+        The amount in bytes, rounded down.
+
+    Raises:
+        ValueError: Not such an amount, or less than one byte.
+
+    Example:
+        >>> parse_bytes("8GiB"), parse_bytes("1.5 MB"), parse_bytes(4096)
+        (8589934592, 1500000, 4096)
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise ValueError(f'an amount of memory is an int or a text such as "8GiB", but got {value!r}')
+    if isinstance(value, int):
+        amount = value
+    else:
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", value, re.ASCII)
+        if match is None or match[2].upper() not in _UNITS:
+            raise ValueError(f'{value!r} is not an amount of memory; write it as "8GiB", "512MB" or an int')
+        unit = _UNITS[match[2].upper()]
+        # Whole numbers stay integers: a float cannot hold every count of bytes.
+        amount = int(match[1]) * unit if match[1].isdigit() else int(float(match[1]) * unit)
+    if amount < 1:
+        raise ValueError(f"an amount of memory is at least one byte, but got {value!r}")
+    return amount
+
+
+def parse_split(value: str | Sequence[float] | Split) -> Split | Literal["auto"]:
+    """Read the argument ``split``.
+
+    Args:
+        value: ``"auto"``, percents as ``"58-42-0"``, three fractions, or a :class:`Split`.
+
+    Returns:
+        ``"auto"`` or the :class:`Split`.
+
+    Raises:
+        ValueError: None of these, or fractions that do not sum to 1.
+
+    Example:
+        >>> parse_split((0.58, 0.42, 0))
+        Split(encoded=0.58, decoded=0.42, augmented=0.0)
+    """
+    if isinstance(value, Split):
+        return value
+    if isinstance(value, str):
+        return "auto" if value == "auto" else Split.parse(value)
+    try:
+        encoded, decoded, augmented = (float(fraction) for fraction in value)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f'split is "auto", percents such as "58-42-0", or three fractions, but got {value!r}'
+        ) from None
+    return Split(encoded, decoded, augmented)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Seneca's keyword arguments, checked when they are made.
+
+    Values stay as they were written, so that a loader can store them under their own names and a
+    framework can build an equal loader from them; :attr:`bytes_wanted` and :attr:`split_wanted`
+    have what they mean.
+
+    Args:
+        cache: ``"auto"`` (a segment named after the dataset), a name, a ``seneca.SampleCache``,
+            or ``None`` for no sharing.
+        cache_bytes: Memory for the segment, as :func:`parse_bytes` reads it, or ``"auto"``.
+        split: Shares of the forms, as :func:`parse_split` reads it.
+        share: The latest form that jobs share: ``"augmented"``; ``"decoded"`` (each job augments
+            for itself); ``"none"`` (own order and randomness, bit for bit by the seed).
+        on_error: What a damaged picture does: ``"raise"`` or ``"skip"``.
+
+    Raises:
+        ValueError: A value that none of these allows; the message lists what is allowed.
+
+    Example:
+        >>> options = Options(cache_bytes="8GiB", split="58-42-0")
+        >>> options.bytes_wanted, options.split_wanted.encoded
+        (8589934592, 0.58)
+    """
+
+    cache: Any = "auto"
+    cache_bytes: int | str = "auto"
+    split: str | Sequence[float] | Split = "auto"
+    share: Share = "augmented"
+    on_error: OnError = "raise"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.cache, str):
+            if not self.cache or "\0" in self.cache:
+                raise ValueError(f'cache={self.cache!r} is not a name; write "auto" or a few letters')
+        elif self.cache is not None and type(self.cache).__module__ == "builtins":
+            # This room cannot import SampleCache; a number or a list is a slip all the same.
+            raise ValueError(f'cache is "auto", a name, a seneca.SampleCache or None, but got {self.cache!r}')
+        for name, allowed in (("share", get_args(Share)), ("on_error", get_args(OnError))):
+            if getattr(self, name) not in allowed:
+                choices = " or ".join(f'"{choice}"' for choice in allowed)
+                raise ValueError(f"{name} is {choices}, but got {getattr(self, name)!r}")
+        # Read both once, so that a slip surfaces here and not in the first epoch.
+        _ = self.bytes_wanted, self.split_wanted
+
+    @property
+    def bytes_wanted(self) -> int | Literal["auto"]:
+        """``cache_bytes`` in bytes, or ``"auto"``."""
+        if self.cache_bytes == "auto":
+            return "auto"
+        try:
+            return parse_bytes(self.cache_bytes)
+        except ValueError as error:
+            raise ValueError(f"cache_bytes: {error}") from None
+
+    @property
+    def split_wanted(self) -> Split | Literal["auto"]:
+        """``split`` as a :class:`Split`, or ``"auto"``."""
+        return parse_split(self.split)

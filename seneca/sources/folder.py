@@ -1,0 +1,187 @@
+"""A folder of class folders of pictures, as torchvision lays it out.
+
+Holds paths and labels, nothing that is open: it pickles and forks freely. Bytes leave through
+:meth:`ImageFolder.read`; a loader takes the whole list of paths at once, through
+:meth:`ImageFolder.path_table`, and reads by itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["IMG_EXTENSIONS", "ImageFolder"]
+
+IMG_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+"""What counts as a picture where nothing else is said; the same list as torchvision's."""
+
+
+class ImageFolder:
+    """A dataset of pictures arranged as ``root/class/.../picture.jpg``.
+
+    Takes the place of ``torchvision.datasets.ImageFolder``: the same classes in the same order,
+    the same samples in the same order, symbolic links followed.
+
+    Args:
+        root: The folder that holds a folder for each class.
+        transform: One of ``seneca.transforms``, which runs natively; any other callable, which
+            gets an RGB PIL image; or ``None`` for that image itself. May be set later.
+        extensions: Endings of the files to take, in lower case.
+        allow_empty: Whether a class may be without pictures.
+
+    Attributes:
+        classes: Names of the classes, sorted.
+        class_to_idx: Class name to class index.
+        samples: ``(path, class index)`` of every picture; also as ``imgs``.
+        targets: Class index of every picture.
+
+    Raises:
+        FileNotFoundError: ``root`` has no class folders, or a class has no picture.
+
+    Example:
+        >>> import tempfile, seneca
+        >>> from seneca import transforms as T
+        >>> from seneca.pictures import make_pictures
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = make_pictures(folder, count=4, classes=2)
+        ...     dataset = seneca.ImageFolder(folder, transform=T.Resize((32, 48)))
+        ...     image, label = dataset[3]
+        >>> len(dataset), tuple(image.shape), label
+        (4, (3, 32, 48), 1)
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        transform: Callable[..., Any] | None = None,
+        *,
+        extensions: str | Sequence[str] = IMG_EXTENSIONS,
+        allow_empty: bool = False,
+    ) -> None:
+        self.root = os.path.expanduser(os.fspath(root))
+        self.transform = transform
+        self.extensions = (extensions,) if isinstance(extensions, str) else tuple(extensions)
+        self.classes, self.class_to_idx = _find_classes(self.root)
+        self.samples = _find_samples(self.root, self.class_to_idx, self.extensions, allow_empty)
+        self.targets = [target for _, target in self.samples]
+        self._fingerprint: bytes | None = None
+        self._total_bytes = 0
+
+    @property
+    def imgs(self) -> list[tuple[str, int]]:
+        """The same list as ``samples``, under its older name."""
+        return self.samples
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        """Read, decode and transform one picture in this process.
+
+        Args:
+            index: Place in ``samples``.
+
+        Returns:
+            ``(image, class index)``. With a transform of Seneca's, ``image`` is float32 of shape
+            (3, height, width), its random numbers drawn from torch's global generator.
+
+        Raises:
+            DecodeError: The file is damaged; the message names it.
+            OSError: The file cannot be read.
+        """
+        # Only here: a source knows paths and bytes; pixels and tensors are the pipeline's.
+        from seneca._pipeline.sample import load_picture
+
+        path, target = self.samples[index]
+        return load_picture(self.read(index), self.transform, path), target
+
+    def read(self, index: int) -> bytes:
+        """The bytes of one file."""
+        with open(self.samples[index][0], "rb") as file:
+            return file.read()
+
+    def fingerprint(self) -> bytes:
+        """16 bytes that tell this dataset from others, and from itself after a change.
+
+        Made of every file's path under ``root``, size and time of modification, so two mounts of
+        one dataset agree. Asks for the status of each file once, then remembers.
+
+        Raises:
+            OSError: A file has gone.
+        """
+        if self._fingerprint is None:
+            digest = hashlib.blake2b(digest_size=16)
+            total = 0
+            root = os.path.join(self.root, "")
+            for path, _ in self.samples:
+                status = os.stat(path)
+                total += status.st_size
+                digest.update(os.fsencode(path.removeprefix(root)))
+                # No path holds a NUL, so where one entry ends and the next begins is certain.
+                digest.update(b"\0" + struct.pack("<Qq", status.st_size, status.st_mtime_ns))
+            self._fingerprint, self._total_bytes = digest.digest(), total
+        return self._fingerprint
+
+    def total_bytes(self) -> int:
+        """The size of all files together, as :meth:`fingerprint` found them."""
+        self.fingerprint()
+        return self._total_bytes
+
+    def path_table(self) -> tuple[bytes, np.ndarray]:
+        """Every path, for a reader that knows no Python.
+
+        Returns:
+            ``(blob, offsets)``: absolute paths one after the other, a NUL after each; and uint64
+            of shape (len + 1,), where in the blob each begins, with the blob's length at the end.
+        """
+        # The current folder asked for once, not a million times as os.path.abspath would.
+        here = os.getcwd()
+        paths = [os.fsencode(os.path.join(here, path)) for path, _ in self.samples]
+        offsets = np.zeros(len(paths) + 1, np.uint64)
+        np.cumsum([len(path) + 1 for path in paths], out=offsets[1:])
+        return b"".join(path + b"\0" for path in paths), offsets
+
+    def __repr__(self) -> str:
+        lines = [
+            f"Dataset {type(self).__name__}",
+            f"Number of datapoints: {len(self)}",
+            f"Root location: {self.root}",
+        ]
+        if self.transform is not None:
+            lines.append(f"Transform: {self.transform!r}".replace("\n", "\n    "))
+        return "\n    ".join(lines)
+
+
+def _find_classes(root: str) -> tuple[list[str], dict[str, int]]:
+    """The folders in ``root``, sorted, links to folders among them."""
+    classes = sorted(entry.name for entry in os.scandir(root) if entry.is_dir())
+    if not classes:
+        raise FileNotFoundError(f"Couldn't find any class folder in {root}.")
+    return classes, {name: index for index, name in enumerate(classes)}
+
+
+def _find_samples(
+    root: str, class_to_idx: dict[str, int], extensions: tuple[str, ...], allow_empty: bool
+) -> list[tuple[str, int]]:
+    """The pictures of all classes, in torchvision's order: by class, folder and name."""
+    samples: list[tuple[str, int]] = []
+    empty: list[str] = []
+    for name, target in class_to_idx.items():
+        before = len(samples)
+        for folder, _, files in sorted(os.walk(os.path.join(root, name), followlinks=True)):
+            samples += [
+                (os.path.join(folder, f), target) for f in sorted(files) if f.lower().endswith(extensions)
+            ]
+        if len(samples) == before:
+            empty.append(name)
+    if empty and not allow_empty:
+        raise FileNotFoundError(
+            f"Found no valid file for the classes {', '.join(empty)}. "
+            f"Supported extensions are: {', '.join(extensions)}"
+        )
+    return samples

@@ -1,0 +1,107 @@
+"""Builds the native core: csrc/ as one static library, seneca/_core/*.pyx on top of it.
+
+Everything that describes the distribution is in pyproject.toml; this file only compiles.
+"""
+
+import glob
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+
+from setuptools import Extension, setup
+from setuptools.command.build_clib import build_clib
+from setuptools.command.build_ext import build_ext
+
+NATIVE = sys.platform.startswith("linux")  # elsewhere Seneca is plain torch, with no native core
+
+# -O3 on the platform's baseline: what needs newer instructions chooses them at run time.
+CFLAGS = ["-O3", "-std=gnu11", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wshadow"]
+CFLAGS += os.environ.get("SENECA_CFLAGS", "").split()
+LDFLAGS = os.environ.get("SENECA_LDFLAGS", "").split()
+MODULES = ["codec", "store", "pool"]
+
+
+def require_libjpeg():
+    """Stop with the package to install instead of a page of compiler errors."""
+    with tempfile.TemporaryDirectory() as folder:
+        probe = os.path.join(folder, "probe.c")
+        with open(probe, "w") as file:
+            file.write(
+                "#include <stdio.h>\n#include <jpeglib.h>\n#ifndef LIBJPEG_TURBO_VERSION\n#error\n#endif\n"
+            )
+        compiler = os.environ.get("CC", "cc").split()
+        try:
+            found = subprocess.run([*compiler, "-fsyntax-only", probe], capture_output=True).returncode == 0
+        except FileNotFoundError:
+            sys.exit(f"seneca: no C compiler ({compiler[0]}). Install one: apt-get install gcc")
+    if not found:
+        sys.exit(
+            "seneca: the headers of libjpeg-turbo are missing. Install them: "
+            "libjpeg62-turbo-dev (Debian), libjpeg-turbo8-dev (Ubuntu), libjpeg-turbo-devel (Fedora)"
+        )
+
+
+class BuildLibrary(build_clib):
+    def run(self):
+        require_libjpeg()
+        super().run()
+
+
+class BuildExtensions(build_ext):
+    def run(self):
+        # `pip install -e` and `build_ext --inplace` do not build the library by themselves.
+        self.run_command("build_clib")
+        super().run()
+
+
+def extensions():
+    from Cython.Build import cythonize
+
+    headers = glob.glob("csrc/**/*.h", recursive=True)
+    return cythonize(
+        [
+            Extension(
+                f"seneca._core.{name}",
+                [f"seneca/_core/{name}.pyx"],
+                include_dirs=["csrc"],
+                libraries=["seneca", "jpeg", "pthread", "m"],  # ours first: the linker looks to the right
+                extra_compile_args=[
+                    "-O2",
+                    "-fvisibility=hidden",
+                    *os.environ.get("SENECA_CFLAGS", "").split(),
+                ],
+                extra_link_args=LDFLAGS,
+                depends=headers + glob.glob("csrc/**/*.c", recursive=True),
+            )
+            for name in MODULES
+            if os.path.exists(f"seneca/_core/{name}.pyx")
+        ],
+        compiler_directives={
+            "language_level": "3",
+            "boundscheck": False,
+            "wraparound": False,
+            "embedsignature": True,
+        },
+    )
+
+
+if NATIVE:
+    library = {
+        "sources": sorted(glob.glob("csrc/*/*.c")),
+        "obj_deps": {"": sorted(glob.glob("csrc/*/*.h"))},
+        "include_dirs": ["csrc"],
+        "cflags": CFLAGS,
+    }
+    setup(
+        libraries=[("seneca", library)],
+        ext_modules=extensions(),
+        cmdclass={"build_clib": BuildLibrary, "build_ext": BuildExtensions},
+    )
+else:
+    print(
+        f"seneca: {platform.system()} has no shared cache; installing the plain torch fallback.",
+        file=sys.stderr,
+    )
+    setup()

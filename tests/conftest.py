@@ -1,0 +1,57 @@
+"""Pictures for every test: real ones where there are some, otherwise made up."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import simplejpeg
+from PIL import Image
+
+from seneca.pictures import make_pictures
+
+REPOSITORY = Path(__file__).parent.parent
+ARCHIVE = REPOSITORY.parent / "shared" / "data" / "imagenet-sample.tar"
+
+
+@pytest.fixture(scope="session")
+def imagenet_sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of class folders of JPEGs, photographs where there are any; not to be written to.
+
+    In this order: the folder named by SENECA_TEST_DATA; ``shared/data/imagenet-sample.tar`` beside
+    the repository; 120 made-up pictures.
+    """
+    if given := os.environ.get("SENECA_TEST_DATA"):
+        return Path(given)
+    folder = tmp_path_factory.mktemp("imagenet-sample")
+    if not ARCHIVE.exists():
+        return make_pictures(folder, count=120)
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "imagenet-sample"
+
+
+@pytest.fixture
+def picture_folder(tmp_path: Path) -> Path:
+    """48 small JPEGs in 4 classes: every subsampling, odd sides, some grey, some progressive."""
+    folder = tmp_path / "pictures"
+    rng = np.random.default_rng(7)
+    for label in range(4):
+        (folder / f"class_{label}").mkdir(parents=True)
+        for number in range(12):
+            height, width = (int(side) for side in rng.integers(33, 97, 2))
+            # Smooth, so that two decoders differ by rounding and not by edges.
+            small = Image.fromarray(rng.integers(0, 256, (5, 6, 3), dtype=np.uint8))
+            pixels = np.asarray(small.resize((width, height), Image.Resampling.BICUBIC))
+            path = folder / f"class_{label}" / f"{number:02d}.jpg"
+            if number < 10:
+                subsampling = ("444", "420", "422", "440", "411")[number % 5]
+                path.write_bytes(simplejpeg.encode_jpeg(pixels, 92, "RGB", subsampling))
+            elif number == 10:
+                Image.fromarray(pixels).convert("L").save(path, quality=92)
+            else:
+                Image.fromarray(pixels).save(path, quality=92, progressive=True)
+    return folder

@@ -1,0 +1,135 @@
+"""Files that are not what they should be: pixels or a clear error, never anything else."""
+
+import io
+import threading
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from seneca._core.codec import Codec, Plan
+from seneca.errors import DecodeError, NotJpegError, PictureTooLargeError
+
+WHOLE = Plan([], 0, "uint8", True, (0, 0, 0), (1, 1, 1))
+TRAIN = Plan(
+    [
+        ("random_resized_crop", {"size": (32, 32), "scale": (0.08, 1.0), "ratio": (3 / 4, 4 / 3)}),
+        ("random_hflip", {"p": 0.5}),
+    ],
+    0, "float32", False, (0, 0, 0), (1, 1, 1),
+)  # fmt: skip
+
+
+def saved(height, width, **options):
+    file = io.BytesIO()
+    pixels = np.random.default_rng(5).integers(0, 256, (height, width, 3), np.uint8)
+    Image.fromarray(pixels).save(file, "JPEG", quality=80, **options)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("options", [{}, {"progressive": True}])
+@pytest.mark.parametrize("cut", [1, 2, 3, 50, 500])
+def test_a_truncated_file_is_refused_as_pillow_refuses_it(cut, options):
+    data = saved(64, 64, **options)[:-cut]
+    with pytest.raises(OSError, match="truncated"):
+        Image.open(io.BytesIO(data)).load()
+    with pytest.raises(DecodeError, match="truncated"):
+        Codec().decode(WHOLE, data)
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", b"\xff\xd8", b"\x89PNG\r\n\x1a\n", b"GIF89a", bytes(1000)])
+def test_what_does_not_begin_as_a_jpeg_is_not_one(data):
+    for call in (Codec().probe, lambda data: Codec().decode(WHOLE, data)):
+        with pytest.raises(NotJpegError):
+            call(data)
+
+
+def test_a_header_alone_is_damage():
+    with pytest.raises(DecodeError):
+        Codec().decode(WHOLE, b"\xff\xd8\xff")
+
+
+def test_a_codec_goes_on_after_a_failure():
+    codec, data = Codec(), saved(40, 40)
+    expected = codec.decode(WHOLE, data)
+    for bad in (data[:100], data[:-10], b"no", data[:2] + data[30:]):
+        with pytest.raises(DecodeError):
+            codec.decode(WHOLE, bad)
+        np.testing.assert_array_equal(codec.decode(WHOLE, data), expected)
+
+
+@pytest.mark.parametrize("options", [{}, {"progressive": True}, {"restart_marker_blocks": 2}])
+def test_random_damage_gives_pixels_or_a_clear_error(options):
+    rng, codec = np.random.default_rng(17), Codec(max_pixels=1_000_000)
+    good = np.frombuffer(saved(48, 56, **options), np.uint8)
+    outcomes = {True: 0, False: 0}
+    for k in range(1500):
+        data = good.copy()
+        # Mostly the header, where the harm is done; sometimes the rest.
+        reach = 700 if k % 3 else len(data)
+        for _ in range(rng.integers(1, 6)):
+            data[rng.integers(2, reach)] = rng.integers(256)
+        if k % 7 == 0:
+            data = np.delete(data, slice(a := int(rng.integers(3, len(data))), a + int(rng.integers(1, 40))))
+        try:
+            picture = codec.decode(WHOLE, data)
+            crop = codec.augment_encoded(TRAIN, data, k, 0, 0, 0)
+            outcomes[True] += picture.size > 0 and crop.shape == (32, 32, 3)
+        except DecodeError as error:
+            assert str(error)
+            outcomes[False] += 1
+    assert outcomes[True] > 50 and outcomes[False] > 50  # else the damage says nothing
+
+
+def with_size(data, height, width):
+    at = next(i for i in range(len(data)) if data[i] == 0xFF and data[i + 1] in (0xC0, 0xC2)) + 5
+    return data[:at] + height.to_bytes(2, "big") + width.to_bytes(2, "big") + data[at + 4 :]
+
+
+@pytest.mark.parametrize("options", [{}, {"progressive": True}])
+def test_a_header_that_claims_too_many_pixels_is_refused(options):
+    data = with_size(saved(16, 16, **options), 65500, 65500)
+    for call in (Codec().probe, lambda data: Codec().decode(WHOLE, data)):
+        with pytest.raises(PictureTooLargeError, match="pixels"):
+            call(data)
+
+
+def test_the_limit_of_pixels_is_the_callers():
+    data = saved(20, 30)
+    assert Codec(max_pixels=600).decode(WHOLE, data).shape == (20, 30, 3)
+    with pytest.raises(PictureTooLargeError):
+        Codec(max_pixels=599).decode(WHOLE, data)
+
+
+def test_a_resize_beyond_the_limit_is_refused_before_it_is_made():
+    tall = np.zeros((3000, 1, 3), np.uint8)
+    plan = Plan([("resize", {"size": 256})], 1, "uint8", True, (0, 0, 0), (1, 1, 1))
+    with pytest.raises(PictureTooLargeError, match="3000 x 1"):
+        Codec().head(plan, tall)
+
+
+def test_a_file_of_endless_scans_is_stopped():
+    data = saved(64, 64, progressive=True)
+    at = data.rindex(b"\xff\xda")  # repeat the last scan, a refinement, for ever
+    bomb = data[:at] + data[at:-2] * 600 + data[-2:]
+    with pytest.raises(PictureTooLargeError, match="scans"):
+        Codec().decode(WHOLE, bomb)
+
+
+def test_codecs_in_many_threads_do_not_disturb_one_another():
+    files = [saved(50 + 7 * k, 90 - 5 * k) for k in range(4)]
+    expected = [Codec().augment_encoded(TRAIN, data, 1, 2, 3, 4) for data in files]
+    wrong = []
+
+    def work(k):
+        codec = Codec()
+        for _ in range(50):
+            if not np.array_equal(codec.augment_encoded(TRAIN, files[k], 1, 2, 3, 4), expected[k]):
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong

@@ -1,0 +1,110 @@
+"""Where Seneca is off, a script for it runs unchanged on plain torch, and is told so once."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import warnings
+
+import pytest
+import torch
+
+from seneca import fallback, switch
+
+
+def run(code, *arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(("value", "off"), [("1", True), ("yes", True), ("0", False), ("", False)])
+def test_the_environment_switches_it_off(monkeypatch, value, off):
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("SENECA_DISABLE", value)
+    assert (switch.off_because() == "SENECA_DISABLE is set") is off
+
+
+def test_any_system_but_linux_switches_it_off(monkeypatch):
+    monkeypatch.delenv("SENECA_DISABLE", raising=False)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert "darwin" in switch.off_because()
+
+
+def test_senecas_arguments_are_taken_stored_and_without_effect():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        loader = fallback.DataLoader(
+            range(10), 4, cache="mine", cache_bytes="1GiB", split="58-42-0", share="none"
+        )
+    assert (loader.cache, loader.cache_bytes, loader.split) == ("mine", "1GiB", "58-42-0")
+    assert (loader.share, loader.on_error, loader.stats()) == ("none", "raise", {})
+    assert [batch.tolist() for batch in loader] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+
+def test_a_wrong_argument_is_refused_as_by_the_real_loader():
+    with pytest.raises(ValueError, match="share is"):
+        fallback.DataLoader(range(10), share="everything")
+    with pytest.raises(TypeError):
+        fallback.DataLoader(range(10), cash="auto")
+
+
+def test_notice_is_given_once_a_process():
+    fallback._give_notice.cache_clear()
+    with pytest.warns(UserWarning, match="nothing is shared"):
+        fallback.DataLoader(range(4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fallback.DataLoader(range(4))
+
+
+def test_a_whole_script_runs_on_plain_torch_with_workers(picture_folder):
+    done = run(
+        """
+        import sys, torch, seneca
+        from seneca import transforms as T
+        train = seneca.ImageFolder(sys.argv[1], transform=T.Compose([
+            T.RandomResizedCrop(32), T.RandomHorizontalFlip(), T.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD)]))
+        loader = seneca.DataLoader(train, 16, shuffle=True, num_workers=2, cache_bytes="1GiB")
+        assert isinstance(loader, torch.utils.data.DataLoader)
+        print([tuple(images.shape) for images, labels in loader])
+        """,
+        str(picture_folder),
+        SENECA_DISABLE="1",
+    )
+    assert done.stdout.strip() == str([(16, 3, 32, 32)] * 3), done.stderr
+    assert done.stderr.count("nothing is shared") == 1
+
+
+def test_importing_seneca_needs_neither_torch_nor_the_native_core():
+    code = """
+        import sys
+        sys.modules["torch"] = sys.modules["seneca._core"] = None  # importing them raises
+        import seneca
+        from seneca import transforms as T
+        print(seneca.Split.parse("50-50-0"), T.Resize(8))
+        assert "DataLoader" in seneca.__all__ and not hasattr(seneca, "Dataloader")
+    """
+    done = run(code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_off_is_enough_to_do_without_the_native_core(picture_folder):
+    code = """
+        import sys
+        sys.modules["seneca._core"] = None
+        import seneca
+        from seneca import transforms as T
+        print(seneca.ImageFolder(sys.argv[1], T.CenterCrop(8))[0][0].shape)
+    """
+    assert "[3, 8, 8]" in run(code, str(picture_folder), SENECA_DISABLE="1").stdout
+    if sys.platform.startswith("linux"):  # a broken build is no reason to be slow in silence
+        broken = run(code, str(picture_folder), SENECA_DISABLE="0")
+        assert broken.returncode != 0 and "seneca._core" in broken.stderr
+
+
+def test_torch_is_a_subclass_away():
+    assert issubclass(fallback.DataLoader, torch.utils.data.DataLoader)

@@ -1,0 +1,209 @@
+"""ImageFolder finds what torchvision's finds, in the same order, and can be told from others."""
+
+import os
+import pickle
+import random
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from seneca import ImageFolder
+from seneca import transforms as T
+from seneca.errors import DecodeError, PlanError
+
+
+def touch(root, *names):
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(b"x")
+
+
+def test_classes_and_pictures_are_sorted_as_torchvision_sorts_them(tmp_path):
+    touch(
+        tmp_path,
+        "b/2.jpg",
+        "b/10.jpg",
+        "b/sub/0.jpg",
+        "a/Z.JPEG",
+        "a/a.png",
+        "a/notes.txt",
+        "loose.jpg",
+        "B/x.webp",
+    )
+    dataset = ImageFolder(tmp_path)
+    assert dataset.classes == ["B", "a", "b"]
+    assert dataset.class_to_idx == {"B": 0, "a": 1, "b": 2}
+    names = [os.path.relpath(path, tmp_path) for path, _ in dataset.samples]
+    assert names == ["B/x.webp", "a/Z.JPEG", "a/a.png", "b/10.jpg", "b/2.jpg", "b/sub/0.jpg"]
+    assert dataset.targets == [0, 1, 1, 2, 2, 2] == [target for _, target in dataset.imgs]
+    assert len(dataset) == 6 and dataset.root == str(tmp_path)
+
+
+def test_links_to_files_and_to_folders_are_followed(tmp_path):
+    touch(tmp_path / "store", "deep/1.jpg", "2.jpg")
+    root = tmp_path / "root"
+    (root / "a").mkdir(parents=True)
+    (root / "a" / "linked").symlink_to(tmp_path / "store" / "deep")
+    (root / "a" / "file.jpg").symlink_to(tmp_path / "store" / "2.jpg")
+    (root / "b").symlink_to(tmp_path / "store")
+    names = [os.path.relpath(path, root) for path, _ in ImageFolder(root).samples]
+    assert names == ["a/file.jpg", "a/linked/1.jpg", "b/2.jpg", "b/deep/1.jpg"]
+
+
+def test_a_folder_without_class_folders_is_refused(tmp_path):
+    touch(tmp_path, "1.jpg")
+    with pytest.raises(FileNotFoundError, match="Couldn't find any class folder in"):
+        ImageFolder(tmp_path)
+
+
+def test_classes_without_pictures_are_named_unless_allowed(tmp_path):
+    touch(tmp_path, "a/1.jpg", "b/notes.txt", "c/notes.txt")
+    with pytest.raises(
+        FileNotFoundError, match=r"no valid file for the classes b, c\. Supported extensions are: \.jpg"
+    ):
+        ImageFolder(tmp_path)
+    assert ImageFolder(tmp_path, allow_empty=True).classes == ["a", "b", "c"]
+
+
+def test_other_extensions_can_be_asked_for(tmp_path):
+    touch(tmp_path, "a/1.jpg", "a/2.jxl")
+    assert len(ImageFolder(tmp_path, extensions=".jxl")) == 1
+    assert len(ImageFolder(tmp_path, extensions=[".jxl", ".jpg"])) == 2
+
+
+def test_it_shows_itself_as_torchvisions_does(picture_folder):
+    text = repr(ImageFolder(picture_folder, T.CenterCrop(8)))
+    assert text.splitlines()[:2] == ["Dataset ImageFolder", "    Number of datapoints: 48"]
+    assert text.endswith("Transform: CenterCrop(size=(8, 8))")
+
+
+def test_read_gives_the_files_own_bytes(picture_folder):
+    dataset = ImageFolder(picture_folder)
+    with open(dataset.samples[5][0], "rb") as file:
+        assert dataset.read(5) == file.read()
+
+
+def test_the_path_table_leads_to_every_file_from_any_folder(picture_folder, monkeypatch):
+    monkeypatch.chdir(picture_folder.parent)
+    dataset = ImageFolder("pictures")
+    blob, offsets = dataset.path_table()
+    monkeypatch.chdir("/")
+    assert offsets.dtype == np.uint64 and offsets.shape == (49,)
+    assert offsets[0] == 0 and offsets[-1] == len(blob)
+    paths = [blob[offsets[i] : offsets[i + 1]] for i in range(48)]
+    assert all(path.endswith(b"\0") and b"\0" not in path[:-1] for path in paths)
+    wanted = [
+        os.path.join(os.fsencode(picture_folder.parent), os.fsencode(path)) for path, _ in dataset.samples
+    ]
+    assert [path[:-1] for path in paths] == wanted
+    assert all(os.path.exists(path[:-1]) for path in paths)
+
+
+def test_the_path_table_takes_names_that_are_no_utf_8(tmp_path):
+    touch(tmp_path, "a/1.jpg")
+    odd = os.fsencode(tmp_path) + b"/a/\xff.jpg"
+    with open(odd, "wb"):
+        pass
+    assert odd + b"\0" in ImageFolder(tmp_path).path_table()[0]
+
+
+def test_the_path_table_of_nothing_is_empty(tmp_path):
+    (tmp_path / "a").mkdir()
+    blob, offsets = ImageFolder(tmp_path, allow_empty=True).path_table()
+    assert blob == b"" and offsets.tolist() == [0]
+
+
+def test_the_fingerprint_is_of_the_files_and_not_of_where_they_are_mounted(tmp_path):
+    touch(tmp_path, "one/a/1.jpg", "one/b/2.jpg")
+    first = ImageFolder(tmp_path / "one").fingerprint()
+    (tmp_path / "one").rename(tmp_path / "two")
+    assert len(first) == 16
+    assert ImageFolder(str(tmp_path / "two") + "/").fingerprint() == first
+
+
+def test_the_fingerprint_changes_with_name_size_and_time(tmp_path):
+    touch(tmp_path, "a/1.jpg", "a/2.jpg")
+    picture = tmp_path / "a" / "1.jpg"
+    prints = {ImageFolder(tmp_path).fingerprint()}
+    os.utime(picture, ns=(0, 1))
+    prints.add(ImageFolder(tmp_path).fingerprint())
+    picture.write_bytes(b"yy")
+    os.utime(picture, ns=(0, 1))
+    prints.add(ImageFolder(tmp_path).fingerprint())
+    picture.rename(tmp_path / "a" / "3.jpg")
+    prints.add(ImageFolder(tmp_path).fingerprint())
+    assert len(prints) == 4
+
+
+def test_the_fingerprint_follows_links_to_what_they_name(tmp_path):
+    touch(tmp_path, "store/1.jpg")
+    (tmp_path / "root" / "a").mkdir(parents=True)
+    (tmp_path / "root" / "a" / "1.jpg").symlink_to(tmp_path / "store" / "1.jpg")
+    before = ImageFolder(tmp_path / "root").fingerprint()
+    (tmp_path / "store" / "1.jpg").write_bytes(b"longer")
+    assert ImageFolder(tmp_path / "root").fingerprint() != before
+
+
+def test_a_sample_is_a_float_tensor_and_a_label(picture_folder):
+    dataset = ImageFolder(picture_folder, T.RandomResizedCrop((20, 30)))
+    image, label = dataset[13]
+    assert image.dtype == torch.float32 and image.shape == (3, 20, 30) and image.is_contiguous()
+    assert image.min() >= 0 and image.max() <= 1
+    assert label == 1 and type(label) is int
+
+
+def test_torchs_seed_decides_the_crop(picture_folder):
+    dataset = ImageFolder(picture_folder, T.Compose([T.RandomResizedCrop(24), T.RandomHorizontalFlip()]))
+    torch.manual_seed(3)
+    first, second = dataset[0][0], dataset[0][0]
+    torch.manual_seed(3)
+    assert torch.equal(dataset[0][0], first)
+    assert not torch.equal(first, second)
+
+
+def test_a_picture_that_is_no_jpeg_is_pillows_work(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (9, 11, 3), dtype=np.uint8)
+    (tmp_path / "a").mkdir()
+    Image.fromarray(pixels).save(tmp_path / "a" / "1.png")
+    image, _ = ImageFolder(tmp_path, T.CenterCrop((9, 11)))[0]
+    assert torch.equal((image * 255).round().to(torch.uint8), torch.from_numpy(pixels).permute(2, 0, 1))
+
+
+@pytest.mark.parametrize("name", ["1.jpg", "1.png"])
+@pytest.mark.parametrize("transform", [None, T.CenterCrop(8)])
+def test_a_damaged_picture_is_named(tmp_path, name, transform):
+    touch(tmp_path, f"a/{name}")
+    with pytest.raises(DecodeError, match=name):
+        ImageFolder(tmp_path, transform)[0]
+
+
+def test_a_transform_may_be_set_later_and_may_be_plain_python(picture_folder):
+    dataset = ImageFolder(picture_folder)
+    assert dataset[0][0].mode == "RGB"
+    dataset.transform = lambda picture: picture.size
+    with Image.open(dataset.samples[0][0]) as picture:
+        assert dataset[0][0] == picture.size
+    dataset.transform = T.CenterCrop(8)
+    assert dataset[0][0].shape == (3, 8, 8)
+    dataset.transform = T.Resize(8)
+    with pytest.raises(PlanError, match="cannot be stacked"):
+        dataset[0]
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_plain_torch_workers_give_the_same_as_this_process(picture_folder, method):
+    dataset = ImageFolder(picture_folder, T.Compose([T.Resize(40), T.CenterCrop(32)]))
+    dataset[0]  # a codec in use before the fork must not harm the children
+    loader = torch.utils.data.DataLoader(dataset, 8, num_workers=2, multiprocessing_context=method)
+    images = torch.cat([images for images, _ in loader])
+    assert torch.equal(images, torch.stack([dataset[i][0] for i in range(48)]))
+
+
+def test_it_pickles_small_and_whole(picture_folder):
+    dataset = ImageFolder(picture_folder, T.CenterCrop(8))
+    dataset[random.randrange(48)]
+    copy = pickle.loads(pickle.dumps(dataset))
+    assert copy.samples == dataset.samples and copy.fingerprint() == dataset.fingerprint()
+    assert torch.equal(copy[3][0], dataset[3][0])
