@@ -8,9 +8,11 @@ Method. Every job is a process of its own with a loader of its own: same picture
 takes batches for a moment, and waits for the others. Then all run; after ``--warm`` seconds, in
 which what had piled up while waiting is used up, each counts what it is given for ``--seconds``,
 from one batch to another, epochs rolling over. The number of a row is the sum over the jobs. The
-training step is empty, so the loaders are the limit. With ``--links N`` the folder is N links to
-the pictures, so epochs are long and files come from the page cache. Times differ from host to host
-and hour to hour: read the ratio to torch's DataLoader in the same run, with as many jobs.
+training step is empty, so the loaders are the limit. The CPU time that a sample costs stands beside
+it, and moves less than samples/s when something else runs on the machine. With ``--links N`` the
+folder is N links to the pictures, so epochs are long and files come from the page cache. Times differ
+from host to host and hour to hour: read the ratio to torch's DataLoader in the same run, with as many
+jobs.
 
     python bench/bench_jobs.py --data train/ --jobs 1,2,4 --seconds 15 --loaders seneca,torch,dali
     python bench/bench_jobs.py --data train/ --check-sharing
@@ -20,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import platform
 import signal
@@ -43,8 +46,8 @@ def measure(voice: Voice, number: int, loader: str, setup: Setup, warm_s: float,
     """One job: open, warm up, wait, run, and count batches for ``seconds``.
 
     Returns:
-        ``samples`` and ``elapsed_s`` between the first and the last batch of the window, and the
-        loader's own ``stats`` over the whole run (empty but for seneca).
+        ``samples``, ``elapsed_s`` and ``cpu_s`` between the first and the last batch of the window,
+        and the loader's own ``stats`` over the whole run (empty but for seneca).
     """
     import torch
 
@@ -61,12 +64,22 @@ def measure(voice: Voice, number: int, loader: str, setup: Setup, warm_s: float,
     while time.monotonic() - go < warm_s:
         next(opened.batches)
     samples, start = 0, time.monotonic()
-    now = start
+    now, cpu = start, cpu_s()
     while now - start < seconds:
         images, _ = next(opened.batches)
         samples += len(images)
         now = time.monotonic()
-    return {"samples": samples, "elapsed_s": now - start, "stats": opened.stats()}
+    cpu = cpu_s() - cpu
+    return {"samples": samples, "elapsed_s": now - start, "cpu_s": cpu, "stats": opened.stats()}
+
+
+def cpu_s() -> float:
+    """CPU seconds that this job has used, its worker processes included."""
+    ticks = 0
+    for worker in multiprocessing.active_children():
+        for line in _lines_of(Path(f"/proc/{worker.pid}/stat")):
+            ticks += sum(int(field) for field in line.rpartition(")")[2].split()[11:13])
+    return time.process_time() + (ticks / os.sysconf("SC_CLK_TCK") if ticks else 0.0)
 
 
 def row_of(loader: str, results: list[dict]) -> dict[str, Any]:
@@ -75,6 +88,10 @@ def row_of(loader: str, results: list[dict]) -> dict[str, Any]:
         "loader": loader,
         "jobs": len(results),
         "per_s": round(sum(result["samples"] / result["elapsed_s"] for result in results), 1),
+        "cpu_ms": round(
+            1000 * sum(result["cpu_s"] for result in results) / sum(result["samples"] for result in results),
+            3,
+        ),
     }
     delivered = sum(result["stats"].get("delivered", 0) for result in results)
     if delivered:
@@ -119,13 +136,14 @@ def machine(loaders: list[str]) -> str:
 
 def show(rows: list[dict[str, Any]], title: str) -> None:
     """Print the rows as a table: with rich where it is installed, else in plain columns."""
-    head = ["loader", "jobs", "samples/s", "vs torch", "prepared/delivered"]
+    head = ["loader", "jobs", "samples/s", "vs torch", "CPU ms/sample", "prepared/delivered"]
     lines = [
         [
             row["loader"],
             str(row["jobs"]),
             f"{row['per_s']:,.0f}",
             "" if row["vs_torch"] is None else f"{row['vs_torch']:.2f} x",
+            f"{row['cpu_ms']:.2f}",
             f"{row['prepared_per_delivered']:.2f}" if "prepared_per_delivered" in row else "",
         ]
         for row in rows
@@ -235,6 +253,9 @@ def run(options: argparse.Namespace, setup: Setup) -> int:
             loaders.append(name)
         else:
             print(f"{name} is left out: it needs {need}")
+    if not loaders:
+        print("none of these loaders is installed", file=sys.stderr)
+        return 1
     rows = []
     for _ in range(options.repeat):
         for jobs in options.jobs:

@@ -31,6 +31,7 @@ class Job:
     def __init__(self, number: int, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         context = multiprocessing.get_context("spawn")
         self.number = number
+        self._done = False
         self._pipe, theirs = context.Pipe()
         self._process: BaseProcess = context.Process(target=_run, args=(theirs, work, number, arguments))
         self._process.start()
@@ -51,6 +52,7 @@ class Job:
             raise JobFailed(f"job {self.number} ended with status {self._process.exitcode}") from None
         if said != word:
             raise JobFailed(f"job {self.number} failed:\n{what}")
+        self._done = word == "done"
         return what
 
     def tell(self, what: Any = None) -> None:
@@ -63,7 +65,7 @@ class Job:
     def end(self) -> None:
         """End the process, by force if it does not answer."""
         self._pipe.close()
-        self._process.join(0.5)
+        self._process.join(END_S if self._done else 0.5)
         for stop in (self._process.terminate, self._process.kill):
             if self._process.is_alive():
                 stop()

@@ -309,7 +309,8 @@ int sn_jpeg_read(sn_jpeg *jpeg, sn_rect region, sn_buffer *buffer, sn_view *out)
 
 /* The decompressor is made anew for each picture. Kept, it would keep the Huffman and
  * quantisation tables of the last one, and a file that lacks its own would decode by them: pixels
- * that depend on what came before. Making it takes about a microsecond. */
+ * that depend on what came before. Making it costs less than a
+ * thousandth of a picture. */
 void sn_jpeg_close(sn_jpeg *jpeg)
 {
     if (jpeg->created)

@@ -9,8 +9,9 @@
  *
  * Callers    one thread at a time a codec; different codecs in any threads.
  * Blocking   never; no I/O, no lock, no Python.
- * Owns       decoder state and scratch buffers, reused: no allocation per picture in the
- *            steady state. A view that a call returns lives until the next call on that codec.
+ * Owns       decoder state and scratch buffers, reused: beyond libjpeg's own, no allocation per
+ *            picture in the steady state. A view that a call returns lives until the next call
+ *            on that codec.
  * Errors     SN_E_NOT_JPEG, SN_E_DECODE, SN_E_TOO_LARGE, SN_E_PLAN, -ENOMEM;
  *            sn_codec_message() has the reason in words.
  */

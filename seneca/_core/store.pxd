@@ -43,12 +43,17 @@ cdef extern from "shm/sn_layout.h" nogil:
         sn_geometry geometry
         uint64_t segment_bytes
 
+    ctypedef struct sn_slot:
+        uint32_t length
+
     int sn_layout_plan(const sn_geometry *geometry, sn_header *layout)
 
 
 cdef extern from "shm/sn_segment.h" nogil:
     ctypedef struct sn_segment:
         sn_header *head
+        sn_slot *slots
+        uint32_t n_slots
 
     ctypedef void (*sn_progress)(void *context, uint64_t done_bytes, uint64_t total_bytes) noexcept nogil
 
@@ -61,6 +66,12 @@ cdef extern from "shm/sn_segment.h" nogil:
     void sn_segment_close(sn_segment *segment)
     int sn_segment_linked(const sn_segment *segment)
     void sn_lock_leave(sn_segment *segment)
+
+
+cdef extern from "slots/sn_slots.h" nogil:
+    void sn_slot_commit(sn_slot *slot)
+    void sn_slot_abort(sn_slot *slot)
+    uint8_t *sn_slot_payload(const sn_segment *segment, const sn_slot *slot)
 
 
 cdef extern from "store/sn_store.h" nogil:
@@ -153,3 +164,4 @@ cdef class Member:
     cdef sn_member *handle     # owned; NULL once closed
     cdef Segment segment       # None for a private member; kept alive while it draws
     cdef readonly bint shared
+    cdef sn_slot *slot(self, uint32_t slot) except NULL

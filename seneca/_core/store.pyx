@@ -2,13 +2,26 @@
 
 import os
 
+import numpy as np
+
+from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from seneca import errors
 
-__all__ = ["GRANULE", "LAYOUT_VERSION", "Member", "Segment", "Unlinked", "segment_bytes", "sweep"]
+__all__ = ["GRANULE", "ITEM", "NONE", "LAYOUT_VERSION", "Member", "Segment", "Unlinked", "segment_bytes", "sweep"]
 
 GRANULE = SN_GRANULE
+NONE = <uint32_t>SN_NONE
+
+ITEM = np.dtype([
+    ("sample", np.uint32), ("source", np.uint8), ("keep", np.uint8), ("", np.uint16),
+    ("source_slot", np.uint32), ("source_entry", np.uint32),
+    ("target_slot", np.uint32), ("target_entry", np.uint32),
+])
+"""One place of a batch, as ``sn_item``: slots are :data:`NONE` where there is none."""
+assert ITEM.itemsize == sizeof(sn_item)
+
 LAYOUT_VERSION = SN_LAYOUT_VERSION
 
 cdef enum:
@@ -324,6 +337,68 @@ cdef class Member:
     def left(self):
         """Samples of the epoch that are not yet drawn."""
         return sn_member_left(self.handle) if self.handle != NULL else 0
+
+    def draw(self, wanted, offers=()):
+        """Draw without a pool: for tests and simulation, where nothing is decoded.
+
+        Args:
+            wanted: Places at the most.
+            offers: ``(sample, form, length, height, width)`` of payloads that might be kept.
+
+        Returns:
+            ``(items, slots, private)``: an array of :data:`ITEM`; for each offer the slot to
+            write it to and its ledger entry, or None; whether the lock was not to be had.
+        """
+        cdef uint32_t n = min(wanted, self.left), drawn = 0, n_offers = len(offers), i
+        cdef sn_offer *answers = <sn_offer *>calloc(n_offers + 1, sizeof(sn_offer))
+        cdef int rc
+        items = np.zeros(n, ITEM)
+        cdef uint8_t[::1] flat = np.zeros(1, np.uint8) if n == 0 else items.view(np.uint8)
+        if answers == NULL:
+            raise MemoryError()
+        try:
+            for i in range(n_offers):
+                answers[i].sample, answers[i].form, answers[i].length, answers[i].height, answers[i].width = offers[i]
+            rc = sn_member_draw(self.handle, n, <sn_item *>&flat[0], &drawn, answers, n_offers)
+            slots = [None if answers[i].slot == SN_NONE else (answers[i].slot, answers[i].entry)
+                     for i in range(n_offers)]
+        finally:
+            free(answers)
+        return items[:drawn], slots, rc == SN_BUSY
+
+    def commit(self, uint32_t slot):
+        """What was reserved is written: others may read it."""
+        sn_slot_commit(self.slot(slot))
+
+    def abort(self, uint32_t slot):
+        """What was reserved will not be written."""
+        sn_slot_abort(self.slot(slot))
+
+    def payload(self, uint32_t slot):
+        """The bytes of a slot that this member holds, writable in place."""
+        cdef sn_slot *record = self.slot(slot)
+        return <uint8_t[:record.length]>sn_slot_payload(self.segment.handle, record)
+
+    cdef sn_slot *slot(self, uint32_t slot) except NULL:
+        if self.segment is None or slot >= self.segment.open().n_slots:
+            raise IndexError(slot)
+        return &self.segment.handle.slots[slot]
+
+    def done(self, items):
+        """Let go of what these items hold, in the next draw."""
+        cdef const uint8_t[::1] flat
+        items = np.ascontiguousarray(items, ITEM)
+        if len(items):
+            flat = items.view(np.uint8)
+            sn_member_done(self.handle, <const sn_item *>&flat[0], <uint32_t>len(items))
+
+    def offer_done(self, uint32_t slot, uint32_t entry):
+        """Let go of a slot that an offer was written to, in the next draw."""
+        cdef sn_offer offer
+        memset(&offer, 0, sizeof(offer))
+        offer.slot = slot
+        offer.entry = entry
+        sn_member_offer_done(self.handle, &offer)
 
     def close(self):
         """Leave the segment. Nothing may be at work on its slots any more."""

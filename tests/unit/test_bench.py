@@ -68,14 +68,15 @@ def test_links_to_nothing_are_refused(tmp_path, picture_folder):
 
 def test_a_row_adds_up_the_rates_of_its_jobs():
     results = [
-        {"samples": 100, "elapsed_s": 2.0, "stats": {}},
-        {"samples": 90, "elapsed_s": 3.0, "stats": {}},
+        {"samples": 100, "elapsed_s": 2.0, "cpu_s": 0.1, "stats": {}},
+        {"samples": 90, "elapsed_s": 3.0, "cpu_s": 0.28, "stats": {}},
     ]
-    assert bench_jobs.row_of("torch", results) == {"loader": "torch", "jobs": 2, "per_s": 80.0}
+    expected = {"loader": "torch", "jobs": 2, "per_s": 80.0, "cpu_ms": 2.0}
+    assert bench_jobs.row_of("torch", results) == expected
 
 
 def test_a_row_of_seneca_tells_how_much_was_shared():
-    result = {"samples": 100, "elapsed_s": 1.0, "stats": {"delivered": 200, "prepared": 110}}
+    result = {"samples": 100, "elapsed_s": 1.0, "cpu_s": 0.1, "stats": {"delivered": 200, "prepared": 110}}
     assert bench_jobs.row_of("seneca", [result] * 2)["prepared_per_delivered"] == 0.55
 
 
@@ -132,10 +133,12 @@ def test_a_mistake_on_the_command_line_ends_with_status_2(arguments, message, ca
 
 def test_the_plain_table_needs_no_rich(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "rich.console", None)
-    bench_jobs.show([{"loader": "torch", "jobs": 4, "per_s": 1234.5, "vs_torch": 1.0}], "title")
+    bench_jobs.show(
+        [{"loader": "torch", "jobs": 4, "per_s": 1234.5, "cpu_ms": 2.345, "vs_torch": 1.0}], "title"
+    )
     title, head, row = capsys.readouterr().out.splitlines()
     assert title == "title" and head.split()[:2] == ["loader", "jobs"]
-    assert row.split() == ["torch", "4", "1,234", "1.00", "x"]
+    assert row.split() == ["torch", "4", "1,234", "1.00", "x", "2.35"]
 
 
 def add(voice: jobs.Voice, number: int, more: int) -> int:

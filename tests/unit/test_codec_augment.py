@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from PIL import __version__ as pillow_version
 
 from seneca._core.codec import Codec, Plan
 from seneca.errors import PlanError
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "routes.json"
 RRC = ("random_resized_crop", {"size": (224, 224), "scale": (0.08, 1.0), "ratio": (3 / 4, 4 / 3)})
+PILLOW_SIMD = "post" in pillow_version
 FLIP = ("random_hflip", {"p": 0.5})
 
 
@@ -38,8 +40,9 @@ def decoded(data):
 
 
 def assert_close(ours, theirs):
+    """As in test_codec_resize.py: to the bit for Pillow-SIMD, nearly for any other Pillow."""
     apart = np.abs(ours.astype(int) - np.asarray(theirs))
-    assert apart.max() <= 1 and apart.mean() < 0.03
+    assert apart.max() <= (0 if PILLOW_SIMD else 2) and apart.mean() <= 0.3
 
 
 def photographs(folder, n):
@@ -119,7 +122,7 @@ def one_by_one(ops, image, rng_route):
             canvas = Image.new("RGB", (max(w, cw), max(h, ch)))
             canvas.paste(image, (max(0, (cw - w) // 2), max(0, (ch - h) // 2)))
             w, h = canvas.size
-            top, left = int(round((h - ch) / 2.0)), int(round((w - cw) / 2.0))
+            top, left = round((h - ch) / 2.0), round((w - cw) / 2.0)
             image = canvas.crop((left, top, left + cw, top + ch))
         elif kind == "random_resized_crop":
             top, left, ch, cw = boxes.pop(0)
@@ -218,8 +221,8 @@ def test_boxes_are_distributed_as_torchvisions(height, width):
     train = plan(RRC)
     ours = np.array([train.route(height, width, 31, 0, 0, k)[0]["box"] for k in range(n)])
     theirs = np.array([torchvisions_box(rng, height, width, (0.08, 1), (3 / 4, 4 / 3)) for _ in range(n)])
-    for ours_of, theirs_of in zip((*ours.T, ours[:, 2] * ours[:, 3]), (*theirs.T, theirs[:, 2] * theirs[:, 3]),
-                                  strict=True):  # fmt: skip
+    pairs = [*zip(ours.T, theirs.T, strict=True), (ours[:, 2] * ours[:, 3], theirs[:, 2] * theirs[:, 3])]
+    for ours_of, theirs_of in pairs:
         values = np.union1d(ours_of, theirs_of)
         a = np.searchsorted(np.sort(ours_of), values, "right") / n
         b = np.searchsorted(np.sort(theirs_of), values, "right") / n
@@ -239,7 +242,7 @@ def test_a_picture_that_no_box_fits_gets_torchvisions_central_crop(size, box):
 def test_flips_have_their_probability():
     for p in (0.0, 0.3, 1.0):
         flips = [plan(("random_hflip", {"p": p})).route(9, 9, 1, 0, 0, k)[0]["flip"] for k in range(3000)]
-        assert abs(np.mean(flips) - p) < 0.03 * (0 < p < 1)  or np.mean(flips) == p
+        assert abs(np.mean(flips) - p) < 0.03 * (0 < p < 1) or np.mean(flips) == p
 
 
 def test_the_route_of_a_seed_never_changes():

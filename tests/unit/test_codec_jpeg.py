@@ -138,12 +138,19 @@ def test_a_picture_never_decodes_by_the_tables_of_the_one_before():
     bare = without_tables(data, 0xDB)
     codec = Codec()
     codec.decode(WHOLE, data)
-    with pytest.raises(ValueError, match="[Qq]uantization table"):
+    with pytest.raises(ValueError, match=r"[Qq]uantization table"):
         codec.decode(WHOLE, bare)
 
 
 def test_a_region_outside_the_picture_is_refused():
     data = saved(Image.fromarray(noise(20, 30)))
-    for region in [(0, 0, 21, 1), (0, 0, 1, 31), (20, 0, 1, 1), (0, 30, 1, 1), (0, 0, 0, 1), (1, 1, 2**32 - 1, 1)]:
+    for region in [
+        (0, 0, 21, 1),
+        (0, 0, 1, 31),
+        (20, 0, 1, 1),
+        (0, 30, 1, 1),
+        (0, 0, 0, 1),
+        (1, 1, 2**32 - 1, 1),
+    ]:
         with pytest.raises(ValueError):
             Codec().decode_region(data, *region)

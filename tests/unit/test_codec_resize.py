@@ -7,8 +7,11 @@ import sys
 import numpy as np
 import pytest
 from PIL import Image
+from PIL import __version__ as pillow_version
 
 from seneca._core.codec import Codec, Plan
+
+PILLOW_SIMD = "post" in pillow_version
 
 
 def plan(*ops, n_head=None):
@@ -24,10 +27,10 @@ def by_pillow(pixels, height, width):
 
 
 def assert_close(ours, theirs):
-    """Pillow has 22 bits for a weight, Pillow-SIMD and we 15: never 2 apart, rarely 1."""
+    """Pillow-SIMD computes as we do; csrc/codec/taps.h says where other Pillows round elsewhere."""
     apart = np.abs(ours.astype(int) - theirs)
-    assert apart.max() <= 1
-    assert apart.mean() < 0.03 + 1 / apart.size
+    assert apart.max() <= (0 if PILLOW_SIMD else 2)
+    assert apart.mean() <= 0.3
 
 
 def cases(n, seed):
@@ -46,7 +49,12 @@ def test_any_size_to_any_size_is_pillows_resize():
 
 def test_extreme_ratios_are_pillows_resize():
     rng = np.random.default_rng(2)
-    for (h, w), (oh, ow) in [((1, 1), (9, 300)), ((5000, 2), (1, 1)), ((2, 5000), (3, 7)), ((1, 2), (600, 1))]:
+    for (h, w), (oh, ow) in [
+        ((1, 1), (9, 300)),
+        ((5000, 2), (1, 1)),
+        ((2, 5000), (3, 7)),
+        ((1, 2), (600, 1)),
+    ]:
         pixels = rng.integers(0, 256, (h, w, 3), np.uint8)
         assert_close(resize(pixels, oh, ow), by_pillow(pixels, oh, ow))
 
@@ -106,5 +114,36 @@ def test_vector_code_and_plain_code_give_the_same_bits():
     for simd in ("", "none"):
         command = [sys.executable, "-c", DIGEST, os.path.dirname(__file__)]
         environment = {**os.environ, "SENECA_SIMD": simd}
-        digests.add(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
+        digests.add(
+            subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+        )
     assert len(digests) == 1
+
+
+GUARDED = """
+import ctypes, mmap, sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+import test_codec_resize as t
+from seneca._core.codec import Codec
+page = mmap.PAGESIZE
+memory = mmap.mmap(-1, 65 * page)
+address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(address + 64 * page), page, 0) == 0
+for height, width in [(1, 1), (1, 5), (2, 2), (3, 7), (40, 9), (91, 113), (200, 300)]:
+    size = height * width * 3
+    picture = np.frombuffer(memory, np.uint8, size, 64 * page - size).reshape(height, width, 3)
+    for to in [(1, 1), (7, 224), (224, 7), (height, width + 1), (30, 30)]:
+        t.resize(picture, *to)
+        Codec().head(t.plan(("center_crop", {"size": to})), picture)
+print("intact")
+"""
+
+
+@pytest.mark.parametrize("simd", ["", "none"])
+def test_nothing_is_read_past_the_end_of_a_picture(simd):
+    """The page after the picture cannot be read: who tries is killed."""
+    command = [sys.executable, "-c", GUARDED, os.path.dirname(__file__)]
+    environment = {**os.environ, "SENECA_SIMD": simd}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "intact\n"), done.stderr

@@ -1,0 +1,95 @@
+"""Jobs as real processes, each of which writes down what it was given."""
+
+import os
+import secrets
+import signal
+import time
+import traceback
+from pathlib import Path
+
+import numpy as np
+
+import seneca
+from seneca import transforms as T
+
+SIZE = 32
+
+
+def tail(size=SIZE):
+    return T.Compose([T.RandomResizedCrop(size), T.RandomHorizontalFlip(), T.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD)])
+
+
+class Job:
+    """A forked process that trains, or would: it iterates a loader and logs the ids of each batch."""
+
+    def __init__(self, log: Path, work) -> None:
+        self.log = log
+        self.pid = os.fork()
+        if self.pid == 0:
+            status = 1
+            try:
+                with open(log, "wb", buffering=0) as file:
+                    work(lambda epoch, ids: file.write(np.array([epoch, len(ids), *ids], np.uint32).tobytes()))
+                status = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                # As at the end of a script: what holds the cache lets go of it.
+                import weakref
+
+                weakref.finalize._exitfunc()
+                os._exit(status)
+
+    def wait(self, timeout_s: float = 120.0) -> int:
+        """Its exit status; negative, the signal that ended it."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.pid = 0
+                return os.waitstatus_to_exitcode(status)
+            time.sleep(0.005)
+        self.kill()
+        raise AssertionError(f"the job that writes {self.log.name} did not end in {timeout_s} s")
+
+    def kill(self) -> None:
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            self.pid = 0
+
+    def delivered(self) -> dict[int, list[np.ndarray]]:
+        """Batches by epoch, as far as they were written."""
+        if not self.log.exists():
+            return {}  # it has not come so far
+        words = np.fromfile(self.log, np.uint32)
+        epochs: dict[int, list[np.ndarray]] = {}
+        at = 0
+        while at + 2 <= len(words):
+            epoch, count = int(words[at]), int(words[at + 1])
+            epochs.setdefault(epoch, []).append(words[at + 2 : at + 2 + count])
+            at += 2 + count
+        return epochs
+
+
+class Host:
+    """Starts jobs on one cache of a name of their own; ends whatever is left of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.name = "test-" + secrets.token_hex(6)
+        self.jobs: list[Job] = []
+
+    def start(self, work) -> Job:
+        job = Job(self.folder / f"job{len(self.jobs)}.log", work)
+        self.jobs.append(job)
+        return job
+
+    def segments(self) -> list[str]:
+        return [entry for entry in os.listdir("/dev/shm") if self.name in entry]
+
+    def close(self) -> None:
+        for job in self.jobs:
+            job.kill()
+        for entry in self.segments():
+            seneca.SampleCache.remove(entry.split("-", 2)[2])
