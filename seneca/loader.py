@@ -6,12 +6,11 @@ draws from the shared cache; anything else is handed to torch unchanged. See :cl
 
 from __future__ import annotations
 
-import os
 import secrets
 import warnings
 import weakref
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -19,7 +18,7 @@ from torch.utils.data import RandomSampler, SequentialSampler, default_collate
 
 from seneca._core import pool, store
 from seneca._pipeline.batch import Rooms
-from seneca._pipeline.plan import Pipeline, compile_transform, runs_natively
+from seneca._pipeline.plan import NativeTransform, Pipeline, compile_transform, runs_natively
 from seneca._pipeline.prefetch import Counts, Prefetcher
 from seneca._pipeline.sample import open_picture
 from seneca.cache import SampleCache, shared_cache
@@ -104,7 +103,7 @@ class DataLoader(torch.utils.data.DataLoader):
         self.last_indices: np.ndarray | None = None
         super().__init__(dataset, *args, **kwargs)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # torch promises its own class
         reason = self._not_native_because()
         if reason is None:
             return _Iterator(self)
@@ -164,7 +163,9 @@ class DataLoader(torch.utils.data.DataLoader):
             return self.cache
         cache = self._sample_cache
         if cache is None or cache.segment.closed or not cache.owned_here:
-            self._sample_cache = shared_cache(self.cache, self.dataset, self.cache_bytes, self._options.split_wanted)
+            self._sample_cache = shared_cache(
+                self.cache, cast(ImageFolder, self.dataset), self.cache_bytes, self._options.split_wanted
+            )
         return self._sample_cache
 
     def __getstate__(self) -> dict[str, Any]:
@@ -176,15 +177,15 @@ class _Iterator:
     """One epoch of a loader on the native path."""
 
     def __init__(self, loader: DataLoader) -> None:
-        dataset = loader.dataset
-        pipeline: Pipeline = compile_transform(dataset.transform)
+        dataset = cast(ImageFolder, loader.dataset)
+        pipeline: Pipeline = compile_transform(cast(NativeTransform, dataset.transform))
         shuffle = type(loader.sampler) is RandomSampler
         skip = loader.on_error == "skip"
-        samples, batch_size = len(dataset), loader.batch_size
+        samples, batch_size = len(dataset), cast(int, loader.batch_size)
         batches = len(loader)
         ahead = 0 if loader.num_workers == 0 else loader.prefetch_factor or BATCHES_AHEAD
         # As torch: a number from the generator for every iterator, so that seeds reproduce runs.
-        seed = torch.empty((), dtype=torch.int64).random_(generator=loader.generator).item()
+        seed = int(torch.empty((), dtype=torch.int64).random_(generator=loader.generator).item())
         cache = loader._join()
         loader._sample_cache = cache
         shares = shuffle and loader.share == "augmented" and not pipeline.deterministic
@@ -228,7 +229,11 @@ class _Iterator:
             batches=batches,
             batch_size=batch_size,
             ahead=ahead,
-            room=Rooms((3, height, width), at_once=ahead + 1, pinned=loader.pin_memory and torch.cuda.is_available()),
+            room=Rooms(
+                (3, height, width),
+                at_once=ahead + 1,
+                pinned=loader.pin_memory and torch.cuda.is_available(),
+            ),
             decode=lambda index: np.ascontiguousarray(open_picture(dataset.read(index))),
             path_of=lambda index: dataset.samples[index][0],
             skip=skip,
@@ -254,13 +259,11 @@ class _Iterator:
             return room.tensor[: len(indices)], torch.from_numpy(self._targets[indices])
 
 
-_path_tables: weakref.WeakKeyDictionary[ImageFolder, tuple[int, bytes, np.ndarray]] = weakref.WeakKeyDictionary()
+_path_tables: weakref.WeakKeyDictionary[ImageFolder, tuple[bytes, np.ndarray]] = weakref.WeakKeyDictionary()
 
 
 def _path_table(dataset: ImageFolder) -> tuple[bytes, np.ndarray]:
     """The dataset's path table, made once; it resolves against the folder of that time."""
-    found = _path_tables.get(dataset)
-    if found is None or found[0] != os.getpid():
-        found = (os.getpid(), *dataset.path_table())
-        _path_tables[dataset] = found
-    return found[1], found[2]
+    if dataset not in _path_tables:
+        _path_tables[dataset] = dataset.path_table()
+    return _path_tables[dataset]

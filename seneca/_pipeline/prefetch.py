@@ -130,7 +130,7 @@ class Prefetcher:
         """Wait for a batch; what could not be prepared, with positions and the files named."""
         while not batch.wait(LOOK_UP_MS):
             pass  # between two waits the interpreter delivers signals
-        failures = []
+        failures: list[tuple[int, Exception]] = []
         for position in batch.unfinished():
             try:
                 batch.finish(position, self._decode(int(batch.indices[position])))
@@ -139,12 +139,12 @@ class Prefetcher:
                 failures.append((position, error))
         failed = {position for position, _ in failures}
         failures += [(position, error) for position, error in batch.failures() if position not in failed]
-        for position, error in failures:
+        for position, failure in failures:
             path = self._path_of(int(batch.indices[position]))
-            if isinstance(error, DecodeError):
-                error.path = error.path or path
-            elif isinstance(error, OSError):
-                error.filename = error.filename or path
+            if isinstance(failure, DecodeError):
+                failure.path = failure.path or path
+            elif isinstance(failure, OSError):
+                failure.filename = failure.filename or path
         return sorted(failures, key=lambda failure: failure[0])
 
     def _replace(self, indices: np.ndarray, room: Any, failures: list[tuple[int, Exception]]) -> np.ndarray:

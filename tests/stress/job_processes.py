@@ -15,8 +15,9 @@ from seneca import transforms as T
 SIZE = 32
 
 
-def tail(size=SIZE):
-    return T.Compose([T.RandomResizedCrop(size), T.RandomHorizontalFlip(), T.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD)])
+def transform(size=SIZE):
+    normalize = T.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD)
+    return T.Compose([T.RandomResizedCrop(size), T.RandomHorizontalFlip(), normalize])
 
 
 class Job:
@@ -29,7 +30,7 @@ class Job:
             status = 1
             try:
                 with open(log, "wb", buffering=0) as file:
-                    work(lambda epoch, ids: file.write(np.array([epoch, len(ids), *ids], np.uint32).tobytes()))
+                    work(lambda epoch, ids: file.write(np.uint32([epoch, len(ids), *ids]).tobytes()))
                 status = 0
             except BaseException:
                 traceback.print_exc()

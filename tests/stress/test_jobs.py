@@ -7,21 +7,21 @@ import time
 
 import numpy as np
 import pytest
-from job_processes import Host, tail
+from job_processes import Host, transform
 
 import seneca
 
 MiB = 1 << 20
 
 
-def train(data, name, *, epochs, batch_size, workers, cache_bytes=2 * MiB, split="20-20-60", pace_s=0.0, **options):
+def train(data, name, *, epochs, batch_size, workers, cache_bytes=2 * MiB, split="20-20-60", pace_s=0.0):
     """What a job does; the returned function runs in its process."""
 
     def work(log):
-        dataset = seneca.ImageFolder(data, transform=tail())
+        dataset = seneca.ImageFolder(data, transform=transform())
         loader = seneca.DataLoader(
             dataset, batch_size=batch_size, shuffle=True, num_workers=workers, cache=name,
-            cache_bytes=cache_bytes, split=split, **options,
+            cache_bytes=cache_bytes, split=split,
         )  # fmt: skip
         for epoch in range(epochs):
             for images, labels in loader:
@@ -59,7 +59,8 @@ def test_each_of_several_jobs_gets_each_sample_once_an_epoch(host: Host, small_p
 
 def test_four_jobs_on_real_pictures(host: Host, imagenet_sample):
     samples = len(seneca.ImageFolder(imagenet_sample))
-    work = train(imagenet_sample, host.name, epochs=2, batch_size=32, workers=1, cache_bytes=8 * MiB, split="40-40-20")
+    options = dict(epochs=2, batch_size=32, workers=1, cache_bytes=8 * MiB, split="40-40-20")
+    work = train(imagenet_sample, host.name, **options)
     jobs = [host.start(work) for _ in range(4)]
     assert [job.wait() for job in jobs] == [0] * 4
     for job in jobs:
@@ -69,7 +70,7 @@ def test_four_jobs_on_real_pictures(host: Host, imagenet_sample):
 
 def test_a_job_that_joins_half_way_and_one_that_stops_half_way(host: Host, small_pictures):
     def stops(log):
-        dataset = seneca.ImageFolder(small_pictures, transform=tail())
+        dataset = seneca.ImageFolder(small_pictures, transform=transform())
         loader = seneca.DataLoader(
             dataset, batch_size=8, shuffle=True, num_workers=1, cache=host.name, cache_bytes=2 * MiB
         )
@@ -98,8 +99,8 @@ def test_a_killed_job_costs_the_others_nothing(host: Host, small_pictures, seed)
     """SIGKILL of one of three jobs at a random moment, 50 times over."""
     rng = random.Random(seed)
     killed = 0
+    work = train(small_pictures, host.name, epochs=2, batch_size=16, workers=1, cache_bytes=MiB, pace_s=0.001)
     for round_ in range(50):
-        work = train(small_pictures, host.name, epochs=2, batch_size=16, workers=1, cache_bytes=MiB, pace_s=0.001)
         jobs = [host.start(work) for _ in range(3)]
         victim = jobs.pop(rng.randrange(3))
         time.sleep(rng.uniform(0.0, 0.12))
@@ -129,7 +130,8 @@ def test_all_killed_at_once_leave_nothing_to_the_next(host: Host, small_pictures
 def test_a_stopped_job_does_not_hold_up_the_others(host: Host, small_pictures, seed):
     rng = random.Random(seed)
     for _ in range(5):
-        stopped = host.start(train(small_pictures, host.name, epochs=3, batch_size=8, workers=1, pace_s=0.001))
+        work = train(small_pictures, host.name, epochs=3, batch_size=8, workers=1, pace_s=0.001)
+        stopped = host.start(work)
         other = host.start(train(small_pictures, host.name, epochs=2, batch_size=8, workers=1))
         time.sleep(rng.uniform(0.01, 0.1))
         os.kill(stopped.pid, signal.SIGSTOP)
@@ -173,7 +175,7 @@ def test_two_loaders_of_one_job_never_get_one_copy_twice(host: Host, small_pictu
     """Two members of one job share nothing augmented: each makes its own copies."""
 
     def work(log):
-        dataset = seneca.ImageFolder(small_pictures, transform=tail())
+        dataset = seneca.ImageFolder(small_pictures, transform=transform())
         options = dict(batch_size=8, shuffle=True, num_workers=1, cache=host.name, cache_bytes=2 * MiB)
         first, second = (seneca.DataLoader(dataset, **options) for _ in range(2))
         for _ in zip(first, second, strict=True):
@@ -190,9 +192,10 @@ def test_equal_jobs_prepare_about_once_for_all(host: Host, small_pictures):
     """Three jobs in step on a stage with room make far fewer copies than three alone would: 2,700."""
 
     def work(log):
-        dataset = seneca.ImageFolder(small_pictures, transform=tail())
+        dataset = seneca.ImageFolder(small_pictures, transform=transform())
         loader = seneca.DataLoader(
-            dataset, batch_size=8, shuffle=True, num_workers=1, cache=host.name, cache_bytes=MiB, split="0-0-100"
+            dataset, batch_size=8, shuffle=True, num_workers=1,
+            cache=host.name, cache_bytes=MiB, split="0-0-100",
         )
         for _ in range(3):
             for _ in loader:

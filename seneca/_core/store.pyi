@@ -1,0 +1,76 @@
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+GRANULE: int
+ITEM: np.dtype[Any]
+LAYOUT_VERSION: int
+NONE: int
+
+class Unlinked(Exception): ...
+
+def segment_bytes(n_samples: int, payload_bytes: int) -> int: ...
+def sweep(fd: int, unlink: Callable[[], None]) -> None: ...
+
+class Segment:
+    job_key: int
+    created: bool
+    def __init__(
+        self,
+        fd: int,
+        fingerprint: bytes | None,
+        n_samples: int,
+        payload_bytes: int,
+        *,
+        keep: bool,
+        job_key: int,
+        split: Sequence[int],
+        unlink: Callable[[], None],
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None: ...
+    def close(self, unlink: Callable[[], None]) -> None: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def linked(self) -> bool: ...
+    @property
+    def payload_bytes(self) -> int: ...
+    @property
+    def total_bytes(self) -> int: ...
+    def set_split(self, split: Sequence[int]) -> None: ...
+    def stats(self) -> dict[str, Any]: ...
+    def check(self) -> str | None: ...
+
+class Member:
+    shared: bool
+    def __init__(
+        self,
+        segment: Segment | None,
+        *,
+        n_samples: int,
+        samples: np.ndarray | None,
+        places: int,
+        seed: int,
+        epoch: int,
+        fixed: bool,
+        decoded: int,
+        augmented: int,
+        height: int,
+        width: int,
+        in_flight: int,
+        shares: bool,
+        keeps: bool,
+        substitutes: bool,
+    ) -> None: ...
+    @property
+    def left(self) -> int: ...
+    def draw(
+        self, wanted: int, offers: Sequence[tuple[int, int, int, int, int]] = ()
+    ) -> tuple[np.ndarray, list[tuple[int, int] | None], bool]: ...
+    def commit(self, slot: int) -> None: ...
+    def abort(self, slot: int) -> None: ...
+    def payload(self, slot: int) -> memoryview: ...
+    def done(self, items: np.ndarray) -> None: ...
+    def offer_done(self, slot: int, entry: int) -> None: ...
+    def close(self) -> None: ...
