@@ -61,6 +61,9 @@ cdef extern from "pool/sn_pool.h" nogil:
     sn_bench *sn_pool_bench(sn_pool *pool)
 
 
+cdef class Batch
+
+
 cdef class Stream:
     cdef sn_pool *pool         # owned
     cdef sn_trip trip          # points into what the next three keep alive
@@ -70,6 +73,7 @@ cdef class Stream:
     cdef sn_copy *offers       # owned: private payloads to offer in the next draw
     cdef uint32_t n_offers, offers_capacity
     cdef set under_way         # batches submitted and not yet done
+    cdef Batch draw_with_offers(self, uint32_t wanted)
     cdef int collect_offer(self, sn_place *place) except -1
 
 

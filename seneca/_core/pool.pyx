@@ -14,6 +14,9 @@ from seneca._core.store cimport (
 
 __all__ = ["Batch", "Stream"]
 
+cdef enum:
+    FLUSH_MS = 1000  # a look now and then; the copies take a fraction of it
+
 
 cdef class Stream:
     """The batches of one iterator: drawn from its member, prepared by its threads.
@@ -62,19 +65,32 @@ cdef class Stream:
 
         What earlier batches left to be kept is offered on the way.
         """
+        wanted = min(wanted, <uint32_t>self.member.left)
+        return self.draw_with_offers(wanted) if wanted else None
+
+    def flush(self):
+        """Offer what the last batches left to be kept; no draw follows that would."""
+        cdef Batch batch
+        if self.n_offers == 0:
+            return
+        batch = self.draw_with_offers(0)
+        self.under_way.add(batch)
+        sn_pool_submit(self.pool, batch.handle)
+        while not batch.wait(FLUSH_MS):
+            pass
+        batch.done()
+
+    cdef Batch draw_with_offers(self, uint32_t wanted):
         cdef sn_item *items = NULL
         cdef sn_offer *answers = NULL
         cdef uint32_t drawn = 0, i, accepted = 0
         cdef uint32_t n_offers = self.n_offers
         cdef Batch batch
-        wanted = min(wanted, <uint32_t>self.member.left)
         items = <sn_item *>malloc((wanted + 1) * sizeof(sn_item))
         answers = <sn_offer *>malloc((n_offers + 1) * sizeof(sn_offer))
         try:
             if items == NULL or answers == NULL:
                 raise MemoryError()
-            if wanted == 0:
-                return None
             for i in range(n_offers):
                 answers[i] = self.offers[i].offer
             with nogil:

@@ -97,13 +97,15 @@ class Prefetcher:
     def __next__(self) -> Ready:
         self._draw(self._ahead + 1)
         if not self._under_way:
+            self._stream.flush()
             raise StopIteration
-        batch, room = self._under_way.popleft()
+        batch, room = self._under_way[0]
         began = time.perf_counter()
         try:
             failures = self._complete(batch)
         finally:
             self._counts.stall_s += time.perf_counter() - began
+        self._under_way.popleft()  # not before: a Ctrl-C in the wait must not lose the batch
         indices = batch.indices
         self._counts.add(batch.done())
         if failures:

@@ -1,0 +1,268 @@
+"""The shared-memory engine in the hands of a test: a segment of its own, its records, processes to kill.
+
+Several handles on one name act as several processes even inside one: each has a file description
+of its own, which is what locks and liveness go by.
+"""
+
+import os
+import pickle
+import secrets
+import select
+import signal
+import sys
+import traceback
+
+import numpy as np
+import posix_ipc
+
+from seneca._core import store
+
+NONE = store.NONE
+EMPTY, WRITING, READY, FAILED = range(4)
+STORAGE, ENCODED, DECODED, AUGMENTED = range(4)
+ALL_STAGED = (0, 0, 0, 10000)
+PATIENCE_S = 60  # a child that says nothing for so long has hung
+
+# csrc/shm/sn_layout.h
+HEADER = np.dtype([
+    ("magic", "u8"), ("layout_version", "u4"), ("row_words", "u4"), ("fingerprint", "u8", 2),
+    ("payload_bytes", "u8"), ("n_samples", "u4"), ("keep", "u4"), ("segment_bytes", "u8"),
+    ("n_stage", "u4"), ("n_slots", "u4"), ("n_granules", "u4"), ("n_ledger", "u4"),
+    ("rows_at", "u8"), ("ledgers_at", "u8"), ("seen_at", "u8"), ("slots_at", "u8"), ("first_at", "u8"),
+    ("eligible_at", "u8"), ("blocks_at", "u8"), ("granules_at", "u8"), ("payload_at", "u8"),
+    ("busy", "u4"), ("failures", "u4"), ("abandoned", "u4"), ("split", "u4", 4),
+    ("granules_of", "u4", 4), ("budget_of", "u4", 4), ("granules_free", "u4"),
+])  # fmt: skip
+ROW = np.dtype([
+    ("state", "u4"), ("generation", "u4"), ("kind", "u4"), ("job", "u4"), ("job_key", "u8"), ("pipeline", "u8"),
+    ("stage_need", "u4"), ("pid", "i4"), ("eligible", "u4"), ("staged", "u4"), ("reserved", "u4", 4),
+])  # fmt: skip
+SLOT = np.dtype([
+    ("state", "u4"), ("generation", "u4"), ("sample", "u4"), ("writer_row", "u2"), ("form", "u1"), ("want", "u1"),
+    ("writer_generation", "u4"), ("granule", "u4"), ("length", "u4"), ("height", "u2"), ("width", "u2"),
+    ("pipeline", "u8"), ("uses", "u8"), ("next_of_sample", "u4"), ("pins", "u2"), ("list", "u1"), ("unused", "u1"),
+    ("list_next", "u4"), ("list_prev", "u4"),
+])  # fmt: skip
+MAX_ROWS = 128
+assert ROW.itemsize == SLOT.itemsize == 64
+assert store.LAYOUT_VERSION == 1, "the records above are those of layout 1"
+
+
+class Records:
+    """What lies in a segment, to look at from outside; copies nothing."""
+
+    def __init__(self, path):
+        self.bytes = np.memmap(path, np.uint8, "r")
+        self.head = self.bytes[: HEADER.itemsize].view(HEADER)[0]
+        at = int(self.head["rows_at"])
+        self.rows = self.bytes[at : at + 64 * MAX_ROWS].view(ROW)
+        at = int(self.head["slots_at"])
+        self.slots = self.bytes[at : at + 64 * int(self.head["n_slots"])].view(SLOT)
+
+    def seen(self, row):
+        """Which samples the row's mirror has as taken: a bool array."""
+        words = int(self.head["row_words"])
+        at = int(self.head["seen_at"]) + row * words * 8
+        bits = np.unpackbits(self.bytes[at : at + words * 8], bitorder="little")
+        return bits[: int(self.head["n_samples"])].astype(bool)
+
+
+class Place:
+    """One name in shared memory that no other test uses; leaving asserts that nothing is left of it."""
+
+    def __init__(self, n_samples, payload_bytes=1 << 20, *, split=ALL_STAGED, keep=False, fingerprint=b"fingerprint 0123"):
+        self.name = f"/seneca-{os.geteuid()}-test-{secrets.token_hex(6)}"
+        self.path = "/dev/shm" + self.name
+        self.n_samples = n_samples
+        self.payload_bytes = payload_bytes
+        self.split = split
+        self.keep = keep
+        self.fingerprint = fingerprint
+        self.handles = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, failed, *_):
+        self.close_all()
+        left = self.exists
+        if left:
+            self.unlink()
+        assert failed or not left, f"{self.name} was left behind"
+
+    @property
+    def exists(self):
+        return os.path.lexists(self.path)
+
+    def unlink(self):
+        try:
+            posix_ipc.unlink_shared_memory(self.name)
+        except posix_ipc.ExistentialError:
+            pass
+
+    def try_attach(self, job_key=1, *, makes=True, **changes):
+        """One try; raises what the engine does."""
+        geometry = {
+            "fingerprint": self.fingerprint, "n_samples": self.n_samples, "payload_bytes": self.payload_bytes,
+            "keep": self.keep, "split": self.split,
+        } | changes  # fmt: skip
+        if not makes:
+            geometry["fingerprint"] = None
+        fd = posix_ipc.SharedMemory(self.name, posix_ipc.O_CREAT if makes else 0, mode=0o600).fd
+        geometry = [geometry.pop(name) for name in ("fingerprint", "n_samples", "payload_bytes")] + [geometry]
+        segment = store.Segment(fd, *geometry[:3], job_key=job_key, unlink=self.unlink, **geometry[3])
+        self.handles.append(segment)
+        return segment
+
+    def attach(self, job_key=1, **changes):
+        """A handle, as seneca.cache has it: the name is opened again while it leads to leavings."""
+        while True:
+            try:
+                return self.try_attach(job_key, **changes)
+            except (store.Unlinked, BlockingIOError):
+                continue
+
+    def member(self, segment, **options):
+        """A member that shares and substitutes unless told otherwise."""
+        defaults = {
+            "n_samples": self.n_samples, "samples": None, "places": self.n_samples, "seed": 0, "epoch": 0, "fixed": False,
+            "decoded": 11, "augmented": 22, "height": 8, "width": 8, "in_flight": 32,
+            "shares": True, "keeps": False, "substitutes": True,
+        }  # fmt: skip
+        return store.Member(segment, **(defaults | options))
+
+    def close(self, segment):
+        segment.close(self.unlink)
+
+    def close_all(self):
+        for segment in self.handles:
+            if not segment.closed:
+                self.close(segment)
+
+    def records(self):
+        return Records(self.path)
+
+
+class Process:
+    """A forked child that runs ``function(pipe, *args)`` and ends; a context that leaves none behind.
+
+    The pipe has ``send(thing)`` and ``receive()`` on both sides; a child that fails sends its traceback,
+    which ``receive`` raises here.
+    """
+
+    def __init__(self, function, *args):
+        here_reads, child_writes = os.pipe()
+        child_reads, here_writes = os.pipe()
+        sys.stdout.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            status = 1
+            try:
+                os.close(here_reads)
+                os.close(here_writes)
+                self.reads, self.writes = child_reads, child_writes
+                function(self, *args)
+                status = 0
+            except BaseException:
+                self.send(ChildFailed(traceback.format_exc()))
+            finally:
+                os._exit(status)
+        os.close(child_reads)
+        os.close(child_writes)
+        self.reads, self.writes = here_reads, here_writes
+        self.status = None
+
+    def send(self, thing):
+        data = pickle.dumps(thing)
+        data = len(data).to_bytes(4, "little") + data
+        while data:
+            data = data[os.write(self.writes, data) :]
+
+    def receive(self, patience_s=PATIENCE_S):
+        size = int.from_bytes(self._read(4, patience_s), "little")
+        thing = pickle.loads(self._read(size, patience_s))
+        if isinstance(thing, ChildFailed):
+            raise AssertionError(f"in the child:\n{thing.args[0]}")
+        return thing
+
+    def _read(self, size, patience_s):
+        data = b""
+        while len(data) < size:
+            assert select.select([self.reads], [], [], patience_s)[0], f"process {self.pid} hangs"
+            piece = os.read(self.reads, size - len(data))
+            if not piece:
+                raise EOFError(f"process {self.pid} ended")
+            data += piece
+        return data
+
+    @property
+    def has_sent(self):
+        return bool(select.select([self.reads], [], [], 0)[0])
+
+    def stop(self):
+        """Stop it where it is, until :meth:`resume`."""
+        os.kill(self.pid, signal.SIGSTOP)
+        _, status = os.waitpid(self.pid, os.WUNTRACED)
+        if not os.WIFSTOPPED(status):
+            self.status = status
+            raise EOFError(f"process {self.pid} ended")
+
+    def resume(self):
+        os.kill(self.pid, signal.SIGCONT)
+
+    def kill(self):
+        if self.status is None:
+            os.kill(self.pid, signal.SIGKILL)
+            self.join()
+
+    def join(self):
+        """Wait for its end: 0 when it ended well, the signal negated when it was killed."""
+        if self.status is None:
+            self.status = os.waitpid(self.pid, 0)[1]
+        return os.waitstatus_to_exitcode(self.status)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+        os.close(self.reads)
+        os.close(self.writes)
+
+
+class ChildFailed(Exception):
+    pass
+
+
+class Remote:
+    """Another process that holds one handle on a place, and does with it what it is told."""
+
+    def __init__(self, place, job_key):
+        self.process = Process(_serve, place, job_key)
+        self.process.receive()
+
+    def __call__(self, verb, *args, **options):
+        self.process.send((verb, args, options))
+        return self.process.receive()
+
+
+def _serve(pipe, place, job_key):
+    segment = place.attach(job_key)
+    members = {}
+    pipe.send("attached")
+    while True:
+        verb, args, options = pipe.receive(patience_s=None)
+        answer = None
+        if verb == "leave":
+            place.close(segment)
+        elif verb == "open":
+            members[args[0]] = place.member(segment, **options)
+        elif verb == "close":
+            members.pop(args[0]).close()
+        elif verb == "write":
+            members[args[0]].payload(args[1])[:] = args[2]
+        elif verb == "read":
+            answer = bytes(members[args[0]].payload(args[1]))
+        else:
+            answer = getattr(members[args[0]], verb)(*args[1:], **options)
+        pipe.send(answer)

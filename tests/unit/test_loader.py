@@ -1,0 +1,257 @@
+"""The loader alone on the host: torch's rules, and what the native path adds."""
+
+import pickle
+import secrets
+
+import numpy as np
+import pytest
+import simplejpeg
+import torch
+from PIL import Image
+
+import seneca
+from seneca import transforms as T
+from seneca.errors import DecodeError
+
+TRAIN = T.Compose([T.RandomResizedCrop(32), T.RandomHorizontalFlip(), T.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD)])
+EVALUATE = T.Compose([T.Resize(40), T.CenterCrop(32)])
+
+
+@pytest.fixture
+def name():
+    """A cache of this test's own."""
+    return "unit-" + secrets.token_hex(6)
+
+
+def load(dataset, **options):
+    return seneca.DataLoader(dataset, **{"batch_size": 8, "cache_bytes": "2MiB", "cache": None, **options})
+
+
+def epoch_of(loader):
+    """Images and ids of one epoch."""
+    images, ids = [], []
+    for batch, labels in loader:
+        images.append(batch.clone())
+        ids.append(loader.last_indices)
+        assert labels.tolist() == [loader.dataset.targets[i] for i in loader.last_indices]
+    return torch.cat(images), np.concatenate(ids)
+
+
+def test_it_is_a_torch_loader(picture_folder):
+    loader = load(seneca.ImageFolder(picture_folder, TRAIN), shuffle=True, drop_last=True)
+    assert isinstance(loader, torch.utils.data.DataLoader)
+    assert len(loader) == 6 and loader.drop_last and loader.cache is None and loader.share == "augmented"
+    with pytest.raises(ValueError, match="batch_size attribute should not be set"):
+        loader.batch_size = 4
+    assert len(pickle.loads(pickle.dumps(loader))) == 6
+
+
+def test_the_constructor_leaves_no_trace(picture_folder, name):
+    state = torch.random.get_rng_state()
+    load(seneca.ImageFolder(picture_folder, TRAIN), shuffle=True, cache=name)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    with pytest.raises(FileNotFoundError):
+        seneca.SampleCache.attach(name)
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_alone_order_and_pixels_depend_on_the_seed_only(picture_folder, workers, name):
+    dataset = seneca.ImageFolder(picture_folder, TRAIN)
+    torch.manual_seed(5)
+    images, ids = epoch_of(load(dataset, shuffle=True))
+    for options in ({"cache": name}, {"cache": name, "split": "0-100-0"}, {"cache": name, "share": "none"}):
+        torch.manual_seed(5)
+        again, ids_again = epoch_of(load(dataset, shuffle=True, num_workers=workers, **options))
+        assert np.array_equal(ids, ids_again) and torch.equal(images, again)
+
+
+def test_a_generator_names_the_order(picture_folder):
+    dataset = seneca.ImageFolder(picture_folder, TRAIN)
+    orders = [
+        epoch_of(load(dataset, shuffle=True, generator=torch.Generator().manual_seed(seed)))[1].tolist()
+        for seed in (1, 1, 2)
+    ]
+    assert orders[0] == orders[1] != orders[2]
+
+
+def test_epochs_differ_in_order_and_in_crops(picture_folder):
+    loader = load(seneca.ImageFolder(picture_folder, TRAIN), shuffle=True)
+    (images, ids), (images_next, ids_next) = epoch_of(loader), epoch_of(loader)
+    assert not np.array_equal(ids, ids_next)
+    assert not torch.equal(images[np.argsort(ids)], images_next[np.argsort(ids_next)])
+
+
+def test_without_shuffle_the_order_is_kept_and_equals_the_dataset_s_own_items(picture_folder, name):
+    dataset = seneca.ImageFolder(picture_folder, EVALUATE)
+    for _ in range(2):  # the second time from what was kept
+        loader = load(dataset, cache=name, split="0-100-0", num_workers=2)
+        images, ids = epoch_of(loader)
+        assert ids.tolist() == list(range(len(dataset)))
+        assert torch.equal(images, torch.stack([dataset[i][0] for i in range(len(dataset))]))
+
+
+def test_what_is_kept_serves_the_next_epoch_with_the_same_pixels(picture_folder, name):
+    dataset = seneca.ImageFolder(picture_folder, EVALUATE)
+    loader = load(dataset, cache=name, split="0-100-0", num_workers=1)
+    first, _ = epoch_of(loader)
+    second, _ = epoch_of(loader)
+    assert torch.equal(first, second)
+    served = loader.stats()["served"]
+    assert served["storage"] == served["decoded"] == 48
+    assert loader.stats()["cache"]["payloads"]["decoded"] == 48
+
+
+def test_encoded_payloads_spare_the_storage(picture_folder, name):
+    loader = load(seneca.ImageFolder(picture_folder, TRAIN), shuffle=True, cache=name, split="100-0-0")
+    for _ in range(3):
+        epoch_of(loader)
+    stats = loader.stats()
+    assert stats["served"]["encoded"] == 96 and stats["cache"]["payloads"]["encoded"] == 48
+    assert stats["read_bytes"] == loader.dataset.total_bytes()
+
+
+@pytest.mark.parametrize(("drop_last", "sizes"), [(False, [20, 20, 8]), (True, [20, 20])])
+def test_drop_last(picture_folder, drop_last, sizes):
+    loader = load(seneca.ImageFolder(picture_folder, TRAIN), batch_size=20, shuffle=True, drop_last=drop_last)
+    assert [len(images) for images, _ in loader] == sizes and len(loader) == len(sizes)
+
+
+def test_a_break_is_followed_by_a_whole_epoch(picture_folder, name):
+    loader = load(seneca.ImageFolder(picture_folder, TRAIN), shuffle=True, cache=name, num_workers=2)
+    for _ in loader:
+        break
+    assert len(set(epoch_of(loader)[1].tolist())) == 48
+
+
+def test_two_iterators_at_once_are_independent(picture_folder, name):
+    loader = load(seneca.ImageFolder(picture_folder, TRAIN), shuffle=True, cache=name, num_workers=1)
+    first, second = [], []
+    for one, two in zip(iter(loader), iter(loader), strict=True):
+        first.append(one[1])
+        second.append(two[1])
+    assert sum(map(len, first)) == sum(map(len, second)) == 48
+
+
+def test_a_batch_that_is_held_is_not_written_over(picture_folder):
+    loader = load(seneca.ImageFolder(picture_folder, TRAIN), shuffle=True, num_workers=2)
+    held = [(images, images.clone()) for images, _ in loader]
+    held += [(images[2:3].transpose(1, 2), images[2:3].transpose(1, 2).clone()) for images, _ in loader]
+    for _ in range(3):
+        epoch_of(loader)
+    assert all(torch.equal(images, as_it_was) for images, as_it_was in held)
+
+
+def damage(folder):
+    bad = sorted(folder.glob("*/*.jpg"))[10]
+    bad.write_bytes(bad.read_bytes()[:200])
+    return bad
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_damaged_file_raises_its_name_and_iterating_goes_on(picture_folder, workers):
+    bad = damage(picture_folder)
+    batches = iter(load(seneca.ImageFolder(picture_folder, TRAIN), shuffle=True, num_workers=workers))
+    good = errors = 0
+    while True:
+        try:
+            good += len(next(batches)[0])
+        except DecodeError as error:
+            assert str(bad) in str(error)
+            errors += 1
+        except StopIteration:
+            break
+    assert (good, errors) == (40, 1)
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 48])
+def test_a_damaged_file_can_be_skipped(picture_folder, name, batch_size):
+    damage(picture_folder)
+    damage(picture_folder.parent / "pictures")
+    dataset = seneca.ImageFolder(picture_folder, TRAIN)
+    loader = load(dataset, batch_size=batch_size, shuffle=True, cache=name, on_error="skip", num_workers=1)
+    with pytest.warns(UserWarning, match="skipped a sample that cannot be read"):
+        images, ids = epoch_of(loader)
+    assert sorted(ids.tolist()) == [i for i in range(48) if i != 10] and len(images) == 47
+    assert loader.stats()["skipped"] == 1 and loader.stats()["delivered"] == 47
+
+
+def test_skipping_keeps_batches_full_where_drop_last_leaves_some_over(picture_folder):
+    damage(picture_folder)
+    dataset = seneca.ImageFolder(picture_folder, TRAIN)
+    loader = load(dataset, batch_size=10, shuffle=True, drop_last=True, on_error="skip")
+    for _ in range(5):
+        assert [len(images) for images, _ in loader] == [10, 10, 10, 10]
+
+
+def test_a_file_that_is_gone_raises_its_name(picture_folder):
+    dataset = seneca.ImageFolder(picture_folder, TRAIN)
+    gone = dataset.samples[3][0]
+    loader = load(dataset)
+    import os
+
+    os.remove(gone)
+    with pytest.raises(FileNotFoundError) as raised:
+        list(loader)
+    assert raised.value.filename == gone
+
+
+def test_pictures_of_other_kinds_are_decoded_by_pillow(picture_folder, name):
+    rng = np.random.default_rng(1)
+    pixels = rng.integers(0, 256, (40, 50, 3), np.uint8)
+    Image.fromarray(pixels).save(picture_folder / "class_0" / "zz.png")
+    (picture_folder / "class_1" / "zz.jpg").write_bytes((picture_folder / "class_0" / "zz.png").read_bytes())
+    Image.fromarray(pixels).convert("CMYK").save(picture_folder / "class_2" / "zz.jpg", quality=95)
+    Image.fromarray(pixels).convert("L").save(picture_folder / "class_3" / "zz.png")
+    dataset = seneca.ImageFolder(picture_folder, EVALUATE)
+    images, _ = epoch_of(load(dataset, cache=name, num_workers=2))
+    expected = torch.stack([dataset[i][0] for i in range(len(dataset))])
+    assert torch.equal(images, expected) and len(images) == 52
+
+
+def test_what_the_native_path_does_not_know_is_torch_s_with_one_warning(picture_folder):
+    dataset = seneca.ImageFolder(picture_folder, T.Resize((8, 8)))
+    loader = load(dataset, collate_fn=len)
+    with pytest.warns(UserWarning, match="torch loads this, without sharing: it has a collate function"):
+        assert list(loader) == [8] * 6
+    assert list(loader) == [8] * 6  # pytest makes a second warning an error where there is none expected
+    with pytest.warns(UserWarning, match="TensorDataset is not a seneca.ImageFolder"):
+        assert len(list(load(torch.utils.data.TensorDataset(torch.arange(9))))) == 2
+    with pytest.warns(UserWarning, match="the order is SubsetRandomSampler's"):
+        sampler = torch.utils.data.SubsetRandomSampler([1, 2, 3])
+        assert len(next(iter(load(dataset, sampler=sampler)))[0]) == 3
+
+
+def test_a_transform_that_is_set_later_is_followed(picture_folder, name):
+    dataset = seneca.ImageFolder(picture_folder, EVALUATE)
+    loader = load(dataset, cache=name)
+    assert next(iter(loader))[0].shape[-2:] == (32, 32)
+    dataset.transform = T.Resize((24, 16))
+    assert next(iter(loader))[0].shape[-2:] == (24, 16)
+
+
+def test_an_empty_last_class_or_tiny_dataset_loads(tmp_path):
+    (tmp_path / "only").mkdir()
+    (tmp_path / "only" / "1.jpg").write_bytes(simplejpeg.encode_jpeg(np.zeros((1, 1, 3), np.uint8)))
+    loader = load(seneca.ImageFolder(tmp_path, TRAIN), shuffle=True, num_workers=2)
+    assert [tuple(images.shape) for images, _ in loader] == [(1, 3, 32, 32)]
+
+
+def test_options_are_checked_at_construction(picture_folder):
+    dataset = seneca.ImageFolder(picture_folder, TRAIN)
+    with pytest.raises(ValueError, match="share"):
+        load(dataset, share="all")
+    with pytest.raises(ValueError, match="cache_bytes"):
+        load(dataset, cache_bytes="much")
+
+
+def test_a_cache_by_hand_serves_several_loaders(picture_folder, name):
+    dataset = seneca.ImageFolder(picture_folder, TRAIN)
+    with seneca.SampleCache.create(name, dataset, cache_bytes="2MiB", split="100-0-0") as cache:
+        for _ in range(3):
+            epoch_of(load(dataset, cache=cache, shuffle=True))
+        assert cache.stats()["payloads"]["encoded"] == 48
+        batches = iter(load(dataset, cache=cache, shuffle=True))
+        next(batches)
+        with pytest.raises(seneca.errors.SegmentError, match="still draw from it"):
+            cache.close()
+        del batches
