@@ -4,6 +4,7 @@ Several handles on one name act as several processes even inside one: each has a
 of its own, which is what locks and liveness go by.
 """
 
+import ctypes
 import os
 import pickle
 import secrets
@@ -21,6 +22,7 @@ NONE = store.NONE
 EMPTY, WRITING, READY, FAILED = range(4)
 STORAGE, ENCODED, DECODED, AUGMENTED = range(4)
 ALL_STAGED = (0, 0, 0, 10000)
+PR_SET_PDEATHSIG = 1
 PATIENCE_S = 60  # a child that says nothing for so long has hung
 
 # csrc/shm/sn_layout.h
@@ -52,7 +54,7 @@ class Records:
     """What lies in a segment, to look at from outside; copies nothing."""
 
     def __init__(self, path):
-        self.bytes = np.memmap(path, np.uint8, "r")
+        self.bytes = np.asarray(np.memmap(path, np.uint8, "r"))
         self.head = self.bytes[: HEADER.itemsize].view(HEADER)[0]
         at = int(self.head["rows_at"])
         self.rows = self.bytes[at : at + 64 * MAX_ROWS].view(ROW)
@@ -157,6 +159,7 @@ class Process:
         self.pid = os.fork()
         if self.pid == 0:
             status = 1
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # no orphan, however the tests end
             try:
                 os.close(here_reads)
                 os.close(here_writes)

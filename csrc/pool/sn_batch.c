@@ -21,6 +21,17 @@ sn_batch *sn_batch_new(const sn_trip *trip, uint32_t n_places, uint32_t n_copies
     return batch;
 }
 
+void sn_batch_settle(sn_batch *batch, sn_member *member)
+{
+    for (uint32_t i = 0; i < batch->n_places; i++) {
+        sn_place *place = &batch->places[i];
+        if (!atomic_load_explicit(&place->settled, memory_order_acquire))
+            continue;
+        sn_member_done(member, &place->item, 1);
+        place->item.source_entry = place->item.target_entry = SN_NONE;
+    }
+}
+
 void sn_batch_free(sn_batch *batch)
 {
     if (!batch)

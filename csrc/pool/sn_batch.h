@@ -30,6 +30,7 @@ typedef struct {
 
 typedef struct {
     sn_item item;
+    _Atomic uint32_t settled; /* nobody will touch its slots again; release, see sn_batch_settle() */
     int32_t status;     /* 0; SN_E_NOT_JPEG: wants sn_finish(); else the failure */
     uint32_t read_bytes; /* from storage */
     char *message;      /* of a failure; owned */
@@ -55,6 +56,11 @@ typedef struct sn_batch {
     uint32_t next, finished;
     struct sn_batch *following;
 } sn_batch;
+
+/* Let go, in the member's next draw, of what the places hold that are settled: a slot is held
+ * while it is written or read, not until its batch is delivered. The acquire of `settled`
+ * pairs with the thread's release: its last access to the slots came before. */
+void sn_batch_settle(sn_batch *batch, sn_member *member);
 
 /* NULL when memory is short. */
 sn_batch *sn_batch_new(const sn_trip *trip, uint32_t n_places, uint32_t n_copies);

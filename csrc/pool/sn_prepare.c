@@ -76,6 +76,11 @@ out:
     return rc;
 }
 
+static void settle(sn_place *place)
+{
+    atomic_store_explicit(&place->settled, 1, memory_order_release);
+}
+
 void sn_abandon(const sn_trip *trip, sn_place *place, int status, const char *message)
 {
     place->status = status;
@@ -83,6 +88,7 @@ void sn_abandon(const sn_trip *trip, sn_place *place, int status, const char *me
         place->message = strdup(message);
     if (place->item.target_slot != SN_NONE)
         sn_slot_abort(&trip->segment->slots[place->item.target_slot]);
+    settle(place);
 }
 
 static void start_rng(sn_rng *rng, const sn_trip *trip, const sn_place *place)
@@ -107,6 +113,7 @@ static void deliver(const sn_trip *trip, sn_place *place, const uint8_t *pixels,
         sn_slot_commit(&trip->segment->slots[place->item.target_slot]);
     sn_batch_write(trip->plan, pixels, trip->height, trip->width, out);
     place->status = 0;
+    settle(place);
 }
 
 /* Keep a tight private copy of a DECODED picture, to be offered in the next draw. */

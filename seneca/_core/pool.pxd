@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 from seneca._core.codec cimport Plan, sn_plan, sn_view
-from seneca._core.store cimport Member, sn_item, sn_offer, sn_segment
+from seneca._core.store cimport Member, sn_item, sn_member, sn_offer, sn_segment
 
 
 cdef extern from "pool/sn_batch.h" nogil:
@@ -37,6 +37,7 @@ cdef extern from "pool/sn_batch.h" nogil:
         sn_copy *copies
         uint32_t n_copies
 
+    void sn_batch_settle(sn_batch *batch, sn_member *member)
     sn_batch *sn_batch_new(const sn_trip *trip, uint32_t n_places, uint32_t n_copies)
     void sn_batch_free(sn_batch *batch)
 

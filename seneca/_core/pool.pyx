@@ -9,7 +9,7 @@ from libc.string cimport memset
 from seneca._core.codec import error_for
 from seneca._core.codec cimport SN_E_NOT_JPEG, SN_FLOAT32
 from seneca._core.store cimport (
-    SN_AUGMENTED, SN_BUSY, SN_E_CLOSED, SN_NONE, sn_member_done, sn_member_draw, sn_member_offer_done,
+    SN_AUGMENTED, SN_BUSY, SN_E_CLOSED, SN_NONE, sn_member_draw, sn_member_offer_done,
 )
 
 __all__ = ["Batch", "Stream"]
@@ -93,6 +93,8 @@ cdef class Stream:
                 raise MemoryError()
             for i in range(n_offers):
                 answers[i] = self.offers[i].offer
+            for batch in self.under_way:
+                sn_batch_settle(batch.handle, self.member.handle)
             with nogil:
                 sn_member_draw(self.member.handle, wanted, items, &drawn, answers, n_offers)
             for i in range(n_offers):
@@ -237,7 +239,7 @@ cdef class Batch:
                 staged += place.item.target_slot != SN_NONE
                 if place.kept != NULL:
                     self.stream.collect_offer(place)
-            sn_member_done(self.stream.member.handle, &place.item, 1)
+        sn_batch_settle(self.handle, self.stream.member.handle)
         for i in range(self.handle.n_copies):
             sn_member_offer_done(self.stream.member.handle, &self.handle.copies[i].offer)
         self.stream.under_way.discard(self)
