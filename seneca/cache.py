@@ -233,7 +233,10 @@ def _unlink(object_name: str) -> Callable[[], None]:
 
 def _leave(segment: store.Segment, name: str, owner: int) -> None:
     """Leave from the process that joined; a forked child only lets go of its copy."""
-    segment.close(_unlink(_object_name(name)) if os.getpid() == owner else lambda: None)
+    if os.getpid() != owner:
+        segment.close(lambda: None)
+    elif not segment.close(_unlink(_object_name(name))):
+        _sweep_one(_object_name(name))  # who held the lock may have gone meanwhile, and we be the last
 
 
 def _open(
@@ -353,14 +356,19 @@ def _free_memory() -> int:
 
 def _sweep(except_name: str) -> None:
     """Remove this user's segments that no living process uses."""
-    prefix = f"seneca-{os.geteuid()}-"
+    prefix = f"/seneca-{os.geteuid()}-"
     for entry in os.listdir(SHM_FOLDER):
-        if entry.startswith(prefix) and "/" + entry != except_name:
-            try:
-                fd = posix_ipc.SharedMemory("/" + entry).fd
-            except (posix_ipc.ExistentialError, posix_ipc.PermissionsError, OSError):
-                continue  # gone meanwhile, or not what its name says
-            store.sweep(fd, _unlink("/" + entry))
+        object_name = "/" + entry
+        if object_name.startswith(prefix) and object_name != except_name:
+            _sweep_one(object_name)
+
+
+def _sweep_one(object_name: str) -> None:
+    try:
+        fd = posix_ipc.SharedMemory(object_name).fd
+    except (posix_ipc.ExistentialError, posix_ipc.PermissionsError, OSError):
+        return  # gone meanwhile, or not what its name says
+    store.sweep(fd, _unlink(object_name))
 
 
 class _Progress:

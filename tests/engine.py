@@ -86,11 +86,14 @@ class Place:
         return self
 
     def __exit__(self, failed, *_):
-        self.close_all()
-        left = self.exists
-        if left:
+        if failed:
             self.unlink()
-        assert failed or not left, f"{self.name} was left behind"
+            return
+        for segment in self.handles:
+            self.close(segment)
+        left = self.exists
+        self.unlink()
+        assert not left, f"{self.name} was left behind"
 
     @property
     def exists(self):
@@ -135,11 +138,6 @@ class Place:
 
     def close(self, segment):
         segment.close(self.unlink)
-
-    def close_all(self):
-        for segment in self.handles:
-            if not segment.closed:
-                self.close(segment)
 
     def records(self):
         return Records(self.path)
@@ -208,7 +206,8 @@ class Process:
         _, status = os.waitpid(self.pid, os.WUNTRACED)
         if not os.WIFSTOPPED(status):
             self.status = status
-            raise EOFError(f"process {self.pid} ended")
+            while True:
+                self.receive()  # raises what failed there
 
     def resume(self):
         os.kill(self.pid, signal.SIGCONT)

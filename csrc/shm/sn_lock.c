@@ -11,18 +11,23 @@
 #define FIRST_PAUSE_NS 10000
 #define LONGEST_PAUSE_NS 500000
 
-static int ofd(const sn_segment *segment, int command, short type, uint32_t byte, struct flock *lock)
+static int ofd_range(int fd, int command, short type, uint32_t first, uint32_t count, struct flock *lock)
 {
     memset(lock, 0, sizeof *lock);
     lock->l_type = type;
     lock->l_whence = SEEK_SET;
-    lock->l_start = byte;
-    lock->l_len = 1;
+    lock->l_start = first;
+    lock->l_len = count;
     int rc;
     do
-        rc = fcntl(segment->fd, command, lock);
+        rc = fcntl(fd, command, lock);
     while (rc != 0 && errno == EINTR);
     return rc == 0 ? 0 : -errno;
+}
+
+static int ofd(const sn_segment *segment, int command, short type, uint32_t byte, struct flock *lock)
+{
+    return ofd_range(segment->fd, command, type, byte, 1, lock);
 }
 
 static struct timespec after_ms(int ms)
@@ -111,4 +116,10 @@ int sn_row_is_alive(const sn_segment *segment, uint32_t row)
         return 1;
     /* When the kernel cannot be asked, nobody is declared dead. */
     return ofd(segment, F_OFD_GETLK, F_WRLCK, 1 + row, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+int sn_anyone_alive(int fd)
+{
+    struct flock lock;
+    return ofd_range(fd, F_OFD_GETLK, F_WRLCK, 1, SN_MAX_ROWS, &lock) != 0 || lock.l_type != F_UNLCK;
 }

@@ -92,4 +92,7 @@ int sn_row_lock(sn_segment *segment, uint32_t row);     /* 0, or SN_BUSY: someon
 void sn_row_unlock(sn_segment *segment, uint32_t row);
 int sn_row_is_alive(const sn_segment *segment, uint32_t row); /* 0.4 us */
 
+/* Whether any row of the segment behind `fd` has a living owner; needs no lock and no handle. */
+int sn_anyone_alive(int fd);
+
 #endif

@@ -64,6 +64,7 @@ cdef extern from "shm/sn_segment.h" nogil:
     int sn_segment_attach(int fd, const sn_geometry *geometry, int wait_ms, sn_progress progress,
                           void *context, sn_segment **out)
     void sn_segment_close(sn_segment *segment)
+    int sn_anyone_alive(int fd)
     int sn_segment_linked(const sn_segment *segment)
     void sn_lock_leave(sn_segment *segment)
 

@@ -93,9 +93,15 @@ cdef void report(void *context, uint64_t done, uint64_t total) noexcept with gil
 
 
 def sweep(int fd, unlink):
-    """Call ``unlink`` under the lock where the segment behind ``fd`` has no living user."""
+    """Call ``unlink`` under the lock where the segment behind ``fd`` has no living user.
+
+    Closes ``fd``. A segment that is in use is left in peace: its lock is not even tried.
+    """
     cdef sn_segment *segment = NULL
     cdef int rc
+    if sn_anyone_alive(fd):
+        os.close(fd)
+        return
     with nogil:
         rc = sn_segment_attach(fd, NULL, 0, NULL, NULL, &segment)
     try:
@@ -190,10 +196,14 @@ cdef class Segment:
         return self.handle
 
     def close(self, unlink):
-        """Leave. Calls ``unlink`` under the lock when this was the last and none is to be kept."""
+        """Leave. Calls ``unlink`` under the lock when this was the last and none is to be kept.
+
+        Returns:
+            Whether the lock was had. Without it the row looks dead, and somebody reaps it.
+        """
         cdef int rc
         if self.handle == NULL:
-            return
+            return True
         if self.drawing:
             raise errors.SegmentError(f"{self.drawing} iterators still draw from it; end them first")
         with nogil:
@@ -204,8 +214,8 @@ cdef class Segment:
             if not self.handle.head.geometry.keep and not sn_rows_any_alive(self.handle) and sn_segment_linked(self.handle):
                 unlink()
             sn_store_leave(self.handle)
-        # Without the lock the descriptor closes all the same: the row looks dead and is reaped.
         self.let_go()
+        return rc != SN_BUSY
 
     def __dealloc__(self):
         sn_segment_close(self.handle)

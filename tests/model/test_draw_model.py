@@ -127,8 +127,8 @@ class World:
         self.side = r.choice([(8, 8), (8, 8), (64, 43)])
         self.copy_bytes = 3 * self.side[0] * self.side[1]
         self.copy_pages = pages(self.copy_bytes)
-        n = r.choice([1, 2, 3, 7, 20, 64, 65, 150])
-        granules = self.copy_pages * r.choice([1, 2, 3, 5, 8, 20, 60, 400])
+        n = r.choice([1, 2, 7, 20, 65, 150, 150, 300])
+        granules = self.copy_pages * r.choice([1, 3, 8, 20, 60, 400])
         self.place = Place(n, granules * PAGE, split=self.random_split())
         self.n = n
         self.payloads = {}  # slot -> Payload
@@ -239,6 +239,7 @@ class World:
             if record["state"] == 0 or record["generation"] != p.generation:
                 assert evicts and p.state == READY and not p.holders, f"{p} went from slot {slot}"
                 gone.append(p)
+                self.done["evicted"] += 1
                 del self.payloads[slot]
         assert set(slots["state"].nonzero()[0].tolist()) == set(self.payloads)
         for slot, p in self.payloads.items():
@@ -258,7 +259,7 @@ class World:
         if len(self.handles) > 6:
             return
         job = self.random.choice([1, 2, 3, 4])
-        remote = self.random.random() < 0.3
+        remote = self.random.random() < 0.5
         handle = Handle((Remote if remote else Local)(self.place, job), job, -1, -1)
         self.reaped()
         handle.row, handle.life = self.new_row(HOLDER, job)
@@ -289,7 +290,7 @@ class World:
 
     def die(self):
         handles = [h for h in self.living() if isinstance(h.do, Remote)]
-        if handles and self.random.random() < 0.5:
+        if handles and self.random.random() < 0.7:
             handle = self.random.choice(handles)
             handle.do.process.kill()
             handle.dead = True
@@ -306,16 +307,16 @@ class World:
         r = self.random
         handle = changes.pop("handle", None) or r.choice(handles)
         samples = None
-        if r.random() < 0.4:
+        if r.random() < 0.25:
             samples = sorted(r.sample(range(self.n), r.randint(1, self.n)))
             r.shuffle(samples)
         count = self.n if samples is None else len(samples)
         options = {
             "samples": samples, "places": count if r.random() < 0.7 else r.randint(0, count),
-            "seed": r.randrange(1 << 64), "epoch": r.randrange(5), "fixed": r.random() < 0.15,
-            "decoded": r.choice([11, 11, 12]), "augmented": r.choice([22, 22, 22, 33]),
+            "seed": r.randrange(1 << 64), "epoch": r.randrange(5), "fixed": r.random() < 0.1,
+            "decoded": r.choice([11, 11, 12]), "augmented": r.choice([22, 22, 22, 22, 33]),
             "height": self.side[0], "width": self.side[1], "in_flight": r.choice([1, 4, 32]),
-            "shares": r.random() < 0.9, "keeps": r.random() < 0.6, "substitutes": r.random() < 0.85,
+            "shares": r.random() < 0.9, "keeps": r.random() < 0.6, "substitutes": r.random() < 0.9,
         } | changes  # fmt: skip
         self.counter += 1
         member = Member(self.counter, handle, handle.job, options, [])
@@ -360,7 +361,7 @@ class World:
         member = self.pick()
         if member is None:
             return
-        wanted = self.random.choice([0, 1, 2, 5, 16, 64])
+        wanted = self.random.choice([0, 1, 2, 5, 16, 40])
         offers, member.offers = member.offers, []
         head = self.records.head
         budget, used = int(head["budget_of"][AUGMENTED]), int(head["granules_of"][AUGMENTED])
@@ -588,7 +589,7 @@ class World:
 SEED = int(os.environ.get("SENECA_TEST_SEED") or secrets.randbits(32))
 
 
-@pytest.mark.parametrize("walk", range(16))
+@pytest.mark.parametrize("walk", range(12))
 def test_a_random_walk_leads_where_the_model_says(walk):
     seed = f"{SEED}/{walk}"
     print(f"SENECA_TEST_SEED={SEED}, walk {walk}")

@@ -5,9 +5,11 @@ import secrets
 import signal
 import time
 import traceback
+import weakref
 from pathlib import Path
 
 import numpy as np
+import torch
 
 import seneca
 from seneca import transforms as T
@@ -29,6 +31,7 @@ class Job:
         if self.pid == 0:
             status = 1
             try:
+                torch.set_num_threads(1)  # OpenMP's threads are the parent's and did not come along
                 with open(log, "wb", buffering=0) as file:
                     work(lambda epoch, ids: file.write(np.uint32([epoch, len(ids), *ids]).tobytes()))
                 status = 0
@@ -36,8 +39,6 @@ class Job:
                 traceback.print_exc()
             finally:
                 # As at the end of a script: what holds the cache lets go of it.
-                import weakref
-
                 weakref.finalize._exitfunc()
                 os._exit(status)
 
