@@ -6,6 +6,7 @@ read what is decided in the native core.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -13,7 +14,6 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
 import posix_ipc
@@ -27,7 +27,7 @@ __all__ = ["SampleCache"]
 
 SHM_FOLDER = "/dev/shm"
 TELL_AFTER_S = 2.0  # what takes longer than this is told to the user
-GIVE_UP_AFTER_S = 120.0  # another process creates the segment, or holds its lock stopped
+GIVE_UP_AFTER_S = 3.0  # without any progress of who holds the lock
 
 # At the most, what is worth holding of a sample: its file, its pixels (an ImageNet JPEG's are
 # about 5 times its bytes, a heavily compressed one's some 15 times), and a page of rounding each.
@@ -74,7 +74,7 @@ class SampleCache:
         self._segment = segment
         self._owner = os.getpid()
         # Runs when this is collected and at the end of the process, last made first left.
-        self._leave = weakref.finalize(self, _leave, segment, name, os.getpid())
+        self._leave = weakref.finalize(self, _leave, segment, name, self._owner)
 
     @classmethod
     def create(
@@ -167,7 +167,7 @@ class SampleCache:
             SegmentError: Iterators of this process still draw from it.
         """
         if self._leave.alive:
-            _leave(self._segment, self.name, os.getpid())
+            _leave(self._segment, self.name, self._owner)
             self._leave.detach()
 
     @property
@@ -221,22 +221,10 @@ def _object_name(name: str) -> str:
     return f"/seneca-{os.geteuid()}-{name}"
 
 
-def _unlink(object_name: str) -> Callable[[], None]:
-    def unlink() -> None:
-        try:
-            posix_ipc.unlink_shared_memory(object_name)
-        except posix_ipc.ExistentialError:
-            return  # somebody removed it by hand: the same end
-
-    return unlink
-
-
 def _leave(segment: store.Segment, name: str, owner: int) -> None:
-    """Leave from the process that joined; a forked child only lets go of its copy."""
-    if os.getpid() != owner:
-        segment.close(lambda: None)
-    elif not segment.close(_unlink(_object_name(name))):
-        _sweep_one(_object_name(name))  # who held the lock may have gone meanwhile, and we be the last
+    had_the_lock = segment.close()
+    if os.getpid() == owner and not had_the_lock:
+        _sweep(_object_name(name))  # who held it may have gone meanwhile, and this be the last
 
 
 def _open(
@@ -246,93 +234,80 @@ def _open(
     split: Split | Literal["auto"] | None,
     keep: bool,
 ) -> store.Segment:
-    """Join the segment or, where ``cache_bytes`` is given, make it. Opens the name again while it
-    leads to what its users have left."""
+    """Join the segment or, where ``cache_bytes`` is given, make it."""
     object_name = _object_name(name)
-    makes = cache_bytes is not None
-    shares = _shares(default_split() if split in ("auto", None) else split)  # type: ignore[arg-type]
-    began = time.monotonic()
-    told = False
-    _sweep(object_name)
+    _sweep_others(object_name)
+    # All that takes time comes before the object is open: a fork meanwhile would inherit it.
+    fingerprint = None if dataset is None else dataset.fingerprint()
+    samples = 0 if dataset is None else len(dataset)
+    payload_bytes = 0 if cache_bytes is None or dataset is None else _payload_bytes(dataset, cache_bytes)
+    needed = store.segment_bytes(samples, payload_bytes) if payload_bytes else 0
+    shares = _shares(split if isinstance(split, Split) else default_split())
+    patience = _Patience(name)
     while True:
         try:
-            shm = posix_ipc.SharedMemory(object_name, posix_ipc.O_CREAT if makes else 0, mode=0o600)
+            shm = posix_ipc.SharedMemory(object_name, posix_ipc.O_CREAT if payload_bytes else 0, mode=0o600)
         except posix_ipc.ExistentialError:
             raise FileNotFoundError(f"there is no cache {name!r}; SampleCache.create makes one") from None
         except posix_ipc.PermissionsError:
             raise errors.SegmentOwnerError(
                 f"{SHM_FOLDER}{object_name} belongs to another user; remove it or choose another name"
             ) from None
-        # Decided anew each time: a stale segment that went meanwhile has freed its memory.
-        payload_bytes = _payload_bytes(dataset, cache_bytes, is_new=shm.size == 0) if makes else 0
+        so_far = os.fstat(shm.fd).st_blocks
+        if so_far == 0 and needed > _free_space():
+            os.close(shm.fd)
+            _sweep(object_name)
+            raise _no_space(samples, payload_bytes)
         try:
             return store.Segment(
                 shm.fd,
-                None if dataset is None else dataset.fingerprint(),
-                0 if dataset is None else len(dataset),
+                object_name,
+                fingerprint,
+                samples,
                 payload_bytes,
                 keep=keep,
                 job_key=job_key(),
                 split=shares,
-                unlink=_unlink(object_name),
-                progress=_Progress(name),
+                progress=patience.tell_progress,
             )
         except store.Unlinked:
-            if not makes:
-                raise FileNotFoundError(f"the cache {name!r} has no living user any more") from None
+            continue  # its users are dead or gone, or it was being removed: open the name again
         except BlockingIOError:
-            waited = time.monotonic() - began
-            if waited > GIVE_UP_AFTER_S:
-                raise errors.SegmentError(
-                    f"the cache {name!r} was locked by another process for {waited:.0f} s; "
-                    f"is it stopped? Remove {SHM_FOLDER}{object_name} or choose another name"
-                ) from None
-            if waited > TELL_AFTER_S and not told:
-                print(f"seneca: waiting for another process to make the cache {name!r}", file=sys.stderr)
-                told = True
+            patience.wait(so_far)
         except errors.SegmentError as error:
             raise type(error)(f"the cache {name!r} ({SHM_FOLDER}{object_name}): {error}") from None
         except OSError as error:
-            raise _explained(error, name, dataset, payload_bytes) from None
+            if error.errno == errno.ENOSPC:
+                raise _no_space(samples, payload_bytes) from None
+            raise errors.SegmentError(f"the cache {name!r} could not be used: {error.strerror}") from None
 
 
 def _shares(split: Split) -> tuple[int, int, int, int]:
     return (0, round(split.encoded * 10000), round(split.decoded * 10000), round(split.augmented * 10000))
 
 
-def _payload_bytes(dataset: Dataset | None, cache_bytes: int | str | None, *, is_new: bool) -> int:
-    """How much to reserve if it has to be made; NoSpaceError where the host has not got it."""
-    assert dataset is not None and cache_bytes is not None
+def _payload_bytes(dataset: Dataset, cache_bytes: int | str) -> int:
+    """How much space for payloads to reserve if the cache has to be made."""
+    if cache_bytes != "auto":
+        return -(-parse_bytes(cache_bytes) // store.GRANULE) * store.GRANULE
+    half = min(_free_space(), _free_memory()) // 2
+    records = store.segment_bytes(len(dataset), half) - half if len(dataset) and half else 0
+    useful = USEFUL_BYTES_PER_ENCODED * dataset.total_bytes() + USEFUL_BYTES_PER_SAMPLE * len(dataset)
+    return max(1, min(half - records, useful) // store.GRANULE) * store.GRANULE
+
+
+def _free_space() -> int:
     status = os.statvfs(SHM_FOLDER)
-    free = status.f_bavail * status.f_frsize
-    if cache_bytes == "auto":
-        available = min(free, _free_memory())
-        useful = USEFUL_BYTES_PER_ENCODED * dataset.total_bytes() + USEFUL_BYTES_PER_SAMPLE * len(dataset)
-        return max(store.GRANULE, min(available // 2, useful) // store.GRANULE * store.GRANULE)
-    wanted = -(-parse_bytes(cache_bytes) // store.GRANULE) * store.GRANULE
-    needed = store.segment_bytes(len(dataset), wanted)
-    if is_new and needed > free:
-        raise _no_space(needed, free)
-    return wanted
+    return status.f_bavail * status.f_frsize
 
 
-def _no_space(needed: int, free: int) -> errors.NoSpaceError:
+def _no_space(samples: int, payload_bytes: int) -> errors.NoSpaceError:
+    free, needed = _free_space(), store.segment_bytes(samples, payload_bytes)
     return errors.NoSpaceError(
-        f"{SHM_FOLDER} has {free / 2**20:,.0f} MiB free and the cache needs {needed / 2**20:,.0f} MiB "
+        f"{SHM_FOLDER} has {free / 2**20:,.1f} MiB free and the cache needs {needed / 2**20:,.1f} MiB "
         "(payloads and their records). Give a smaller cache_bytes, or make it larger: "
         f"mount -o remount,size=... {SHM_FOLDER}; in Docker --shm-size=..."
     )
-
-
-def _explained(error: OSError, name: str, dataset: Dataset | None, payload_bytes: int) -> OSError:
-    import errno
-
-    if error.errno == errno.ENOSPC and dataset is not None:
-        status = os.statvfs(SHM_FOLDER)
-        return _no_space(store.segment_bytes(len(dataset), payload_bytes), status.f_bavail * status.f_frsize)
-    if error.errno == errno.EINVAL and dataset is not None:
-        return errors.SegmentError(f"no cache can be made for a dataset of {len(dataset)} samples")
-    return errors.SegmentError(f"the cache {name!r} could not be used: {error.strerror or error}")
 
 
 def _free_memory() -> int:
@@ -354,34 +329,52 @@ def _free_memory() -> int:
     return max(0, free)
 
 
-def _sweep(except_name: str) -> None:
-    """Remove this user's segments that no living process uses."""
+def _sweep_others(object_name: str) -> None:
+    """Remove this user's other segments that no living process uses."""
     prefix = f"/seneca-{os.geteuid()}-"
     for entry in os.listdir(SHM_FOLDER):
-        object_name = "/" + entry
-        if object_name.startswith(prefix) and object_name != except_name:
-            _sweep_one(object_name)
+        if ("/" + entry).startswith(prefix) and "/" + entry != object_name:
+            _sweep("/" + entry)
 
 
-def _sweep_one(object_name: str) -> None:
+def _sweep(object_name: str) -> None:
     try:
         fd = posix_ipc.SharedMemory(object_name).fd
     except (posix_ipc.ExistentialError, posix_ipc.PermissionsError, OSError):
         return  # gone meanwhile, or not what its name says
-    store.sweep(fd, _unlink(object_name))
+    store.sweep(fd, object_name)
 
 
-class _Progress:
-    """Tells how far reserving memory has come, if it takes long."""
+class _Patience:
+    """Waits for a segment that another process creates or holds, and tells the user why.
+
+    A creation may take long and is seen to go on by the memory that it has reserved; who holds
+    the lock of a segment that is there should not take long, and if it does, it is stopped.
+    """
 
     def __init__(self, name: str) -> None:
-        self.name = name
-        self.next = time.monotonic() + TELL_AFTER_S
+        self._name = name
+        self._tell_at = time.monotonic() + TELL_AFTER_S
+        self._give_up_at = time.monotonic() + GIVE_UP_AFTER_S
+        self._blocks = -1
 
-    def __call__(self, done: int, total: int) -> None:
-        if time.monotonic() >= self.next:
-            self.next = time.monotonic() + TELL_AFTER_S
-            print(
-                f"seneca: reserving the cache {self.name!r}: {done / 2**30:.1f} of {total / 2**30:.1f} GiB",
-                file=sys.stderr,
+    def tell_progress(self, done: int, total: int) -> None:
+        """Of a creation by this process."""
+        self._tell(f"reserving the cache {self._name!r}: {done / 2**30:.1f} of {total / 2**30:.1f} GiB")
+
+    def wait(self, blocks: int) -> None:
+        """Return to try again; SegmentError when nothing has happened for too long."""
+        if blocks != self._blocks:
+            self._blocks = blocks
+            self._give_up_at = time.monotonic() + GIVE_UP_AFTER_S
+        elif time.monotonic() >= self._give_up_at:
+            raise errors.SegmentError(
+                f"the cache {self._name!r} is locked by another process, which seems to be stopped; "
+                f"continue or end it, or remove {SHM_FOLDER}{_object_name(self._name)}"
             )
+        self._tell(f"waiting for another process to make the cache {self._name!r}")
+
+    def _tell(self, text: str) -> None:
+        if time.monotonic() >= self._tell_at:
+            self._tell_at = time.monotonic() + TELL_AFTER_S
+            print(f"seneca: {text}", file=sys.stderr)

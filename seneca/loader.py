@@ -22,6 +22,7 @@ from seneca._pipeline.plan import NativeTransform, Pipeline, compile_transform, 
 from seneca._pipeline.prefetch import Counts, Prefetcher
 from seneca._pipeline.sample import open_picture
 from seneca.cache import SampleCache, shared_cache
+from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
 from seneca.options import Options
 from seneca.sources import ImageFolder
 
@@ -107,10 +108,14 @@ class DataLoader(torch.utils.data.DataLoader):
         reason = self._not_native_because()
         if reason is None:
             return _Iterator(self)
+        self._warn(f"torch loads this, without sharing: {reason}")
+        return super().__iter__()
+
+    def _warn(self, text: str) -> None:
+        """Once a loader."""
         if not self._warned:
             self._warned = True
-            warnings.warn(f"seneca: torch loads this, without sharing: {reason}", stacklevel=2)
-        return super().__iter__()
+            warnings.warn(f"seneca: {text}", stacklevel=4)
 
     def stats(self) -> dict[str, Any]:
         """What this loader did on the native path so far, in all its epochs.
@@ -156,17 +161,29 @@ class DataLoader(torch.utils.data.DataLoader):
         return None
 
     def _join(self) -> SampleCache | None:
-        """The cache that this loader shares, joined when it is first iterated."""
-        if self.cache is None:
+        """The cache that this loader shares, joined when it is first iterated; None: nothing is shared.
+
+        Raises:
+            NoSpaceError: There is no room for it: the user has asked for too much.
+            SegmentMismatchError: It is another dataset's.
+        """
+        dataset = cast(ImageFolder, self.dataset)
+        name = self.cache
+        if isinstance(name, SampleCache):
+            if name.owned_here:
+                if name.segment.fingerprint != dataset.fingerprint():
+                    raise SegmentMismatchError(f"{name!r} holds another dataset than {dataset.root}")
+                return name
+            name = name.name  # a forked child's copy: join for itself
+        if name is None:
             return None
-        if isinstance(self.cache, SampleCache):
-            return self.cache
-        cache = self._sample_cache
-        if cache is None or cache.segment.closed or not cache.owned_here:
-            self._sample_cache = shared_cache(
-                self.cache, cast(ImageFolder, self.dataset), self.cache_bytes, self._options.split_wanted
-            )
-        return self._sample_cache
+        try:
+            return shared_cache(name, dataset, self.cache_bytes, self._options.split_wanted)
+        except (NoSpaceError, SegmentMismatchError):
+            raise
+        except SegmentError as error:
+            self._warn(f"going on without the shared cache: {error}")
+            return None
 
     def __getstate__(self) -> dict[str, Any]:
         # The membership is this process's; the copy joins for itself.
@@ -186,8 +203,7 @@ class _Iterator:
         ahead = 0 if loader.num_workers == 0 else loader.prefetch_factor or BATCHES_AHEAD
         # As torch: a number from the generator for every iterator, so that seeds reproduce runs.
         seed = int(torch.empty((), dtype=torch.int64).random_(generator=loader.generator).item())
-        cache = loader._join()
-        loader._sample_cache = cache
+        cache = loader._sample_cache = loader._join()
         shares = shuffle and loader.share == "augmented" and not pipeline.deterministic
         height, width = pipeline.output_size
         member = store.Member(
@@ -220,7 +236,10 @@ class _Iterator:
             threads=loader.num_workers,
         )
         loader._epochs += 1
-        self._close = weakref.finalize(self, stream.close)
+        # Before the cache leaves, whatever order a garbage collection finds them in.
+        self._close = weakref.finalize(self, _end, stream, cache)
+        if cache is not None and not member.shared:
+            loader._warn("this epoch shares nothing: the cache's rows are all taken, or its lock was not had")
         self._loader = loader
         self._batches = batches
         self._targets = np.asarray(dataset.targets, np.int64)
@@ -237,6 +256,7 @@ class _Iterator:
             decode=lambda index: np.ascontiguousarray(open_picture(dataset.read(index))),
             path_of=lambda index: dataset.samples[index][0],
             skip=skip,
+            drop_last=loader.drop_last,
             counts=loader._counts,
         )
 
@@ -252,11 +272,16 @@ class _Iterator:
                 raise StopIteration
             try:
                 indices, room = next(self._prefetcher)
-            except StopIteration:
+            except (StopIteration, pool.StreamClosed):
                 self._close()
-                raise
+                raise StopIteration from None
             self._loader.last_indices = indices
             return room.tensor[: len(indices)], torch.from_numpy(self._targets[indices])
+
+
+def _end(stream: pool.Stream, cache: SampleCache | None) -> None:
+    """Ends an iterator; holding the cache, it comes before the cache's own end."""
+    stream.close()
 
 
 _path_tables: weakref.WeakKeyDictionary[ImageFolder, tuple[bytes, np.ndarray]] = weakref.WeakKeyDictionary()

@@ -4,6 +4,7 @@ Several handles on one name act as several processes even inside one: each has a
 of its own, which is what locks and liveness go by.
 """
 
+import contextlib
 import ctypes
 import os
 import pickle
@@ -36,14 +37,15 @@ HEADER = np.dtype([
     ("granules_of", "u4", 4), ("budget_of", "u4", 4), ("granules_free", "u4"),
 ])  # fmt: skip
 ROW = np.dtype([
-    ("state", "u4"), ("generation", "u4"), ("kind", "u4"), ("job", "u4"), ("job_key", "u8"), ("pipeline", "u8"),
-    ("stage_need", "u4"), ("pid", "i4"), ("eligible", "u4"), ("staged", "u4"), ("reserved", "u4", 4),
+    ("state", "u4"), ("generation", "u4"), ("kind", "u4"), ("job", "u4"), ("job_key", "u8"),
+    ("pipeline", "u8"), ("stage_need", "u4"), ("pid", "i4"), ("eligible", "u4"), ("staged", "u4"),
+    ("reserved", "u4", 4),
 ])  # fmt: skip
 SLOT = np.dtype([
-    ("state", "u4"), ("generation", "u4"), ("sample", "u4"), ("writer_row", "u2"), ("form", "u1"), ("want", "u1"),
-    ("writer_generation", "u4"), ("granule", "u4"), ("length", "u4"), ("height", "u2"), ("width", "u2"),
-    ("pipeline", "u8"), ("uses", "u8"), ("next_of_sample", "u4"), ("pins", "u2"), ("list", "u1"), ("unused", "u1"),
-    ("list_next", "u4"), ("list_prev", "u4"),
+    ("state", "u4"), ("generation", "u4"), ("sample", "u4"), ("writer_row", "u2"), ("form", "u1"),
+    ("want", "u1"), ("writer_generation", "u4"), ("granule", "u4"), ("length", "u4"), ("height", "u2"),
+    ("width", "u2"), ("pipeline", "u8"), ("uses", "u8"), ("next_of_sample", "u4"), ("pins", "u2"),
+    ("list", "u1"), ("unused", "u1"), ("list_next", "u4"), ("list_prev", "u4"),
 ])  # fmt: skip
 MAX_ROWS = 128
 assert ROW.itemsize == SLOT.itemsize == 64
@@ -72,7 +74,15 @@ class Records:
 class Place:
     """One name in shared memory that no other test uses; leaving asserts that nothing is left of it."""
 
-    def __init__(self, n_samples, payload_bytes=1 << 20, *, split=ALL_STAGED, keep=False, fingerprint=b"fingerprint 0123"):
+    def __init__(
+        self,
+        n_samples,
+        payload_bytes=1 << 20,
+        *,
+        split=ALL_STAGED,
+        keep=False,
+        fingerprint=b"fingerprint 0123",
+    ):
         self.name = f"/seneca-{os.geteuid()}-test-{secrets.token_hex(6)}"
         self.path = "/dev/shm" + self.name
         self.n_samples = n_samples
@@ -100,10 +110,8 @@ class Place:
         return os.path.lexists(self.path)
 
     def unlink(self):
-        try:
+        with contextlib.suppress(posix_ipc.ExistentialError):
             posix_ipc.unlink_shared_memory(self.name)
-        except posix_ipc.ExistentialError:
-            pass
 
     def try_attach(self, job_key=1, *, makes=True, **changes):
         """One try; raises what the engine does."""
@@ -130,7 +138,8 @@ class Place:
     def member(self, segment, **options):
         """A member that shares and substitutes unless told otherwise."""
         defaults = {
-            "n_samples": self.n_samples, "samples": None, "places": self.n_samples, "seed": 0, "epoch": 0, "fixed": False,
+            "n_samples": self.n_samples, "samples": None, "places": self.n_samples,
+            "seed": 0, "epoch": 0, "fixed": False,
             "decoded": 11, "augmented": 22, "height": 8, "width": 8, "in_flight": 32,
             "shares": True, "keeps": False, "substitutes": True,
         }  # fmt: skip

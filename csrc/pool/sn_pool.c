@@ -26,6 +26,9 @@ struct sn_pool {
     } *threads;
 };
 
+/* A fault of a thread of ours has to be seen where it happens. */
+static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
+
 static uint32_t tasks(const sn_batch *batch)
 {
     return batch->n_copies + batch->n_places;
@@ -116,6 +119,8 @@ sn_pool *sn_pool_new(uint32_t threads, uint64_t max_pixels)
     /* Signals are the training loop's: a handler must not run on a thread of ours. */
     sigset_t all, before;
     sigfillset(&all);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        sigdelset(&all, faults[i]);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     while (!failed && pool->n_threads < threads) {
         struct sn_thread *thread = &pool->threads[pool->n_threads];
@@ -129,7 +134,7 @@ sn_pool *sn_pool_new(uint32_t threads, uint64_t max_pixels)
             pool->n_threads++;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed) {
+    if (failed && pool->n_threads == 0) { /* with fewer than were wanted it goes on */
         sn_pool_free(pool);
         pool = NULL;
     }
@@ -195,6 +200,10 @@ int sn_pool_wait(sn_pool *pool, sn_batch *batch, int timeout_ms)
             run(&pool->bench, own, task);
             pthread_mutex_lock(&pool->mutex);
             finish(pool, own);
+            struct timespec now;
+            clock_gettime(CLOCK_MONOTONIC, &now);
+            if (now.tv_sec > deadline.tv_sec || (now.tv_sec == deadline.tv_sec && now.tv_nsec >= deadline.tv_nsec))
+                rc = SN_BUSY;
         }
     }
     if (batch->finished == tasks(batch))

@@ -86,7 +86,7 @@ void sn_abandon(const sn_trip *trip, sn_place *place, int status, const char *me
     place->status = status;
     if (message && !place->message)
         place->message = strdup(message);
-    if (place->item.target_slot != SN_NONE)
+    if (place->item.target_slot != SN_NONE && !atomic_load(&trip->segment->forked))
         sn_slot_abort(&trip->segment->slots[place->item.target_slot]);
     settle(place);
 }
@@ -225,22 +225,22 @@ void sn_finish(sn_bench *bench, const sn_trip *trip, sn_place *place, const sn_v
     uint8_t *pixels = pixels_for(bench, trip, place);
     int rc = pixels ? sn_codec_head(bench->codec, trip->plan, picture, &decoded) : -ENOMEM;
     if (rc == 0) {
-        keep_decoded(place, &decoded);
-        if (place->kept) {
-            decoded.pixels = place->kept;
-            decoded.stride = (size_t)3 * decoded.width;
+        /* The codec's own view ends with its next call. */
+        size_t row = (size_t)3 * decoded.width;
+        rc = grow(&bench->bytes, &bench->capacity, row * decoded.height);
+        if (rc == 0) {
+            for (uint32_t y = 0; y < decoded.height; y++)
+                memcpy(bench->bytes + y * row, decoded.pixels + y * decoded.stride, row);
+            decoded.pixels = bench->bytes;
+            decoded.stride = row;
             start_rng(&rng, trip, place);
             rc = sn_codec_augment_decoded(bench->codec, trip->plan, &rng, &decoded, pixels);
-        } else {
-            rc = -ENOMEM;
         }
     }
+    if (rc == 0 && place->item.keep == SN_DECODED)
+        keep_decoded(place, &decoded);
     if (rc == 0)
         deliver(trip, place, pixels, out);
     else
         sn_abandon(trip, place, rc, sn_codec_message(bench->codec));
-    if (place->item.keep != SN_DECODED) {
-        free(place->kept);
-        place->kept = NULL;
-    }
 }

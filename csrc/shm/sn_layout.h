@@ -107,7 +107,8 @@ typedef struct {
     uint64_t fingerprint[2]; /* of the dataset */
     uint64_t payload_bytes;
     uint32_t n_samples;
-    uint32_t keep; /* outlives the last who leaves */
+    uint32_t keep;            /* outlives the last who leaves */
+    uint32_t split[SN_FORMS]; /* shares of the payload space at birth, in 1/10,000 */
 } sn_geometry;
 
 typedef struct {
@@ -124,7 +125,7 @@ typedef struct {
     _Atomic uint32_t busy;     /* set while a critical section runs: whoever finds it set rebuilds */
     _Atomic uint32_t failures; /* rebuilds begun and not finished, in a row */
     _Atomic uint32_t abandoned;
-    uint32_t split[SN_FORMS]; /* truth: percent of the payload space, by form */
+    uint32_t split[SN_FORMS]; /* truth: shares of the payload space, by form, in 1/10,000 */
 
     /* derived */
     uint32_t granules_of[SN_FORMS]; /* in use, by form */

@@ -108,6 +108,13 @@ void sn_row_unlock(sn_segment *segment, uint32_t row)
     ofd(segment, F_OFD_SETLK, F_UNLCK, 1 + row, &lock);
 }
 
+void sn_row_desert(sn_segment *segment, uint32_t row)
+{
+    pthread_mutex_lock(&segment->mutex); /* own_rows is the mutex's; nobody holds it for long */
+    sn_row_unlock(segment, row);
+    pthread_mutex_unlock(&segment->mutex);
+}
+
 int sn_row_is_alive(const sn_segment *segment, uint32_t row)
 {
     struct flock lock;

@@ -65,6 +65,9 @@ static void forget_handle(sn_segment *segment)
             break;
         }
     }
+    if (segment->fd >= 0)
+        close(segment->fd);
+    segment->fd = -1;
     pthread_mutex_unlock(&handles_mutex);
 }
 
@@ -133,8 +136,10 @@ static int create(sn_segment *segment, const sn_geometry *geometry, sn_progress 
         rc = reserve(segment->fd, layout.segment_bytes, progress, context);
     if (rc == 0)
         rc = map(segment, layout.segment_bytes);
-    if (rc != 0)
+    if (rc != 0) {
+        sn_segment_unlink(segment);
         return rc;
+    }
 
     *segment->head = layout; /* magic is still 0 in it */
     resolve(segment, &layout);
@@ -157,8 +162,11 @@ static int join(sn_segment *segment, const sn_geometry *geometry, uint64_t file_
     int rc = sn_layout_validate(&layout, file_bytes);
     if (rc != 0)
         return rc;
-    if (atomic_load(&layout.abandoned))
-        return SN_E_ABANDONED;
+    int deserted = !sn_anyone_alive(segment->fd);
+    if (atomic_load(&layout.abandoned) || (deserted && !layout.geometry.keep)) {
+        sn_segment_unlink(segment);
+        return SN_E_GONE;
+    }
     if (geometry && (memcmp(layout.geometry.fingerprint, geometry->fingerprint,
                             sizeof geometry->fingerprint) != 0 ||
                      layout.geometry.n_samples != geometry->n_samples))
@@ -166,13 +174,15 @@ static int join(sn_segment *segment, const sn_geometry *geometry, uint64_t file_
     rc = map(segment, file_bytes);
     if (rc == 0) {
         resolve(segment, &layout);
+        if (deserted) /* kept: it has lain where anything may have come over it */
+            atomic_store(&segment->head->busy, 1);
         rc = SN_ATTACH_JOINED;
     }
     return rc;
 }
 
-int sn_segment_attach(int fd, const sn_geometry *geometry, int wait_ms, sn_progress progress,
-                      void *context, sn_segment **out)
+int sn_segment_attach(int fd, const char *name, const sn_geometry *geometry, int wait_ms,
+                      sn_progress progress, void *context, sn_segment **out)
 {
     struct stat file;
     uint64_t magic = 0;
@@ -185,6 +195,7 @@ int sn_segment_attach(int fd, const sn_geometry *geometry, int wait_ms, sn_progr
         return -ENOMEM;
     }
     segment->fd = fd;
+    strncpy(segment->name, name, sizeof segment->name - 1);
     pthread_mutex_init(&segment->mutex, NULL);
     register_handle(segment);
 
@@ -203,19 +214,25 @@ int sn_segment_attach(int fd, const sn_geometry *geometry, int wait_ms, sn_progr
         return -errno;
     if (magic != 0)
         return join(segment, geometry, (uint64_t)file.st_size);
-    return geometry ? create(segment, geometry, progress, context) : SN_MISS;
+    if (geometry && geometry->payload_bytes)
+        return create(segment, geometry, progress, context);
+    sn_segment_unlink(segment); /* its creator died; one that is about to begin opens the name again */
+    return SN_MISS;
 }
 
 void sn_segment_close(sn_segment *segment)
 {
     if (!segment)
         return;
-    forget_handle(segment);
+    forget_handle(segment); /* and closes it: no fork may come between the two */
     if (segment->head)
         munmap(segment->head, segment->bytes);
-    if (segment->fd >= 0)
-        close(segment->fd);
     free(segment); /* its mutex may be held still (see sn_segment_attach()) and owns nothing */
+}
+
+void sn_segment_unlink(sn_segment *segment)
+{
+    shm_unlink(segment->name); /* where it is gone already, somebody removed it by hand */
 }
 
 int sn_segment_linked(const sn_segment *segment)

@@ -25,8 +25,11 @@
 
 #include "sn_layout.h"
 
+#define SN_NAME_BYTES 256
+
 typedef struct sn_segment {
     int fd;
+    char name[SN_NAME_BYTES]; /* of the shared memory object */
     _Atomic int forked;
     size_t bytes;
 
@@ -55,10 +58,12 @@ typedef void (*sn_progress)(void *context, uint64_t done_bytes, uint64_t total_b
 enum sn_attach { SN_ATTACH_CREATED = 10, SN_ATTACH_JOINED = 11 };
 
 /*
- * Make a handle on the shared memory object behind `fd`, creating the segment when there is
- * none in it yet. The descriptor becomes the handle's, also on failure.
+ * Make a handle on the shared memory object `name` that is open as `fd`, creating the segment
+ * when there is none in it yet. The descriptor becomes the handle's, also on failure.
  *
- * With `geometry` NULL it joins whatever is there and makes nothing: SN_MISS where nothing is.
+ * With `geometry` NULL it joins whatever is there, with payload_bytes 0 what is of this dataset;
+ * neither makes one: SN_MISS where nothing is. What its users have left, all of them dead, is
+ * unlinked (SN_E_GONE) unless it is to be kept; so is what was not or could not be created.
  *
  * Answers SN_ATTACH_CREATED or SN_ATTACH_JOINED *with the lock held*: the caller claims its
  * row and leaves with sn_lock_leave(), so that nobody sees a segment without a living row.
@@ -66,17 +71,18 @@ enum sn_attach { SN_ATTACH_CREATED = 10, SN_ATTACH_JOINED = 11 };
  * Fails with SN_E_OWNER, SN_E_GONE (unlinked meanwhile: open the name again),
  * SN_E_MISMATCH (joined with another dataset), SN_E_MAGIC, SN_E_VERSION, SN_E_CORRUPT,
  * SN_BUSY (the lock was not had in `wait_ms`: another is creating it, or hangs), -ENOSPC,
- * -ENOMEM. On failure *out is a handle for sn_segment_close() alone, which still holds the
- * lock where it was had: unlink the name first if it should go.
+ * -ENOMEM. On failure *out is a handle for sn_segment_close() alone (NULL: no memory for it),
+ * which frees the lock where it was had.
  */
-int sn_segment_attach(int fd, const sn_geometry *geometry, int wait_ms, sn_progress progress,
-                      void *context, sn_segment **out);
+int sn_segment_attach(int fd, const char *name, const sn_geometry *geometry, int wait_ms,
+                      sn_progress progress, void *context, sn_segment **out);
 
 /* Unmap and close; the kernel frees every lock of this description. */
 void sn_segment_close(sn_segment *segment);
 
-/* Whether the name still leads to this segment. */
+/* Whether the name still leads to this segment; take the name away (under the lock). */
 int sn_segment_linked(const sn_segment *segment);
+void sn_segment_unlink(sn_segment *segment);
 
 /*
  * Take the lock. 0; SN_BUSY when it was not had within `deadline_ms` (0: one try);
@@ -90,9 +96,13 @@ void sn_lock_leave(sn_segment *segment);
 /* A row's proof of life. Under the lock. */
 int sn_row_lock(sn_segment *segment, uint32_t row);     /* 0, or SN_BUSY: someone holds it */
 void sn_row_unlock(sn_segment *segment, uint32_t row);
+
+/* Without the lock: look dead, so that somebody reaps what the row holds. */
+void sn_row_desert(sn_segment *segment, uint32_t row);
 int sn_row_is_alive(const sn_segment *segment, uint32_t row); /* 0.4 us */
 
-/* Whether any row of the segment behind `fd` has a living owner; needs no lock and no handle. */
+/* Whether any row of the segment behind `fd` has a living owner, other than through `fd` itself.
+ * Asks the kernel alone: needs no lock, and trusts nothing that lies in the segment. */
 int sn_anyone_alive(int fd);
 
 #endif

@@ -35,6 +35,9 @@ int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_mem
 {
     *shared = 0;
     *out = NULL;
+    if ((uint64_t)3 * options->height * options->width > UINT32_MAX ||
+        (segment && options->epoch.n_samples != segment->n_samples))
+        return -EINVAL;
     sn_member *member = calloc(1, sizeof *member);
     if (!member)
         return -ENOMEM;
@@ -143,6 +146,8 @@ static int serve_substitute(sn_member *member, sn_item *item)
     if (!member->options.shares || !member->options.substitutes || *eligible.total == 0 || member->n_free == 0)
         return SN_MISS;
     uint32_t slot = sn_counted_select(eligible, sn_rng_below(&member->choose, *eligible.total));
+    if (segment->slots[slot].length != member->copy_bytes)
+        return SN_MISS; /* no copy of this pipeline's: two fingerprints that are equal by accident */
     item->sample = segment->slots[slot].sample;
     item->source = SN_AUGMENTED;
     item->source_slot = slot;
@@ -227,7 +232,7 @@ static uint32_t reserve_copy(sn_member *member, uint32_t sample, uint32_t want)
             uint32_t slot = sn_slot_reserve(segment, &payload, member->row);
             if (slot != SN_NONE)
                 return slot;
-            if (evict_kept(segment))
+            if (head->lists[SN_LIST_FREE_STAGE].count > 0 && evict_kept(segment))
                 continue;
         }
         uint32_t victim = sn_want_lowest(segment, want, self->staged + need > share ? member->row : SN_NONE);
@@ -396,7 +401,7 @@ void sn_member_close(sn_member *member)
             sn_row_leave(segment, member->row);
             sn_store_leave(segment);
         } else if (!atomic_load(&segment->forked)) {
-            sn_row_unlock(segment, member->row); /* as if it had died: somebody reaps it */
+            sn_row_desert(segment, member->row);
         }
     }
     sn_order_free(&member->order);

@@ -93,14 +93,6 @@ void sn_row_leave(sn_segment *segment, uint32_t row)
     sn_row_unlock(segment, row);
 }
 
-int sn_rows_any_alive(const sn_segment *segment)
-{
-    for (uint32_t row = 0; row < SN_MAX_ROWS; row++)
-        if (atomic_load(&segment->rows[row].state) == SN_ROW_LIVE && sn_row_is_alive(segment, row))
-            return 1;
-    return 0;
-}
-
 void sn_ledger_hold(sn_segment *segment, uint32_t row, uint32_t entry, uint32_t slot)
 {
     sn_ledger(segment, row)[entry] = slot + 1;
@@ -113,6 +105,8 @@ void sn_ledger_let_go(sn_segment *segment, uint32_t row, uint32_t entry)
     uint32_t slot = *line - 1;
     sn_slot *record = &segment->slots[slot];
 
+    if (*line == 0)
+        return; /* a rebuild found that the slot could not stand */
     *line = 0;
     if (--record->pins > 0)
         return;

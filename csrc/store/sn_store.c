@@ -70,7 +70,10 @@ uint32_t sn_store_reap(sn_segment *segment, int all)
         segment->next_probe = row + 1;
         if (!sn_row_is_alive(segment, row)) {
             atomic_store_explicit(&segment->rows[row].state, SN_ROW_FREE, memory_order_release);
-            dead++;
+            if (dead++ == 0 && !all) {
+                all = 1; /* jobs die together: look at everybody, and rebuild once */
+                row = 0;
+            }
         }
         if (!all)
             break;

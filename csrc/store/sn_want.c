@@ -120,7 +120,8 @@ uint32_t sn_want_lowest(const sn_segment *segment, uint32_t most, uint32_t row)
 {
     uint32_t looked = 0;
 
-    for (uint32_t want = 0; want <= most; want++) {
+    /* What nobody wants is there only because somebody holds it. */
+    for (uint32_t want = 1; want <= most; want++) {
         uint32_t slot = segment->head->lists[SN_LIST_WANT + want].head;
         for (; slot != SN_NONE; slot = segment->slots[slot].list_next) {
             const sn_slot *copy = &segment->slots[slot];

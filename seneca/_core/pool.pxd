@@ -74,7 +74,10 @@ cdef class Stream:
     cdef sn_copy *offers       # owned: private payloads to offer in the next draw
     cdef uint32_t n_offers, offers_capacity
     cdef set under_way         # batches submitted and not yet done
-    cdef Batch draw_with_offers(self, uint32_t wanted)
+    cdef object lock           # around every method
+    cdef int owner             # the process that has the threads
+    cdef sn_pool *open(self) except NULL
+    cdef Batch draw_with_offers(self, out)
     cdef int collect_offer(self, sn_place *place) except -1
 
 

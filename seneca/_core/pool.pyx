@@ -1,5 +1,8 @@
 """The border to csrc/pool: owns batches and threads, drops the GIL, translates, decides nothing."""
 
+import os
+import threading
+
 import numpy as np
 
 cimport cython
@@ -7,19 +10,30 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memset
 
 from seneca._core.codec import error_for
+from seneca.errors import SegmentError
 from seneca._core.codec cimport SN_E_NOT_JPEG, SN_FLOAT32
 from seneca._core.store cimport (
     SN_AUGMENTED, SN_BUSY, SN_E_CLOSED, SN_NONE, sn_member_draw, sn_member_offer_done,
 )
 
-__all__ = ["Batch", "Stream"]
+__all__ = ["Batch", "Stream", "StreamClosed"]
 
 cdef enum:
     FLUSH_MS = 1000  # a look now and then; the copies take a fraction of it
 
 
+class StreamClosed(Exception):
+    """The stream was closed, by another thread or at the end of the process."""
+
+
+# Threads read what it keeps alive until its batches are done with, and these keep it alive: a
+# garbage collection that finds all of them must not take anything from it before that.
+@cython.no_gc_clear
 cdef class Stream:
     """The batches of one iterator: drawn from its member, prepared by its threads.
+
+    One thread at a time is in any of its methods; the others wait. A forked child can only close
+    its copy.
 
     Args:
         member: What draws; closed with the stream.
@@ -29,8 +43,6 @@ cdef class Stream:
         nonce: Mixed into what is staged for other jobs.
         threads: How many prepare; with 0 the waiting thread does.
         max_pixels: Of one picture; 0 for the codec's own limit.
-
-    Not for two threads at once.
     """
 
     def __cinit__(self, Member member not None, Plan plan not None, bytes paths, path_at, *, seed, epoch, nonce,
@@ -38,6 +50,8 @@ cdef class Stream:
         cdef const uint64_t[::1] offsets = path_at
         cdef uint32_t n_threads = threads
         cdef uint64_t limit = max_pixels
+        self.owner = os.getpid()
+        self.lock = threading.RLock()
         self.member = member
         self.plan = plan
         self.paths = paths
@@ -60,47 +74,65 @@ cdef class Stream:
         if self.pool == NULL:
             raise MemoryError(f"{n_threads} threads could not be started")
 
-    def draw(self, uint32_t wanted):
-        """The next batch of up to ``wanted`` samples, or None when the epoch is drawn through.
+    cdef sn_pool *open(self) except NULL:
+        if self.owner != os.getpid():
+            raise SegmentError("this iterator belongs to the parent process; begin one here")
+        if self.pool == NULL:
+            raise StreamClosed()
+        return self.pool
 
-        What earlier batches left to be kept is offered on the way.
+    def draw(self, out):
+        """Draw a batch and have it prepared into ``out``, C-contiguous, one item a sample in order.
+
+        What earlier batches left to be kept is offered on the way. Either the batch is under way
+        when this returns, or nothing was drawn.
+
+        Returns:
+            The batch, as long as ``out`` or, where the epoch has no more, shorter; None where
+            it is drawn through.
         """
-        wanted = min(wanted, <uint32_t>self.member.left)
-        return self.draw_with_offers(wanted) if wanted else None
+        with self.lock:
+            self.open()
+            return self.draw_with_offers(out) if self.member.left else None
 
     def flush(self):
         """Offer what the last batches left to be kept; no draw follows that would."""
         cdef Batch batch
-        if self.n_offers == 0:
-            return
-        batch = self.draw_with_offers(0)
-        self.under_way.add(batch)
-        sn_pool_submit(self.pool, batch.handle)
-        while not batch.wait(FLUSH_MS):
-            pass
-        batch.done()
+        with self.lock:
+            self.open()
+            if self.n_offers:
+                batch = self.draw_with_offers(np.empty(0, np.uint8))
+                while not batch.wait(FLUSH_MS):
+                    pass
+                batch.done()
 
-    cdef Batch draw_with_offers(self, uint32_t wanted):
-        cdef sn_item *items = NULL
-        cdef sn_offer *answers = NULL
-        cdef uint32_t drawn = 0, i, accepted = 0
-        cdef uint32_t n_offers = self.n_offers
+    cdef Batch draw_with_offers(self, out):
+        cdef uint8_t[::1] flat = out.reshape(-1).view(np.uint8)
+        cdef uint64_t room = <uint64_t>flat.shape[0] // self.trip.item_bytes
+        cdef uint32_t wanted = <uint32_t>min(room, <uint64_t>self.member.left)
+        cdef uint32_t n_offers = self.n_offers, drawn = 0, accepted = 0, i
+        cdef sn_offer answer
         cdef Batch batch
-        items = <sn_item *>malloc((wanted + 1) * sizeof(sn_item))
-        answers = <sn_offer *>malloc((n_offers + 1) * sizeof(sn_offer))
-        try:
-            if items == NULL or answers == NULL:
-                raise MemoryError()
-            for i in range(n_offers):
-                answers[i] = self.offers[i].offer
-            for batch in self.under_way:
-                sn_batch_settle(batch.handle, self.member.handle)
-            with nogil:
-                sn_member_draw(self.member.handle, wanted, items, &drawn, answers, n_offers)
-            for i in range(n_offers):
-                accepted += answers[i].slot != SN_NONE
-            batch = Batch.__new__(Batch, self, drawn, accepted)
-            accepted = 0
+        # All that may fail comes first: what is drawn is submitted.
+        cdef Batch other
+        batch = Batch.__new__(Batch, self, wanted, n_offers)
+        indices = np.empty(wanted, np.uint32)
+        cdef uint32_t[::1] samples = indices
+        cdef sn_item *items = <sn_item *>malloc((wanted + 1) * sizeof(sn_item))
+        cdef sn_offer *answers = <sn_offer *>malloc((n_offers + 1) * sizeof(sn_offer))
+        if items == NULL or answers == NULL:
+            free(items)
+            free(answers)
+            raise MemoryError()
+        batch.out = out
+        batch.indices = indices
+        self.under_way.add(batch)
+        for i in range(n_offers):
+            answers[i] = self.offers[i].offer
+        for other in self.under_way:
+            sn_batch_settle(other.handle, self.member.handle)
+        with nogil:
+            sn_member_draw(self.member.handle, wanted, items, &drawn, answers, n_offers)
             for i in range(n_offers):
                 if answers[i].slot == SN_NONE:
                     free(self.offers[i].payload)
@@ -109,26 +141,29 @@ cdef class Stream:
                     batch.handle.copies[accepted].offer = answers[i]
                     accepted += 1
             self.n_offers = 0
-            indices = np.empty(drawn, np.uint32)
+            batch.handle.n_copies = accepted
             for i in range(drawn):
                 batch.handle.places[i].item = items[i]
-                indices[i] = items[i].sample
-            batch.indices = indices
-            return batch
-        finally:
+                samples[i] = items[i].sample
+            if wanted:
+                batch.handle.out = &flat[0]
             free(items)
             free(answers)
+            sn_pool_submit(self.pool, batch.handle)
+        return batch
 
     def close(self):
-        """Stop all work and leave the segment."""
-        if self.pool == NULL:
-            return
-        for batch in list(self.under_way):
-            batch.drop()
-        with nogil:
-            sn_pool_free(self.pool)
-        self.pool = NULL
-        self.member.close()
+        """Stop all work and leave the segment; nothing can be drawn any more."""
+        with self.lock:
+            if self.pool == NULL:
+                return
+            if self.owner == os.getpid():
+                for batch in list(self.under_way):
+                    batch.drop()
+                with nogil:
+                    sn_pool_free(self.pool)
+            self.pool = NULL
+            self.member.close()
 
     cdef int collect_offer(self, sn_place *place) except -1:
         cdef sn_copy *larger
@@ -157,7 +192,7 @@ cdef class Stream:
 # batch and stream in one cycle must not take the stream from it before it is deallocated.
 @cython.no_gc_clear
 cdef class Batch:
-    """Samples on their way into ``out``. ``indices`` has their places in the dataset, uint32."""
+    """Samples on their way into an array. ``indices`` has their places in the dataset, uint32."""
 
     def __cinit__(self, Stream stream, uint32_t n_places, uint32_t n_copies):
         self.stream = stream
@@ -168,21 +203,13 @@ cdef class Batch:
     def __len__(self):
         return self.handle.n_places
 
-    def submit(self, out):
-        """Have it prepared into ``out``, C-contiguous, one item a sample in order."""
-        cdef uint8_t[::1] flat = out.reshape(-1).view(np.uint8)
-        if <uint64_t>flat.shape[0] != self.handle.n_places * self.handle.trip.item_bytes:
-            raise ValueError(f"{flat.shape[0]} bytes are not room for {self.handle.n_places} samples")
-        self.out = out
-        self.handle.out = &flat[0]
-        self.stream.under_way.add(self)
-        sn_pool_submit(self.stream.pool, self.handle)
-
     def wait(self, int timeout_ms):
         """Whether it is complete within the time."""
-        cdef int rc
-        with nogil:
-            rc = sn_pool_wait(self.stream.pool, self.handle, timeout_ms)
+        cdef int rc = 0
+        with self.stream.lock:
+            self.stream.open()
+            with nogil:
+                rc = sn_pool_wait(self.stream.pool, self.handle, timeout_ms)
         return rc == 0
 
     def unfinished(self):
@@ -198,9 +225,11 @@ cdef class Batch:
         view.height = <uint32_t>picture.shape[0]
         view.width = <uint32_t>picture.shape[1]
         view.stride = <size_t>picture.shape[1] * 3
-        with nogil:
-            sn_finish(sn_pool_bench(self.stream.pool), self.handle.trip, place, &view,
-                      self.handle.out + position * self.handle.trip.item_bytes)
+        with self.stream.lock:
+            self.stream.open()
+            with nogil:
+                sn_finish(sn_pool_bench(self.stream.pool), self.handle.trip, place, &view,
+                          self.handle.out + position * self.handle.trip.item_bytes)
 
     def abandon(self, uint32_t position):
         """Give up a position that :meth:`unfinished` named."""
@@ -213,7 +242,7 @@ cdef class Batch:
         found = []
         for i in range(self.handle.n_places):
             place = &self.handle.places[i]
-            if place.status < 0 and place.status != SN_E_NOT_JPEG:
+            if place.status < 0 and place.status != SN_E_NOT_JPEG and place.status != SN_E_CLOSED:
                 message = place.message.decode(errors="replace") if place.message != NULL else ""
                 found.append((i, error_for(place.status, message)))
         return found
@@ -230,19 +259,21 @@ cdef class Batch:
         cdef uint64_t read_bytes = 0
         cdef sn_place *place
         memset(served, 0, sizeof(served))
-        for i in range(self.handle.n_places):
-            place = &self.handle.places[i]
-            read_bytes += place.read_bytes
-            if place.status == 0:
-                served[place.item.source] += 1
-                prepared += place.item.source != SN_AUGMENTED
-                staged += place.item.target_slot != SN_NONE
-                if place.kept != NULL:
-                    self.stream.collect_offer(place)
-        sn_batch_settle(self.handle, self.stream.member.handle)
-        for i in range(self.handle.n_copies):
-            sn_member_offer_done(self.stream.member.handle, &self.handle.copies[i].offer)
-        self.stream.under_way.discard(self)
+        with self.stream.lock:
+            self.stream.open()
+            for i in range(self.handle.n_places):
+                place = &self.handle.places[i]
+                read_bytes += place.read_bytes
+                if place.status == 0:
+                    served[place.item.source] += 1
+                    prepared += place.item.source != SN_AUGMENTED
+                    staged += place.item.target_slot != SN_NONE
+                    if place.kept != NULL:
+                        self.stream.collect_offer(place)
+            sn_batch_settle(self.handle, self.stream.member.handle)
+            for i in range(self.handle.n_copies):
+                sn_member_offer_done(self.stream.member.handle, &self.handle.copies[i].offer)
+            self.stream.under_way.discard(self)
         return {
             "served": (served[0], served[1], served[2], served[3]),
             "prepared": prepared,
@@ -252,13 +283,16 @@ cdef class Batch:
 
     def drop(self):
         """Stop working on it; nothing of it will be read."""
-        with nogil:
-            sn_pool_drop(self.stream.pool, self.handle)
-        for position in self.unfinished():
-            self.abandon(position)
-        self.stream.under_way.discard(self)
+        with self.stream.lock:
+            self.stream.open()
+            with nogil:
+                sn_pool_drop(self.stream.pool, self.handle)
+            for position in self.unfinished():
+                self.abandon(position)
+            self.stream.under_way.discard(self)
 
     def __dealloc__(self):
         if self.handle != NULL and self.handle.out != NULL and self.stream.pool != NULL:
-            sn_pool_drop(self.stream.pool, self.handle)
+            with nogil:
+                sn_pool_drop(self.stream.pool, self.handle)
         sn_batch_free(self.handle)

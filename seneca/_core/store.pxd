@@ -37,6 +37,7 @@ cdef extern from "shm/sn_layout.h" nogil:
         uint64_t payload_bytes
         uint32_t n_samples
         uint32_t keep
+        uint32_t split[4]
 
     ctypedef struct sn_header:
         uint32_t layout_version
@@ -51,6 +52,8 @@ cdef extern from "shm/sn_layout.h" nogil:
 
 cdef extern from "shm/sn_segment.h" nogil:
     ctypedef struct sn_segment:
+        int fd
+        int forked
         sn_header *head
         sn_slot *slots
         uint32_t n_slots
@@ -61,11 +64,12 @@ cdef extern from "shm/sn_segment.h" nogil:
         SN_ATTACH_CREATED
         SN_ATTACH_JOINED
 
-    int sn_segment_attach(int fd, const sn_geometry *geometry, int wait_ms, sn_progress progress,
-                          void *context, sn_segment **out)
+    int sn_segment_attach(int fd, const char *name, const sn_geometry *geometry, int wait_ms,
+                          sn_progress progress, void *context, sn_segment **out)
     void sn_segment_close(sn_segment *segment)
     int sn_anyone_alive(int fd)
     int sn_segment_linked(const sn_segment *segment)
+    void sn_segment_unlink(sn_segment *segment)
     void sn_lock_leave(sn_segment *segment)
 
 
@@ -105,7 +109,6 @@ cdef extern from "store/sn_rows.h" nogil:
 
     int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *row)
     void sn_row_leave(sn_segment *segment, uint32_t row)
-    int sn_rows_any_alive(const sn_segment *segment)
 
 
 cdef extern from "draw/sn_order.h" nogil:
@@ -158,6 +161,7 @@ cdef class Segment:
     cdef readonly bint created
     cdef uint32_t drawing      # members that are open on it
     cdef object let_go(self)
+    cdef int enter(self) except -1
     cdef sn_segment *open(self) except NULL
 
 

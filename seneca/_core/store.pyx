@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 
+cimport cython
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
@@ -84,7 +85,7 @@ def segment_bytes(n_samples, payload_bytes):
     cdef sn_header layout
     set_geometry(&geometry, b"\0" * 16, n_samples, payload_bytes, False)
     if sn_layout_plan(&geometry, &layout) != 0:
-        raise ValueError(f"no segment for {n_samples} samples in {payload_bytes} bytes; both must be positive")
+        raise ValueError(f"no cache can be made for {n_samples} samples in {payload_bytes} bytes")
     return layout.segment_bytes
 
 
@@ -92,24 +93,19 @@ cdef void report(void *context, uint64_t done, uint64_t total) noexcept with gil
     (<object>context)(done, total)
 
 
-def sweep(int fd, unlink):
-    """Call ``unlink`` under the lock where the segment behind ``fd`` has no living user.
+def sweep(int fd, str name):
+    """Remove the shared memory object ``name``, open as ``fd``, where no living process uses it.
 
     Closes ``fd``. A segment that is in use is left in peace: its lock is not even tried.
     """
     cdef sn_segment *segment = NULL
-    cdef int rc
+    cdef bytes name_bytes = os.fsencode(name)
+    cdef const char *c_name = name_bytes
     if sn_anyone_alive(fd):
         os.close(fd)
         return
     with nogil:
-        rc = sn_segment_attach(fd, NULL, 0, NULL, NULL, &segment)
-    try:
-        if rc == SN_MISS or rc == SN_E_ABANDONED or (
-            rc == SN_ATTACH_JOINED and not segment.head.geometry.keep and not sn_rows_any_alive(segment)
-        ):
-            unlink()
-    finally:
+        sn_segment_attach(fd, c_name, NULL, 0, NULL, NULL, &segment)  # unlinks what is left behind
         sn_segment_close(segment)
 
 
@@ -117,72 +113,60 @@ cdef class Segment:
     """This process's hold on a segment. Takes over the descriptor ``fd``.
 
     Args:
-        fd: Of the shared memory object or file; closed with this handle.
+        fd: Of the shared memory object; closed with this handle.
+        name: Of that object.
         fingerprint: 16 bytes that name the dataset; None to join whatever is there.
         n_samples: Of the dataset.
-        payload_bytes: Space for payloads, used when the segment has to be made.
-        keep: Whether it outlives the last who leaves.
+        payload_bytes: Space for payloads if it has to be made; 0: it is not to be made.
+        keep: Whether it outlives the last who leaves, if it has to be made.
         job_key: 64 bits that name the training run.
-        split: Shares by form in 1/10,000 (storage, encoded, decoded, augmented), for a new one.
-        unlink: Called without arguments, under the lock, where the name must go: a segment left
-            behind by the dead, one abandoned, or one that could not be made.
+        split: Shares by form in 1/10,000 (storage, encoded, decoded, augmented), likewise.
         progress: Called with bytes done and in all while space is reserved.
 
     Raises:
-        Unlinked: The object is gone or stale: open the name again.
+        Unlinked: There is nothing to join, or it was stale and is gone: open the name again.
         BlockingIOError: Its lock was not to be had just now.
         seneca.errors.SegmentError: As its subclasses say.
         OSError: ENOSPC and others.
     """
 
-    def __cinit__(self, int fd, bytes fingerprint, n_samples, payload_bytes, *, bint keep, job_key,
-                  split, unlink, progress=None):
+    def __cinit__(self, int fd, str name, bytes fingerprint, n_samples, payload_bytes, *, bint keep, job_key,
+                  split, progress=None):
         cdef sn_geometry wanted
         cdef sn_geometry *geometry = NULL
         cdef sn_participant who
-        cdef uint32_t shares[4]
         cdef sn_progress reporter = NULL
         cdef void *context = <void *>progress
+        cdef bytes name_bytes
+        cdef const char *c_name
         cdef int rc
         try:
+            name_bytes = os.fsencode(name)
+            c_name = name_bytes
             if fingerprint is not None:
                 set_geometry(&wanted, fingerprint, n_samples, payload_bytes, keep)
+                for form in range(4):
+                    wanted.split[form] = split[form]
                 geometry = &wanted
             self.job_key = job_key
-            for form in range(4):
-                shares[form] = split[form]
         except BaseException:
             os.close(fd)
             raise
         if progress is not None:
             reporter = report
+        memset(&who, 0, sizeof(who))
+        who.kind = SN_ROW_HOLDER
+        who.job_key = self.job_key
         with nogil:
-            rc = sn_segment_attach(fd, geometry, ATTACH_WAIT_MS, reporter, context, &self.handle)
-        if rc not in (SN_ATTACH_CREATED, SN_ATTACH_JOINED):
-            if rc in (SN_E_ABANDONED, -28, -12, -22):  # ENOSPC, ENOMEM, EINVAL: it never came to be
-                unlink()
-            self.let_go()
-            raise error_for(rc)
-
-        # The lock is held from here on.
-        self.created = rc == SN_ATTACH_CREATED
-        if not self.created and not self.handle.head.geometry.keep and not sn_rows_any_alive(self.handle):
-            unlink()  # its users are all dead
-            self.let_go()
-            raise Unlinked()
-        rc = sn_store_entered(self.handle)
-        if rc == 0:
-            sn_store_reap(self.handle, 1)
-            if self.created:
-                sn_store_set_split(self.handle, shares)
-            memset(&who, 0, sizeof(who))
-            who.kind = SN_ROW_HOLDER
-            who.job_key = self.job_key
-            rc = sn_row_claim(self.handle, &who, &self.row)
-            sn_store_leave(self.handle)
+            rc = sn_segment_attach(fd, c_name, geometry, ATTACH_WAIT_MS, reporter, context, &self.handle)
+            self.created = rc == SN_ATTACH_CREATED
+            if rc == SN_ATTACH_CREATED or rc == SN_ATTACH_JOINED:  # and the lock is held
+                rc = sn_store_entered(self.handle)
+                if rc == 0:
+                    sn_store_reap(self.handle, 1)
+                    rc = sn_row_claim(self.handle, &who, &self.row)
+                    sn_store_leave(self.handle)
         if rc != 0:
-            if rc == SN_E_ABANDONED:
-                unlink()
             self.let_go()
             raise error_for(rc)
 
@@ -190,13 +174,22 @@ cdef class Segment:
         sn_segment_close(self.handle)
         self.handle = NULL
 
+    cdef int enter(self) except -1:
+        cdef int rc
+        self.open()
+        with nogil:
+            rc = sn_store_enter(self.handle, LOCK_DEADLINE_MS)
+        if rc != 0:
+            raise error_for(rc)
+        return 0
+
     cdef sn_segment *open(self) except NULL:
         if self.handle == NULL:
             raise error_for(SN_E_CLOSED)
         return self.handle
 
-    def close(self, unlink):
-        """Leave. Calls ``unlink`` under the lock when this was the last and none is to be kept.
+    def close(self):
+        """Leave. The last to leave removes the segment unless it is to be kept.
 
         Returns:
             Whether the lock was had. Without it the row looks dead, and somebody reaps it.
@@ -204,16 +197,18 @@ cdef class Segment:
         cdef int rc
         if self.handle == NULL:
             return True
+        if self.drawing and self.handle.forked:
+            return True  # a child's copy, which goes with the iterators' own
         if self.drawing:
             raise errors.SegmentError(f"{self.drawing} iterators still draw from it; end them first")
         with nogil:
             rc = sn_store_enter(self.handle, LOCK_DEADLINE_MS)
-        if rc == 0:
-            sn_row_leave(self.handle, self.row)
-            sn_store_reap(self.handle, 1)
-            if not self.handle.head.geometry.keep and not sn_rows_any_alive(self.handle) and sn_segment_linked(self.handle):
-                unlink()
-            sn_store_leave(self.handle)
+            if rc == 0:
+                sn_row_leave(self.handle, self.row)
+                if (not self.handle.head.geometry.keep and not sn_anyone_alive(self.handle.fd)
+                        and sn_segment_linked(self.handle)):
+                    sn_segment_unlink(self.handle)
+                sn_store_leave(self.handle)
         self.let_go()
         return rc != SN_BUSY
 
@@ -231,6 +226,12 @@ cdef class Segment:
         return bool(sn_segment_linked(self.open()))
 
     @property
+    def fingerprint(self):
+        """16 bytes that name the dataset it holds."""
+        fingerprint = self.open().head.geometry.fingerprint
+        return b"".join(int(part).to_bytes(8, "little") for part in fingerprint[:2])
+
+    @property
     def payload_bytes(self):
         """Space for payloads."""
         return self.open().head.geometry.payload_bytes
@@ -245,14 +246,14 @@ cdef class Segment:
         cdef uint32_t shares[4]
         for form in range(4):
             shares[form] = split[form]
-        check_entered(sn_store_enter(self.open(), LOCK_DEADLINE_MS))
+        self.enter()
         sn_store_set_split(self.handle, shares)
         sn_store_leave(self.handle)
 
     def stats(self):
         """What the segment holds: a dict of bytes, budgets and counts."""
         cdef sn_store_stats stats
-        check_entered(sn_store_enter(self.open(), LOCK_DEADLINE_MS))
+        self.enter()
         sn_store_reap(self.handle, 1)
         sn_store_fold(self.handle)
         sn_store_read_stats(self.handle, &stats)
@@ -275,7 +276,7 @@ cdef class Segment:
         cdef char why[256]
         cdef int rc
         why[0] = 0
-        check_entered(sn_store_enter(self.open(), 10 * LOCK_DEADLINE_MS))
+        self.enter()
         rc = sn_store_check(self.handle, why, sizeof(why))
         sn_store_leave(self.handle)
         if rc == SN_E_CORRUPT:
@@ -284,12 +285,9 @@ cdef class Segment:
         return None
 
 
-cdef int check_entered(int rc) except -1:
-    if rc == SN_BUSY:
-        raise error_for(rc)
-    return check(rc)
-
-
+# It holds no reference that could lead back to it, so no garbage collection has to look at it;
+# one that did would take its segment away before it has left.
+@cython.no_gc
 cdef class Member:
     """One iterator's place in a segment, or a private one (``segment`` None).
 
@@ -337,7 +335,9 @@ cdef class Member:
         with nogil:
             rc = sn_member_open(handle, &options, &self.handle, &shared)
         if rc == -22:
-            raise ValueError("the samples of a member must exist in the dataset, each at most once")
+            raise ValueError(
+                "a member's samples exist in the dataset, each at most once, and the dataset is the segment's"
+            )
         check(rc)
         self.shared = shared
         if segment is not None:

@@ -52,6 +52,16 @@ class Ready(NamedTuple):
     out: Any
 
 
+class _UnderWay:
+    """A batch that is being prepared, or is complete."""
+
+    def __init__(self, batch: Batch, room: Any) -> None:
+        self.batch = batch
+        self.room = room
+        self.indices: np.ndarray | None = None  # once complete: its good samples
+        self.failures: list[Exception] = []
+
+
 class Prefetcher:
     """Keeps ``ahead`` batches under way and hands them out in order.
 
@@ -59,11 +69,12 @@ class Prefetcher:
         stream: What draws and prepares; closed by whoever made it.
         batches: How many batches the epoch has.
         batch_size: Samples of each but perhaps the last.
-        ahead: Batches drawn beyond the one that is waited for.
+        ahead: Batches under way beyond the one that is waited for.
         room: Makes somewhere to put ``n`` samples: an object with an ``array`` to write into.
         decode: Decodes a file that is no JPEG, by index, to uint8 (height, width, 3).
         path_of: Names a sample in errors.
         skip: Whether a bad sample gives its place to another instead of raising.
+        drop_last: Whether a batch that cannot be filled is left out.
         counts: Where to count.
     """
 
@@ -78,6 +89,7 @@ class Prefetcher:
         decode: Callable[[int], np.ndarray],
         path_of: Callable[[int], str],
         skip: bool,
+        drop_last: bool,
         counts: Counts,
     ) -> None:
         self._stream = stream
@@ -88,93 +100,111 @@ class Prefetcher:
         self._decode = decode
         self._path_of = path_of
         self._skip = skip
+        self._drop_last = drop_last
         self._counts = counts
-        self._under_way: collections.deque[tuple[Batch, Any]] = collections.deque()
+        self._under_way: collections.deque[_UnderWay] = collections.deque()
 
     def __iter__(self) -> Iterator[Ready]:
         return self
 
     def __next__(self) -> Ready:
-        self._draw(self._ahead + 1)
-        if not self._under_way:
-            self._stream.flush()
-            raise StopIteration
-        batch, room = self._under_way[0]
-        began = time.perf_counter()
-        try:
-            failures = self._complete(batch)
-        finally:
-            self._counts.stall_s += time.perf_counter() - began
-        self._under_way.popleft()  # not before: a Ctrl-C in the wait must not lose the batch
-        indices = batch.indices
-        self._counts.add(batch.done())
-        if failures:
-            if not self._skip:
-                raise failures[0][1]
-            indices = self._replace(indices, room, failures)
-        self._draw(self._ahead)  # the next ones are prepared while this one is trained on
-        self._counts.delivered += len(indices)
-        return Ready(indices, room)
+        while True:
+            self._draw()
+            if not self._under_way:
+                self._stream.flush()
+                raise StopIteration
+            first = self._under_way[0]
+            began = time.perf_counter()
+            try:
+                indices = self._complete(first)
+                if first.failures and self._skip:
+                    indices = self._refill(first)
+            finally:
+                self._counts.stall_s += time.perf_counter() - began
+            self._under_way.popleft()  # not before: a Ctrl-C in the wait must not lose the batch
+            if first.failures and not self._skip:
+                raise first.failures[0]
+            if len(indices) == 0 or (self._drop_last and len(indices) < self._batch_size):
+                continue
+            self._counts.delivered += len(indices)
+            return Ready(indices, first.room)
 
-    def _draw(self, until: int) -> None:
-        """Have ``until`` batches under way, as far as the epoch goes."""
-        while self._left and len(self._under_way) < until:
-            batch = self._stream.draw(self._batch_size)
-            if batch is None:
-                self._left = 0
-                return
-            room = self._room(len(batch))
-            batch.submit(room.array)
-            self._under_way.append((batch, room))
+    def _draw(self) -> None:
+        """Have the batch that is asked for and those ahead of it under way, as far as the epoch goes."""
+        while self._left and len(self._under_way) <= self._ahead and self._stream.member.left:
+            room = self._room(min(self._batch_size, self._stream.member.left))
+            batch = self._stream.draw(room.array)
+            assert batch is not None  # some were left, and nobody else draws
+            self._under_way.append(_UnderWay(batch, room))
             self._left -= 1
 
-    def _complete(self, batch: Batch) -> list[tuple[int, Exception]]:
-        """Wait for a batch; what could not be prepared, with positions and the files named."""
+    def _complete(self, entry: _UnderWay) -> np.ndarray:
+        """Wait for a batch, once; its good samples, moved to the front where some are bad."""
+        if entry.indices is not None:
+            return entry.indices
+        batch = entry.batch
         while not batch.wait(LOOK_UP_MS):
             pass  # between two waits the interpreter delivers signals
-        failures: list[tuple[int, Exception]] = []
+        failures: dict[int, Exception] = {}
         for position in batch.unfinished():
             try:
                 batch.finish(position, self._decode(int(batch.indices[position])))
             except (DecodeError, OSError) as error:
                 batch.abandon(position)
-                failures.append((position, error))
-        failed = {position for position, _ in failures}
-        failures += [(position, error) for position, error in batch.failures() if position not in failed]
-        for position, failure in failures:
+                failures[position] = error
+        failures.update(batch.failures())
+        for position, failure in failures.items():
             path = self._path_of(int(batch.indices[position]))
             if isinstance(failure, DecodeError):
                 failure.path = failure.path or path
             elif isinstance(failure, OSError):
                 failure.filename = failure.filename or path
-        return sorted(failures, key=lambda failure: failure[0])
+        self._counts.add(batch.done())
+        entry.failures = [failures[position] for position in sorted(failures)]
+        good = np.setdiff1d(np.arange(len(batch)), list(failures))
+        if failures:
+            entry.room.array[: len(good)] = entry.room.array[good]
+            if self._skip:
+                self._note_skipped(entry.failures)
+        entry.indices = batch.indices[good]
+        return entry.indices
 
-    def _replace(self, indices: np.ndarray, room: Any, failures: list[tuple[int, Exception]]) -> np.ndarray:
-        """Give the places of bad samples to the next ones of the epoch; fewer where it has no more."""
-        missing = [position for position, _ in failures]
+    def _note_skipped(self, failures: list[Exception]) -> None:
         if self._counts.skipped == 0:
-            warnings.warn(f"seneca: skipped a sample that cannot be read: {failures[0][1]}", stacklevel=4)
-        while missing:
-            self._counts.skipped += len(failures)
-            batch = self._stream.draw(len(missing))
-            if batch is None:
+            warnings.warn(f"seneca: skipped a sample that cannot be read: {failures[0]}", stacklevel=6)
+        self._counts.skipped += len(failures)
+
+    def _refill(self, entry: _UnderWay) -> np.ndarray:
+        """Give the places of bad samples to the next ones of the epoch.
+
+        Where it has no more to draw, the last of those under way move up, so that only the
+        epoch's last batch is short.
+        """
+        indices = self._complete(entry)
+        wanted = len(entry.batch)
+        while len(indices) < wanted:
+            if self._stream.member.left:
+                spare = np.empty((wanted - len(indices), *entry.room.array.shape[1:]), entry.room.array.dtype)
+                batch = self._stream.draw(spare)
+                assert batch is not None
+                donor = _UnderWay(batch, _Spare(spare))
+            elif len(self._under_way) > 1:
+                donor = self._under_way[-1]
+            else:
                 break
-            spare = np.empty((len(batch), *room.array.shape[1:]), room.array.dtype)
-            batch.submit(spare)
-            failures = self._complete(batch)
-            bad = {position for position, _ in failures}
-            for position, index in enumerate(batch.indices):
-                if position not in bad:
-                    place = missing.pop()
-                    room.array[place] = spare[position]
-                    indices[place] = index
-            self._counts.add(batch.done())
-            if not bad:
-                failures = []
-        else:
-            return indices
-        # The epoch has no more samples: close the gaps.
-        self._left = 0
-        kept = np.setdiff1d(np.arange(len(indices)), missing)
-        room.array[: len(kept)] = room.array[kept]
-        return indices[kept]
+            given = self._complete(donor)
+            count = min(len(given), wanted - len(indices))
+            rest = len(given) - count
+            entry.room.array[len(indices) : len(indices) + count] = donor.room.array[rest : len(given)]
+            indices = np.concatenate([indices, given[rest:]])
+            donor.indices = given[:rest]
+            if rest == 0 and donor is self._under_way[-1]:
+                self._under_way.pop()
+        entry.indices = indices
+        return indices
+
+
+class _Spare(NamedTuple):
+    """Room for samples that move into a batch at once."""
+
+    array: np.ndarray

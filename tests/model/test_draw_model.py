@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 from engine import AUGMENTED, DECODED, ENCODED, FAILED, NONE, READY, STORAGE, WRITING, Place, Remote
 
-HOLDER, MEMBER = 1, 2
-LIST_WRITING, LIST_WANT = 2, 5
+HOLDER, MEMBER = 1, 2  # kinds of rows
+LIST_WANT = 5  # the first list of published copies
 PAGE = 4096
 STEPS = 350
 
@@ -138,7 +138,9 @@ class World:
         self.done = Counter()
 
     def random_split(self):
-        encoded, decoded = self.random.choice([(0, 0), (0, 0), (3000, 3000), (10000, 0), (2000, 8000), (0, 5000)])
+        encoded, decoded = self.random.choice(
+            [(0, 0), (0, 0), (3000, 3000), (10000, 0), (2000, 8000), (0, 5000)]
+        )
         return (0, encoded, decoded, 10000 - encoded - decoded)
 
     def begin(self):
@@ -171,9 +173,8 @@ class World:
         return {s for s, p in self.payloads.items() if p.state == READY and self.can_use(member, p)}
 
     def is_on_its_way(self, member, sample):
-        return any(
-            p.sample == sample and p.state == WRITING and self.can_use(member, p) for p in self.payloads.values()
-        )
+        copies = (p for p in self.payloads.values() if p.sample == sample and p.state == WRITING)
+        return any(self.can_use(member, p) for p in copies)
 
     def expected_want(self, member, sample):
         """How many members of other jobs would want a copy, and have none to come by."""
@@ -244,12 +245,16 @@ class World:
         assert set(slots["state"].nonzero()[0].tolist()) == set(self.payloads)
         for slot, p in self.payloads.items():
             record = slots[slot]
-            found = tuple(int(record[name]) for name in ("state", "sample", "form", "pipeline", "length", "pins"))
+            found = tuple(
+                int(record[name]) for name in ("state", "sample", "form", "pipeline", "length", "pins")
+            )
             assert found == (p.state, p.sample, p.form, p.pipeline, len(p.data), sum(p.holders.values()))
             assert (record["height"], record["width"]) == p.shape
             if p.form == AUGMENTED:
-                assert {jobs[bit] for bit in jobs if int(record["uses"]) >> bit & 1} == p.uses & set(jobs.values())
-                if check and p.state == READY or record["list"] >= LIST_WANT:
+                assert {jobs[bit] for bit in jobs if int(record["uses"]) >> bit & 1} == p.uses & set(
+                    jobs.values()
+                )
+                if (check and p.state == READY) or record["list"] >= LIST_WANT:
                     assert int(record["want"]) == self.want(p)
         return gone
 
@@ -415,7 +420,8 @@ class World:
         slot, entry = answer
         pipeline = member.options["decoded"] if form == DECODED else 0
         assert slot not in self.payloads
-        assert not any((p.sample, p.form, p.pipeline) == (sample, form, pipeline) for p in self.payloads.values())
+        there = {(p.sample, p.form, p.pipeline) for p in self.payloads.values()}
+        assert (sample, form, pipeline) not in there
         self.counter += 1
         data = pattern(sample, form, member.number, self.counter, length=length)
         self.payloads[slot] = p = Payload(sample, form, pipeline, (height, width), member, data)
@@ -519,7 +525,9 @@ class World:
                 member.do("commit", slot)
                 p.state = READY
             else:
-                member.do("write", slot, p.data[: len(p.data) // 2] + b"\0" * (len(p.data) - len(p.data) // 2))
+                member.do(
+                    "write", slot, p.data[: len(p.data) // 2] + b"\0" * (len(p.data) - len(p.data) // 2)
+                )
                 member.do("abort", slot)
                 p.state = FAILED
                 self.done["aborted"] += 1
@@ -549,6 +557,7 @@ class World:
     def look(self):
         stats = self.anchor.segment.stats()
         self.reaped()
+        assert not any(x.dead for x in self.rows()), "it asks after everybody's life"
         self.settle()
         self.audit()
         forms = {"encoded": ENCODED, "decoded": DECODED, "augmented": AUGMENTED}
@@ -557,7 +566,9 @@ class World:
         assert stats["writing"] == sum(p.state != READY for p in self.payloads.values())
         assert stats["members"] == len(self.members) and stats["processes"] == len(self.handles)
         assert stats["jobs"] == len({x.job for x in self.rows()})
-        used = {f: sum(pages(len(p.data)) for p in self.payloads.values() if p.form == f) for f in forms.values()}
+        used = {
+            f: sum(pages(len(p.data)) for p in self.payloads.values() if p.form == f) for f in forms.values()
+        }
         assert stats["bytes"] == {name: used[form] * PAGE for name, form in forms.items()}
         assert stats["free_bytes"] == stats["payload_bytes"] - sum(used.values()) * PAGE
 
@@ -601,3 +612,46 @@ def test_a_random_walk_leads_where_the_model_says(walk):
         finally:
             world.end()
             print(dict(world.done))
+
+
+def write(member, items):
+    for sample, slot in items[["sample", "target_slot"]].tolist():
+        assert slot != NONE
+        member.payload(slot)[:] = pattern(sample, length=len(member.payload(slot)))
+        member.commit(slot)
+    member.done(items)
+
+
+def test_a_job_that_comes_has_used_nothing_whoever_had_its_bit():
+    with Place(10) as place:
+        maker, user, watcher = (place.attach(job) for job in (1, 2, 3))
+        makes, uses, watches = (place.member(segment) for segment in (maker, user, watcher))
+        write(makes, makes.draw(10)[0])
+        served, _, _ = uses.draw(10)
+        assert (served["source"] == AUGMENTED).all()
+        uses.done(served)
+        uses.close()
+        place.close(user)  # the copies stay: one still wants them
+        late = place.member(place.attach(4))
+        assert (late.draw(10)[0]["source"] == AUGMENTED).all()
+        for member in (makes, watches, late):
+            member.close()
+
+
+@pytest.mark.parametrize("first", [ENCODED, DECODED])
+def test_a_kept_payload_is_served_in_its_best_form(first):
+    second = ENCODED + DECODED - first
+    with Place(10, split=(0, 5000, 5000, 0)) as place:
+        segment = place.attach()
+        member = place.member(segment, keeps=True, places=3)
+        for form in (first, second):
+            _, [(slot, entry)], _ = member.draw(0, [(7, form, 100, 5, 5)])
+            member.commit(slot)
+            member.offer_done(slot, entry)
+        assert member.draw(0, [(7, first, 100, 5, 5)])[1] == [None], "one of a kind"
+        member.close()
+        for decoded, form in ((11, DECODED), (12, ENCODED)):
+            member = place.member(segment, decoded=decoded)
+            items = member.draw(10)[0]
+            assert items["source"][items["sample"] == 7] == form and (items["source"] == STORAGE).sum() == 9
+            member.close()

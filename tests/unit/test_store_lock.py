@@ -90,7 +90,9 @@ class Trainer:
         return items, private
 
     def end(self):
-        assert sorted(self.delivered) == list(range(self.place.n_samples)), "an epoch is every sample exactly once"
+        assert sorted(self.delivered) == list(range(self.place.n_samples)), (
+            "an epoch is every sample exactly once"
+        )
         self.member.close()
 
     def finish(self):
@@ -158,7 +160,9 @@ def test_survivors_of_many_kills_agree_with_the_records(seed):
             for kill in range(10):
                 while len(trainees) < 3:
                     job = seed.choice([1, 2, 3, 4])
-                    trainees.append(stack.enter_context(Process(train_for_ever, place, job, 100 * round + kill, 5)))
+                    trainees.append(
+                        stack.enter_context(Process(train_for_ever, place, job, 100 * round + kill, 5))
+                    )
                 trainer.step()
                 time.sleep(seed.random() / 100)
                 end(trainees.pop(seed.randrange(3)))
@@ -171,7 +175,10 @@ def test_survivors_of_many_kills_agree_with_the_records(seed):
         trainer.finish()
         stats = segment.stats()
         assert stats["writing"] == stats["payloads"]["augmented"] == 0
-        assert stats["free_bytes"] + stats["bytes"]["encoded"] + stats["bytes"]["decoded"] == stats["payload_bytes"]
+        assert (
+            stats["free_bytes"] + stats["bytes"]["encoded"] + stats["bytes"]["decoded"]
+            == stats["payload_bytes"]
+        )
 
 
 def end(trainee):
@@ -196,7 +203,9 @@ def test_a_stopped_holder_stops_nobody(seed):
                 with pytest.raises(BlockingIOError):
                     place.try_attach(9)
                 member = place.member(segments[0], seed=3)
-                assert not member.shared and len(member.draw(5000)[0]) == 2000, "one that comes now is private"
+                assert not member.shared and len(member.draw(5000)[0]) == 2000, (
+                    "one that comes now is private"
+                )
                 member.close()
 
                 process.resume()
@@ -207,7 +216,10 @@ def test_a_stopped_holder_stops_nobody(seed):
             rows = place.records().rows
             for trainer in trainers:
                 assert trainer.delivered
-                mirrors = [place.records().seen(row) for row in np.flatnonzero((rows["state"] == 1) & (rows["kind"] == 2))]
+                mirrors = [
+                    place.records().seen(row)
+                    for row in np.flatnonzero((rows["state"] == 1) & (rows["kind"] == 2))
+                ]
                 taken = np.zeros(2000, bool)
                 taken[trainer.delivered] = True
                 assert any((mirror == taken).all() for mirror in mirrors), "what was drawn apart is replayed"
@@ -297,7 +309,7 @@ def test_a_killed_reader_s_pins_go_with_it():
 
 
 def test_a_segment_that_cannot_be_rebuilt_is_left_by_all():
-    """After three rebuilds that were begun and not finished its users go on privately, newcomers elsewhere."""
+    """After three unfinished rebuilds its users go on privately, newcomers elsewhere."""
     with Place(50) as place:
         segment = place.attach(1)
         trainer = Trainer(place, segment, 1)

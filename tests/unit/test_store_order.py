@@ -1,6 +1,7 @@
 """The order in which a member takes its samples when it is alone."""
 
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -35,7 +36,12 @@ def test_an_epoch_is_every_sample_exactly_once(n, seed):
 def test_seed_and_epoch_name_the_order(n):
     first = order(n, seed=5, epoch=2)
     assert order(n, seed=5, epoch=2, batch=77) == first
-    for other in (order(n, seed=6, epoch=2), order(n, seed=5, epoch=3), order(n, seed=2, epoch=5), list(range(n))):
+    for other in (
+        order(n, seed=6, epoch=2),
+        order(n, seed=5, epoch=3),
+        order(n, seed=2, epoch=5),
+        list(range(n)),
+    ):
         same = sum(a == b for a, b in zip(first, other, strict=True))
         assert same < 12, "one is to be expected"
 
@@ -43,7 +49,7 @@ def test_seed_and_epoch_name_the_order(n):
 @pytest.mark.parametrize("n", [1000, 70_000])
 def test_the_orders_of_following_epochs_are_not_correlated(n):
     epochs = [order(n, seed=9, epoch=epoch) for epoch in range(6)]
-    for a, b in zip(epochs, epochs[1:], strict=False):
+    for a, b in pairwise(epochs):
         assert abs(np.corrcoef(a, b)[0, 1]) < 5 / n**0.5
     for a in epochs:
         assert abs(np.corrcoef(a[1:], a[:-1])[0, 1]) < 5 / n**0.5
@@ -68,6 +74,13 @@ def test_every_part_of_a_large_dataset_is_as_likely_at_the_start():
     starts = [Place(n).member(None, seed=seed).draw(8)[0]["sample"] for seed in range(500)]
     counts = Counter(sample * parts // n for sample in np.concatenate(starts).tolist())
     assert chi_square(counts, parts) < 40  # 9 degrees: 1 in 100,000
+
+
+def test_neighbours_in_the_order_of_a_large_dataset_have_nothing_in_common():
+    pairs = np.array(order(100_000, seed=2)).reshape(-1, 2)
+    for shift in (0, 5):
+        counts = Counter(((pairs[:, 0] ^ pairs[:, 1]) >> shift & 63).tolist())
+        assert chi_square(counts, 64) < 130  # 63 degrees: 1 in 1,000,000
 
 
 def test_a_subset_is_delivered_exactly_once_and_nothing_else():

@@ -80,11 +80,13 @@ def test_one_that_was_to_be_kept_outlives_everybody_and_what_it_holds_too(place)
             with Process(keep_something, how) as process:
                 assert process.join() == (0 if how == "leaves" else -signal.SIGKILL)
             segment = place.attach()
-            assert not segment.created and segment.stats()["payloads"]["encoded"] == 1 and segment.check() is None
+            assert not segment.created and segment.check() is None
+            assert segment.stats()["payloads"]["encoded"] == 1
             member = place.member(segment, keeps=True)
             items = member.draw(100)[0]
             [item] = items[items["source"] == ENCODED]
-            assert item["sample"] == 7 and bytes(member.payload(item["source_slot"])) == bytes(range(250)) * 20
+            assert item["sample"] == 7
+            assert bytes(member.payload(item["source_slot"])) == bytes(range(250)) * 20
             member.close()
             place.close(segment)
             assert place.exists
@@ -326,14 +328,12 @@ def test_a_forked_child_s_handle_is_dead_and_its_end_frees_nothing(place):
     items, _, _ = member.draw(10)
 
     def use(pipe):
-        for what in (segment.stats, segment.check, lambda: segment.set_split((0, 0, 0, 1)), lambda: place.member(segment)):
-            try:
-                answer = what()
-            except errors.SegmentError as error:
-                assert "parent" in str(error)
-            else:
-                assert not answer.shared, "a member of the child is private"
-                answer.close()
+        for what in (segment.stats, segment.check, lambda: segment.set_split((0, 0, 0, 1))):
+            with pytest.raises(errors.SegmentError, match="parent"):
+                what()
+        private = place.member(segment)
+        assert not private.shared
+        private.close()
         mine, _, private = member.draw(200)
         assert private and len(mine) == 90
         member.close()
@@ -405,7 +405,8 @@ def test_when_every_row_is_taken_a_process_is_refused_and_a_member_is_private(pl
     one_more = place.member(segment, seed=3)
     assert not one_more.shared
     items, _, private = one_more.draw(200)
-    assert sorted(items["sample"].tolist()) == list(range(100)) and set(items["source_slot"]) == {NONE} and not private
+    assert sorted(items["sample"].tolist()) == list(range(100)) and not private
+    assert set(items["source_slot"]) == {NONE}
     assert segment.check() is None
     members.pop().close()
     assert place.attach(2).stats()["members"] == 126
@@ -593,9 +594,9 @@ def test_auto_is_half_of_what_there_is_and_no_more_than_is_useful(name):
 
 
 def test_members_of_one_name_in_two_datasets_of_equal_shape_do_not_meet(name):
-    with SampleCache.create(name, Dataset(), cache_bytes="1MiB"):
-        with pytest.raises(errors.SegmentMismatchError):
-            SampleCache.join(name, Dataset(fingerprint=b"another of bytes"), cache_bytes="1MiB")
+    other = Dataset(fingerprint=b"another of bytes")
+    with SampleCache.create(name, Dataset(), cache_bytes="1MiB"), pytest.raises(errors.SegmentMismatchError):
+        SampleCache.join(name, other, cache_bytes="1MiB")
 
 
 def test_seen_bits_are_what_the_member_took(place):
