@@ -253,6 +253,8 @@ def _open(
             raise errors.SegmentOwnerError(
                 f"{SHM_FOLDER}{object_name} belongs to another user; remove it or choose another name"
             ) from None
+        except OSError as error:
+            raise errors.SegmentError(f"{SHM_FOLDER}{object_name}: {error.strerror}; remove it") from None
         so_far = os.fstat(shm.fd).st_blocks
         if so_far == 0 and needed > _free_space():
             os.close(shm.fd)

@@ -29,7 +29,8 @@ PATIENCE_S = 60  # a child that says nothing for so long has hung
 # csrc/shm/sn_layout.h
 HEADER = np.dtype([
     ("magic", "u8"), ("layout_version", "u4"), ("row_words", "u4"), ("fingerprint", "u8", 2),
-    ("payload_bytes", "u8"), ("n_samples", "u4"), ("keep", "u4"), ("segment_bytes", "u8"),
+    ("payload_bytes", "u8"), ("n_samples", "u4"), ("keep", "u4"),
+    ("split_at_birth", "u4", 4), ("segment_bytes", "u8"),
     ("n_stage", "u4"), ("n_slots", "u4"), ("n_granules", "u4"), ("n_ledger", "u4"),
     ("rows_at", "u8"), ("ledgers_at", "u8"), ("seen_at", "u8"), ("slots_at", "u8"), ("first_at", "u8"),
     ("eligible_at", "u8"), ("blocks_at", "u8"), ("granules_at", "u8"), ("payload_at", "u8"),
@@ -123,7 +124,7 @@ class Place:
             geometry["fingerprint"] = None
         fd = posix_ipc.SharedMemory(self.name, posix_ipc.O_CREAT if makes else 0, mode=0o600).fd
         geometry = [geometry.pop(name) for name in ("fingerprint", "n_samples", "payload_bytes")] + [geometry]
-        segment = store.Segment(fd, *geometry[:3], job_key=job_key, unlink=self.unlink, **geometry[3])
+        segment = store.Segment(fd, self.name, *geometry[:3], job_key=job_key, **geometry[3])
         self.handles.append(segment)
         return segment
 
@@ -146,7 +147,7 @@ class Place:
         return store.Member(segment, **(defaults | options))
 
     def close(self, segment):
-        segment.close(self.unlink)
+        segment.close()
 
     def records(self):
         return Records(self.path)

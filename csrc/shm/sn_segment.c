@@ -92,11 +92,27 @@ static void resolve(sn_segment *segment, const sn_header *layout)
     segment->row_words = layout->row_words;
 }
 
+/* Through a description of its own: a mapping holds on to the one that it was made from, and a
+ * forked child inherits mappings. If that were the one with the locks, the child would keep its
+ * dead parent's rows alive although it has closed the descriptor. */
 static int map(sn_segment *segment, uint64_t bytes)
 {
-    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, segment->fd, 0);
-    if (base == MAP_FAILED)
-        return -errno;
+    struct stat ours, named;
+    int rc = 0;
+
+    int fd = shm_open(segment->name, O_RDWR | O_CLOEXEC, 0);
+    if (fd < 0)
+        return errno == ENOENT ? SN_E_GONE : -errno;
+    if (fstat(segment->fd, &ours) != 0 || fstat(fd, &named) != 0)
+        rc = -errno;
+    else if (ours.st_ino != named.st_ino || ours.st_dev != named.st_dev)
+        rc = SN_E_GONE;
+    void *base = rc == 0 ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    if (rc == 0 && base == MAP_FAILED)
+        rc = -errno;
+    close(fd);
+    if (rc != 0)
+        return rc;
     /* Payloads are hundreds of kilobytes: huge pages spare page faults where they are to be had. */
     madvise(base, bytes, MADV_HUGEPAGE);
     segment->head = base;
@@ -137,7 +153,8 @@ static int create(sn_segment *segment, const sn_geometry *geometry, sn_progress 
     if (rc == 0)
         rc = map(segment, layout.segment_bytes);
     if (rc != 0) {
-        sn_segment_unlink(segment);
+        if (rc != SN_E_GONE)
+            sn_segment_unlink(segment);
         return rc;
     }
 

@@ -1,5 +1,6 @@
 """Several jobs on one cache, as processes: what each was given, and what is left behind."""
 
+import itertools
 import os
 import random
 import signal
@@ -14,8 +15,13 @@ import seneca
 MiB = 1 << 20
 
 
-def train(data, name, *, epochs, batch_size, workers, cache_bytes=2 * MiB, split="20-20-60", pace_s=0.0):
-    """What a job does; the returned function runs in its process."""
+def train(
+    data, name, *, epochs, batch_size, workers, cache_bytes=2 * MiB, split="20-20-60", pace_s=0.0, until=None
+):
+    """What a job does; the returned function runs in its process.
+
+    At least so many epochs, and until the file ``until`` exists.
+    """
 
     def work(log):
         dataset = seneca.ImageFolder(data, transform=transform())
@@ -23,7 +29,9 @@ def train(data, name, *, epochs, batch_size, workers, cache_bytes=2 * MiB, split
             dataset, batch_size=batch_size, shuffle=True, num_workers=workers, cache=name,
             cache_bytes=cache_bytes, split=split,
         )  # fmt: skip
-        for epoch in range(epochs):
+        for epoch in itertools.count():
+            if epoch >= epochs and (until is None or until.exists()):
+                break
             for images, labels in loader:
                 ids = loader.last_indices
                 assert images.shape == (len(ids), 3, 32, 32) and bool(images.isfinite().all())
@@ -98,19 +106,24 @@ def test_a_job_that_joins_half_way_and_one_that_stops_half_way(host: Host, small
 def test_a_killed_job_costs_the_others_nothing(host: Host, small_pictures, seed):
     """SIGKILL of one of three jobs at a random moment, 50 times over."""
     rng = random.Random(seed)
-    killed = 0
-    work = train(small_pictures, host.name, epochs=2, batch_size=16, workers=1, cache_bytes=MiB, pace_s=0.001)
+    under_way = 0
     for round_ in range(50):
+        is_dead = host.folder / f"round {round_}: the victim is dead"
+        work = train(
+            small_pictures, host.name, epochs=2, batch_size=16, workers=1, cache_bytes=MiB, until=is_dead
+        )
         jobs = [host.start(work) for _ in range(3)]
         victim = jobs.pop(rng.randrange(3))
         time.sleep(rng.uniform(0.0, 0.12))
         victim.kill()
-        killed += len(victim.delivered().get(1, [])) < 19  # it had not come to its end
+        is_dead.touch()
+        under_way += bool(victim.delivered())
         assert [job.wait() for job in jobs] == [0, 0], f"round {round_}"
         for job in jobs:
-            assert_exactly_once(job, 2, 300, 16)
+            assert_exactly_once(job, max(job.delivered()) + 1, 300, 16)
+            assert max(job.delivered()) >= 1
         assert host.segments() == [], f"round {round_}"
-    assert killed >= 25, "the victims ended before they were killed: the test shows nothing"
+    assert under_way >= 10, "most victims died before they had begun: the test shows little"
 
 
 def test_all_killed_at_once_leave_nothing_to_the_next(host: Host, small_pictures, seed):

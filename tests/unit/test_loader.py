@@ -1,5 +1,6 @@
 """The loader alone on the host: torch's rules, and what the native path adds."""
 
+import os
 import pickle
 import secrets
 
@@ -13,7 +14,8 @@ import seneca
 from seneca import transforms as T
 from seneca.errors import DecodeError
 
-TRAIN = T.Compose([T.RandomResizedCrop(32), T.RandomHorizontalFlip(), T.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD)])
+NORMALIZE = T.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD)
+TRAIN = T.Compose([T.RandomResizedCrop(32), T.RandomHorizontalFlip(), NORMALIZE])
 EVALUATE = T.Compose([T.Resize(40), T.CenterCrop(32)])
 
 
@@ -175,6 +177,19 @@ def test_a_damaged_file_can_be_skipped(picture_folder, name, batch_size):
     assert loader.stats()["skipped"] == 1 and loader.stats()["delivered"] == 47
 
 
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_skipping_leaves_no_batch_short_but_the_last(picture_folder, drop_last, name):
+    """The bad ones come last in the order, when nothing is left to draw in their place."""
+    dataset = seneca.ImageFolder(picture_folder, TRAIN)
+    for path, _ in dataset.samples[30:45]:
+        os.truncate(path, 100)
+    loader = load(dataset, batch_size=10, num_workers=2, drop_last=drop_last, on_error="skip", cache=name)
+    with pytest.warns(UserWarning, match="skipped"):
+        sizes = [len(images) for images, _ in loader]
+    assert sizes == ([10, 10, 10] if drop_last else [10, 10, 10, 3])
+
+
+@pytest.mark.filterwarnings("ignore:seneca. skipped")
 def test_skipping_keeps_batches_full_where_drop_last_leaves_some_over(picture_folder):
     damage(picture_folder)
     dataset = seneca.ImageFolder(picture_folder, TRAIN)
@@ -187,8 +202,6 @@ def test_a_file_that_is_gone_raises_its_name(picture_folder):
     dataset = seneca.ImageFolder(picture_folder, TRAIN)
     gone = dataset.samples[3][0]
     loader = load(dataset)
-    import os
-
     os.remove(gone)
     with pytest.raises(FileNotFoundError) as raised:
         list(loader)

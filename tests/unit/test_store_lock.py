@@ -4,6 +4,7 @@ import fcntl
 import os
 import random
 import secrets
+import signal
 import struct
 import time
 import zlib
@@ -75,7 +76,7 @@ class Trainer:
             if item["source_slot"] != NONE:
                 assert_sealed(member.payload(item["source_slot"]), item["sample"])
             elif item["keep"]:
-                self.offers.append((item["sample"], self.random.choice([ENCODED, DECODED]), 5000, 8, 8))
+                self.offers.append((item["sample"], self.random.choice([ENCODED, DECODED]), 5043, 41, 41))
             if item["target_slot"] != NONE:
                 if self.random.random() < 0.95:
                     seal(member.payload(item["target_slot"]), item["sample"])
@@ -147,6 +148,33 @@ def test_who_is_killed_inside_the_critical_section_leaves_nothing_broken(seed):
             assert segment.check() is None
             stats = segment.stats()
             assert (stats["members"], stats["processes"]) == (1, 1), "the dead are reaped"
+        trainer.finish()
+
+
+def test_a_child_of_who_is_killed_inside_does_not_keep_the_lock(seed):
+    """A forked child holds copies of descriptor and mapping; neither may stand for its dead parent."""
+
+    def train_beside_a_child(pipe):
+        segment = place.attach(2)
+        if os.fork() == 0:
+            pipe.send(os.getpid())
+            signal.pause()
+        trainer = Trainer(place, segment, 2)
+        while True:
+            trainer.step()
+
+    with Place(400, 200 * 4096) as place:
+        segment = place.attach(1)
+        trainer = Trainer(place, segment, 1)
+        with Process(train_beside_a_child) as process:
+            orphan = process.receive()
+            try:
+                stop_inside(process, place, seed)
+                process.kill()
+                assert not trainer.step()[1], "the lock is free again"
+                assert segment.stats()["members"] == 1, "the dead are reaped"
+            finally:
+                os.kill(orphan, signal.SIGKILL)
         trainer.finish()
 
 

@@ -11,7 +11,7 @@ from engine import ENCODED, HEADER, NONE, Place, Process
 
 from seneca import SampleCache, errors
 from seneca._core import store
-from seneca.cache import _sweep
+from seneca.cache import _sweep_others
 
 
 @pytest.fixture
@@ -49,11 +49,11 @@ def test_payload_space_is_a_whole_number_of_granules(place, payload_bytes, granu
     assert segment.check() is None
 
 
-@pytest.mark.parametrize(("n_samples", "payload_bytes"), [(0, 4096), (10, 0), (1 << 31, 4096), (10, 1 << 50)])
+@pytest.mark.parametrize(("n_samples", "payload_bytes"), [(0, 4096), (1 << 31, 4096), (10, 1 << 50)])
 def test_a_size_that_cannot_be_is_refused_and_leaves_nothing(place, n_samples, payload_bytes):
-    with pytest.raises(ValueError, match="no segment"):
+    with pytest.raises(ValueError, match="no cache can be made"):
         store.segment_bytes(n_samples, payload_bytes)
-    with pytest.raises(OSError, match="Invalid"):
+    with pytest.raises((OSError, store.Unlinked)):
         place.try_attach(n_samples=n_samples, payload_bytes=payload_bytes)
     assert not place.exists
 
@@ -275,7 +275,7 @@ def test_a_header_that_contradicts_itself_is_refused(place):
     """Each field of the plan, in each of its bytes."""
     segment = place.attach()
     fields = HEADER.fields
-    skipped = {"magic", "layout_version", "fingerprint", "keep"}  # seen elsewhere; keep may be either
+    skipped = {"magic", "layout_version", "fingerprint", "keep", "split_at_birth"}  # or may be anything
     for name in list(HEADER.names[: HEADER.names.index("busy")]):
         kind, at = fields[name][:2]
         for byte in range(kind.itemsize):
@@ -338,7 +338,7 @@ def test_a_forked_child_s_handle_is_dead_and_its_end_frees_nothing(place):
         assert private and len(mine) == 90
         member.close()
         pipe.send("closed its member")
-        segment.close(lambda: pipe.send("unlinked"))
+        segment.close()
         pipe.send("left")
 
     with Process(use) as child:
@@ -357,17 +357,14 @@ def test_a_forked_child_s_handle_is_dead_and_its_end_frees_nothing(place):
     others.close()
 
 
-@pytest.mark.parametrize("inside", [False, True], ids=["outside the lock", "inside the lock"])
-def test_a_child_that_outlives_its_parent_keeps_neither_its_row_nor_its_lock(place, inside):
+def test_a_child_that_outlives_its_parent_does_not_keep_its_row(place):
     def leave_an_orphan(pipe):
-        segment = place.attach(2)
+        place.attach(2)
         if os.fork() == 0:
             pipe.send(os.getpid())
             signal.pause()
         pipe.receive()
-        if not inside:
-            os.kill(os.getpid(), signal.SIGKILL)
-        segment.close(lambda: os.kill(os.getpid(), signal.SIGKILL))  # called under the lock
+        os.kill(os.getpid(), signal.SIGKILL)
 
     with Process(leave_an_orphan) as process:
         orphan = process.receive()
@@ -418,13 +415,13 @@ def test_it_cannot_be_left_while_an_iterator_draws(place):
     segment = place.attach()
     member = place.member(segment)
     with pytest.raises(errors.SegmentError, match="1 iterators still draw"):
-        segment.close(place.unlink)
+        segment.close()
     member.close()
     place.close(segment)
     assert segment.closed
     with pytest.raises(errors.SegmentError, match="closed"):
         segment.stats()
-    segment.close(place.unlink)  # a second time is nothing
+    segment.close()  # a second time is nothing
 
 
 # The public face.
@@ -501,7 +498,7 @@ def test_a_kept_cache_stays_until_it_is_removed(name):
     SampleCache.create(name, Dataset(), cache_bytes="1MiB", keep=True).close()
     with pytest.raises(FileExistsError):
         SampleCache.create(name, Dataset(), cache_bytes="1MiB")
-    _sweep("")
+    _sweep_others("")
     with SampleCache.attach(name) as cache:
         assert not cache.created
     SampleCache.remove(name)
@@ -515,7 +512,7 @@ def test_no_space_says_how_much_is_needed_and_free_and_what_to_do(name):
         SampleCache.create(name, Dataset(), cache_bytes=2 * total)
     text = str(caught.value)
     needed = store.segment_bytes(100, 2 * total) / 2**20
-    assert f"{needed:,.0f} MiB" in text and "MiB free" in text
+    assert f"{needed:,.1f} MiB" in text and "MiB free" in text
     assert "smaller cache_bytes" in text and "--shm-size" in text
     assert not os.path.exists(object_path(name)), "nothing is left of the attempt"
 

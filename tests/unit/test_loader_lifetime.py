@@ -1,0 +1,159 @@
+"""Loaders, iterators and caches that end in unusual ways, or meet where they should not."""
+
+import gc
+import os
+import resource
+import secrets
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+import seneca
+from seneca import transforms as T
+from seneca.errors import SegmentMismatchError
+from seneca.pictures import make_pictures
+
+TRAIN = T.Compose([T.RandomResizedCrop(32), T.RandomHorizontalFlip()])
+
+
+@pytest.fixture
+def name():
+    """A cache of this test's own; nothing of it may be left."""
+    name = "unit-" + secrets.token_hex(6)
+    yield name
+    gc.collect()
+    left = [entry for entry in os.listdir("/dev/shm") if name in entry]
+    for entry in left:
+        os.unlink("/dev/shm/" + entry)
+    assert not left
+
+
+def load(folder, name, **options):
+    dataset = seneca.ImageFolder(folder, TRAIN)
+    options = {"batch_size": 8, "shuffle": True, "cache": name, "cache_bytes": "2MiB"} | options
+    return seneca.DataLoader(dataset, **options)
+
+
+def in_child(function):
+    """Exit status of a forked child that runs ``function``; negative where it had to be killed."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            torch.set_num_threads(1)
+            function()
+            status = 0
+        finally:
+            os._exit(status)
+    for _ in range(1000):
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(pid, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_a_cache_refuses_another_dataset(picture_folder, tmp_path, name):
+    other = make_pictures(tmp_path / "other", count=6, classes=2)
+    cache = seneca.SampleCache.create(name, seneca.ImageFolder(picture_folder), cache_bytes="1MiB")
+    for by in (cache, name):
+        with pytest.raises(SegmentMismatchError):
+            iter(load(other, by))
+    cache.close()
+
+
+def test_a_name_is_free_for_changed_data_once_its_users_are_dead(picture_folder, name):
+    def die():
+        loader = load(picture_folder, name)
+        next(iter(loader))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert in_child(die) == -signal.SIGKILL
+    first = sorted(picture_folder.glob("*/*.jpg"))[0]
+    first.with_name("new.jpg").write_bytes(first.read_bytes())
+    assert sum(len(images) for images, _ in load(picture_folder, name)) == 49
+
+
+def test_a_joiner_without_memory_takes_nothing_from_who_is_there(picture_folder, name):
+    cache = seneca.SampleCache.create(name, seneca.ImageFolder(picture_folder), cache_bytes="256MiB")
+
+    def join():
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), resource.RLIM_INFINITY))
+        with pytest.raises((MemoryError, seneca.SenecaError)):
+            seneca.SampleCache.attach(name)
+
+    assert in_child(join) == 0
+    assert cache.segment.linked
+    cache.close()
+
+
+def test_a_forked_child_that_drops_the_parents_iterator_takes_nothing_from_it(picture_folder, name):
+    loader = load(picture_folder, name, num_workers=1)
+    batches = iter(loader)
+    got = len(next(batches)[0])
+
+    def child():
+        with pytest.raises(seneca.errors.SegmentError, match="parent process"):
+            next(batches)
+        batches._close()  # as at the child's exit
+        assert sum(len(images) for images, _ in load(picture_folder, name)) == 48
+
+    assert in_child(child) == 0
+    assert got + sum(len(images) for images, _ in batches) == 48
+    assert loader.stats()["cache"]["processes"] == 1
+
+
+def test_an_iterator_and_its_cache_in_one_garbage_cycle_leave_in_order(picture_folder, name):
+    loader = load(picture_folder, name)
+    list(loader)
+    cycle = [loader, iter(loader)]
+    next(cycle[1])
+    cycle.append(cycle)
+    del loader, cycle
+    gc.collect()
+    assert not [entry for entry in os.listdir("/dev/shm") if name in entry]
+
+
+def test_an_iterator_that_is_closed_under_a_thread_ends_it(picture_folder, name):
+    batches = iter(load(picture_folder, name, batch_size=1, num_workers=1))
+    next(batches)
+    ended = []
+    thread = threading.Thread(target=lambda: ended.append(sum(1 for _ in batches)))
+    thread.start()
+    batches._close()
+    thread.join(20)
+    assert not thread.is_alive() and ended[0] <= 47
+    with pytest.raises(StopIteration):
+        next(batches)
+
+
+def test_a_break_while_batches_are_under_way_leaves_no_payload_half_written(picture_folder, name):
+    loader = load(picture_folder, name, num_workers=2)
+    for _ in range(20):
+        for _ in loader:
+            break
+    cache = loader._sample_cache
+    assert cache.segment.check() is None
+    assert cache.stats()["writing"] == 0 and cache.stats()["members"] == 0
+
+
+def test_without_a_lock_to_be_had_it_goes_on_with_a_warning(picture_folder, name):
+    """The one who holds the lock is stopped: in the middle of making the segment, say."""
+    import fcntl
+    import struct
+
+    import posix_ipc
+
+    shm = posix_ipc.SharedMemory(f"/seneca-{os.geteuid()}-{name}", posix_ipc.O_CREAT, mode=0o600)
+    OFD_SETLK = 37
+    fcntl.fcntl(shm.fd, OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+    with pytest.warns(UserWarning, match=r"going on without the shared cache: .* seems to be stopped"):
+        assert sum(len(images) for images, _ in load(picture_folder, name)) == 48
+    os.close(shm.fd)
+    posix_ipc.unlink_shared_memory(f"/seneca-{os.geteuid()}-{name}")
