@@ -261,12 +261,10 @@ static uint32_t best_source(const sn_member *member, uint32_t sample)
     return best;
 }
 
+/* Its share has room; whether a record and a run of granules are free is seen in reserving. */
 static int has_room(const sn_segment *segment, enum sn_form form, uint32_t granules)
 {
-    const sn_header *head = segment->head;
-    return head->granules_of[form] + granules <= head->budget_of[form] &&
-           head->lists[SN_LIST_FREE_KEEP].count > 0 && granules <= head->granules_free &&
-           granules <= head->largest_run;
+    return segment->head->granules_of[form] + granules <= segment->head->budget_of[form];
 }
 
 /* Room for one more payload of this form, if it is as large as those that are there. */
@@ -321,7 +319,11 @@ static void answer_offer(sn_member *member, sn_offer *offer)
     for (uint32_t s = sn_slot_first(segment, offer->sample); s != SN_NONE; s = segment->slots[s].next_of_sample)
         if (segment->slots[s].form == offer->form && segment->slots[s].pipeline == payload.pipeline)
             return; /* another was faster */
-    offer->slot = sn_slot_reserve(segment, &payload, member->row);
+    for (int evictions = 0; evictions <= MAX_EVICTIONS && offer->slot == SN_NONE; evictions++) {
+        offer->slot = sn_slot_reserve(segment, &payload, member->row);
+        if (offer->slot == SN_NONE && !evict_kept(segment)) /* what is over its share goes first */
+            break;
+    }
     if (offer->slot != SN_NONE)
         offer->entry = hold(member, offer->slot);
 }

@@ -1,0 +1,55 @@
+"""The shares of the forms: what is kept within them, and what goes when they change."""
+
+from engine import DECODED, ENCODED, Place
+
+PAGE = 4096
+
+
+def keep(member, form, samples):
+    """Offer one-page payloads; how many were accepted."""
+    offers = [(sample, form, 3 * 30 * 40, 30, 40) for sample in samples]
+    slots = [place for place in member.draw(0, offers)[1] if place]
+    for slot, entry in slots:
+        member.commit(slot)
+        member.offer_done(slot, entry)
+    member.draw(0)
+    return len(slots)
+
+
+def test_a_form_is_kept_within_its_share_only():
+    with Place(100, 20 * PAGE, split=(0, 5000, 2500, 2500)) as place:
+        segment = place.attach()
+        member = place.member(segment, keeps=True, shares=False, places=50)
+        assert keep(member, ENCODED, range(30)) == 10
+        assert keep(member, DECODED, range(30)) == 5
+        assert member.draw(1)[0][0]["keep"] == 0, "nothing more is worth offering"
+        assert segment.check() is None
+        member.close()
+
+
+def test_after_a_change_of_the_shares_what_is_over_its_own_makes_room():
+    with Place(100, 20 * PAGE, split=(0, 0, 10000, 0)) as place:
+        segment = place.attach()
+        member = place.member(segment, keeps=True, shares=False)
+        assert keep(member, DECODED, range(30)) == 20
+        segment.set_split((0, 7500, 2500, 0))
+        assert segment.stats()["payloads"]["decoded"] == 20, "nothing goes before space is needed"
+        assert keep(member, ENCODED, range(40, 70)) == 15
+        assert segment.stats()["payloads"] == {"encoded": 15, "decoded": 5, "augmented": 0}
+        assert segment.check() is None
+        member.close()
+
+
+def test_two_jobs_take_room_for_the_stage_from_what_is_kept():
+    with Place(1000, 64 * PAGE, split=(0, 10000, 0, 0)) as place:
+        segments = [place.attach(job) for job in (1, 2)]
+        alone = place.member(segments[0], keeps=True, in_flight=8)
+        assert keep(alone, ENCODED, range(100)) == 64, "one job stages nothing"
+        other = place.member(segments[1], keeps=True, in_flight=8, seed=1)
+        assert segments[0].stats()["budget_bytes"]["augmented"] == 2 * 2 * 8 * PAGE
+        staged = sum(int(item["target_slot"]) < 2**32 - 1 for item in other.draw(8)[0])
+        assert staged == 8
+        assert segments[0].stats()["payloads"]["encoded"] < 64
+        assert segments[0].check() is None
+        alone.close()
+        other.close()
