@@ -5,7 +5,7 @@
  *        0   done
  *      < 0   a failure: one of ours (below -4096), or -errno
  *
- * Lives in   every room; seneca/_core/status.pxd mirrors it and tests hold the two together.
+ * Lives in   every room.
  * Errors     translated once, in seneca/_core, into an exception that says what to change.
  */
 #ifndef SN_STATUS_H
@@ -17,11 +17,9 @@ enum sn_status {
     /* Answers. */
     SN_MISS = 1,     /* not there */
     SN_FULL = 2,     /* no room, and nothing that may be given up for it */
-    SN_BUSY = 3,     /* the lock was not had within the deadline: go on privately */
-    SN_DONE = 4,     /* nothing is left: the epoch has been drawn through */
+    SN_BUSY = 3,     /* not within the deadline: go on without, or ask again */
 
     /* Failures: the segment. */
-    SN_E_BASE = -5000,
     SN_E_MAGIC = -5001,      /* not a segment of ours */
     SN_E_VERSION = -5002,    /* another layout version */
     SN_E_CORRUPT = -5003,    /* the header contradicts itself or the file */
@@ -38,8 +36,7 @@ enum sn_status {
     SN_E_NOT_JPEG = -5101,   /* the first bytes are not a JPEG's: Pillow's work */
     SN_E_DECODE = -5102,     /* the file is damaged; the codec holds the reason */
     SN_E_TOO_LARGE = -5103,  /* more pixels or memory than the limit */
-    SN_E_PLAN = -5104,       /* the pipeline does not fit the picture or is malformed */
-    SN_E_CHANGED = -5105     /* the payload is not the size that its record says */
+    SN_E_PLAN = -5104        /* the pipeline does not fit the picture or is malformed */
 };
 
 #endif

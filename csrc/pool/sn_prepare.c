@@ -184,9 +184,11 @@ void sn_prepare(sn_bench *bench, const sn_trip *trip, sn_place *place, uint8_t *
     if (item->source == SN_DECODED) {
         sn_view decoded = {sn_slot_payload(trip->segment, source), source->height, source->width,
                            (size_t)3 * source->width};
-        rc = (size_t)decoded.height * decoded.stride == source->length
-                 ? sn_codec_augment_decoded(bench->codec, trip->plan, &rng, &decoded, pixels)
-                 : SN_E_CHANGED;
+        if ((size_t)decoded.height * decoded.stride != source->length) {
+            sn_abandon(trip, place, SN_E_DECODE, "its decoded payload is not the size that its record says");
+            return;
+        }
+        rc = sn_codec_augment_decoded(bench->codec, trip->plan, &rng, &decoded, pixels);
     } else {
         const uint8_t *bytes;
         size_t length;
