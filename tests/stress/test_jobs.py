@@ -65,12 +65,13 @@ def test_each_of_several_jobs_gets_each_sample_once_an_epoch(host: Host, small_p
     assert host.segments() == []
 
 
-def test_four_jobs_on_real_pictures(host: Host, imagenet_sample):
+@pytest.mark.parametrize("count", [2, 4])
+def test_jobs_on_real_pictures(host: Host, imagenet_sample, count):
     samples = len(seneca.ImageFolder(imagenet_sample))
     options = dict(epochs=2, batch_size=32, workers=1, cache_bytes=8 * MiB, split="40-40-20")
     work = train(imagenet_sample, host.name, **options)
-    jobs = [host.start(work) for _ in range(4)]
-    assert [job.wait() for job in jobs] == [0] * 4
+    jobs = [host.start(work) for _ in range(count)]
+    assert [job.wait() for job in jobs] == [0] * count
     for job in jobs:
         assert_exactly_once(job, 2, samples, 32)
     assert host.segments() == []
