@@ -2,7 +2,10 @@
  * sn_plan.h -- a pipeline of transforms as the native path runs it.
  *
  *   ENCODED --decode--> [head ops] = DECODED --[tail ops]--> AUGMENTED --batch--> tensor
- *                       deterministic         random         uint8 HWC   normalise, layout
+ *                       deterministic         random         uint8 HWC   normalise, cast, layout,
+ *                                                                        erase
+ *
+ * Names and meaning are torchvision's.
  *
  * Lives in   private memory; built once by seneca/_pipeline/plan.py, read by every thread.
  * Owns       nothing: plain values.
@@ -15,30 +18,67 @@
 #define SN_PLAN_MAX_OPS 16
 
 enum sn_op_kind {
-    SN_OP_RESIZE = 1,              /* size = height, width; width 0: height is the short side */
-    SN_OP_CENTER_CROP = 2,         /* size; smaller pictures are padded with 0, as torchvision */
-    SN_OP_RANDOM_RESIZED_CROP = 3, /* size, scale, ratio: ten tries, then torchvision's fallback */
-    SN_OP_RANDOM_HFLIP = 4         /* probability */
+    SN_OP_RESIZE = 1,              /* size, filter; width 0: height is the short side, which
+                                      max_size may lower so that the long side fits */
+    SN_OP_CENTER_CROP = 2,         /* size; smaller pictures are padded with 0 */
+    SN_OP_RANDOM_RESIZED_CROP = 3, /* size, scale, ratio, filter: ten tries, then torchvision's
+                                      fallback */
+    SN_OP_RANDOM_HFLIP = 4,        /* probability */
+    SN_OP_RANDOM_VFLIP = 5,        /* probability */
+    SN_OP_PAD = 6,                 /* padding, fill, padding_mode */
+    SN_OP_RANDOM_CROP = 7,         /* size, then as PAD; pad_if_needed */
+    SN_OP_COLOR_JITTER = 8,        /* brightness, contrast, saturation, hue, in a random order */
+    SN_OP_RANDOM_GRAYSCALE = 9     /* probability */
 };
+
+/* How a resize weighs its samples. Antialiased, as Pillow does it; SN_PLAIN_*: the support is not
+ * widened when shrinking, as torchvision's antialias=False on tensors. */
+enum sn_filter { SN_BILINEAR = 0, SN_BICUBIC = 1, SN_PLAIN_BILINEAR = 2, SN_PLAIN_BICUBIC = 3 };
+
+enum sn_padding_mode { SN_PAD_CONSTANT = 0, SN_PAD_EDGE = 1, SN_PAD_REFLECT = 2, SN_PAD_SYMMETRIC = 3 };
 
 typedef struct {
     uint32_t kind;
-    uint32_t height, width;
+    uint32_t height, width, max_size;
+    uint32_t filter;       /* enum sn_filter */
+    uint32_t padding[4];   /* left, top, right, bottom */
+    uint32_t padding_mode; /* enum sn_padding_mode */
+    uint32_t pad_if_needed;
+    uint8_t fill[3];
     double scale[2], ratio[2];
     double probability;
+    double brightness[2], contrast[2], saturation[2], hue[2]; /* ranges of the factor; {1, 1}, and
+                                                                 {0, 0} for hue: left as it is */
 } sn_op;
 
-enum sn_dtype { SN_UINT8 = 0, SN_FLOAT32 = 1 };
+enum sn_dtype { SN_UINT8 = 0, SN_FLOAT32 = 1, SN_FLOAT16 = 2, SN_BFLOAT16 = 3 };
+
+enum sn_decode { SN_DECODE_EXACT = 0, SN_DECODE_FAST = 1 };
+
+/* RandomErasing, which works on what leaves the pipeline: drawn for each delivery. */
+typedef struct {
+    double probability; /* 0: none */
+    double scale[2], ratio[2];
+    uint32_t noise;     /* 1: normal noise for each value, value is its mean and deviation is below */
+    float value[3];     /* in the units of the output */
+    float deviation[3];
+} sn_erase;
 
 typedef struct {
     uint32_t n_ops;
     uint32_t n_head; /* the first n_head ops are deterministic: their result is DECODED */
     sn_op ops[SN_PLAN_MAX_OPS];
 
-    /* Batch: out = (pixel / 255 - mean) / std for SN_FLOAT32, the pixel itself for SN_UINT8. */
+    uint32_t decode;            /* enum sn_decode */
+    uint32_t apply_orientation; /* 1: turn the picture as its EXIF orientation says */
+
+    /* Batch: out = (pixel / divisor - mean) / std, rounded once to a float type; the pixel itself
+     * for SN_UINT8. */
     uint32_t dtype;
     uint32_t channels_last; /* 0: CHW, 1: HWC */
+    float divisor;          /* 255, or 1 to leave 0 ... 255 */
     float mean[3], std[3];
+    sn_erase erase;
 } sn_plan;
 
 #endif

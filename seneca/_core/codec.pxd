@@ -37,21 +37,55 @@ cdef extern from "codec/sn_plan.h" nogil:
         SN_OP_CENTER_CROP
         SN_OP_RANDOM_RESIZED_CROP
         SN_OP_RANDOM_HFLIP
+        SN_OP_RANDOM_VFLIP
+        SN_OP_PAD
+        SN_OP_RANDOM_CROP
+        SN_OP_COLOR_JITTER
+        SN_OP_RANDOM_GRAYSCALE
+        SN_BILINEAR
+        SN_BICUBIC
+        SN_PLAIN_BILINEAR
+        SN_PLAIN_BICUBIC
+        SN_PAD_CONSTANT
+        SN_PAD_EDGE
+        SN_PAD_REFLECT
+        SN_PAD_SYMMETRIC
         SN_UINT8
         SN_FLOAT32
+        SN_FLOAT16
+        SN_BFLOAT16
+        SN_DECODE_EXACT
+        SN_DECODE_FAST
 
     ctypedef struct sn_op:
-        uint32_t kind, height, width
+        uint32_t kind, height, width, max_size, filter
+        uint32_t padding[4]
+        uint32_t padding_mode, pad_if_needed
+        uint8_t fill[3]
         double scale[2]
         double ratio[2]
         double probability
+        double brightness[2]
+        double contrast[2]
+        double saturation[2]
+        double hue[2]
+
+    ctypedef struct sn_erase:
+        double probability
+        double scale[2]
+        double ratio[2]
+        uint32_t noise
+        float value[3]
+        float deviation[3]
 
     ctypedef struct sn_plan:
         uint32_t n_ops, n_head
         sn_op ops[16]
-        uint32_t dtype, channels_last
+        uint32_t decode, apply_orientation, dtype, channels_last
+        float divisor
         float mean[3]
         float std[3]
+        sn_erase erase
 
 
 cdef extern from "codec/sn_codec.h" nogil:

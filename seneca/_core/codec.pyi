@@ -20,6 +20,11 @@ class Plan:
         channels_last: bool,
         mean: Sequence[float],
         std: Sequence[float],
+        *,
+        scale: bool = True,
+        erase: dict[str, Any] | None = None,
+        decode: str = "exact",
+        apply_orientation: bool = False,
     ) -> None: ...
     def output_size(self) -> tuple[int, int]: ...
     def route(
