@@ -51,11 +51,14 @@ clean:                   ## what was built; the environment stays
 $(READY): export PIP_BUILD_CONSTRAINT := $(PIP_CONSTRAINT)
 
 # Torch first and alone: what comes later finds it there and does not choose another build of it.
+# torchvision last and by itself: the tests compare with it, and it asks for Pillow, which is there
+# under another name.
 $(READY): constraints.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet torch
 	$(BIN)/python -m pip install --quiet --group dev
+	$(BIN)/python -m pip install --quiet --no-deps torchvision
 	@touch $@
 
 $(BUILT): $(READY) $(SOURCES)

@@ -99,9 +99,12 @@ static void source_init(j_decompress_ptr info)
 
 /* The whole file is there from the start: to be asked for more means that it ends early.
  * libjpeg's own memory source would invent an end marker and leave the rest of the picture grey,
- * with a warning; Pillow refuses the file, and grey pictures are not worth training on. */
+ * with a warning; Pillow refuses the file, and grey pictures are not worth training on. But once
+ * the last row is had, only the end marker is looked for, and Pillow does without. */
 static boolean source_fill(j_decompress_ptr info)
 {
+    if (info->output_height > 0 && info->output_scanline == info->output_height)
+        return FALSE;
     fail(owner((j_common_ptr)info), SN_E_DECODE, "image file is truncated");
 }
 
@@ -109,8 +112,10 @@ static void source_skip(j_decompress_ptr info, long count)
 {
     if (count <= 0)
         return;
-    if ((size_t)count > info->src->bytes_in_buffer)
-        fail(owner((j_common_ptr)info), SN_E_DECODE, "image file is truncated");
+    if ((size_t)count > info->src->bytes_in_buffer) {
+        source_fill(info);
+        count = (long)info->src->bytes_in_buffer;
+    }
     info->src->next_input_byte += count;
     info->src->bytes_in_buffer -= (size_t)count;
 }
@@ -147,7 +152,8 @@ static void read_header(sn_jpeg *jpeg)
     jpeg->source.next_input_byte = jpeg->bytes;
     jpeg->source.bytes_in_buffer = jpeg->length;
     info->src = &jpeg->source;
-    jpeg_read_header(info, TRUE);
+    while (jpeg_read_header(info, FALSE) == JPEG_HEADER_TABLES_ONLY)
+        ; /* an abbreviated stream: the picture is in the next one */
 
     if ((uint64_t)info->image_width * info->image_height > jpeg->max_pixels)
         fail(jpeg, SN_E_TOO_LARGE, "more pixels than the limit");
@@ -228,9 +234,9 @@ static void read_region(sn_jpeg *jpeg)
         read_lines(info, pixels, 0, region.top); /* each over the last; the region comes after */
     read_lines(info, pixels, stride, region.height);
 
-    /* Pillow wants the end marker, so a file without it is refused when its last row was read.
-     * A region that ends above leaves the rest unread: that is where the time is saved, and the
-     * price is that damage below it goes unnoticed. */
+    /* Pillow refuses a bad marker after the last row, and so do we. A region that ends above leaves
+     * the rest unread: that is where the time is saved, and the price is that damage below it goes
+     * unnoticed. */
     if (info->output_scanline == info->output_height)
         jpeg_finish_decompress(info);
 
