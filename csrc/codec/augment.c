@@ -8,8 +8,10 @@
 static int find_span(sn_augmenter *augmenter, const sn_pass *pass, sn_rect *span)
 {
     const sn_rect *box = &pass->box, *window = &pass->window;
-    sn_axis down = {box->height, pass->full_height, window->top, window->height, false};
-    sn_axis across = {box->width, pass->full_width, window->left, window->width, pass->flip};
+    sn_axis down = {box->height, 0, box->height, pass->full_height, window->top, window->height,
+                    false, pass->filter};
+    sn_axis across = {box->width, 0, box->width, pass->full_width, window->left, window->width,
+                      pass->flip, pass->filter};
     const sn_resizer *resizer = &augmenter->resizer;
     int rc;
 
