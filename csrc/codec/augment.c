@@ -4,13 +4,43 @@
 
 #include "../base/sn_status.h"
 
+/* How much smaller the decoder may make the picture: as far as the box stays at least as large as
+ * what it is resized to, so that a resize that shrinks has enough left to weigh. */
+static uint32_t choose_denominator(const sn_pass *pass)
+{
+    uint32_t denominator = 1;
+
+    if (!sn_pass_is_resized(pass) || (pass->filter != SN_BILINEAR && pass->filter != SN_BICUBIC))
+        return 1;
+    while (denominator < 8 && pass->box.height / (2 * denominator) >= pass->full_height &&
+           pass->box.width / (2 * denominator) >= pass->full_width)
+        denominator *= 2;
+    return denominator;
+}
+
+/* One direction of a resize of the box that begins at `first` and is `count` long; *base is the
+ * first sample of the decoder's that it meets. */
+static sn_axis axis_of(uint32_t first, uint32_t count, uint32_t denominator, uint32_t lead,
+                       uint32_t *base)
+{
+    uint64_t low = (uint64_t)first + lead, high = low + count;
+    sn_axis axis = {0};
+
+    *base = (uint32_t)(low / denominator);
+    axis.source = (uint32_t)((high + denominator - 1) / denominator) - *base;
+    axis.origin = (double)low / denominator - *base;
+    axis.extent = (double)count / denominator;
+    return axis;
+}
+
 /* The part of the source that the pass reads. Readies the resizer, which knows. */
-static int find_span(sn_augmenter *augmenter, const sn_pass *pass, sn_rect *span)
+static int find_span(sn_augmenter *augmenter, const sn_pass *pass, sn_reduction reduction,
+                     sn_rect *span)
 {
     const sn_rect *box = &pass->box, *window = &pass->window;
-    sn_axis down = {box->height, pass->full_height, window->top, window->height, false};
-    sn_axis across = {box->width, pass->full_width, window->left, window->width, pass->flip};
     const sn_resizer *resizer = &augmenter->resizer;
+    uint32_t top, left;
+    sn_axis down, across;
     int rc;
 
     if (!sn_pass_is_resized(pass)) {
@@ -18,9 +48,19 @@ static int find_span(sn_augmenter *augmenter, const sn_pass *pass, sn_rect *span
                           window->width};
         return SN_OK;
     }
+    down = axis_of(box->top, box->height, reduction.denominator, reduction.lead_top, &top);
+    across = axis_of(box->left, box->width, reduction.denominator, reduction.lead_left, &left);
+    down.full = pass->full_height;
+    down.first = window->top;
+    down.count = window->height;
+    across.full = pass->full_width;
+    across.first = window->left;
+    across.count = window->width;
+    across.flip = pass->flip;
+    down.filter = across.filter = pass->filter;
     rc = sn_resizer_prepare(&augmenter->resizer, &down, &across);
     if (rc == SN_OK)
-        *span = (sn_rect){box->top + resizer->down.span_first, box->left + resizer->across.span_first,
+        *span = (sn_rect){top + resizer->down.span_first, left + resizer->across.span_first,
                           resizer->down.span_count, resizer->across.span_count};
     return rc;
 }
@@ -67,7 +107,7 @@ static int run_pass(sn_augmenter *augmenter, const sn_pass *pass, const sn_view 
     return SN_OK;
 }
 
-int sn_augment(sn_augmenter *augmenter, const sn_route *route, sn_jpeg *jpeg,
+int sn_augment(sn_augmenter *augmenter, const sn_route *route, sn_jpeg *jpeg, bool fast,
                const sn_view *picture, uint8_t *out, sn_view *view)
 {
     sn_view current = {0};
@@ -80,10 +120,13 @@ int sn_augment(sn_augmenter *augmenter, const sn_route *route, sn_jpeg *jpeg,
         bool last = i + 1 == route->n_passes, empty = sn_pass_is_empty(pass);
         sn_buffer *turn = &augmenter->turns[i % 2];
         uint8_t *to = out;
+        sn_reduction reduction = {1, 0, 0};
         sn_rect span = {0};
 
         if (!empty) {
-            rc = find_span(augmenter, pass, &span);
+            if (i == 0 && jpeg != NULL && fast)
+                reduction = sn_jpeg_hasten(jpeg, choose_denominator(pass));
+            rc = find_span(augmenter, pass, reduction, &span);
             if (rc != SN_OK)
                 goto out;
             if (i == 0 && jpeg != NULL)

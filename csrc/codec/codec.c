@@ -72,7 +72,7 @@ int sn_codec_probe(sn_codec *codec, const uint8_t *bytes, size_t length, uint32_
     int rc;
 
     codec->message[0] = '\0';
-    rc = sn_jpeg_open(codec->jpeg, bytes, length, height, width);
+    rc = sn_jpeg_open(codec->jpeg, bytes, length, false, height, width);
     sn_jpeg_close(codec->jpeg);
     return rc;
 }
@@ -85,7 +85,7 @@ int sn_codec_decode_region(sn_codec *codec, const uint8_t *bytes, size_t length,
     int rc;
 
     codec->message[0] = '\0';
-    rc = sn_jpeg_open(codec->jpeg, bytes, length, &h, &w);
+    rc = sn_jpeg_open(codec->jpeg, bytes, length, false, &h, &w);
     if (rc != SN_OK)
         goto out;
     if (height == 0 || width == 0 || top >= h || left >= w || height > h - top || width > w - left) {
@@ -98,8 +98,8 @@ out:
     return explain(codec, rc, h, w);
 }
 
-/* Run ops from a file. */
-static int from_bytes(sn_codec *codec, const sn_op *ops, uint32_t n_ops, sn_rng *rng,
+/* Run the first `n_ops` ops of the plan from a file. */
+static int from_bytes(sn_codec *codec, const sn_plan *plan, uint32_t n_ops, bool fast, sn_rng *rng,
                       const uint8_t *bytes, size_t length, uint8_t *out, sn_view *view)
 {
     sn_route route;
@@ -107,13 +107,13 @@ static int from_bytes(sn_codec *codec, const sn_op *ops, uint32_t n_ops, sn_rng 
     int rc;
 
     codec->message[0] = '\0';
-    rc = sn_jpeg_open(codec->jpeg, bytes, length, &height, &width);
+    rc = sn_jpeg_open(codec->jpeg, bytes, length, plan->apply_orientation, &height, &width);
     if (rc != SN_OK)
         goto out;
-    rc = sn_route_lay(&route, ops, n_ops, rng, height, width, codec->max_pixels);
+    rc = sn_route_lay(&route, plan->ops, n_ops, rng, height, width, codec->max_pixels);
     if (rc != SN_OK)
         goto out;
-    rc = sn_augment(&codec->augmenter, &route, codec->jpeg, NULL, out, view);
+    rc = sn_augment(&codec->augmenter, &route, codec->jpeg, fast, NULL, out, view);
 out:
     sn_jpeg_close(codec->jpeg);
     return explain(codec, rc, height, width);
@@ -132,7 +132,7 @@ static int from_view(sn_codec *codec, const sn_op *ops, uint32_t n_ops, sn_rng *
     rc = sn_route_lay(&route, ops, n_ops, rng, picture->height, picture->width, codec->max_pixels);
     if (rc != SN_OK)
         goto out;
-    rc = sn_augment(&codec->augmenter, &route, NULL, picture, out, view);
+    rc = sn_augment(&codec->augmenter, &route, NULL, false, picture, out, view);
 out:
     return explain(codec, rc, picture->height, picture->width);
 }
@@ -140,7 +140,10 @@ out:
 int sn_codec_decode(sn_codec *codec, const sn_plan *plan, const uint8_t *bytes, size_t length,
                     sn_view *out)
 {
-    return from_bytes(codec, plan->ops, plan->n_head, NULL, bytes, length, NULL, out);
+    /* What is kept in full is decoded exactly: it serves for many epochs, and other jobs too. */
+    bool fast = plan->decode == SN_DECODE_FAST && plan->n_head > 0 && plan->ops[0].kind == SN_OP_RESIZE;
+
+    return from_bytes(codec, plan, plan->n_head, fast, NULL, bytes, length, NULL, out);
 }
 
 int sn_codec_head(sn_codec *codec, const sn_plan *plan, const sn_view *picture, sn_view *out)
@@ -151,7 +154,9 @@ int sn_codec_head(sn_codec *codec, const sn_plan *plan, const sn_view *picture, 
 int sn_codec_augment_encoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng,
                              const uint8_t *bytes, size_t length, uint8_t *out)
 {
-    return from_bytes(codec, plan->ops, plan->n_ops, rng, bytes, length, out, NULL);
+    bool fast = plan->decode == SN_DECODE_FAST;
+
+    return from_bytes(codec, plan, plan->n_ops, fast, rng, bytes, length, out, NULL);
 }
 
 int sn_codec_augment_decoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng,

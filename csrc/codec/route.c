@@ -51,7 +51,8 @@ static void flip(sn_pass *pass)
     pass->left = pass->width - pass->left - pass->window.width;
 }
 
-static int resize(sn_route *route, uint32_t height, uint32_t width, uint64_t max_pixels)
+static int resize(sn_route *route, uint32_t height, uint32_t width, uint32_t filter,
+                  uint64_t max_pixels)
 {
     sn_pass *pass = &route->passes[route->n_passes - 1];
 
@@ -73,6 +74,7 @@ static int resize(sn_route *route, uint32_t height, uint32_t width, uint64_t max
     pass->box.width = pass->window.width;
     pass->full_height = pass->height = height;
     pass->full_width = pass->width = width;
+    pass->filter = filter;
     pass->window = (sn_rect){0, 0, height, width};
     return SN_OK;
 }
@@ -146,7 +148,7 @@ static int add_op(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pi
         } else {
             keep_ratio(op->height, &height, &width);
         }
-        rc = resize(route, height, width, max_pixels);
+        rc = resize(route, height, width, op->filter, max_pixels);
         break;
     case SN_OP_CENTER_CROP:
         crop(pass, center(height, op->height), center(width, op->width), op->height, op->width);
@@ -154,7 +156,7 @@ static int add_op(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pi
     case SN_OP_RANDOM_RESIZED_CROP:
         box = draw_box(op, rng, height, width);
         crop(pass, box.top, box.left, box.height, box.width);
-        rc = resize(route, op->height, op->width, max_pixels);
+        rc = resize(route, op->height, op->width, op->filter, max_pixels);
         break;
     case SN_OP_RANDOM_HFLIP:
         if (sn_rng_double(rng) < op->probability)

@@ -32,6 +32,7 @@
 typedef struct {
     sn_rect box;
     uint32_t full_height, full_width; /* equal to the box: no resize */
+    uint32_t filter;                  /* enum sn_filter, if resized */
     sn_rect window;                   /* may be empty: the output is all zeros */
     bool flip;
     uint32_t height, width; /* of the output */

@@ -117,6 +117,27 @@ cdef extern from "codec/sn_codec.h" nogil:
                         uint32_t width, void *out)
 
 
+cdef extern from "codec/taps.h" nogil:
+    ctypedef struct sn_axis:
+        uint32_t source
+        double origin, extent
+        uint32_t full, first, count
+        bint flip
+        uint32_t filter
+
+    ctypedef struct sn_taps:
+        uint32_t span_first, span_count
+
+
+cdef extern from "codec/resize.h" nogil:
+    ctypedef struct sn_resizer:
+        sn_taps down, across
+
+    int sn_resizer_prepare(sn_resizer *resizer, const sn_axis *down, const sn_axis *across)
+    int sn_resizer_run(sn_resizer *resizer, const sn_view *source, uint8_t *out, size_t stride)
+    void sn_resizer_release(sn_resizer *resizer)
+
+
 cdef extern from "codec/route.h" nogil:
     ctypedef struct sn_rect:
         uint32_t top, left, height, width

@@ -51,6 +51,13 @@ class Codec:
         self, plan: Plan, picture: _Pixels, seed: int, nonce: int, epoch: int, index: int
     ) -> _Pixels: ...
 
+def resize(
+    picture: _Pixels,
+    size: tuple[int, int],
+    box: tuple[float, float, float, float],
+    interpolation: str = "bilinear",
+    antialias: bool = True,
+) -> _Pixels: ...
 def batch_write(plan: Plan, augmented: _Pixels, out: npt.NDArray[Any]) -> None: ...
 
 class Rng:

@@ -8,7 +8,7 @@ from libc.string cimport memcpy, memset
 
 from seneca.errors import DecodeError, NotJpegError, PictureTooLargeError, PlanError
 
-__all__ = ["Codec", "Plan", "Rng", "batch_write", "philox"]
+__all__ = ["Codec", "Plan", "Rng", "batch_write", "philox", "resize"]
 
 _KINDS = {
     "resize": SN_OP_RESIZE,
@@ -355,6 +355,46 @@ cdef class Codec:
             rc = sn_codec_augment_decoded(self.handle, &plan.value, &rng, &source, &out[0, 0, 0])
         self.leave(rc)
         return array
+
+
+def resize(const uint8_t[:, :, :] picture, size, box, interpolation="bilinear", antialias=True):
+    """What a resize makes of a box that may fall between pixels: for tests, and for looking at.
+
+    Args:
+        picture: uint8 ``(height, width, 3)``.
+        size: ``(height, width)`` of the result.
+        box: ``(left, top, right, bottom)``, inside the picture and not empty: Pillow's
+            ``Image.resize(box=...)``.
+        interpolation: ``"bilinear"`` or ``"bicubic"``.
+        antialias: As torchvision's.
+    """
+    cdef sn_view source = view_of(picture)
+    cdef sn_resizer resizer
+    cdef sn_axis down, across
+    cdef int rc
+    array = np.empty((*size, 3), np.uint8)
+    cdef uint8_t[:, :, ::1] out = array
+    cdef double left, top, right, bottom
+    left, top, right, bottom = box
+    if not (0 <= left < right <= source.width and 0 <= top < bottom <= source.height) or array.size == 0:
+        raise ValueError(f"box {box!r} or size {size!r} is empty, or not inside {source.height} x {source.width}")
+    memset(&resizer, 0, sizeof(resizer))
+    memset(&down, 0, sizeof(down))
+    down.filter = word("interpolation, antialias", _FILTERS, (interpolation, antialias))
+    across = down
+    down.source, down.origin, down.extent = source.height, top, bottom - top
+    across.source, across.origin, across.extent = source.width, left, right - left
+    down.full = down.count = size[0]
+    across.full = across.count = size[1]
+    rc = sn_resizer_prepare(&resizer, &down, &across)
+    if rc == SN_OK:
+        source.pixels += resizer.down.span_first * source.stride + 3 * <size_t>resizer.across.span_first
+        source.height, source.width = resizer.down.span_count, resizer.across.span_count
+        rc = sn_resizer_run(&resizer, &source, &out[0, 0, 0], 3 * <size_t>across.count)
+    sn_resizer_release(&resizer)
+    if rc != SN_OK:
+        raise error_for(rc, "no memory for the resize")
+    return array
 
 
 def batch_write(Plan plan, const uint8_t[:, :, ::1] augmented, out):
