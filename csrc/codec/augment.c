@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../base/sn_status.h"
+#include "pad.h"
 
 /* How much smaller the decoder may make the picture: as far as the box stays at least as large as
  * what it is resized to, so that a resize that shrinks has enough left to weigh. */
@@ -72,7 +73,7 @@ static sn_view part_of(const sn_view *picture, const sn_rect *part)
     return view;
 }
 
-static void copy_rows(const sn_view *from, bool flip, uint8_t *out, size_t stride)
+static void copy_rows(const sn_view *from, bool flip, uint8_t *out, ptrdiff_t stride)
 {
     for (uint32_t y = 0; y < from->height; y++, out += stride) {
         const uint8_t *row = from->pixels + y * from->stride;
@@ -91,20 +92,42 @@ static void copy_rows(const sn_view *from, bool flip, uint8_t *out, size_t strid
     }
 }
 
-/* The pass's pixels, from its span, to `out`. */
-static int run_pass(sn_augmenter *augmenter, const sn_pass *pass, const sn_view *span, uint8_t *out)
+/* The window of a pass that has one, from its span, to its place in `out`. */
+static int run_window(sn_augmenter *augmenter, const sn_pass *pass, const sn_view *span, uint8_t *out)
 {
-    size_t stride = (size_t)pass->width * 3;
-    uint8_t *window = out + pass->top * stride + (size_t)pass->left * 3;
+    ptrdiff_t stride = (ptrdiff_t)pass->width * 3;
 
-    if (sn_pass_is_padded(pass))
-        memset(out, 0, pass->height * stride);
-    if (sn_pass_is_empty(pass))
-        return SN_OK;
+    out += pass->top * stride + (ptrdiff_t)pass->left * 3;
+    if (pass->vflip) {
+        out += (pass->window.height - 1) * stride;
+        stride = -stride;
+    }
     if (sn_pass_is_resized(pass))
-        return sn_resizer_run(&augmenter->resizer, span, window, stride);
-    copy_rows(span, pass->flip, window, stride);
+        return sn_resizer_run(&augmenter->resizer, span, out, stride);
+    copy_rows(span, pass->flip, out, stride);
     return SN_OK;
+}
+
+/* All of a pass, to `out`. */
+static int run_pass(sn_augmenter *augmenter, const sn_route *route, const sn_pass *pass,
+                    const sn_view *span, uint8_t *out)
+{
+    int rc = sn_pass_is_empty(pass) ? SN_OK : run_window(augmenter, pass, span, out);
+
+    if (rc != SN_OK)
+        return rc;
+    if (sn_pass_is_padded(pass))
+        sn_pad_around(pass, out);
+    for (uint32_t i = 0; i < pass->n_colours; i++)
+        sn_colour_run(&route->colours[pass->first_colour + i], out, (size_t)pass->height * pass->width);
+    return SN_OK;
+}
+
+/* The pixels of such a pass are a part of its source's, as they lie there. */
+static bool is_mere_crop(const sn_pass *pass)
+{
+    return !sn_pass_is_resized(pass) && !sn_pass_is_padded(pass) && !pass->flip && !pass->vflip &&
+           pass->n_colours == 0;
 }
 
 int sn_augment(sn_augmenter *augmenter, const sn_route *route, sn_jpeg *jpeg, bool fast,
@@ -136,8 +159,8 @@ int sn_augment(sn_augmenter *augmenter, const sn_route *route, sn_jpeg *jpeg, bo
             if (rc != SN_OK)
                 goto out;
         }
-        /* A mere crop is a view already: nothing is copied if the caller takes views. */
-        if (last && out == NULL && !sn_pass_is_resized(pass) && !sn_pass_is_padded(pass) && !pass->flip)
+        /* It is a view already: nothing is copied if the caller takes views. */
+        if (last && out == NULL && is_mere_crop(pass))
             break;
         if (!last || out == NULL) {
             rc = sn_buffer_reserve(turn, (size_t)pass->height * pass->width * 3);
@@ -145,7 +168,7 @@ int sn_augment(sn_augmenter *augmenter, const sn_route *route, sn_jpeg *jpeg, bo
                 goto out;
             to = turn->data;
         }
-        rc = run_pass(augmenter, pass, &current, to);
+        rc = run_pass(augmenter, route, pass, &current, to);
         if (rc != SN_OK)
             goto out;
         current = (sn_view){to, pass->height, pass->width, (size_t)pass->width * 3};

@@ -5,8 +5,8 @@
  *   JPEG --only the first pass's span--> pass --> pass --> ... --> out
  *   view ----------------------------------^
  *
- * Ops that only move pixels (crop, resize, flip, pad) have become passes in route.c. Ops that
- * change colours will run here, between passes, on the pixels in hand.
+ * In a pass, the window is made first (resize.c, or a copy), then what lies around it (pad.c),
+ * then colours change in place (colour.c).
  *
  * Callers    one thread at a time an sn_augmenter.
  * Owns       two buffers in turn, the decoder's and the resizer's; a view given back points into

@@ -50,18 +50,29 @@ const char *sn_codec_message(const sn_codec *codec)
     return codec->message;
 }
 
-/* The decoder words its own failures; those of the steps after it are worded here. */
-static int explain(sn_codec *codec, int rc, uint32_t height, uint32_t width)
+/* The decoder words its own failures; those of the steps after it are worded here. `route` may be
+ * NULL. */
+static int explain(sn_codec *codec, int rc, const sn_route *route, uint32_t height, uint32_t width)
 {
     const char *reason = NULL;
 
+    if (codec->message[0] != '\0')
+        return rc;
+    if (rc == SN_E_PLAN && route != NULL && route->misfit != NULL) {
+        snprintf(codec->message, sizeof codec->message,
+                 "Required crop size (%u, %u) is larger than input image size (%u, %u): crop less, "
+                 "resize before it, or set pad_if_needed (picture %u x %u)",
+                 route->misfit->height, route->misfit->width, route->misfit_height,
+                 route->misfit_width, height, width);
+        return rc;
+    }
     if (rc == SN_E_TOO_LARGE)
         reason = "a step of the pipeline makes more pixels than the limit";
     else if (rc == SN_E_PLAN)
         reason = "the pipeline does not fit the picture";
     else if (rc == -ENOMEM)
         reason = "no memory for the picture";
-    if (reason != NULL && codec->message[0] == '\0')
+    if (reason != NULL)
         snprintf(codec->message, sizeof codec->message, "%s (picture %u x %u)", reason, height, width);
     return rc;
 }
@@ -95,7 +106,7 @@ int sn_codec_decode_region(sn_codec *codec, const uint8_t *bytes, size_t length,
     rc = sn_jpeg_read(codec->jpeg, region, &codec->augmenter.decoded, out);
 out:
     sn_jpeg_close(codec->jpeg);
-    return explain(codec, rc, h, w);
+    return explain(codec, rc, NULL, h, w);
 }
 
 /* Run the first `n_ops` ops of the plan from a file. */
@@ -107,6 +118,7 @@ static int from_bytes(sn_codec *codec, const sn_plan *plan, uint32_t n_ops, bool
     int rc;
 
     codec->message[0] = '\0';
+    route.misfit = NULL;
     rc = sn_jpeg_open(codec->jpeg, bytes, length, plan->apply_orientation, &height, &width);
     if (rc != SN_OK)
         goto out;
@@ -116,7 +128,7 @@ static int from_bytes(sn_codec *codec, const sn_plan *plan, uint32_t n_ops, bool
     rc = sn_augment(&codec->augmenter, &route, codec->jpeg, fast, NULL, out, view);
 out:
     sn_jpeg_close(codec->jpeg);
-    return explain(codec, rc, height, width);
+    return explain(codec, rc, &route, height, width);
 }
 
 /* Run ops from pixels. */
@@ -127,6 +139,7 @@ static int from_view(sn_codec *codec, const sn_op *ops, uint32_t n_ops, sn_rng *
     int rc = SN_E_PLAN;
 
     codec->message[0] = '\0';
+    route.misfit = NULL;
     if (picture->height == 0 || picture->width == 0)
         goto out;
     rc = sn_route_lay(&route, ops, n_ops, rng, picture->height, picture->width, codec->max_pixels);
@@ -134,7 +147,7 @@ static int from_view(sn_codec *codec, const sn_op *ops, uint32_t n_ops, sn_rng *
         goto out;
     rc = sn_augment(&codec->augmenter, &route, NULL, false, picture, out, view);
 out:
-    return explain(codec, rc, picture->height, picture->width);
+    return explain(codec, rc, &route, picture->height, picture->width);
 }
 
 int sn_codec_decode(sn_codec *codec, const sn_plan *plan, const uint8_t *bytes, size_t length,

@@ -25,7 +25,7 @@ int sn_resizer_prepare(sn_resizer *resizer, const sn_axis *down, const sn_axis *
     return rc;
 }
 
-int sn_resizer_run(sn_resizer *resizer, const sn_view *source, uint8_t *out, size_t stride)
+int sn_resizer_run(sn_resizer *resizer, const sn_view *source, uint8_t *out, ptrdiff_t stride)
 {
     const sn_resize_kernels *kernel = kernels();
     const sn_taps *down = &resizer->down, *across = &resizer->across;

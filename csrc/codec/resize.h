@@ -31,8 +31,8 @@ typedef struct {
 int sn_resizer_prepare(sn_resizer *resizer, const sn_axis *down, const sn_axis *across);
 
 /* `source` is exactly the span. Writes down.count rows of across.count RGB triples, `stride` bytes
- * apart, and not one byte between them. */
-int sn_resizer_run(sn_resizer *resizer, const sn_view *source, uint8_t *out, size_t stride);
+ * apart (negative: from the bottom up), and not one byte between them. */
+int sn_resizer_run(sn_resizer *resizer, const sn_view *source, uint8_t *out, ptrdiff_t stride);
 
 void sn_resizer_release(sn_resizer *resizer);
 
