@@ -127,7 +127,7 @@ def open_picture(
         with Image.open(io.BytesIO(data)) as file:
             if file.height * file.width > max_pixels:
                 raise PictureTooLargeError(
-                    f"{file.height} x {file.width} pixels are more than max_pixels={max_pixels:,}: "
+                    f"{file.height} x {file.width} pixels are more than max_pixels={max_pixels}: "
                     "shrink the picture, leave it out, or allow more"
                 )
             turn = TURNS.get(_orientation(file)) if apply_orientation else None
