@@ -167,7 +167,7 @@ def test_what_moves_up_for_a_skipped_sample_keeps_its_layout(picture_folder, dty
     wanted = {i: dataset[i][0] for i in range(len(dataset))}
     damage(picture_folder)
     images, ids = epoch_of(load(dataset, on_error="skip", memory_format=torch.channels_last, num_workers=1))
-    assert ids.tolist() == [i for i in range(48) if i != 10]
+    assert sorted(ids.tolist()) == [i for i in range(48) if i != 10]
     assert torch.equal(images, torch.stack([wanted[i] for i in ids]))
 
 

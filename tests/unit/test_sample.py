@@ -249,7 +249,7 @@ def test_hue_is_turned_and_saturation_and_value_stay(engine, turn):
     for pixel, turned in zip(picture.reshape(-1, 3) / 255, out.reshape(-1, 3) / 255, strict=True):
         hue, saturation, value = colorsys.rgb_to_hsv(*pixel)
         off.append(np.abs(turned - colorsys.hsv_to_rgb((hue + turn) % 1, saturation, value)).max() * 255)
-    assert np.mean(off) < 3 and max(off) < 14  # Pillow's hue has 256 steps, up to 6 levels apart
+    assert np.mean(off) < 4 and max(off) < 14  # Pillow's hue has 256 steps, up to 6 levels apart
 
 
 def test_the_adjustments_of_colour_come_in_every_order(engine):
