@@ -163,7 +163,7 @@ def _transformed(pipeline: Pipeline, picture: Image.Image, seed: int, max_pixels
 def _tensor(pipeline: Pipeline, pixels: np.ndarray, seed: int) -> torch.Tensor:
     """What the batch makes of AUGMENTED pixels, in a tensor of its own."""
     out = torch.empty((3, *pipeline.output_size), dtype=getattr(torch, pipeline.dtype))
-    batch_write(pipeline.plan, pixels, array_of(out))
+    batch_write(pipeline.plan, pixels, array_of(out), seed)
     return out
 
 
