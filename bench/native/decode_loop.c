@@ -19,7 +19,6 @@
  */
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 

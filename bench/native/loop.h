@@ -9,6 +9,7 @@
 #define SN_BENCH_LOOP_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
