@@ -198,8 +198,14 @@ static void read_header(sn_jpeg *jpeg)
     while (jpeg_read_header(info, FALSE) == JPEG_HEADER_TABLES_ONLY)
         ; /* an abbreviated stream: the picture is in the next one */
 
-    if ((uint64_t)info->image_width * info->image_height > jpeg->max_pixels)
-        fail(jpeg, SN_E_TOO_LARGE, "more pixels than the limit");
+    if ((uint64_t)info->image_width * info->image_height > jpeg->max_pixels) {
+        char reason[SN_JPEG_MESSAGE];
+
+        snprintf(reason, sizeof reason,
+                 "%u x %u pixels are more than max_pixels=%llu: shrink the picture, leave it out, or allow more",
+                 info->image_height, info->image_width, (unsigned long long)jpeg->max_pixels);
+        fail(jpeg, SN_E_TOO_LARGE, reason);
+    }
     if (info->num_components != 1 && info->num_components != 3 && info->num_components != 4)
         fail(jpeg, SN_E_DECODE, "neither grey, colour nor CMYK");
     if (jpeg->upright)

@@ -59,8 +59,12 @@ def _resize(
         return picture.resize((width, height), Image.Resampling[interpolation.upper()])
     down = _plain_weights(picture.height, height, interpolation)
     across = _plain_weights(picture.width, width, interpolation)
-    pixels = np.einsum("yh,hwc,xw->yxc", down, np.asarray(picture, np.float64), across, optimize=True)
-    return Image.fromarray(np.clip(np.rint(pixels), 0, 255).astype(np.uint8))
+    pixels = _to_bytes(np.einsum("xw,hwc->hxc", across, np.asarray(picture, np.float64)))
+    return Image.fromarray(_to_bytes(np.einsum("yh,hxc->yxc", down, pixels)))
+
+
+def _to_bytes(values: np.ndarray) -> np.ndarray:
+    return np.clip(np.rint(values), 0, 255).astype(np.uint8)
 
 
 def _plain_weights(had: int, wanted: int, interpolation: str) -> np.ndarray:

@@ -257,9 +257,8 @@ def test_pillows_own_limit_is_told_as_the_same_error(tmp_path, monkeypatch):
 def test_fast_decoding_gives_nearly_the_same_pixels(picture_folder):
     transform = T.Compose([T.Resize((16, 16)), T.PILToTensor()])
     exact, fast = (ImageFolder(picture_folder, transform, decode=decode) for decode in ("exact", "fast"))
-    for index in range(len(exact)):
-        off = (exact[index][0].int() - fast[index][0].int()).abs().float()
-        assert off.mean() < 2 and off.max() < 24
+    off = torch.stack([(exact[i][0].int() - fast[i][0].int()).abs() for i in range(len(exact))]).float()
+    assert 0 < off.mean() < 3 and off.mean((1, 2, 3)).max() < 8, off.mean((1, 2, 3))
 
 
 @pytest.mark.parametrize("options", [{"decode": "quick"}, {"max_pixels": 0}, {"max_pixels": -1}])
