@@ -125,7 +125,7 @@ int sn_augment(sn_augmenter *augmenter, const sn_route *route, sn_jpeg *jpeg, bo
 
         if (!empty) {
             if (i == 0 && jpeg != NULL && fast)
-                reduction = sn_jpeg_hasten(jpeg, choose_denominator(pass));
+                reduction = sn_jpeg_shrink(jpeg, choose_denominator(pass));
             rc = find_span(augmenter, pass, reduction, &span);
             if (rc != SN_OK)
                 goto out;

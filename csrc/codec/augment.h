@@ -25,8 +25,8 @@ typedef struct {
 } sn_augmenter;
 
 /* Run `route` from `jpeg`, which is open, or if that is NULL from `picture`. With `out`, the
- * pixels go there, rows close together; without, *view says where they are. `fast`: hasten the
- * jpeg, and have it made smaller where the first pass would make it so in any case. */
+ * pixels go there, rows close together; without, *view says where they are. `fast`: the
+ * decoder may shrink the picture as far as the first pass does in any case. */
 int sn_augment(sn_augmenter *augmenter, const sn_route *route, sn_jpeg *jpeg, bool fast,
                const sn_view *picture, uint8_t *out, sn_view *view);
 

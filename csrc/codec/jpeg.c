@@ -32,8 +32,7 @@ struct sn_jpeg {
     uint64_t max_pixels;
 
     uint32_t orientation;  /* 1: stored upright, or not asked */
-    bool fast;
-    uint32_t denominator;
+    uint32_t denominator;  /* of the size that is decoded */
     sn_buffer exif;        /* the Exif segments, put together */
     sn_buffer stored;      /* what was decoded, before it is turned */
 
@@ -256,8 +255,8 @@ static void read_region(sn_jpeg *jpeg)
     uint8_t *pixels;
 
     info->out_color_space = cmyk ? JCS_CMYK : JCS_EXT_RGB;
-    info->dct_method = jpeg->fast ? JDCT_IFAST : JDCT_ISLOW;
-    info->do_fancy_upsampling = !jpeg->fast;
+    info->dct_method = JDCT_ISLOW;
+    info->do_fancy_upsampling = TRUE;
     info->scale_num = 1;
     info->scale_denom = jpeg->denominator;
     jpeg_start_decompress(info);
@@ -340,7 +339,6 @@ int sn_jpeg_open(sn_jpeg *jpeg, const uint8_t *bytes, size_t length, bool uprigh
     jpeg->length = length;
     jpeg->upright = upright;
     jpeg->orientation = 1;
-    jpeg->fast = false;
     jpeg->denominator = 1;
     rc = attempt(jpeg, read_header);
     if (rc == SN_OK) {
@@ -356,7 +354,7 @@ static uint32_t reduced(uint32_t side, uint32_t denominator)
     return (side + denominator - 1) / denominator;
 }
 
-sn_reduction sn_jpeg_hasten(sn_jpeg *jpeg, uint32_t denominator)
+sn_reduction sn_jpeg_shrink(sn_jpeg *jpeg, uint32_t denominator)
 {
     uint32_t height = jpeg->info.image_height, width = jpeg->info.image_width;
     uint32_t rows = 0, columns = 0; /* before the first of the picture that is turned */
@@ -365,7 +363,6 @@ sn_reduction sn_jpeg_hasten(sn_jpeg *jpeg, uint32_t denominator)
         rows = reduced(height, denominator) * denominator - height;
     if (sn_orientation_mirrors_columns(jpeg->orientation))
         columns = reduced(width, denominator) * denominator - width;
-    jpeg->fast = true;
     jpeg->denominator = denominator;
     if (sn_orientation_swaps(jpeg->orientation))
         return (sn_reduction){denominator, columns, rows};

@@ -1,13 +1,13 @@
 /*
  * jpeg.h -- a JPEG in memory, and the pixels of a rectangle of it.
  *
- *   sn_jpeg_open (header, limits) --> [sn_jpeg_hasten] --> sn_jpeg_read (rectangle) --> sn_jpeg_close
+ *   sn_jpeg_open (header, limits) --> [sn_jpeg_shrink] --> sn_jpeg_read (rectangle) --> sn_jpeg_close
  *
  * The pixels are those of Pillow's Image.open(f).convert("RGB") on the same libjpeg-turbo, bit
  * for bit: accurate integer IDCT, smooth chroma upsampling, grey and CMYK converted as Pillow
  * does. A rectangle has the pixels that the whole picture has there.
  *
- * Hastened, the pixels are others, and the same again for a rectangle as for the whole.
+ * Shrunk, they are those of Pillow's Image.draft.
  *
  * Callers    one thread at a time an sn_jpeg.
  * Blocking   never.
@@ -47,9 +47,9 @@ typedef struct {
     uint32_t lead_top, lead_left; /* 0, except where a mirrored picture ends in part of a sample */
 } sn_reduction;
 
-/* Decode with fewer operations, and to 1 / denominator (1, 2, 4, 8) of the size, rounded up, each
- * sample standing for denominator ^ 2 pixels. Rectangles are in these samples from then on. */
-sn_reduction sn_jpeg_hasten(sn_jpeg *jpeg, uint32_t denominator);
+/* Decode to 1 / denominator (1, 2, 4, 8) of the size, rounded up, each sample the mean of as many
+ * pixels squared, without computing those. Rectangles are in these samples from then on. */
+sn_reduction sn_jpeg_shrink(sn_jpeg *jpeg, uint32_t denominator);
 
 /* Decode `region`, which lies inside the picture and is not empty, into `buffer`; *out is a view
  * of it there. Once an open. */

@@ -109,12 +109,14 @@ static uint32_t from_xmp(const uint8_t *xmp, size_t length)
     return 1;
 }
 
+/* The heads that Pillow reads as a TIFF's: two are, two have the bytes of 42 swapped, one is a
+ * big TIFF's, whose directory it takes for a TIFF's. */
 static bool is_tiff(const tiff *file)
 {
-    static const char heads[4][4] = {
-        {'M', 'M', 0, 42}, {'I', 'I', 42, 0}, {'M', 'M', 42, 0}, {'I', 'I', 0, 42}};
+    static const char heads[5][4] = {
+        {'M', 'M', 0, 42}, {'I', 'I', 42, 0}, {'M', 'M', 42, 0}, {'I', 'I', 0, 42}, {'M', 'M', 0, 43}};
 
-    for (int k = 0; k < 4; k++)
+    for (int k = 0; k < 5; k++)
         if (holds(file, 0, 8) && memcmp(file->bytes, heads[k], 4) == 0)
             return true;
     return false;
