@@ -91,7 +91,7 @@ static inline sn_plan standard_plan(void)
 /* The one place where the benchmarks write into a batch. */
 static inline void write_place(const sn_plan *plan, const uint8_t *pixels, void *out)
 {
-    sn_batch_write(plan, pixels, SIDE, SIDE, out);
+    sn_batch_write(plan, pixels, SIDE, SIDE, NULL, out);
 }
 
 #endif

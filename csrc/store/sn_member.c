@@ -224,12 +224,13 @@ static uint32_t next_of_own(sn_member *member, int *forced)
     return sn_order_force(&member->order);
 }
 
-/* Serve a sample of its own: in an order that is not Seneca's, from a copy of it that is there. */
+/* Serve a sample of its own; for workers, in an order that is not Seneca's, from a copy of it that is
+ * there. */
 static void serve_own(sn_member *member, sn_item *item)
 {
     int forced;
     uint32_t sample = next_of_own(member, &forced);
-    uint32_t copy = sn_serve_find_copy(&member->client, sample);
+    uint32_t copy = member->options.hands_over ? sn_serve_find_copy(&member->client, sample) : SN_NONE;
 
     item->sample = sample;
     if (copy == SN_NONE || sn_serve_copy(&member->client, copy, item) != 0) {

@@ -133,7 +133,7 @@ def test_without_antialiasing_a_resize_is_torchs_on_tensors(engine, interpolatio
     tensor = torch.from_numpy(picture).permute(2, 0, 1)[None]
     wanted = torch.nn.functional.interpolate(tensor, size, mode=interpolation, align_corners=False)
     off = (resized.permute(2, 0, 1).int() - wanted[0].int()).abs()
-    assert off.max() <= 1 and off.double().mean() < 0.3
+    assert off.max() <= 2 and off.double().mean() < 0.3
 
 
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric"])

@@ -262,8 +262,8 @@ def test_a_private_worker_has_everything_from_storage():
 def test_a_member_in_a_given_order_is_served_copies_of_its_own_samples():
     with Place(20, 64 * PAGE, split=ALL_STAGED) as place:
         ours, theirs = place.attach(1), place.attach(2)
-        fixed = place.member(ours, fixed=True, substitutes=False)
-        other = place.member(theirs, fixed=True, substitutes=False, seed=1)
+        fixed = planner(place, ours, fixed=True, substitutes=False)
+        other = planner(place, theirs, fixed=True, substitutes=False, seed=1)
         drawn = fixed.draw(10)[0]
         for item in drawn:
             fixed.commit(int(item["target_slot"]))
