@@ -13,7 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NATIVE = ROOT / "bench" / "native"
-CFLAGS = ("-O3", "-std=gnu11", "-ffp-contract=off", "-fvisibility=hidden")  # those of setup.py that change the code
+# Those of setup.py that change the code.
+CFLAGS = ("-O3", "-std=gnu11", "-ffp-contract=off", "-fvisibility=hidden")
 LIBRARIES = ("-ljpeg", "-lpthread", "-lm")
 
 
