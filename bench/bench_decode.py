@@ -167,25 +167,26 @@ def median_row(name: str, cores: int, rounds: Sequence[dict]) -> dict[str, Any]:
 
 
 def lines_of(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
-    """The rows as cells, with their ratio to the limit, or to memcpy, on as many cores."""
-    per_s = {(row["what"], row["cores"]): row["per_s"] for row in rows}
-
-    def ratio(row: dict[str, Any], to: str | None) -> str:
-        base = per_s.get((to, row["cores"]))
-        return f"{row['per_s'] / base:.3f}" if base else ""
-
-    return [
-        [
-            row["what"],
-            str(row["cores"]),
-            f"{row['per_s']:,.0f}",
-            f"{row['spread']:.0%}",
-            ratio(row, "limit" if row["what"] in DECODING else None),
-            ratio(row, COPIES.get(row["what"])),
-            f"{row['cpu_ms']:.3f}",
-        ]
-        for row in rows
-    ]
+    """The rows as cells, with their ratio to the limit, by clock and by CPU time, or to memcpy, on as
+    many cores."""
+    by_key = {(row["what"], row["cores"]): row for row in rows}
+    lines = []
+    for row in rows:
+        limit = by_key.get(("limit", row["cores"])) if row["what"] in DECODING else None
+        copy = by_key.get((COPIES.get(row["what"]), row["cores"]))
+        lines.append(
+            [
+                row["what"],
+                str(row["cores"]),
+                f"{row['per_s']:,.0f}",
+                f"{row['spread']:.0%}",
+                f"{row['per_s'] / limit['per_s']:.3f}" if limit else "",
+                f"{limit['cpu_ms'] / row['cpu_ms']:.3f}" if limit else "",
+                f"{row['per_s'] / copy['per_s']:.3f}" if copy else "",
+                f"{row['cpu_ms']:.3f}",
+            ]
+        )
+    return lines
 
 
 def duels(rows: Sequence[dict[str, Any]], cores: int) -> tuple[list[str], list[list[str]]]:
@@ -324,7 +325,7 @@ def run(options: argparse.Namespace, material: Material) -> int:
             print(f"  round {number + 1}, {cores} cores, {name}: {per_s:,.0f} images/s", flush=True)
     rows = [median_row(*key, rounds) for key, rounds in results.items() if key[0] not in failed]
     title = f"median of {options.rounds} rounds of {options.seconds:g} s"
-    head = ["what", "cores", "images/s", "spread", "of limit", "of memcpy", "CPU ms"]
+    head = ["what", "cores", "images/s", "spread", "of limit", "by CPU", "of memcpy", "CPU ms"]
     report.print_table(title, head, lines_of(rows))
     for cores in options.cores:
         head, lines = duels(rows, cores)
