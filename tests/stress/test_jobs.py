@@ -206,8 +206,13 @@ def test_equal_jobs_prepare_about_once_for_all(host: Host, small_pictures):
     def work(log):
         dataset = seneca.ImageFolder(small_pictures, transform=transform())
         loader = seneca.DataLoader(
-            dataset, batch_size=8, shuffle=True, num_workers=1,
-            cache=host.name, cache_bytes=MiB, split="0-0-100",
+            dataset,
+            batch_size=8,
+            shuffle=True,
+            num_workers=1,
+            cache=host.name,
+            cache_bytes=MiB,
+            split="0-0-100",
         )
         for _ in range(3):
             for _ in loader:

@@ -207,7 +207,8 @@ def save_sideways(folder):
 @pytest.mark.parametrize("upright", [False, True])
 def test_the_dataset_s_options_hold_on_the_native_path(picture_folder, name, decode, upright):
     save_sideways(picture_folder)
-    dataset = seneca.ImageFolder(picture_folder, EVALUATE, decode=decode, apply_exif_orientation=upright)
+    options = {"decode": decode, "apply_exif_orientation": upright}
+    dataset = seneca.ImageFolder(picture_folder, T.Compose([T.Resize(12), T.CenterCrop(12)]), **options)
     loader = load(dataset, cache=name, split="0-100-0", num_workers=1)
     expected = torch.stack([dataset[i][0] for i in range(len(dataset))])
     for _ in range(2):  # the second time from what was kept
@@ -216,11 +217,16 @@ def test_the_dataset_s_options_hold_on_the_native_path(picture_folder, name, dec
 
 def test_jobs_that_decode_in_other_ways_do_not_serve_each_other(picture_folder, name):
     save_sideways(picture_folder)
-    for options in ({}, {"apply_exif_orientation": True}, {"decode": "fast"}):
-        dataset = seneca.ImageFolder(picture_folder, EVALUATE, **options)
-        loader = load(dataset, cache=name, split="0-100-0")
-        expected = torch.stack([dataset[i][0] for i in range(len(dataset))])
-        assert torch.equal(epoch_of(loader)[0], expected)
+    seen = []
+    with seneca.SampleCache.create(
+        name, seneca.ImageFolder(picture_folder), cache_bytes="2MiB", split="0-100-0"
+    ):
+        for options in ({}, {"apply_exif_orientation": True}, {"decode": "fast"}):
+            transform = T.Compose([T.Resize(12), T.CenterCrop(12)])
+            dataset = seneca.ImageFolder(picture_folder, transform, **options)
+            seen.append(torch.stack([dataset[i][0] for i in range(len(dataset))]))
+            assert torch.equal(epoch_of(load(dataset, cache=name))[0], seen[-1])
+    assert not torch.equal(seen[0], seen[1]) and not torch.equal(seen[0], seen[2])
 
 
 @pytest.mark.parametrize("suffix", ["jpg", "png"])
