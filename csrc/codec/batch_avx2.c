@@ -90,7 +90,7 @@ AVX2 static inline void split(const uint8_t *rgb, __m128i channels[3])
                                    _mm_shuffle_epi8(part[2], take[c][2]));
 }
 
-/* These two are inlined once for each dtype, which their callers name with a constant. */
+/* From here on, what is inlined is so once for each dtype, which the last caller names. */
 AVX2 static inline __attribute__((always_inline)) void planar(const sn_plan *plan, const uint8_t *rgb,
                                                               size_t n_pixels, void *out,
                                                               uint32_t dtype)
@@ -162,23 +162,30 @@ AVX2 static void bytes_planar(const uint8_t *rgb, size_t n_pixels, uint8_t *out)
             out[c * n_pixels + k] = rgb[3 * k + c];
 }
 
+AVX2 static inline __attribute__((always_inline)) void lay_out(const sn_plan *plan, const uint8_t *rgb,
+                                                               size_t n_pixels, void *out,
+                                                               uint32_t dtype)
+{
+    if (plan->channels_last)
+        packed(plan, rgb, n_pixels, out, dtype);
+    else
+        planar(plan, rgb, n_pixels, out, dtype);
+}
+
 AVX2 void sn_batch_avx2(const sn_plan *plan, const uint8_t *rgb, size_t n_pixels, void *out)
 {
-    bool last = plan->channels_last;
-
     switch (plan->dtype) {
     case SN_UINT8:
         bytes_planar(rgb, n_pixels, out);
         break;
     case SN_FLOAT32:
-        last ? packed(plan, rgb, n_pixels, out, SN_FLOAT32) : planar(plan, rgb, n_pixels, out, SN_FLOAT32);
+        lay_out(plan, rgb, n_pixels, out, SN_FLOAT32);
         break;
     case SN_FLOAT16:
-        last ? packed(plan, rgb, n_pixels, out, SN_FLOAT16) : planar(plan, rgb, n_pixels, out, SN_FLOAT16);
+        lay_out(plan, rgb, n_pixels, out, SN_FLOAT16);
         break;
     case SN_BFLOAT16:
-        last ? packed(plan, rgb, n_pixels, out, SN_BFLOAT16)
-             : planar(plan, rgb, n_pixels, out, SN_BFLOAT16);
+        lay_out(plan, rgb, n_pixels, out, SN_BFLOAT16);
         break;
     }
 }

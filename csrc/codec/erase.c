@@ -72,9 +72,11 @@ void sn_erase_run(const sn_plan *plan, sn_rng *rng, uint32_t height, uint32_t wi
             for (size_t c = 0; c < 3; c++) {
                 size_t place = ((size_t)y * width + x) * step + c * plane;
 
-                if (erase->noise)
-                    element[c] = sn_element(plan->dtype, erase->value[c] +
-                                                             erase->deviation[c] * next_normal(&numbers));
+                if (erase->noise) {
+                    float value = erase->value[c] + erase->deviation[c] * next_normal(&numbers);
+
+                    element[c] = sn_element(plan->dtype, value);
+                }
                 sn_element_put(plan->dtype, out, place, element[c]);
             }
 }
