@@ -19,7 +19,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench bench-micro build clean
+.PHONY: help demo test test-c asan tsan asan-py c-tests lint bench bench-micro build clean
 .DELETE_ON_ERROR:
 
 help:                    ## what can be typed here
@@ -30,6 +30,26 @@ demo: $(BUILT)           ## jobs that share one cache, on this machine, in a min
 
 test: $(BUILT)           ## all tests; ARGS="-k folder" for some
 	$(BIN)/python -m pytest $(ARGS)
+
+test-c:                  ## the tests in C, without Python; SEED=7 to repeat a run
+	@$(MAKE) --no-print-directory c-tests FLAVOUR=$@ C_FLAGS="-O2"
+
+asan:                    ## the same under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(MAKE) --no-print-directory c-tests FLAVOUR=$@ C_FLAGS="$(ASAN)"
+
+tsan:                    ## the same under ThreadSanitizer
+	@TSAN_OPTIONS=halt_on_error=1 $(MAKE) --no-print-directory c-tests FLAVOUR=$@ C_FLAGS="$(TSAN)"
+
+asan-py: $(READY)        ## the Python tests of codec, pool and loader as asan, in a copy
+	rm -rf build/asan-py
+	mkdir -p build/asan-py
+	cp -Rp $(filter-out build dist %.egg-info,$(wildcard *)) build/asan-py
+	rm -f build/asan-py/seneca/_core/*.so
+	cd build/asan-py && SENECA_CFLAGS="$(ASAN)" SENECA_LDFLAGS="$(ASAN)" \
+	    $(abspath $(BIN))/python setup.py --quiet build_ext --inplace
+	cd build/asan-py && PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
+	    LD_PRELOAD="$(foreach name,asan ubsan,$(shell $(CC) -print-file-name=lib$(name).so))" \
+	    $(abspath $(BIN))/python -m pytest -q tests/unit -k "codec or pool or loader" $(ARGS)
 
 lint: $(READY)           ## ruff, mypy, and the C compiler's warnings as errors
 	$(BIN)/ruff check .
@@ -64,6 +84,31 @@ $(READY): constraints.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --group dev
 	$(BIN)/python -m pip install --quiet --no-deps torchvision
 	@touch $@
+
+# The tests in C, built in build/$(FLAVOUR): each tests/c/test_*.c is a program, and what else lies
+# there is linked to all of them. -Wno-tsan: the fences of sn_lock_enter() stand beside the kernel's
+# lock, which is what tests/c/tsan.c tells the sanitizer about.
+ASAN := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+TSAN := -O1 -g -fno-omit-frame-pointer -fsanitize=thread -Wno-tsan
+
+C_FOLDER := build/$(FLAVOUR)
+C_TESTS := $(patsubst tests/c/%.c,$(C_FOLDER)/%,$(wildcard tests/c/test_*.c))
+C_SHARED := $(filter-out tests/c/test_%,$(wildcard csrc/*/*.c tests/c/*.c))
+
+# Plain C as well, where the processor would do with vectors.
+c-tests: $(C_TESTS)
+	@for test in $(C_TESTS); do $$test $(SEED) || exit 1; done
+	@SENECA_SIMD=none $(C_FOLDER)/test_codec $(SEED)
+
+$(C_FOLDER)/test_%: $(C_FOLDER)/tests/c/test_%.o $(C_SHARED:%.c=$(C_FOLDER)/%.o)
+	@$(CC) $(C_FLAGS) -o $@ $^ -ljpeg -lpthread -lm -lrt
+
+$(C_FOLDER)/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	@$(CC) -std=gnu11 $(C_FLAGS) $(C_WARNINGS) -Icsrc -MMD -MP -c -o $@ $<
+
+.SECONDARY:
+-include $(wildcard $(C_FOLDER)/*/*/*.d)
 
 $(BUILT): $(READY) $(SOURCES)
 	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable .

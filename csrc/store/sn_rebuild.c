@@ -7,6 +7,7 @@
  * first), a ledger line, a uses mask and a word of seen bits are single stores.
  */
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,11 +126,25 @@ static void *copy(const void *from, size_t bytes)
     return to;
 }
 
+/* Writers commit without the lock: a state is read as the atomic that it is. */
+static sn_slot *copy_slots(const sn_segment *segment)
+{
+    const size_t rest = offsetof(sn_slot, generation);
+    sn_slot *to = malloc(segment->n_slots * sizeof *to);
+
+    for (uint32_t slot = 0; to && slot < segment->n_slots; slot++) {
+        const sn_slot *from = &segment->slots[slot];
+        atomic_init(&to[slot].state, sn_slot_state(from));
+        memcpy((uint8_t *)&to[slot] + rest, (const uint8_t *)from + rest, sizeof *to - rest);
+    }
+    return to;
+}
+
 static int take_snapshot(sn_segment *segment, snapshot *s)
 {
     s->head = *segment->head;
     memcpy(s->rows, segment->rows, sizeof s->rows);
-    s->slots = copy(segment->slots, segment->n_slots * sizeof(sn_slot));
+    s->slots = copy_slots(segment);
     s->eligible = copy(segment->eligible, SN_MAX_ROWS * sn_bits_words(segment->n_stage) * 8);
     s->blocks = copy(segment->blocks, SN_MAX_ROWS * sn_bits_blocks(segment->n_stage) * 4);
     s->granules = copy(segment->granules, sn_bits_words(segment->n_granules) * 8);

@@ -1,0 +1,93 @@
+#define _GNU_SOURCE
+#include "cache.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/sn_status.h"
+#include "check.h"
+#include "store/sn_rows.h"
+#include "store/sn_store.h"
+#include "tsan.h"
+
+static void share_mapping(sn_segment *handle, const sn_segment *with)
+{
+    CHECK(munmap(handle->head, handle->bytes) == 0);
+    handle->head = with->head;
+    handle->rows = with->rows;
+    handle->ledgers = with->ledgers;
+    handle->seen = with->seen;
+    handle->slots = with->slots;
+    handle->first = with->first;
+    handle->eligible = with->eligible;
+    handle->blocks = with->blocks;
+    handle->granules = with->granules;
+    handle->payload = with->payload;
+}
+
+void cache_make(cache *made, uint32_t n_handles, const uint64_t *job_keys, uint32_t n_samples,
+                uint64_t payload_bytes, const uint32_t split[SN_FORMS])
+{
+    sn_geometry geometry = {.fingerprint = {1, 2}, .payload_bytes = payload_bytes, .n_samples = n_samples};
+    char name[64];
+
+    CHECK(n_handles <= CACHE_MAX_HANDLES);
+    memcpy(geometry.split, split, sizeof geometry.split);
+    snprintf(name, sizeof name, "/seneca-%u-test-c-%d", (unsigned)geteuid(), (int)getpid());
+    shm_unlink(name); /* of a process of this number that died */
+    made->n_handles = n_handles;
+    for (uint32_t i = 0; i < n_handles; i++) {
+        int fd = shm_open(name, O_RDWR | O_CLOEXEC | (i == 0 ? O_CREAT | O_EXCL : 0), 0600);
+
+        CHECK(fd >= 0);
+        int rc = sn_segment_attach(fd, name, &geometry, CACHE_PATIENCE_MS, NULL, NULL, &made->handles[i]);
+        CHECK_EQUAL(rc, i == 0 ? SN_ATTACH_CREATED : SN_ATTACH_JOINED, "handle %u", i);
+        if (i > 0)
+            share_mapping(made->handles[i], made->handles[0]);
+        sn_participant who = {.kind = SN_ROW_HOLDER, .job_key = job_keys[i]};
+        uint32_t row;
+        CHECK_EQUAL(sn_store_entered(made->handles[i]), 0, "handle %u", i);
+        CHECK_EQUAL(sn_row_claim(made->handles[i], &who, &row), 0, "handle %u", i);
+        sn_store_leave(made->handles[i]);
+    }
+    CHECK(shm_unlink(name) == 0);
+}
+
+void cache_die(sn_segment *handle)
+{
+    atomic_store(&handle->forked, 1); /* every call answers as in a child, which has no part in it */
+    tsan_locks_closed();
+    CHECK(close(handle->fd) == 0);
+    handle->fd = -1;
+}
+
+void cache_check_and_close(cache *made)
+{
+    sn_segment *first = made->handles[0];
+    sn_store_stats stats;
+    char why[256] = "";
+
+    CHECK_EQUAL(sn_store_enter(first, CACHE_PATIENCE_MS), 0, "the last look");
+    sn_store_reap(first, 1);
+    CHECK_EQUAL(sn_store_check(first, why, sizeof why), 0, "%s", why);
+    sn_store_read_stats(first, &stats);
+    CHECK_EQUAL(stats.members, 0, "all have left");
+    CHECK_EQUAL(stats.writing, 0, "nobody writes");
+    CHECK_EQUAL(stats.slots_of[SN_AUGMENTED], 0, "nobody wants a copy");
+    CHECK_EQUAL(stats.bytes_of[SN_AUGMENTED], 0, "nobody wants a copy");
+    CHECK_EQUAL(stats.bytes_of[SN_ENCODED] + stats.bytes_of[SN_DECODED] + stats.free_bytes, stats.payload_bytes,
+                "every granule is somewhere");
+    for (uint32_t slot = 0; slot < first->n_slots; slot++)
+        CHECK_EQUAL(first->slots[slot].pins, 0, "slot %u", slot);
+    sn_store_leave(first);
+
+    for (uint32_t i = made->n_handles; i-- > 0;) {
+        if (i > 0)
+            made->handles[i]->head = NULL; /* the first one's to unmap */
+        tsan_locks_closed();
+        sn_segment_close(made->handles[i]);
+    }
+}

@@ -1,0 +1,511 @@
+/*
+ * test_pool.c -- iterators with pools of threads share one segment; each sample comes once a member
+ * and epoch, with the pixels that a lone codec makes of it.
+ *
+ *   files (JPEG, not JPEG, damaged, missing) --> 7 iterators, each a thread with a member and a pool
+ *       of its own: prefetch, deliver in any order, drop amid the work, close with batches under way
+ *
+ * What is prepared for others is made with its maker's numbers: such a copy has to be what one of the
+ * other jobs makes in one of its epochs.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sys/stat.h>
+
+#include "base/sn_status.h"
+#include "cache.h"
+#include "check.h"
+#include "pictures.h"
+#include "plans.h"
+#include "pool/sn_pool.h"
+
+#define N_SAMPLES 90
+#define N_EPOCHS 6
+#define N_HANDLES 5
+#define N_ITERATORS 7
+#define BATCH 8
+#define DEPTH 4 /* batches under way */
+#define PAYLOAD_BYTES (3u << 20)
+#define MAX_PIXELS 100000
+
+enum content { JPEG, DAMAGED, NOT_JPEG, EMPTY, FOLDER, MISSING };
+
+typedef struct {
+    enum content content;
+    picture_file file;
+    sn_view picture; /* of NOT_JPEG: what another decoder makes of it; points into the file */
+} sample;
+
+/* An iterator of a job. Equal jobs are ranks: one takes the even samples, one the odd. */
+typedef struct {
+    int handle; /* -1: private */
+    uint32_t job, plan, threads;
+    uint32_t first, step;
+    uint8_t shares, keeps, substitutes;
+} iterator;
+
+static const iterator iterators[N_ITERATORS] = {
+    {0, 0, PLAN_TRAIN, 3, 0, 1, 1, 1, 1},   {1, 1, PLAN_TRAIN, 2, 0, 1, 1, 1, 1},
+    {2, 2, PLAN_TRAIN, 2, 0, 2, 1, 1, 1},   {3, 2, PLAN_TRAIN, 1, 1, 2, 1, 0, 1},
+    {4, 3, PLAN_TRAIN_2, 0, 0, 1, 1, 1, 1}, {0, 0, PLAN_EVAL, 1, 0, 1, 0, 1, 0},
+    {-1, 9, PLAN_TWO, 2, 0, 1, 1, 1, 1},
+};
+static const uint64_t decoded_pipelines[N_PLANS] = {100, 100, 101, 102}; /* the first two have no head */
+
+typedef struct {
+    uint64_t of[SN_FORMS], staged, finished, failed, dropped, unread, batches;
+} counts;
+
+/* What an iterator is while it runs, as the border in seneca/_core has it. */
+typedef struct {
+    const iterator *who;
+    sn_member *member;
+    sn_pool *pool;
+    sn_trip trip;
+    sn_batch *under_way[DEPTH];
+    uint32_t n_under_way;
+    sn_copy offers[DEPTH * BATCH];
+    uint32_t n_offers;
+    uint8_t times[N_SAMPLES];
+    sn_rng rng;
+    sn_codec *lone;
+    counts counts;
+} stream;
+
+static uint64_t seed;
+static cache shared;
+static sn_plan plans[N_PLANS];
+static sample samples[N_SAMPLES];
+static char folder[64], paths[N_SAMPLES * 96];
+static uint64_t path_at[N_SAMPLES];
+static pthread_barrier_t all_are_here;
+static counts totals[N_ITERATORS];
+
+/* -- Files -- */
+
+static void remove_files(void)
+{
+    for (uint32_t i = 0; i < N_SAMPLES; i++)
+        remove(paths + path_at[i]); /* the missing are not there, and those of a failure not yet */
+    remove(folder);
+}
+
+static void draw_content(sample *s, uint32_t i, sn_rng *rng)
+{
+    picture_kind kind = {.height = 1 + sn_rng_below(rng, 110),
+                         .width = 1 + sn_rng_below(rng, 110),
+                         .colour = sn_rng_below(rng, PICTURE_COLOURS),
+                         .across = 1,
+                         .down = 1,
+                         .progressive = sn_rng_below(rng, 4) == 0,
+                         .quality = 70};
+    picture_file whole;
+
+    s->content = i % 10 < 6 ? JPEG : i % 10 == 6 ? DAMAGED : i % 10 == 7 ? NOT_JPEG : i < 30 ? EMPTY + i / 10 : JPEG;
+    if (kind.colour == PICTURE_YCC || kind.colour == PICTURE_YCCK) {
+        kind.across = 1 + (uint8_t)sn_rng_below(rng, 2);
+        kind.down = 1 + (uint8_t)sn_rng_below(rng, 2);
+    }
+    switch (s->content) {
+    case JPEG:
+        s->file = picture_make(&kind, rng);
+        break;
+    case DAMAGED:
+        whole = picture_make(&kind, rng);
+        s->file = sn_rng_below(rng, 2) ? picture_truncated(whole, rng) : picture_flipped(whole, rng);
+        picture_free(&whole);
+        break;
+    case NOT_JPEG:
+        s->file.length = (size_t)3 * kind.height * kind.width;
+        s->file.bytes = malloc(s->file.length);
+        CHECK(s->file.bytes);
+        for (size_t k = 0; k < s->file.length; k++)
+            s->file.bytes[k] = (uint8_t)sn_rng_below(rng, 255); /* never 0xFF, which begins a JPEG */
+        s->picture = (sn_view){s->file.bytes, kind.height, kind.width, (size_t)3 * kind.width};
+        break;
+    default:
+        break;
+    }
+}
+
+static void make_files(void)
+{
+    const char *above = getenv("TMPDIR");
+    uint64_t at = 0;
+    sn_rng rng;
+
+    snprintf(folder, sizeof folder, "%s/seneca-test-XXXXXX", above && strlen(above) < 32 ? above : "/tmp");
+    CHECK(mkdtemp(folder));
+    for (uint32_t i = 0; i < N_SAMPLES; i++) {
+        path_at[i] = at;
+        at += (uint64_t)snprintf(paths + at, sizeof paths - at, "%s/%u", folder, i) + 1;
+    }
+    atexit(remove_files);
+    for (uint32_t i = 0; i < N_SAMPLES; i++) {
+        sample *s = &samples[i];
+
+        sn_rng_start(&rng, seed, 0, 0, i, SN_STREAM_ORDER);
+        draw_content(s, i, &rng);
+        if (s->content == MISSING)
+            continue;
+        if (s->content == FOLDER) {
+            CHECK(mkdir(paths + path_at[i], 0700) == 0);
+            continue;
+        }
+        FILE *file = fopen(paths + path_at[i], "wb");
+        CHECK(file && (!s->file.bytes || fwrite(s->file.bytes, s->file.length, 1, file) == 1));
+        CHECK(fclose(file) == 0);
+    }
+}
+
+/* -- What has to come out -- */
+
+static uint64_t nonce_of(const iterator *who, uint32_t epoch)
+{
+    return sn_mix64((uint64_t)(who - iterators) << 32 | epoch) | 1;
+}
+
+/* A view's pixels on their own: the codec's end with its next call. */
+static sn_view tight(const sn_view *view)
+{
+    size_t row = (size_t)3 * view->width;
+    uint8_t *pixels = malloc(row * view->height);
+
+    CHECK(pixels);
+    for (uint32_t y = 0; y < view->height; y++)
+        memcpy(pixels + y * row, view->pixels + y * view->stride, row);
+    return (sn_view){pixels, view->height, view->width, row};
+}
+
+/* The item that `who` makes of a sample with these numbers, by way of DECODED or straight. */
+static int make_alone(const stream *s, const iterator *who, uint64_t nonce, uint32_t epoch, uint32_t i,
+                      int by_decoded, uint8_t *item)
+{
+    const sample *from = &samples[i];
+    const sn_plan *plan = &plans[who->plan];
+    uint32_t height = s->trip.height, width = s->trip.width;
+    uint8_t *pixels = malloc((size_t)3 * height * width);
+    sn_view view, decoded;
+    sn_rng rng;
+    int rc;
+
+    CHECK(pixels);
+    sn_rng_start(&rng, seed + who->job, nonce, epoch, i, SN_STREAM_AUGMENT);
+    if (from->content == NOT_JPEG || by_decoded) {
+        if (from->content == NOT_JPEG)
+            rc = sn_codec_head(s->lone, plan, &from->picture, &view);
+        else
+            rc = sn_codec_decode(s->lone, plan, from->file.bytes, from->file.length, &view);
+        if (rc == 0) {
+            decoded = tight(&view);
+            rc = sn_codec_augment_decoded(s->lone, plan, &rng, &decoded, pixels);
+            free((uint8_t *)decoded.pixels);
+        }
+    } else {
+        rc = sn_codec_augment_encoded(s->lone, plan, &rng, from->file.bytes, from->file.length, pixels);
+    }
+    if (rc == 0)
+        plan_batch_write(plan, &rng, pixels, height, width, item);
+    free(pixels);
+    return rc;
+}
+
+/* Some other job made this copy for some epoch of its own. */
+static int is_of_another(const stream *s, uint32_t i, const uint8_t *item)
+{
+    uint8_t *made = malloc(s->trip.item_bytes);
+    int found = 0;
+
+    CHECK(made);
+    for (const iterator *maker = iterators; maker < iterators + N_ITERATORS && !found; maker++)
+        for (uint32_t epoch = 0; epoch < N_EPOCHS && !found; epoch++)
+            for (int by_decoded = 0; by_decoded < 2 && !found; by_decoded++)
+                found = maker->job != s->who->job && maker->plan == s->who->plan &&
+                        make_alone(s, maker, nonce_of(maker, epoch), epoch, i, by_decoded, made) == 0 &&
+                        memcmp(made, item, s->trip.item_bytes) == 0;
+    free(made);
+    return found;
+}
+
+static void check_place(stream *s, const sn_place *place, const uint8_t *item)
+{
+    const sn_item *drawn = &place->item;
+    const sample *from = &samples[drawn->sample];
+    uint32_t i = drawn->sample;
+    uint8_t *made;
+    int rc;
+
+    CHECK(atomic_load(&place->settled));
+    if (drawn->source == SN_AUGMENTED) {
+        CHECK_EQUAL(place->status, 0, "sample %u", i);
+        CHECK_EQUAL(is_of_another(s, i, item), 1, "sample %u", i);
+        return;
+    }
+    switch (from->content) {
+    case FOLDER:
+        rc = -EISDIR;
+        break;
+    case MISSING:
+        rc = -ENOENT;
+        break;
+    default:
+        made = malloc(s->trip.item_bytes);
+        CHECK(made);
+        rc = make_alone(s, s->who, drawn->target_slot != SN_NONE ? s->trip.nonce : 0, s->trip.epoch, i,
+                        drawn->source == SN_DECODED || drawn->keep == SN_DECODED, made);
+        if (rc == 0 && place->status == 0)
+            CHECK_EQUAL(memcmp(made, item, s->trip.item_bytes), 0, "sample %u, from form %d, %s", i, drawn->source,
+                        drawn->target_slot != SN_NONE ? "staged" : "not staged");
+        free(made);
+        if (rc == SN_E_NOT_JPEG)
+            rc = SN_E_CLOSED; /* given up in deliver() */
+        if (drawn->source == SN_STORAGE)
+            CHECK_EQUAL(place->read_bytes, from->file.length, "sample %u", i);
+    }
+    CHECK_EQUAL(place->status, rc, "sample %u, content %d, from form %d", i, from->content, drawn->source);
+    CHECK(rc == 0 || rc == SN_E_CLOSED || (place->message && *place->message));
+}
+
+/* -- The iterator -- */
+
+static void open_stream(stream *s, uint32_t epoch)
+{
+    const iterator *who = s->who;
+    sn_segment *segment = who->handle < 0 ? NULL : shared.handles[who->handle];
+    uint32_t own[N_SAMPLES], n_own = 0;
+    int with_row;
+
+    for (uint32_t i = who->first; i < N_SAMPLES; i += who->step)
+        own[n_own++] = i;
+    s->trip = (sn_trip){.plan = &plans[who->plan],
+                        .segment = segment,
+                        .paths = paths,
+                        .path_at = path_at,
+                        .seed = seed + who->job,
+                        .nonce = nonce_of(who, epoch),
+                        .epoch = epoch};
+    CHECK(sn_plan_output_size(s->trip.plan, &s->trip.height, &s->trip.width) == 0);
+    s->trip.item_bytes = plan_item_bytes(s->trip.plan, s->trip.height, s->trip.width);
+
+    sn_member_options options = {
+        .epoch = {.n_samples = N_SAMPLES, .samples = own, .count = n_own, .places = n_own, .seed = s->trip.seed, .epoch = epoch},
+        .job_key = who->job,
+        .decoded_pipeline = decoded_pipelines[who->plan],
+        .augmented_pipeline = 200 + who->plan,
+        .height = (uint16_t)s->trip.height,
+        .width = (uint16_t)s->trip.width,
+        .in_flight = DEPTH * BATCH,
+        .shares = who->shares,
+        .keeps = who->keeps,
+        .substitutes = who->substitutes,
+    };
+    CHECK_EQUAL(sn_member_open(segment, &options, &s->member, &with_row), 0, "epoch %u", epoch);
+    s->pool = sn_pool_new(who->threads, MAX_PIXELS);
+    s->lone = sn_codec_new(MAX_PIXELS);
+    CHECK(s->pool && s->lone);
+    s->n_under_way = s->n_offers = 0;
+    memset(s->times, 0, sizeof s->times);
+}
+
+static void settle(stream *s)
+{
+    for (uint32_t i = 0; i < s->n_under_way; i++)
+        sn_batch_settle(s->under_way[i], s->member);
+}
+
+/* Draw a batch and have it prepared; what earlier ones left to be kept is offered. */
+static void draw(stream *s, uint32_t room)
+{
+    uint32_t left = sn_member_left(s->member), wanted = room < left ? room : left, drawn;
+    sn_batch *batch = sn_batch_new(&s->trip, wanted, s->n_offers);
+    sn_offer answers[DEPTH * BATCH];
+    sn_item items[BATCH];
+
+    CHECK(batch);
+    batch->out = malloc(wanted * s->trip.item_bytes + !wanted);
+    CHECK(batch->out);
+    for (uint32_t i = 0; i < s->n_offers; i++)
+        answers[i] = s->offers[i].offer;
+    settle(s);
+    s->under_way[s->n_under_way++] = batch;
+    sn_member_draw(s->member, wanted, items, &drawn, answers, s->n_offers);
+    CHECK_EQUAL(drawn, wanted, "of %u left", left);
+    batch->n_copies = 0;
+    for (uint32_t i = 0; i < s->n_offers; i++) {
+        if (answers[i].slot == SN_NONE)
+            free(s->offers[i].payload);
+        else
+            batch->copies[batch->n_copies++] = (sn_copy){s->offers[i].payload, answers[i]};
+    }
+    s->n_offers = 0;
+    for (uint32_t i = 0; i < drawn; i++) {
+        CHECK_EQUAL(s->times[items[i].sample]++, 0, "sample %u", items[i].sample);
+        batch->places[i].item = items[i];
+    }
+    sn_pool_submit(s->pool, batch);
+}
+
+static void free_batch(sn_batch *batch)
+{
+    free(batch->out);
+    sn_batch_free(batch);
+}
+
+/* It is done with, in whatever way: let go of what it holds. */
+static void retire(stream *s, uint32_t at)
+{
+    sn_batch *batch = s->under_way[at];
+
+    sn_batch_settle(batch, s->member);
+    for (uint32_t i = 0; i < batch->n_copies; i++)
+        sn_member_offer_done(s->member, &batch->copies[i].offer);
+    s->under_way[at] = s->under_way[--s->n_under_way];
+    free_batch(batch);
+}
+
+static void deliver(stream *s, uint32_t at)
+{
+    sn_batch *batch = s->under_way[at];
+
+    while (sn_pool_wait(s->pool, batch, (int)sn_rng_below(&s->rng, 3)) != 0)
+        ;
+    s->counts.batches++;
+    for (uint32_t i = 0; i < batch->n_places; i++) {
+        sn_place *place = &batch->places[i];
+        uint8_t *item = batch->out + i * s->trip.item_bytes;
+
+        if (place->status == SN_E_NOT_JPEG) {
+            const sample *from = &samples[place->item.sample];
+
+            CHECK(!atomic_load(&place->settled));
+            if (from->content == NOT_JPEG)
+                sn_finish(sn_pool_bench(s->pool), &s->trip, place, &from->picture, item);
+            else
+                sn_abandon(&s->trip, place, SN_E_CLOSED, NULL); /* as when that fails as well */
+            s->counts.finished++;
+        }
+        check_place(s, place, item);
+        s->counts.failed += place->status != 0;
+        s->counts.of[place->item.source] += place->status == 0;
+        s->counts.staged += place->status == 0 && place->item.target_slot != SN_NONE;
+        if (place->kept) {
+            s->offers[s->n_offers++] = (sn_copy){place->kept, place->offer};
+            place->kept = NULL;
+        }
+    }
+    retire(s, at);
+}
+
+/* Nobody works on it any more; what another decoder should have finished is given up. */
+static void drop(stream *s, sn_batch *batch)
+{
+    sn_pool_drop(s->pool, batch);
+    for (uint32_t i = 0; i < batch->n_places; i++) {
+        sn_place *place = &batch->places[i];
+
+        if (place->status == SN_E_NOT_JPEG)
+            sn_abandon(&s->trip, place, SN_E_CLOSED, NULL);
+        CHECK(atomic_load(&place->settled));
+        s->counts.unread += place->status == SN_E_CLOSED;
+    }
+    s->counts.dropped++;
+}
+
+/* With whatever is under way, in the order that the border has: drop all, end the threads, leave. */
+static void close_stream(stream *s)
+{
+    for (uint32_t i = 0; i < s->n_under_way; i++)
+        drop(s, s->under_way[i]);
+    sn_pool_free(s->pool);
+    for (uint32_t i = 0; i < s->n_under_way; i++)
+        free_batch(s->under_way[i]);
+    for (uint32_t i = 0; i < s->n_offers; i++)
+        free(s->offers[i].payload);
+    sn_member_close(s->member);
+    sn_codec_free(s->lone);
+}
+
+static void run_epoch(stream *s, uint32_t epoch, int drops, int ends_early)
+{
+    while (sn_member_left(s->member) || s->n_under_way) {
+        while (s->n_under_way < DEPTH && sn_member_left(s->member))
+            draw(s, 1 + sn_rng_below(&s->rng, BATCH));
+        if (ends_early && sn_rng_below(&s->rng, 8) == 0)
+            return;
+        uint32_t at = sn_rng_below(&s->rng, s->n_under_way);
+        if (drops && sn_rng_below(&s->rng, 4) == 0) {
+            drop(s, s->under_way[at]);
+            retire(s, at);
+        } else {
+            deliver(s, at);
+        }
+    }
+    for (uint32_t i = 0; i < N_SAMPLES; i++)
+        CHECK_EQUAL(s->times[i], i % s->who->step == s->who->first, "sample %u, epoch %u", i, epoch);
+    if (s->n_offers) { /* of the last batches: no draw follows that would offer them */
+        draw(s, 0);
+        deliver(s, 0);
+    }
+}
+
+static void *iterate(void *argument)
+{
+    uint32_t number = (uint32_t)((counts *)argument - totals);
+    stream s = {.who = &iterators[number]};
+
+    sn_rng_start(&s.rng, seed, 0, 1, number, SN_STREAM_CHOOSE);
+    for (uint32_t epoch = 0; epoch < N_EPOCHS; epoch++) {
+        open_stream(&s, epoch);
+        if (epoch == 0) /* each has others to share with */
+            pthread_barrier_wait(&all_are_here);
+        run_epoch(&s, epoch, (number + epoch) % 2, (number + epoch) % 4 == 3);
+        close_stream(&s);
+    }
+    totals[number] = s.counts;
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    static const uint32_t split[SN_FORMS] = {0, 2000, 4000, 4000};
+    uint64_t job_keys[N_HANDLES];
+    pthread_t threads[N_ITERATORS];
+    counts sum = {0};
+
+    seed = check_seed(argc, argv);
+    plans_make(plans);
+    make_files();
+    for (int i = 0; i < N_ITERATORS; i++)
+        if (iterators[i].handle >= 0)
+            job_keys[iterators[i].handle] = iterators[i].job;
+    cache_make(&shared, N_HANDLES, job_keys, N_SAMPLES, PAYLOAD_BYTES, split);
+    pthread_barrier_init(&all_are_here, NULL, N_ITERATORS);
+    for (int i = 0; i < N_ITERATORS; i++)
+        CHECK(pthread_create(&threads[i], NULL, iterate, &totals[i]) == 0);
+    for (int i = 0; i < N_ITERATORS; i++)
+        pthread_join(threads[i], NULL);
+    cache_check_and_close(&shared);
+
+    for (int i = 0; i < N_ITERATORS; i++) {
+        for (int form = 0; form < SN_FORMS; form++)
+            sum.of[form] += totals[i].of[form];
+        sum.staged += totals[i].staged;
+        sum.finished += totals[i].finished;
+        sum.failed += totals[i].failed;
+        sum.dropped += totals[i].dropped;
+        sum.unread += totals[i].unread;
+        sum.batches += totals[i].batches;
+    }
+    printf("test_pool: %" PRIu64 " batches, samples from storage %" PRIu64 ", encoded %" PRIu64 ", decoded %" PRIu64
+           ", copies %" PRIu64 "; %" PRIu64 " staged, %" PRIu64 " finished elsewhere, %" PRIu64 " failed; %" PRIu64
+           " batches dropped, %" PRIu64 " places unread\n",
+           sum.batches, sum.of[SN_STORAGE], sum.of[SN_ENCODED], sum.of[SN_DECODED], sum.of[SN_AUGMENTED], sum.staged,
+           sum.finished, sum.failed, sum.dropped, sum.unread);
+    for (int form = 0; form < SN_FORMS; form++)
+        CHECK(sum.of[form] > 0);
+    CHECK(sum.staged > 0 && sum.finished > 0 && sum.failed > 0 && sum.dropped > 0 && sum.unread > 0);
+    for (uint32_t i = 0; i < N_SAMPLES; i++)
+        picture_free(&samples[i].file);
+    pthread_barrier_destroy(&all_are_here);
+    return 0;
+}
