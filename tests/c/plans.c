@@ -68,6 +68,5 @@ size_t plan_item_bytes(const sn_plan *plan, uint32_t height, uint32_t width)
 void plan_batch_write(const sn_plan *plan, sn_rng *rng, const uint8_t *augmented, uint32_t height,
                       uint32_t width, void *out)
 {
-    (void)rng;
-    sn_batch_write(plan, augmented, height, width, out);
+    sn_batch_write(plan, augmented, height, width, rng, out);
 }
