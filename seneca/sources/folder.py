@@ -7,15 +7,14 @@ Holds paths and labels, nothing that is open: it pickles and forks freely. Bytes
 
 from __future__ import annotations
 
-import hashlib
 import os
-import struct
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 import numpy as np
 
 from seneca._pipeline.plan import MAX_PIXELS, Decode
+from seneca.sources.files import files_of
 
 __all__ = ["IMG_EXTENSIONS", "ImageFolder"]
 
@@ -88,8 +87,6 @@ class ImageFolder:
         self.classes, self.class_to_idx = _find_classes(self.root)
         self.samples = _find_samples(self.root, self.class_to_idx, self.extensions, allow_empty)
         self.targets = [target for _, target in self.samples]
-        self._fingerprint: bytes | None = None
-        self._total_bytes = 0
 
     @property
     def imgs(self) -> list[tuple[str, int]]:
@@ -135,45 +132,16 @@ class ImageFolder:
             return file.read()
 
     def fingerprint(self) -> bytes:
-        """16 bytes that tell this dataset from others, and from itself after a change.
-
-        Made of every file's path under ``root``, size and time of modification, so two mounts of
-        one dataset agree. Asks for the status of each file once, then remembers.
-
-        Raises:
-            OSError: A file has gone.
-        """
-        if self._fingerprint is None:
-            digest = hashlib.blake2b(digest_size=16)
-            total = 0
-            root = os.path.join(self.root, "")
-            for path, _ in self.samples:
-                status = os.stat(path)
-                total += status.st_size
-                digest.update(os.fsencode(path.removeprefix(root)))
-                # No path holds a NUL, so where one entry ends and the next begins is certain.
-                digest.update(b"\0" + struct.pack("<Qq", status.st_size, status.st_mtime_ns))
-            self._fingerprint, self._total_bytes = digest.digest(), total
-        return self._fingerprint
+        """16 bytes that tell this dataset from others, see :meth:`seneca.sources.files.PictureFiles.fingerprint`."""
+        return files_of(self).fingerprint()
 
     def total_bytes(self) -> int:
         """The size of all files together, as :meth:`fingerprint` found them."""
-        self.fingerprint()
-        return self._total_bytes
+        return files_of(self).total_bytes()
 
     def path_table(self) -> tuple[bytes, np.ndarray]:
-        """Every path, for a reader that knows no Python.
-
-        Returns:
-            ``(blob, offsets)``: absolute paths one after the other, a NUL after each; and uint64
-            of shape (len + 1,), where in the blob each begins, with the blob's length at the end.
-        """
-        # The current folder asked for once, not a million times as os.path.abspath would.
-        here = os.getcwd()
-        paths = [os.fsencode(os.path.join(here, path)) for path, _ in self.samples]
-        offsets = np.zeros(len(paths) + 1, np.uint64)
-        np.cumsum([len(path) + 1 for path in paths], out=offsets[1:])
-        return b"".join(path + b"\0" for path in paths), offsets
+        """Every path, for a reader that knows no Python; see :class:`seneca.sources.files.PictureFiles`."""
+        return files_of(self).path_table()
 
     def __repr__(self) -> str:
         lines = [
