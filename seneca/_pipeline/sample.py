@@ -6,12 +6,13 @@ of Seneca's does the same for whole batches in the native core, without passing 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
 import os
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,14 @@ except ImportError:
         raise  # on Linux a core that does not load is a broken build, not a reason to be slow
     Codec = None  # type: ignore[assignment, misc]
 
-__all__ = ["load_picture", "open_picture", "transform_picture"]
+__all__ = [
+    "augment_decoded",
+    "augment_encoded",
+    "decode_head",
+    "load_picture",
+    "open_picture",
+    "transform_picture",
+]
 
 _compiled = functools.lru_cache(maxsize=64)(compile_transform)
 
@@ -78,23 +86,49 @@ def load_picture(
         PictureTooLargeError: More than ``max_pixels``.
         DecodeError: The bytes are damaged.
     """
-    try:
-        if not isinstance(transform, NativeTransform):
-            picture = open_picture(data, apply_orientation=apply_orientation, max_pixels=max_pixels)
-            return picture if transform is None else transform(picture)
+    if isinstance(transform, NativeTransform):
         pipeline = _compiled(transform, decode=decode, apply_orientation=apply_orientation)
-        seed = _seed()
+        return augment_encoded(pipeline, data, path, max_pixels)
+    with _naming(path):
+        picture = open_picture(data, apply_orientation=apply_orientation, max_pixels=max_pixels)
+    return picture if transform is None else transform(picture)
+
+
+def augment_encoded(
+    pipeline: Pipeline, data: bytes, path: str | os.PathLike[str], max_pixels: int
+) -> torch.Tensor:
+    """The whole pipeline on a file's bytes, decoding only what it takes; errors as :func:`load_picture`'s."""
+    seed = _seed()
+    with _naming(path):
         if Codec is not None:
             try:
-                codec = _codec(max_pixels)
-                return _tensor(pipeline, codec.augment_encoded(pipeline.plan, data, seed, 0, 0, 0), seed)
+                pixels = _codec(max_pixels).augment_encoded(pipeline.plan, data, seed, 0, 0, 0)
+                return _tensor(pipeline, pixels, seed)
             except NotJpegError:
                 pass  # Pillow's work
-        picture = open_picture(data, apply_orientation=apply_orientation, max_pixels=max_pixels)
+        picture = open_picture(data, apply_orientation=pipeline.apply_orientation, max_pixels=max_pixels)
         return _transformed(pipeline, picture, seed, max_pixels)
-    except DecodeError as error:
-        error.path = error.path or path
-        raise
+
+
+def decode_head(
+    pipeline: Pipeline, data: bytes, path: str | os.PathLike[str], max_pixels: int
+) -> np.ndarray:
+    """DECODED of a file's bytes: uint8 (height, width, 3); errors as :func:`load_picture`'s."""
+    assert Codec is not None
+    with _naming(path):
+        codec = _codec(max_pixels)
+        try:
+            return codec.decode(pipeline.plan, data)
+        except NotJpegError:
+            orientation = pipeline.apply_orientation
+            picture = open_picture(data, apply_orientation=orientation, max_pixels=max_pixels)
+            return codec.head(pipeline.plan, np.asarray(picture))
+
+
+def augment_decoded(pipeline: Pipeline, pixels: np.ndarray, max_pixels: int) -> torch.Tensor:
+    """The rest of the pipeline on DECODED."""
+    seed = _seed()
+    return _tensor(pipeline, _codec(max_pixels).augment_decoded(pipeline.plan, pixels, seed, 0, 0, 0), seed)
 
 
 def transform_picture(transform: NativeTransform, picture: Image.Image | np.ndarray) -> torch.Tensor:
@@ -139,6 +173,16 @@ def open_picture(
     except (OSError, SyntaxError, ValueError) as error:  # Pillow raises all three for damaged files
         raise DecodeError(str(error)) from error
     return picture if turn is None else picture.transpose(turn)
+
+
+@contextlib.contextmanager
+def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """What cannot be decoded in the block is this file."""
+    try:
+        yield
+    except DecodeError as error:
+        error.path = error.path or path
+        raise
 
 
 def _orientation(picture: Image.Image) -> Any:
