@@ -12,17 +12,18 @@ BUILT := $(VENV)/.built
 SOURCES := setup.py pyproject.toml $(shell find csrc -name '*.[ch]') \
            $(wildcard seneca/_core/*.pyx seneca/_core/*.pxd)
 C_SOURCES := $(filter-out csrc/tests/%,$(filter %.c,$(SOURCES)))
+BENCH_C_SOURCES := $(wildcard bench/native/*.c)
 C_WARNINGS := -Wall -Wextra -Wshadow -Werror
 
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench build clean
+.PHONY: help demo test lint bench bench-micro build clean
 .DELETE_ON_ERROR:
 
 help:                    ## what can be typed here
-	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: $(BUILT)           ## jobs that share one cache, on this machine, in a minute
 	$(BIN)/seneca demo
@@ -33,12 +34,15 @@ test: $(BUILT)           ## all tests; ARGS="-k folder" for some
 lint: $(READY)           ## ruff, mypy, and the C compiler's warnings as errors
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	@for file in $(C_SOURCES); do \
+	@for file in $(C_SOURCES) $(BENCH_C_SOURCES); do \
 	    $(CC) -std=gnu11 -O1 $(C_WARNINGS) -Icsrc -c -o /dev/null $$file || exit 1; \
 	done
 
 bench: $(BUILT)          ## the benchmarks; bench/README.md says what they ask
 	$(BIN)/python -m bench $(ARGS)
+
+bench-micro: $(BUILT)    ## what one call of each stage of the core costs
+	$(BIN)/python -m pytest bench/micro $(ARGS)
 
 build: $(BUILT)          ## the environment and the native core, nothing run
 
@@ -51,11 +55,14 @@ clean:                   ## what was built; the environment stays
 $(READY): export PIP_BUILD_CONSTRAINT := $(PIP_CONSTRAINT)
 
 # Torch first and alone: what comes later finds it there and does not choose another build of it.
+# torchvision last and by itself: the tests compare with it, and it asks for Pillow, which is there
+# under another name.
 $(READY): constraints.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet torch
 	$(BIN)/python -m pip install --quiet --group dev
+	$(BIN)/python -m pip install --quiet --no-deps torchvision
 	@touch $@
 
 $(BUILT): $(READY) $(SOURCES)

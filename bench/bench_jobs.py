@@ -24,38 +24,47 @@ import argparse
 import json
 import multiprocessing
 import os
-import platform
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from job_loaders import LOADERS, SIZE, Setup, missing
+import report
+from job_loaders import LOADERS, SIZE, Opened, Setup, missing
 from jobs import JobFailed, Voice, together
 from links import linked
 
 SHM = Path("/dev/shm")
 
 
-def measure(voice: Voice, number: int, loader: str, setup: Setup, warm_s: float, seconds: float) -> dict:
+def measure(
+    voice: Voice,
+    number: int,
+    opener: Callable[[Setup, int], Opened],
+    setup: Setup,
+    warm_s: float,
+    seconds: float,
+) -> dict:
     """One job: open, warm up, wait, run, and count batches for ``seconds``.
 
     Returns:
         ``samples``, ``elapsed_s`` and ``cpu_s`` between the first and the last batch of the window,
         and the loader's own ``stats`` over the whole run (empty but for seneca).
-    """
-    import torch
 
+    Raises:
+        TypeError: the loader gives something else than float32 pictures of 224 x 224, channels
+            first or last.
+    """
     # torch.set_num_threads is left alone: with 1, DALI's own threads run at a third of their speed.
-    opened = LOADERS[loader](setup, number)
+    opened = opener(setup, number)
     images, _ = next(opened.batches)
-    if images.dtype != torch.float32 or tuple(images.shape[1:]) != (3, SIZE, SIZE):
-        raise TypeError(f"{loader} gave {images.dtype} {tuple(images.shape)}")
+    shape = tuple(images.shape[1:])
+    if "float32" not in str(images.dtype) or shape not in {(3, SIZE, SIZE), (SIZE, SIZE, 3)}:
+        raise TypeError(f"the loader gave {images.dtype} {shape}")
     next(opened.batches)
     voice.say("ready")
     voice.wait()
@@ -77,7 +86,7 @@ def cpu_s() -> float:
     """CPU seconds that this job has used, its worker processes included."""
     ticks = 0
     for worker in multiprocessing.active_children():
-        for line in _lines_of(Path(f"/proc/{worker.pid}/stat")):
+        for line in report.lines_of(Path(f"/proc/{worker.pid}/stat")):
             ticks += sum(int(field) for field in line.rpartition(")")[2].split()[11:13])
     return time.process_time() + (ticks / os.sysconf("SC_CLK_TCK") if ticks else 0.0)
 
@@ -121,21 +130,14 @@ def best_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def machine(loaders: list[str]) -> str:
     """One line about the machine and the versions measured."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    cpu = platform.processor() or "unknown CPU"
-    for line in _lines_of(Path("/proc/cpuinfo")):
-        if line.startswith("model name"):
-            cpu = line.partition(":")[2].strip()
-            break
     names = {"seneca": ["seneca-loader"], "torch": ["torchvision"], "dali": ["nvidia-dali-cuda120"]}
-    wanted = ["torch", "pillow-simd", "pillow", *(name for loader in loaders for name in names[loader])]
-    versions = [f"{name} {version}" for name in wanted if (version := _version(name))]
-    load = f"load {os.getloadavg()[0]:.1f} before" if hasattr(os, "getloadavg") else ""
-    return ", ".join([f"{cores} cores", cpu, f"Python {platform.python_version()}", *versions, load])
+    return report.machine(
+        ["torch", "pillow-simd", "pillow", *(name for loader in loaders for name in names[loader])]
+    )
 
 
 def show(rows: list[dict[str, Any]], title: str) -> None:
-    """Print the rows as a table: with rich where it is installed, else in plain columns."""
+    """Print the rows as a table."""
     head = ["loader", "jobs", "samples/s", "vs torch", "CPU ms/sample", "prepared/delivered"]
     lines = [
         [
@@ -148,21 +150,7 @@ def show(rows: list[dict[str, Any]], title: str) -> None:
         ]
         for row in rows
     ]
-    try:
-        from rich.console import Console
-        from rich.table import Table
-    except ImportError:
-        widths = [max(len(line[column]) for line in [head, *lines]) for column in range(len(head))]
-        print(title)
-        for line in [head, *lines]:
-            print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
-        return
-    table = Table(title=title, title_justify="left")
-    for name in head:
-        table.add_column(name, justify="left" if name == "loader" else "right")
-    for line in lines:
-        table.add_row(*line)
-    Console().print(table)
+    report.print_table(title, head, lines)
 
 
 @contextmanager
@@ -260,7 +248,7 @@ def run(options: argparse.Namespace, setup: Setup) -> int:
     for _ in range(options.repeat):
         for jobs in options.jobs:
             for name in loaders:
-                results = together(jobs, measure, name, setup, options.warm, options.seconds)
+                results = together(jobs, measure, LOADERS[name], setup, options.warm, options.seconds)
                 rows.append(row_of(name, results))
                 print(f"  {name}, {jobs} jobs: {rows[-1]['per_s']:,.0f} samples/s", flush=True)
     rows = with_ratios(best_of(rows))
@@ -269,20 +257,6 @@ def run(options: argparse.Namespace, setup: Setup) -> int:
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
     return 0
-
-
-def _version(distribution: str) -> str | None:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _lines_of(path: Path) -> list[str]:
-    try:
-        return path.read_text().splitlines()
-    except OSError:
-        return []
 
 
 if __name__ == "__main__":

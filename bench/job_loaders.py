@@ -31,7 +31,7 @@ class Setup:
     samples: int
     batch: int
     workers: int
-    cache: str
+    cache: str | None  # None: a loader that shares nothing
     stage: float = 0.05
 
     @property
@@ -49,7 +49,7 @@ class Opened:
 
 
 def seneca_loader(setup: Setup) -> Any:
-    """The loader of this project with nothing kept: the whole cache is the stage."""
+    """The loader of this project with nothing kept: the whole cache, if there is one, is the stage."""
     import seneca
     from seneca import transforms as T
 
@@ -57,6 +57,7 @@ def seneca_loader(setup: Setup) -> Any:
         str(setup.folder),
         transform=T.Compose([T.RandomResizedCrop(SIZE), T.RandomHorizontalFlip(), T.Normalize(MEAN, STD)]),
     )
+    stage = {} if setup.cache is None else {"cache_bytes": setup.cache_bytes, "split": "0-0-100"}
     return seneca.DataLoader(
         train,
         batch_size=setup.batch,
@@ -64,8 +65,7 @@ def seneca_loader(setup: Setup) -> Any:
         num_workers=setup.workers,
         prefetch_factor=AHEAD,
         cache=setup.cache,
-        cache_bytes=setup.cache_bytes,
-        split="0-0-100",
+        **stage,
     )
 
 
@@ -99,8 +99,11 @@ def open_torch(setup: Setup, job: int) -> Opened:
     return Opened(_for_ever(loader), dict)
 
 
-def open_dali(setup: Setup, job: int) -> Opened:
-    """NVIDIA DALI on the CPU, ``workers`` threads, given as torch tensors by its own iterator."""
+def open_dali(setup: Setup, job: int, *, fast: bool = False) -> Opened:
+    """NVIDIA DALI on the CPU, ``workers`` threads, given as torch tensors by its own iterator.
+
+    ``fast`` lets its decoder use libjpeg's less accurate inverse DCT.
+    """
     from nvidia.dali import fn, pipeline_def, types
     from nvidia.dali.plugin.pytorch import DALIGenericIterator
 
@@ -113,6 +116,7 @@ def open_dali(setup: Setup, job: int) -> Opened:
             output_type=types.RGB,
             random_area=[0.08, 1.0],
             random_aspect_ratio=[3 / 4, 4 / 3],
+            use_fast_idct=fast,
         )
         image = fn.crop_mirror_normalize(
             fn.resize(crop, size=(SIZE, SIZE)),

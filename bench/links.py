@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import cycle, islice
 from pathlib import Path
@@ -31,8 +31,10 @@ def pictures_of(data: Path) -> list[Path]:
     return found
 
 
-def make_links(data: Path, folder: Path, count: int) -> int:
+def make_links(data: Path, folder: Path, count: int, pictures: Sequence[Path] | None = None) -> int:
     """Fill ``folder`` with ``count`` links to the pictures of ``data``, in its class folders.
+
+    ``pictures`` takes the place of all that are there.
 
     The pictures take turns, so each gets as many links as any other, give or take one.
 
@@ -45,7 +47,7 @@ def make_links(data: Path, folder: Path, count: int) -> int:
     """
     if count < 1:
         raise ValueError(f"count must be at least 1, not {count}")
-    pictures = [path.absolute() for path in pictures_of(data)]
+    pictures = [path.absolute() for path in pictures or pictures_of(data)]
     top = data.absolute()
     for number, picture in enumerate(islice(cycle(pictures), count)):
         class_folder = folder / picture.relative_to(top).parts[0]

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 import torch.utils.data
 
 from seneca.options import OnError, Options, Share
@@ -29,6 +30,7 @@ class DataLoader(torch.utils.data.DataLoader):
         split: No effect.
         share: No effect.
         on_error: No effect: a damaged picture raises.
+        memory_format: No effect: batches are contiguous.
         **kwargs: Torch's.
 
     Raises:
@@ -43,15 +45,17 @@ class DataLoader(torch.utils.data.DataLoader):
         split: str | Sequence[float] | Split = "auto",
         share: Share = "augmented",
         on_error: OnError = "raise",
+        memory_format: torch.memory_format = torch.contiguous_format,
         **kwargs: Any,
     ) -> None:
-        Options(cache, cache_bytes, split, share, on_error)
+        Options(cache, cache_bytes, split, share, on_error, memory_format)
         super().__init__(*args, **kwargs)
         self.cache = cache
         self.cache_bytes = cache_bytes
         self.split = split
         self.share = share
         self.on_error = on_error
+        self.memory_format = memory_format
         _give_notice()
 
     def stats(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from torch.utils.data import RandomSampler, SequentialSampler, default_collate
 
 from seneca._core import pool, store
 from seneca._pipeline.batch import Rooms
-from seneca._pipeline.plan import NativeTransform, Pipeline, compile_transform, runs_natively
+from seneca._pipeline.plan import NativeTransform, compile_transform, runs_natively
 from seneca._pipeline.prefetch import Counts, Prefetcher
 from seneca._pipeline.sample import open_picture
 from seneca.cache import SampleCache, shared_cache
@@ -56,14 +56,17 @@ class DataLoader(torch.utils.data.DataLoader):
         on_error: ``"raise"``: a file that cannot be decoded raises an error that names it, and
             iterating may go on with the next batch; ``"skip"``: it gives its place to the next
             sample, with one warning.
+        memory_format: ``torch.channels_last``: the three channels of a pixel lie together, as
+            convolutions on GPUs like it; the shape stays ``(B, 3, height, width)``. Where torch
+            loads, batches are ``torch.contiguous_format``, and the warning says so.
         *args: torch's other arguments, in torch's order.
         **kwargs: torch's other arguments by name. On the native path ``num_workers`` is the
             number of threads that prepare, in this process; 0 prepares in the calling thread.
             ``prefetch_factor`` is the number of batches prepared ahead, for all threads together.
 
     Yields:
-        ``(images, labels)``: float32 ``(B, 3, height, width)``, int64 ``(B,)``. The last batch
-        may be shorter unless ``drop_last``.
+        ``(images, labels)``: float32 (or the type that the transform says) ``(B, 3, height,
+        width)``, int64 ``(B,)``. The last batch may be shorter unless ``drop_last``.
 
     Example:
         >>> import tempfile, seneca
@@ -89,14 +92,16 @@ class DataLoader(torch.utils.data.DataLoader):
         split: Any = "auto",
         share: Any = "augmented",
         on_error: Any = "raise",
+        memory_format: torch.memory_format = torch.contiguous_format,
         **kwargs: Any,
     ) -> None:
-        self._options = Options(cache, cache_bytes, split, share, on_error)
+        self._options = Options(cache, cache_bytes, split, share, on_error, memory_format)
         self.cache = cache
         self.cache_bytes = cache_bytes
         self.split = split
         self.share = share
         self.on_error = on_error
+        self.memory_format = memory_format
         self._sample_cache: SampleCache | None = None
         self._counts = Counts()
         self._epochs = 0
@@ -108,7 +113,8 @@ class DataLoader(torch.utils.data.DataLoader):
         reason = self._not_native_because()
         if reason is None:
             return _Iterator(self)
-        self._warn(f"torch loads this, without sharing: {reason}")
+        contiguous = ", and without memory_format" if self._options.channels_last else ""
+        self._warn(f"torch loads this, without sharing{contiguous}: {reason}")
         return super().__iter__()
 
     def _warn(self, text: str) -> None:
@@ -195,7 +201,12 @@ class _Iterator:
 
     def __init__(self, loader: DataLoader) -> None:
         dataset = cast(ImageFolder, loader.dataset)
-        pipeline: Pipeline = compile_transform(cast(NativeTransform, dataset.transform))
+        pipeline = compile_transform(
+            cast(NativeTransform, dataset.transform),
+            decode=dataset.decode,
+            apply_orientation=dataset.apply_exif_orientation,
+            channels_last=loader._options.channels_last,
+        )
         shuffle = type(loader.sampler) is RandomSampler
         skip = loader.on_error == "skip"
         samples, batch_size = len(dataset), cast(int, loader.batch_size)
@@ -234,6 +245,7 @@ class _Iterator:
             epoch=loader._epochs,
             nonce=secrets.randbits(64) | 1,
             threads=loader.num_workers,
+            max_pixels=dataset.max_pixels,
         )
         loader._epochs += 1
         # Before the cache leaves, whatever order a garbage collection finds them in.
@@ -250,10 +262,18 @@ class _Iterator:
             ahead=ahead,
             room=Rooms(
                 (3, height, width),
+                dtype=getattr(torch, pipeline.dtype),
+                channels_last=pipeline.channels_last,
                 at_once=ahead + 1,
                 pinned=loader.pin_memory and torch.cuda.is_available(),
             ),
-            decode=lambda index: np.ascontiguousarray(open_picture(dataset.read(index))),
+            decode=lambda index: np.ascontiguousarray(
+                open_picture(
+                    dataset.read(index),
+                    apply_orientation=pipeline.apply_orientation,
+                    max_pixels=dataset.max_pixels,
+                )
+            ),
             path_of=lambda index: dataset.samples[index][0],
             skip=skip,
             drop_last=loader.drop_last,

@@ -13,6 +13,7 @@ __all__ = ["OnError", "Options", "Share", "parse_bytes", "parse_split"]
 
 Share = Literal["augmented", "decoded", "none"]
 OnError = Literal["raise", "skip"]
+MEMORY_FORMATS = ("torch.contiguous_format", "torch.channels_last")  # by name: this room knows no torch
 
 _UNITS = {
     "": 1,
@@ -100,6 +101,8 @@ class Options:
         share: The latest form that jobs share: ``"augmented"``; ``"decoded"`` (each job augments
             for itself); ``"none"`` (own order and randomness, bit for bit by the seed).
         on_error: What a damaged picture does: ``"raise"`` or ``"skip"``.
+        memory_format: How images lie in memory: ``torch.contiguous_format`` or
+            ``torch.channels_last``.
 
     Raises:
         ValueError: A value that none of these allows; the message lists what is allowed.
@@ -115,6 +118,7 @@ class Options:
     split: str | Sequence[float] | Split = "auto"
     share: Share = "augmented"
     on_error: OnError = "raise"
+    memory_format: Any = "torch.contiguous_format"
 
     def __post_init__(self) -> None:
         if isinstance(self.cache, str):
@@ -127,8 +131,16 @@ class Options:
             if getattr(self, name) not in allowed:
                 choices = " or ".join(f'"{choice}"' for choice in allowed)
                 raise ValueError(f"{name} is {choices}, but got {getattr(self, name)!r}")
+        if str(self.memory_format) not in MEMORY_FORMATS:
+            choices = " or ".join(MEMORY_FORMATS)
+            raise ValueError(f"memory_format is {choices}, but got {self.memory_format!r}")
         # Read both once, so that a slip surfaces here and not in the first epoch.
         _ = self.bytes_wanted, self.split_wanted
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether the channels of a pixel lie together in memory."""
+        return str(self.memory_format) == "torch.channels_last"
 
     @property
     def bytes_wanted(self) -> int | Literal["auto"]:

@@ -39,8 +39,8 @@ HEADER = np.dtype([
 ])  # fmt: skip
 ROW = np.dtype([
     ("state", "u4"), ("generation", "u4"), ("kind", "u4"), ("job", "u4"), ("job_key", "u8"),
-    ("pipeline", "u8"), ("stage_need", "u4"), ("pid", "i4"), ("eligible", "u4"), ("staged", "u4"),
-    ("reserved", "u4", 4),
+    ("pipeline", "u8"), ("stage_need", "u4"), ("copy_bytes", "u4"), ("pid", "i4"), ("eligible", "u4"),
+    ("staged", "u4"), ("reserved", "u4", 3),
 ])  # fmt: skip
 SLOT = np.dtype([
     ("state", "u4"), ("generation", "u4"), ("sample", "u4"), ("writer_row", "u2"), ("form", "u1"),
@@ -50,7 +50,7 @@ SLOT = np.dtype([
 ])  # fmt: skip
 MAX_ROWS = 128
 assert ROW.itemsize == SLOT.itemsize == 64
-assert store.LAYOUT_VERSION == 1, "the records above are those of layout 1"
+assert store.LAYOUT_VERSION == 2, "the records above are those of layout 2"
 
 
 class Records:
@@ -145,6 +145,11 @@ class Place:
             "shares": True, "keeps": False, "substitutes": True,
         }  # fmt: skip
         return store.Member(segment, **(defaults | options))
+
+    def worker(self, segment, **options):
+        """A worker of a member as :meth:`member` makes it, for copies that say themselves what they are."""
+        defaults = {"decoded": 11, "augmented": 22, "shares": True, "keeps": False}
+        return store.Worker(segment, **(defaults | options))
 
     def close(self, segment):
         segment.close()

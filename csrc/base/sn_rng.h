@@ -23,7 +23,12 @@ typedef struct {
 } sn_rng;
 
 /* What the numbers are for; different streams of one sample are independent. */
-enum sn_stream { SN_STREAM_AUGMENT = 0, SN_STREAM_ORDER = 1, SN_STREAM_CHOOSE = 2 };
+enum sn_stream {
+    SN_STREAM_AUGMENT = 0,
+    SN_STREAM_ORDER = 1,
+    SN_STREAM_CHOOSE = 2,
+    SN_STREAM_ERASE = 3 /* drawn for each delivery, so its nonce is always 0 */
+};
 
 /* One Philox4x32-10 block. Known-answer tests hold it to the reference vectors. */
 void sn_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4]);

@@ -3,14 +3,45 @@
 #include <string.h>
 
 #include "../base/sn_status.h"
+#include "pad.h"
+
+/* How much smaller the decoder may make the picture: as far as the box stays at least as large as
+ * what it is resized to, so that a resize that shrinks has enough left to weigh. */
+static uint32_t choose_denominator(const sn_pass *pass)
+{
+    uint32_t denominator = 1;
+
+    if (!sn_pass_is_resized(pass) || (pass->filter != SN_BILINEAR && pass->filter != SN_BICUBIC))
+        return 1;
+    while (denominator < 8 && pass->box.height / (2 * denominator) >= pass->full_height &&
+           pass->box.width / (2 * denominator) >= pass->full_width)
+        denominator *= 2;
+    return denominator;
+}
+
+/* One direction of a resize of the box that begins at `first` and is `count` long; *base is the
+ * first sample of the decoder's that it meets. */
+static sn_axis axis_of(uint32_t first, uint32_t count, uint32_t denominator, uint32_t lead,
+                       uint32_t *base)
+{
+    uint64_t low = (uint64_t)first + lead, high = low + count;
+    sn_axis axis = {0};
+
+    *base = (uint32_t)(low / denominator);
+    axis.source = (uint32_t)((high + denominator - 1) / denominator) - *base;
+    axis.origin = (double)low / denominator - *base;
+    axis.extent = (double)count / denominator;
+    return axis;
+}
 
 /* The part of the source that the pass reads. Readies the resizer, which knows. */
-static int find_span(sn_augmenter *augmenter, const sn_pass *pass, sn_rect *span)
+static int find_span(sn_augmenter *augmenter, const sn_pass *pass, sn_reduction reduction,
+                     sn_rect *span)
 {
     const sn_rect *box = &pass->box, *window = &pass->window;
-    sn_axis down = {box->height, pass->full_height, window->top, window->height, false};
-    sn_axis across = {box->width, pass->full_width, window->left, window->width, pass->flip};
     const sn_resizer *resizer = &augmenter->resizer;
+    uint32_t top, left;
+    sn_axis down, across;
     int rc;
 
     if (!sn_pass_is_resized(pass)) {
@@ -18,9 +49,19 @@ static int find_span(sn_augmenter *augmenter, const sn_pass *pass, sn_rect *span
                           window->width};
         return SN_OK;
     }
+    down = axis_of(box->top, box->height, reduction.denominator, reduction.lead_top, &top);
+    across = axis_of(box->left, box->width, reduction.denominator, reduction.lead_left, &left);
+    down.full = pass->full_height;
+    down.first = window->top;
+    down.count = window->height;
+    across.full = pass->full_width;
+    across.first = window->left;
+    across.count = window->width;
+    across.flip = pass->flip;
+    down.filter = across.filter = pass->filter;
     rc = sn_resizer_prepare(&augmenter->resizer, &down, &across);
     if (rc == SN_OK)
-        *span = (sn_rect){box->top + resizer->down.span_first, box->left + resizer->across.span_first,
+        *span = (sn_rect){top + resizer->down.span_first, left + resizer->across.span_first,
                           resizer->down.span_count, resizer->across.span_count};
     return rc;
 }
@@ -32,7 +73,7 @@ static sn_view part_of(const sn_view *picture, const sn_rect *part)
     return view;
 }
 
-static void copy_rows(const sn_view *from, bool flip, uint8_t *out, size_t stride)
+static void copy_rows(const sn_view *from, bool flip, uint8_t *out, ptrdiff_t stride)
 {
     for (uint32_t y = 0; y < from->height; y++, out += stride) {
         const uint8_t *row = from->pixels + y * from->stride;
@@ -51,23 +92,45 @@ static void copy_rows(const sn_view *from, bool flip, uint8_t *out, size_t strid
     }
 }
 
-/* The pass's pixels, from its span, to `out`. */
-static int run_pass(sn_augmenter *augmenter, const sn_pass *pass, const sn_view *span, uint8_t *out)
+/* The window of a pass that has one, from its span, to its place in `out`. */
+static int run_window(sn_augmenter *augmenter, const sn_pass *pass, const sn_view *span, uint8_t *out)
 {
-    size_t stride = (size_t)pass->width * 3;
-    uint8_t *window = out + pass->top * stride + (size_t)pass->left * 3;
+    ptrdiff_t stride = (ptrdiff_t)pass->width * 3;
 
-    if (sn_pass_is_padded(pass))
-        memset(out, 0, pass->height * stride);
-    if (sn_pass_is_empty(pass))
-        return SN_OK;
+    out += pass->top * stride + (ptrdiff_t)pass->left * 3;
+    if (pass->vflip) {
+        out += (pass->window.height - 1) * stride;
+        stride = -stride;
+    }
     if (sn_pass_is_resized(pass))
-        return sn_resizer_run(&augmenter->resizer, span, window, stride);
-    copy_rows(span, pass->flip, window, stride);
+        return sn_resizer_run(&augmenter->resizer, span, out, stride);
+    copy_rows(span, pass->flip, out, stride);
     return SN_OK;
 }
 
-int sn_augment(sn_augmenter *augmenter, const sn_route *route, sn_jpeg *jpeg,
+/* All of a pass, to `out`. */
+static int run_pass(sn_augmenter *augmenter, const sn_route *route, const sn_pass *pass,
+                    const sn_view *span, uint8_t *out)
+{
+    int rc = sn_pass_is_empty(pass) ? SN_OK : run_window(augmenter, pass, span, out);
+
+    if (rc != SN_OK)
+        return rc;
+    if (sn_pass_is_padded(pass))
+        sn_pad_around(pass, out);
+    for (uint32_t i = 0; i < pass->n_colours; i++)
+        sn_colour_run(&route->colours[pass->first_colour + i], out, (size_t)pass->height * pass->width);
+    return SN_OK;
+}
+
+/* The pixels of such a pass are a part of its source's, as they lie there. */
+static bool is_mere_crop(const sn_pass *pass)
+{
+    return !sn_pass_is_resized(pass) && !sn_pass_is_padded(pass) && !pass->flip && !pass->vflip &&
+           pass->n_colours == 0;
+}
+
+int sn_augment(sn_augmenter *augmenter, const sn_route *route, sn_jpeg *jpeg, bool fast,
                const sn_view *picture, uint8_t *out, sn_view *view)
 {
     sn_view current = {0};
@@ -80,10 +143,13 @@ int sn_augment(sn_augmenter *augmenter, const sn_route *route, sn_jpeg *jpeg,
         bool last = i + 1 == route->n_passes, empty = sn_pass_is_empty(pass);
         sn_buffer *turn = &augmenter->turns[i % 2];
         uint8_t *to = out;
+        sn_reduction reduction = {1, 0, 0};
         sn_rect span = {0};
 
         if (!empty) {
-            rc = find_span(augmenter, pass, &span);
+            if (i == 0 && jpeg != NULL && fast)
+                reduction = sn_jpeg_shrink(jpeg, choose_denominator(pass));
+            rc = find_span(augmenter, pass, reduction, &span);
             if (rc != SN_OK)
                 goto out;
             if (i == 0 && jpeg != NULL)
@@ -93,8 +159,8 @@ int sn_augment(sn_augmenter *augmenter, const sn_route *route, sn_jpeg *jpeg,
             if (rc != SN_OK)
                 goto out;
         }
-        /* A mere crop is a view already: nothing is copied if the caller takes views. */
-        if (last && out == NULL && !sn_pass_is_resized(pass) && !sn_pass_is_padded(pass) && !pass->flip)
+        /* It is a view already: nothing is copied if the caller takes views. */
+        if (last && out == NULL && is_mere_crop(pass))
             break;
         if (!last || out == NULL) {
             rc = sn_buffer_reserve(turn, (size_t)pass->height * pass->width * 3);
@@ -102,7 +168,7 @@ int sn_augment(sn_augmenter *augmenter, const sn_route *route, sn_jpeg *jpeg,
                 goto out;
             to = turn->data;
         }
-        rc = run_pass(augmenter, pass, &current, to);
+        rc = run_pass(augmenter, route, pass, &current, to);
         if (rc != SN_OK)
             goto out;
         current = (sn_view){to, pass->height, pass->width, (size_t)pass->width * 3};

@@ -5,8 +5,8 @@
  *   JPEG --only the first pass's span--> pass --> pass --> ... --> out
  *   view ----------------------------------^
  *
- * Ops that only move pixels (crop, resize, flip, pad) have become passes in route.c. Ops that
- * change colours will run here, between passes, on the pixels in hand.
+ * In a pass, the window is made first (resize.c, or a copy), then what lies around it (pad.c),
+ * then colours change in place (colour.c).
  *
  * Callers    one thread at a time an sn_augmenter.
  * Owns       two buffers in turn, the decoder's and the resizer's; a view given back points into
@@ -25,8 +25,9 @@ typedef struct {
 } sn_augmenter;
 
 /* Run `route` from `jpeg`, which is open, or if that is NULL from `picture`. With `out`, the
- * pixels go there, rows close together; without, *view says where they are. */
-int sn_augment(sn_augmenter *augmenter, const sn_route *route, sn_jpeg *jpeg,
+ * pixels go there, rows close together; without, *view says where they are. `fast`: the
+ * decoder may shrink the picture as far as the first pass does in any case. */
+int sn_augment(sn_augmenter *augmenter, const sn_route *route, sn_jpeg *jpeg, bool fast,
                const sn_view *picture, uint8_t *out, sn_view *view);
 
 void sn_augmenter_release(sn_augmenter *augmenter);

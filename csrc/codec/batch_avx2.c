@@ -6,7 +6,7 @@
 
 /* Ordinary stores on purpose: non-temporal ones, which would spare fetching the lines, took 1.8
  * times as long on the Zen cores where both were timed. */
-#define AVX2 __attribute__((target("avx2,fma")))
+#define AVX2 __attribute__((target("avx2,fma,f16c")))
 
 /* A divisor and its reciprocal. quotient() corrects x * reciprocal by its own remainder, which
  * one fused multiply-add has exactly (Markstein 1990): the rounded x / divisor at the price of
@@ -33,11 +33,35 @@ AVX2 static inline __m256 quotient(__m256 x, divider d)
     return _mm256_fmadd_ps(remainder, d.reciprocal, guess);
 }
 
-AVX2 static inline __m256 normalise(__m128i eight_bytes, divider by_255, channel c)
+AVX2 static inline __m256 normalise(__m128i eight_bytes, divider scale, channel c)
 {
     __m256 pixel = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(eight_bytes));
 
-    return quotient(_mm256_sub_ps(quotient(pixel, by_255), c.mean), c.std);
+    return quotient(_mm256_sub_ps(quotient(pixel, scale), c.mean), c.std);
+}
+
+/* Eight floats to places `place` and on of an array of this dtype, rounded as element.h rounds. */
+AVX2 static inline void put_eight(uint32_t dtype, void *array, size_t place, __m256 values)
+{
+    __m128i *halves = (__m128i *)((uint16_t *)array + place);
+    __m256i bits = _mm256_castps_si256(values);
+
+    switch (dtype) {
+    case SN_FLOAT32:
+        _mm256_storeu_ps((float *)array + place, values);
+        break;
+    case SN_FLOAT16:
+        _mm_storeu_si128(halves, _mm256_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT));
+        break;
+    case SN_BFLOAT16:
+        bits = _mm256_add_epi32(
+            _mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)),
+            _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1)));
+        bits = _mm256_srli_epi32(bits, 16);
+        _mm_storeu_si128(halves, _mm_packus_epi32(_mm256_castsi256_si128(bits),
+                                                  _mm256_extracti128_si256(bits, 1)));
+        break;
+    }
 }
 
 /* 48 bytes of RGB to 16 of each channel. Each source vector holds every third byte of a channel
@@ -66,36 +90,40 @@ AVX2 static inline void split(const uint8_t *rgb, __m128i channels[3])
                                    _mm_shuffle_epi8(part[2], take[c][2]));
 }
 
-AVX2 static void floats_planar(const uint8_t *rgb, size_t n_pixels, const float mean[3],
-                               const float std[3], float *out)
+/* These two are inlined once for each dtype, which their callers name with a constant. */
+AVX2 static inline __attribute__((always_inline)) void planar(const sn_plan *plan, const uint8_t *rgb,
+                                                              size_t n_pixels, void *out,
+                                                              uint32_t dtype)
 {
-    divider by_255 = divide_by(_mm256_set1_ps(255.0f));
+    divider scale = divide_by(_mm256_set1_ps(plan->divisor));
     channel channels[3];
     size_t k;
 
     for (int c = 0; c < 3; c++)
-        channels[c] = (channel){_mm256_set1_ps(mean[c]), divide_by(_mm256_set1_ps(std[c]))};
+        channels[c] = (channel){_mm256_set1_ps(plan->mean[c]), divide_by(_mm256_set1_ps(plan->std[c]))};
     for (k = 0; k + 16 <= n_pixels; k += 16) {
         __m128i bytes[3];
 
         split(rgb + 3 * k, bytes);
-        for (int c = 0; c < 3; c++) {
-            float *to = out + (size_t)c * n_pixels + k;
+        for (size_t c = 0; c < 3; c++) {
+            size_t place = c * n_pixels + k;
 
-            _mm256_storeu_ps(to, normalise(bytes[c], by_255, channels[c]));
-            _mm256_storeu_ps(to + 8, normalise(_mm_srli_si128(bytes[c], 8), by_255, channels[c]));
+            put_eight(dtype, out, place, normalise(bytes[c], scale, channels[c]));
+            put_eight(dtype, out, place + 8,
+                      normalise(_mm_srli_si128(bytes[c], 8), scale, channels[c]));
         }
     }
     for (; k < n_pixels; k++)
-        for (int c = 0; c < 3; c++)
-            out[(size_t)c * n_pixels + k] = sn_normalised(rgb[3 * k + (size_t)c], mean[c], std[c]);
+        for (size_t c = 0; c < 3; c++)
+            sn_element_put(dtype, out, c * n_pixels + k, sn_normalised(plan, dtype, c, rgb[3 * k + c]));
 }
 
 /* Eight pixels are three vectors, and the channels of a vector repeat from the fourth on. */
-AVX2 static void floats_packed(const uint8_t *rgb, size_t n_pixels, const float mean[3],
-                               const float std[3], float *out)
+AVX2 static inline __attribute__((always_inline)) void packed(const sn_plan *plan, const uint8_t *rgb,
+                                                              size_t n_pixels, void *out,
+                                                              uint32_t dtype)
 {
-    divider by_255 = divide_by(_mm256_set1_ps(255.0f));
+    divider scale = divide_by(_mm256_set1_ps(plan->divisor));
     size_t n = 3 * n_pixels, k;
     channel vectors[3];
 
@@ -103,8 +131,8 @@ AVX2 static void floats_packed(const uint8_t *rgb, size_t n_pixels, const float 
         float means[8], stds[8];
 
         for (size_t lane = 0; lane < 8; lane++) {
-            means[lane] = mean[(8 * v + lane) % 3];
-            stds[lane] = std[(8 * v + lane) % 3];
+            means[lane] = plan->mean[(8 * v + lane) % 3];
+            stds[lane] = plan->std[(8 * v + lane) % 3];
         }
         vectors[v] = (channel){_mm256_loadu_ps(means), divide_by(_mm256_loadu_ps(stds))};
     }
@@ -112,10 +140,10 @@ AVX2 static void floats_packed(const uint8_t *rgb, size_t n_pixels, const float 
         for (size_t v = 0; v < 3; v++) {
             __m128i eight = _mm_loadl_epi64((const __m128i *)(rgb + k + 8 * v));
 
-            _mm256_storeu_ps(out + k + 8 * v, normalise(eight, by_255, vectors[v]));
+            put_eight(dtype, out, k + 8 * v, normalise(eight, scale, vectors[v]));
         }
     for (; k < n; k++)
-        out[k] = sn_normalised(rgb[k], mean[k % 3], std[k % 3]);
+        sn_element_put(dtype, out, k, sn_normalised(plan, dtype, k % 3, rgb[k]));
 }
 
 AVX2 static void bytes_planar(const uint8_t *rgb, size_t n_pixels, uint8_t *out)
@@ -134,6 +162,25 @@ AVX2 static void bytes_planar(const uint8_t *rgb, size_t n_pixels, uint8_t *out)
             out[c * n_pixels + k] = rgb[3 * k + c];
 }
 
-const sn_batch_kernels sn_batch_avx2 = {floats_planar, floats_packed, bytes_planar};
+AVX2 void sn_batch_avx2(const sn_plan *plan, const uint8_t *rgb, size_t n_pixels, void *out)
+{
+    bool last = plan->channels_last;
+
+    switch (plan->dtype) {
+    case SN_UINT8:
+        bytes_planar(rgb, n_pixels, out);
+        break;
+    case SN_FLOAT32:
+        last ? packed(plan, rgb, n_pixels, out, SN_FLOAT32) : planar(plan, rgb, n_pixels, out, SN_FLOAT32);
+        break;
+    case SN_FLOAT16:
+        last ? packed(plan, rgb, n_pixels, out, SN_FLOAT16) : planar(plan, rgb, n_pixels, out, SN_FLOAT16);
+        break;
+    case SN_BFLOAT16:
+        last ? packed(plan, rgb, n_pixels, out, SN_BFLOAT16)
+             : planar(plan, rgb, n_pixels, out, SN_BFLOAT16);
+        break;
+    }
+}
 
 #endif

@@ -1,10 +1,11 @@
 /*
  * batch_kernels.h -- the inner loops of sn_batch_write(), in plain C and for AVX2.
  *
- *   RGBRGBRGB...  -->  planes RRR... GGG... BBB...   or   RGBRGBRGB... in floats
+ *   RGBRGBRGB...  -->  planes RRR... GGG... BBB...   or   RGBRGBRGB... , in elements of a dtype
  *
- * Both give the same bits: (pixel / 255 - mean) / std, each step rounded to float, which is what
- * torchvision's ToTensor and Normalize compute. batch.c chooses; nobody else calls them.
+ * Both give the same bits: (pixel / divisor - mean) / std, each step rounded to float, which is
+ * what torchvision's ToTensor and Normalize compute, then rounded once to the dtype; the pixel
+ * itself for uint8. batch.c chooses; nobody else calls them.
  */
 #ifndef SN_BATCH_KERNELS_H
 #define SN_BATCH_KERNELS_H
@@ -12,25 +13,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "element.h"
 #include "simd.h"
+#include "sn_plan.h"
 
-typedef struct {
-    void (*floats_planar)(const uint8_t *rgb, size_t n_pixels, const float mean[3],
-                          const float std[3], float *out);
-    void (*floats_packed)(const uint8_t *rgb, size_t n_pixels, const float mean[3],
-                          const float std[3], float *out);
-    void (*bytes_planar)(const uint8_t *rgb, size_t n_pixels, uint8_t *out);
-} sn_batch_kernels;
-
-extern const sn_batch_kernels sn_batch_plain;
+void sn_batch_plain(const sn_plan *plan, const uint8_t *rgb, size_t n_pixels, void *out);
 #ifdef SN_HAVE_AVX2_CODE
-extern const sn_batch_kernels sn_batch_avx2;
+/* Not for packed uint8, which is a copy. */
+void sn_batch_avx2(const sn_plan *plan, const uint8_t *rgb, size_t n_pixels, void *out);
 #endif
 
-/* The one definition of a float of the batch. */
-static inline float sn_normalised(uint8_t pixel, float mean, float std)
+/* The one definition of a number of the batch: channel `c` of a pixel. */
+static inline uint32_t sn_normalised(const sn_plan *plan, uint32_t dtype, size_t c, uint8_t pixel)
 {
-    return ((float)pixel / 255.0f - mean) / std;
+    if (dtype == SN_UINT8)
+        return pixel;
+    return sn_element(dtype, ((float)pixel / plan->divisor - plan->mean[c]) / plan->std[c]);
 }
 
 #endif

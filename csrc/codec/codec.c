@@ -50,18 +50,29 @@ const char *sn_codec_message(const sn_codec *codec)
     return codec->message;
 }
 
-/* The decoder words its own failures; those of the steps after it are worded here. */
-static int explain(sn_codec *codec, int rc, uint32_t height, uint32_t width)
+/* The decoder words its own failures; those of the steps after it are worded here. `route` may be
+ * NULL. */
+static int explain(sn_codec *codec, int rc, const sn_route *route, uint32_t height, uint32_t width)
 {
     const char *reason = NULL;
 
+    if (codec->message[0] != '\0')
+        return rc;
+    if (rc == SN_E_PLAN && route != NULL && route->misfit != NULL) {
+        snprintf(codec->message, sizeof codec->message,
+                 "Required crop size (%u, %u) is larger than input image size (%u, %u): crop less, "
+                 "resize before it, or set pad_if_needed (picture %u x %u)",
+                 route->misfit->height, route->misfit->width, route->misfit_height,
+                 route->misfit_width, height, width);
+        return rc;
+    }
     if (rc == SN_E_TOO_LARGE)
         reason = "a step of the pipeline makes more pixels than the limit";
     else if (rc == SN_E_PLAN)
         reason = "the pipeline does not fit the picture";
     else if (rc == -ENOMEM)
         reason = "no memory for the picture";
-    if (reason != NULL && codec->message[0] == '\0')
+    if (reason != NULL)
         snprintf(codec->message, sizeof codec->message, "%s (picture %u x %u)", reason, height, width);
     return rc;
 }
@@ -72,7 +83,7 @@ int sn_codec_probe(sn_codec *codec, const uint8_t *bytes, size_t length, uint32_
     int rc;
 
     codec->message[0] = '\0';
-    rc = sn_jpeg_open(codec->jpeg, bytes, length, height, width);
+    rc = sn_jpeg_open(codec->jpeg, bytes, length, false, height, width);
     sn_jpeg_close(codec->jpeg);
     return rc;
 }
@@ -85,7 +96,7 @@ int sn_codec_decode_region(sn_codec *codec, const uint8_t *bytes, size_t length,
     int rc;
 
     codec->message[0] = '\0';
-    rc = sn_jpeg_open(codec->jpeg, bytes, length, &h, &w);
+    rc = sn_jpeg_open(codec->jpeg, bytes, length, false, &h, &w);
     if (rc != SN_OK)
         goto out;
     if (height == 0 || width == 0 || top >= h || left >= w || height > h - top || width > w - left) {
@@ -95,11 +106,11 @@ int sn_codec_decode_region(sn_codec *codec, const uint8_t *bytes, size_t length,
     rc = sn_jpeg_read(codec->jpeg, region, &codec->augmenter.decoded, out);
 out:
     sn_jpeg_close(codec->jpeg);
-    return explain(codec, rc, h, w);
+    return explain(codec, rc, NULL, h, w);
 }
 
-/* Run ops from a file. */
-static int from_bytes(sn_codec *codec, const sn_op *ops, uint32_t n_ops, sn_rng *rng,
+/* Run the first `n_ops` ops of the plan from a file. */
+static int from_bytes(sn_codec *codec, const sn_plan *plan, uint32_t n_ops, bool fast, sn_rng *rng,
                       const uint8_t *bytes, size_t length, uint8_t *out, sn_view *view)
 {
     sn_route route;
@@ -107,16 +118,17 @@ static int from_bytes(sn_codec *codec, const sn_op *ops, uint32_t n_ops, sn_rng 
     int rc;
 
     codec->message[0] = '\0';
-    rc = sn_jpeg_open(codec->jpeg, bytes, length, &height, &width);
+    route.misfit = NULL;
+    rc = sn_jpeg_open(codec->jpeg, bytes, length, plan->apply_orientation, &height, &width);
     if (rc != SN_OK)
         goto out;
-    rc = sn_route_lay(&route, ops, n_ops, rng, height, width, codec->max_pixels);
+    rc = sn_route_lay(&route, plan->ops, n_ops, rng, height, width, codec->max_pixels);
     if (rc != SN_OK)
         goto out;
-    rc = sn_augment(&codec->augmenter, &route, codec->jpeg, NULL, out, view);
+    rc = sn_augment(&codec->augmenter, &route, codec->jpeg, fast, NULL, out, view);
 out:
     sn_jpeg_close(codec->jpeg);
-    return explain(codec, rc, height, width);
+    return explain(codec, rc, &route, height, width);
 }
 
 /* Run ops from pixels. */
@@ -127,20 +139,24 @@ static int from_view(sn_codec *codec, const sn_op *ops, uint32_t n_ops, sn_rng *
     int rc = SN_E_PLAN;
 
     codec->message[0] = '\0';
+    route.misfit = NULL;
     if (picture->height == 0 || picture->width == 0)
         goto out;
     rc = sn_route_lay(&route, ops, n_ops, rng, picture->height, picture->width, codec->max_pixels);
     if (rc != SN_OK)
         goto out;
-    rc = sn_augment(&codec->augmenter, &route, NULL, picture, out, view);
+    rc = sn_augment(&codec->augmenter, &route, NULL, false, picture, out, view);
 out:
-    return explain(codec, rc, picture->height, picture->width);
+    return explain(codec, rc, &route, picture->height, picture->width);
 }
 
 int sn_codec_decode(sn_codec *codec, const sn_plan *plan, const uint8_t *bytes, size_t length,
                     sn_view *out)
 {
-    return from_bytes(codec, plan->ops, plan->n_head, NULL, bytes, length, NULL, out);
+    /* What is kept in full is decoded exactly: it serves for many epochs, and other jobs too. */
+    bool fast = plan->decode == SN_DECODE_FAST && plan->n_head > 0 && plan->ops[0].kind == SN_OP_RESIZE;
+
+    return from_bytes(codec, plan, plan->n_head, fast, NULL, bytes, length, NULL, out);
 }
 
 int sn_codec_head(sn_codec *codec, const sn_plan *plan, const sn_view *picture, sn_view *out)
@@ -151,7 +167,9 @@ int sn_codec_head(sn_codec *codec, const sn_plan *plan, const sn_view *picture, 
 int sn_codec_augment_encoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng,
                              const uint8_t *bytes, size_t length, uint8_t *out)
 {
-    return from_bytes(codec, plan->ops, plan->n_ops, rng, bytes, length, out, NULL);
+    bool fast = plan->decode == SN_DECODE_FAST;
+
+    return from_bytes(codec, plan, plan->n_ops, fast, rng, bytes, length, out, NULL);
 }
 
 int sn_codec_augment_decoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng,

@@ -11,6 +11,7 @@
 
 #include "../base/sn_status.h"
 #include "cmyk.h"
+#include "orientation.h"
 
 /* A progressive file of a few kilobytes can ask for thousands of passes over millions of
  * coefficients. libjpeg-turbo's own tools and fuzzers stop at this many; encoders write ten. */
@@ -30,9 +31,15 @@ struct sn_jpeg {
     char *message; /* the codec's */
     uint64_t max_pixels;
 
+    uint32_t orientation;  /* 1: stored upright, or not asked */
+    uint32_t denominator;  /* of the size that is decoded */
+    sn_buffer exif;        /* the Exif segments, put together */
+    sn_buffer stored;      /* what was decoded, before it is turned */
+
     /* What the step under way works on: it takes no arguments, see attempt(). */
     const uint8_t *bytes;
     size_t length;
+    bool upright;
     sn_rect region;
     sn_buffer *buffer;
     sn_view view;
@@ -99,9 +106,12 @@ static void source_init(j_decompress_ptr info)
 
 /* The whole file is there from the start: to be asked for more means that it ends early.
  * libjpeg's own memory source would invent an end marker and leave the rest of the picture grey,
- * with a warning; Pillow refuses the file, and grey pictures are not worth training on. */
+ * with a warning; Pillow refuses the file, and grey pictures are not worth training on. But once
+ * the last row is had, only the end marker is looked for, and Pillow does without. */
 static boolean source_fill(j_decompress_ptr info)
 {
+    if (info->output_height > 0 && info->output_scanline == info->output_height)
+        return FALSE;
     fail(owner((j_common_ptr)info), SN_E_DECODE, "image file is truncated");
 }
 
@@ -109,8 +119,10 @@ static void source_skip(j_decompress_ptr info, long count)
 {
     if (count <= 0)
         return;
-    if ((size_t)count > info->src->bytes_in_buffer)
-        fail(owner((j_common_ptr)info), SN_E_DECODE, "image file is truncated");
+    if ((size_t)count > info->src->bytes_in_buffer) {
+        source_fill(info);
+        count = (long)info->src->bytes_in_buffer;
+    }
     info->src->next_input_byte += count;
     info->src->bytes_in_buffer -= (size_t)count;
 }
@@ -133,6 +145,39 @@ static int attempt(sn_jpeg *jpeg, void (*step)(sn_jpeg *))
     return SN_OK;
 }
 
+/* The contents of a segment, if it begins with this name. */
+static const uint8_t *contents(jpeg_saved_marker_ptr marker, const char *name, size_t length)
+{
+    if (marker->data_length < length || memcmp(marker->data, name, length) != 0)
+        return NULL;
+    return marker->data + length;
+}
+
+/* From all Exif segments, one after another, and the last of XMP: those that Pillow goes by. */
+static uint32_t find_orientation(sn_jpeg *jpeg)
+{
+    static const char exif_name[] = "Exif\0", xmp_name[] = "http://ns.adobe.com/xap/1.0/";
+    const uint8_t *part, *xmp = NULL;
+    size_t length = 0, xmp_length = 0;
+    jpeg_saved_marker_ptr marker;
+
+    for (marker = jpeg->info.marker_list; marker != NULL; marker = marker->next)
+        length += marker->data_length;
+    if (sn_buffer_reserve(&jpeg->exif, length) != 0)
+        fail(jpeg, -ENOMEM, "no memory for the EXIF");
+    length = 0;
+    for (marker = jpeg->info.marker_list; marker != NULL; marker = marker->next) {
+        if ((part = contents(marker, exif_name, sizeof exif_name)) != NULL) {
+            memcpy(jpeg->exif.data + length, part, marker->data_length - sizeof exif_name);
+            length += marker->data_length - sizeof exif_name;
+        } else if ((part = contents(marker, xmp_name, sizeof xmp_name)) != NULL) {
+            xmp = part;
+            xmp_length = marker->data_length - sizeof xmp_name;
+        }
+    }
+    return sn_orientation_read(jpeg->exif.data, length, xmp, xmp_length);
+}
+
 static void read_header(sn_jpeg *jpeg)
 {
     struct jpeg_decompress_struct *info = &jpeg->info;
@@ -147,12 +192,23 @@ static void read_header(sn_jpeg *jpeg)
     jpeg->source.next_input_byte = jpeg->bytes;
     jpeg->source.bytes_in_buffer = jpeg->length;
     info->src = &jpeg->source;
-    jpeg_read_header(info, TRUE);
+    if (jpeg->upright)
+        jpeg_save_markers(info, JPEG_APP0 + 1, 0xFFFF);
+    while (jpeg_read_header(info, FALSE) == JPEG_HEADER_TABLES_ONLY)
+        ; /* an abbreviated stream: the picture is in the next one */
 
-    if ((uint64_t)info->image_width * info->image_height > jpeg->max_pixels)
-        fail(jpeg, SN_E_TOO_LARGE, "more pixels than the limit");
+    if ((uint64_t)info->image_width * info->image_height > jpeg->max_pixels) {
+        char reason[SN_JPEG_MESSAGE];
+
+        snprintf(reason, sizeof reason,
+                 "%u x %u pixels are more than max_pixels=%llu: shrink the picture, leave it out, or allow more",
+                 info->image_height, info->image_width, (unsigned long long)jpeg->max_pixels);
+        fail(jpeg, SN_E_TOO_LARGE, reason);
+    }
     if (info->num_components != 1 && info->num_components != 3 && info->num_components != 4)
         fail(jpeg, SN_E_DECODE, "neither grey, colour nor CMYK");
+    if (jpeg->upright)
+        jpeg->orientation = find_orientation(jpeg);
 }
 
 /* Scans that end before every coefficient has its last bit make libjpeg smooth each block with
@@ -178,9 +234,10 @@ static uint32_t crop_columns(sn_jpeg *jpeg)
     uint32_t margin = 2 * (uint32_t)info->max_h_samp_factor;
     uint32_t right = jpeg->region.left + jpeg->region.width;
     JDIMENSION first = jpeg->region.left > margin ? jpeg->region.left - margin : 0;
-    JDIMENSION count = (info->image_width - right > margin ? right + margin : info->image_width) - first;
+    JDIMENSION end = info->output_width - right > margin ? right + margin : info->output_width;
+    JDIMENSION count = end - first;
 
-    if (count < info->image_width)
+    if (count < info->output_width)
         jpeg_crop_scanline(info, &first, &count);
     return first;
 }
@@ -212,6 +269,8 @@ static void read_region(sn_jpeg *jpeg)
     info->out_color_space = cmyk ? JCS_CMYK : JCS_EXT_RGB;
     info->dct_method = JDCT_ISLOW;
     info->do_fancy_upsampling = TRUE;
+    info->scale_num = 1;
+    info->scale_denom = jpeg->denominator;
     jpeg_start_decompress(info);
 
     whole = is_smoothed(info);
@@ -228,9 +287,9 @@ static void read_region(sn_jpeg *jpeg)
         read_lines(info, pixels, 0, region.top); /* each over the last; the region comes after */
     read_lines(info, pixels, stride, region.height);
 
-    /* Pillow wants the end marker, so a file without it is refused when its last row was read.
-     * A region that ends above leaves the rest unread: that is where the time is saved, and the
-     * price is that damage below it goes unnoticed. */
+    /* Pillow refuses a bad marker after the last row, and so do we. A region that ends above leaves
+     * the rest unread: that is where the time is saved, and the price is that damage below it goes
+     * unnoticed. */
     if (info->output_scanline == info->output_height)
         jpeg_finish_decompress(info);
 
@@ -272,12 +331,15 @@ void sn_jpeg_free(sn_jpeg *jpeg)
     if (jpeg == NULL)
         return;
     sn_jpeg_close(jpeg);
+    sn_buffer_release(&jpeg->exif);
+    sn_buffer_release(&jpeg->stored);
     free(jpeg);
 }
 
-int sn_jpeg_open(sn_jpeg *jpeg, const uint8_t *bytes, size_t length, uint32_t *height,
-                 uint32_t *width)
+int sn_jpeg_open(sn_jpeg *jpeg, const uint8_t *bytes, size_t length, bool upright,
+                 uint32_t *height, uint32_t *width)
 {
+    bool swapped;
     int rc;
 
     sn_jpeg_close(jpeg);
@@ -287,24 +349,59 @@ int sn_jpeg_open(sn_jpeg *jpeg, const uint8_t *bytes, size_t length, uint32_t *h
     }
     jpeg->bytes = bytes;
     jpeg->length = length;
+    jpeg->upright = upright;
+    jpeg->orientation = 1;
+    jpeg->denominator = 1;
     rc = attempt(jpeg, read_header);
     if (rc == SN_OK) {
-        *height = jpeg->info.image_height;
-        *width = jpeg->info.image_width;
+        swapped = sn_orientation_swaps(jpeg->orientation);
+        *height = swapped ? jpeg->info.image_width : jpeg->info.image_height;
+        *width = swapped ? jpeg->info.image_height : jpeg->info.image_width;
     }
     return rc;
 }
 
+static uint32_t reduced(uint32_t side, uint32_t denominator)
+{
+    return (side + denominator - 1) / denominator;
+}
+
+sn_reduction sn_jpeg_shrink(sn_jpeg *jpeg, uint32_t denominator)
+{
+    uint32_t height = jpeg->info.image_height, width = jpeg->info.image_width;
+    uint32_t rows = 0, columns = 0; /* before the first of the picture that is turned */
+
+    if (sn_orientation_mirrors_rows(jpeg->orientation))
+        rows = reduced(height, denominator) * denominator - height;
+    if (sn_orientation_mirrors_columns(jpeg->orientation))
+        columns = reduced(width, denominator) * denominator - width;
+    jpeg->denominator = denominator;
+    if (sn_orientation_swaps(jpeg->orientation))
+        return (sn_reduction){denominator, columns, rows};
+    return (sn_reduction){denominator, rows, columns};
+}
+
 int sn_jpeg_read(sn_jpeg *jpeg, sn_rect region, sn_buffer *buffer, sn_view *out)
 {
+    uint32_t height = reduced(jpeg->info.image_height, jpeg->denominator);
+    uint32_t width = reduced(jpeg->info.image_width, jpeg->denominator);
+    bool turned = jpeg->orientation != 1;
     int rc;
 
-    jpeg->region = region;
-    jpeg->buffer = buffer;
+    jpeg->region = sn_orientation_stored(jpeg->orientation, region, height, width);
+    jpeg->buffer = turned ? &jpeg->stored : buffer;
     rc = attempt(jpeg, read_region);
-    if (rc == SN_OK)
-        *out = jpeg->view;
-    return rc;
+    if (rc != SN_OK)
+        return rc;
+    *out = jpeg->view;
+    if (turned) {
+        rc = sn_buffer_reserve(buffer, (size_t)region.height * region.width * 3);
+        if (rc != SN_OK)
+            return rc;
+        sn_orientation_turn(jpeg->orientation, &jpeg->view, buffer->data);
+        *out = (sn_view){buffer->data, region.height, region.width, (size_t)region.width * 3};
+    }
+    return SN_OK;
 }
 
 /* The decompressor is made anew for each picture. Kept, it would keep the Huffman and

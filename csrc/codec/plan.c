@@ -7,35 +7,98 @@
 
 #define MAX_SIZE 65535 /* a JPEG's longest side; what leaves the pipeline need not be longer */
 
-/* Means and deviations are of pixels in [0, 1]; within this, no step of the normalisation leaves
- * the normal floats, which the vector code relies on. */
-#define MAX_STATISTIC 1e6f
+/* Within this, no step of the normalisation leaves the normal floats, which the vector code relies
+ * on, and a blended pixel fits an int. */
+#define MAX_NUMBER 1e6f
 
-static bool is_range(const double range[2])
+/* Numbers that rise, within these limits; no NaN. */
+static bool rises(const double range[2], double least, double most)
 {
-    return isfinite(range[0]) && isfinite(range[1]) && 0 < range[0] && range[0] <= range[1];
+    return least <= range[0] && range[0] <= range[1] && range[1] <= most;
 }
 
-static bool is_size(const sn_op *op, bool width_may_miss)
+static bool is_positive(const double range[2])
 {
-    return 0 < op->height && op->height <= MAX_SIZE && op->width <= MAX_SIZE &&
-           (op->width > 0 || width_may_miss);
+    return isfinite(range[1]) && 0 < range[0] && range[0] <= range[1];
+}
+
+static bool is_probability(double p)
+{
+    return 0 <= p && p <= 1;
+}
+
+static bool is_size(const sn_op *op)
+{
+    return 0 < op->height && op->height <= MAX_SIZE && 0 < op->width && op->width <= MAX_SIZE;
+}
+
+static bool check_resize(const sn_op *op)
+{
+    if (op->filter > SN_PLAIN_BICUBIC)
+        return false;
+    if (op->width != 0)
+        return is_size(op) && op->max_size == 0;
+    if (op->max_size != 0 && (op->max_size <= op->height || op->max_size > MAX_SIZE))
+        return false;
+    return 0 < op->height && op->height <= MAX_SIZE;
+}
+
+static bool check_padding(const sn_op *op)
+{
+    for (int side = 0; side < 4; side++)
+        if (op->padding[side] > MAX_SIZE)
+            return false;
+    return op->padding_mode <= SN_PAD_SYMMETRIC;
 }
 
 static bool check_op(const sn_op *op, bool in_head)
 {
     switch (op->kind) {
     case SN_OP_RESIZE:
-        return is_size(op, true);
+        return check_resize(op);
     case SN_OP_CENTER_CROP:
-        return is_size(op, false);
+        return is_size(op);
     case SN_OP_RANDOM_RESIZED_CROP:
-        return !in_head && is_size(op, false) && is_range(op->scale) && is_range(op->ratio);
+        return !in_head && is_size(op) && is_positive(op->scale) && is_positive(op->ratio) &&
+               op->filter <= SN_PLAIN_BICUBIC;
+    case SN_OP_PAD:
+        return check_padding(op);
+    case SN_OP_RANDOM_CROP:
+        return !in_head && is_size(op) && check_padding(op) && op->pad_if_needed <= 1;
+    case SN_OP_COLOR_JITTER:
+        return !in_head && rises(op->brightness, 0, MAX_NUMBER) && rises(op->contrast, 0, MAX_NUMBER) &&
+               rises(op->saturation, 0, MAX_NUMBER) && rises(op->hue, -0.5, 0.5);
     case SN_OP_RANDOM_HFLIP:
-        return !in_head && 0 <= op->probability && op->probability <= 1;
+    case SN_OP_RANDOM_VFLIP:
+    case SN_OP_RANDOM_GRAYSCALE:
+        return !in_head && is_probability(op->probability);
     default:
         return false;
     }
+}
+
+static bool check_batch(const sn_plan *plan)
+{
+    if (plan->dtype > SN_BFLOAT16 || plan->channels_last > 1)
+        return false;
+    if (plan->divisor != 255 && plan->divisor != 1)
+        return false;
+    for (int c = 0; c < 3; c++)
+        if (!(fabsf(plan->mean[c]) <= MAX_NUMBER) || !(fabsf(plan->std[c]) <= MAX_NUMBER) ||
+            !(fabsf(plan->std[c]) >= 1 / MAX_NUMBER))
+            return false;
+    return true;
+}
+
+static bool check_erase(const sn_erase *erase)
+{
+    if (erase->probability == 0)
+        return true;
+    for (int c = 0; c < 3; c++)
+        if (!isfinite(erase->value[c]) || !isfinite(erase->deviation[c]) || erase->deviation[c] < 0)
+            return false;
+    return is_probability(erase->probability) && rises(erase->scale, 0, 1) &&
+           is_positive(erase->ratio) && erase->noise <= 1;
 }
 
 int sn_plan_check(const sn_plan *plan)
@@ -45,13 +108,9 @@ int sn_plan_check(const sn_plan *plan)
     for (uint32_t i = 0; i < plan->n_ops; i++)
         if (!check_op(&plan->ops[i], i < plan->n_head))
             return SN_E_PLAN;
-    if (plan->dtype != SN_UINT8 && plan->dtype != SN_FLOAT32)
+    if (plan->decode > SN_DECODE_FAST || plan->apply_orientation > 1)
         return SN_E_PLAN;
-    for (int c = 0; c < 3; c++)
-        if (!(fabsf(plan->mean[c]) <= MAX_STATISTIC) || !(fabsf(plan->std[c]) <= MAX_STATISTIC) ||
-            !(fabsf(plan->std[c]) >= 1 / MAX_STATISTIC))
-            return SN_E_PLAN;
-    return SN_OK;
+    return check_batch(plan) && check_erase(&plan->erase) ? SN_OK : SN_E_PLAN;
 }
 
 int sn_plan_output_size(const sn_plan *plan, uint32_t *height, uint32_t *width)
@@ -60,25 +119,23 @@ int sn_plan_output_size(const sn_plan *plan, uint32_t *height, uint32_t *width)
 
     for (uint32_t i = 0; i < plan->n_ops; i++) {
         const sn_op *op = &plan->ops[i];
+        bool adds = op->kind == SN_OP_PAD || (op->kind == SN_OP_RESIZE && op->width == 0);
+        bool sets = op->kind == SN_OP_RESIZE || op->kind == SN_OP_CENTER_CROP ||
+                    op->kind == SN_OP_RANDOM_RESIZED_CROP || op->kind == SN_OP_RANDOM_CROP;
 
-        if (op->kind == SN_OP_RANDOM_HFLIP)
-            continue;
-        if (op->kind == SN_OP_RESIZE && op->width == 0) {
-            /* The short side: fixes both only where they are known already. */
+        if (adds && h != 0) {
+            /* It goes by the size at hand, which is known here. */
             sn_route route;
+            int rc = sn_route_lay(&route, op, 1, NULL, h, w, UINT64_MAX);
 
-            if (h != 0) {
-                int rc = sn_route_lay(&route, op, 1, NULL, h, w, UINT64_MAX);
-
-                if (rc != SN_OK)
-                    return rc;
-                h = route.passes[0].height;
-                w = route.passes[0].width;
-            }
-            continue;
+            if (rc != SN_OK)
+                return rc;
+            h = route.passes[0].height;
+            w = route.passes[0].width;
+        } else if (sets && !adds) {
+            h = op->height;
+            w = op->width;
         }
-        h = op->height;
-        w = op->width;
     }
     if (h == 0)
         return SN_E_PLAN;

@@ -25,7 +25,7 @@ int sn_resizer_prepare(sn_resizer *resizer, const sn_axis *down, const sn_axis *
     return rc;
 }
 
-int sn_resizer_run(sn_resizer *resizer, const sn_view *source, uint8_t *out, size_t stride)
+int sn_resizer_run(sn_resizer *resizer, const sn_view *source, uint8_t *out, ptrdiff_t stride)
 {
     const sn_resize_kernels *kernel = kernels();
     const sn_taps *down = &resizer->down, *across = &resizer->across;
@@ -37,7 +37,7 @@ int sn_resizer_run(sn_resizer *resizer, const sn_view *source, uint8_t *out, siz
     const int16_t *weight = down->weight;
     const uint8_t **rows;
     uint8_t *ring, *last_row;
-    uint32_t ready = 0; /* source rows that have been through the ring */
+    uint32_t ready = 0; /* source rows that are past the ring */
     int rc;
 
     rc = sn_buffer_reserve(&resizer->ring, n_ring * (sizeof *rows + ring_stride) + padded);
@@ -50,6 +50,8 @@ int sn_resizer_run(sn_resizer *resizer, const sn_view *source, uint8_t *out, siz
     for (uint32_t y = 0; y < down->count; y++, weight += down->width, out += stride) {
         uint32_t first = down->start[y], n = down->used[y];
 
+        if (ready < first)
+            ready = first;
         for (; ready < first + n; ready++) {
             const uint8_t *row = source->pixels + ready * source->stride;
 

@@ -1,12 +1,13 @@
 /*
- * resize.h -- antialiased bilinear resize, as Pillow's Image.resize(size, BILINEAR).
+ * resize.h -- a resize, as Pillow's Image.resize or torch's interpolate does it; see taps.h.
  *
  *   source rows --across--> ring of a few narrow rows --down--> output rows
  *
  * Each source row is resized across once, into a ring that holds as many rows as an output row is
  * made of and stays in the first-level cache; each output row is then a weighted sum of those.
  * Rounding to 8 bits happens between the two, as in Pillow. Only a window of the output is
- * computed, and only the span of the source that the window needs is read.
+ * computed, and only the span of the source that the window needs is read; of that, rows that no
+ * output row is made of, which a plain filter leaves, are passed over.
  *
  *   sn_resizer_prepare (the two axes) --> spans --> sn_resizer_run (pixels of the spans)
  *
@@ -30,8 +31,8 @@ typedef struct {
 int sn_resizer_prepare(sn_resizer *resizer, const sn_axis *down, const sn_axis *across);
 
 /* `source` is exactly the span. Writes down.count rows of across.count RGB triples, `stride` bytes
- * apart, and not one byte between them. */
-int sn_resizer_run(sn_resizer *resizer, const sn_view *source, uint8_t *out, size_t stride);
+ * apart (negative: from the bottom up), and not one byte between them. */
+int sn_resizer_run(sn_resizer *resizer, const sn_view *source, uint8_t *out, ptrdiff_t stride);
 
 void sn_resizer_release(sn_resizer *resizer);
 

@@ -1,6 +1,7 @@
 #include "route.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "../base/sn_status.h"
 #include "sn_codec.h"
@@ -19,7 +20,7 @@ static sn_pass untouched(uint32_t height, uint32_t width)
     return pass;
 }
 
-/* One axis of a crop, which may stick out of the output on either side and is zeros there.
+/* One axis of a crop, which may stick out of the output on either side: the border is there.
  * `first`, `count`: the window; `at`: its place in the output. */
 static void crop_axis(int64_t from, uint32_t size, uint32_t *first, uint32_t *count, uint32_t *at,
                       bool mirrored)
@@ -37,12 +38,54 @@ static void crop_axis(int64_t from, uint32_t size, uint32_t *first, uint32_t *co
     *at = (uint32_t)(low - from);
 }
 
-static void crop(sn_pass *pass, int64_t top, int64_t left, uint32_t height, uint32_t width)
+static sn_pass *last_of(sn_route *route)
 {
-    crop_axis(top, height, &pass->window.top, &pass->window.height, &pass->top, false);
+    return &route->passes[route->n_passes - 1];
+}
+
+static sn_pass *begin_pass(sn_route *route)
+{
+    const sn_pass *before = last_of(route);
+
+    route->passes[route->n_passes++] = untouched(before->height, before->width);
+    return last_of(route);
+}
+
+static bool is_same_fill(const sn_border *a, const sn_border *b)
+{
+    return a->mode == SN_PAD_CONSTANT && b->mode == SN_PAD_CONSTANT &&
+           memcmp(a->fill, b->fill, sizeof a->fill) == 0;
+}
+
+/* The picture becomes this rectangle of it, which has `border` where it sticks out. */
+static int reframe(sn_route *route, int64_t top, int64_t left, uint32_t height, uint32_t width,
+                   const sn_border *border, uint64_t max_pixels)
+{
+    sn_pass *pass = last_of(route);
+    bool sticks_out = top < 0 || left < 0 || top + height > pass->height || left + width > pass->width;
+
+    if (top == 0 && left == 0 && height == pass->height && width == pass->width)
+        return SN_OK;
+    if (sticks_out && (uint64_t)height * width > max_pixels)
+        return SN_E_TOO_LARGE;
+    if (pass->n_colours > 0)
+        pass = begin_pass(route);
+    else if (sn_pass_is_padded(pass) && (pass->border.mode != SN_PAD_CONSTANT ||
+                                         (sticks_out && !is_same_fill(&pass->border, border))))
+        pass = begin_pass(route);
+    if (sticks_out)
+        pass->border = *border;
+    crop_axis(top, height, &pass->window.top, &pass->window.height, &pass->top, pass->vflip);
     crop_axis(left, width, &pass->window.left, &pass->window.width, &pass->left, pass->flip);
     pass->height = height;
     pass->width = width;
+    return SN_OK;
+}
+
+/* Inside the picture, which needs no border and cannot grow too large. */
+static void crop(sn_route *route, const sn_rect *box)
+{
+    (void)reframe(route, box->top, box->left, box->height, box->width, NULL, 0);
 }
 
 static void flip(sn_pass *pass)
@@ -51,9 +94,16 @@ static void flip(sn_pass *pass)
     pass->left = pass->width - pass->left - pass->window.width;
 }
 
-static int resize(sn_route *route, uint32_t height, uint32_t width, uint64_t max_pixels)
+static void vflip(sn_pass *pass)
 {
-    sn_pass *pass = &route->passes[route->n_passes - 1];
+    pass->vflip = !pass->vflip;
+    pass->top = pass->height - pass->top - pass->window.height;
+}
+
+static int resize(sn_route *route, uint32_t height, uint32_t width, uint32_t filter,
+                  uint64_t max_pixels)
+{
+    sn_pass *pass = last_of(route);
 
     /* What torchvision would hold in full, though only a window of it may be computed here. */
     if (height > MAX_SIDE || width > MAX_SIDE || (uint64_t)height * width > max_pixels)
@@ -61,10 +111,8 @@ static int resize(sn_route *route, uint32_t height, uint32_t width, uint64_t max
     if (height == pass->height && width == pass->width)
         return SN_OK; /* to the size it has */
 
-    if (sn_pass_is_resized(pass) || sn_pass_is_padded(pass)) {
-        route->passes[route->n_passes++] = untouched(pass->height, pass->width);
-        pass++;
-    }
+    if (sn_pass_is_resized(pass) || sn_pass_is_padded(pass) || pass->n_colours > 0)
+        pass = begin_pass(route);
     /* What was cropped away is out of the filter's sight, as when torchvision resizes a crop. A
      * flip may stay where it is: the filter is symmetric. */
     pass->box.top += pass->window.top;
@@ -73,20 +121,28 @@ static int resize(sn_route *route, uint32_t height, uint32_t width, uint64_t max
     pass->box.width = pass->window.width;
     pass->full_height = pass->height = height;
     pass->full_width = pass->width = width;
+    pass->filter = filter;
     pass->window = (sn_rect){0, 0, height, width};
     return SN_OK;
 }
 
-/* Resize(int): the short side becomes `size`, the long side keeps the ratio, rounded down. */
-static void keep_ratio(uint32_t size, uint32_t *height, uint32_t *width)
+/* Resize(int): the short side becomes `size`, the long side keeps the ratio, rounded down. Where
+ * that is longer than `max_size` (0: never) it becomes `max_size`, and the short side follows;
+ * torchvision fails where nothing is left of that one, which here keeps a row. */
+static void keep_ratio(uint32_t size, uint32_t max_size, uint32_t *height, uint32_t *width)
 {
     uint32_t shorter = *height < *width ? *height : *width;
     uint32_t longer = *height < *width ? *width : *height;
     double scaled = (double)((uint64_t)size * longer) / shorter;
     uint32_t other = scaled > UINT32_MAX ? UINT32_MAX : (uint32_t)scaled;
+    bool is_wide = *width > *height;
 
-    *height = *height == shorter ? size : other;
-    *width = shorter == longer ? other : *width == shorter ? size : other;
+    if (max_size != 0 && other > max_size) {
+        size = (uint32_t)fmax(1, (double)((uint64_t)max_size * size) / other);
+        other = max_size;
+    }
+    *height = is_wide ? size : other;
+    *width = is_wide ? other : size;
 }
 
 /* torchvision pads a side that is too short by (wanted - side) / 2 before, rounded down, and
@@ -130,11 +186,100 @@ static sn_rect draw_box(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t 
     return box;
 }
 
+/* The picture with `sides` (left, top, right, bottom) around it. */
+static int pad(sn_route *route, const uint32_t sides[4], const sn_border *border, uint64_t max_pixels)
+{
+    const sn_pass *pass = last_of(route);
+
+    return reframe(route, -(int64_t)sides[1], -(int64_t)sides[0], pass->height + sides[1] + sides[3],
+                   pass->width + sides[0] + sides[2], border, max_pixels);
+}
+
+static int random_crop(sn_route *route, const sn_op *op, const sn_border *border, sn_rng *rng,
+                       uint64_t max_pixels)
+{
+    sn_rect box = {0, 0, op->height, op->width};
+    uint32_t height, width;
+    int rc = pad(route, op->padding, border, max_pixels);
+
+    if (rc != SN_OK)
+        return rc;
+    height = last_of(route)->height;
+    width = last_of(route)->width;
+    if (op->pad_if_needed) {
+        /* torchvision puts what is missing on both sides. */
+        uint32_t down = op->height > height ? op->height - height : 0;
+        uint32_t across = op->width > width ? op->width - width : 0;
+
+        rc = pad(route, (uint32_t[4]){across, down, across, down}, border, max_pixels);
+        if (rc != SN_OK)
+            return rc;
+        height += 2 * down;
+        width += 2 * across;
+    }
+    if (height < op->height || width < op->width) {
+        route->misfit = op;
+        route->misfit_height = height;
+        route->misfit_width = width;
+        return SN_E_PLAN;
+    }
+    if (height != op->height || width != op->width) {
+        box.top = sn_rng_below(rng, height - op->height + 1);
+        box.left = sn_rng_below(rng, width - op->width + 1);
+        crop(route, &box);
+    }
+    return SN_OK;
+}
+
+static void add_colour(sn_route *route, sn_colour colour)
+{
+    sn_pass *pass = last_of(route);
+
+    if (pass->n_colours == 0)
+        pass->first_colour = route->n_colours;
+    route->colours[route->n_colours++] = colour;
+    pass->n_colours++;
+}
+
+static void color_jitter(sn_route *route, const sn_op *op, sn_rng *rng)
+{
+    const double *ranges[4] = {op->brightness, op->contrast, op->saturation, op->hue};
+    uint32_t order[4] = {SN_BRIGHTNESS, SN_CONTRAST, SN_SATURATION, SN_HUE};
+    double factors[4];
+    bool changes[4];
+
+    for (uint32_t k = 3; k > 0; k--) {
+        uint32_t other = sn_rng_below(rng, k + 1), kind = order[k];
+
+        order[k] = order[other];
+        order[other] = kind;
+    }
+    for (uint32_t kind = 0; kind < 4; kind++) {
+        double neutral = kind == SN_HUE ? 0 : 1;
+
+        changes[kind] = ranges[kind][0] != neutral || ranges[kind][1] != neutral;
+        if (changes[kind])
+            factors[kind] = sn_rng_uniform(rng, ranges[kind][0], ranges[kind][1]);
+    }
+    for (uint32_t k = 0; k < 4; k++) {
+        uint32_t kind = order[k];
+
+        if (!changes[kind])
+            continue;
+        if (kind == SN_HUE) /* down to a whole number as torchvision's cast, then around the byte */
+            add_colour(route, (sn_colour){kind, 0, (uint8_t)(int)(factors[kind] * 255)});
+        else
+            add_colour(route, (sn_colour){kind, (float)factors[kind], 0});
+    }
+}
+
 /* One op onto the route. A new op comes in here, and in check_op() and sn_plan_output_size(). */
 static int add_op(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
 {
-    sn_pass *pass = &route->passes[route->n_passes - 1];
+    sn_pass *pass = last_of(route);
     uint32_t height = pass->height, width = pass->width;
+    sn_border border = {op->padding_mode, {op->fill[0], op->fill[1], op->fill[2]}};
+    sn_border black = {SN_PAD_CONSTANT, {0, 0, 0}};
     sn_rect box;
     int rc = SN_OK;
 
@@ -144,21 +289,39 @@ static int add_op(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pi
             height = op->height;
             width = op->width;
         } else {
-            keep_ratio(op->height, &height, &width);
+            keep_ratio(op->height, op->max_size, &height, &width);
         }
-        rc = resize(route, height, width, max_pixels);
+        rc = resize(route, height, width, op->filter, max_pixels);
         break;
     case SN_OP_CENTER_CROP:
-        crop(pass, center(height, op->height), center(width, op->width), op->height, op->width);
+        rc = reframe(route, center(height, op->height), center(width, op->width), op->height,
+                     op->width, &black, max_pixels);
         break;
     case SN_OP_RANDOM_RESIZED_CROP:
         box = draw_box(op, rng, height, width);
-        crop(pass, box.top, box.left, box.height, box.width);
-        rc = resize(route, op->height, op->width, max_pixels);
+        crop(route, &box);
+        rc = resize(route, op->height, op->width, op->filter, max_pixels);
         break;
     case SN_OP_RANDOM_HFLIP:
         if (sn_rng_double(rng) < op->probability)
             flip(pass);
+        break;
+    case SN_OP_RANDOM_VFLIP:
+        if (sn_rng_double(rng) < op->probability)
+            vflip(pass);
+        break;
+    case SN_OP_PAD:
+        rc = pad(route, op->padding, &border, max_pixels);
+        break;
+    case SN_OP_RANDOM_CROP:
+        rc = random_crop(route, op, &border, rng, max_pixels);
+        break;
+    case SN_OP_COLOR_JITTER:
+        color_jitter(route, op, rng);
+        break;
+    case SN_OP_RANDOM_GRAYSCALE:
+        if (sn_rng_double(rng) < op->probability)
+            add_colour(route, (sn_colour){SN_SATURATION, 0, 0});
         break;
     default:
         rc = SN_E_PLAN;
@@ -174,9 +337,11 @@ int sn_route_lay(sn_route *route, const sn_op *ops, uint32_t n_ops, sn_rng *rng,
 
     route->n_passes = 1;
     route->passes[0] = untouched(height, width);
+    route->n_colours = 0;
+    route->misfit = NULL;
     for (uint32_t i = 0; rc == SN_OK && i < n_ops; i++)
         rc = add_op(route, &ops[i], rng, max_pixels);
-    last = &route->passes[route->n_passes - 1];
+    last = last_of(route);
     if (rc == SN_OK && (uint64_t)last->height * last->width > max_pixels)
         rc = SN_E_TOO_LARGE;
     return rc;

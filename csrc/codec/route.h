@@ -4,21 +4,38 @@
  *   ops    RandomResizedCrop, flip       -> 1 pass    box -> resize -> flip
  *          Resize, CenterCrop, flip      -> 1 pass    whole -> resize, only the window -> flip
  *          Resize, RandomResizedCrop     -> 2 passes  the first computes only the second's box
+ *          RandomCrop, jitter, flip      -> 1 pass    window on its canvas -> flip -> colours
  *
  *   one pass:
- *      source          resized (full)       output
- *     +---------+      +-------------+     +-----------+
- *     | +-box-+ |      |  +-window-+ |     | 0 0 0 0 0 |     the window, mirrored if `flip`,
- *     | |     | | ---> |  |        | | --> | 0 window 0|     lies at (top, left) on a canvas of
- *     | +-----+ |      |  +--------+ |     | 0 0 0 0 0 |     zeros: torchvision's padding
- *     +---------+      +-------------+     +-----------+
+ *      source          resized (full)       canvas                output
+ *     +---------+      +-------------+     +-----------+         +-----------+
+ *     | +-box-+ |      |  +-window-+ |     | # # # # # |         |           |
+ *     | |     | | ---> |  |        | | --> | # window #| ------> |  colours  |
+ *     | +-----+ |      |  +--------+ |     | # # # # # |         |  changed  |
+ *     +---------+      +-------------+     +-----------+         +-----------+
+ *     the window, mirrored and upended if `flip` and `vflip` say so, lies at (top, left) on the
+ *     canvas; around it is the border, a colour or a continuation of the window
  *
  * All of it is decided before a pixel is touched, which is what lets the decoder skip the pixels
- * that nobody will look at. Crops and flips only edit the pass at hand; a resize begins a new
- * one unless the pass has neither resized nor padded yet.
+ * that nobody will look at. Crops, pads and flips only edit the pass at hand, and colours are added
+ * to it. A new pass begins with
+ *   a resize            of a pass that has resized or has a border,
+ *   a crop or pad       of a border that continues the window,
+ *   a pad               unlike the border that is there,
+ *   any of the three    once colours are changed: contrast looks at the whole picture.
+ * Flips change no colour's result, so they go on editing.
+ *
+ * Random numbers are drawn op by op, in each as torchvision draws them:
+ *   RANDOM_RESIZED_CROP   ten times at most area, log of the ratio, and if the box fits top, left
+ *   RANDOM_HFLIP, RANDOM_VFLIP, RANDOM_GRAYSCALE   one
+ *   RANDOM_CROP           top, left; nothing if the picture has the crop's size
+ *   COLOR_JITTER          the order: the steps are brightness, contrast, saturation, hue, of which
+ *                         the last changes places with one of the 4, the third with one of the
+ *                         first 3, the second with one of 2; then a factor in that list's order for
+ *                         each whose range is not the one that does nothing
  *
  * Callers    any thread; no state but the caller's.
- * Errors     SN_E_PLAN, SN_E_TOO_LARGE.
+ * Errors     SN_E_PLAN (`misfit` says which op), SN_E_TOO_LARGE.
  */
 #ifndef SN_ROUTE_H
 #define SN_ROUTE_H
@@ -26,16 +43,26 @@
 #include <stdbool.h>
 
 #include "../base/sn_rng.h"
+#include "colour.h"
 #include "jpeg.h"
 #include "sn_plan.h"
+
+/* What lies around the window. */
+typedef struct {
+    uint32_t mode; /* enum sn_padding_mode; not constant: the canvas shows all of the window */
+    uint8_t fill[3];
+} sn_border;
 
 typedef struct {
     sn_rect box;
     uint32_t full_height, full_width; /* equal to the box: no resize */
-    sn_rect window;                   /* may be empty: the output is all zeros */
-    bool flip;
+    uint32_t filter;                  /* enum sn_filter, if resized */
+    sn_rect window;                   /* may be empty: the canvas is all border */
+    bool flip, vflip;                 /* left and right, top and bottom are exchanged */
     uint32_t height, width; /* of the output */
     uint32_t top, left;     /* of the window in it */
+    sn_border border;       /* if the output is larger than the window */
+    uint32_t first_colour, n_colours; /* of the route's, run on the output in this order */
 } sn_pass;
 
 static inline bool sn_pass_is_resized(const sn_pass *pass)
@@ -53,9 +80,19 @@ static inline bool sn_pass_is_empty(const sn_pass *pass)
     return pass->window.height == 0 || pass->window.width == 0;
 }
 
+/* An op begins three passes at most (RANDOM_CROP: pad, pad if needed, crop) and adds four colours. */
+#define SN_ROUTE_MAX_PASSES (1 + 3 * SN_PLAN_MAX_OPS)
+#define SN_ROUTE_MAX_COLOURS (4 * SN_PLAN_MAX_OPS)
+
 typedef struct {
     uint32_t n_passes; /* at least 1 */
-    sn_pass passes[SN_PLAN_MAX_OPS];
+    sn_pass passes[SN_ROUTE_MAX_PASSES];
+    uint32_t n_colours;
+    sn_colour colours[SN_ROUTE_MAX_COLOURS];
+
+    /* After SN_E_PLAN: the crop that is larger than the picture, and that picture's size. */
+    const sn_op *misfit;
+    uint32_t misfit_height, misfit_width;
 } sn_route;
 
 /* Draw what is random in `ops`, in their order, and lay the route for a picture of this size.

@@ -3,6 +3,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef SN_HAVE_AVX2_CODE
+#include <cpuid.h>
+
+/* Compilers before GCC 11 do not know "f16c" in __builtin_cpu_supports(). Whether the system keeps
+ * the wide registers is asked with "avx2". */
+static bool has_f16c(void)
+{
+    unsigned a, b, c, d;
+
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
+}
+#endif
+
 static bool detect(void)
 {
 #ifdef SN_HAVE_AVX2_CODE
@@ -10,7 +23,7 @@ static bool detect(void)
 
     if (wanted != NULL && strcmp(wanted, "none") == 0)
         return false;
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 #else
     return false;
 #endif

@@ -17,7 +17,7 @@
 #define SN_HAVE_AVX2_CODE 1
 #endif
 
-/* AVX2 and FMA are here and may be used. Decided once a process. */
+/* AVX2, FMA and F16C are here and may be used. Decided once a process. */
 bool sn_simd_avx2(void);
 
 #endif

@@ -61,7 +61,8 @@ int sn_codec_head(sn_codec *codec, const sn_plan *plan, const sn_view *picture, 
 int sn_plan_check(const sn_plan *plan);
 
 /* The size that AUGMENTED will have. It must not depend on the picture: SN_E_PLAN where it
- * does (no op fixes both sides), which leaves nothing to stack. */
+ * does (no op fixes both sides), which leaves nothing to stack. SN_E_TOO_LARGE if an op makes a
+ * side too long from one that is known. */
 int sn_plan_output_size(const sn_plan *plan, uint32_t *height, uint32_t *width);
 
 /* The whole way from the file's bytes: decode only what the ops need, run head and tail.
@@ -74,10 +75,11 @@ int sn_codec_augment_encoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng,
 int sn_codec_augment_decoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng,
                              const sn_view *decoded, uint8_t *out);
 
-/* Normalise, cast and lay out one AUGMENTED picture into its place in the batch:
- * 3 * height * width elements of plan->dtype at `out`. The floats are those of torchvision's
- * ToTensor and Normalize, bit for bit. */
+/* Normalise, cast and lay out one AUGMENTED picture into its place in the batch, and erase what
+ * plan->erase says: 3 * height * width elements of plan->dtype at `out`. The floats are those of
+ * torchvision's ToTensor and Normalize, bit for bit, rounded once to a half. `rng` is started on
+ * SN_STREAM_ERASE; it may be NULL if nothing is erased. */
 void sn_batch_write(const sn_plan *plan, const uint8_t *augmented, uint32_t height,
-                    uint32_t width, void *out);
+                    uint32_t width, sn_rng *rng, void *out);
 
 #endif

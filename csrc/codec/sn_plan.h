@@ -19,7 +19,7 @@
 
 enum sn_op_kind {
     SN_OP_RESIZE = 1,              /* size, filter; width 0: height is the short side, which
-                                      max_size may lower so that the long side fits */
+                                      max_size (0: none) may lower so that the long side fits */
     SN_OP_CENTER_CROP = 2,         /* size; smaller pictures are padded with 0 */
     SN_OP_RANDOM_RESIZED_CROP = 3, /* size, scale, ratio, filter: ten tries, then torchvision's
                                       fallback */
@@ -52,6 +52,12 @@ typedef struct {
 } sn_op;
 
 enum sn_dtype { SN_UINT8 = 0, SN_FLOAT32 = 1, SN_FLOAT16 = 2, SN_BFLOAT16 = 3 };
+
+/* How many bytes a number of the batch has. */
+static inline uint32_t sn_dtype_bytes(uint32_t dtype)
+{
+    return dtype == SN_FLOAT32 ? 4 : dtype == SN_UINT8 ? 1 : 2;
+}
 
 enum sn_decode { SN_DECODE_EXACT = 0, SN_DECODE_FAST = 1 };
 

@@ -4,8 +4,49 @@
 #include <string.h>
 
 #include "../base/sn_status.h"
+#include "sn_plan.h"
 
-#define MAX_SHIFT 22 /* 255 << 22 still fits 31 bits */
+/* 255 << 22 times the sum of a filter's |weights|, which is below 1.4, still fits 31 bits. */
+#define MAX_SHIFT 22
+
+static bool is_plain(const sn_axis *axis)
+{
+    return axis->filter == SN_PLAIN_BILINEAR || axis->filter == SN_PLAIN_BICUBIC;
+}
+
+static bool is_cubic(const sn_axis *axis)
+{
+    return axis->filter == SN_BICUBIC || axis->filter == SN_PLAIN_BICUBIC;
+}
+
+/* How many source samples one output sample steps on. */
+static double scale_of(const sn_axis *axis)
+{
+    return axis->extent / axis->full;
+}
+
+/* How much wider the filter is than it is for enlarging. */
+static double stretch_of(const sn_axis *axis)
+{
+    double scale = scale_of(axis);
+
+    return scale < 1.0 || is_plain(axis) ? 1.0 : scale;
+}
+
+/* The filter at a distance. Cubic: Keys' convolution, with Pillow's parameter and torch's. */
+static double filter_at(const sn_axis *axis, double away)
+{
+    double a = axis->filter == SN_PLAIN_BICUBIC ? -0.75 : -0.5;
+
+    away = fabs(away);
+    if (!is_cubic(axis))
+        return away < 1.0 ? 1.0 - away : 0.0;
+    if (away < 1.0)
+        return ((a + 2.0) * away - (a + 3.0)) * away * away + 1.0;
+    if (away < 2.0)
+        return (((away - 5.0) * away + 8.0) * away - 4.0) * a;
+    return 0.0;
+}
 
 /* Pillow's rule: the most bits with which the largest weight stays below 2^15. */
 static int choose_shift(const double *weights, size_t n)
@@ -21,36 +62,43 @@ static int choose_shift(const double *weights, size_t n)
     return shift;
 }
 
-/* The exact weights of one output, normalised; returns its first sample, *n of them. */
+/* The exact weights of one output, normalised, added to zeros; returns its first sample, *n of
+ * them. */
 static uint32_t exact_weights(const sn_axis *axis, uint32_t output, double *weights, uint32_t *n)
 {
-    double scale = (double)axis->source / axis->full;
-    double stretch = scale < 1.0 ? 1.0 : scale;
-    double support = stretch, narrow = 1.0 / stretch;
-    double center = (output + 0.5) * scale;
+    double stretch = stretch_of(axis), narrow = 1.0 / stretch;
+    double support = (is_cubic(axis) ? 2.0 : 1.0) * stretch;
+    double center = axis->origin + (output + 0.5) * scale_of(axis);
     double sum = 0;
-    int64_t low = (int64_t)(center - support + 0.5);
-    int64_t high = (int64_t)(center + support + 0.5);
+    int64_t low = (int64_t)floor(center - support + 0.5), first = low < 0 ? 0 : low;
+    int64_t high = (int64_t)floor(center + support + 0.5);
+    int64_t end = high > axis->source ? axis->source : high;
 
-    low = low < 0 ? 0 : low;
-    high = high > axis->source ? axis->source : high;
-    for (int64_t k = low; k < high; k++) {
-        double away = fabs((k - center + 0.5) * narrow);
+    /* Beyond the edges there is nothing, and the other weights make up for it; or, plain, the
+     * sample at the edge once more. */
+    for (int64_t k = is_plain(axis) ? low : first; k < (is_plain(axis) ? high : end); k++) {
+        int64_t at = k < first ? first : k < end ? k : end - 1;
+        double weight = filter_at(axis, (k - center + 0.5) * narrow);
 
-        weights[k - low] = away < 1.0 ? 1.0 - away : 0.0;
-        sum += weights[k - low];
+        weights[at - first] += weight;
+        sum += weight;
     }
-    *n = (uint32_t)(high - low);
+    *n = (uint32_t)(end - first);
     if (sum != 0)
         for (uint32_t k = 0; k < *n; k++)
             weights[k] /= sum;
-    return (uint32_t)low;
+    return (uint32_t)first;
+}
+
+/* Rounded to fixed point, halves away from zero. */
+static int16_t fixed(double weight, int shift)
+{
+    return (int16_t)(weight * (1 << shift) + (weight < 0 ? -0.5 : 0.5));
 }
 
 int sn_taps_build(sn_taps *taps, const sn_axis *axis)
 {
-    double scale = (double)axis->source / axis->full;
-    size_t room = (size_t)ceil(scale < 1.0 ? 1.0 : scale) * 2 + 1;
+    size_t room = (size_t)ceil((is_cubic(axis) ? 2.0 : 1.0) * stretch_of(axis)) * 2 + 1;
     uint32_t count = axis->count, widest = 1, first = UINT32_MAX, end = 0;
     uint32_t *low, *start, *used;
     double *exact;
@@ -73,11 +121,10 @@ int sn_taps_build(sn_taps *taps, const sn_axis *axis)
     /* A weight that rounds to nothing asks for no sample: do not decode one for it. */
     for (uint32_t i = axis->first; i < axis->first + count; i++) {
         uint32_t n = low[axis->full + i], skip = 0;
-        double least = 0.5 / (1 << taps->shift);
 
-        while (n > 1 && exact[i * room + n - 1] < least)
+        while (n > 1 && fixed(exact[i * room + n - 1], taps->shift) == 0)
             n--;
-        while (skip + 1 < n && exact[i * room + skip] < least)
+        while (skip + 1 < n && fixed(exact[i * room + skip], taps->shift) == 0)
             skip++;
         memmove(exact + i * room, exact + i * room + skip, (n - skip) * sizeof *exact);
         low[i] += skip;
@@ -117,7 +164,7 @@ int sn_taps_build(sn_taps *taps, const sn_axis *axis)
         start[i] = begin;
         used[i] = lead + n;
         for (uint32_t k = 0; k < n; k++)
-            weight[lead + k] = (int16_t)(0.5 + exact[output * room + k] * (1 << taps->shift));
+            weight[lead + k] = fixed(exact[output * room + k], taps->shift);
     }
 
 out:

@@ -2,13 +2,23 @@
  * taps.h -- one axis of a resize: which source samples each output sample is made of.
  *
  *   source samples   . . . . . . . . . . .        output = (sum weight * sample + half) >> shift
- *   taps of output 0   \_|_/                      weights are a triangle as wide as the shrinking
- *   taps of output 1       \_|_/                  asks for, cut at the edges, summing to 1
+ *   taps of output 0   \_|_/                      weights are the filter's, summing to 1
+ *   taps of output 1       \_|_/
  *
- * The arithmetic is Pillow's (Image.resize, BILINEAR): the same support, the same bounds, weights
- * in fixed point with as many bits as fit 16. That is Pillow-SIMD to the bit. Plain Pillow has 22
- * bits, and one pixel in a hundred differs by 1; where its version 13 resizes down before across
- * (a picture that gets lower and wider), one in four. Tests hold both to what is said here.
+ * SN_BILINEAR, a triangle, and SN_BICUBIC, a = -0.5, reach 1 and 2 samples to each side, and as
+ * many times more as the picture shrinks; what would lie beyond the edges is left out. The
+ * arithmetic is Pillow's (Image.resize): the same support, the same bounds, weights in fixed point
+ * with as many bits as let the largest fit 16, the negative ones of the cubic rounded away from
+ * zero like the others. What overshoots is cut to 0 ... 255, between the two directions as well.
+ * That is Pillow-SIMD to the bit. Plain Pillow has 22 bits, and one pixel in a hundred differs by 1;
+ * where its version 13 resizes down before across (a picture that gets lower and wider), one in
+ * four. Tests hold both to what is said here.
+ *
+ * SN_PLAIN_BILINEAR and SN_PLAIN_BICUBIC, a = -0.75, never reach further than 1 and 2, so that a
+ * picture that shrinks skips samples; beyond the edges, the sample at the edge counts again. That
+ * is torch.nn.functional.interpolate without antialias on uint8 tensors (what torchvision calls),
+ * to the bit where torch has its AVX2 code. On floats it differs by 1, the cubic by more where it
+ * overshoots in the first direction, which floats keep and bytes cannot.
  *
  * Lives in   a codec, reused.
  * Errors     -ENOMEM.
@@ -21,12 +31,17 @@
 
 #include "buffer.h"
 
-/* What is asked: `source` samples are resized to `full`, of which the `count` from `first` on are
- * wanted; `flip` gives them last to first. */
+/* What is asked: of `source` samples, the box that begins at `origin` and is `extent` long, either
+ * of which may fall between two of them, is resized to `full` samples, of which the `count` from
+ * `first` on are wanted; `flip` gives them last to first. Samples beside the box are seen by the
+ * filter, as by Pillow's resize(box=...): leave out of `source` what must not be. */
 typedef struct {
-    uint32_t source, full;
+    uint32_t source;
+    double origin, extent;
+    uint32_t full;
     uint32_t first, count;
     bool flip;
+    uint32_t filter; /* enum sn_filter */
 } sn_axis;
 
 /* Starts are relative to the span, the source samples that any output needs. */

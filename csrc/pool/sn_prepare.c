@@ -109,9 +109,12 @@ static uint8_t *pixels_for(sn_bench *bench, const sn_trip *trip, const sn_place 
 /* Commit first: others may be waiting for it, and a held slot stays readable. */
 static void deliver(const sn_trip *trip, sn_place *place, const uint8_t *pixels, uint8_t *out)
 {
+    sn_rng rng;
+
     if (place->item.target_slot != SN_NONE)
         sn_slot_commit(&trip->segment->slots[place->item.target_slot]);
-    sn_batch_write(trip->plan, pixels, trip->height, trip->width, out);
+    sn_rng_start(&rng, trip->seed, 0, trip->epoch, place->item.sample, SN_STREAM_ERASE);
+    sn_batch_write(trip->plan, pixels, trip->height, trip->width, &rng, out);
     place->status = 0;
     settle(place);
 }

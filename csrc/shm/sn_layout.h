@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #define SN_MAGIC 0x31304143454E4553u /* "SENECA01", little endian */
-#define SN_LAYOUT_VERSION 1u
+#define SN_LAYOUT_VERSION 2u
 
 #define SN_GRANULE 4096u     /* payload space is given out in pages */
 #define SN_MAX_ROWS 128u     /* participants at once */
@@ -40,7 +40,8 @@ enum sn_slot_state {
 enum sn_row_state { SN_ROW_FREE = 0, SN_ROW_LIVE = 1 };
 
 enum sn_row_kind {
-    SN_ROW_HOLDER = 1, /* a process that is attached; keeps the segment and its job's bit */
+    SN_ROW_HOLDER = 1, /* a process that is attached: keeps the segment and its job's bit, and
+                          holds what its workers pin and write */
     SN_ROW_MEMBER = 2  /* one iterator that draws batches */
 };
 
@@ -88,13 +89,14 @@ typedef struct {
     uint32_t kind;
     uint32_t job; /* its bit in uses masks */
     uint64_t job_key;
-    uint64_t pipeline;   /* fingerprint of the AUGMENTED copies that it can use; 0: none */
+    uint64_t pipeline;   /* fingerprint of the AUGMENTED copies that it uses or makes; 0: none */
     uint32_t stage_need; /* granules: twice what it has in flight */
+    uint32_t copy_bytes; /* the largest of these copies that it has made; 0: none yet */
     int32_t pid;         /* for people; never trusted */
     /* derived */
     uint32_t eligible; /* set bits of its eligible vector */
-    uint32_t staged;   /* granules of the staged copies that it wrote */
-    uint32_t reserved[4];
+    uint32_t staged;   /* granules of the staged copies that it reserved */
+    uint32_t reserved[3];
 } sn_row;
 
 _Static_assert(sizeof(sn_row) == 64, "one cache line a row");

@@ -4,6 +4,8 @@
  *   open --> draw --> (the pool prepares) --> done --> draw ... --> close
  *              |                                |
  *              +-- holds slots in its ledger    +-- lets go of them in the next draw
+ *              |
+ *              +-- or hands them over to a worker process: claims, see sn_worker.h
  *
  * A draw is one critical section for a whole batch. It serves, for each place, a staged copy
  * that another job has prepared (chosen uniformly among those that this member can use), or
@@ -21,7 +23,7 @@
 #define SN_MEMBER_H
 
 #include "../draw/sn_order.h"
-#include "../shm/sn_segment.h"
+#include "sn_serve.h"
 
 typedef struct sn_member sn_member;
 
@@ -29,30 +31,21 @@ typedef struct {
     sn_epoch epoch;
     uint64_t job_key;
     uint64_t decoded_pipeline, augmented_pipeline;
-    uint16_t height, width; /* of an AUGMENTED copy */
+    uint16_t height, width; /* of an AUGMENTED copy of pixels; 0: it says itself what it holds */
+    uint32_t copy_bytes;    /* room for such a copy; 0: learned from those who make them */
     uint32_t in_flight;     /* samples drawn and not yet delivered, at most */
     uint8_t shares;         /* whether it stages AUGMENTED copies and uses others' */
     uint8_t keeps;          /* whether what it prepares may be kept */
     uint8_t substitutes;    /* whether the order is Seneca's to choose */
+    uint8_t hands_over;     /* workers prepare what it draws: kept payloads are theirs to find */
 } sn_member_options;
 
-/* One place of a batch: which sample, from which form, and where it goes besides. */
+/* What a worker needs to take over what a draw holds: a copy to read, or room to write one. */
 typedef struct {
     uint32_t sample;
-    uint8_t source;    /* enum sn_form */
-    uint8_t keep;      /* the form worth offering once it is there; 0: none */
-    uint16_t unused;
-    uint32_t source_slot, source_entry; /* pinned payload; SN_NONE for SN_STORAGE */
-    uint32_t target_slot, target_entry; /* reserved for the AUGMENTED copy; SN_NONE: not staged */
-} sn_item;
-
-/* A payload in private memory that might be kept; the answer is where to copy it. */
-typedef struct {
-    uint32_t sample, length;
-    uint16_t height, width;
-    uint8_t form;
-    uint32_t slot, entry; /* out: SN_NONE when it is not wanted */
-} sn_offer;
+    uint32_t slot; /* SN_NONE: nothing is held for this sample */
+    uint32_t generation, entry;
+} sn_claim;
 
 /* A member with a row of its own. `segment` NULL, or no row to be had: a private member,
  * which draws the same epoch without the cache. 0, -ENOMEM, -EINVAL; *shared tells which. */
@@ -63,6 +56,15 @@ int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_mem
  * either way. */
 int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t *drawn,
                    sn_offer *offers, uint32_t n_offers);
+
+/* The claims to what a draw holds, of a member that hands over; in the order of `items`. */
+void sn_member_claims(const sn_member *member, const sn_item *items, uint32_t n_items, sn_claim *claims);
+
+/* Its row, which a claim names; SN_NONE for a private member. */
+uint32_t sn_member_row(const sn_member *member, uint32_t *generation);
+
+/* Room that its copies take as far as is known; 0: not known. */
+uint32_t sn_member_copy_bytes(const sn_member *member);
 
 /* The pool is done with these: every reserved slot is committed or aborted, every pinned
  * payload read. Let go of in the next draw. */

@@ -56,7 +56,7 @@ static int stands(sn_segment *segment, uint32_t slot)
            record->form >= SN_ENCODED && record->form <= SN_AUGMENTED &&
            record->sample < segment->n_samples && record->writer_row < SN_MAX_ROWS &&
            record->length > 0 &&
-           (record->form == SN_ENCODED || record->length == 3u * record->height * record->width) &&
+           (record->height == 0 || record->length == 3u * record->height * record->width) &&
            sn_space_mark(segment, record->form, record->granule, sn_granules_for(record->length)) == 0;
 }
 

@@ -98,14 +98,13 @@ void sn_want_leave(sn_segment *segment, uint32_t row)
         sn_want_drop(segment, row, (uint32_t)slot);
 }
 
-uint32_t sn_want_expected(const sn_segment *segment, uint32_t row, uint32_t sample)
+uint32_t sn_want_expected(const sn_segment *segment, uint32_t job, uint64_t pipeline, uint32_t sample)
 {
     const uint64_t *members = segment->head->member_rows;
-    const sn_row *self = &segment->rows[row];
     uint32_t want = 0;
 
     for (uint32_t r = sn_rows_next(members, 0); r < SN_MAX_ROWS; r = sn_rows_next(members, r + 1)) {
-        if (segment->rows[r].job == self->job || segment->rows[r].pipeline != self->pipeline ||
+        if (segment->rows[r].job == job || segment->rows[r].pipeline != pipeline ||
             sn_bit_get(sn_seen(segment, r), sample))
             continue;
         int served = 0; /* by a copy that is there already */

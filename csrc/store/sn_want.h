@@ -37,8 +37,8 @@ void sn_want_taken(sn_segment *segment, uint32_t row, uint32_t sample);
 void sn_want_join(sn_segment *segment, uint32_t row);
 void sn_want_leave(sn_segment *segment, uint32_t row);
 
-/* How many members of other jobs would want a copy of `sample` that `row` prepares now. */
-uint32_t sn_want_expected(const sn_segment *segment, uint32_t row, uint32_t sample);
+/* How many members of other jobs would want a copy of `sample` that `job` makes now. */
+uint32_t sn_want_expected(const sn_segment *segment, uint32_t job, uint64_t pipeline, uint32_t sample);
 
 /* A copy of the lowest want, at most `most`, that may be given up; written by `row` where that
  * is not SN_NONE. SN_NONE when the few that are looked at are all held. */

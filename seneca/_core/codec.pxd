@@ -21,6 +21,7 @@ cdef extern from "base/sn_rng.h" nogil:
         SN_STREAM_AUGMENT
         SN_STREAM_ORDER
         SN_STREAM_CHOOSE
+        SN_STREAM_ERASE
 
     void sn_philox(const uint32_t *key, const uint32_t *counter, uint32_t *out)
     void sn_rng_start(sn_rng *rng, uint64_t seed, uint64_t nonce, uint32_t epoch, uint32_t index,
@@ -87,6 +88,8 @@ cdef extern from "codec/sn_plan.h" nogil:
         float std[3]
         sn_erase erase
 
+    uint32_t sn_dtype_bytes(uint32_t dtype)
+
 
 cdef extern from "codec/sn_codec.h" nogil:
     ctypedef struct sn_codec:
@@ -114,23 +117,64 @@ cdef extern from "codec/sn_codec.h" nogil:
     int sn_codec_augment_decoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng,
                                  const sn_view *decoded, uint8_t *out)
     void sn_batch_write(const sn_plan *plan, const uint8_t *augmented, uint32_t height,
-                        uint32_t width, void *out)
+                        uint32_t width, sn_rng *rng, void *out)
+
+
+cdef extern from "codec/colour.h" nogil:
+    enum:
+        SN_BRIGHTNESS
+        SN_CONTRAST
+        SN_SATURATION
+        SN_HUE
+
+    ctypedef struct sn_colour:
+        uint32_t kind
+        float factor
+        uint8_t turn
+
+
+cdef extern from "codec/taps.h" nogil:
+    ctypedef struct sn_axis:
+        uint32_t source
+        double origin, extent
+        uint32_t full, first, count
+        bint flip
+        uint32_t filter
+
+    ctypedef struct sn_taps:
+        uint32_t span_first, span_count
+
+
+cdef extern from "codec/resize.h" nogil:
+    ctypedef struct sn_resizer:
+        sn_taps down, across
+
+    int sn_resizer_prepare(sn_resizer *resizer, const sn_axis *down, const sn_axis *across)
+    int sn_resizer_run(sn_resizer *resizer, const sn_view *source, uint8_t *out, size_t stride)
+    void sn_resizer_release(sn_resizer *resizer)
 
 
 cdef extern from "codec/route.h" nogil:
     ctypedef struct sn_rect:
         uint32_t top, left, height, width
 
+    ctypedef struct sn_border:
+        uint32_t mode
+        uint8_t fill[3]
+
     ctypedef struct sn_pass:
         sn_rect box
-        uint32_t full_height, full_width
+        uint32_t full_height, full_width, filter
         sn_rect window
-        bint flip
+        bint flip, vflip
         uint32_t height, width, top, left
+        sn_border border
+        uint32_t first_colour, n_colours
 
     ctypedef struct sn_route:
         uint32_t n_passes
-        sn_pass passes[16]
+        sn_pass passes[49]
+        sn_colour colours[64]
 
     int sn_route_lay(sn_route *route, const sn_op *ops, uint32_t n_ops, sn_rng *rng,
                      uint32_t height, uint32_t width, uint64_t max_pixels)

@@ -51,7 +51,16 @@ class Codec:
         self, plan: Plan, picture: _Pixels, seed: int, nonce: int, epoch: int, index: int
     ) -> _Pixels: ...
 
-def batch_write(plan: Plan, augmented: _Pixels, out: npt.NDArray[Any]) -> None: ...
+def resize(
+    picture: _Pixels,
+    size: tuple[int, int],
+    box: tuple[float, float, float, float],
+    interpolation: str = "bilinear",
+    antialias: bool = True,
+) -> _Pixels: ...
+def batch_write(
+    plan: Plan, augmented: _Pixels, out: npt.NDArray[Any], seed: int = 0, epoch: int = 0, index: int = 0
+) -> None: ...
 
 class Rng:
     def __init__(self, seed: int, nonce: int, epoch: int, index: int, stream: int = 0) -> None: ...

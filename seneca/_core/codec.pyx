@@ -8,7 +8,7 @@ from libc.string cimport memcpy, memset
 
 from seneca.errors import DecodeError, NotJpegError, PictureTooLargeError, PlanError
 
-__all__ = ["Codec", "Plan", "Rng", "batch_write", "philox"]
+__all__ = ["Codec", "Plan", "Rng", "batch_write", "philox", "resize"]
 
 _KINDS = {
     "resize": SN_OP_RESIZE,
@@ -22,6 +22,12 @@ _KINDS = {
     "random_grayscale": SN_OP_RANDOM_GRAYSCALE,
 }
 _DTYPES = {"uint8": SN_UINT8, "float32": SN_FLOAT32, "float16": SN_FLOAT16, "bfloat16": SN_BFLOAT16}
+_ARRAYS = {
+    SN_UINT8: np.dtype(np.uint8),
+    SN_FLOAT32: np.dtype(np.float32),
+    SN_FLOAT16: np.dtype(np.float16),
+    SN_BFLOAT16: np.dtype(np.uint16),
+}
 _FILTERS = {
     ("bilinear", True): SN_BILINEAR,
     ("bicubic", True): SN_BICUBIC,
@@ -34,6 +40,7 @@ _PADDING_MODES = {
     "reflect": SN_PAD_REFLECT,
     "symmetric": SN_PAD_SYMMETRIC,
 }
+_COLOURS = {SN_BRIGHTNESS: "brightness", SN_CONTRAST: "contrast", SN_SATURATION: "saturation", SN_HUE: "hue"}
 _DECODES = {"exact": SN_DECODE_EXACT, "fast": SN_DECODE_FAST}
 _CLASSES = {
     SN_E_NOT_JPEG: NotJpegError,
@@ -155,13 +162,16 @@ cdef class Plan:
 
         Returns:
             A list of dicts: ``box`` and ``window`` as ``(top, left, height, width)``, ``full``
-            (what the box is resized to), ``flip``, ``size`` of the output and ``at``, the place
-            of the window in it.
+            (what the box is resized to), ``filter``, ``flip`` and ``vflip``, ``size`` of the
+            output and ``at``, the place of the window in it; where it is padded ``border``, the
+            mode and the fill; ``colours``, each a name and its factor, or for a hue its turn in
+            256ths.
         """
         cdef sn_rng rng
         cdef sn_route route
         cdef sn_pass *p
-        cdef size_t k
+        cdef sn_colour *colour
+        cdef size_t k, i
         sn_rng_start(&rng, seed, nonce, epoch, index, SN_STREAM_AUGMENT)
         rc = sn_route_lay(&route, self.value.ops, self.value.n_ops, &rng, height, width, max_pixels)
         if rc != SN_OK:
@@ -169,14 +179,25 @@ cdef class Plan:
         passes = []
         for k in range(route.n_passes):
             p = &route.passes[k]
-            passes.append({
+            colours = []
+            for i in range(p.n_colours):
+                colour = &route.colours[p.first_colour + i]
+                colours.append((_COLOURS[colour.kind], colour.turn if colour.kind == SN_HUE else colour.factor))
+            described = {
                 "box": (p.box.top, p.box.left, p.box.height, p.box.width),
                 "full": (p.full_height, p.full_width),
                 "window": (p.window.top, p.window.left, p.window.height, p.window.width),
+                "filter": name_of(_FILTERS, p.filter),
                 "flip": bool(p.flip),
+                "vflip": bool(p.vflip),
                 "size": (p.height, p.width),
                 "at": (p.top, p.left),
-            })
+                "colours": colours,
+            }
+            if (p.window.height, p.window.width) != (p.height, p.width):
+                described["border"] = (name_of(_PADDING_MODES, p.border.mode),
+                                       (p.border.fill[0], p.border.fill[1], p.border.fill[2]))
+            passes.append(described)
         return passes
 
 
@@ -184,6 +205,10 @@ cdef object word(name, words, value):
     if value not in words:
         raise PlanError(f"{name} {value!r}; expected one of {', '.join(map(repr, words))}")
     return words[value]
+
+
+cdef object name_of(words, value):
+    return next(name for name, known in words.items() if known == value)
 
 
 cdef int fill_pair(double *pair, value) except -1:
@@ -357,32 +382,71 @@ cdef class Codec:
         return array
 
 
-def batch_write(Plan plan, const uint8_t[:, :, ::1] augmented, out):
-    """Normalise, cast and lay out ``augmented`` into ``out``, a place in the batch.
+def resize(const uint8_t[:, :, :] picture, size, box, interpolation="bilinear", antialias=True):
+    """What a resize makes of a box that may fall between pixels: for tests, and for looking at.
 
     Args:
-        plan: Says dtype, layout and statistics.
+        picture: uint8 ``(height, width, 3)``.
+        size: ``(height, width)`` of the result.
+        box: ``(left, top, right, bottom)``, inside the picture and not empty: Pillow's
+            ``Image.resize(box=...)``.
+        interpolation: ``"bilinear"`` or ``"bicubic"``.
+        antialias: As torchvision's.
+    """
+    cdef sn_view source = view_of(picture)
+    cdef sn_resizer resizer
+    cdef sn_axis down, across
+    cdef int rc
+    array = np.empty((*size, 3), np.uint8)
+    cdef uint8_t[:, :, ::1] out = array
+    cdef double left, top, right, bottom
+    left, top, right, bottom = box
+    if not (0 <= left < right <= source.width and 0 <= top < bottom <= source.height) or array.size == 0:
+        raise ValueError(f"box {box!r} or size {size!r} is empty, or not inside {source.height} x {source.width}")
+    memset(&resizer, 0, sizeof(resizer))
+    memset(&down, 0, sizeof(down))
+    down.filter = word("interpolation, antialias", _FILTERS, (interpolation, antialias))
+    across = down
+    down.source, down.origin, down.extent = source.height, top, bottom - top
+    across.source, across.origin, across.extent = source.width, left, right - left
+    down.full = down.count = size[0]
+    across.full = across.count = size[1]
+    rc = sn_resizer_prepare(&resizer, &down, &across)
+    if rc == SN_OK:
+        source.pixels += resizer.down.span_first * source.stride + 3 * <size_t>resizer.across.span_first
+        source.height, source.width = resizer.down.span_count, resizer.across.span_count
+        rc = sn_resizer_run(&resizer, &source, &out[0, 0, 0], 3 * <size_t>across.count)
+    sn_resizer_release(&resizer)
+    if rc != SN_OK:
+        raise error_for(rc, "no memory for the resize")
+    return array
+
+
+def batch_write(Plan plan, const uint8_t[:, :, ::1] augmented, out, uint64_t seed=0, uint32_t epoch=0,
+                uint32_t index=0):
+    """Normalise, cast and lay out ``augmented`` into ``out``, a place in the batch, and erase a part of it.
+
+    Args:
+        plan: Says dtype, layout and statistics, and what is erased.
         augmented: uint8 ``(height, width, 3)``.
-        out: A C-contiguous array of the plan's dtype, ``(3, height, width)``, or ``(height,
-            width, 3)`` if the plan is channels last.
+        out: A C-contiguous array of the plan's dtype (bfloat16 as uint16), ``(3, height, width)``,
+            or ``(height, width, 3)`` if the plan is channels last.
+        seed, epoch, index: Name the random numbers of the erasing.
     """
     cdef uint32_t height = augmented.shape[0], width = augmented.shape[1]
-    cdef uint8_t[:, :, ::1] as_bytes
-    cdef float[:, :, ::1] as_floats
-    cdef void *to
+    cdef uint8_t[::1] flat
+    cdef sn_rng rng
     cdef object shape = (height, width, 3)
     if not plan.value.channels_last:
         shape = (3, height, width)
     if augmented.shape[2] != 3 or out.shape != shape or height == 0 or width == 0:
         raise ValueError(f"augmented and out do not fit: {height} x {width} x {augmented.shape[2]}, {out.shape}")
-    if plan.value.dtype == SN_FLOAT32:
-        as_floats = out
-        to = &as_floats[0, 0, 0]
-    else:
-        as_bytes = out
-        to = &as_bytes[0, 0, 0]
+    if out.dtype != _ARRAYS[plan.value.dtype] or not out.flags.c_contiguous:
+        raise ValueError(f"out must be a C-contiguous array of {_ARRAYS[plan.value.dtype]}, but is {out.dtype}")
+    flat = out.reshape(-1).view(np.uint8)
+    sn_rng_start(&rng, seed, 0, epoch, index, SN_STREAM_ERASE)
     with nogil:
-        sn_batch_write(&plan.value, &augmented[0, 0, 0], height, width, to)
+        sn_batch_write(&plan.value, &augmented[0, 0, 0], height, width, &rng, &flat[0])
 
 
 cdef class Rng:

@@ -11,7 +11,7 @@ from libc.string cimport memset
 
 from seneca._core.codec import error_for
 from seneca.errors import SegmentError
-from seneca._core.codec cimport SN_E_NOT_JPEG, SN_FLOAT32
+from seneca._core.codec cimport SN_E_NOT_JPEG, sn_dtype_bytes
 from seneca._core.store cimport (
     SN_AUGMENTED, SN_BUSY, SN_E_CLOSED, SN_NONE, sn_member_draw, sn_member_offer_done,
 )
@@ -61,7 +61,7 @@ cdef class Stream:
         self.trip.plan = &plan.value
         self.trip.height = plan.height
         self.trip.width = plan.width
-        self.trip.item_bytes = <uint64_t>3 * plan.height * plan.width * (4 if plan.value.dtype == SN_FLOAT32 else 1)
+        self.trip.item_bytes = <uint64_t>3 * plan.height * plan.width * sn_dtype_bytes(plan.value.dtype)
         if member.segment is not None:
             self.trip.segment = member.segment.handle
         self.trip.paths = <const char *>paths

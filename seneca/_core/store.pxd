@@ -46,6 +46,7 @@ cdef extern from "shm/sn_layout.h" nogil:
 
     ctypedef struct sn_slot:
         uint32_t length
+        uint16_t height, width
 
     int sn_layout_plan(const sn_geometry *geometry, sn_header *layout)
 
@@ -122,18 +123,16 @@ cdef extern from "draw/sn_order.h" nogil:
         uint8_t fixed
 
 
-cdef extern from "store/sn_member.h" nogil:
-    ctypedef struct sn_member:
-        pass
+cdef extern from "store/sn_holder.h" nogil:
+    ctypedef struct sn_holder:
+        sn_segment *segment
+        uint32_t row
 
-    ctypedef struct sn_member_options:
-        sn_epoch epoch
-        uint64_t job_key
-        uint64_t decoded_pipeline, augmented_pipeline
-        uint16_t height, width
-        uint32_t in_flight
-        uint8_t shares, keeps, substitutes
+    int sn_holder_init(sn_holder *holder, sn_segment *segment)
+    void sn_holder_free(sn_holder *holder)
 
+
+cdef extern from "store/sn_serve.h" nogil:
     ctypedef struct sn_item:
         uint32_t sample
         uint8_t source, keep
@@ -145,13 +144,51 @@ cdef extern from "store/sn_member.h" nogil:
         uint8_t form
         uint32_t slot, entry
 
+
+cdef extern from "store/sn_member.h" nogil:
+    ctypedef struct sn_member:
+        pass
+
+    ctypedef struct sn_member_options:
+        sn_epoch epoch
+        uint64_t job_key
+        uint64_t decoded_pipeline, augmented_pipeline
+        uint16_t height, width
+        uint32_t copy_bytes, in_flight
+        uint8_t shares, keeps, substitutes, hands_over
+
+    ctypedef struct sn_claim:
+        uint32_t sample, slot, generation, entry
+
     int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_member **out, int *shared)
     int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t *drawn,
                        sn_offer *offers, uint32_t n_offers)
+    void sn_member_claims(const sn_member *member, const sn_item *items, uint32_t n_items, sn_claim *claims)
+    uint32_t sn_member_row(const sn_member *member, uint32_t *generation)
+    uint32_t sn_member_copy_bytes(const sn_member *member)
     void sn_member_done(sn_member *member, const sn_item *items, uint32_t n_items)
     void sn_member_offer_done(sn_member *member, const sn_offer *offer)
     uint32_t sn_member_left(const sn_member *member)
     void sn_member_close(sn_member *member)
+
+
+cdef extern from "store/sn_worker.h" nogil:
+    ctypedef struct sn_worker:
+        pass
+
+    ctypedef struct sn_worker_options:
+        uint64_t decoded_pipeline, augmented_pipeline
+        uint16_t height, width
+        uint32_t copy_bytes
+        uint8_t shares, keeps
+
+    int sn_worker_open(sn_holder *holder, const sn_worker_options *options, sn_worker **out)
+    int sn_worker_begin(sn_worker *worker, uint32_t row, uint32_t row_generation, const sn_claim *claims,
+                        uint32_t n_claims, sn_item *items, sn_offer *offers, uint32_t n_offers)
+    int sn_worker_done(sn_worker *worker, const sn_item *items, uint32_t n_items)
+    int sn_worker_offer_done(sn_worker *worker, const sn_offer *offer)
+    void sn_worker_learn(sn_worker *worker, uint32_t copy_bytes)
+    void sn_worker_close(sn_worker *worker)
 
 
 cdef class Segment:
@@ -159,14 +196,24 @@ cdef class Segment:
     cdef uint32_t row          # this process's own, which keeps the segment alive
     cdef readonly uint64_t job_key
     cdef readonly bint created
-    cdef uint32_t drawing      # members that are open on it
+    cdef uint32_t drawing      # members and workers that are open on it
+    cdef sn_holder holder      # of that row: for its workers, made with the first
     cdef object let_go(self)
+    cdef sn_holder *row_holder(self) except NULL
     cdef int enter(self) except -1
     cdef sn_segment *open(self) except NULL
 
 
-cdef class Member:
-    cdef sn_member *handle     # owned; NULL once closed
-    cdef Segment segment       # None for a private member; kept alive while it draws
-    cdef readonly bint shared
+cdef class Participant:
+    cdef Segment segment       # None for a private one; kept alive while it takes part
     cdef sn_slot *slot(self, uint32_t slot) except NULL
+
+
+cdef class Member(Participant):
+    cdef sn_member *handle     # owned; NULL once closed
+    cdef readonly bint shared
+
+
+cdef class Worker(Participant):
+    cdef sn_worker *handle     # owned; NULL once closed
+    cdef sn_worker *open(self) except NULL

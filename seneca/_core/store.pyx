@@ -10,7 +10,10 @@ from libc.string cimport memset
 
 from seneca import errors
 
-__all__ = ["GRANULE", "ITEM", "NONE", "LAYOUT_VERSION", "Member", "Segment", "Unlinked", "segment_bytes", "sweep"]
+__all__ = [
+    "CLAIM", "GRANULE", "ITEM", "NONE", "LAYOUT_VERSION", "Member", "Segment", "Unlinked", "Worker",
+    "segment_bytes", "sweep",
+]
 
 GRANULE = SN_GRANULE
 NONE = <uint32_t>SN_NONE
@@ -22,6 +25,10 @@ ITEM = np.dtype([
 ])
 """One place of a batch, as ``sn_item``: slots are :data:`NONE` where there is none."""
 assert ITEM.itemsize == sizeof(sn_item)
+
+CLAIM = np.dtype([("sample", np.uint32), ("slot", np.uint32), ("generation", np.uint32), ("entry", np.uint32)])
+"""What a worker takes over of a draw, as ``sn_claim``; ``slot`` :data:`NONE`: only the sample."""
+assert CLAIM.itemsize == sizeof(sn_claim)
 
 LAYOUT_VERSION = SN_LAYOUT_VERSION
 
@@ -173,6 +180,13 @@ cdef class Segment:
     cdef object let_go(self):
         sn_segment_close(self.handle)
         self.handle = NULL
+        sn_holder_free(&self.holder)
+
+    cdef sn_holder *row_holder(self) except NULL:
+        if self.holder.row != self.row or self.holder.segment == NULL:
+            check(sn_holder_init(&self.holder, self.open()))
+            self.holder.row = self.row
+        return &self.holder
 
     cdef int enter(self) except -1:
         cdef int rc
@@ -214,6 +228,7 @@ cdef class Segment:
 
     def __dealloc__(self):
         sn_segment_close(self.handle)
+        sn_holder_free(&self.holder)
 
     @property
     def closed(self):
@@ -285,10 +300,67 @@ cdef class Segment:
         return None
 
 
+@cython.no_gc
+cdef class Participant:
+    """Who holds slots: reads what is pinned, writes what is reserved."""
+
+    def commit(self, uint32_t slot):
+        """What was reserved is written: others may read it."""
+        sn_slot_commit(self.slot(slot))
+
+    def abort(self, uint32_t slot):
+        """What was reserved will not be written."""
+        sn_slot_abort(self.slot(slot))
+
+    def payload(self, uint32_t slot):
+        """The bytes of a slot that is held, writable in place."""
+        cdef sn_slot *record = self.slot(slot)
+        return <uint8_t[:record.length]>sn_slot_payload(self.segment.handle, record)
+
+    def picture_size(self, uint32_t slot):
+        """``(height, width)`` of the pixels in a slot that is held; 0 for what says itself what it is."""
+        cdef sn_slot *record = self.slot(slot)
+        return record.height, record.width
+
+    cdef sn_slot *slot(self, uint32_t slot) except NULL:
+        if self.segment is None or slot >= self.segment.open().n_slots:
+            raise IndexError(slot)
+        return &self.segment.handle.slots[slot]
+
+
+cdef class Answers:
+    """Offers on their way to a critical section, and what it answered."""
+    cdef sn_offer *array
+    cdef uint32_t count
+
+    def __cinit__(self, offers):
+        cdef uint32_t i
+        self.count = len(offers)
+        self.array = <sn_offer *>calloc(self.count + 1, sizeof(sn_offer))
+        if self.array == NULL:
+            raise MemoryError()
+        for i in range(self.count):
+            (self.array[i].sample, self.array[i].form, self.array[i].length, self.array[i].height,
+             self.array[i].width) = offers[i]
+
+    def slots(self):
+        return [None if self.array[i].slot == SN_NONE else (self.array[i].slot, self.array[i].entry)
+                for i in range(self.count)]
+
+    def __dealloc__(self):
+        free(self.array)
+
+
+cdef sn_item *items_of(items) except NULL:
+    """The records of an array of :data:`ITEM` that is not empty."""
+    cdef uint8_t[::1] flat = items.view(np.uint8)
+    return <sn_item *>&flat[0]
+
+
 # It holds no reference that could lead back to it, so no garbage collection has to look at it;
 # one that did would take its segment away before it has left.
 @cython.no_gc
-cdef class Member:
+cdef class Member(Participant):
     """One iterator's place in a segment, or a private one (``segment`` None).
 
     Args:
@@ -299,13 +371,16 @@ cdef class Member:
         seed, epoch: Name the order.
         fixed: The samples as they are, not permuted.
         decoded, augmented: Fingerprints of the pipeline's head and of the whole.
-        height, width: Of an AUGMENTED copy.
+        height, width: Of an AUGMENTED copy of pixels; 0 for one that says itself what it holds.
+        copy_bytes: Room for an AUGMENTED copy; with no height and width 0 learns it.
         in_flight: Samples drawn and not yet delivered, at most.
         shares, keeps, substitutes: What it takes part in.
+        hands_over: Whether workers prepare what it draws, see :meth:`claims`.
     """
 
     def __cinit__(self, Segment segment, *, n_samples, samples, places, seed, epoch, bint fixed, decoded, augmented,
-                  height, width, in_flight, bint shares, bint keeps, bint substitutes):
+                  height, width, in_flight, bint shares, bint keeps, bint substitutes, copy_bytes=0,
+                  bint hands_over=False):
         cdef sn_member_options options
         cdef const uint32_t[::1] own
         cdef sn_segment *handle = NULL
@@ -324,6 +399,8 @@ cdef class Member:
         options.augmented_pipeline = augmented
         options.height = height
         options.width = width
+        options.copy_bytes = copy_bytes or 3 * height * width
+        options.hands_over = hands_over
         options.in_flight = in_flight
         options.shares = shares
         options.keeps = keeps
@@ -359,48 +436,38 @@ cdef class Member:
             ``(items, slots, private)``: an array of :data:`ITEM`; for each offer the slot to
             write it to and its ledger entry, or None; whether the lock was not to be had.
         """
-        cdef uint32_t n = min(wanted, self.left), drawn = 0, n_offers = len(offers), i
-        cdef sn_offer *answers = <sn_offer *>calloc(n_offers + 1, sizeof(sn_offer))
-        cdef int rc
-        items = np.zeros(n, ITEM)
-        cdef uint8_t[::1] flat = np.zeros(1, np.uint8) if n == 0 else items.view(np.uint8)
-        if answers == NULL:
-            raise MemoryError()
-        try:
-            for i in range(n_offers):
-                answers[i].sample, answers[i].form, answers[i].length, answers[i].height, answers[i].width = offers[i]
-            rc = sn_member_draw(self.handle, n, <sn_item *>&flat[0], &drawn, answers, n_offers)
-            slots = [None if answers[i].slot == SN_NONE else (answers[i].slot, answers[i].entry)
-                     for i in range(n_offers)]
-        finally:
-            free(answers)
-        return items[:drawn], slots, rc == SN_BUSY
+        cdef uint32_t n = min(wanted, self.left), drawn = 0
+        cdef Answers answers = Answers(offers)
+        items = np.zeros(max(n, 1), ITEM)
+        rc = sn_member_draw(self.handle, n, items_of(items), &drawn, answers.array, answers.count)
+        return items[:drawn], answers.slots(), rc == SN_BUSY
 
-    def commit(self, uint32_t slot):
-        """What was reserved is written: others may read it."""
-        sn_slot_commit(self.slot(slot))
+    def claims(self, items):
+        """What workers need to take over what a draw holds.
 
-    def abort(self, uint32_t slot):
-        """What was reserved will not be written."""
-        sn_slot_abort(self.slot(slot))
+        Returns:
+            ``(row, generation, claims)``: the member's row (:data:`NONE` for a private one), and
+            an array of :data:`CLAIM` in the order of ``items``.
+        """
+        cdef uint32_t generation = 0, row = sn_member_row(self.handle, &generation)
+        cdef uint8_t[::1] flat
+        claims = np.zeros(len(items), CLAIM)
+        if len(items):
+            flat = claims.view(np.uint8)
+            sn_member_claims(self.handle, items_of(np.ascontiguousarray(items, ITEM)), <uint32_t>len(items),
+                             <sn_claim *>&flat[0])
+        return row, generation, claims
 
-    def payload(self, uint32_t slot):
-        """The bytes of a slot that this member holds, writable in place."""
-        cdef sn_slot *record = self.slot(slot)
-        return <uint8_t[:record.length]>sn_slot_payload(self.segment.handle, record)
-
-    cdef sn_slot *slot(self, uint32_t slot) except NULL:
-        if self.segment is None or slot >= self.segment.open().n_slots:
-            raise IndexError(slot)
-        return &self.segment.handle.slots[slot]
+    @property
+    def copy_bytes(self):
+        """Room that its AUGMENTED copies take as far as is known; 0: not known."""
+        return sn_member_copy_bytes(self.handle) if self.handle != NULL else 0
 
     def done(self, items):
         """Let go of what these items hold, in the next draw."""
-        cdef const uint8_t[::1] flat
         items = np.ascontiguousarray(items, ITEM)
         if len(items):
-            flat = items.view(np.uint8)
-            sn_member_done(self.handle, <const sn_item *>&flat[0], <uint32_t>len(items))
+            sn_member_done(self.handle, items_of(items), <uint32_t>len(items))
 
     def offer_done(self, uint32_t slot, uint32_t entry):
         """Let go of a slot that an offer was written to, in the next draw."""
@@ -415,6 +482,100 @@ cdef class Member:
         if self.handle != NULL:
             with nogil:
                 sn_member_close(self.handle)
+            self.handle = NULL
+            if self.segment is not None:
+                self.segment.drawing -= 1
+
+    def __dealloc__(self):
+        self.close()
+
+
+@cython.no_gc
+cdef class Worker(Participant):
+    """Prepares samples that it is given, over what a segment holds. One thread at a time uses it.
+
+    Args:
+        segment: Where it shares, or None. Its process's row holds what this worker holds.
+        decoded, augmented: Fingerprints of the pipeline's head and of the whole.
+        height, width, copy_bytes: As a member's.
+        shares, keeps: What it takes part in.
+    """
+
+    def __cinit__(self, Segment segment, *, decoded, augmented, height=0, width=0, copy_bytes=0, bint shares,
+                  bint keeps):
+        cdef sn_worker_options options
+        cdef sn_holder *holder = NULL
+        memset(&options, 0, sizeof(options))
+        options.decoded_pipeline = decoded
+        options.augmented_pipeline = augmented
+        options.height = height
+        options.width = width
+        options.copy_bytes = copy_bytes or 3 * height * width
+        options.shares = shares
+        options.keeps = keeps
+        if segment is not None:
+            holder = segment.row_holder()
+        check(sn_worker_open(holder, &options, &self.handle))
+        self.segment = segment
+        if segment is not None:
+            segment.drawing += 1
+
+    def begin(self, claims, uint32_t row=SN_NONE, uint32_t row_generation=0, offers=()):
+        """Hold what serves these samples, in one critical section.
+
+        Args:
+            claims: An array of :data:`CLAIM`; of those that nobody drew only ``sample`` counts.
+            row, row_generation: Of the member that drew them, as its ``claims`` tells.
+            offers: As :meth:`Member.draw`'s.
+
+        Returns:
+            As :meth:`Member.draw`: ``(items, slots, private)``.
+        """
+        cdef uint32_t n = len(claims)
+        cdef const uint8_t[::1] flat
+        cdef Answers answers = Answers(offers)
+        cdef sn_worker *handle = self.open()
+        cdef int rc
+        cdef sn_claim nothing
+        cdef const sn_claim *first = &nothing
+        items = np.zeros(max(n, 1), ITEM)
+        cdef sn_item *out = items_of(items)
+        claims = np.ascontiguousarray(claims, CLAIM)
+        if n:
+            flat = claims.view(np.uint8)
+            first = <const sn_claim *>&flat[0]
+        with nogil:
+            rc = sn_worker_begin(handle, row, row_generation, first, n, out, answers.array, answers.count)
+        return items[:n], answers.slots(), rc == SN_BUSY
+
+    def done(self, items):
+        """Let go of what these items hold, in the next :meth:`begin` or :meth:`close`."""
+        items = np.ascontiguousarray(items, ITEM)
+        if len(items):
+            check(sn_worker_done(self.open(), items_of(items), <uint32_t>len(items)))
+
+    def offer_done(self, uint32_t slot, uint32_t entry):
+        """Likewise of a slot that an offer was written to."""
+        cdef sn_offer offer
+        memset(&offer, 0, sizeof(offer))
+        offer.slot = slot
+        offer.entry = entry
+        check(sn_worker_offer_done(self.open(), &offer))
+
+    def learn(self, uint32_t copy_bytes):
+        """A copy of this pipeline took this much room."""
+        sn_worker_learn(self.open(), copy_bytes)
+
+    cdef sn_worker *open(self) except NULL:
+        if self.handle == NULL:
+            raise error_for(SN_E_CLOSED)
+        return self.handle
+
+    def close(self):
+        """Let go of everything that is done with."""
+        if self.handle != NULL:
+            with nogil:
+                sn_worker_close(self.handle)
             self.handle = NULL
             if self.segment is not None:
                 self.segment.drawing -= 1

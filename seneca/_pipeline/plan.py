@@ -6,30 +6,46 @@ every thread may read and that pickle. Nothing here touches a picture.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from seneca.errors import PlanError
 
 if TYPE_CHECKING:
     from seneca._core.codec import Plan
 
-__all__ = ["NativeTransform", "Pipeline", "Step", "compile_transform", "runs_natively"]
+__all__ = [
+    "DTYPES",
+    "MAX_PIXELS",
+    "Decode",
+    "NativeTransform",
+    "Pipeline",
+    "Step",
+    "compile_transform",
+    "runs_natively",
+]
 
 # Part of every fingerprint. Raise it when the same description comes to mean other pixels, so
 # that jobs with two versions of Seneca never serve each other's payloads.
 PIXELS_VERSION = 1
 
+MAX_PIXELS = 64_000_000  # what a picture may have where nothing else is said, as in csrc/codec
 MAX_STEPS = 16  # SN_PLAN_MAX_OPS in csrc/codec/sn_plan.h
-DETERMINISTIC = frozenset({"resize", "center_crop"})
+DETERMINISTIC = frozenset({"resize", "center_crop", "pad"})
+DTYPES = ("uint8", "float16", "bfloat16", "float32")
 SAME_SIZE_REMEDY = "pictures of different sizes cannot be stacked; add T.Resize((h, w)) or a crop"
 
+Decode = Literal["exact", "fast"]
 Size = tuple[int, int]
 Channels = tuple[float, float, float]
+
+ZEROS: Channels = (0.0, 0.0, 0.0)
+ONES: Channels = (1.0, 1.0, 1.0)
 
 
 class Step(NamedTuple):
@@ -49,22 +65,35 @@ class NativeTransform(ABC):
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A compiled transform: the steps on pixels, then ``(pixel / 255 - mean) / std``.
+    """A compiled transform: how files are decoded, the steps on pixels, and what the batch makes of them.
 
     The *head* is the leading deterministic steps, whose result may be kept for ever; the *tail*
-    is the rest, from the first random step on.
+    is the rest, from the first random step on. The batch is each job's own: ``(pixel / 255 - mean)
+    / std``, erasing, type and layout are no part of what is kept or shared.
 
     Args:
-        steps: What is done to the pixels; normalising is not among them.
-        mean: Subtracted from each channel of [0, 1].
+        steps: What is done to the pixels.
+        mean: Subtracted from each channel, in the units of the scaled pixel.
         std: Divides each channel after that.
         output_size: Height and width of every result.
+        dtype: Of the result, one of ``DTYPES``; ``"uint8"`` is the pixels as they are.
+        scale: Whether floats are pixels divided by 255, or left from 0 to 255.
+        erase: What is erased from the result, as the native ``Plan`` takes it; None for nothing.
+        decode: ``"exact"``, or ``"fast"`` for fewer operations and slightly other pixels.
+        apply_orientation: Whether pictures are turned as their EXIF orientation says.
+        channels_last: Whether a result lies in memory as (height, width, 3).
     """
 
     steps: tuple[Step, ...]
     mean: Channels
     std: Channels
     output_size: Size
+    dtype: str = "float32"
+    scale: bool = True
+    erase: dict[str, Any] | None = None
+    decode: Decode = "exact"
+    apply_orientation: bool = False
+    channels_last: bool = False
 
     @property
     def n_head(self) -> int:
@@ -84,25 +113,43 @@ class Pipeline:
         """The native core's form of this, made on first use."""
         from seneca._core.codec import Plan
 
-        ops = [(step.kind, dict(step.args)) for step in self.steps]
-        return Plan(ops, self.n_head, "float32", False, self.mean, self.std)
+        return Plan(
+            [(step.kind, dict(step.args)) for step in self.steps],
+            self.n_head,
+            self.dtype,
+            self.channels_last,
+            self.mean,
+            self.std,
+            scale=self.scale,
+            erase=self.erase,
+            decode=self.decode,
+            apply_orientation=self.apply_orientation,
+        )
 
     @functools.cached_property
     def head_fingerprint(self) -> int:
         """64 bits that are equal where DECODED payloads are interchangeable."""
-        return _fingerprint("decoded", self.steps[: self.n_head])
+        return self._fingerprint("decoded", self.steps[: self.n_head])
 
     @functools.cached_property
     def augmented_fingerprint(self) -> int:
-        """64 bits that are equal where AUGMENTED payloads are; normalising is each job's own."""
-        return _fingerprint("augmented", self.steps)
+        """64 bits that are equal where AUGMENTED payloads are; the batch is each job's own."""
+        return self._fingerprint("augmented", self.steps)
+
+    def _fingerprint(self, form: str, steps: tuple[Step, ...]) -> int:
+        """64 bits of a description that does not depend on the host, the process or dict order."""
+        description: list[Any] = [PIXELS_VERSION, form, steps]
+        if self.decode != "exact" or self.apply_orientation:
+            description.append({"decode": self.decode, "apply_orientation": self.apply_orientation})
+        text = json.dumps(description, sort_keys=True, separators=(",", ":"))
+        return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
     def __hash__(self) -> int:
-        return hash((self.augmented_fingerprint, self.mean, self.std))
+        return hash((self.augmented_fingerprint, self.mean, self.std, self.dtype))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The native plan stays behind: it is a handle of this process, made again where needed.
-        return Pipeline, (self.steps, self.mean, self.std, self.output_size)
+        return Pipeline, tuple(getattr(self, field.name) for field in dataclasses.fields(self))
 
 
 def runs_natively(transform: object) -> bool:
@@ -110,18 +157,28 @@ def runs_natively(transform: object) -> bool:
     return isinstance(transform, NativeTransform)
 
 
-def compile_transform(transform: NativeTransform | None) -> Pipeline:
+def compile_transform(
+    transform: NativeTransform | None,
+    *,
+    decode: Decode = "exact",
+    apply_orientation: bool = False,
+    channels_last: bool = False,
+) -> Pipeline:
     """Check a transform and turn it into what runs.
 
     Args:
-        transform: One of ``seneca.transforms``, or ``None`` for the pictures as they are.
+        transform: One of ``seneca.transforms``.
+        decode: See :class:`Pipeline`, as for the next two.
+        apply_orientation: Likewise.
+        channels_last: Likewise.
 
     Returns:
         The pipeline; equal transforms give equal pipelines with equal fingerprints.
 
     Raises:
-        PlanError: ``Normalize`` is not last, there are more than 16 steps, the size of the result
-            would depend on the picture, or the transform is not one that runs natively.
+        PlanError: A transform of pixels follows one of tensors, those of tensors contradict each
+            other, there are more than 16 steps on pixels, the size of the result would depend on
+            the picture, or the transform is not one that runs natively.
 
     Example:
         >>> from seneca import transforms as T
@@ -137,41 +194,147 @@ def compile_transform(transform: NativeTransform | None) -> Pipeline:
             "or let it run as Python in worker processes"
         )
     steps = transform.steps()
-    mean: Channels = (0.0, 0.0, 0.0)
-    std: Channels = (1.0, 1.0, 1.0)
-    if steps and steps[-1].kind == "normalize":
-        mean, std = steps[-1].args["mean"], steps[-1].args["std"]
-        steps = steps[:-1]
-    if any(step.kind == "normalize" for step in steps):
-        raise PlanError(
-            "Normalize must come last, once: it makes the floats of the batch; move it to the end"
-        )
-    if len(steps) > MAX_STEPS:
-        raise PlanError(f"{len(steps)} transforms of pixels are more than the {MAX_STEPS} that run natively")
-    return Pipeline(steps, mean, std, _output_size(steps))
+    n_pixels = next((i for i, step in enumerate(steps) if step.kind in _Ending.KINDS), len(steps))
+    ending = _Ending()
+    for kind, args in steps[n_pixels:]:
+        if kind not in _Ending.KINDS:
+            raise PlanError(
+                f"{_name(kind)} works on pixels: move it in front of {_name(steps[n_pixels].kind)}"
+            )
+        getattr(ending, kind)(**args)
+    if n_pixels > MAX_STEPS:
+        raise PlanError(f"{n_pixels} transforms of pixels are more than the {MAX_STEPS} that run natively")
+    return Pipeline(
+        steps[:n_pixels],
+        ending.mean,
+        ending.std,
+        _output_size(steps[:n_pixels]),
+        ending.dtype,
+        ending.scale,
+        ending.erase,
+        decode,
+        apply_orientation,
+        channels_last,
+    )
 
 
-def short_side_size(height: int, width: int, short: int) -> Size:
-    """The size after a resize of the short side to ``short``, rounded as torchvision rounds."""
-    if height <= width:
-        return short, int(short * width / height)
-    return int(short * height / width), short
+class _Ending:
+    """What the transforms of the tensor come to, followed from one to the next.
+
+    ``holds`` tells what the tensor holds at this place in the list: still a ``"picture"``, which
+    the first that needs floats turns into [0, 1] as ToTensor does; ``"bytes"``; or ``"floats"``,
+    from 0 to 1 with ``scale`` and else to 255, unless they are normalised.
+    """
+
+    KINDS = frozenset({"to_tensor", "pil_to_tensor", "to_dtype", "normalize", "random_erasing"})
+
+    def __init__(self) -> None:
+        self.holds: Literal["picture", "bytes", "floats"] = "picture"
+        self.normalized = False
+        self.dtype = "float32"
+        self.scale = True
+        self.mean, self.std = ZEROS, ONES
+        self.erase: dict[str, Any] | None = None
+
+    def to_tensor(self) -> None:
+        if self.holds != "picture":
+            raise PlanError("ToTensor takes a picture, and this is a tensor already: leave ToTensor out")
+        self.holds = "floats"
+
+    def pil_to_tensor(self) -> None:
+        if self.holds != "picture":
+            raise PlanError("PILToTensor takes a picture, and this is a tensor already: move it in front")
+        self.holds, self.dtype = "bytes", "uint8"
+
+    def to_dtype(self, dtype: str, scale: bool) -> None:
+        if self.holds == "picture":
+            self.holds = "bytes"
+        if dtype != "uint8":
+            if self.holds == "bytes":
+                self.holds, self.scale = "floats", scale
+                if scale:
+                    self._erase_becomes(ZEROS, (255.0, 255.0, 255.0))
+        elif self.holds == "floats":
+            if self.normalized:
+                raise PlanError("ToDtype: what Normalize made does not fit into uint8; leave one of them out")
+            if self.erase is not None:
+                raise PlanError("ToDtype to uint8 after RandomErasing: move RandomErasing behind it")
+            if scale != self.scale:
+                what = "[0, 1]" if self.scale else "[0, 255]"
+                raise PlanError(f"ToDtype to uint8 from floats in {what} loses them: use scale={self.scale}")
+            self.holds, self.scale = "bytes", True
+        self.dtype = dtype
+
+    def normalize(self, mean: Channels, std: Channels) -> None:
+        if self.normalized:
+            raise PlanError("Normalize is there twice: leave one of them out")
+        if self.holds == "bytes":
+            raise PlanError(
+                "Normalize takes floats, not uint8: put ToDtype(torch.float32, scale=True) in front of it"
+            )
+        self.holds, self.normalized = "floats", True
+        self.mean, self.std = mean, std
+        self._erase_becomes(mean, std)
+
+    def random_erasing(self, p: float, scale: Any, ratio: Any, value: Literal["random"] | Channels) -> None:
+        if self.erase is not None:
+            raise PlanError("RandomErasing is there twice: leave one of them out")
+        if self.holds == "bytes" and (value == "random" or any(x not in range(256) for x in value)):
+            raise PlanError(
+                f"RandomErasing: {value!r} is no uint8, which is what the tensor holds here: give whole "
+                "numbers from 0 to 255, or put ToDtype(torch.float32, scale=True) in front of it"
+            )
+        if self.holds == "picture":
+            self.holds = "floats"
+        self.erase = {"p": p, "scale": scale, "ratio": ratio, "value": value}
+        if value == "random":
+            self.erase.update(value=ZEROS, deviation=ONES)
+
+    def _erase_becomes(self, mean: Channels, std: Channels) -> None:
+        """What was erased goes through ``(value - mean) / std`` like everything else."""
+        if self.erase is None:
+            return
+        value = zip(self.erase["value"], mean, std, strict=True)
+        self.erase["value"] = tuple((v - m) / s for v, m, s in value)
+        if "deviation" in self.erase:
+            deviation = zip(self.erase["deviation"], std, strict=True)
+            self.erase["deviation"] = tuple(d / abs(s) for d, s in deviation)
+
+
+def _name(kind: str) -> str:
+    """The transform that made a step of this kind."""
+    names = {
+        "pil_to_tensor": "PILToTensor",
+        "random_hflip": "RandomHorizontalFlip",
+        "random_vflip": "RandomVerticalFlip",
+    }
+    return names.get(kind) or "".join(word.capitalize() for word in kind.split("_"))
+
+
+def short_side_size(height: int, width: int, short: int, max_size: int | None = None) -> Size:
+    """The size after a resize of the short side to ``short``, rounded as torchvision rounds.
+
+    The long side is ``max_size`` at the most, and the short one then follows.
+    """
+    new_short, new_long = short, int(short * max(height, width) / min(height, width))
+    if max_size is not None and new_long > max_size:
+        new_short, new_long = int(max_size * new_short / new_long), max_size
+    return (new_short, new_long) if height <= width else (new_long, new_short)
 
 
 def _output_size(steps: tuple[Step, ...]) -> Size:
     """The size that every picture ends with; PlanError where there is no such size."""
     size: Size | None = None
-    for _, args in steps:
-        if isinstance(args.get("size"), int):  # the short side: known only if the picture's size is
-            size = size and short_side_size(*size, args["size"])
+    for kind, args in steps:
+        if kind == "pad" and size is not None:
+            left, top, right, bottom = args.get("padding", (0, 0, 0, 0))
+            size = size[0] + top + bottom, size[1] + left + right
+        elif isinstance(args.get("size"), int):  # the short side: known only if the picture's size is
+            size = size and short_side_size(*size, args["size"], args.get("max_size"))
         else:
             size = args.get("size", size)
+        if size is not None and 0 in size:
+            raise PlanError(f"{_name(kind)} leaves nothing of a picture: {size[0]} x {size[1]}")
     if size is None:
         raise PlanError(SAME_SIZE_REMEDY)
     return size
-
-
-def _fingerprint(form: str, steps: tuple[Step, ...]) -> int:
-    """64 bits of a description that does not depend on the host, the process or dict order."""
-    description = json.dumps([PIXELS_VERSION, form, steps], sort_keys=True, separators=(",", ":"))
-    return int.from_bytes(hashlib.blake2b(description.encode(), digest_size=8).digest(), "little")

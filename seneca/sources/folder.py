@@ -11,9 +11,11 @@ import hashlib
 import os
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
+
+from seneca._pipeline.plan import MAX_PIXELS, Decode
 
 __all__ = ["IMG_EXTENSIONS", "ImageFolder"]
 
@@ -33,6 +35,12 @@ class ImageFolder:
             gets an RGB PIL image; or ``None`` for that image itself. May be set later.
         extensions: Endings of the files to take, in lower case.
         allow_empty: Whether a class may be without pictures.
+        decode: ``"exact"``: JPEGs decode to Pillow's pixels, bit for bit; ``"fast"``: with fewer
+            operations, to pixels that differ a little, where a transform of Seneca's runs.
+        apply_exif_orientation: Whether pictures are turned upright as their EXIF data says.
+            torchvision's does not.
+        max_pixels: Files whose pictures have more are refused before they are decoded: a small
+            file that claims to be huge is usually an attack.
 
     Attributes:
         classes: Names of the classes, sorted.
@@ -42,6 +50,7 @@ class ImageFolder:
 
     Raises:
         FileNotFoundError: ``root`` has no class folders, or a class has no picture.
+        ValueError: ``decode`` is another word, or ``max_pixels`` is not positive.
 
     Example:
         >>> import tempfile, seneca
@@ -62,9 +71,19 @@ class ImageFolder:
         *,
         extensions: str | Sequence[str] = IMG_EXTENSIONS,
         allow_empty: bool = False,
+        decode: Decode = "exact",
+        apply_exif_orientation: bool = False,
+        max_pixels: int = MAX_PIXELS,
     ) -> None:
+        if decode not in get_args(Decode):
+            raise ValueError(f'decode is "exact" or "fast", but got {decode!r}')
+        if max_pixels < 1:
+            raise ValueError(f"max_pixels is at least 1, but got {max_pixels!r}")
         self.root = os.path.expanduser(os.fspath(root))
         self.transform = transform
+        self.decode = decode
+        self.apply_exif_orientation = apply_exif_orientation
+        self.max_pixels = max_pixels
         self.extensions = (extensions,) if isinstance(extensions, str) else tuple(extensions)
         self.classes, self.class_to_idx = _find_classes(self.root)
         self.samples = _find_samples(self.root, self.class_to_idx, self.extensions, allow_empty)
@@ -87,18 +106,28 @@ class ImageFolder:
             index: Place in ``samples``.
 
         Returns:
-            ``(image, class index)``. With a transform of Seneca's, ``image`` is float32 of shape
-            (3, height, width), its random numbers drawn from torch's global generator.
+            ``(image, class index)``. With a transform of Seneca's, ``image`` is of shape (3,
+            height, width), float32 or as the transform says, its random numbers drawn from
+            torch's global generator.
 
         Raises:
-            DecodeError: The file is damaged; the message names it.
+            DecodeError: The file is damaged, or its picture has more than ``max_pixels``; the
+                message names it.
             OSError: The file cannot be read.
         """
         # Only here: a source knows paths and bytes; pixels and tensors are the pipeline's.
         from seneca._pipeline.sample import load_picture
 
         path, target = self.samples[index]
-        return load_picture(self.read(index), self.transform, path), target
+        picture = load_picture(
+            self.read(index),
+            self.transform,
+            path,
+            decode=self.decode,
+            apply_orientation=self.apply_exif_orientation,
+            max_pixels=self.max_pixels,
+        )
+        return picture, target
 
     def read(self, index: int) -> bytes:
         """The bytes of one file."""

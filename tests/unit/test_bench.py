@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -10,10 +13,14 @@ from pathlib import Path
 
 import pytest
 
-BENCH = Path(__file__).parents[2] / "bench"
+ROOT = Path(__file__).parents[2]
+BENCH = ROOT / "bench"
 sys.path.insert(0, str(BENCH))
 
+import bench_decode  # noqa: E402
 import bench_jobs  # noqa: E402
+import compiled  # noqa: E402
+import decode_peers  # noqa: E402
 import job_loaders  # noqa: E402
 import jobs  # noqa: E402
 import links  # noqa: E402
@@ -64,6 +71,12 @@ def test_links_to_nothing_are_refused(tmp_path, picture_folder):
         links.make_links(tmp_path / "nowhere", tmp_path / "links", 1)
     with pytest.raises(ValueError, match="at least 1"):
         links.make_links(picture_folder, tmp_path / "links", 0)
+
+
+def test_links_to_chosen_pictures_only(picture_folder, tmp_path):
+    chosen = links.pictures_of(picture_folder)[7:9]
+    links.make_links(picture_folder, tmp_path / "links", 6, chosen)
+    assert {link.resolve() for link in (tmp_path / "links").glob("*/*")} == set(chosen)
 
 
 def test_a_row_adds_up_the_rates_of_its_jobs():
@@ -193,3 +206,213 @@ def test_it_opens_with_its_question():
         [sys.executable, BENCH / "bench_jobs.py", "--help"], capture_output=True, text=True, check=True
     )
     assert "How many samples a second" in told.stdout
+
+
+@pytest.fixture(scope="session")
+def decode_loop(tmp_path_factory):
+    """The program with the C loops."""
+    return compiled.compile_program("decode_loop", tmp_path_factory.mktemp("decode_loop"))
+
+
+def test_every_step_from_a_jpeg_to_a_batch_is_measured(
+    picture_folder, tmp_path, decode_loop, monkeypatch, capfd
+):
+    whole = links.pictures_of(picture_folder)[3].read_bytes()
+    (picture_folder / "class_0" / "cut.jpg").write_bytes(whole[: len(whole) // 2])
+    (picture_folder / "class_0" / "text.jpg").write_text("no picture at all")
+    monkeypatch.setattr(bench_decode, "compile_program", lambda name, folder: decode_loop)
+    monkeypatch.setattr(bench_decode.signal, "signal", lambda *_: None)
+    names = [*bench_decode.LOOPS, "seneca"]
+    file = tmp_path / "decode.json"
+    arguments = ["--seconds", "0.2", "--warm", "0.05", "--rounds", "1", "--links", "96", "--batch", "8"]
+    arguments += ["--data", str(picture_folder), "--json", str(file), "--only", ",".join(names)]
+    before = os.sched_getaffinity(0)
+    assert bench_decode.main([*arguments, "--cores", "1"]) == 0
+    assert os.sched_getaffinity(0) == before
+    rows = json.loads(file.read_text())
+    assert [(row["what"], row["cores"]) for row in rows] == [(name, 1) for name in names]
+    assert all(row["per_s"] > 0 and row["cpu_ms"] > 0 and len(row["rounds"]) == 1 for row in rows)
+    printed, complaints = capfd.readouterr()
+    assert "48 pictures" in printed
+    assert len(re.findall(r"left out: .*/(cut|text)\.jpg: ", complaints)) == 2
+
+
+def test_all_cores_count_together(picture_folder, tmp_path, decode_loop, monkeypatch):
+    monkeypatch.setattr(bench_decode, "compile_program", lambda name, folder: decode_loop)
+    monkeypatch.setattr(bench_decode.signal, "signal", lambda *_: None)
+    file = tmp_path / "decode.json"
+    arguments = ["--seconds", "0.2", "--warm", "0.05", "--rounds", "2", "--links", "8", "--only", "fill"]
+    assert bench_decode.main([*arguments, "--data", str(picture_folder), "--json", str(file)]) == 0
+    rows = json.loads(file.read_text())
+    assert [row["cores"] for row in rows] == sorted({1, len(os.sched_getaffinity(0))})
+    assert all(len(row["rounds"]) == 2 for row in rows)
+
+
+def test_others_are_told_where_the_c_loops_crop(picture_folder, tmp_path, decode_loop):
+    from PIL import Image
+
+    from seneca._core.codec import Plan
+
+    crop = {"size": (40, 30), "scale": (0.08, 1.0), "ratio": (3 / 4, 4 / 3)}
+    ops = [("random_resized_crop", crop), ("random_hflip", {"p": 0.5})]
+    plan = Plan(ops, 0, "float32", False, (0, 0, 0), (1, 1, 1))
+    (tmp_path / "files").write_text("".join(f"{path}\n" for path in links.pictures_of(picture_folder)))
+    command = [decode_loop, "boxes", "2", tmp_path / "files"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True)
+    (tmp_path / "boxes").write_text(said.stdout)
+    crops = decode_peers.read_boxes(tmp_path / "boxes")
+    assert len(crops) == 2 * 48
+    for number, crop in enumerate(crops):
+        with Image.open(crop.path) as image:
+            (step,) = plan.route(image.height, image.width, seed=7, epoch=number // 48, index=number % 48)
+        assert (crop.top, crop.left, crop.height, crop.width) == tuple(step["box"])
+        assert crop.flip == step["flip"]
+    assert len({crop.flip for crop in crops}) == 2
+
+
+def test_the_loops_are_compiled_as_the_core_is():
+    tree = ast.parse((ROOT / "setup.py").read_text())
+    (flags,) = (
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "CFLAGS"
+    )
+    assert list(compiled.CFLAGS) == [flag for flag in flags if not flag.startswith("-W")]
+
+
+def test_a_missing_compiler_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("CC", "no-such-compiler -m64")
+    with pytest.raises(compiled.CompileError, match=r"no C compiler \(no-such-compiler\)"):
+        compiled.compile_program("decode_loop", tmp_path)
+
+
+def test_what_the_compiler_says_is_passed_on(tmp_path, monkeypatch):
+    monkeypatch.setenv("SENECA_CFLAGS", "-no-such-option")
+    with pytest.raises(compiled.CompileError, match="no-such-option"):
+        compiled.compile_program("decode_loop", tmp_path)
+
+
+def test_a_row_shows_the_median_of_its_rounds():
+    rounds = [
+        {"per_s": per_s, "cpu_ms": cpu_ms} for per_s, cpu_ms in [(90.0, 3.0), (100.0, 1.0), (40.0, 2.0)]
+    ]
+    assert bench_decode.median_row("exact", 2, rounds) == {
+        "what": "exact",
+        "cores": 2,
+        "per_s": 90.0,
+        "cpu_ms": 2.0,
+        "spread": 0.667,
+        "rounds": [90.0, 100.0, 40.0],
+    }
+
+
+def test_ratios_are_to_the_limit_or_to_memcpy_on_as_many_cores():
+    per_s = {
+        ("limit", 1): 100.0,
+        ("exact", 1): 90.0,
+        ("tf", 1): 30.0,
+        ("decoded", 1): 400.0,
+        ("copy-decoded", 1): 800.0,
+        ("limit", 2): 200.0,
+        ("exact", 2): 150.0,
+        ("augmented", 2): 900.0,
+    }
+    rows = [
+        {"what": what, "cores": cores, "per_s": value, "spread": 0.0, "cpu_ms": 1.0}
+        for (what, cores), value in per_s.items()
+    ]
+    ratios = [(line[4], line[5]) for line in bench_decode.lines_of(rows)]
+    assert ratios == [
+        *[("", ""), ("0.900", ""), ("0.300", ""), ("", "0.500"), ("", "")],
+        *[("", ""), ("0.750", ""), ("", "")],
+    ]
+    assert bench_decode.duels(rows, 1) == (["against", "exact"], [["tf", "3.00 x"]])
+
+
+def test_pictures_are_chosen_from_all_over_the_folder_and_alike_each_time(picture_folder):
+    chosen = bench_decode.choose(picture_folder, 16)
+    assert len(set(chosen)) == 16 and chosen == bench_decode.choose(picture_folder, 16)
+    assert {path.parent.name for path in chosen} == {f"class_{label}" for label in range(4)}
+    assert sorted(bench_decode.choose(picture_folder, 1000)) == links.pictures_of(picture_folder)
+    assert bench_decode.choose(picture_folder, 1000) != links.pictures_of(picture_folder)
+
+
+def test_a_folder_without_jpegs_is_named(tmp_path):
+    (tmp_path / "class_0").mkdir()
+    (tmp_path / "class_0" / "a.png").write_bytes(b"a")
+    with pytest.raises(FileNotFoundError, match=f"no JPEGs in the class folders of {tmp_path}"):
+        bench_decode.choose(tmp_path, 10)
+
+
+def test_a_peer_says_what_it_lacks():
+    lacking = decode_peers.Peer("", dict, ("os", "no_such_module"), ())
+    assert lacking.missing() == "no_such_module"
+    assert decode_peers.Peer("", dict, ("os",), ()).missing() is None
+
+
+def test_a_peer_that_is_not_installed_is_left_out(monkeypatch, capsys):
+    answers = {name: {"missing": None, "versions": [f"{name} 1"]} for name in decode_peers.PEERS}
+    answers["dali"]["missing"] = "nvidia"
+    monkeypatch.setattr(bench_decode, "last_line", lambda command, cpus: answers)
+    options = bench_decode.parse([])
+    assert bench_decode.present(["limit", "dali", "tf"], options) == ["limit", "tf"]
+    told = capsys.readouterr().out
+    assert "dali is left out: it needs nvidia" in told and "(tf 1)" in told
+
+
+def test_a_measurement_that_fails_tells_its_last_words():
+    command = [sys.executable, "-c", "print('{}'); raise ValueError('out of paint')"]
+    with pytest.raises(bench_decode.MeasurementFailed, match="ValueError: out of paint"):
+        bench_decode.last_line(command, sorted(os.sched_getaffinity(0)))
+
+
+def test_a_measurement_is_held_to_its_cores():
+    one = min(os.sched_getaffinity(0))
+    command = [sys.executable, "-c", "import os; print('noise'); print(sorted(os.sched_getaffinity(0)))"]
+    assert bench_decode.last_line(command, [one]) == [one]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--data", "/nowhere"], "no such folder: /nowhere"),
+        (["--only", "limit,best"], "no row best"),
+        (["--cores", "one"], "--cores takes all"),
+        (["--cores", "0"], "this process may use 1 to"),
+        (["--seconds", "0"], "--seconds must be positive"),
+        (["--rounds", "0"], "at least 1"),
+        (["--peer-python", "/nowhere/python"], "no such interpreter: /nowhere/python"),
+    ],
+)
+def test_a_mistake_in_measuring_the_decoder_ends_with_status_2(arguments, message, capsys):
+    with pytest.raises(SystemExit) as ended:
+        bench_decode.parse(arguments)
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["bench/bench_decode.py"], ["-m", "bench.bench_decode"]])
+def test_it_runs_as_a_file_and_as_a_module(command):
+    told = subprocess.run(
+        [sys.executable, *command, "--help"], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert "How fast is the way from a JPEG" in told.stdout
+
+
+def test_every_stage_of_the_c_program_is_measured(tmp_path):
+    file = tmp_path / "micro.json"
+    command = [sys.executable, "-m", "pytest", BENCH / "micro", "-q", "-rs", "-p", "no:cacheprovider"]
+    command += ["--rounds", "2", "--round-ms", "0.2", f"--benchmark-json={file}", f"--rootdir={ROOT}"]
+    told = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert told.returncode == 0, told.stdout
+    measured = {each["extra_info"]["stage"]: each for each in json.loads(file.read_text())["benchmarks"]}
+    assert all(each["stats"]["min"] > 0 and each["stats"]["rounds"] == 2 for each in measured.values())
+    skipped = set(re.findall(r"the core has no stage ([\w-]+)", told.stdout))
+    stages = set(re.findall(r'^    \{"([\w-]+)", ', (BENCH / "native" / "stage_loop.c").read_text(), re.M))
+    assert {"probe", "decode", "write-float32-chw", "philox", "draw-shared", "commit"} <= set(measured)
+    assert measured.keys() | skipped == stages and not measured.keys() & skipped
+
+
+def test_benchmarks_of_stages_are_no_tests():
+    settings = (ROOT / "pyproject.toml").read_text()
+    assert re.search(r'^testpaths = \["tests"\]$', settings, re.M)

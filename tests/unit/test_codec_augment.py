@@ -13,10 +13,13 @@ from PIL import __version__ as pillow_version
 from seneca._core.codec import Codec, Plan
 from seneca.errors import PlanError
 
+HEAD = ("resize", "center_crop", "pad")
 GOLDEN = Path(__file__).parents[1] / "golden" / "routes.json"
 RRC = ("random_resized_crop", {"size": (224, 224), "scale": (0.08, 1.0), "ratio": (3 / 4, 4 / 3)})
 PILLOW_SIMD = "post" in pillow_version
-FLIP = ("random_hflip", {"p": 0.5})
+FLIP, VFLIP = ("random_hflip", {"p": 0.5}), ("random_vflip", {"p": 0.5})
+CROP = ("random_crop", {"size": (200, 260), "padding": (4, 4, 4, 4), "fill": (9, 99, 199)})
+JITTER = ("color_jitter", {"brightness": (0.6, 1.4), "contrast": (0.6, 1.4), "hue": (-0.1, 0.1)})
 
 
 def plan(*ops, n_head=0):
@@ -92,13 +95,16 @@ PIPELINES = [
     (("resize", {"size": (200, 260)}), ("center_crop", {"size": (224, 224)}), FLIP),
     (FLIP, RRC, FLIP, ("center_crop", {"size": (100, 301)}), FLIP, ("resize", {"size": (90, 80)})),
     (("center_crop", {"size": (10, 10)}), ("center_crop", {"size": (30, 20)}), FLIP, RRC),
+    (RRC, FLIP, VFLIP, JITTER),
+    (("pad", {"padding": (9, 8, 7, 6), "padding_mode": "reflect"}), VFLIP, CROP, JITTER, RRC, FLIP),
+    (JITTER, CROP, VFLIP, ("resize", {"size": (90, 80)}), JITTER),
 ]
 
 
 @pytest.mark.parametrize("ops", PIPELINES)
 def test_from_the_file_or_from_decoded_pixels_the_result_is_the_same(ops):
     data, codec = encoded(picture(243, 317)), Codec()
-    n_deterministic = next(k for k, (kind, _) in enumerate(ops) if kind.startswith("random"))
+    n_deterministic = next(k for k, (kind, _) in enumerate(ops) if kind not in HEAD)
     for n_head in range(n_deterministic + 1):
         p = plan(*ops, n_head=n_head)
         head = codec.decode(p, data)
@@ -115,6 +121,8 @@ def one_by_one(ops, image, rng_route):
         w, h = image.size
         if kind == "random_hflip" and flips.pop(0):
             image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        elif kind == "random_vflip" and flips.pop(0):
+            image = image.transpose(Image.Transpose.FLIP_TOP_BOTTOM)
         elif kind == "resize":
             image = image.resize(args["size"][::-1], Image.Resampling.BILINEAR)
         elif kind == "center_crop":
@@ -137,13 +145,13 @@ def test_merged_passes_give_what_the_ops_give_one_by_one():
     for trial in range(150):
         ops, flips = [], []
         for _ in range(rng.integers(1, 6)):
-            kind = rng.choice(["resize", "center_crop", "random_hflip"])
+            kind = str(rng.choice(["resize", "center_crop", "random_hflip", "random_vflip"]))
             size = tuple(int(side) for side in rng.integers(1, 120, 2))
-            if kind == "random_hflip":
+            if kind.endswith("flip"):
                 flips.append(bool(rng.integers(2)))
                 ops.append((kind, {"p": float(flips[-1])}))
             else:
-                ops.append((str(kind), {"size": size}))
+                ops.append((kind, {"size": size}))
         ops.append(("center_crop", {"size": tuple(int(side) for side in rng.integers(1, 120, 2))}))
         image = picture(*(int(side) for side in rng.integers(1, 100, 2)), seed=trial)
         expected = np.asarray(one_by_one(ops, image, (flips, [])))

@@ -38,16 +38,25 @@ def test_senecas_arguments_are_taken_stored_and_without_effect():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         loader = fallback.DataLoader(
-            range(10), 4, cache="mine", cache_bytes="1GiB", split="58-42-0", share="none"
+            range(10),
+            4,
+            cache="mine",
+            cache_bytes="1GiB",
+            split="58-42-0",
+            share="none",
+            memory_format=torch.channels_last,
         )
     assert (loader.cache, loader.cache_bytes, loader.split) == ("mine", "1GiB", "58-42-0")
     assert (loader.share, loader.on_error, loader.stats()) == ("none", "raise", {})
+    assert loader.memory_format is torch.channels_last
     assert [batch.tolist() for batch in loader] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
 
 def test_a_wrong_argument_is_refused_as_by_the_real_loader():
     with pytest.raises(ValueError, match="share is"):
         fallback.DataLoader(range(10), share="everything")
+    with pytest.raises(ValueError, match="memory_format is"):
+        fallback.DataLoader(range(10), memory_format="flat")
     with pytest.raises(TypeError):
         fallback.DataLoader(range(10), cash="auto")
 
@@ -67,15 +76,17 @@ def test_a_whole_script_runs_on_plain_torch_with_workers(picture_folder):
         import sys, torch, seneca
         from seneca import transforms as T
         train = seneca.ImageFolder(sys.argv[1], transform=T.Compose([
-            T.RandomResizedCrop(32), T.RandomHorizontalFlip(), T.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD)]))
+            T.RandomCrop(40, 4, pad_if_needed=True), T.ColorJitter(0.4, 0.4, 0.4, 0.1), T.Resize((32, 32)),
+            T.ToDtype(torch.bfloat16, scale=True), T.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD),
+            T.RandomErasing(value="random")]), apply_exif_orientation=True, decode="fast")
         loader = seneca.DataLoader(train, 16, shuffle=True, num_workers=2, cache_bytes="1GiB")
         assert isinstance(loader, torch.utils.data.DataLoader)
-        print([tuple(images.shape) for images, labels in loader])
+        print([(images.dtype, *images.shape) for images, labels in loader])
         """,
         str(picture_folder),
         SENECA_DISABLE="1",
     )
-    assert done.stdout.strip() == str([(16, 3, 32, 32)] * 3), done.stderr
+    assert done.stdout.strip() == str([(torch.bfloat16, 16, 3, 32, 32)] * 3), done.stderr
     assert done.stderr.count("nothing is shared") == 1
 
 

@@ -3,15 +3,17 @@
 import os
 import pickle
 import random
+import re
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 
 from seneca import ImageFolder
 from seneca import transforms as T
-from seneca.errors import DecodeError, PlanError
+from seneca._pipeline import sample
+from seneca.errors import DecodeError, PictureTooLargeError, PlanError
 
 
 def touch(root, *names):
@@ -192,6 +194,79 @@ def test_a_transform_may_be_set_later_and_may_be_plain_python(picture_folder):
         dataset[0]
 
 
+def save(path, height=24, width=36, **options):
+    """A smooth picture without symmetry."""
+    path.parent.mkdir(exist_ok=True)
+    small = np.random.default_rng(1).integers(0, 256, (4, 5, 3), dtype=np.uint8)
+    picture = Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC)
+    picture.save(path, **({"quality": 95} if path.suffix == ".jpg" else {}), **options)
+
+
+def exif(orientation):
+    data = Image.Exif()
+    data[0x0112] = orientation
+    return data.tobytes()
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("name", ["1.jpg", "1.png"])
+def test_pictures_are_turned_upright_where_that_is_wanted(tmp_path, name, orientation):
+    path = tmp_path / "a" / name
+    save(path, exif=exif(orientation))
+    with Image.open(path) as file:
+        as_stored, upright = file.convert("RGB"), ImageOps.exif_transpose(file).convert("RGB")
+    assert upright.size == ((36, 24) if orientation < 5 else (24, 36))
+    for apply, wanted in ((False, as_stored), (True, upright)):
+        dataset = ImageFolder(tmp_path, apply_exif_orientation=apply)
+        assert dataset[0][0].tobytes() == wanted.tobytes()
+        dataset.transform = T.Compose([T.CenterCrop((wanted.height, wanted.width)), T.PILToTensor()])
+        pixels = torch.from_numpy(np.array(wanted)).permute(2, 0, 1)
+        assert torch.equal(dataset[0][0], pixels)
+
+
+@pytest.mark.parametrize("name", ["1.jpg", "1.png"])
+@pytest.mark.parametrize("data", [b"Exif\0\0rubbish", exif(6)[:-14], exif(9), exif(0)])
+def test_damaged_exif_data_turn_nothing(tmp_path, name, data):
+    save(tmp_path / "a" / name, exif=data)
+    transform = T.Compose([T.CenterCrop((24, 36)), T.PILToTensor()])
+    images = [ImageFolder(tmp_path, transform, apply_exif_orientation=apply)[0][0] for apply in (True, False)]
+    assert torch.equal(*images)
+    assert ImageFolder(tmp_path, apply_exif_orientation=True)[0][0].size == (36, 24)
+
+
+@pytest.mark.parametrize("name", ["1.jpg", "1.png"])
+@pytest.mark.parametrize("transform", [None, T.CenterCrop(8)])
+@pytest.mark.parametrize("core", [True, False])
+def test_a_picture_of_too_many_pixels_is_refused_and_named(tmp_path, name, transform, core, monkeypatch):
+    if not core:
+        monkeypatch.setattr(sample, "Codec", None)
+    save(tmp_path / "a" / name)
+    ImageFolder(tmp_path, transform, max_pixels=24 * 36)[0]
+    with pytest.raises(PictureTooLargeError) as refused:
+        ImageFolder(tmp_path, transform, max_pixels=24 * 36 - 1)[0]
+    assert re.search(rf"{name}: 24 x 36 pixels .* max_pixels=863: .* allow more", str(refused.value))
+
+
+def test_pillows_own_limit_is_told_as_the_same_error(tmp_path, monkeypatch):
+    save(tmp_path / "a" / "1.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+    with pytest.raises(PictureTooLargeError, match=r"1\.png: .*MAX_IMAGE_PIXELS"):
+        ImageFolder(tmp_path)[0]
+
+
+def test_fast_decoding_gives_nearly_the_same_pixels(picture_folder):
+    transform = T.Compose([T.Resize((16, 16)), T.PILToTensor()])
+    exact, fast = (ImageFolder(picture_folder, transform, decode=decode) for decode in ("exact", "fast"))
+    off = torch.stack([(exact[i][0].int() - fast[i][0].int()).abs() for i in range(len(exact))]).float()
+    assert 0 < off.mean() < 5, off.mean((1, 2, 3))  # small pictures of strong colours: the worst case
+
+
+@pytest.mark.parametrize("options", [{"decode": "quick"}, {"max_pixels": 0}, {"max_pixels": -1}])
+def test_a_wrong_option_is_refused_and_named(picture_folder, options):
+    with pytest.raises(ValueError, match=f"^{next(iter(options))} is"):
+        ImageFolder(picture_folder, **options)
+
+
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_plain_torch_workers_give_the_same_as_this_process(picture_folder, method):
     dataset = ImageFolder(picture_folder, T.Compose([T.Resize(40), T.CenterCrop(32)]))
@@ -202,8 +277,10 @@ def test_plain_torch_workers_give_the_same_as_this_process(picture_folder, metho
 
 
 def test_it_pickles_small_and_whole(picture_folder):
-    dataset = ImageFolder(picture_folder, T.CenterCrop(8))
+    options = {"decode": "fast", "apply_exif_orientation": True, "max_pixels": 9409}
+    dataset = ImageFolder(picture_folder, T.CenterCrop(8), **options)
     dataset[random.randrange(48)]
     copy = pickle.loads(pickle.dumps(dataset))
+    assert {name: getattr(copy, name) for name in options} == options
     assert copy.samples == dataset.samples and copy.fingerprint() == dataset.fingerprint()
     assert torch.equal(copy[3][0], dataset[3][0])

@@ -12,7 +12,7 @@ from PIL import Image
 
 import seneca
 from seneca import transforms as T
-from seneca.errors import DecodeError
+from seneca.errors import DecodeError, PictureTooLargeError
 
 NORMALIZE = T.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD)
 TRAIN = T.Compose([T.RandomResizedCrop(32), T.RandomHorizontalFlip(), NORMALIZE])
@@ -141,6 +141,99 @@ def test_a_batch_that_is_held_is_not_written_over(picture_folder):
     for _ in range(3):
         epoch_of(loader)
     assert all(torch.equal(images, as_it_was) for images, as_it_was in held)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+def test_batches_have_the_type_and_the_layout_that_are_wanted(picture_folder, name, dtype, memory_format):
+    ending = [NORMALIZE] if dtype.is_floating_point else []
+    transform = T.Compose([T.Resize(40), T.CenterCrop((32, 24)), T.ToDtype(dtype, scale=True), *ending])
+    dataset = seneca.ImageFolder(picture_folder, transform)
+    loader = load(dataset, batch_size=20, memory_format=memory_format, cache=name, num_workers=2)
+    assert loader.memory_format is memory_format
+    held = [images for images, _ in loader] + [images for images, _ in loader]
+    assert [tuple(images.shape) for images in held[:3]] == [(20, 3, 32, 24)] * 2 + [(8, 3, 32, 24)]
+    for images in held:
+        assert images.dtype == dtype and images.is_contiguous(memory_format=memory_format)
+    wanted = torch.stack([dataset[i][0] for i in range(len(dataset))])
+    assert torch.equal(torch.cat(held[:3]), wanted) and torch.equal(torch.cat(held[3:]), wanted)
+
+
+@pytest.mark.filterwarnings("ignore:seneca. skipped")
+@pytest.mark.parametrize("dtype", ["uint8", "bfloat16"])
+def test_what_moves_up_for_a_skipped_sample_keeps_its_layout(picture_folder, dtype):
+    transform = T.Compose([T.Resize((24, 16)), T.ToDtype(dtype)])
+    dataset = seneca.ImageFolder(picture_folder, transform)
+    wanted = {i: dataset[i][0] for i in range(len(dataset))}
+    damage(picture_folder)
+    images, ids = epoch_of(load(dataset, on_error="skip", memory_format=torch.channels_last, num_workers=1))
+    assert sorted(ids.tolist()) == [i for i in range(48) if i != 10]
+    assert torch.equal(images, torch.stack([wanted[i] for i in ids]))
+
+
+def test_where_torch_loads_the_warning_says_that_the_layout_is_torchs(picture_folder):
+    dataset = seneca.ImageFolder(picture_folder, lambda picture: torch.zeros(3, 4, 4))
+    with pytest.warns(UserWarning, match="without sharing, and without memory_format: the transform"):
+        images, _ = next(iter(load(dataset, memory_format=torch.channels_last)))
+    assert images.is_contiguous()
+
+
+def test_what_is_erased_differs_from_epoch_to_epoch_over_kept_pixels(picture_folder, name):
+    erased = T.Compose([T.Resize((32, 32)), T.RandomErasing(1, value=-1)])
+    dataset = seneca.ImageFolder(picture_folder, erased)
+    plain = torch.stack([T.Resize((32, 32))(Image.open(path)) for path, _ in dataset.samples])
+    loader = load(dataset, cache=name, split="0-100-0", num_workers=2)
+    torch.manual_seed(1)
+    first, second = epoch_of(loader)[0], epoch_of(loader)[0]
+    assert loader.stats()["served"]["decoded"] == 48
+    for images in (first, second):
+        holes = images == -1
+        assert holes.any(1).flatten(1).any(1).all() and torch.equal(images[~holes], plain[~holes])
+    assert not torch.equal(first, second)
+    torch.manual_seed(1)
+    assert torch.equal(epoch_of(load(dataset))[0], first)  # by the seed, whatever was kept
+
+
+def save_sideways(folder):
+    """One JPEG and one PNG that are to be turned; 20 high and 30 wide as they are stored."""
+    pixels = np.asarray(Image.fromarray(np.arange(24, dtype=np.uint8).reshape(2, 4, 3) * 9).resize((30, 20)))
+    data = Image.Exif()
+    data[0x0112] = 6
+    for number, suffix in enumerate(("jpg", "png")):
+        Image.fromarray(pixels).save(folder / f"class_{number}" / f"zz.{suffix}", exif=data.tobytes())
+
+
+@pytest.mark.parametrize("decode", ["exact", "fast"])
+@pytest.mark.parametrize("upright", [False, True])
+def test_the_dataset_s_options_hold_on_the_native_path(picture_folder, name, decode, upright):
+    save_sideways(picture_folder)
+    dataset = seneca.ImageFolder(picture_folder, EVALUATE, decode=decode, apply_exif_orientation=upright)
+    loader = load(dataset, cache=name, split="0-100-0", num_workers=1)
+    expected = torch.stack([dataset[i][0] for i in range(len(dataset))])
+    for _ in range(2):  # the second time from what was kept
+        assert torch.equal(epoch_of(loader)[0], expected)
+
+
+def test_jobs_that_decode_in_other_ways_do_not_serve_each_other(picture_folder, name):
+    save_sideways(picture_folder)
+    for options in ({}, {"apply_exif_orientation": True}, {"decode": "fast"}):
+        dataset = seneca.ImageFolder(picture_folder, EVALUATE, **options)
+        loader = load(dataset, cache=name, split="0-100-0")
+        expected = torch.stack([dataset[i][0] for i in range(len(dataset))])
+        assert torch.equal(epoch_of(loader)[0], expected)
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png"])
+def test_a_picture_of_too_many_pixels_raises_its_name_and_the_remedy(picture_folder, suffix):
+    path = picture_folder / "class_0" / f"large.{suffix}"
+    Image.new("RGB", (100, 99)).save(path)
+    dataset = seneca.ImageFolder(picture_folder, EVALUATE, max_pixels=97 * 97)
+    with pytest.raises(
+        PictureTooLargeError, match=rf"large.{suffix}: 99 x 100 .*max_pixels=9409.*allow more"
+    ):
+        list(load(dataset))
+    with pytest.warns(UserWarning, match="skipped a sample that cannot be read"):
+        assert len(epoch_of(load(dataset, on_error="skip"))[1]) == 48
 
 
 def damage(folder):

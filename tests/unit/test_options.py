@@ -1,6 +1,7 @@
 """Seneca's own arguments: what is understood, and what is said about the rest."""
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,11 +95,20 @@ def test_options_keep_what_was_written_and_tell_what_it_means():
         ({"split": 5}, "split"),
         ({"share": "all"}, 'share is "augmented" or "decoded" or "none"'),
         ({"on_error": None}, 'on_error is "raise" or "skip"'),
+        ({"memory_format": torch.preserve_format}, "memory_format is torch.contiguous_format or torch.chann"),
+        ({"memory_format": None}, "memory_format"),
     ],
 )
 def test_a_wrong_option_fails_at_once_and_is_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         Options(**arguments)
+
+
+def test_the_memory_format_is_torchs_and_known_by_its_name():
+    assert not Options().channels_last
+    assert not Options(memory_format=torch.contiguous_format).channels_last
+    options = Options(memory_format=torch.channels_last)
+    assert options.channels_last and options.memory_format is torch.channels_last
 
 
 @pytest.mark.parametrize("cache", ["auto", "mine", None, Split(1, 0, 0)])

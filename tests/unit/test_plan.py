@@ -39,6 +39,10 @@ def test_without_normalize_the_batch_is_in_0_to_1():
         ([T.RandomResizedCrop(40), T.RandomHorizontalFlip()], (40, 40)),
         ([T.CenterCrop((32, 48)), T.Resize(16)], (16, 24)),
         ([T.CenterCrop((50, 33)), T.Resize(16)], (24, 16)),
+        ([T.CenterCrop((32, 48)), T.Resize(16, max_size=20)], (13, 20)),
+        ([T.CenterCrop((48, 32)), T.Resize(16, max_size=30)], (24, 16)),
+        ([T.Pad(3), T.CenterCrop((32, 48)), T.Pad((1, 2, 3, 4))], (38, 52)),
+        ([T.RandomCrop((32, 48), padding=4), T.RandomVerticalFlip(), T.ColorJitter(1)], (32, 48)),
     ],
 )
 def test_the_size_of_the_result_is_known_before_any_picture(transforms, size):
@@ -46,19 +50,116 @@ def test_the_size_of_the_result_is_known_before_any_picture(transforms, size):
 
 
 @pytest.mark.parametrize(
-    "transform", [None, T.Resize(64), T.RandomHorizontalFlip(), T.Compose([]), NORMALIZE]
+    "transform", [None, T.Resize(64), T.Pad(4), T.RandomHorizontalFlip(), T.Compose([]), NORMALIZE]
 )
 def test_pictures_of_different_sizes_are_refused_with_the_remedy(transform):
     with pytest.raises(PlanError, match=r"cannot be stacked; add T\.Resize\(\(h, w\)\) or a crop"):
         compile_transform(transform)
 
 
+HALF = (0.5, 0.5, 0.5)
+QUARTERS = T.Normalize(HALF, (0.25, 0.25, -0.25))
+U8, F16, BF16, F32 = "uint8", "float16", "bfloat16", "float32"
+
+
+def ending(*transforms):
+    pipeline = compile_transform(T.Compose([T.CenterCrop(8), *transforms]))
+    return pipeline.dtype, pipeline.scale, pipeline.mean, pipeline.erase
+
+
 @pytest.mark.parametrize(
-    "transforms", [[NORMALIZE, T.CenterCrop(8)], [T.CenterCrop(8), NORMALIZE, NORMALIZE]]
+    ("transforms", "dtype", "scale", "mean"),
+    [
+        ([], F32, True, 0),
+        ([T.ToTensor()], F32, True, 0),
+        ([T.ToTensor(), QUARTERS], F32, True, 0.5),
+        ([T.PILToTensor()], U8, True, 0),
+        ([T.ToDtype(U8)], U8, True, 0),
+        ([T.PILToTensor(), T.ToDtype(F16, scale=True)], F16, True, 0),
+        ([T.ToDtype(BF16, scale=True), QUARTERS], BF16, True, 0.5),
+        ([T.ConvertImageDtype(F16), QUARTERS], F16, True, 0.5),
+        ([QUARTERS, T.ToDtype(F16)], F16, True, 0.5),
+        ([QUARTERS, T.ToDtype(F16, scale=True)], F16, True, 0.5),
+        ([T.ToTensor(), T.ToDtype(F16)], F16, True, 0),
+        ([T.ToDtype(F32), QUARTERS], F32, False, 0.5),
+        ([T.PILToTensor(), T.ToDtype(F32), T.ToDtype(F16, scale=True)], F16, False, 0),
+        ([T.ToTensor(), T.ToDtype(U8, scale=True)], U8, True, 0),
+        ([T.ToDtype(F32), T.ToDtype(U8)], U8, True, 0),
+        ([T.ToDtype(F32), T.ToDtype(U8), T.ToDtype(F16, scale=True)], F16, True, 0),
+    ],
 )
-def test_normalize_comes_last_and_once(transforms):
-    with pytest.raises(PlanError, match="Normalize must come last"):
-        compile_transform(T.Compose(transforms))
+def test_the_tensor_is_what_torchvision_makes_of_such_a_list(transforms, dtype, scale, mean):
+    assert ending(*transforms) == (dtype, scale, (mean, mean, mean), None)
+
+
+@pytest.mark.parametrize(
+    ("transforms", "value", "deviation"),
+    [
+        ([T.RandomErasing(value=0.75)], (0.75, 0.75, 0.75), None),
+        ([T.RandomErasing(value=0.75), QUARTERS], (1, 1, -1), None),
+        ([QUARTERS, T.RandomErasing(value=(1, 2, 3))], (1, 2, 3), None),
+        ([T.RandomErasing(value="random"), QUARTERS], (-2, -2, 2), (4, 4, 4)),
+        ([QUARTERS, T.RandomErasing(value="random")], (0, 0, 0), (1, 1, 1)),
+        ([T.PILToTensor(), T.RandomErasing(value=51)], (51, 51, 51), None),
+        ([T.PILToTensor(), T.RandomErasing(value=51), T.ToDtype(F32)], (51, 51, 51), None),
+        ([T.PILToTensor(), T.RandomErasing(value=51), T.ToDtype(F32, True)], (0.2, 0.2, 0.2), None),
+        (
+            [T.PILToTensor(), T.RandomErasing(value=255), T.ToDtype(F16, True), QUARTERS],
+            (2, 2, -2),
+            None,
+        ),
+        ([T.ToDtype(F32), T.RandomErasing(value="random"), QUARTERS], (-2, -2, 2), (4, 4, 4)),
+    ],
+)
+def test_what_is_erased_goes_through_what_follows(transforms, value, deviation):
+    """``(value - mean) / std`` and so on: the units of its place in the list, then of the result."""
+    erase = ending(*transforms)[3]
+    assert erase["value"] == pytest.approx(value) and erase.get("deviation") == deviation
+    assert (erase["p"], erase["scale"], erase["ratio"]) == (0.5, (0.02, 0.33), (0.3, 3.3))
+
+
+@pytest.mark.parametrize(
+    ("transforms", "message"),
+    [
+        ([NORMALIZE, T.RandomVerticalFlip()], "RandomVerticalFlip works on pixels: move it in front of Norm"),
+        ([T.RandomErasing(), T.ColorJitter(1)], "ColorJitter works on pixels: move it in front of RandomEr"),
+        ([T.PILToTensor(), T.Pad(1)], "Pad works on pixels: move it in front of PILToTensor"),
+        ([NORMALIZE, NORMALIZE], "Normalize is there twice"),
+        ([T.RandomErasing(), T.RandomErasing()], "RandomErasing is there twice"),
+        (
+            [T.PILToTensor(), NORMALIZE],
+            r"Normalize takes floats, .* put ToDtype\(torch.float32, scale=True\)",
+        ),
+        ([T.ToDtype(U8), NORMALIZE], "Normalize takes floats"),
+        ([T.PILToTensor(), T.ToTensor()], "leave ToTensor out"),
+        ([NORMALIZE, T.ToTensor()], "leave ToTensor out"),
+        ([T.ToTensor(), T.PILToTensor()], "PILToTensor takes a picture"),
+        ([NORMALIZE, T.ToDtype(U8)], "what Normalize made does not fit into uint8"),
+        ([T.ToTensor(), T.ToDtype(U8)], r"floats in \[0, 1\] loses them: use scale=True"),
+        ([T.ToDtype(F32), T.ToDtype(U8, True)], r"floats in \[0, 255\] loses them: use scale=False"),
+        ([T.RandomErasing(), T.ToDtype(U8, True)], "move RandomErasing behind it"),
+        ([T.PILToTensor(), T.RandomErasing(value="random")], "'random' is no uint8"),
+        ([T.PILToTensor(), T.RandomErasing(value=0.5)], "is no uint8"),
+        ([T.PILToTensor(), T.RandomErasing(value=256)], "is no uint8"),
+    ],
+)
+def test_a_list_that_contradicts_itself_is_refused_with_what_to_change(transforms, message):
+    with pytest.raises(PlanError, match=message):
+        ending(*transforms)
+
+
+def test_only_random_pixels_make_a_pipeline_random():
+    """What is erased is drawn for each delivery, whatever is kept."""
+    assert compile_transform(T.Compose([T.CenterCrop(8), T.Pad(1), T.RandomErasing()])).deterministic
+    assert compile_transform(T.Compose([T.CenterCrop(8), T.ColorJitter()])).deterministic
+    for transform in (T.RandomCrop(4), T.RandomVerticalFlip(), T.ColorJitter(0.1), T.RandomGrayscale()):
+        pipeline = compile_transform(T.Compose([T.CenterCrop(8), T.Pad(1), transform]))
+        assert (pipeline.n_head, pipeline.deterministic) == (2, False)
+
+
+def test_a_resize_that_leaves_nothing_is_refused():
+    with pytest.raises(PlanError, match="Resize leaves nothing of a picture: 0 x 60"):
+        compile_transform(T.Compose([T.CenterCrop((2, 500)), T.Resize(50, max_size=60)]))
 
 
 def test_more_steps_than_the_native_core_takes_are_refused():
@@ -82,13 +183,42 @@ def test_jobs_with_the_same_head_share_decoded_and_with_the_same_tail_too_augmen
     assert evaluation.head_fingerprint != evaluation.augmented_fingerprint
 
 
-def test_normalising_is_each_jobs_own_and_no_part_of_a_payload():
-    bare, normalised = (
-        compile_transform(T.CenterCrop(8)),
-        compile_transform(T.Compose([T.CenterCrop(8), NORMALIZE])),
-    )
-    assert bare.augmented_fingerprint == normalised.augmented_fingerprint
-    assert bare != normalised
+@pytest.mark.parametrize(
+    "transform", [NORMALIZE, T.PILToTensor(), T.ToDtype(F16, True), T.ToDtype(F32), T.RandomErasing()]
+)
+def test_the_batch_is_each_jobs_own_and_no_part_of_a_payload(transform):
+    bare = compile_transform(T.CenterCrop(8))
+    other = compile_transform(T.Compose([T.CenterCrop(8), transform]), channels_last=True)
+    assert bare.augmented_fingerprint == other.augmented_fingerprint
+    assert bare.head_fingerprint == other.head_fingerprint
+    assert bare != other
+
+
+def test_how_files_are_decoded_is_a_part_of_every_payload():
+    options = [
+        {},
+        {"decode": "fast"},
+        {"apply_orientation": True},
+        {"decode": "fast", "apply_orientation": True},
+    ]
+    pipelines = [compile_transform(TRAIN, **these) for these in options]
+    for name in ("head_fingerprint", "augmented_fingerprint"):
+        assert len({getattr(pipeline, name) for pipeline in pipelines}) == len(options)
+
+
+def test_every_argument_of_a_step_counts():
+    crop = T.CenterCrop(8)
+    variants = [
+        *(T.Pad(1), T.Pad((1, 2)), T.Pad(1, 1), T.Pad(1, 0, "edge")),
+        *(T.RandomCrop(4), T.RandomCrop(4, 1), T.RandomCrop(4, 0, True), T.RandomCrop(4, 1, False, 9)),
+        *(T.RandomCrop(4, 1, False, 0, "reflect"), T.RandomVerticalFlip(), T.RandomVerticalFlip(0.1)),
+        *(T.Resize(4), T.Resize(4, "bicubic"), T.Resize(4, max_size=5), T.Resize(4, antialias=False)),
+        *(T.ColorJitter(0.1), T.ColorJitter(0, 0.1), T.ColorJitter(0, 0, 0.1), T.ColorJitter(0, 0, 0, 0.1)),
+        *(T.RandomGrayscale(), T.RandomGrayscale(0.2), T.RandomResizedCrop(4), crop),
+        *(T.RandomResizedCrop(4, interpolation="bicubic"), T.RandomResizedCrop(4, antialias=False)),
+    ]
+    prints = {compile_transform(T.Compose([crop, one])).augmented_fingerprint for one in variants}
+    assert len(prints) == len(variants)
 
 
 def test_every_argument_of_a_random_crop_counts():
@@ -120,14 +250,20 @@ def test_fingerprints_are_what_they_were():
 
 
 def test_equal_transforms_give_equal_pipelines_that_pickle():
-    pipeline = compile_transform(TRAIN)
-    assert pickle.loads(pickle.dumps(pipeline)) == pipeline == compile_transform(TRAIN)
+    train = T.Compose([T.RandomCrop(8), T.ToDtype("float16"), T.RandomErasing()])
+    pipeline, again = (
+        compile_transform(train, decode="fast", apply_orientation=True, channels_last=True) for _ in range(2)
+    )
+    assert pickle.loads(pickle.dumps(pipeline)) == pipeline == again
     assert hash(pickle.loads(pickle.dumps(pipeline))) == hash(pipeline)
 
 
 SIDE = st.integers(1, 300)
 STEP = st.one_of(
-    st.builds(T.Resize, SIDE),
+    st.builds(T.Resize, SIDE, max_size=st.one_of(st.none(), st.integers(301, 400))),
+    st.builds(T.Pad, st.tuples(*[st.integers(0, 20)] * 4)),
+    st.builds(T.RandomCrop, st.tuples(SIDE, SIDE), st.integers(0, 20)),
+    st.builds(T.ColorJitter, st.floats(0, 2), hue=st.floats(0, 0.5)),
     st.builds(T.Resize, st.tuples(SIDE, SIDE)),
     st.builds(T.CenterCrop, st.tuples(SIDE, SIDE)),
     st.builds(T.RandomResizedCrop, st.tuples(SIDE, SIDE)),

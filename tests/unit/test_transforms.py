@@ -5,8 +5,28 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
+from PIL import Image
 
 from seneca import transforms as T
+
+ALL = [
+    T.Resize(8, "bicubic", 9, False),
+    T.CenterCrop((8, 9)),
+    T.Pad((1, 2, 3, 4), 7, "edge"),
+    T.RandomCrop(8, 1, True, (1, 2, 3), "reflect"),
+    T.RandomResizedCrop(8, (0.5, 1), (1, 2), "bicubic", False),
+    T.RandomHorizontalFlip(),
+    T.RandomVerticalFlip(0.25),
+    T.ColorJitter(0.5, (0, 1), 2, 0.25),
+    T.RandomGrayscale(),
+    T.ToTensor(),
+    T.PILToTensor(),
+    T.ToDtype("float16"),
+    T.ConvertImageDtype("bfloat16"),
+    T.Normalize((0, 0, 0), (1, 1, 1)),
+    T.RandomErasing(value="random"),
+]
 
 
 def test_one_number_means_a_square_crop_and_the_short_side_of_a_resize():
@@ -16,10 +36,111 @@ def test_one_number_means_a_square_crop_and_the_short_side_of_a_resize():
     assert T.Resize([224, 288]).size == (224, 288)
 
 
-@pytest.mark.parametrize("spelling", ["bilinear", 2, SimpleNamespace(value="bilinear")])
-def test_every_spelling_of_bilinear_is_the_same(spelling):
-    assert T.Resize(8, interpolation=spelling) == T.Resize(8)
-    assert T.RandomResizedCrop(8, interpolation=spelling) == T.RandomResizedCrop(8)
+@pytest.mark.parametrize(
+    ("spelling", "name"),
+    [
+        *(("bilinear", "bilinear"), (2, "bilinear"), (SimpleNamespace(value="bilinear"), "bilinear")),
+        *(("bicubic", "bicubic"), (3, "bicubic"), (SimpleNamespace(value="bicubic"), "bicubic")),
+        *((Image.Resampling.BILINEAR, "bilinear"), (Image.Resampling.BICUBIC, "bicubic")),
+    ],
+)
+def test_every_spelling_of_a_filter_is_the_same(spelling, name):
+    assert T.Resize(8, interpolation=spelling) == T.Resize(8, name)
+    assert T.RandomResizedCrop(8, interpolation=spelling) == T.RandomResizedCrop(8, interpolation=name)
+
+
+def test_no_word_about_antialiasing_means_what_it_means_for_pil_images():
+    assert T.Resize(8, antialias=None) == T.Resize(8) != T.Resize(8, antialias=False)
+
+
+@pytest.mark.parametrize(
+    ("padding", "margins"),
+    [(3, (3, 3, 3, 3)), ([3], (3, 3, 3, 3)), ((1, 2), (1, 2, 1, 2)), ((1, 2, 3, 4), (1, 2, 3, 4))],
+)
+def test_padding_is_read_as_torchvision_reads_it(padding, margins):
+    assert T.Pad(padding).padding == T.RandomCrop(8, padding).padding == margins
+    assert T.RandomCrop(8).padding is None
+
+
+@pytest.mark.parametrize(
+    ("given", "ranges"),
+    [
+        ((), (None, None, None, None)),
+        ((0.4,), ((0.6, 1.4), None, None, None)),
+        ((2, 0, (1, 1), 0), ((0, 3), None, None, None)),
+        ((0, (0.5, 4), 0, 0.5), (None, (0.5, 4), None, (-0.5, 0.5))),
+        ((0, 0, [1, 1.5], (-0.1, 0.3)), (None, None, (1, 1.5), (-0.1, 0.3))),
+        ((0, 0, (0, 0), (0.2, 0.2)), (None, None, (0, 0), (0.2, 0.2))),
+        ((None, None, None, None), (None, None, None, None)),
+    ],
+)
+def test_color_jitter_reads_numbers_and_pairs_as_torchvision_does(given, ranges):
+    jitter = T.ColorJitter(*given)
+    assert (jitter.brightness, jitter.contrast, jitter.saturation, jitter.hue) == ranges
+
+
+def test_steps_say_what_the_native_core_is_to_do():
+    assert [step for made in ALL for step in made.steps()] == [
+        ("resize", {"size": 8, "interpolation": "bicubic", "max_size": 9, "antialias": False}),
+        ("center_crop", {"size": (8, 9)}),
+        ("pad", {"padding": (1, 2, 3, 4), "fill": (7, 7, 7), "padding_mode": "edge"}),
+        (
+            "random_crop",
+            {
+                "size": (8, 8),
+                "padding": (1, 1, 1, 1),
+                "pad_if_needed": True,
+                "fill": (1, 2, 3),
+                "padding_mode": "reflect",
+            },
+        ),
+        (
+            "random_resized_crop",
+            {
+                "size": (8, 8),
+                "scale": (0.5, 1),
+                "ratio": (1, 2),
+                "interpolation": "bicubic",
+                "antialias": False,
+            },
+        ),
+        ("random_hflip", {"p": 0.5}),
+        ("random_vflip", {"p": 0.25}),
+        (
+            "color_jitter",
+            {"brightness": (0.5, 1.5), "contrast": (0, 1), "saturation": (0, 3), "hue": (-0.25, 0.25)},
+        ),
+        ("random_grayscale", {"p": 0.1}),
+        ("to_tensor", {}),
+        ("pil_to_tensor", {}),
+        ("to_dtype", {"dtype": "float16", "scale": False}),
+        ("to_dtype", {"dtype": "bfloat16", "scale": True}),
+        ("normalize", {"mean": (0, 0, 0), "std": (1, 1, 1)}),
+        ("random_erasing", {"p": 0.5, "scale": (0.02, 0.33), "ratio": (0.3, 3.3), "value": "random"}),
+    ]
+
+
+def test_steps_leave_out_what_has_its_default():
+    """So that fingerprints stay what they were before there was a choice."""
+    assert T.Resize(8).steps() == (("resize", {"size": 8}),)
+    assert T.Pad(1, 0.0, "constant").steps() == (("pad", {"padding": (1, 1, 1, 1)}),)
+    assert T.RandomCrop(8).steps() == T.RandomCrop(8, 0).steps() == (("random_crop", {"size": (8, 8)}),)
+    assert set(T.RandomResizedCrop(8).steps()[0].args) == {"size", "scale", "ratio"}
+    assert T.ColorJitter(hue=0.1).steps() == (("color_jitter", {"hue": (-0.1, 0.1)}),)
+    assert T.ColorJitter().steps() == ()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.half, "float16", "torch.float16"])
+def test_a_type_is_torchs_or_its_name(dtype):
+    assert T.ToDtype(dtype, scale=True) == T.ToDtype("float16", True)
+    assert T.ConvertImageDtype(dtype).steps() == T.ToDtype(dtype, scale=True).steps()
+
+
+@pytest.mark.parametrize(
+    ("value", "read"), [(3, (3, 3, 3)), ([0.5], (0.5,) * 3), ((1, 2, 3), (1, 2, 3)), ("random", "random")]
+)
+def test_what_is_erased_with_is_a_number_three_or_noise(value, read):
+    assert T.RandomErasing(value=value).value == read
 
 
 def test_lists_and_tuples_make_equal_transforms():
@@ -28,7 +149,7 @@ def test_lists_and_tuples_make_equal_transforms():
 
 
 def test_transforms_are_frozen_hashable_and_pickle():
-    compose = T.Compose([T.Resize(8), T.CenterCrop(8), T.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD)])
+    compose = T.Compose(ALL)
     assert pickle.loads(pickle.dumps(compose)) == compose
     assert len({compose, T.Compose(list(compose))}) == 1
     with pytest.raises(AttributeError):
@@ -46,18 +167,52 @@ def test_transforms_are_frozen_hashable_and_pickle():
         (lambda: T.Resize(()), ValueError, "size"),
         (lambda: T.Resize((224, 224.5)), TypeError, "size"),
         (lambda: T.Resize(70_000), ValueError, "size"),
-        (lambda: T.Resize(8, "bicubic"), ValueError, "interpolation"),
-        (lambda: T.Resize(8, max_size=9), ValueError, "max_size"),
-        (lambda: T.Resize(8, antialias=False), ValueError, "antialias"),
+        (lambda: T.Resize(8, "nearest"), ValueError, "interpolation"),
+        (lambda: T.Resize(8, 0), ValueError, "interpolation"),
+        (lambda: T.Resize(8, max_size=8), ValueError, "max_size"),
+        (lambda: T.Resize((8, 8), max_size=9), ValueError, "max_size"),
+        (lambda: T.Resize(8, max_size=9.5), TypeError, "max_size"),
+        (lambda: T.Resize(8, antialias="warn"), TypeError, "antialias"),
         (lambda: T.CenterCrop(-1), ValueError, "size"),
         (lambda: T.RandomResizedCrop(8, scale=(1, 0.5)), ValueError, "scale"),
         (lambda: T.RandomResizedCrop(8, scale=(0, 1)), ValueError, "scale"),
-        (lambda: T.RandomResizedCrop(8, ratio=1.0), ValueError, "ratio"),
+        (lambda: T.RandomResizedCrop(8, scale=(0.5, 1, 2)), ValueError, "scale"),
+        (lambda: T.RandomResizedCrop(8, ratio=1.0), TypeError, "ratio"),
         (lambda: T.RandomResizedCrop(8, ratio=(1, float("inf"))), ValueError, "ratio"),
         (lambda: T.RandomResizedCrop(8, interpolation="nearest"), ValueError, "interpolation"),
-        (lambda: T.RandomResizedCrop(8, antialias=None), ValueError, "antialias"),
+        (lambda: T.RandomCrop(-1), ValueError, "size"),
+        (lambda: T.RandomCrop(8, -1), ValueError, "padding: to cut off margins use a crop"),
+        (lambda: T.RandomCrop(8, 1, False, 0, "wrap"), ValueError, "padding_mode"),
+        (lambda: T.Pad(None), TypeError, "padding"),
+        (lambda: T.Pad((1, 2, 3)), ValueError, "padding"),
+        (lambda: T.Pad(1.5), TypeError, "padding"),
+        (lambda: T.Pad(1, "black"), TypeError, "fill"),
+        (lambda: T.Pad(1, 256), ValueError, "fill"),
+        (lambda: T.Pad(1, (1, 2)), ValueError, "fill"),
+        (lambda: T.Pad(1, 0.5), ValueError, "fill"),
+        (lambda: T.Pad(1, padding_mode="circular"), ValueError, "padding_mode"),
         (lambda: T.RandomHorizontalFlip(1.5), ValueError, "p is a probability"),
         (lambda: T.RandomHorizontalFlip(float("nan")), ValueError, "p is a probability"),
+        (lambda: T.RandomVerticalFlip(-0.1), ValueError, "p is a probability"),
+        (lambda: T.RandomGrayscale(2), ValueError, "p is a probability"),
+        (lambda: T.ColorJitter(-0.1), ValueError, "brightness"),
+        (lambda: T.ColorJitter(contrast=(2, 1)), ValueError, "contrast"),
+        (lambda: T.ColorJitter(contrast=(1, float("inf"))), ValueError, "contrast"),
+        (lambda: T.ColorJitter(saturation=(-1, 1)), ValueError, "saturation"),
+        (lambda: T.ColorJitter(saturation=(1, 1, 1)), TypeError, "saturation"),
+        (lambda: T.ColorJitter(hue=0.6), ValueError, "hue"),
+        (lambda: T.ColorJitter(hue="red"), TypeError, "hue"),
+        (lambda: T.ToDtype(torch.int64), ValueError, "dtype: one of torch.uint8"),
+        (lambda: T.ToDtype({torch.Tensor: torch.float32}), ValueError, "dtype"),
+        (lambda: T.ConvertImageDtype("float64"), ValueError, "dtype"),
+        (lambda: T.RandomErasing(1.5), ValueError, "p is a probability"),
+        (lambda: T.RandomErasing(scale=(0.1, 1.1)), ValueError, "scale"),
+        (lambda: T.RandomErasing(scale=0.1), TypeError, "scale"),
+        (lambda: T.RandomErasing(ratio=(0, 1)), ValueError, "ratio"),
+        (lambda: T.RandomErasing(value="noise"), ValueError, "value"),
+        (lambda: T.RandomErasing(value=None), TypeError, "value"),
+        (lambda: T.RandomErasing(value=(1, 2)), ValueError, "value"),
+        (lambda: T.RandomErasing(value=float("nan")), ValueError, "value"),
         (lambda: T.Normalize((0.5,), (0.5, 0.5, 0.5)), ValueError, "mean"),
         (lambda: T.Normalize((0.5, 0.5, 0.5), 1), ValueError, "std"),
         (lambda: T.Normalize((0, 0, 0), (1, 0, 1)), ValueError, "std"),
@@ -70,24 +225,24 @@ def test_a_wrong_argument_fails_in_the_constructor_and_is_named(make, error, mes
 
 
 def test_they_look_like_torchvisions():
-    compose = T.Compose(
-        [
-            T.RandomResizedCrop(224),
-            T.Resize(256),
-            T.CenterCrop(224),
-            T.RandomHorizontalFlip(),
-            T.ToTensor(),
-            T.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD),
-        ]
-    )
-    assert repr(compose) == (
+    assert repr(T.Compose(ALL)) == (
         "Compose(\n"
-        "    RandomResizedCrop(size=(224, 224), scale=(0.08, 1.0), ratio=(0.75, 1.3333), "
-        "interpolation=bilinear, antialias=True)\n"
-        "    Resize(size=256, interpolation=bilinear, max_size=None, antialias=True)\n"
-        "    CenterCrop(size=(224, 224))\n"
+        "    Resize(size=8, interpolation=bicubic, max_size=9, antialias=False)\n"
+        "    CenterCrop(size=(8, 9))\n"
+        "    Pad(padding=(1, 2, 3, 4), fill=(7, 7, 7), padding_mode=edge)\n"
+        "    RandomCrop(size=(8, 8), padding=(1, 1, 1, 1))\n"
+        "    RandomResizedCrop(size=(8, 8), scale=(0.5, 1.0), ratio=(1.0, 2.0), "
+        "interpolation=bicubic, antialias=False)\n"
         "    RandomHorizontalFlip(p=0.5)\n"
+        "    RandomVerticalFlip(p=0.25)\n"
+        "    ColorJitter(brightness=(0.5, 1.5), contrast=(0.0, 1.0), saturation=(0.0, 3.0), "
+        "hue=(-0.25, 0.25))\n"
+        "    RandomGrayscale(p=0.1)\n"
         "    ToTensor()\n"
-        "    Normalize(mean=[0.485, 0.456, 0.406], std=[0.229, 0.224, 0.225])\n"
+        "    PILToTensor()\n"
+        "    ToDtype(dtype='float16', scale=False)\n"
+        "    ConvertImageDtype(dtype='bfloat16')\n"
+        "    Normalize(mean=[0.0, 0.0, 0.0], std=[1.0, 1.0, 1.0])\n"
+        "    RandomErasing(p=0.5, scale=(0.02, 0.33), ratio=(0.3, 3.3), value='random', inplace=False)\n"
         ")"
     )

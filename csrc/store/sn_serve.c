@@ -1,0 +1,195 @@
+#include "sn_serve.h"
+
+#include "../base/sn_status.h"
+#include "../slots/sn_slots.h"
+#include "../slots/sn_space.h"
+#include "sn_rows.h"
+#include "sn_want.h"
+
+#define MAX_EVICTIONS 8 /* for one reservation */
+
+void sn_item_clear(sn_item *item, uint32_t sample)
+{
+    *item = (sn_item){.sample = sample, .source_slot = SN_NONE, .source_entry = SN_NONE,
+                      .target_slot = SN_NONE, .target_entry = SN_NONE};
+}
+
+static const sn_row *row_of(const sn_client *client)
+{
+    return &client->holder->segment->rows[client->holder->row];
+}
+
+uint32_t sn_serve_find_copy(const sn_client *client, uint32_t sample)
+{
+    const sn_segment *segment = client->holder->segment;
+    uint32_t job = row_of(client)->job;
+
+    if (!client->shares)
+        return SN_NONE;
+    for (uint32_t s = sn_slot_first(segment, sample); s != SN_NONE; s = segment->slots[s].next_of_sample) {
+        const sn_slot *copy = &segment->slots[s];
+        if (copy->list >= SN_LIST_WANT && !(copy->uses >> job & 1) &&
+            copy->pipeline == client->augmented_pipeline)
+            return s;
+    }
+    return SN_NONE;
+}
+
+int sn_serve_copy(sn_client *client, uint32_t slot, sn_item *item)
+{
+    sn_segment *segment = client->holder->segment;
+
+    if (client->holder->n_free == 0)
+        return SN_MISS;
+    if (client->height != 0 && segment->slots[slot].length != client->copy_bytes)
+        return SN_MISS; /* no copy of this pipeline's: two fingerprints that are equal by accident */
+    item->sample = segment->slots[slot].sample;
+    item->source = SN_AUGMENTED;
+    item->source_slot = slot;
+    item->source_entry = sn_holder_hold(client->holder, slot); /* before its want falls: held, it is not freed */
+    sn_want_use(segment, row_of(client)->job, slot);
+    return 0;
+}
+
+static int evict_kept(sn_segment *segment)
+{
+    for (uint32_t form = SN_ENCODED; form <= SN_DECODED; form++) {
+        if (segment->head->granules_of[form] <= segment->head->budget_of[form])
+            continue;
+        uint32_t list = form == SN_DECODED ? SN_LIST_DECODED : SN_LIST_ENCODED;
+        for (uint32_t slot = segment->head->lists[list].head; slot != SN_NONE; slot = segment->slots[slot].list_next) {
+            if (segment->slots[slot].pins == 0) {
+                sn_slot_free(segment, slot);
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+/* Room for a copy that `want` members are expected to want. A full stage gives up the lowest
+ * want, this row's own where it fills more than its share; a copy with less want than all
+ * of these is not staged. */
+static uint32_t reserve_copy(sn_client *client, uint32_t sample, uint32_t want)
+{
+    sn_segment *segment = client->holder->segment;
+    sn_header *head = segment->head;
+    const sn_row *self = row_of(client);
+    uint32_t need = sn_granules_for(client->copy_bytes);
+    uint32_t members = 0;
+    for (uint32_t i = 0; i < SN_MAX_ROWS / 64; i++)
+        members += (uint32_t)__builtin_popcountll(head->member_rows[i]);
+    uint32_t share = head->budget_of[SN_AUGMENTED] / members; /* who wants it is a member */
+    sn_payload payload = {
+        .sample = sample,
+        .length = client->copy_bytes,
+        .height = client->height,
+        .width = client->width,
+        .form = SN_AUGMENTED,
+        .pipeline = client->augmented_pipeline,
+        .uses = (uint64_t)1 << self->job,
+    };
+
+    for (int evictions = 0; evictions <= MAX_EVICTIONS; evictions++) {
+        int full = head->granules_of[SN_AUGMENTED] + need > head->budget_of[SN_AUGMENTED];
+        if (!full) {
+            uint32_t slot = sn_slot_reserve(segment, &payload, client->holder->row);
+            if (slot != SN_NONE)
+                return slot;
+            if (head->lists[SN_LIST_FREE_STAGE].count > 0 && evict_kept(segment))
+                continue;
+        }
+        uint32_t victim = sn_want_lowest(segment, want, self->staged + need > share ? client->holder->row : SN_NONE);
+        if (victim == SN_NONE)
+            return SN_NONE;
+        sn_want_evict(segment, victim);
+    }
+    return SN_NONE;
+}
+
+/* The best payload to prepare this sample from; SN_NONE: storage. */
+static uint32_t best_source(const sn_client *client, uint32_t sample)
+{
+    const sn_segment *segment = client->holder->segment;
+    uint32_t best = SN_NONE;
+
+    for (uint32_t s = sn_slot_first(segment, sample); s != SN_NONE; s = segment->slots[s].next_of_sample) {
+        const sn_slot *slot = &segment->slots[s];
+        if (sn_slot_state(slot) != SN_SLOT_READY)
+            continue;
+        if (slot->form == SN_DECODED && slot->pipeline == client->decoded_pipeline)
+            return s;
+        if (slot->form == SN_ENCODED)
+            best = s;
+    }
+    return best;
+}
+
+/* Its share has room; whether a record and a run of granules are free is seen in reserving. */
+static int has_room(const sn_segment *segment, enum sn_form form, uint32_t granules)
+{
+    return segment->head->granules_of[form] + granules <= segment->head->budget_of[form];
+}
+
+/* Room for one more payload of this form, if it is as large as those that are there. */
+static int has_room_for_one(const sn_segment *segment, enum sn_form form)
+{
+    const sn_header *head = segment->head;
+    uint32_t there = head->lists[form == SN_DECODED ? SN_LIST_DECODED : SN_LIST_ENCODED].count;
+    uint32_t mean = there ? head->granules_of[form] / there : 1;
+    return has_room(segment, form, mean ? mean : 1);
+}
+
+void sn_serve_source(sn_client *client, uint32_t sample, sn_item *item)
+{
+    sn_segment *segment = client->holder->segment;
+    uint32_t source = best_source(client, sample);
+    uint32_t entry = source == SN_NONE ? SN_NONE : sn_holder_hold(client->holder, source);
+
+    if (entry != SN_NONE) {
+        item->source = segment->slots[source].form;
+        item->source_slot = source;
+        item->source_entry = entry;
+    } else if (client->keeps) {
+        item->keep = has_room_for_one(segment, SN_DECODED)   ? SN_DECODED
+                     : has_room_for_one(segment, SN_ENCODED) ? SN_ENCODED
+                                                             : 0;
+    }
+}
+
+void sn_serve_target(sn_client *client, uint32_t sample, sn_item *item)
+{
+    if (!client->shares || client->copy_bytes == 0 || client->holder->n_free == 0)
+        return;
+    uint32_t want = sn_want_expected(client->holder->segment, row_of(client)->job, client->augmented_pipeline, sample);
+    if (want > 0)
+        item->target_slot = reserve_copy(client, sample, want);
+    if (item->target_slot != SN_NONE)
+        item->target_entry = sn_holder_hold(client->holder, item->target_slot);
+}
+
+void sn_serve_offer(sn_client *client, sn_offer *offer)
+{
+    sn_segment *segment = client->holder->segment;
+    sn_payload payload = {
+        .sample = offer->sample,
+        .length = offer->length,
+        .height = offer->height,
+        .width = offer->width,
+        .form = offer->form,
+        .pipeline = offer->form == SN_DECODED ? client->decoded_pipeline : 0,
+    };
+
+    if (client->holder->n_free == 0 || !has_room(segment, offer->form, sn_granules_for(offer->length)))
+        return;
+    for (uint32_t s = sn_slot_first(segment, offer->sample); s != SN_NONE; s = segment->slots[s].next_of_sample)
+        if (segment->slots[s].form == offer->form && segment->slots[s].pipeline == payload.pipeline)
+            return; /* another was faster */
+    for (int evictions = 0; evictions <= MAX_EVICTIONS && offer->slot == SN_NONE; evictions++) {
+        offer->slot = sn_slot_reserve(segment, &payload, client->holder->row);
+        if (offer->slot == SN_NONE && !evict_kept(segment)) /* what is over its share goes first */
+            break;
+    }
+    if (offer->slot != SN_NONE)
+        offer->entry = sn_holder_hold(client->holder, offer->slot);
+}

@@ -1,0 +1,67 @@
+"""Transforms with torchvision's names, arguments and meaning, which run without Python.
+
+Each is a frozen description. A loader compiles it once and runs it in the native core; called on
+one picture it gives what the loader would give for it. A list has the transforms of pixels first,
+then those of the tensor. Where it says nothing about the tensor, that is float32 in [0, 1], as
+``ToTensor`` makes it.
+
+Example:
+    >>> from seneca import transforms as T
+    >>> train = T.Compose([
+    ...     T.RandomResizedCrop(224),
+    ...     T.RandomHorizontalFlip(),
+    ...     T.ColorJitter(0.4, 0.4, 0.4),
+    ...     T.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD),
+    ... ])
+    >>> evaluation = T.Compose([T.Resize(256), T.CenterCrop(224)])
+    >>> half = T.Compose([T.RandomResizedCrop(224), T.ToDtype("float16", scale=True)])
+"""
+
+from __future__ import annotations
+
+from seneca.transforms._base import Compose
+from seneca.transforms._colour import ColorJitter, RandomGrayscale
+from seneca.transforms._geometry import (
+    CenterCrop,
+    Pad,
+    RandomCrop,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    RandomVerticalFlip,
+    Resize,
+)
+from seneca.transforms._tensor import (
+    ConvertImageDtype,
+    Normalize,
+    PILToTensor,
+    RandomErasing,
+    ToDtype,
+    ToTensor,
+)
+
+__all__ = [
+    "IMAGENET_MEAN",
+    "IMAGENET_STD",
+    "CenterCrop",
+    "ColorJitter",
+    "Compose",
+    "ConvertImageDtype",
+    "Normalize",
+    "PILToTensor",
+    "Pad",
+    "RandomCrop",
+    "RandomErasing",
+    "RandomGrayscale",
+    "RandomHorizontalFlip",
+    "RandomResizedCrop",
+    "RandomVerticalFlip",
+    "Resize",
+    "ToDtype",
+    "ToTensor",
+]
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+"""Mean of ImageNet's red, green and blue, in [0, 1]; what pretrained weights expect."""
+
+IMAGENET_STD = (0.229, 0.224, 0.225)
+"""Standard deviation of ImageNet's red, green and blue, in [0, 1]."""

@@ -1,0 +1,141 @@
+"""Arguments as the user may write them, checked and brought into one spelling.
+
+The kind of exception is torchvision's: TypeError where a value is of the wrong kind, ValueError
+where it is out of range. Each message begins with the argument's name.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import operator
+from collections.abc import Sequence
+from typing import Any, Literal
+
+__all__ = [
+    "PADDING_MODES",
+    "antialiasing",
+    "channels",
+    "colour",
+    "filter_name",
+    "margins",
+    "one_of",
+    "pair",
+    "probability",
+    "rising",
+    "side",
+]
+
+PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
+MAX_SIDE = 65_535  # no JPEG is larger
+
+# Names and numbers: torchvision's constants have the ones as their value, Pillow's the others.
+FILTERS: dict[object, Literal["bilinear", "bicubic"]] = {
+    "bilinear": "bilinear",
+    "bicubic": "bicubic",
+    2: "bilinear",
+    3: "bicubic",
+}
+
+
+def side(name: str, value: object, least: int = 1) -> int:
+    """A length in pixels."""
+    try:
+        length = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{name}: a length is an int, but got {value!r}") from None
+    if not least <= length <= MAX_SIDE:
+        raise ValueError(f"{name}: a length is between {least} and {MAX_SIDE}, but got {length}")
+    return length
+
+
+def pair(value: object) -> tuple[int, int]:
+    """``size`` where it is a height and a width; one number stands for both."""
+    sides = value if isinstance(value, (list, tuple)) else (value,)
+    if not 1 <= len(sides) <= 2:
+        raise ValueError(f"size: one int or (height, width), but got {value!r}")
+    return side("size", sides[0]), side("size", sides[-1])
+
+
+def margins(value: object) -> tuple[int, int, int, int]:
+    """``padding`` as left, top, right, bottom, from one number for all, two or four."""
+    given = value if isinstance(value, (list, tuple)) else (value,)
+    if len(given) not in (1, 2, 4):
+        raise ValueError(
+            "padding: an int, (left and right, top and bottom) or (left, top, right, bottom), "
+            f"but got {value!r}"
+        )
+    if any(isinstance(margin, numbers.Real) and margin < 0 for margin in given):
+        raise ValueError(f"padding: to cut off margins use a crop; got {value!r}")
+    left, top, right, bottom = (side("padding", margin, least=0) for margin in (tuple(given) * 4)[:4])
+    return left, top, right, bottom
+
+
+def colour(value: object) -> tuple[int, int, int]:
+    """``fill`` as red, green and blue, from one number for all or three."""
+    given = value if isinstance(value, (list, tuple)) else (value,)
+    if not all(isinstance(channel, numbers.Real) for channel in given):
+        raise TypeError(f"fill: a number or (red, green, blue), but got {value!r}")
+    if len(given) not in (1, 3):
+        raise ValueError(f"fill: one number or three (red, green, blue), but got {value!r}")
+    if any(channel not in range(256) for channel in given):
+        raise ValueError(f"fill: whole numbers from 0 to 255, but got {value!r}")
+    red, green, blue = (int(channel) for channel in (tuple(given) * 3)[:3])
+    return red, green, blue
+
+
+def rising(
+    name: str, value: Sequence[float], *, zero: bool = False, greatest: float = math.inf
+) -> tuple[float, float]:
+    """A least and a greatest value, positive; with ``zero``, the least may be 0."""
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(f"{name}: a pair (least, greatest), but got {value!r}")
+    try:
+        low, high = (float(bound) for bound in value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: a pair (least, greatest), but got {value!r}") from None
+    if not (0 <= low <= high <= greatest and high < math.inf) or (low == 0 and not zero):
+        limits = "not negative" if zero else "positive"
+        limits += "" if greatest == math.inf else f", at most {greatest:g}"
+        raise ValueError(f"{name}: least and greatest are {limits} and in this order, but got {value!r}")
+    return low, high
+
+
+def channels(name: str, value: Sequence[float]) -> tuple[float, float, float]:
+    """A number each for red, green and blue."""
+    try:
+        red, green, blue = (float(channel) for channel in value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: three numbers (red, green, blue), but got {value!r}") from None
+    if not all(math.isfinite(channel) for channel in (red, green, blue)):
+        raise ValueError(f"{name}: finite numbers, but got {value!r}")
+    return red, green, blue
+
+
+def probability(value: float) -> float:
+    """``p``."""
+    if not 0 <= value <= 1:
+        raise ValueError(f"p is a probability in [0, 1], but got {value!r}")
+    return float(value)
+
+
+def one_of(name: str, allowed: Sequence[str], value: object) -> str:
+    """One of several words."""
+    if value not in allowed:
+        raise ValueError(f"{name}: one of {', '.join(map(repr, allowed))}, but got {value!r}")
+    return str(value)
+
+
+def filter_name(given: Any) -> Literal["bilinear", "bicubic"]:
+    """``interpolation``: a name, torchvision's ``InterpolationMode`` or Pillow's ``Resampling``."""
+    name = FILTERS.get(getattr(given, "value", given))
+    if name is None:
+        raise ValueError(f'interpolation: "bilinear" or "bicubic" run natively, but got {given!r}')
+    return name
+
+
+def antialiasing(given: bool | None) -> bool:
+    """``antialias``; None is what it is for torchvision on PIL images, on."""
+    if given is not None and not isinstance(given, bool):
+        raise TypeError(f"antialias: True, False or None, but got {given!r}")
+    return given is not False

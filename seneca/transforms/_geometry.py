@@ -1,0 +1,291 @@
+"""Transforms that move, cut and resize."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from seneca._pipeline.plan import Step
+from seneca.transforms._arguments import (
+    PADDING_MODES,
+    antialiasing,
+    colour,
+    filter_name,
+    margins,
+    one_of,
+    pair,
+    probability,
+    rising,
+    side,
+)
+from seneca.transforms._base import Transform, step
+
+__all__ = [
+    "CenterCrop",
+    "Pad",
+    "RandomCrop",
+    "RandomHorizontalFlip",
+    "RandomResizedCrop",
+    "RandomVerticalFlip",
+    "Resize",
+]
+
+
+@dataclass(frozen=True, repr=False)
+class Resize(Transform):
+    """Resize as Pillow does.
+
+    Args:
+        size: ``(height, width)``, or one int for the shorter side (the ratio is kept).
+        interpolation: ``"bilinear"`` or ``"bicubic"``, or torchvision's or Pillow's constant.
+        max_size: With one int as ``size``: where the longer side would be longer than this, it
+            gets this length, and the shorter one follows.
+        antialias: ``True`` or ``None``: widen the filter when shrinking, as Pillow always does;
+            ``False``: do not, as torchvision on tensors.
+
+    Raises:
+        TypeError: ``size`` is neither an int nor a pair of them.
+        ValueError: A side that is not positive, a filter that does not run natively, or a
+            ``max_size`` that is not above ``size`` or comes with both sides.
+
+    Example:
+        >>> Resize(256, max_size=300)
+        Resize(size=256, interpolation=bilinear, max_size=300, antialias=True)
+    """
+
+    size: int | Sequence[int]
+    interpolation: Any = "bilinear"
+    max_size: int | None = None
+    antialias: bool | None = True
+
+    def __post_init__(self) -> None:
+        both = isinstance(self.size, (list, tuple)) and len(self.size) != 1
+        size = pair(self.size) if both else pair(self.size)[0]
+        self._set(
+            size=size,
+            interpolation=filter_name(self.interpolation),
+            antialias=antialiasing(self.antialias),
+        )
+        if self.max_size is None:
+            return
+        self._set(max_size=side("max_size", self.max_size))
+        if isinstance(size, tuple):
+            raise ValueError(f"max_size: only with one int as size, for the shorter side, but size is {size}")
+        if self.max_size <= size:
+            raise ValueError(f"max_size: above size, which is the shorter side; {self.max_size} <= {size}")
+
+    def steps(self) -> tuple[Step, ...]:
+        return step(
+            "resize",
+            size=self.size,
+            interpolation=self.interpolation,
+            max_size=self.max_size,
+            antialias=self.antialias,
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"Resize(size={self.size}, interpolation={self.interpolation}, "
+            f"max_size={self.max_size}, antialias={self.antialias})"
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class CenterCrop(Transform):
+    """Cut out the middle; a smaller picture is padded with black.
+
+    Args:
+        size: ``(height, width)``, or one int for a square.
+
+    Raises:
+        TypeError: ``size`` is neither an int nor a pair of them.
+        ValueError: A side that is not positive.
+    """
+
+    size: int | Sequence[int]
+
+    def __post_init__(self) -> None:
+        self._set(size=pair(self.size))
+
+    def steps(self) -> tuple[Step, ...]:
+        return step("center_crop", size=self.size)
+
+    def __repr__(self) -> str:
+        return f"CenterCrop(size={self.size})"
+
+
+@dataclass(frozen=True, repr=False)
+class Pad(Transform):
+    """Add margins.
+
+    Args:
+        padding: Pixels on all sides, ``(left and right, top and bottom)`` or ``(left, top, right,
+            bottom)``.
+        fill: Colour of constant margins, from 0 to 255: one number, or red, green and blue.
+        padding_mode: ``"constant"``; ``"edge"``: the outermost pixels again; ``"reflect"`` and
+            ``"symmetric"``: mirrored, without and with the outermost pixels.
+
+    Raises:
+        TypeError: ``padding`` or ``fill`` is no number and no sequence of numbers.
+        ValueError: A margin is negative, ``fill`` is no colour, or the mode is none of these.
+    """
+
+    padding: int | Sequence[int]
+    fill: int | Sequence[int] = 0
+    padding_mode: str = "constant"
+
+    def __post_init__(self) -> None:
+        self._set(
+            padding=margins(self.padding),
+            fill=colour(self.fill),
+            padding_mode=one_of("padding_mode", PADDING_MODES, self.padding_mode),
+        )
+
+    def steps(self) -> tuple[Step, ...]:
+        return step("pad", padding=self.padding, fill=self.fill, padding_mode=self.padding_mode)
+
+    def __repr__(self) -> str:
+        return f"Pad(padding={self.padding}, fill={self.fill}, padding_mode={self.padding_mode})"
+
+
+@dataclass(frozen=True, repr=False)
+class RandomCrop(Transform):
+    """Cut out a part of a given size, anywhere with equal probability.
+
+    Args:
+        size: ``(height, width)``, or one int for a square.
+        padding: Margins added first, as for :class:`Pad`; ``None`` for none.
+        pad_if_needed: Whether a picture that is still too small gets, on both sides, as many
+            pixels as it lacks. Without it such a picture is an error.
+        fill: Colour of constant margins, as for :class:`Pad`.
+        padding_mode: As for :class:`Pad`.
+
+    Raises:
+        TypeError: ``size``, ``padding`` or ``fill`` is no number and no sequence of numbers.
+        ValueError: A side is not positive, a margin is negative, ``fill`` is no colour, or the
+            mode is none of those.
+
+    Example:
+        >>> RandomCrop(32, padding=4)
+        RandomCrop(size=(32, 32), padding=(4, 4, 4, 4))
+    """
+
+    size: int | Sequence[int]
+    padding: int | Sequence[int] | None = None
+    pad_if_needed: bool = False
+    fill: int | Sequence[int] = 0
+    padding_mode: str = "constant"
+
+    def __post_init__(self) -> None:
+        self._set(
+            size=pair(self.size),
+            padding=None if self.padding is None else margins(self.padding),
+            pad_if_needed=bool(self.pad_if_needed),
+            fill=colour(self.fill),
+            padding_mode=one_of("padding_mode", PADDING_MODES, self.padding_mode),
+        )
+
+    def steps(self) -> tuple[Step, ...]:
+        return step(
+            "random_crop",
+            size=self.size,
+            padding=self.padding or (0, 0, 0, 0),
+            pad_if_needed=self.pad_if_needed,
+            fill=self.fill,
+            padding_mode=self.padding_mode,
+        )
+
+    def __repr__(self) -> str:
+        return f"RandomCrop(size={self.size}, padding={self.padding})"
+
+
+@dataclass(frozen=True, repr=False)
+class RandomResizedCrop(Transform):
+    """Cut out a random part and resize it: the usual augmentation of ImageNet training.
+
+    Args:
+        size: ``(height, width)`` of the result, or one int for a square.
+        scale: Least and greatest share of the picture's area that is cut out.
+        ratio: Least and greatest width / height of what is cut out.
+        interpolation: As for :class:`Resize`.
+        antialias: As for :class:`Resize`.
+
+    Raises:
+        TypeError: ``size`` is neither an int nor a pair of them; ``scale`` or ``ratio`` is no
+            sequence.
+        ValueError: ``scale`` or ``ratio`` is not a rising pair of positive numbers, a side is not
+            positive, or a filter does not run natively.
+    """
+
+    size: int | Sequence[int]
+    scale: Sequence[float] = (0.08, 1.0)
+    ratio: Sequence[float] = (3.0 / 4.0, 4.0 / 3.0)
+    interpolation: Any = "bilinear"
+    antialias: bool | None = True
+
+    def __post_init__(self) -> None:
+        self._set(
+            size=pair(self.size),
+            scale=rising("scale", self.scale),
+            ratio=rising("ratio", self.ratio),
+            interpolation=filter_name(self.interpolation),
+            antialias=antialiasing(self.antialias),
+        )
+
+    def steps(self) -> tuple[Step, ...]:
+        return step(
+            "random_resized_crop",
+            size=self.size,
+            scale=self.scale,
+            ratio=self.ratio,
+            interpolation=self.interpolation,
+            antialias=self.antialias,
+        )
+
+    def __repr__(self) -> str:
+        scale, ratio = (tuple(round(x, 4) for x in bounds) for bounds in (self.scale, self.ratio))
+        return (
+            f"RandomResizedCrop(size={self.size}, scale={scale}, ratio={ratio}, "
+            f"interpolation={self.interpolation}, antialias={self.antialias})"
+        )
+
+
+@dataclass(frozen=True)
+class RandomHorizontalFlip(Transform):
+    """Mirror left and right, now and then.
+
+    Args:
+        p: Probability of doing so.
+
+    Raises:
+        ValueError: ``p`` outside [0, 1].
+    """
+
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        self._set(p=probability(self.p))
+
+    def steps(self) -> tuple[Step, ...]:
+        return step("random_hflip", p=self.p)
+
+
+@dataclass(frozen=True)
+class RandomVerticalFlip(Transform):
+    """Mirror top and bottom, now and then.
+
+    Args:
+        p: Probability of doing so.
+
+    Raises:
+        ValueError: ``p`` outside [0, 1].
+    """
+
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        self._set(p=probability(self.p))
+
+    def steps(self) -> tuple[Step, ...]:
+        return step("random_vflip", p=self.p)

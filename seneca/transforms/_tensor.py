@@ -1,0 +1,180 @@
+"""Transforms of the tensor that leaves the pipeline: its type, its statistics, its holes."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from seneca._pipeline.plan import DTYPES, Step
+from seneca.transforms._arguments import channels, probability, rising
+from seneca.transforms._base import Transform, step
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["ConvertImageDtype", "Normalize", "PILToTensor", "RandomErasing", "ToDtype", "ToTensor"]
+
+
+@dataclass(frozen=True)
+class ToTensor(Transform):
+    """A float32 tensor in [0, 1]: what leaves a pipeline that says nothing else anyway."""
+
+    def steps(self) -> tuple[Step, ...]:
+        return step("to_tensor")
+
+
+@dataclass(frozen=True)
+class PILToTensor(Transform):
+    """A uint8 tensor, from 0 to 255: a quarter of the bytes of float32.
+
+    Example:
+        >>> import numpy
+        >>> from seneca import transforms as T
+        >>> transform = T.Compose([T.CenterCrop(8), T.PILToTensor()])
+        >>> transform(numpy.full((8, 8, 3), 200, numpy.uint8))[0, 0, 0]
+        tensor(200, dtype=torch.uint8)
+    """
+
+    def steps(self) -> tuple[Step, ...]:
+        return step("pil_to_tensor")
+
+
+@dataclass(frozen=True)
+class ToDtype(Transform):
+    """A tensor of another type, as torchvision's v2 makes it.
+
+    Whatever the order in the list, values are computed in float32 and rounded once.
+
+    Args:
+        dtype: ``torch.uint8``, ``float16``, ``bfloat16`` or ``float32``, or its name.
+        scale: Whether 0 to 255 as uint8 becomes 0 to 1 as float and back. Without, floats hold
+            0 to 255.
+
+    Raises:
+        ValueError: Another type.
+
+    Example:
+        >>> ToDtype("float16", scale=True)
+        ToDtype(dtype='float16', scale=True)
+    """
+
+    dtype: torch.dtype | str
+    scale: bool = False
+
+    def __post_init__(self) -> None:
+        self._set(dtype=_dtype(self.dtype), scale=bool(self.scale))
+
+    def steps(self) -> tuple[Step, ...]:
+        return step("to_dtype", dtype=self.dtype, scale=self.scale)
+
+
+@dataclass(frozen=True)
+class ConvertImageDtype(Transform):
+    """``ToDtype(dtype, scale=True)`` under its older name.
+
+    Args:
+        dtype: As for :class:`ToDtype`.
+
+    Raises:
+        ValueError: Another type.
+    """
+
+    dtype: torch.dtype | str
+
+    def __post_init__(self) -> None:
+        self._set(dtype=_dtype(self.dtype))
+
+    def steps(self) -> tuple[Step, ...]:
+        return step("to_dtype", dtype=self.dtype, scale=True)
+
+
+@dataclass(frozen=True, repr=False)
+class Normalize(Transform):
+    """``(value - mean) / std`` for each channel.
+
+    Args:
+        mean: Red, green and blue, in the units of the tensor: of [0, 1] unless ``ToDtype`` left
+            0 to 255.
+        std: Red, green and blue, none of them 0.
+        inplace: Taken for torchvision's sake; it makes no difference here.
+
+    Raises:
+        ValueError: Not three finite numbers, or a 0 in ``std``.
+    """
+
+    mean: Sequence[float]
+    std: Sequence[float]
+    inplace: bool = False
+
+    def __post_init__(self) -> None:
+        self._set(mean=channels("mean", self.mean), std=channels("std", self.std))
+        if 0 in self.std:
+            raise ValueError(f"std: dividing by 0 gives no number; got {self.std}")
+
+    def steps(self) -> tuple[Step, ...]:
+        return step("normalize", mean=self.mean, std=self.std)
+
+    def __repr__(self) -> str:
+        return f"Normalize(mean={list(self.mean)}, std={list(self.std)})"
+
+
+@dataclass(frozen=True)
+class RandomErasing(Transform):
+    """Overwrite a random rectangle, now and then ("Random Erasing Data Augmentation", Zhong et al.).
+
+    Drawn anew for each delivery, so that two jobs that share a picture erase different parts.
+
+    Args:
+        p: Probability of doing so.
+        scale: Least and greatest share of the picture's area, within [0, 1].
+        ratio: Least and greatest height / width of the rectangle.
+        value: What is written, in the units of the tensor at this place in the list: a number,
+            three (red, green, blue), or ``"random"`` for normal noise of mean 0 and deviation 1,
+            a number for each pixel and channel.
+        inplace: Taken for torchvision's sake; it makes no difference here.
+
+    Raises:
+        TypeError: ``scale`` or ``ratio`` is no sequence, ``value`` nothing of these.
+        ValueError: ``p`` or ``scale`` outside [0, 1], a falling pair, another word or number of
+            values.
+    """
+
+    p: float = 0.5
+    scale: Sequence[float] = (0.02, 0.33)
+    ratio: Sequence[float] = (0.3, 3.3)
+    value: float | str | Sequence[float] = 0
+    inplace: bool = False
+
+    def __post_init__(self) -> None:
+        self._set(
+            p=probability(self.p),
+            scale=rising("scale", self.scale, zero=True, greatest=1),
+            ratio=rising("ratio", self.ratio),
+            value=_erasing_value(self.value),
+        )
+
+    def steps(self) -> tuple[Step, ...]:
+        return step("random_erasing", p=self.p, scale=self.scale, ratio=self.ratio, value=self.value)
+
+
+def _dtype(given: torch.dtype | str) -> str:
+    """The name of a type that the native path writes."""
+    name = str(given).removeprefix("torch.")
+    if name not in DTYPES:
+        raise ValueError(f"dtype: one of {', '.join(f'torch.{n}' for n in DTYPES)}, but got {given!r}")
+    return name
+
+
+def _erasing_value(value: object) -> str | tuple[float, float, float]:
+    """``value`` of RandomErasing: three numbers, or ``"random"``."""
+    if isinstance(value, str):
+        if value != "random":
+            raise ValueError(f'value: the only word is "random", but got {value!r}')
+        return value
+    if isinstance(value, numbers.Real):
+        return channels("value", [float(value)] * 3)
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(f'value: a number, three numbers or "random", but got {value!r}')
+    return channels("value", tuple(value) * 3 if len(value) == 1 else value)

@@ -1,0 +1,122 @@
+"""JPEG files taken apart and put together wrongly, on purpose."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+import numpy as np
+from PIL import Image
+
+__all__ = [
+    "SOF",
+    "SOS",
+    "after_soi",
+    "component_ids",
+    "edit",
+    "exif",
+    "flip_bits",
+    "picture",
+    "saved",
+    "scan_end",
+    "segment",
+    "segments",
+    "sized",
+    "without",
+]
+
+SOF = (0xC0, 0xC1, 0xC2, 0xC9, 0xCA)
+SOS = 0xDA
+STANDALONE = (0x01, *range(0xD0, 0xDA))
+
+
+def picture(height: int = 40, width: int = 50, seed: int = 0) -> Image.Image:
+    """Smooth enough that a JPEG of it is ordinary, rough enough that every block says something."""
+    small = np.random.default_rng(seed).integers(0, 256, (height // 4 + 2, width // 4 + 2, 3), np.uint8)
+    return Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC)
+
+
+def saved(image: Image.Image, kind: str = "JPEG", **options: object) -> bytes:
+    """What Pillow writes."""
+    file = io.BytesIO()
+    image.save(file, kind, **{"quality": 90, **options} if kind == "JPEG" else options)
+    return file.getvalue()
+
+
+def segment(marker: int, payload: bytes = b"") -> bytes:
+    """A marker, its length and its payload."""
+    return bytes([0xFF, marker]) + (len(payload) + 2).to_bytes(2, "big") + payload
+
+
+def segments(data: bytes) -> list[tuple[int, bytes]]:
+    """``(marker, bytes)`` of each part; a scan's bytes go with its SOS. Joined, they are the file."""
+    parts, at = [], 0
+    while at < len(data):
+        marker, begin = data[at + 1], at
+        at += 2
+        if marker not in STANDALONE:
+            at += int.from_bytes(data[at : at + 2], "big")
+        if marker == SOS:
+            at = scan_end(data, at)
+        parts.append((marker, data[begin:at]))
+    return parts
+
+
+def scan_end(data: bytes, at: int) -> int:
+    """Where the entropy-coded bytes that begin at ``at`` end: at the next marker but a restart."""
+    while data[at] != 0xFF or data[at + 1] == 0 or 0xD0 <= data[at + 1] <= 0xD7:
+        at += 1
+    return at
+
+
+def without(data: bytes, *markers: int) -> bytes:
+    """The file with some kinds of segments taken out."""
+    return b"".join(part for marker, part in segments(data) if marker not in markers)
+
+
+def after_soi(data: bytes, *extra: bytes) -> bytes:
+    """The file with something put in at its beginning."""
+    return data[:2] + b"".join(extra) + data[2:]
+
+
+def edit(data: bytes, marker: int | tuple[int, ...], change: Callable[[bytearray], None]) -> bytes:
+    """The file with the first segment of a kind changed; ``change`` gets it from its 0xFF on."""
+    wanted = (marker,) if isinstance(marker, int) else marker
+    parts = [[kind, bytearray(part)] for kind, part in segments(data)]
+    change(next(part for kind, part in parts if kind in wanted))
+    return b"".join(bytes(part) for _, part in parts)
+
+
+def sized(data: bytes, height: int, width: int) -> bytes:
+    """The file with another size in its header."""
+
+    def change(part: bytearray) -> None:
+        part[5:9] = height.to_bytes(2, "big") + width.to_bytes(2, "big")
+
+    return edit(data, SOF, change)
+
+
+def component_ids(data: bytes, ids: bytes) -> bytes:
+    """The file with its components named otherwise, in the header and in the (only) scan."""
+
+    def in_header(part: bytearray) -> None:
+        part[10 : 10 + 3 * len(ids) : 3] = ids
+
+    def in_scan(part: bytearray) -> None:
+        part[5 : 5 + 2 * len(ids) : 2] = ids
+
+    return edit(edit(data, SOF, in_header), SOS, in_scan)
+
+
+def flip_bits(data: bytes, seed: int, count: int = 3) -> bytes:
+    """The file with some bits of its scans changed."""
+    rng, damaged = np.random.default_rng(seed), bytearray(data)
+    first = data.index(bytes([0xFF, SOS])) + 14
+    for at in rng.integers(first, len(data) - 2, count):
+        damaged[at] ^= 1 << int(rng.integers(8))
+    return bytes(damaged)
+
+
+def exif(payload: bytes) -> bytes:
+    """An APP1 segment that claims to be EXIF."""
+    return segment(0xE1, b"Exif\0\0" + payload)
