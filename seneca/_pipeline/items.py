@@ -322,7 +322,7 @@ def _encode_other(value: Any, payloads: list[Any], depth: int) -> Any:
     """What is known by its family rather than by its exact type."""
     kind = type(value)
     if isinstance(value, np.str_):
-        return {"u": str(value)}
+        return {"u": str.__str__(value)}  # NumPy's own str() drops zeros at the end
     if isinstance(value, np.bytes_):
         return {"S": bytes(value).hex()}
     if isinstance(value, np.generic) and kind.__module__ == "numpy":

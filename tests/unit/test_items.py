@@ -112,8 +112,10 @@ scalars = st.one_of(
     st.binary().map(bytearray),
 )
 numpy_dtypes = st.sampled_from(
-    ["?", "i1", "<i2", ">i4", "<i8", "u8", "q", "Q", "f2", "f4", ">f8", "g", "c8", "c16", "S3", "<U2", "M8[ns]"]
-    + ["m8[D]", "V5"]
+    [
+        *("?", "i1", "<i2", ">i4", "<i8", "u8", "q", "Q", "f2", "f4", ">f8", "g", "c8", "c16"),
+        *("S3", "<U2", "M8[ns]", "m8[D]", "V5"),
+    ]
 ).map(np.dtype)
 shapes = st.lists(st.integers(0, 4), max_size=4).map(tuple)
 
@@ -180,7 +182,8 @@ def test_long_lists_come_back_as_short_ones_do(values):
     "item",
     [
         (True, 1, 1.0, np.True_, np.int64(1), np.float64(1), np.float32(1)),
-        [np.longlong(3), np.str_("a\0"), np.bytes_(b"a\0"), np.datetime64("2020-01-01", "D"), np.longdouble("1.1")],
+        [np.longlong(3), np.str_("a\0"), np.bytes_(b"a\0")],
+        [np.datetime64("2020-01-01", "D"), np.longdouble("1.1")],
         (-0.0, float("inf"), -float("nan"), struct.unpack("d", b"\x01\0\0\0\0\0\xf0\x7f")[0]),
         complex(float("nan"), -0.0),
         [2**63 - 1] * 9 + [2**63] * 9 + [-(2**63)] * 9,
@@ -192,7 +195,7 @@ def test_long_lists_come_back_as_short_ones_do(values):
         Pair(torch.ones(2), Typed("x", (1, 2))),
         [Colour.CRIMSON, Colour.BLUE, Flags.B],
     ],
-    ids=range(12),
+    ids=range(13),
 )
 def test_what_is_easily_confused_is_not(item):
     assert same(item, copied(item))
@@ -487,6 +490,9 @@ ITEM = {
 }
 
 
+NOISE = b'0123456789{}[]",:-.eE<>|OUSV ft\xff\xed'  # what skeletons are made of, and what is no UTF-8
+
+
 @given(st.data())
 @settings(deadline=None, max_examples=500)
 def test_any_bytes_give_an_item_or_a_clear_error(data):
@@ -494,7 +500,7 @@ def test_any_bytes_give_an_item_or_a_clear_error(data):
     head_end = items.HEADER.size + items.HEADER.unpack_from(buffer)[2]
     for _ in range(data.draw(st.integers(1, 4))):
         place = data.draw(st.integers(items.HEADER.size, head_end - 1))
-        buffer[place] = data.draw(st.sampled_from(b'0123456789{}[]",:-.eE<>|OUSV ft\xff\xed') | st.integers(0, 255))
+        buffer[place] = data.draw(st.sampled_from(NOISE) | st.integers(0, 255))
     try:
         read(reseal(buffer))
     except DamagedItem as error:
