@@ -36,6 +36,7 @@ import io
 import logging
 import marshal
 import os
+import pathlib
 import random
 import sys
 import types
@@ -178,10 +179,7 @@ class _Walk:
         )
 
     def _object(self, value: Any) -> bytes:
-        for kinds, take in _TAKERS:
-            if isinstance(value, kinds):
-                return take(self, value)
-        return self._instance(value)
+        return _taker(type(value))(self, value)  # type: ignore[arg-type]
 
     # Code.
 
@@ -200,7 +198,7 @@ class _Walk:
         return _digest("function", *parts)
 
     def _code(self, code: types.CodeType) -> tuple[bytes, list[tuple[str, ...]], list[tuple[str, int]]]:
-        """A code object's digest; which globals it names, each with the attributes asked of it; its imports."""
+        """A code object's digest; the globals it names, each with attributes asked of it; its imports."""
         if code in self._codes:
             return self._codes[code]
         uses: list[tuple[str, ...]] = []
@@ -265,6 +263,8 @@ class _Walk:
 
     def _named_values(self, values: dict[str, Any], step: str) -> bytes:
         """Values by name, in the order of the names."""
+        if set(map(type, values.values())) <= _LEAVES:
+            return _digest("plain named", marshal.dumps(sorted(values.items()), 2))
         names = sorted(values)
         ways = self.of(tuple(names))
         return _digest(
@@ -340,16 +340,21 @@ class _Walk:
         content = np.ascontiguousarray(value).reshape(-1)
         return _digest("array", *about, content.view(np.uint8) if content.nbytes else b"")
 
+    def _path(self, value: pathlib.PurePath) -> bytes:
+        return _digest("path", self.of(type(value)), self.of(str(value)))
+
     def _set(self, value: set[Any] | frozenset[Any]) -> bytes:
         """Elements in the order of their digests; each is walked as if it were the first."""
+        about = self.of(type(value)), self._state(getattr(value, "__dict__", {}))
+        if set(map(type, value)) == {str}:
+            return _digest("strings", *about, self.of(sorted(value)))
         before = self._done
         digests = []
         for element in value:
             self._done = before.copy() if type(element) not in _LEAVES else before
             digests.append(self._all("element", [element], "'s element".format))
         self._done = before
-        state = self._state(getattr(value, "__dict__", {}))
-        return _digest("set", self.of(type(value)), state, *sorted(digests))
+        return _digest("set", *about, *sorted(digests))
 
     def _changing(self, value: Any) -> bytes:
         if isinstance(value, Iterator) and _release(type(value).__module__) is None:
@@ -364,23 +369,19 @@ class _Walk:
             raise _Fault(f"is a {_title(kind)}, memory whose meaning cannot be seen")
         reduce = copyreg.dispatch_table.get(kind)
         try:
-            reduced = value.__reduce_ex__(2) if reduce is None else reduce(value)
+            reduced: Any = value.__reduce_ex__(2) if reduce is None else reduce(value)
         except Exception as error:  # whatever the object's own code raises
             raise _Fault(f"is a {_title(kind)}, whose state cannot be seen ({error})") from None
         if isinstance(reduced, str):  # what is known by its name alone
             module = getattr(value, "__module__", None) or kind.__module__
             return self._name_in(module, f"{_title(kind)} {reduced}")
-        make, arguments, state, elements, items, setter, *_ = (*reduced, None, None, None, None)
-        made_of = (make, *arguments, setter, list(elements or ()), list(items or ()))
-        steps = (
-            "'s maker",
-            *("'s class" if isinstance(a, type) else "" for a in arguments),
-            "'s setter",
-            "",
-            "",
-        )
-        made = self._all("made", made_of, steps.__getitem__)
-        return _digest("instance", made, self._state(state))
+        make, arguments, state, elements, items, setter = (tuple(reduced) + (None,) * 4)[:6]
+        steps = ("'s maker", *("'s class" if isinstance(a, type) else "" for a in arguments))
+        parts = [self._all("made", (make, *arguments), steps.__getitem__), self._state(state)]
+        for what, extra in (("elements", elements), ("items", items)):
+            if extra is not None:
+                parts.append(self._all(what, [list(extra)], lambda i: ""))
+        return _digest("instance", *parts, *([] if setter is None else [self.of(setter)]))
 
     def _state(self, state: Any) -> bytes:
         """Attributes by name; the order in which they were set does not count."""
@@ -401,6 +402,7 @@ _TAKERS: tuple[tuple[Any, Callable[[_Walk, Any], bytes]], ...] = (
     (torch.Tensor, _Walk._tensor),
     (np.ndarray, _Walk._array),
     ((set, frozenset), _Walk._set),
+    (pathlib.PurePath, _Walk._path),
     (types.MappingProxyType, lambda walk, value: walk.of(dict(value))),
     (functools._lru_cache_wrapper, lambda walk, value: _by_name(value) or walk.of(value.__wrapped__)),
     (functools.cached_property, lambda walk, value: walk._parts(value, "func")),
@@ -413,18 +415,22 @@ _TAKERS: tuple[tuple[Any, Callable[[_Walk, Any], bytes]], ...] = (
 )
 
 
+@functools.cache
+def _taker(kind: type) -> Callable[[_Walk, Any], bytes]:
+    return next((take for kinds, take in _TAKERS if issubclass(kind, kinds)), _Walk._instance)
+
+
 def _is_plain(value: Any) -> bool:
     """Whether a container holds nothing but leaves, in lists, tuples and dicts a few levels deep."""
-    level = [value]
+    level: list[Any] = [value]
     for _ in range(_LEVELS):
         values = [part.values() for part in level if type(part) is dict]
-        inner = chain(chain.from_iterable(level), chain.from_iterable(values))
-        kinds = set(map(type, inner if values else chain.from_iterable(level)))
+        inner = list(chain.from_iterable(chain(level, values)))
+        kinds = set(map(type, inner))
         if kinds <= _LEAVES:
             return True
         if not kinds <= _LEAVES | _CONTAINERS:
             return False
-        inner = chain(chain.from_iterable(level), chain.from_iterable(values))
         level = [part for part in inner if type(part) in _CONTAINERS]
     return False
 
