@@ -40,7 +40,8 @@ import pathlib
 import random
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from itertools import chain
 from typing import Any
 
@@ -133,7 +134,7 @@ class _Walk:
 
     def __init__(self, files: bool) -> None:
         self._files = files
-        self._done: dict[int, bytes] = {}
+        self._done: MutableMapping[int, bytes] = {}
         self._alive: list[Any] = []  # so that no id is given again
         self._open: dict[int, int] = {}
         self._codes: dict[types.CodeType, tuple[bytes, list[tuple[str, ...]], list[tuple[str, int]]]] = {}
@@ -179,7 +180,10 @@ class _Walk:
         )
 
     def _object(self, value: Any) -> bytes:
-        return _taker(type(value))(self, value)  # type: ignore[arg-type]
+        kind = type(value)
+        if (own := getattr(kind, "__fingerprint__", None)) is not None:
+            return self._all("own", (kind, own(value)), ("'s class", ".__fingerprint__()").__getitem__)
+        return _taker(kind)(self, value)  # type: ignore[arg-type]
 
     # Code.
 
@@ -205,7 +209,7 @@ class _Walk:
         imports: list[tuple[str, int]] = []
         text: list[str] = []
         constants: list[bytes] = []
-        steps = list(dis.get_instructions(code))
+        steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
         for i, step in enumerate(steps):
             detail: Any = step.arg
             if isinstance(step.argval, types.CodeType):
@@ -217,7 +221,8 @@ class _Walk:
             elif step.opcode in dis.hasconst:
                 after = steps[i + 1] if i + 1 < len(steps) else step
                 if after.opname != "STORE_NAME" or after.argval not in _NOT_OF_THE_CLASS:
-                    constants.append(self.of(step.argval))
+                    unknown = step.opname == "KW_NAMES"  # to the dis of Python 3.11
+                    constants.append(self.of(code.co_consts[step.arg or 0] if unknown else step.argval))
                 detail = "constant"
             elif isinstance(step.argval, str):
                 detail = step.argval
@@ -256,9 +261,10 @@ class _Walk:
             found[way] = used
         parts = [self._named_values(found, "'s global `{}`")]
         for name, level in dict.fromkeys(imports):
-            package = value.__globals__.get("__package__") or ""
-            absolute = importlib.util.resolve_name("." * level + name, package) if level else name
-            parts.append(self._module_named(absolute))
+            package = value.__globals__.get("__package__")
+            if level and not package:
+                raise _Fault(f" imports `{'.' * level}{name}`, but its module is in no package")
+            parts.append(self._module_named(importlib.util.resolve_name("." * level + name, package)))
         return _digest("globals", *parts)
 
     def _named_values(self, values: dict[str, Any], step: str) -> bytes:
@@ -284,10 +290,10 @@ class _Walk:
         """A method and what it is bound to; but ``random.randint`` is a name, whatever it is bound to."""
         owner, name = value.__self__, value.__name__
         for module in (value.__module__, type(owner).__module__):
-            if getattr(sys.modules.get(module or ""), name, None) == value and _release(module) is not None:
+            if _release(module or "") is not None and getattr(sys.modules.get(module), name, None) == value:
                 return self._name_in(module, name)
-        if owner is None or isinstance(owner, types.ModuleType):  # of an extension of the user's own
-            return self._name_in(value.__module__, name)
+        if value.__module__ and (owner is None or isinstance(owner, types.ModuleType)):
+            return self._name_in(value.__module__, name)  # of an extension of the user's own
         function = value.__func__ if isinstance(value, types.MethodType) else name
         return self._all("method", (function, owner), ("", "'s object").__getitem__)
 
@@ -316,15 +322,13 @@ class _Walk:
         kind = type(value)
         with torch._C.DisableTorchFunctionSubclass():
             dense = value.is_cpu and value.layout is torch.strided and not value.is_nested
-            if (
-                not dense
-                or value.is_quantized
-                or kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
-            ):
+            hidden = copyreg._slotnames(kind)  # type: ignore[attr-defined]
+            hidden = hidden or kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+            if not dense or value.is_quantized or hidden:
                 raise _Fault(f"is a {_title(kind)} on {value.device}; only dense ones on the CPU can be seen")
             plain = value.detach().as_subclass(torch.Tensor).resolve_conj().resolve_neg()
             about = (str(value.dtype), tuple(value.shape), value.requires_grad)
-            content = plain.contiguous().reshape(-1).view(torch.uint8).numpy()
+            content = plain.contiguous().as_strided((plain.numel(),), (1,)).view(torch.uint8).numpy()
         parts = self.of(kind), self.of(about), self._state(vars(value))
         return _digest("tensor", *parts, content)
 
@@ -351,7 +355,7 @@ class _Walk:
         before = self._done
         digests = []
         for element in value:
-            self._done = before.copy() if type(element) not in _LEAVES else before
+            self._done = ChainMap({}, before)
             digests.append(self._all("element", [element], "'s element".format))
         self._done = before
         return _digest("set", *about, *sorted(digests))
@@ -363,8 +367,6 @@ class _Walk:
 
     def _instance(self, value: Any) -> bytes:
         kind = type(value)
-        if (own := getattr(kind, "__fingerprint__", None)) is not None:
-            return self._all("own", (kind, own(value)), ("'s class", ".__fingerprint__()").__getitem__)
         if any(base.__module__ in ("ctypes", "_ctypes") for base in kind.__mro__):
             raise _Fault(f"is a {_title(kind)}, memory whose meaning cannot be seen")
         reduce = copyreg.dispatch_table.get(kind)
@@ -373,8 +375,11 @@ class _Walk:
         except Exception as error:  # whatever the object's own code raises
             raise _Fault(f"is a {_title(kind)}, whose state cannot be seen ({error})") from None
         if isinstance(reduced, str):  # what is known by its name alone
-            module = getattr(value, "__module__", None) or kind.__module__
-            return self._name_in(module, f"{_title(kind)} {reduced}")
+            homes = (getattr(value, "__module__", None), kind.__module__, *sorted(sys.modules))
+            home = next((module for module in homes if _found(module, reduced) is value), None)
+            if home is None:
+                raise _Fault(f"is a {_title(kind)}, known by the name {reduced} that it is not found under")
+            return self._name_in(home, f"{_title(kind)} {reduced}")
         make, arguments, state, elements, items, setter = (tuple(reduced) + (None,) * 4)[:6]
         steps = ("'s maker", *("'s class" if isinstance(a, type) else "" for a in arguments))
         parts = [self._all("made", (make, *arguments), steps.__getitem__), self._state(state)]
@@ -407,6 +412,7 @@ _TAKERS: tuple[tuple[Any, Callable[[_Walk, Any], bytes]], ...] = (
     (functools._lru_cache_wrapper, lambda walk, value: _by_name(value) or walk.of(value.__wrapped__)),
     (functools.cached_property, lambda walk, value: walk._parts(value, "func")),
     ((staticmethod, classmethod), lambda walk, value: walk._parts(value, "__func__")),
+    (functools.partial, lambda walk, value: walk._parts(value, "func", "args", "keywords", "__dict__")),
     (property, lambda walk, value: walk._parts(value, "fget", "fset", "fdel")),
     (logging.Logger, lambda walk, value: walk.of(logging.Logger)),  # takes note of items, makes none
     ((io.IOBase, Iterator), _Walk._changing),
@@ -438,11 +444,17 @@ def _is_plain(value: Any) -> bool:
 def _by_name(value: Any) -> bytes | None:
     """What is installed and found under its own name; nothing more has to be known of it."""
     module, name = value.__module__, value.__qualname__
-    release = _release(module or "")
-    found: Any = sys.modules.get(module)
+    if (release := _release(module or "")) is None or _found(module, name) is not value:
+        return None
+    return _digest("installed", f"{release} {module}.{name}".encode())
+
+
+def _found(module: str | None, name: str) -> Any:
+    """What a loaded module has under a name."""
+    found = sys.modules.get(module or "")
     for part in name.split("."):
-        found = getattr(found, part, None)
-    return _digest("installed", f"{release} {module}.{name}".encode()) if release and found is value else None
+        found = getattr(found, "__dict__", {}).get(part)
+    return found
 
 
 @functools.cache
