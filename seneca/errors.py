@@ -13,6 +13,7 @@ __all__ = [
     "DecodeError",
     "NoSpaceError",
     "NotASegmentError",
+    "NotFingerprinted",
     "NotJpegError",
     "PictureTooLargeError",
     "PlanError",
@@ -37,6 +38,32 @@ class PlanError(SenecaError, ValueError):
     Remedy: the message names the transform and what to change. Typical: the pictures come out in
     different sizes (add ``Resize((h, w))`` or a crop), or ``Normalize`` is not the last.
     """
+
+
+class NotFingerprinted(SenecaError, TypeError):
+    """An object holds what determines its items, but cannot be seen or does not stay the same.
+
+    Remedy: make it where it is used (open files in ``__getitem__``), keep it out of the object's
+    state with ``__getstate__`` or ``__fingerprint__``, or say what the items depend on with ``key=``.
+
+    Args:
+        where: The way to the value, as one would write it: ``dataset.transform``.
+        why: The rest of the sentence.
+
+    Example:
+        >>> print(NotFingerprinted("dataset.file", "is an open file"))
+        dataset.file is an open file; leave it out, or say what the items depend on with key=
+    """
+
+    def __init__(self, where: str, why: str = "") -> None:
+        super().__init__(where, why)
+        self.where = where
+        self.why = why
+
+    def __str__(self) -> str:
+        if not self.why:
+            return self.where
+        return f"{self.where} {self.why}; leave it out, or say what the items depend on with key="
 
 
 class DecodeError(SenecaError, ValueError):
