@@ -206,12 +206,22 @@ def shared_cache(name: str, dataset: Dataset, cache_bytes: int | str, split: str
         if cache is None or cache.segment.closed or not cache.segment.linked:
             cache = SampleCache.join(name, dataset, cache_bytes=cache_bytes, split=split)
             _joined[key] = cache
+        elif cache.segment.fingerprint != dataset.fingerprint():
+            raise errors.SegmentMismatchError(
+                f"the cache {name!r} holds another dataset, or this one before its files changed; "
+                "give each dataset a name of its own"
+            )
     return cache
 
 
 def job_key() -> int:
     """64 random bits that name this training run: the process's own, not its parent's."""
     return _job_keys.setdefault(os.getpid(), secrets.randbits(64) | 1)
+
+
+def belong_to_job(key: int) -> None:
+    """Say which training run this worker process is of."""
+    _job_keys[os.getpid()] = key
 
 
 def _object_name(name: str) -> str:

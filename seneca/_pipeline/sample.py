@@ -110,9 +110,7 @@ def augment_encoded(
         return _transformed(pipeline, picture, seed, max_pixels)
 
 
-def decode_head(
-    pipeline: Pipeline, data: bytes, path: str | os.PathLike[str], max_pixels: int
-) -> np.ndarray:
+def decode_head(pipeline: Pipeline, data: bytes, path: str | os.PathLike[str], max_pixels: int) -> np.ndarray:
     """DECODED of a file's bytes: uint8 (height, width, 3); errors as :func:`load_picture`'s."""
     assert Codec is not None
     with _naming(path):

@@ -132,7 +132,7 @@ class ImageFolder:
             return file.read()
 
     def fingerprint(self) -> bytes:
-        """16 bytes that tell this dataset from others, see :meth:`seneca.sources.files.PictureFiles.fingerprint`."""
+        """16 bytes that tell this dataset from others; see :class:`seneca.sources.files.PictureFiles`."""
         return files_of(self).fingerprint()
 
     def total_bytes(self) -> int:

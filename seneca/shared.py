@@ -1,0 +1,572 @@
+"""Sharing for torch's own DataLoader: a dataset whose items other jobs may have made, and a batch
+sampler that plans for it.
+
+::
+
+    OpportunisticBatchSampler (the loader's process)        SharedDataset (worker processes)
+        draws a batch  ------ PlannedBatch: indices, claims ------>  takes over what was drawn
+                                                                     makes the rest, stages copies
+
+A list of indices that nobody planned is served as well: what others made is then looked up.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import warnings
+import weakref
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.util import Finalize
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import BatchSampler, Dataset, RandomSampler, SequentialSampler, get_worker_info
+
+from seneca._core import store
+from seneca._pipeline import items
+from seneca.cache import SampleCache, belong_to_job, job_key, shared_cache
+from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
+from seneca.forms import Form
+from seneca.grades import Grade, grade_of
+from seneca.options import Options
+from seneca.partition import Split
+from seneca.stages import Payload, Stages
+
+__all__ = ["COUNTERS", "OpportunisticBatchSampler", "PlannedBatch", "SharedDataset"]
+
+BATCHES_AHEAD = 8  # that a stock DataLoader may have under way, where nothing is said
+
+COUNTERS = ("storage", "encoded", "decoded", "augmented", "prepared", "staged", "unshared", "read_bytes")
+COUNT_ROWS = 257  # one for each worker process, the last for all beyond, the first for the loader's own
+STORAGE, ENCODED, DECODED, AUGMENTED = (int(form) for form in Form)
+NO_CLAIMS = np.zeros(0, store.CLAIM)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """On what terms processes of a job share: the same in all of them."""
+
+    name: str
+    source: bytes
+    n_samples: int
+    bytes: int
+    cache_bytes: int | str
+    split: Any
+    shares: bool
+    stages: Stages
+    own: np.ndarray | None
+
+    # As the cache asks a dataset.
+
+    def __len__(self) -> int:
+        return self.n_samples
+
+    def fingerprint(self) -> bytes:
+        return self.source
+
+    def total_bytes(self) -> int:
+        return self.bytes
+
+    def equals(self, other: Terms | None) -> bool:
+        """Whether all that was found is as it was."""
+        return other is not None and np.array_equal(self.own, other.own) and self._key == other._key
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        stages = self.stages
+        return self.name, self.source, self.n_samples, stages.decoded, stages.augmented, self.shares
+
+
+class PlannedBatch(list[int]):
+    """The indices of a batch, and what the sampler holds for them.
+
+    Attributes:
+        augmented: Names what the claimed copies hold.
+        row: The member's, and ``generation`` whose it is.
+        claims: In the order of the indices.
+    """
+
+    augmented: int
+    row: int
+    generation: int
+    claims: np.ndarray
+
+
+class SharedDataset(Dataset[Any]):
+    """A map-style dataset whose items the jobs of this host make together.
+
+    Goes into any ``torch.utils.data.DataLoader``, with torch's worker processes and the user's
+    ``collate_fn``. With an :class:`OpportunisticBatchSampler` it shares as much as can be; with
+    any other sampler, what another job happens to have made is looked up. Equal datasets in
+    several jobs meet by themselves, wherever they can be told from others; :meth:`explain` says
+    what was found.
+
+    Args:
+        dataset: Any map-style dataset; ``torch.utils.data.Subset`` shares with what it is of.
+        cache: As :class:`seneca.DataLoader`'s, a :class:`seneca.SampleCache` excepted; so are the next three.
+        cache_bytes: Likewise.
+        split: Likewise.
+        share: Likewise.
+        key: Stands for what a fingerprint cannot be made of: jobs that say the same share,
+            and that their items are interchangeable is then the user's word.
+
+    Raises:
+        TypeError: An ``IterableDataset``, which has no indices, or what is shared already.
+
+    Example:
+        >>> import torch, seneca
+        >>> data = torch.utils.data.TensorDataset(torch.arange(6))
+        >>> shared = seneca.SharedDataset(data, cache_bytes="4MiB")
+        >>> sampler = torch.utils.data.RandomSampler(shared)
+        >>> batches = seneca.OpportunisticBatchSampler(sampler, batch_size=4, drop_last=False)
+        >>> loader = torch.utils.data.DataLoader(shared, batch_sampler=batches)
+        >>> sorted(int(value) for batch, in loader for value in batch)
+        [0, 1, 2, 3, 4, 5]
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        *,
+        cache: str | None = "auto",
+        cache_bytes: int | str = "auto",
+        split: Any = "auto",
+        share: Any = "augmented",
+        key: str | None = None,
+    ) -> None:
+        if isinstance(dataset, (torch.utils.data.IterableDataset, SharedDataset)):
+            raise TypeError(f"a map-style dataset can be shared, but got {type(dataset).__name__}")
+        self._options = Options(cache, cache_bytes, split, share)
+        if cache is not None and not isinstance(cache, str):
+            raise TypeError(f'cache is "auto", a name or None, but got {cache!r}')
+        self.dataset = dataset
+        self.cache = cache
+        self.cache_bytes = cache_bytes
+        self.split = split
+        self.share = share
+        self.key = key
+        self._job = job_key()
+        self._terms: Terms | None = None
+        self._looked = False
+        self._warned = False
+        self._bench: _Bench | None = None
+        # A row for each worker, so that none overwrites what another counts. Seen by all processes.
+        self._counts = torch.zeros(COUNT_ROWS, len(COUNTERS), dtype=torch.int64).share_memory_()
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.__getitems__([index])[0]
+
+    def __getitems__(self, indices: Sequence[Any]) -> list[Any]:
+        """The items of a batch, in its order; errors are the dataset's own."""
+        bench = self._bench_here()
+        if bench is None or not all(type(index) is int for index in indices):
+            if getattr(self.dataset, "__getitems__", None):
+                return self.dataset.__getitems__(list(indices))
+            return [self.dataset[index] for index in indices]
+        return bench.make(indices)
+
+    def __getattr__(self, name: str) -> Any:
+        # Attributes of the dataset (classes, targets, ...) are found here too. Not private names, and
+        # not a state of its own, for which others would take this.
+        if name.startswith("_") or name in ("dataset", "state_dict", "load_state_dict"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.dataset, name)
+
+    def explain(self) -> str:
+        """In plain words: what of this dataset is shared, with whom, and why not more."""
+        grade = self.look()
+        terms = self._terms
+        if terms is None:
+            return f"not shared: {'; '.join(grade.why) if grade.stages is None else 'cache=None'}"
+        forms = "ENCODED, DECODED" if grade.stages is not None and grade.stages.decoded else ""
+        if terms.shares:
+            forms = f"{forms}, AUGMENTED" if forms else "AUGMENTED"
+        return (
+            f"{grade.name}: {'; '.join(grade.why)}; shared in the cache {terms.name!r}: {forms or 'nothing'}"
+        )
+
+    def stats(self) -> dict[str, Any]:
+        """What this job's processes did with it so far.
+
+        Returns:
+            ``served``, items by the form they came from; ``prepared``, augmented copies made
+            here; ``staged``, those of them made for other jobs too; ``unshared``, items that
+            cannot be laid out in shared memory; ``delivered``; ``read_bytes``, of ENCODED.
+        """
+        counts = dict(zip(COUNTERS, self._counts.sum(0).tolist(), strict=True))
+        served = {form.name.lower(): counts.pop(form.name.lower()) for form in Form}
+        return {"served": served, **counts, "delivered": sum(served.values())}
+
+    def look(self) -> Grade:
+        """Look at the dataset as it is now: what is planned and made from now on is of that."""
+        grade = grade_of(self.dataset, key=self.key)
+        stages = grade.stages
+        self._looked = True
+        before, self._terms = self._terms, None
+        shares = self.share == "augmented"
+        if stages is not None and self.cache is not None and (shares or stages.decoded):
+            self._terms = Terms(
+                name=stages.source.hex() if self.cache == "auto" else self.cache,
+                source=stages.source,
+                n_samples=len(grade.base),
+                bytes=grade.total_bytes,
+                cache_bytes=self.cache_bytes,
+                split=self._options.split_wanted
+                if stages.decoded or self.split != "auto"
+                else Split(0, 0, 1),
+                shares=shares,
+                stages=stages,
+                own=grade.own,
+            )
+            if self._terms.equals(before):
+                self._terms = before  # what was made for it goes on
+        return grade
+
+    def join(self) -> SampleCache | None:
+        """This process's cache on the terms of the last look; None: nothing is shared.
+
+        Raises:
+            NoSpaceError, SegmentMismatchError: As :meth:`seneca.SampleCache.join`'s.
+        """
+        terms = self._terms
+        if terms is None:
+            return None
+        if get_worker_info() is not None:
+            belong_to_job(self._job)
+        try:
+            return shared_cache(terms.name, terms, terms.cache_bytes, terms.split)
+        except (NoSpaceError, SegmentMismatchError):
+            raise
+        except SegmentError as error:
+            if not self._warned:
+                self._warned = True
+                warnings.warn(f"seneca: going on without the shared cache: {error}", stacklevel=2)
+            return None
+
+    def _bench_here(self) -> _Bench | None:
+        """This process's, for the terms of now; a forked child makes its own."""
+        if not self._looked:
+            self.look()
+        if self._terms is None:
+            return None
+        bench = self._bench
+        if bench is None or bench.pid != os.getpid() or bench.terms is not self._terms:
+            if bench is not None and bench.pid == os.getpid():
+                bench.close()
+            cache = self.join()
+            worker = get_worker_info()
+            row = 0 if worker is None else min(worker.id + 1, COUNT_ROWS - 1)
+            bench = self._bench = _Bench(self._terms, cache, self._counts[row].numpy())
+        return bench
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_bench": None}
+
+
+class _Bench:
+    """Where a process makes items: what it holds in the segment while it does."""
+
+    def __init__(self, terms: Terms, cache: SampleCache | None, counts: np.ndarray) -> None:
+        self.terms = terms
+        self.pid = os.getpid()
+        self._stages = terms.stages
+        self._counts = counts
+        self._worker = store.Worker(
+            None if cache is None else cache.segment,
+            decoded=terms.stages.decoded,
+            augmented=terms.stages.augmented,
+            shares=terms.shares,
+            keeps=terms.stages.decoded != 0,
+        )
+        self._in_use = threading.Lock()
+        self._copy_bytes = 0  # that an item of this dataset has taken at the most
+        # Before the cache leaves; a worker process of torch's runs no other finalizers than these.
+        self._close = weakref.finalize(self, _close, self._worker, cache)
+        if multiprocessing.parent_process() is not None:
+            Finalize(None, _leave, (self._close, cache), exitpriority=1)
+
+    def close(self) -> None:
+        self._close()
+
+    def make(self, indices: Sequence[int]) -> list[Any]:
+        """The items of a batch."""
+        own = self.terms.own
+        samples = [int(own[index]) for index in indices] if own is not None else self._from_front(indices)
+        row, generation = store.NONE, 0
+        if isinstance(indices, PlannedBatch) and indices.augmented == self._stages.augmented:
+            claims, row, generation = indices.claims, indices.row, indices.generation
+        else:
+            claims = np.zeros(len(samples), store.CLAIM)
+            claims["sample"] = samples
+            claims["slot"] = store.NONE
+        with self._in_use:
+            batch = _Batch(self, samples, self._worker.begin(claims, row, generation)[0])
+            try:
+                made = batch.make()
+            finally:
+                batch.end()
+        return [self._stages.present(sample, item) for sample, item in zip(samples, made, strict=True)]
+
+    def _from_front(self, indices: Sequence[int]) -> list[int]:
+        count = self.terms.n_samples
+        if indices and (min(indices) < -count or max(indices) >= count):
+            raise IndexError(f"index {min(indices)} or {max(indices)} is not one of {count} samples")
+        return [index % count for index in indices]
+
+
+def _close(worker: store.Worker, cache: SampleCache | None) -> None:
+    """Holding the cache, it comes before the cache's own end."""
+    worker.close()
+
+
+def _leave(close: Any, cache: SampleCache | None) -> None:
+    close()
+    if cache is not None:
+        cache.close()
+
+
+class _Batch:
+    """One batch on a bench, from what its places hold to items."""
+
+    def __init__(self, bench: _Bench, samples: list[int], places: np.ndarray) -> None:
+        self._bench = bench
+        self._stages = bench._stages
+        self._worker = bench._worker
+        self._counts = dict.fromkeys(COUNTERS, 0)
+        self._samples = samples
+        self._places = places
+        self._sources = places["source"].tolist()
+        self._source_slots = places["source_slot"].tolist()
+        self._keeps = places["keep"].tolist()
+        # Room that is reserved and not yet written, by place.
+        self._targets = {
+            k: slot for k, slot in enumerate(places["target_slot"].tolist()) if slot != store.NONE
+        }
+        self._offers: list[tuple[tuple[int, int, int, int, int], Any]] = []
+
+    def make(self) -> list[Any]:
+        """AUGMENTED of every sample."""
+        made: list[Any] = [None] * len(self._samples)
+        straight = []
+        for k, source in enumerate(self._sources):
+            if source == AUGMENTED:
+                try:
+                    made[k] = items.read(self._worker.payload(self._source_slots[k]))
+                except items.DamagedItem:
+                    straight.append(k)
+                    self._sources[k] = STORAGE
+            elif source == STORAGE and not self._keeps[k]:
+                straight.append(k)
+            else:
+                made[k] = self._make_by_stages(k)
+        if straight:
+            fresh = self._stages.make([self._samples[k] for k in straight])
+            for k, item in zip(straight, fresh, strict=True):
+                made[k] = item
+                self._stage(k, item)
+        for source in self._sources:
+            self._counts[COUNTERS[source]] += 1
+        self._counts["prepared"] = len(made) - self._counts["augmented"]
+        return made
+
+    def _make_by_stages(self, k: int) -> Any:
+        """From what is kept, or leaving on the way what is worth keeping."""
+        sample, stages = self._samples[k], self._stages
+        if self._sources[k] == DECODED:
+            slot = self._source_slots[k]
+            decoded = Payload(self._worker.payload(slot), *self._worker.picture_size(slot))
+            item = stages.augment(sample, decoded)
+        else:
+            if self._sources[k] == ENCODED:
+                data = bytes(self._worker.payload(self._source_slots[k]))
+            else:
+                data = stages.read(sample)
+                self._counts["read_bytes"] += len(data)
+            if self._keeps[k] == DECODED:
+                decoded = stages.decode(sample, data)
+                self._offer(sample, DECODED, decoded)
+                item = stages.augment(sample, decoded)
+            else:
+                if self._keeps[k] == ENCODED:
+                    self._offer(sample, ENCODED, Payload(data, 0, 0))
+                item = stages.augment_encoded(sample, data)
+        self._stage(k, item)
+        return item
+
+    def _offer(self, sample: int, form: int, payload: Payload) -> None:
+        self._offers.append(((sample, form, len(payload.data), payload.height, payload.width), payload.data))
+
+    def _stage(self, k: int, item: Any) -> None:
+        """Write an item where room is reserved for it; or learn how much room one takes."""
+        bench = self._bench
+        slot = self._targets.get(k)
+        if slot is None and (bench._copy_bytes or not bench.terms.shares):
+            return
+        try:
+            layout = items.lay_out(item)
+        except items.Unsupported:
+            self._counts["unshared"] += 1
+            bench._copy_bytes = bench._copy_bytes or -1  # tried
+            return
+        if layout.size_bytes > bench._copy_bytes:
+            bench._copy_bytes = layout.size_bytes
+            self._worker.learn(layout.size_bytes)
+        if slot is not None and layout.size_bytes <= len(room := self._worker.payload(slot)):
+            layout.write(room)
+            self._worker.commit(slot)
+            del self._targets[k]
+            self._counts["staged"] += 1
+
+    def end(self) -> None:
+        """Let go of everything, whatever happened; what was offered and is wanted is written."""
+        for slot in self._targets.values():
+            self._worker.abort(slot)
+        self._worker.done(self._places)
+        # At once: what is held in vain is room that others lack.
+        answers = self._worker.begin(NO_CLAIMS, offers=[offer for offer, _ in self._offers])[1]
+        for answer, (_, data) in zip(answers, self._offers, strict=True):
+            if answer is not None:
+                slot, entry = answer
+                self._worker.payload(slot)[:] = data
+                self._worker.commit(slot)
+                self._worker.offer_done(slot, entry)
+        for k, name in enumerate(COUNTERS):
+            self._bench._counts[k] += self._counts[name]
+
+
+class OpportunisticBatchSampler(BatchSampler):
+    """Batches of a :class:`SharedDataset`, each sample once an epoch, what others have made first.
+
+    Takes the place of ``torch.utils.data.BatchSampler`` and has its signature. The order is
+    Seneca's where ``sampler`` is a ``RandomSampler`` of the whole shared dataset without
+    replacement: as random, and another with every epoch. It is the sampler's own where that is any other.
+    Where several processes train together (``WORLD_SIZE``), each sees the same permutation of (seed,
+    epoch), for what shards it from outside.
+
+    Args:
+        sampler: Of a :class:`SharedDataset`.
+        batch_size: Samples of a batch.
+        drop_last: Whether the last batch, where it is shorter, is left out.
+        seed: Of the order; None draws one from the sampler's generator, or else torch's, for every epoch.
+        batches_ahead: Batches that will be under way, at most: ``num_workers * prefetch_factor + 1``.
+
+    Raises:
+        ValueError: As ``BatchSampler``'s.
+
+    Example: see :class:`SharedDataset`.
+    """
+
+    def __init__(
+        self,
+        sampler: Any,
+        batch_size: int,
+        drop_last: bool = False,
+        *,
+        seed: int | None = None,
+        batches_ahead: int = BATCHES_AHEAD,
+    ) -> None:
+        super().__init__(sampler, batch_size, drop_last)
+        self.seed = seed
+        self.batches_ahead = batches_ahead
+        self.epoch = 0
+        self._copy_bytes = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Name the next epoch, as ``DistributedSampler`` does; the sampler's own is set too."""
+        self.epoch = epoch
+        if hasattr(self.sampler, "set_epoch"):
+            self.sampler.set_epoch(epoch)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        shared = getattr(self.sampler, "data_source", None)
+        epoch, self.epoch = self.epoch, self.epoch + 1
+        shuffles = isinstance(self.sampler, RandomSampler)
+        if (
+            not isinstance(shared, SharedDataset)
+            or not (shuffles or type(self.sampler) is SequentialSampler)
+            or (shuffles and (self.sampler.replacement or self.sampler.num_samples != len(shared)))
+        ):
+            return super().__iter__()
+        if shuffles and _is_one_of_many():
+            generator = torch.Generator().manual_seed((self.seed or 0) + epoch)
+            order = torch.randperm(len(shared), generator=generator).tolist()
+            return iter(BatchSampler(order, self.batch_size, self.drop_last))
+        seed = self.seed
+        if seed is None:
+            generator = getattr(self.sampler, "generator", None)
+            seed = int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
+        return _Plan(self, shared, seed, epoch, shuffles)
+
+
+def _is_one_of_many() -> bool:
+    """Whether other processes train the same model."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_world_size() > 1
+    return os.environ.get("WORLD_SIZE", "1") not in ("", "1")
+
+
+class _Plan:
+    """One epoch of a batch sampler: a member that workers prepare for."""
+
+    def __init__(
+        self, sampler: OpportunisticBatchSampler, shared: SharedDataset, seed: int, epoch: int, shuffles: bool
+    ) -> None:
+        shared.look()
+        self._sampler = sampler
+        self._terms = terms = shared._terms
+        cache = shared.join()
+        self._places = len(shared)
+        if sampler.drop_last:
+            self._places -= self._places % sampler.batch_size
+        shares = terms is not None and terms.shares
+        own = None if terms is None else terms.own
+        self._index_of = None
+        if own is not None:
+            self._index_of = np.zeros(terms.n_samples, np.int64)  # type: ignore[union-attr]
+            self._index_of[own] = np.arange(len(own))
+        self._member = store.Member(
+            None if cache is None else cache.segment,
+            n_samples=len(shared) if terms is None else terms.n_samples,
+            samples=own,
+            places=self._places,
+            seed=seed,
+            epoch=epoch,
+            fixed=not shuffles,
+            decoded=0 if terms is None else terms.stages.decoded,
+            augmented=0 if terms is None else terms.stages.augmented,
+            height=0,
+            width=0,
+            copy_bytes=sampler._copy_bytes,
+            in_flight=sampler.batch_size * sampler.batches_ahead,
+            shares=shares,
+            keeps=False,
+            substitutes=shares and shuffles,
+            hands_over=True,
+        )
+        # Open until the loader has let go of this: what it holds is claimed by and by.
+        self._close = weakref.finalize(self, _close_member, self._member, cache)
+
+    def __iter__(self) -> _Plan:
+        return self
+
+    def __next__(self) -> list[int]:
+        places = self._member.draw(self._sampler.batch_size)[0]
+        if len(places) == 0:
+            raise StopIteration
+        self._sampler._copy_bytes = self._member.copy_bytes
+        samples = places["sample"]
+        batch = PlannedBatch((samples if self._index_of is None else self._index_of[samples]).tolist())
+        batch.augmented = 0 if self._terms is None else self._terms.stages.augmented
+        batch.row, batch.generation, batch.claims = self._member.claims(places)
+        return batch
+
+
+def _close_member(member: store.Member, cache: SampleCache | None) -> None:
+    member.close()
