@@ -24,8 +24,10 @@
 
 #define N_ROUNDS 1500
 #define MAX_SAMPLES 1500
-#define AREA ((size_t)1 << 19)
+#define MAX_OUTPUTS 300
+#define MAX_SIDE 60
 #define MAX_ROWS 32
+#define AREA ((size_t)1 << 19)
 
 /* What lies between pages of its own. */
 enum area { START, USED, WEIGHT, BLOCKS, SOURCE, OUT, ROWS, ROW, N_AREAS = ROW + MAX_ROWS };
@@ -98,10 +100,16 @@ static void draw_pixels(uint8_t *bytes, size_t n)
 
 static sn_axis draw_axis(uint32_t most)
 {
-    sn_axis axis = {.source = some(most), .full = some(300), .filter = sn_rng_below(&rng, 4)};
+    sn_axis axis = {.source = some(most), .filter = sn_rng_below(&rng, 4)};
 
-    axis.extent = axis.source * sn_rng_uniform(&rng, 0.2, 1.0);
-    axis.origin = (axis.source - axis.extent) * sn_rng_double(&rng);
+    if (axis.source <= MAX_OUTPUTS / 3 && sn_rng_below(&rng, 2)) { /* outputs that fall on samples */
+        axis.full = axis.source * (1 + sn_rng_below(&rng, 3));
+        axis.extent = axis.source;
+    } else {
+        axis.full = some(MAX_OUTPUTS);
+        axis.extent = axis.source * sn_rng_uniform(&rng, 0.2, 1.0);
+        axis.origin = (axis.source - axis.extent) * sn_rng_double(&rng);
+    }
     axis.first = sn_rng_below(&rng, axis.full);
     axis.count = 1 + sn_rng_below(&rng, axis.full - axis.first);
     axis.flip = sn_rng_below(&rng, 2);
@@ -110,7 +118,7 @@ static sn_axis draw_axis(uint32_t most)
 
 static void test_across(sn_taps *taps)
 {
-    static uint8_t pixels[3 * MAX_SAMPLES], plain[3 * MAX_SAMPLES + SN_ACROSS_WRITES_PAST];
+    static uint8_t pixels[3 * MAX_SAMPLES], plain[3 * MAX_OUTPUTS + SN_ACROSS_WRITES_PAST];
     sn_axis axis = draw_axis(MAX_SAMPLES);
     size_t count, padded, bytes;
 
@@ -177,8 +185,8 @@ static void test_down(sn_taps *taps)
 /* A picture without a byte of room around it, resized both ways at once. */
 static void test_picture(sn_resizer *resizer)
 {
-    static uint8_t plain[3 * 300], ring[60][3 * 300 + SN_ACROSS_WRITES_PAST];
-    sn_axis down_axis = draw_axis(60), across_axis = draw_axis(60);
+    static uint8_t plain[3 * MAX_OUTPUTS], ring[MAX_SIDE][3 * MAX_OUTPUTS + SN_ACROSS_WRITES_PAST];
+    sn_axis down_axis = draw_axis(MAX_SIDE), across_axis = draw_axis(MAX_SIDE);
     const sn_taps *down = &resizer->down, *across = &resizer->across;
     size_t bytes, stride, size, out_bytes, out_stride;
 
@@ -202,7 +210,7 @@ static void test_picture(sn_resizer *resizer)
         for (uint32_t y = 0; y < down->span_count; y++)
             sn_resize_plain.across(across, pixels + y * stride, ring[y]);
         for (uint32_t y = 0; y < down->count; y++) {
-            const uint8_t *rows[60];
+            const uint8_t *rows[MAX_SIDE];
 
             for (uint32_t k = 0; k < down->used[y]; k++)
                 rows[k] = ring[down->start[y] + k];
