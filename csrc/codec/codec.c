@@ -66,9 +66,20 @@ static int explain(sn_codec *codec, int rc, const sn_route *route, uint32_t heig
                  route->misfit_width, height, width);
         return rc;
     }
-    if (rc == SN_E_TOO_LARGE)
-        reason = "a step of the pipeline makes more pixels than the limit";
-    else if (rc == SN_E_PLAN)
+    if (rc == SN_E_TOO_LARGE && route != NULL) {
+        bool by_pixels = (uint64_t)route->misfit_height * route->misfit_width > codec->max_pixels;
+        char limit[64] = "sides are too long to compute";
+
+        if (by_pixels)
+            snprintf(limit, sizeof limit, "pixels are more than max_pixels=%llu",
+                     (unsigned long long)codec->max_pixels);
+        snprintf(codec->message, sizeof codec->message,
+                 "a picture of %u x %u becomes %u x %u in the pipeline, whose %s: shrink the picture, "
+                 "leave it out%s", height, width, route->misfit_height, route->misfit_width, limit,
+                 by_pixels ? ", or allow more" : ", or resize less");
+        return rc;
+    }
+    if (rc == SN_E_PLAN)
         reason = "the pipeline does not fit the picture";
     else if (rc == -ENOMEM)
         reason = "no memory for the picture";

@@ -1,6 +1,7 @@
 #include "jpeg.h"
 
 #include <setjmp.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,12 +53,25 @@ static sn_jpeg *owner(j_common_ptr info)
     return info->client_data;
 }
 
-static void fail(sn_jpeg *jpeg, int rc, const char *reason) __attribute__((noreturn));
-static void fail(sn_jpeg *jpeg, int rc, const char *reason)
+static void fail(sn_jpeg *jpeg, int rc, const char *format, ...)
+    __attribute__((noreturn, format(printf, 3, 4)));
+static void fail(sn_jpeg *jpeg, int rc, const char *format, ...)
 {
-    snprintf(jpeg->message, SN_JPEG_MESSAGE, "%s", reason);
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(jpeg->message, SN_JPEG_MESSAGE, format, arguments);
+    va_end(arguments);
     jpeg->rc = rc;
     longjmp(jpeg->jump, 1);
+}
+
+static void fail_too_large(sn_jpeg *jpeg, const char *what) __attribute__((noreturn));
+static void fail_too_large(sn_jpeg *jpeg, const char *what)
+{
+    fail(jpeg, SN_E_TOO_LARGE,
+         "%u x %u pixels %s max_pixels=%llu: shrink the picture, leave it out, or allow more",
+         jpeg->info.image_height, jpeg->info.image_width, what, (unsigned long long)jpeg->max_pixels);
 }
 
 static void on_error(j_common_ptr info)
@@ -70,6 +84,7 @@ static void on_error(j_common_ptr info)
         rc = -ENOMEM;
         break;
     case JERR_NO_BACKING_STORE: /* how libjpeg says that max_memory_to_use is reached */
+        fail_too_large(owner(info), "take more memory to decode than goes with");
     case JERR_IMAGE_TOO_BIG:
     case JERR_WIDTH_OVERFLOW:
         rc = SN_E_TOO_LARGE;
@@ -78,7 +93,7 @@ static void on_error(j_common_ptr info)
         break;
     }
     info->err->format_message(info, reason);
-    fail(owner(info), rc, reason);
+    fail(owner(info), rc, "%s", reason);
 }
 
 /* A warning is damage that libjpeg goes on from. Pillow takes such pictures; so do we. */
@@ -96,7 +111,8 @@ static void on_output(j_common_ptr info)
 static void on_progress(j_common_ptr info)
 {
     if (((j_decompress_ptr)info)->input_scan_number > MAX_SCANS)
-        fail(owner(info), SN_E_TOO_LARGE, "more than 500 scans in a progressive JPEG");
+        fail(owner(info), SN_E_TOO_LARGE,
+             "a progressive JPEG of more than %d scans, which no encoder writes; save it anew", MAX_SCANS);
 }
 
 static void source_init(j_decompress_ptr info)
@@ -197,14 +213,8 @@ static void read_header(sn_jpeg *jpeg)
     while (jpeg_read_header(info, FALSE) == JPEG_HEADER_TABLES_ONLY)
         ; /* an abbreviated stream: the picture is in the next one */
 
-    if ((uint64_t)info->image_width * info->image_height > jpeg->max_pixels) {
-        char reason[SN_JPEG_MESSAGE];
-
-        snprintf(reason, sizeof reason,
-                 "%u x %u pixels are more than max_pixels=%llu: shrink the picture, leave it out, or allow more",
-                 info->image_height, info->image_width, (unsigned long long)jpeg->max_pixels);
-        fail(jpeg, SN_E_TOO_LARGE, reason);
-    }
+    if ((uint64_t)info->image_width * info->image_height > jpeg->max_pixels)
+        fail_too_large(jpeg, "are more than");
     if (info->num_components != 1 && info->num_components != 3 && info->num_components != 4)
         fail(jpeg, SN_E_DECODE, "neither grey, colour nor CMYK");
     if (jpeg->upright)

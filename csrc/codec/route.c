@@ -57,6 +57,13 @@ static bool is_same_fill(const sn_border *a, const sn_border *b)
            memcmp(a->fill, b->fill, sizeof a->fill) == 0;
 }
 
+static int refuse(sn_route *route, uint32_t height, uint32_t width)
+{
+    route->misfit_height = height;
+    route->misfit_width = width;
+    return SN_E_TOO_LARGE;
+}
+
 /* The picture becomes this rectangle of it, which has `border` where it sticks out. */
 static int reframe(sn_route *route, int64_t top, int64_t left, uint32_t height, uint32_t width,
                    const sn_border *border, uint64_t max_pixels)
@@ -67,7 +74,7 @@ static int reframe(sn_route *route, int64_t top, int64_t left, uint32_t height, 
     if (top == 0 && left == 0 && height == pass->height && width == pass->width)
         return SN_OK;
     if (sticks_out && (uint64_t)height * width > max_pixels)
-        return SN_E_TOO_LARGE;
+        return refuse(route, height, width);
     if (pass->n_colours > 0)
         pass = begin_pass(route);
     else if (sn_pass_is_padded(pass) && (pass->border.mode != SN_PAD_CONSTANT ||
@@ -107,7 +114,7 @@ static int resize(sn_route *route, uint32_t height, uint32_t width, uint32_t fil
 
     /* What torchvision would hold in full, though only a window of it may be computed here. */
     if (height > MAX_SIDE || width > MAX_SIDE || (uint64_t)height * width > max_pixels)
-        return SN_E_TOO_LARGE;
+        return refuse(route, height, width);
     if (height == pass->height && width == pass->width)
         return SN_OK; /* to the size it has */
 
@@ -332,17 +339,22 @@ static int add_op(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pi
 int sn_route_lay(sn_route *route, const sn_op *ops, uint32_t n_ops, sn_rng *rng, uint32_t height,
                  uint32_t width, uint64_t max_pixels)
 {
-    const sn_pass *last;
     int rc = SN_OK;
 
     route->n_passes = 1;
     route->passes[0] = untouched(height, width);
     route->n_colours = 0;
     route->misfit = NULL;
-    for (uint32_t i = 0; rc == SN_OK && i < n_ops; i++)
-        rc = add_op(route, &ops[i], rng, max_pixels);
-    last = last_of(route);
-    if (rc == SN_OK && (uint64_t)last->height * last->width > max_pixels)
-        rc = SN_E_TOO_LARGE;
+    for (uint32_t i = 0; rc == SN_OK; i++) {
+        const sn_pass *last = last_of(route);
+
+        /* After each op: a crop that pads may be large where what leaves the pipeline is not. */
+        if ((uint64_t)last->height * last->width > max_pixels)
+            rc = refuse(route, last->height, last->width);
+        else if (i == n_ops)
+            break;
+        else
+            rc = add_op(route, &ops[i], rng, max_pixels);
+    }
     return rc;
 }

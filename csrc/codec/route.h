@@ -90,7 +90,8 @@ typedef struct {
     uint32_t n_colours;
     sn_colour colours[SN_ROUTE_MAX_COLOURS];
 
-    /* After SN_E_PLAN: the crop that is larger than the picture, and that picture's size. */
+    /* After SN_E_PLAN: the crop that is larger than the picture, and that picture's size. After
+     * SN_E_TOO_LARGE: the size that is over the limit. */
     const sn_op *misfit;
     uint32_t misfit_height, misfit_width;
 } sn_route;

@@ -26,6 +26,35 @@ static sn_op flip(void)
     return (sn_op){.kind = SN_OP_RANDOM_HFLIP, .probability = 0.5};
 }
 
+static sn_op vertical_flip(void)
+{
+    return (sn_op){.kind = SN_OP_RANDOM_VFLIP, .probability = 0.5};
+}
+
+static sn_op pad(void)
+{
+    return (sn_op){.kind = SN_OP_PAD, .padding = {3, 1, 0, 2}, .padding_mode = SN_PAD_EDGE};
+}
+
+static sn_op random_crop(uint32_t height, uint32_t width)
+{
+    return (sn_op){.kind = SN_OP_RANDOM_CROP, .height = height, .width = width, .pad_if_needed = 1};
+}
+
+static sn_op jitter(void)
+{
+    return (sn_op){.kind = SN_OP_COLOR_JITTER,
+                   .brightness = {0.6, 1.4},
+                   .contrast = {0.6, 1.4},
+                   .saturation = {0.6, 1.4},
+                   .hue = {-0.1, 0.1}};
+}
+
+static sn_op grayscale(void)
+{
+    return (sn_op){.kind = SN_OP_RANDOM_GRAYSCALE, .probability = 0.2};
+}
+
 static void append(sn_plan *plan, sn_op op, int in_head)
 {
     plan->ops[plan->n_ops++] = op;
@@ -47,11 +76,23 @@ void plans_make(sn_plan plans[N_PLANS])
     append(&plans[PLAN_TWO], resize(50, 60), 1);
     append(&plans[PLAN_TWO], random_resized_crop(24, 33), 0);
     append(&plans[PLAN_TWO], flip(), 0);
+    append(&plans[PLAN_COLOUR], pad(), 1);
+    append(&plans[PLAN_COLOUR], random_crop(29, 31), 0);
+    append(&plans[PLAN_COLOUR], vertical_flip(), 0);
+    append(&plans[PLAN_COLOUR], jitter(), 0);
+    append(&plans[PLAN_COLOUR], grayscale(), 0);
+    plans[PLAN_COLOUR].decode = SN_DECODE_FAST;
+    plans[PLAN_COLOUR].apply_orientation = 1;
+    plans[PLAN_COLOUR].erase = (sn_erase){.probability = 0.5,
+                                          .scale = {0.02, 0.33},
+                                          .ratio = {0.3, 3.3},
+                                          .noise = 1,
+                                          .deviation = {1, 1, 1}};
 
+    plans[PLAN_TRAIN].dtype = plans[PLAN_TWO].dtype = SN_FLOAT32;
+    plans[PLAN_TRAIN_2].dtype = plans[PLAN_EVAL].dtype = SN_UINT8;
+    plans[PLAN_COLOUR].dtype = SN_BFLOAT16;
     for (int i = 0; i < N_PLANS; i++) {
-        int floats = i == PLAN_TRAIN || i == PLAN_TWO;
-
-        plans[i].dtype = floats ? SN_FLOAT32 : SN_UINT8;
         plans[i].channels_last = i == PLAN_TRAIN_2 || i == PLAN_TWO;
         plans[i].divisor = 255;
         memcpy(plans[i].mean, mean, sizeof mean);
@@ -62,11 +103,5 @@ void plans_make(sn_plan plans[N_PLANS])
 
 size_t plan_item_bytes(const sn_plan *plan, uint32_t height, uint32_t width)
 {
-    return (size_t)3 * height * width * (plan->dtype == SN_FLOAT32 ? sizeof(float) : 1);
-}
-
-void plan_batch_write(const sn_plan *plan, sn_rng *rng, const uint8_t *augmented, uint32_t height,
-                      uint32_t width, void *out)
-{
-    sn_batch_write(plan, augmented, height, width, rng, out);
+    return (size_t)3 * height * width * sn_dtype_bytes(plan->dtype);
 }

@@ -120,14 +120,16 @@ static void add_view(uint64_t *digest, const sn_view *view)
 }
 
 /* An AUGMENTED picture, and the batch that is made of it. */
-static void add_augmented(uint64_t *digest, const sn_plan *plan, sn_rng *rng, const uint8_t *pixels,
+static void add_augmented(uint64_t *digest, const sn_plan *plan, uint32_t i, const uint8_t *pixels,
                           uint32_t height, uint32_t width)
 {
     size_t bytes = plan_item_bytes(plan, height, width);
     uint8_t *item = room(bytes);
+    sn_rng rng;
 
     add(digest, pixels, (size_t)3 * height * width);
-    plan_batch_write(plan, rng, pixels, height, width, item);
+    sn_rng_start(&rng, seed, 0, 0, i, SN_STREAM_ERASE);
+    sn_batch_write(plan, pixels, height, width, &rng, item);
     add(digest, item, bytes);
     free(item);
 }
@@ -169,7 +171,7 @@ static uint64_t digest_of(sn_codec *codec, uint32_t i, int *failed)
     rc = sn_codec_augment_encoded(codec, plan, &rng, file->bytes, file->length, pixels);
     add_outcome(&digest, codec, rc);
     if (rc == 0)
-        add_augmented(&digest, plan, &rng, pixels, out_height, out_width);
+        add_augmented(&digest, plan, i, pixels, out_height, out_width);
     *failed |= rc != 0;
 
     rc = sn_codec_decode(codec, plan, file->bytes, file->length, &view);
@@ -182,7 +184,7 @@ static uint64_t digest_of(sn_codec *codec, uint32_t i, int *failed)
         rc = sn_codec_augment_decoded(codec, plan, &rng, &decoded, pixels);
         add_outcome(&digest, codec, rc);
         if (rc == 0)
-            add_augmented(&digest, plan, &rng, pixels, out_height, out_width);
+            add_augmented(&digest, plan, i, pixels, out_height, out_width);
         *failed |= rc != 0;
     }
     free((uint8_t *)decoded.pixels);

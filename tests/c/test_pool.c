@@ -2,7 +2,7 @@
  * test_pool.c -- iterators with pools of threads share one segment; each sample comes once a member
  * and epoch, with the pixels that a lone codec makes of it.
  *
- *   files (JPEG, not JPEG, damaged, missing) --> 7 iterators, each a thread with a member and a pool
+ *   files (JPEG, not JPEG, damaged, missing) --> 9 iterators, each a thread with a member and a pool
  *       of its own: prefetch, deliver in any order, drop amid the work, close with batches under way
  *
  * What is prepared for others is made with its maker's numbers: such a copy has to be what one of the
@@ -21,8 +21,8 @@
 
 #define N_SAMPLES 90
 #define N_EPOCHS 6
-#define N_HANDLES 5
-#define N_ITERATORS 7
+#define N_HANDLES 7
+#define N_ITERATORS 9
 #define BATCH 8
 #define DEPTH 4 /* batches under way */
 #define PAYLOAD_BYTES (3u << 20)
@@ -48,9 +48,10 @@ static const iterator iterators[N_ITERATORS] = {
     {0, 0, PLAN_TRAIN, 3, 0, 1, 1, 1, 1},   {1, 1, PLAN_TRAIN, 2, 0, 1, 1, 1, 1},
     {2, 2, PLAN_TRAIN, 2, 0, 2, 1, 1, 1},   {3, 2, PLAN_TRAIN, 1, 1, 2, 1, 0, 1},
     {4, 3, PLAN_TRAIN_2, 0, 0, 1, 1, 1, 1}, {0, 0, PLAN_EVAL, 1, 0, 1, 0, 1, 0},
-    {-1, 9, PLAN_TWO, 2, 0, 1, 1, 1, 1},
+    {-1, 9, PLAN_TWO, 2, 0, 1, 1, 1, 1},    {5, 10, PLAN_COLOUR, 2, 0, 1, 1, 1, 1},
+    {6, 11, PLAN_COLOUR, 2, 0, 1, 1, 1, 1},
 };
-static const uint64_t decoded_pipelines[N_PLANS] = {100, 100, 101, 102}; /* the first two have no head */
+static const uint64_t decoded_pipelines[N_PLANS] = {100, 100, 101, 102, 103}; /* the first two have no head */
 
 typedef struct {
     uint64_t of[SN_FORMS], staged, finished, failed, dropped, unread, batches;
@@ -204,8 +205,9 @@ static int make_alone(const stream *s, const iterator *who, uint64_t nonce, uint
     } else {
         rc = sn_codec_augment_encoded(s->lone, plan, &rng, from->file.bytes, from->file.length, pixels);
     }
+    sn_rng_start(&rng, seed + s->who->job, 0, s->trip.epoch, i, SN_STREAM_ERASE); /* the deliverer's */
     if (rc == 0)
-        plan_batch_write(plan, &rng, pixels, height, width, item);
+        sn_batch_write(plan, pixels, height, width, &rng, item);
     free(pixels);
     return rc;
 }
@@ -238,7 +240,7 @@ static void check_place(stream *s, const sn_place *place, const uint8_t *item)
     CHECK(atomic_load(&place->settled));
     if (drawn->source == SN_AUGMENTED) {
         CHECK_EQUAL(place->status, 0, "sample %u", i);
-        CHECK_EQUAL(is_of_another(s, i, item), 1, "sample %u", i);
+        CHECK_EQUAL(is_of_another(s, i, item), 1, "sample %u, plan %u", i, s->who->plan);
         return;
     }
     switch (from->content) {
@@ -294,6 +296,7 @@ static void open_stream(stream *s, uint32_t epoch)
         .augmented_pipeline = 200 + who->plan,
         .height = (uint16_t)s->trip.height,
         .width = (uint16_t)s->trip.width,
+        .copy_bytes = 3 * s->trip.height * s->trip.width,
         .in_flight = DEPTH * BATCH,
         .shares = who->shares,
         .keeps = who->keeps,

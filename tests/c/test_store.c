@@ -189,6 +189,7 @@ static void play(player *p, uint32_t epoch, uint32_t steps)
         .augmented_pipeline = 22,
         .height = SIDE,
         .width = SIDE,
+        .copy_bytes = 3 * SIDE * SIDE,
         .in_flight = HAND,
         .shares = sn_rng_below(&p->rng, 8) != 0,
         .keeps = sn_rng_below(&p->rng, 4) != 0,

@@ -1,6 +1,7 @@
 """Files that are not what they should be: pixels or a clear error, never anything else."""
 
 import io
+import re
 import threading
 
 import numpy as np
@@ -88,31 +89,66 @@ def with_size(data, height, width):
 
 @pytest.mark.parametrize("options", [{}, {"progressive": True}])
 def test_a_header_that_claims_too_many_pixels_is_refused(options):
-    data = with_size(saved(16, 16, **options), 65500, 65500)
+    data = with_size(saved(16, 16, **options), 65500, 65000)
     for call in (Codec().probe, lambda data: Codec().decode(WHOLE, data)):
-        with pytest.raises(PictureTooLargeError, match="pixels"):
+        with pytest.raises(PictureTooLargeError, match=r"65500 x 65000 .*max_pixels=64000000: .*allow more"):
             call(data)
 
 
 def test_the_limit_of_pixels_is_the_callers():
     data = saved(20, 30)
     assert Codec(max_pixels=600).decode(WHOLE, data).shape == (20, 30, 3)
-    with pytest.raises(PictureTooLargeError):
-        Codec(max_pixels=599).decode(WHOLE, data)
+    for call in (Codec(max_pixels=599).probe, lambda data: Codec(max_pixels=599).decode(WHOLE, data)):
+        with pytest.raises(PictureTooLargeError, match=r"20 x 30 .*max_pixels=599: .*allow more"):
+            call(data)
+
+
+def head_of(*ops):
+    return Plan(list(ops), len(ops), "uint8", True, (0, 0, 0), (1, 1, 1))
+
+
+def test_no_step_makes_more_pixels_than_the_limit():
+    data, pixels = saved(20, 30), np.zeros((20, 30, 3), np.uint8)
+    for name, ops, size in [
+        ("an enlarging", [("resize", {"size": (100, 101)})], "100 x 101"),
+        ("a padding", [("center_crop", {"size": (101, 100)})], "101 x 100"),
+        # What leaves the pipeline is small, what it makes on the way is not.
+        (
+            "one in between",
+            [("center_crop", {"size": (2000, 2000)}), ("resize", {"size": 8})],
+            "2000 x 2000",
+        ),
+    ]:
+        codec, plan = Codec(max_pixels=10_000), head_of(*ops)
+        for call, picture in ((codec.decode, data), (codec.head, pixels)):
+            with pytest.raises(PictureTooLargeError) as error:
+                call(plan, picture)
+            message = str(error.value)
+            assert re.search(f"20 x 30 becomes {size} .*max_pixels=10000: .*allow more", message), name
+    assert Codec(max_pixels=10_000).decode(head_of(("resize", {"size": (100, 100)})), data).shape[0] == 100
+
+
+def test_a_picture_that_was_decoded_elsewhere_is_held_to_the_limit_too():
+    pixels = np.zeros((40, 50, 3), np.uint8)
+    crop = head_of(("center_crop", {"size": (2, 2)}))
+    assert Codec(max_pixels=2000).head(crop, pixels).shape == (2, 2, 3)
+    with pytest.raises(PictureTooLargeError, match=r"40 x 50 .*max_pixels=1999: .*allow more"):
+        Codec(max_pixels=1999).head(crop, pixels)
 
 
 def test_a_resize_beyond_the_limit_is_refused_before_it_is_made():
     tall = np.zeros((3000, 1, 3), np.uint8)
-    plan = Plan([("resize", {"size": 256})], 1, "uint8", True, (0, 0, 0), (1, 1, 1))
-    with pytest.raises(PictureTooLargeError, match="3000 x 1"):
-        Codec().head(plan, tall)
+    with pytest.raises(PictureTooLargeError, match=r"3000 x 1 becomes 768000 x 256 .*allow more"):
+        Codec().head(head_of(("resize", {"size": 256})), tall)
+    with pytest.raises(PictureTooLargeError, match=r"2000 x 1 becomes 2000000 x 1000 .*sides"):
+        Codec(1 << 33).head(head_of(("resize", {"size": 1000})), tall[:2000])
 
 
 def test_a_file_of_endless_scans_is_stopped():
     data = saved(64, 64, progressive=True)
     at = data.rindex(b"\xff\xda")  # repeat the last scan, a refinement, for ever
     bomb = data[:at] + data[at:-2] * 600 + data[-2:]
-    with pytest.raises(PictureTooLargeError, match="scans"):
+    with pytest.raises(PictureTooLargeError, match=r"more than 500 scans.*save it anew"):
         Codec().decode(WHOLE, bomb)
 
 
