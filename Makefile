@@ -19,7 +19,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-c asan tsan asan-py c-tests lint bench bench-micro build clean
+.PHONY: help demo test test-c test-arm asan tsan asan-py c-tests lint bench bench-micro build clean
 .DELETE_ON_ERROR:
 
 help:                    ## what can be typed here
@@ -34,7 +34,18 @@ test: $(BUILT)           ## all tests; ARGS="-k folder" for some
 test-c:                  ## the tests in C, without Python; SEED=7 to repeat a run
 	@$(MAKE) --no-print-directory c-tests FLAVOUR=$@ C_FLAGS="-O2"
 
-asan:                    ## the same under AddressSanitizer and UndefinedBehaviorSanitizer
+test-arm:                ## the vector code for 64-bit ARM against plain C, in an emulator
+	@for tool in $(ARM_CC) $(ARM_RUN); do \
+	    command -v $$tool >/dev/null && continue; \
+	    echo "make test-arm: no $$tool here; apt-get install gcc-aarch64-linux-gnu qemu-user" >&2; \
+	    exit 1; \
+	done
+	@mkdir -p build/test-arm
+	@$(ARM_CC) -std=gnu11 -O3 -ffp-contract=off $(C_WARNINGS) -Icsrc -static \
+	    -o build/test-arm/test_kernels $(KERNEL_SOURCES) -lm
+	@$(ARM_RUN) build/test-arm/test_kernels $(SEED)
+
+asan:                    ## test-c under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(MAKE) --no-print-directory c-tests FLAVOUR=$@ C_FLAGS="$(ASAN)"
 
 tsan:                    ## the same under ThreadSanitizer
@@ -95,6 +106,12 @@ C_FOLDER := build/$(FLAVOUR)
 C_TESTS := $(patsubst tests/c/%.c,$(C_FOLDER)/%,$(wildcard tests/c/test_*.c))
 C_SHARED := $(filter-out tests/c/test_%,$(wildcard csrc/*/*.c tests/c/*.c))
 
+# What test_kernels needs of csrc/, which is all that is compiled for another machine.
+KERNEL_SOURCES := tests/c/test_kernels.c csrc/base/sn_rng.c \
+                  $(foreach name,resize* batch* colour* erase taps simd,$(wildcard csrc/codec/$(name).c))
+ARM_CC ?= aarch64-linux-gnu-gcc
+ARM_RUN ?= qemu-aarch64
+
 # Plain C as well, where the processor would do with vectors.
 c-tests: $(C_TESTS)
 	@for test in $(C_TESTS); do $$test $(SEED) || exit 1; done
@@ -105,7 +122,7 @@ $(C_FOLDER)/test_%: $(C_FOLDER)/tests/c/test_%.o $(C_SHARED:%.c=$(C_FOLDER)/%.o)
 
 $(C_FOLDER)/%.o: %.c Makefile
 	@mkdir -p $(@D)
-	@$(CC) -std=gnu11 $(C_FLAGS) $(C_WARNINGS) -Icsrc -MMD -MP -c -o $@ $<
+	@$(CC) -std=gnu11 $(C_FLAGS) -ffp-contract=off $(C_WARNINGS) -Icsrc -MMD -MP -c -o $@ $<
 
 .SECONDARY:
 -include $(wildcard $(C_FOLDER)/*/*/*.d)

@@ -49,9 +49,9 @@ static void write_pixels(const sn_plan *plan, const uint8_t *rgb, size_t n_pixel
         memcpy(out, rgb, 3 * n_pixels);
         return;
     }
-#ifdef SN_HAVE_AVX2_CODE
-    if (sn_simd_avx2()) {
-        sn_batch_avx2(plan, rgb, n_pixels, out);
+#ifdef SN_HAVE_SIMD_CODE
+    if (sn_simd_usable()) {
+        sn_batch_simd(plan, rgb, n_pixels, out);
         return;
     }
 #endif

@@ -172,7 +172,7 @@ AVX2 static inline __attribute__((always_inline)) void lay_out(const sn_plan *pl
         planar(plan, rgb, n_pixels, out, dtype);
 }
 
-AVX2 void sn_batch_avx2(const sn_plan *plan, const uint8_t *rgb, size_t n_pixels, void *out)
+AVX2 void sn_batch_simd(const sn_plan *plan, const uint8_t *rgb, size_t n_pixels, void *out)
 {
     switch (plan->dtype) {
     case SN_UINT8:

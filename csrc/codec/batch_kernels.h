@@ -1,11 +1,12 @@
 /*
- * batch_kernels.h -- the inner loops of sn_batch_write(), in plain C and for AVX2.
+ * batch_kernels.h -- the inner loops of sn_batch_write(), in plain C and in vectors.
  *
  *   RGBRGBRGB...  -->  planes RRR... GGG... BBB...   or   RGBRGBRGB... , in elements of a dtype
  *
- * Both give the same bits: (pixel / divisor - mean) / std, each step rounded to float, which is
- * what torchvision's ToTensor and Normalize compute, then rounded once to the dtype; the pixel
- * itself for uint8. batch.c chooses; nobody else calls them.
+ * batch.c has the first; batch_avx2.c or batch_neon.c the other. Both give the same bits:
+ * (pixel / divisor - mean) / std, each step rounded to float, which is what torchvision's ToTensor
+ * and Normalize compute, then rounded once to the dtype; the pixel itself for uint8. batch.c
+ * chooses; nobody else but tests calls them.
  */
 #ifndef SN_BATCH_KERNELS_H
 #define SN_BATCH_KERNELS_H
@@ -18,9 +19,9 @@
 #include "sn_plan.h"
 
 void sn_batch_plain(const sn_plan *plan, const uint8_t *rgb, size_t n_pixels, void *out);
-#ifdef SN_HAVE_AVX2_CODE
+#ifdef SN_HAVE_SIMD_CODE
 /* Not for packed uint8, which is a copy. */
-void sn_batch_avx2(const sn_plan *plan, const uint8_t *rgb, size_t n_pixels, void *out);
+void sn_batch_simd(const sn_plan *plan, const uint8_t *rgb, size_t n_pixels, void *out);
 #endif
 
 /* The one definition of a number of the batch: channel `c` of a pixel. */

@@ -8,7 +8,7 @@
 static const sn_colour_kernels *kernels(void)
 {
 #ifdef SN_HAVE_AVX2_CODE
-    if (sn_simd_avx2())
+    if (sn_simd_usable())
         return &sn_colour_avx2;
 #endif
     return &sn_colour_plain;

@@ -7,9 +7,9 @@
 
 static const sn_resize_kernels *kernels(void)
 {
-#ifdef SN_HAVE_AVX2_CODE
-    if (sn_simd_avx2())
-        return &sn_resize_avx2;
+#ifdef SN_HAVE_SIMD_CODE
+    if (sn_simd_usable())
+        return &sn_resize_simd;
 #endif
     return &sn_resize_plain;
 }

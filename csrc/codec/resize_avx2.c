@@ -122,6 +122,6 @@ AVX2 static void down(const uint8_t *const *rows, const int16_t *weight, uint32_
         down_32(rows, weight, n_rows, bits, half, n_bytes - 32, out);
 }
 
-const sn_resize_kernels sn_resize_avx2 = {across, down, true};
+const sn_resize_kernels sn_resize_simd = {across, down, true};
 
 #endif

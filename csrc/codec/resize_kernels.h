@@ -1,7 +1,8 @@
 /*
- * resize_kernels.h -- the two inner loops of a resize, in plain C and for AVX2.
+ * resize_kernels.h -- the two inner loops of a resize, in plain C and in vectors.
  *
- * Both give the same bits. resize.c chooses; nobody else calls them.
+ * resize_plain.c has the first; resize_avx2.c or resize_neon.c the other, which gives the same bits.
+ * resize.c chooses; nobody else but tests calls them.
  */
 #ifndef SN_RESIZE_KERNELS_H
 #define SN_RESIZE_KERNELS_H
@@ -26,8 +27,8 @@ typedef struct {
 } sn_resize_kernels;
 
 extern const sn_resize_kernels sn_resize_plain;
-#ifdef SN_HAVE_AVX2_CODE
-extern const sn_resize_kernels sn_resize_avx2;
+#ifdef SN_HAVE_SIMD_CODE
+extern const sn_resize_kernels sn_resize_simd;
 #endif
 
 #endif

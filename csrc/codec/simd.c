@@ -18,18 +18,20 @@ static bool has_f16c(void)
 
 static bool detect(void)
 {
-#ifdef SN_HAVE_AVX2_CODE
     const char *wanted = getenv("SENECA_SIMD");
 
     if (wanted != NULL && strcmp(wanted, "none") == 0)
         return false;
+#if defined(SN_HAVE_AVX2_CODE)
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+#elif defined(SN_HAVE_NEON_CODE)
+    return true;
 #else
     return false;
 #endif
 }
 
-bool sn_simd_avx2(void)
+bool sn_simd_usable(void)
 {
     /* 0: not asked yet. Two threads may ask at once; both find the same answer, and nothing else
      * is published with it, hence relaxed. */

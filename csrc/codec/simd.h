@@ -1,5 +1,8 @@
 /*
- * simd.h -- which instructions this processor has, asked at run time.
+ * simd.h -- whether the code in vector instructions is used, asked at run time.
+ *
+ *   SN_HAVE_AVX2_CODE   x86-64: AVX2, FMA and F16C, which not every processor has
+ *   SN_HAVE_NEON_CODE   64-bit ARM: NEON, which is part of the baseline
  *
  * The library is built for the platform's baseline; what needs more is compiled for its own
  * target, in a file of its own, and chosen here. Plain C is the reference: the vector code must
@@ -15,9 +18,15 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define SN_HAVE_AVX2_CODE 1
+#elif defined(__AARCH64EL__) && defined(__ARM_NEON)
+#define SN_HAVE_NEON_CODE 1
 #endif
 
-/* AVX2, FMA and F16C are here and may be used. Decided once a process. */
-bool sn_simd_avx2(void);
+#if defined(SN_HAVE_AVX2_CODE) || defined(SN_HAVE_NEON_CODE)
+#define SN_HAVE_SIMD_CODE 1
+#endif
+
+/* There is vector code, this processor runs it, and it may be used. Decided once a process. */
+bool sn_simd_usable(void);
 
 #endif

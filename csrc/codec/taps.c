@@ -99,7 +99,7 @@ static int16_t fixed(double weight, int shift)
 int sn_taps_build(sn_taps *taps, const sn_axis *axis)
 {
     size_t room = (size_t)ceil((is_cubic(axis) ? 2.0 : 1.0) * stretch_of(axis)) * 2 + 1;
-    uint32_t count = axis->count, widest = 1, first = UINT32_MAX, end = 0;
+    uint32_t count = axis->count, widest = 1, first = UINT32_MAX, end = 0, next = UINT32_MAX;
     uint32_t *low, *start, *used;
     double *exact;
     int16_t *weight;
@@ -118,16 +118,19 @@ int sn_taps_build(sn_taps *taps, const sn_axis *axis)
         low[i] = exact_weights(axis, i, exact + i * room, &low[axis->full + i]);
     taps->shift = choose_shift(exact, axis->full * room);
 
-    /* A weight that rounds to nothing asks for no sample: do not decode one for it. */
-    for (uint32_t i = axis->first; i < axis->first + count; i++) {
+    /* A weight that rounds to nothing asks for no sample: do not decode one for it. One that the
+     * next output is made of is kept all the same: a cubic filter is 0 one sample away, not
+     * farther, and who goes down the rows must not have passed over that sample. */
+    for (uint32_t i = axis->first + count; i-- > axis->first;) {
         uint32_t n = low[axis->full + i], skip = 0;
 
         while (n > 1 && fixed(exact[i * room + n - 1], taps->shift) == 0)
             n--;
-        while (skip + 1 < n && fixed(exact[i * room + skip], taps->shift) == 0)
+        while (skip + 1 < n && low[i] + skip < next && fixed(exact[i * room + skip], taps->shift) == 0)
             skip++;
         memmove(exact + i * room, exact + i * room + skip, (n - skip) * sizeof *exact);
         low[i] += skip;
+        next = low[i];
         low[axis->full + i] = n - skip;
         widest = n - skip > widest ? n - skip : widest;
         first = low[i] < first ? low[i] : first;

@@ -50,8 +50,9 @@ typedef struct {
     uint32_t count;         /* outputs */
     uint32_t width;         /* weights an output, a multiple of 4; those not used are 0 */
     int shift;              /* 1.0 is 1 << shift */
-    const uint32_t *start;  /* [count] first sample; start + width > span_count only if the span
-                               is narrower than width. Zeros up to a multiple of 4. */
+    const uint32_t *start;  /* [count] first sample, of each output no earlier than of the one
+                               before (flipped: no later); start + width > span_count only if the
+                               span is narrower than width. Zeros up to a multiple of 4. */
     const uint32_t *used;   /* [count] weights from the first on, the rest being 0 */
     const int16_t *weight;  /* [count][width] */
     const int16_t *blocks;  /* sn_taps_build_blocks(), else NULL */

@@ -75,6 +75,18 @@ def test_a_window_of_a_resize_is_cut_from_the_whole_resize():
         np.testing.assert_array_equal(window, whole[top : top + h, left : left + w])
 
 
+@pytest.mark.parametrize("times", [2, 3, 5])
+def test_a_window_that_begins_on_a_sample_is_cut_from_the_whole_too(times):
+    """A cubic's weight is 0 one sample away: the window's second row needs one that its first does not."""
+    pixels = np.random.default_rng(9).integers(0, 256, (12, 20, 3), np.uint8)
+    enlarge = ("resize", {"size": (12 * times, 20), "interpolation": "bicubic"})
+    whole = Codec().head(plan(enlarge), pixels)
+    for height in range(2, 12 * times + 1, 2):
+        window = Codec().head(plan(enlarge, ("center_crop", {"size": (height, 20)})), pixels)
+        top = 6 * times - height // 2
+        np.testing.assert_array_equal(window, whole[top : top + height])
+
+
 def test_rows_may_lie_apart_and_the_array_may_be_read_only():
     wide = np.random.default_rng(4).integers(0, 256, (50, 80, 3), np.uint8)
     wide.flags.writeable = False

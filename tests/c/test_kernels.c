@@ -1,0 +1,323 @@
+/*
+ * test_kernels.c -- vector code gives the bits of plain C, and touches no byte that is not its own.
+ *
+ *   random sizes, taps, pixels --plain C--> bytes
+ *                              --vectors--> the same
+ *
+ * Whatever a kernel reads or writes lies between two pages that nobody may touch, right up to the
+ * second in one run and to the first in another, with no more room than its header grants. Where
+ * plain C is all that there is, there is nothing to compare.
+ */
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+
+#include "base/sn_rng.h"
+#include "base/sn_status.h"
+#include "check.h"
+#include "codec/batch_kernels.h"
+#include "codec/colour_kernels.h"
+#include "codec/resize.h"
+#include "codec/resize_kernels.h"
+
+#ifdef SN_HAVE_SIMD_CODE
+
+#define N_ROUNDS 1500
+#define MAX_SAMPLES 1500
+#define MAX_OUTPUTS 300
+#define MAX_SIDE 60
+#define MAX_ROWS 32
+#define AREA ((size_t)1 << 19)
+
+/* What lies between pages of its own. */
+enum area { START, USED, WEIGHT, BLOCKS, SOURCE, OUT, ROWS, ROW, N_AREAS = ROW + MAX_ROWS };
+enum edge { AT_BEGIN, AT_END, N_EDGES };
+
+static uint8_t *areas[N_AREAS];
+static char doing[200]; /* what a failure is a failure of */
+static sn_rng rng;
+
+static void make_areas(void)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    for (int area = 0; area < N_AREAS; area++) {
+        uint8_t *pages = mmap(NULL, AREA + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        CHECK(pages != MAP_FAILED);
+        areas[area] = pages + page;
+        CHECK(mprotect(areas[area], AREA, PROT_READ | PROT_WRITE) == 0);
+    }
+}
+
+static void *place(int area, enum edge edge, size_t size)
+{
+    CHECK(size <= AREA);
+    return areas[area] + (edge == AT_BEGIN ? 0 : AREA - size);
+}
+
+static void *copy_to(int area, enum edge edge, const void *from, size_t size)
+{
+    return memcpy(place(area, edge, size), from, size);
+}
+
+static void touched(int number)
+{
+    static const char what[] = "test_kernels: memory of nobody's was touched: ";
+
+    (void)number;
+    if (write(2, what, sizeof what - 1) < 0 || write(2, doing, strlen(doing)) < 0 || write(2, "\n", 1) < 0)
+        _exit(2);
+    _exit(1);
+}
+
+static void compare(const void *got, const void *wanted, size_t size)
+{
+    const uint8_t *a = got, *b = wanted;
+
+    for (size_t k = 0; k < size; k++)
+        if (a[k] != b[k])
+            check_failed(__FILE__, __LINE__, "%s: byte %zu of %zu is %d and not %d", doing, k, size, a[k], b[k]);
+}
+
+/* Mostly small, where edges are near. */
+static uint32_t some(uint32_t most)
+{
+    uint32_t limits[] = {5, 40, most};
+    uint32_t limit = limits[sn_rng_below(&rng, 3)];
+
+    return 1 + sn_rng_below(&rng, limit < most ? limit : most);
+}
+
+/* Any bytes; or black and white, which overshoot where weights are negative. */
+static void draw_pixels(uint8_t *bytes, size_t n)
+{
+    bool extreme = sn_rng_below(&rng, 3) == 0;
+
+    for (size_t k = 0; k < n; k++)
+        bytes[k] = extreme ? (uint8_t)-sn_rng_below(&rng, 2) : (uint8_t)sn_rng_below(&rng, 256);
+}
+
+static sn_axis draw_axis(uint32_t most)
+{
+    sn_axis axis = {.source = some(most), .filter = sn_rng_below(&rng, 4)};
+
+    if (axis.source <= MAX_OUTPUTS / 3 && sn_rng_below(&rng, 2)) { /* outputs that fall on samples */
+        axis.full = axis.source * (1 + sn_rng_below(&rng, 3));
+        axis.extent = axis.source;
+    } else {
+        axis.full = some(MAX_OUTPUTS);
+        axis.extent = axis.source * sn_rng_uniform(&rng, 0.2, 1.0);
+        axis.origin = (axis.source - axis.extent) * sn_rng_double(&rng);
+    }
+    axis.first = sn_rng_below(&rng, axis.full);
+    axis.count = 1 + sn_rng_below(&rng, axis.full - axis.first);
+    axis.flip = sn_rng_below(&rng, 2);
+    return axis;
+}
+
+static void test_across(sn_taps *taps)
+{
+    static uint8_t pixels[3 * MAX_SAMPLES], plain[3 * MAX_OUTPUTS + SN_ACROSS_WRITES_PAST];
+    sn_axis axis = draw_axis(MAX_SAMPLES);
+    size_t count, padded, bytes;
+
+    CHECK_EQUAL(sn_taps_build(taps, &axis), SN_OK, "source %u, full %u", axis.source, axis.full);
+    if (sn_resize_simd.wants_blocks)
+        CHECK_EQUAL(sn_taps_build_blocks(taps), SN_OK, "source %u, full %u", axis.source, axis.full);
+    count = taps->count;
+    padded = (count + 3) / 4 * 4;
+    bytes = (size_t)3 * taps->span_count;
+    snprintf(doing, sizeof doing, "across, %u to %u samples, %u of them, %u weights, filter %u", axis.source,
+             axis.full, axis.count, taps->width, axis.filter);
+    draw_pixels(pixels, bytes);
+    for (enum edge edge = 0; edge < N_EDGES; edge++) {
+        sn_taps fenced = *taps;
+        uint8_t *row, *out = place(OUT, edge, 3 * count + SN_ACROSS_WRITES_PAST);
+
+        fenced.start = copy_to(START, edge, taps->start, padded * sizeof *taps->start);
+        fenced.used = copy_to(USED, edge, taps->used, count * sizeof *taps->used);
+        fenced.weight = copy_to(WEIGHT, edge, taps->weight, count * taps->width * sizeof *taps->weight);
+        if (sn_resize_simd.wants_blocks) /* each weight for R, G, B and a fourth that is not used */
+            fenced.blocks = copy_to(BLOCKS, edge, taps->blocks, padded * taps->width * 4 * sizeof *taps->blocks);
+        row = place(SOURCE, edge, bytes + SN_ACROSS_READS_PAST);
+        memcpy(row, pixels, bytes);
+        draw_pixels(row + bytes, SN_ACROSS_READS_PAST); /* may be read, must not count */
+        memset(out, 0xa5, 3 * count);
+        sn_resize_plain.across(&fenced, row, plain);
+        sn_resize_simd.across(&fenced, row, out);
+        compare(out, plain, 3 * count);
+    }
+}
+
+static void test_down(sn_taps *taps)
+{
+    static uint8_t plain[3 * MAX_SAMPLES];
+    const uint8_t *rows[MAX_ROWS], **fenced_rows;
+    sn_axis axis;
+    uint32_t output, n_rows;
+    size_t n_bytes = some(3 * MAX_SAMPLES);
+
+    do {
+        axis = draw_axis(MAX_SAMPLES);
+        CHECK_EQUAL(sn_taps_build(taps, &axis), SN_OK, "source %u, full %u", axis.source, axis.full);
+        output = sn_rng_below(&rng, taps->count);
+        n_rows = taps->used[output];
+    } while (n_rows > MAX_ROWS);
+    snprintf(doing, sizeof doing, "down, %u rows of %zu bytes, filter %u", n_rows, n_bytes, axis.filter);
+    for (enum edge edge = 0; edge < N_EDGES; edge++) {
+        const int16_t *weight = copy_to(WEIGHT, edge, taps->weight + (size_t)output * taps->width,
+                                        n_rows * sizeof *weight);
+        uint8_t *out = place(OUT, edge, n_bytes);
+
+        for (uint32_t i = 0; i < n_rows; i++) {
+            rows[i] = place(ROW + (int)i, edge, n_bytes);
+            draw_pixels((uint8_t *)rows[i], n_bytes);
+        }
+        fenced_rows = copy_to(ROWS, edge, rows, n_rows * sizeof *rows);
+        memset(out, 0xa5, n_bytes);
+        sn_resize_plain.down(fenced_rows, weight, n_rows, taps->shift, plain, n_bytes);
+        sn_resize_simd.down(fenced_rows, weight, n_rows, taps->shift, out, n_bytes);
+        compare(out, plain, n_bytes);
+    }
+}
+
+/* A picture without a byte of room around it, resized both ways at once. */
+static void test_picture(sn_resizer *resizer)
+{
+    static uint8_t plain[3 * MAX_OUTPUTS], ring[MAX_SIDE][3 * MAX_OUTPUTS + SN_ACROSS_WRITES_PAST];
+    sn_axis down_axis = draw_axis(MAX_SIDE), across_axis = draw_axis(MAX_SIDE);
+    const sn_taps *down = &resizer->down, *across = &resizer->across;
+    size_t bytes, stride, size, out_bytes, out_stride;
+
+    down_axis.flip = false; /* the stride's part */
+    CHECK_EQUAL(sn_resizer_prepare(resizer, &down_axis, &across_axis), SN_OK, "%u x %u", down_axis.source,
+                across_axis.source);
+    bytes = (size_t)3 * across->span_count;
+    stride = bytes + sn_rng_below(&rng, 40);
+    size = (down->span_count - 1) * stride + bytes;
+    out_bytes = (size_t)3 * across->count;
+    out_stride = out_bytes + sn_rng_below(&rng, 5);
+    snprintf(doing, sizeof doing, "resize, %u x %u to %u x %u, filters %u and %u", down->span_count,
+             across->span_count, down->count, across->count, down_axis.filter, across_axis.filter);
+    for (enum edge edge = 0; edge < N_EDGES; edge++) {
+        uint8_t *pixels = place(SOURCE, edge, size);
+        uint8_t *out = place(OUT, edge, (down->count - 1) * out_stride + out_bytes);
+        sn_view view = {pixels, down->span_count, across->span_count, stride};
+
+        draw_pixels(pixels, size);
+        CHECK_EQUAL(sn_resizer_run(resizer, &view, out, (ptrdiff_t)out_stride), SN_OK, "%s", doing);
+        for (uint32_t y = 0; y < down->span_count; y++)
+            sn_resize_plain.across(across, pixels + y * stride, ring[y]);
+        for (uint32_t y = 0; y < down->count; y++) {
+            const uint8_t *rows[MAX_SIDE];
+
+            for (uint32_t k = 0; k < down->used[y]; k++)
+                rows[k] = ring[down->start[y] + k];
+            sn_resize_plain.down(rows, down->weight + (size_t)y * down->width, down->used[y], down->shift,
+                                 plain, out_bytes);
+            compare(out + y * out_stride, plain, out_bytes);
+        }
+    }
+}
+
+/* Of any size, so that a float16 is now normal, now subnormal, now an infinity. */
+static float draw_std(void)
+{
+    float std = (float)sn_rng_uniform(&rng, 0.1, 1);
+
+    for (uint32_t tens = sn_rng_below(&rng, 6); tens > 0; tens--)
+        std *= sn_rng_below(&rng, 2) ? 10.0f : 0.1f;
+    return std;
+}
+
+static void test_batch(uint32_t dtype, uint32_t channels_last)
+{
+    static uint8_t pixels[3 * MAX_SAMPLES], plain[12 * MAX_SAMPLES];
+    sn_plan plan = {.dtype = dtype, .channels_last = channels_last};
+    size_t n_pixels = some(MAX_SAMPLES), bytes = 3 * n_pixels * sn_dtype_bytes(dtype);
+
+    plan.divisor = sn_rng_below(&rng, 2) ? 255 : 1;
+    for (int c = 0; c < 3; c++) {
+        plan.mean[c] = sn_rng_below(&rng, 4) ? (float)sn_rng_double(&rng) : 0;
+        plan.std[c] = draw_std();
+    }
+    snprintf(doing, sizeof doing, "batch, %zu pixels, dtype %u, channels_last %u, divisor %g, std %g %g %g",
+             n_pixels, dtype, channels_last, plan.divisor, plan.std[0], plan.std[1], plan.std[2]);
+    draw_pixels(pixels, 3 * n_pixels);
+    sn_batch_plain(&plan, pixels, n_pixels, plain);
+    for (enum edge edge = 0; edge < N_EDGES; edge++) {
+        uint8_t *out = memset(place(OUT, edge, bytes), 0xa5, bytes);
+
+        sn_batch_simd(&plan, copy_to(SOURCE, edge, pixels, 3 * n_pixels), n_pixels, out);
+        compare(out, plain, bytes);
+    }
+}
+
+#ifdef SN_HAVE_AVX2_CODE
+static void test_colour(void)
+{
+    static uint8_t pixels[3 * MAX_SAMPLES], plain[3 * MAX_SAMPLES];
+    size_t n_pixels = some(MAX_SAMPLES), bytes = 3 * n_pixels;
+    float factor = (float)sn_rng_uniform(&rng, 0, 3);
+    uint8_t turn = (uint8_t)sn_rng_below(&rng, 256);
+
+    snprintf(doing, sizeof doing, "colour, %zu pixels, factor %g, turn %u", n_pixels, factor, turn);
+    draw_pixels(pixels, bytes);
+    for (enum edge edge = 0; edge < N_EDGES; edge++) {
+        uint8_t *in_place = copy_to(OUT, edge, pixels, bytes);
+
+        CHECK_EQUAL(sn_colour_avx2.grey_sum(in_place, n_pixels), sn_colour_plain.grey_sum(pixels, n_pixels), "%s",
+                    doing);
+        memcpy(plain, pixels, bytes);
+        sn_colour_plain.saturate(plain, n_pixels, factor);
+        sn_colour_avx2.saturate(in_place, n_pixels, factor);
+        compare(in_place, plain, bytes);
+        sn_colour_plain.turn_hue(plain, n_pixels, turn);
+        sn_colour_avx2.turn_hue(in_place, n_pixels, turn);
+        compare(in_place, plain, bytes);
+    }
+}
+#endif
+
+static void test_all(uint64_t seed)
+{
+    struct sigaction action = {.sa_handler = touched};
+    sn_taps taps = {0};
+    sn_resizer resizer = {0};
+
+    make_areas();
+    CHECK(sigaction(SIGSEGV, &action, NULL) == 0);
+    for (uint32_t round = 0; round < N_ROUNDS; round++) {
+        sn_rng_start(&rng, seed, 0, 0, round, SN_STREAM_ORDER);
+        test_across(&taps);
+        test_down(&taps);
+        test_picture(&resizer);
+        for (uint32_t dtype = SN_UINT8; dtype <= SN_BFLOAT16; dtype++)
+            for (uint32_t last = 0; last < 2; last++)
+                if (dtype != SN_UINT8 || !last) /* a copy, which no kernel makes */
+                    test_batch(dtype, last);
+#ifdef SN_HAVE_AVX2_CODE
+        test_colour();
+#endif
+    }
+    sn_taps_release(&taps);
+    sn_resizer_release(&resizer);
+    printf("test_kernels: %d rounds, vectors as plain C\n", N_ROUNDS);
+}
+
+#endif
+
+int main(int argc, char **argv)
+{
+    uint64_t seed = check_seed(argc, argv);
+
+#ifdef SN_HAVE_SIMD_CODE
+    if (sn_simd_usable()) {
+        test_all(seed);
+        return 0;
+    }
+#endif
+    printf("test_kernels: plain C alone is used here; nothing to compare\n");
+    return 0;
+}
