@@ -20,6 +20,7 @@ import posix_ipc
 
 from seneca import errors
 from seneca._core import store
+from seneca.ending import LAST, finalize
 from seneca.options import parse_bytes, parse_split
 from seneca.partition import Split, default_split
 
@@ -74,7 +75,7 @@ class SampleCache:
         self._segment = segment
         self._owner = os.getpid()
         # Runs when this is collected and at the end of the process, last made first left.
-        self._leave = weakref.finalize(self, _leave, segment, name, self._owner)
+        self._leave = finalize(self, _leave, segment, name, self._owner, order=LAST)
 
     @classmethod
     def create(

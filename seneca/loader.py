@@ -22,6 +22,7 @@ from seneca._pipeline.plan import NativeTransform, compile_transform, runs_nativ
 from seneca._pipeline.prefetch import Counts, Prefetcher
 from seneca._pipeline.sample import open_picture
 from seneca.cache import SampleCache, shared_cache
+from seneca.ending import FIRST, finalize
 from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
 from seneca.options import Options
 from seneca.sources import ImageFolder
@@ -249,7 +250,7 @@ class _Iterator:
         )
         loader._epochs += 1
         # Before the cache leaves, whatever order a garbage collection finds them in.
-        self._close = weakref.finalize(self, _end, stream, cache)
+        self._close = finalize(self, _end, stream, cache, order=FIRST)
         if cache is not None and not member.shared:
             loader._warn("this epoch shares nothing: the cache's rows are all taken, or its lock was not had")
         self._loader = loader

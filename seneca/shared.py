@@ -12,14 +12,11 @@ A list of indices that nobody planned is served as well: what others made is the
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import threading
 import warnings
-import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing.util import Finalize
 from typing import Any
 
 import numpy as np
@@ -29,6 +26,7 @@ from torch.utils.data import BatchSampler, Dataset, RandomSampler, SequentialSam
 from seneca._core import store
 from seneca._pipeline import items
 from seneca.cache import SampleCache, belong_to_job, job_key, shared_cache
+from seneca.ending import FIRST, finalize
 from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
 from seneca.forms import Form
 from seneca.grades import Grade, grade_of
@@ -287,10 +285,7 @@ class _Bench:
         )
         self._in_use = threading.Lock()
         self._copy_bytes = 0  # that an item of this dataset has taken at the most
-        # Before the cache leaves; a worker process of torch's runs no other finalizers than these.
-        self._close = weakref.finalize(self, _close, self._worker, cache)
-        if multiprocessing.parent_process() is not None:
-            Finalize(None, _leave, (self._close, cache), exitpriority=1)
+        self._close = finalize(self, _close, self._worker, cache, order=FIRST)
 
     def close(self) -> None:
         self._close()
@@ -321,15 +316,9 @@ class _Bench:
         return [index % count for index in indices]
 
 
-def _close(worker: store.Worker, cache: SampleCache | None) -> None:
+def _close(drawing: store.Worker | store.Member, cache: SampleCache | None) -> None:
     """Holding the cache, it comes before the cache's own end."""
-    worker.close()
-
-
-def _leave(close: Any, cache: SampleCache | None) -> None:
-    close()
-    if cache is not None:
-        cache.close()
+    drawing.close()
 
 
 class _Batch:
@@ -551,7 +540,7 @@ class _Plan:
             hands_over=True,
         )
         # Open until the loader has let go of this: what it holds is claimed by and by.
-        self._close = weakref.finalize(self, _close_member, self._member, cache)
+        self._close = finalize(self, _close, self._member, cache, order=FIRST)
 
     def __iter__(self) -> _Plan:
         return self
@@ -566,7 +555,3 @@ class _Plan:
         batch.augmented = 0 if self._terms is None else self._terms.stages.augmented
         batch.row, batch.generation, batch.claims = self._member.claims(places)
         return batch
-
-
-def _close_member(member: store.Member, cache: SampleCache | None) -> None:
-    member.close()

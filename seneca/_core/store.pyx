@@ -315,7 +315,7 @@ cdef class Participant:
     def payload(self, uint32_t slot):
         """The bytes of a slot that is held, writable in place."""
         cdef sn_slot *record = self.slot(slot)
-        return <uint8_t[:record.length]>sn_slot_payload(self.segment.handle, record)
+        return memoryview(<uint8_t[:record.length]>sn_slot_payload(self.segment.handle, record))
 
     def picture_size(self, uint32_t slot):
         """``(height, width)`` of the pixels in a slot that is held; 0 for what says itself what it is."""
