@@ -27,7 +27,7 @@ from seneca.transforms._geometry import (
     RandomVerticalFlip,
     Resize,
 )
-from seneca.transforms._static import Static, called
+from seneca.transforms._static import Static
 from seneca.transforms._tensor import (
     ConvertImageDtype,
     Normalize,
@@ -218,7 +218,7 @@ class _Recogniser:
         name = _known_as(step)
         if self.ended_by is not None:
             raise _NotNative(
-                f"{name or called(type(step))} comes after Seneca's {self.ended_by}, which makes a tensor of "
+                f"{_named(step)} comes after Seneca's {self.ended_by}, which makes a tensor of "
                 "its own: use seneca.transforms for all of them"
             )
         try:

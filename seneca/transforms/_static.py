@@ -42,10 +42,10 @@ class Static:
         return self.transform(value)
 
     def __repr__(self) -> str:
-        return f"Static({called(self.transform)})"
+        return f"Static({_called(self.transform)})"
 
 
-def called(transform: object) -> str:
+def _called(transform: object) -> str:
     """A callable's name for people: of functions and classes their own, else what it prints as."""
     module, name = getattr(transform, "__module__", None), getattr(transform, "__qualname__", None)
     if name is None:
