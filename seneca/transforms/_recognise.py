@@ -57,7 +57,7 @@ WORDS: dict[Holds, str] = {
 # with torchvision 0.28 on made-up pictures and photographs, as the average distance in levels:
 #   flips    only move values, whatever these stand for
 #   crops    likewise, and 0 in their margins is black until it is normalised
-#   resizes  0.22 on uint8 at the most, with antialiasing; on floats, which are not rounded to whole
+#   resizes  0.20 on uint8 at the most, but see _filter; on floats, which are not rounded to whole
 #            levels, 0.28 to 0.33, and bicubic ones overshoot [0, 1]
 #   colour   0.5 for grey, 1 for a turned hue: torchvision has other arithmetic for tensors
 ON_TENSORS: dict[str, frozenset[Holds]] = {
@@ -305,14 +305,18 @@ def _interpolation(name: str, step: Any) -> Any:
     raise _NotNative(f"{name} has interpolation={getattr(step.interpolation, 'name', given)}")
 
 
-def _check_antialias(name: str, step: Any, holds: Holds) -> None:
-    """A PIL image is always antialiased, whatever it says.
-
-    On tensors nothing but True will do: without it, v1 is up to 0.36 levels away from Seneca, and v2
-    as much where the CPU has no resize of uint8.
-    """
-    if holds != "picture" and step.antialias is not True:
+def _filter(name: str, step: Any, holds: Holds) -> Any:
+    """The interpolation, where resizing as the step does gives Seneca's pixels."""
+    interpolation = _interpolation(name, step)
+    if holds == "picture":
+        return interpolation  # Pillow always antialiases, whatever antialias says
+    if step.antialias is not True:
+        # v1 is up to 0.36 levels away, and so is v2 where torch has no resize of uint8 for the CPU.
         raise _NotNative(f"{name} has antialias={step.antialias} on a tensor")
+    if _is_v1(step) and interpolation in ("bicubic", 3):
+        # Pillow, v2 and Seneca cut off what overshoots between the two passes: 3.6 levels, at edges.
+        raise _NotNative(f"{name} of v1 has interpolation=BICUBIC on a tensor")
+    return interpolation
 
 
 def _fill(name: str, step: Any, holds: Holds) -> Any:
@@ -330,13 +334,12 @@ def _fill(name: str, step: Any, holds: Holds) -> Any:
 def _resize(step: Any, holds: Holds) -> Transform:
     if step.size is None:
         raise _NotNative("Resize has size=None")
-    _check_antialias("Resize", step, holds)
-    return Resize(step.size, _interpolation("Resize", step), step.max_size)
+    return Resize(step.size, _filter("Resize", step, holds), step.max_size)
 
 
 def _random_resized_crop(step: Any, holds: Holds) -> Transform:
-    _check_antialias("RandomResizedCrop", step, holds)
-    return RandomResizedCrop(step.size, step.scale, step.ratio, _interpolation("RandomResizedCrop", step))
+    interpolation = _filter("RandomResizedCrop", step, holds)
+    return RandomResizedCrop(step.size, step.scale, step.ratio, interpolation)
 
 
 def _pad(step: Any, holds: Holds) -> Transform:

@@ -1,11 +1,10 @@
-"""torchvision's transforms are recognised where the native path means the same, and refused in words elsewhere."""
+"""torchvision's transforms are recognised where the native path means the same, else refused in words."""
 
 import functools
 import pickle
 import random
 import subprocess
 import sys
-import warnings
 
 import numpy as np
 import pytest
@@ -24,7 +23,7 @@ BOTH = [pytest.param(v1, id="v1"), pytest.param(v2, id="v2")]
 CROP = T.CenterCrop(20)  # after which sizes are known
 TENSORS = [T.PILToTensor(), T.ConvertImageDtype("float32"), T.Normalize(MEAN, STD)]
 
-pytestmark = pytest.mark.filterwarnings("ignore:The transform `ToTensor:UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.*ToTensor", "ignore:Anti-alias option")
 
 
 def picture(seed, height, width):
@@ -148,7 +147,7 @@ def test_the_end_is_recognised_with_its_type_and_order(v, theirs, ours):
         ([v2.ToImage()], [T.PILToTensor()]),
         ([v2.ToImage(), v2.ToPureTensor()], [T.PILToTensor()]),
         ([v2.PILToTensor(), v2.ToImage(), v2.ToImage(), v2.Identity()], [T.PILToTensor()]),
-        ([v2.ToPureTensor(), v2.Identity(), v2.ToTensor()], [T.ToTensor()]),
+        ([v2.ToPureTensor(), v2.Identity(), v1.ToTensor()], [T.ToTensor()]),
         ([v2.ToImage(), v2.ToDtype(torch.float32, scale=True)], [T.ToTensor()]),
         ([v2.ToImage(), v2.ToDtype(torch.float32)], [T.ToDtype("float32")]),
         ([v2.ToImage(), v2.ToDtype(torch.uint8, scale=True)], [T.PILToTensor()]),
@@ -161,7 +160,7 @@ def test_the_end_is_recognised_with_its_type_and_order(v, theirs, ours):
             [T.ToDtype("float16", scale=True), T.Normalize(MEAN, STD)],
         ),
         (
-            [v2.ToTensor(), v2.Normalize(MEAN, STD), v2.ToDtype(torch.bfloat16)],
+            [v1.ToTensor(), v2.Normalize(MEAN, STD), v2.ToDtype(torch.bfloat16)],
             [T.Normalize(MEAN, STD), T.ToDtype("bfloat16")],
         ),
     ],
@@ -173,11 +172,11 @@ def test_v2s_own_steps_to_a_tensor_are_recognised(theirs, ours):
 def test_v2s_names_of_filters_are_recognised():
     theirs = v2.Compose([v2.Resize((8, 9), "bicubic"), v2.RandomResizedCrop(7, interpolation="bilinear")])
     ours = T.Compose([T.Resize((8, 9), "bicubic"), T.RandomResizedCrop(7)])
-    assert_means(ours, v2.Compose([theirs, v2.ToTensor()]))
+    assert_means(ours, v2.Compose([theirs, v1.ToTensor()]))
 
 
 def test_v2s_fill_none_is_black():
-    assert_means(T.RandomCrop(9, 2), v2.Compose([v2.RandomCrop(9, 2, fill=None), v2.ToTensor()]))
+    assert_means(T.RandomCrop(9, 2), v2.Compose([v2.RandomCrop(9, 2, fill=None), v1.ToTensor()]))
 
 
 def test_v1s_one_number_normalises_all_channels():
@@ -266,7 +265,7 @@ NORMALIZE = v1.Normalize(MEAN, STD)
         lambda v: [v.RandomGrayscale(1), v.CenterCrop(30), v.ToTensor()],
         lambda v: [v.ColorJitter((2, 2)), v.ColorJitter(hue=(0.2, 0.2)), v.CenterCrop(30), v.ToTensor()],
         lambda v: [v.PILToTensor(), v.Resize((50, 40)), v.ConvertImageDtype(torch.float32), NORMALIZE],
-        lambda v: [v.PILToTensor(), v.Resize((100, 90), MODES.BICUBIC)],
+        lambda v: [v.PILToTensor(), v2.Resize((100, 90), MODES.BICUBIC)],
         lambda v: [v.PILToTensor(), v.CenterCrop((33, 30)), v.Pad((1, 2), 5, "constant")],
         lambda v: [v.ToTensor(), v.CenterCrop((33, 30)), v.Pad(3, padding_mode="edge")],
         lambda v: [v.ToTensor(), v.CenterCrop(30), NORMALIZE, v.RandomHorizontalFlip(1)],
@@ -316,28 +315,29 @@ class MyCompose(v2.Compose):
         (v1.Compose([T.CenterCrop(9), v1.ToTensor()]), "ToTensor comes after Seneca's CenterCrop"),
         (v1.Compose([T.CenterCrop(9), Resize(8)]), "test_recognise.Resize comes after Seneca's CenterCrop"),
         (v1.Compose([v1.ToTensor(), T.CenterCrop(9)]), "Seneca's CenterCrop gets a float tensor"),
-        (v2.Compose([v2.Resize(None, max_size=9), v2.ToTensor()]), "Resize has size=None"),
-        (v2.Compose([v2.Pad(1, {Image.Image: 1, "others": 0}), v2.ToTensor()]), "Pad has fill={"),
-        (v2.Compose([v2.RandomCrop(9, 1, fill={"others": 1}), v2.ToTensor()]), "RandomCrop has fill={"),
+        (v2.Compose([v2.Resize(None, max_size=9), v1.ToTensor()]), "Resize has size=None"),
+        (v2.Compose([v2.Pad(1, {Image.Image: 1, "others": 0}), v1.ToTensor()]), "Pad has fill={"),
+        (v2.Compose([v2.RandomCrop(9, 1, fill={"others": 1}), v1.ToTensor()]), "RandomCrop has fill={"),
         (v2.Compose([v2.ToImage(), v2.ToDtype({"others": torch.float32})]), "ToDtype has dtype={"),
-        (v2.Compose([v2.ToDtype(torch.float32), v2.ToTensor()]), "ToDtype gets a PIL image"),
-        (v2.Compose([v2.ToImage(), v2.ToTensor()]), "ToTensor gets a uint8 tensor"),
+        (v2.Compose([v2.ToDtype(torch.float32), v1.ToTensor()]), "ToDtype gets a PIL image"),
+        (v2.Compose([v2.ToImage(), v1.ToTensor()]), "ToTensor gets a uint8 tensor"),
         (v2.Compose([v2.ToImage(), v2.PILToTensor()]), "PILToTensor gets a uint8 tensor"),
         (
-            v2.Compose([v2.RandomCrop(99, 4, True, padding_mode="reflect"), v2.ToTensor()]),
+            v2.Compose([v2.RandomCrop(99, 4, True, padding_mode="reflect"), v1.ToTensor()]),
             "RandomCrop of v2 has padding, pad_if_needed and padding_mode='reflect'",
         ),
         (
-            v2.Compose([v2.ToTensor(), v2.ToDtype(torch.bfloat16), v2.Normalize(MEAN, STD)]),
+            v2.Compose([v1.ToTensor(), v2.ToDtype(torch.bfloat16), v2.Normalize(MEAN, STD)]),
             "Normalize works on bfloat16",
         ),
         (
-            v2.Compose([v2.ToTensor(), v2.ToDtype(torch.float16), v2.ToDtype(torch.float32)]),
+            v2.Compose([v1.ToTensor(), v2.ToDtype(torch.float16), v2.ToDtype(torch.float32)]),
             "ToDtype makes float32 of float16",
         ),
-        (v2.Compose([v2.ToTensor(), v2.ToDtype(torch.uint8)]), "ToDtype to uint8 from floats in [0, 1]"),
+        (v2.Compose([v1.ToTensor(), v2.ToDtype(torch.uint8)]), "ToDtype to uint8 from floats in [0, 1]"),
         (v1.Compose([v1.PILToTensor(), v1.Pad(1, (1, 2, 3))]), "Pad has fill=(1, 2, 3) on a tensor"),
         (v1.Compose([v1.PILToTensor(), v1.RandomCrop(9, fill=None)]), "RandomCrop has fill=None on a tensor"),
+        (v1.Compose([v1.PILToTensor(), v1.Resize((8, 9), 3)]), "v1 has interpolation=BICUBIC on a tensor"),
         (v1.Compose([v1.ToTensor(), v1.ToTensor()]), "ToTensor gets a float tensor"),
     ],
 )
@@ -365,7 +365,7 @@ def test_what_is_refused_says_which_step_and_why(transform, words):
         (lambda v: [v.CenterCrop(0)], "CenterCrop: size"),
         (lambda v: [v.ToTensor()], "pictures of different sizes cannot be stacked"),
         (lambda v: [v.Resize(9), v.ToTensor()], "pictures of different sizes cannot be stacked"),
-        (lambda v: [v.RandomCrop(9)] * 17 + [v.ToTensor()], "17 transforms of pixels"),
+        (lambda v: [v.RandomCrop(9)] * 16 + [v.ToTensor()], "17 transforms of pixels"),
         (lambda v: [v.RandomCrop(9), v.Normalize(MEAN, STD)], "Normalize gets a PIL image"),
         (lambda v: [v.ConvertImageDtype(torch.float32), v.ToTensor()], "ConvertImageDtype gets a PIL image"),
         (lambda v: [v.RandomErasing(), v.ToTensor()], "RandomErasing gets a PIL image"),
@@ -445,8 +445,8 @@ def names(steps):
          ["CenterCrop", "Pad", "Grayscale"], ["GaussianBlur"]),
         (lambda v: [v.PILToTensor(), v.ConvertImageDtype(torch.float32), NORMALIZE, v.RandomErasing()],
          ["PILToTensor", "ConvertImageDtype", "Normalize"], ["RandomErasing"]),
-        (lambda v: [v2.ToImage(), v2.ToDtype(torch.uint8), v2.Identity(), v2.ToPureTensor(), v.Lambda(augment)],
-         ["ToImage", "ToDtype", "Identity", "ToPureTensor"], ["Lambda"]),
+        (lambda v: [v2.ToImage(), v2.ToDtype(torch.uint8), v2.ToPureTensor(), v.Lambda(augment)],
+         ["ToImage", "ToDtype", "ToPureTensor"], ["Lambda"]),
         (lambda v: [Resize(9), v.ToTensor()], [], ["Resize", "ToTensor"]),
         (lambda v: [v.Resize(9), v.Compose([v.CenterCrop(8), augment]), v.ToTensor()],
          ["Resize", "CenterCrop"], ["augment", "ToTensor"]),
@@ -484,30 +484,25 @@ def test_the_two_parts_one_after_the_other_are_the_transform():
         assert torch.equal(run_steps(tail, run_steps(head, picture)), whole)
 
 
-def test_every_deterministic_type_is_there_and_gives_equal_results():
-    made = {
-        "CenterCrop": [9],
-        "FiveCrop": [9],
-        "TenCrop": [9],
-        "Grayscale": [],
-        "Pad": [3],
-        "Resize": [9],
-        "PILToTensor": [],
-        "ToTensor": [],
-        "RGB": [],
-        "ToImage": [],
-        "ToPureTensor": [],
-        "Identity": [],
-    }
-    for v in v1, v2:
-        for name, args in made.items():
-            if hasattr(v, name):
-                step = getattr(v, name)(*args)
-                assert split_static(step) == ([step], []), name
-                assert np.array_equal(np.asarray(step(PICTURES[0])[0]) if "Crop" in name and name != "CenterCrop"
-                                      else np.asarray(step(PICTURES[0])),
-                                      np.asarray(step(PICTURES[0])[0]) if "Crop" in name and name != "CenterCrop"
-                                      else np.asarray(step(PICTURES[0])))
+IN_BOTH = {"CenterCrop": 9, "FiveCrop": 9, "TenCrop": 9, "Resize": 9, "Pad": 3, "Grayscale": 3}
+FOR_TENSORS = ("PILToTensor", "ToTensor")
+ONLY_V2 = ("RGB", "Identity", "ToImage", "ToPureTensor")
+
+
+@pytest.mark.parametrize(
+    ("v", "name", "args"),
+    [
+        *((v, name, [arg]) for v in (v1, v2) for name, arg in IN_BOTH.items()),
+        *((v, name, []) for v in (v1, v2) for name in FOR_TENSORS),
+        *((v2, name, []) for name in ONLY_V2),
+    ],
+)
+def test_a_deterministic_type_is_in_the_head_and_gives_equal_results(v, name, args):
+    step = getattr(v, name)(*args)
+    assert split_static(step) == ([step], [])
+    results = [step(PICTURES[0]) for _ in range(2)]
+    for one, other in zip(*(r if isinstance(r, tuple) else [r] for r in results), strict=True):
+        assert np.array_equal(np.asarray(one), np.asarray(other))
 
 
 @pytest.mark.parametrize("v", BOTH)
@@ -524,7 +519,7 @@ def test_a_random_type_is_never_in_the_head(v, name):
 
 def test_static_calls_what_it_marks_and_looks_like_it():
     marked = T.Static(ImageOps.mirror)
-    assert list(marked(PICTURES[0]).getdata()) == list(ImageOps.mirror(PICTURES[0]).getdata())
+    assert np.array_equal(marked(PICTURES[0]), ImageOps.mirror(PICTURES[0]))
     assert repr(marked) == "Static(ImageOps.mirror)"
     assert repr(T.Static(v1.CenterCrop(8))) == "Static(CenterCrop(size=(8, 8)))"
     assert marked == T.Static(ImageOps.mirror) != T.Static(ImageOps.flip)
