@@ -30,6 +30,7 @@ from seneca.transforms._geometry import (
     RandomVerticalFlip,
     Resize,
 )
+from seneca.transforms._static import Static
 from seneca.transforms._tensor import (
     ConvertImageDtype,
     Normalize,
@@ -56,6 +57,7 @@ __all__ = [
     "RandomResizedCrop",
     "RandomVerticalFlip",
     "Resize",
+    "Static",
     "ToDtype",
     "ToTensor",
 ]

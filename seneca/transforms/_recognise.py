@@ -1,0 +1,473 @@
+"""torchvision's transforms as Seneca's of the same meaning, or the reason why there are none.
+
+Data enters as whatever a user gave a dataset as its transform; what leaves is a description that the
+native core runs, or words. torchvision is told by the names of its types and never imported.
+
+"The same meaning" is what tests/fidelity holds Seneca to, beside torchvision on the RGB PIL image of
+its default loader: the tensor's type, the distributions of what is drawn, and pixels that are on
+average 0.3 of 255 levels apart at the most, 99.9 % of them no more than 2.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+from seneca._pipeline.plan import NativeTransform, compile_transform
+from seneca.errors import PlanError
+from seneca.transforms._base import Compose, Transform
+from seneca.transforms._colour import ColorJitter, RandomGrayscale
+from seneca.transforms._geometry import (
+    CenterCrop,
+    Pad,
+    RandomCrop,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    RandomVerticalFlip,
+    Resize,
+)
+from seneca.transforms._static import Static
+from seneca.transforms._tensor import (
+    ConvertImageDtype,
+    Normalize,
+    PILToTensor,
+    RandomErasing,
+    ToDtype,
+    ToTensor,
+)
+
+__all__ = ["recognise", "run_steps", "split_static"]
+
+V1 = "torchvision.transforms.transforms"
+V2 = "torchvision.transforms.v2."
+PRESETS = "torchvision.transforms._presets"  # what weights.transforms() makes
+
+Holds = Literal["picture", "bytes", "floats", "normalised", "erased"]
+
+WORDS: dict[Holds, str] = {
+    "picture": "a PIL image",
+    "bytes": "a uint8 tensor",
+    "floats": "a float tensor",
+    "normalised": "a normalised tensor",
+    "erased": "a tensor with an erased part",
+}
+
+# Where transforms of pixels mean the same on tensors as on the PIL image in front of them. Measured
+# with torchvision 0.28 on made-up pictures and photographs, as the average distance in levels:
+#   flips    only move values, whatever these stand for
+#   crops    likewise, and 0 in their margins is black until it is normalised
+#   resizes  0.20 on uint8 at the most, but see _filter; on floats, which are not rounded to whole
+#            levels, 0.28 to 0.33, and bicubic ones overshoot [0, 1]
+#   colour   0.5 for grey, 1 for a turned hue: torchvision has other arithmetic for tensors
+ON_TENSORS: dict[str, frozenset[Holds]] = {
+    "RandomHorizontalFlip": frozenset({"bytes", "floats", "normalised"}),
+    "RandomVerticalFlip": frozenset({"bytes", "floats", "normalised"}),
+    "CenterCrop": frozenset({"bytes", "floats"}),
+    "RandomCrop": frozenset({"bytes", "floats"}),
+    "Pad": frozenset({"bytes", "floats"}),
+    "Resize": frozenset({"bytes"}),
+    "RandomResizedCrop": frozenset({"bytes"}),
+    "ColorJitter": frozenset(),
+    "RandomGrayscale": frozenset(),
+}
+
+# Of torchvision's, what makes equal results of equal pictures, in v1, v2 or both.
+DETERMINISTIC = frozenset(
+    {
+        "CenterCrop",
+        "ConvertImageDtype",
+        "FiveCrop",
+        "Grayscale",
+        "Identity",
+        "ImageClassification",
+        "LinearTransformation",
+        "Normalize",
+        "PILToTensor",
+        "Pad",
+        "RGB",
+        "Resize",
+        "TenCrop",
+        "ToDtype",
+        "ToImage",
+        "ToPILImage",
+        "ToPureTensor",
+        "ToTensor",
+    }
+)
+
+
+def recognise(transform: object) -> NativeTransform | str:
+    """Seneca's transforms of the same meaning.
+
+    Exact types only: a subclass may do anything. What runs in the end is a batch of a loader with
+    torch's default collate function; a ``tv_tensors.Image`` becomes a plain tensor there.
+
+    Args:
+        transform: What a dataset got: of torchvision's ``transforms`` or ``transforms.v2``, or of
+            Seneca's, which are given back as they are.
+
+    Returns:
+        A transform that compiles, or the reason why there is none, to go on after "... because".
+
+    Example:
+        >>> recognise(print)
+        'print is not one that the native path knows'
+    """
+    if isinstance(transform, NativeTransform):
+        return transform
+    if transform is None:
+        return "there is no transform, so that the result is a PIL image"
+    recogniser = _Recogniser()
+    try:
+        for step in _flattened(transform):
+            recogniser.take(step)
+        return recogniser.result()
+    except _NotNative as reason:
+        return str(reason)
+
+
+def split_static(transform: object) -> tuple[list[Any], list[Any]]:
+    """A transform's steps: the deterministic ones that it begins with, and the others.
+
+    Running the first list and then the second is running the transform. A ``Compose`` of
+    torchvision's is taken apart, one of Seneca's is a single step: called, it goes all the way from
+    a picture to a tensor, which its parts one after the other would not.
+
+    Args:
+        transform: Any callable; ``None`` has no steps.
+
+    Returns:
+        The longest head in which each step is deterministic (one of torchvision's by its exact
+        type, one of Seneca's, or what the user has marked with :class:`Static`), and the rest.
+    """
+    steps = [] if transform is None else _flattened(transform)
+    length = next((i for i, step in enumerate(steps) if not _deterministic(step)), len(steps))
+    return steps[:length], steps[length:]
+
+
+def run_steps(steps: Iterable[Callable[[Any], Any]], value: Any) -> Any:
+    """What ``steps`` make of ``value``, one after the other."""
+    for step in steps:
+        value = step(value)
+    return value
+
+
+def _known_as(transform: object) -> str | None:
+    """The name of a transform of torchvision's; None for any other."""
+    kind = type(transform)
+    if kind.__module__ in (V1, PRESETS) or kind.__module__.startswith(V2):
+        return kind.__qualname__
+    return None
+
+
+def _is_v1(transform: object) -> bool:
+    return type(transform).__module__ == V1
+
+
+def _flattened(transform: Any) -> list[Any]:
+    """The steps of torchvision's Composes, however nested."""
+    if _known_as(transform) != "Compose":
+        return [transform]
+    return [step for inner in transform.transforms for step in _flattened(inner)]
+
+
+def _deterministic(step: Any) -> bool:
+    if isinstance(step, NativeTransform):
+        try:
+            pipeline = compile_transform(step)
+        except PlanError:
+            return False  # to be raised where it is called
+        return pipeline.deterministic and pipeline.erase is None
+    return isinstance(step, Static) or _known_as(step) in DETERMINISTIC
+
+
+class _NotNative(Exception):
+    """Its words are the reason."""
+
+
+class _Recogniser:
+    """Follows what one step hands to the next, and gathers Seneca's transforms for them.
+
+    Those of pixels go in front of those of the tensor, as Seneca has them: what is moved there past
+    others means the same in both places, see ``ON_TENSORS``.
+    """
+
+    def __init__(self) -> None:
+        self.pixels: list[Transform] = []
+        self.tensor: list[Transform] = []
+        self.dtype: str | None = None  # of the tensor, once there is one
+        self.normalised = self.erased = False
+        self.is_image = False  # a tv_tensors.Image
+        self.behind = ""  # the step that pixels would have to be in front of
+        self.ended_by: str | None = None  # a transform of Seneca's, which makes the final tensor
+
+    @property
+    def holds(self) -> Holds:
+        """What the next step gets."""
+        if self.dtype is None:
+            return "picture"
+        if self.erased:
+            return "erased"
+        if self.normalised:
+            return "normalised"
+        return "bytes" if self.dtype == "uint8" else "floats"
+
+    def take(self, step: Any) -> None:
+        """One step of the user's."""
+        name = _known_as(step)
+        if self.ended_by is not None:
+            raise _NotNative(
+                f"{_named(step)} comes after Seneca's {self.ended_by}, which makes a tensor of "
+                "its own: use seneca.transforms for all of them"
+            )
+        try:
+            if isinstance(step, Transform):
+                self._take_senecas(step)
+            elif name in _PIXELS:
+                self._take_pixels(name, step)
+            elif name in _TENSOR:
+                _TENSOR[name](self, step)
+            else:
+                raise _NotNative(f"{_named(step)} is not one that the native path knows")
+        except (TypeError, ValueError) as error:  # of Seneca's own arguments
+            raise _NotNative(f"{name}: {error}") from None
+
+    def result(self) -> NativeTransform:
+        """All of them, when the last step is taken."""
+        if self.dtype is None and self.ended_by is None:
+            raise _NotNative("the result is a PIL image: put ToTensor at the end")
+        if self.is_image and _images_stay_images():
+            raise _NotNative(
+                'ToImage makes batches of tv_tensors.Image after set_return_type("TVTensor"): put '
+                "ToPureTensor at the end"
+            )
+        whole = Compose([*self.pixels, *self.tensor])
+        try:
+            compile_transform(whole)
+        except PlanError as error:
+            raise _NotNative(str(error)) from None
+        return whole
+
+    def needs_tensor(self, name: str) -> None:
+        """Refuses to go on where there is none yet."""
+        if self.dtype is None:
+            raise _NotNative(f"{name} gets a PIL image: put ToTensor in front of it")
+
+    def needs_picture(self, name: str) -> None:
+        """Refuses to go on where it is a tensor already."""
+        if self.dtype is not None:
+            raise _NotNative(f"{name} gets {WORDS[self.holds]}, not a PIL image: put it in front")
+
+    def _take_senecas(self, step: Transform) -> None:
+        name = type(step).__name__
+        self.needs_picture(f"Seneca's {name}")
+        self.pixels.append(step)
+        self.ended_by = name
+
+    def _take_pixels(self, name: str, step: Any) -> None:
+        holds = self.holds
+        if holds != "picture" and holds not in ON_TENSORS[name]:
+            raise _NotNative(
+                f"{name} works on {WORDS[holds]}, where its pixels are others than the native path's: put it "
+                f"in front of {self.behind}"
+            )
+        self.pixels.append(_PIXELS[name](step, holds))
+
+
+def _named(step: Any) -> str:
+    """For the reason: a torchvision type's bare name; the module's too where it could be taken for one."""
+    known = _known_as(step)
+    if known is not None:
+        return known
+    own = getattr(step, "__qualname__", None)
+    if own is not None:
+        return str(own)
+    kind = type(step)
+    taken = kind.__name__ in _PIXELS or kind.__name__ in _TENSOR
+    return f"{kind.__module__}.{kind.__qualname__}" if taken else kind.__qualname__
+
+
+def _images_stay_images() -> bool:
+    """Whether torch's functions, such as the one that stacks, give a tv_tensors.Image for such images."""
+    kind = sys.modules["torchvision.tv_tensors"].Image
+    return type(kind([[0]]) + 0) is kind
+
+
+# Of pixels: the step, and what it gets. ------------------------------------------------------------
+
+
+def _interpolation(name: str, step: Any) -> Any:
+    """As an argument of Seneca's, which understands names and Pillow's numbers."""
+    given = getattr(step.interpolation, "value", step.interpolation)
+    if given in ("bilinear", "bicubic", 2, 3):
+        return given
+    raise _NotNative(f"{name} has interpolation={getattr(step.interpolation, 'name', given)}")
+
+
+def _filter(name: str, step: Any, holds: Holds) -> Any:
+    """The interpolation, where resizing as the step does gives Seneca's pixels."""
+    interpolation = _interpolation(name, step)
+    if holds == "picture":
+        return interpolation  # Pillow always antialiases, whatever antialias says
+    if step.antialias is not True:
+        # v1 is up to 0.36 levels away, and so is v2 where torch has no resize of uint8 for the CPU.
+        raise _NotNative(f"{name} has antialias={step.antialias} on a tensor")
+    if _is_v1(step) and interpolation in ("bicubic", 3):
+        # Pillow, v2 and Seneca cut off what overshoots between the two passes: 3.6 levels, at edges.
+        raise _NotNative(f"{name} of v1 has interpolation=BICUBIC on a tensor")
+    return interpolation
+
+
+def _fill(name: str, step: Any, holds: Holds) -> Any:
+    """The colour of margins; v2 takes None for black."""
+    fill = 0 if step.fill is None and not (_is_v1(step) and holds != "picture") else step.fill
+    if isinstance(fill, dict):
+        raise _NotNative(f"{name} has fill={fill!r}, which tells types apart")
+    if holds == "floats" and fill != 0:
+        raise _NotNative(f"{name} has fill={fill!r} on a float tensor, where that is no level from 0 to 255")
+    if holds == "bytes" and _is_v1(step) and not isinstance(fill, (int, float)):
+        raise _NotNative(f"{name} has fill={fill!r} on a tensor, for which v1 takes one number")
+    return fill
+
+
+def _resize(step: Any, holds: Holds) -> Transform:
+    if step.size is None:
+        raise _NotNative("Resize has size=None")
+    return Resize(step.size, _filter("Resize", step, holds), step.max_size)
+
+
+def _random_resized_crop(step: Any, holds: Holds) -> Transform:
+    interpolation = _filter("RandomResizedCrop", step, holds)
+    return RandomResizedCrop(step.size, step.scale, step.ratio, interpolation)
+
+
+def _pad(step: Any, holds: Holds) -> Transform:
+    return Pad(step.padding, _fill("Pad", step, holds), step.padding_mode)
+
+
+def _random_crop(step: Any, holds: Holds) -> Transform:
+    padding = step.padding
+    if not _is_v1(step) and padding is not None:
+        left, right, top, bottom = padding  # v2 has turned it into this order
+        padding = left, top, right, bottom
+        if step.pad_if_needed and step.padding_mode in ("reflect", "symmetric"):
+            # v2 mirrors once for both kinds of margins, v1 and Seneca mirror what was mirrored.
+            raise _NotNative(
+                f"RandomCrop of v2 has padding, pad_if_needed and padding_mode={step.padding_mode!r} at once"
+            )
+    fill = _fill("RandomCrop", step, holds)
+    return RandomCrop(step.size, padding, step.pad_if_needed, fill, step.padding_mode)
+
+
+def _color_jitter(step: Any, _holds: Holds) -> Transform:
+    return ColorJitter(step.brightness, step.contrast, step.saturation, step.hue)
+
+
+_PIXELS: dict[str, Callable[[Any, Holds], Transform]] = {
+    "Resize": _resize,
+    "CenterCrop": lambda step, _: CenterCrop(step.size),
+    "Pad": _pad,
+    "RandomCrop": _random_crop,
+    "RandomResizedCrop": _random_resized_crop,
+    "RandomHorizontalFlip": lambda step, _: RandomHorizontalFlip(step.p),
+    "RandomVerticalFlip": lambda step, _: RandomVerticalFlip(step.p),
+    "ColorJitter": _color_jitter,
+    "RandomGrayscale": lambda step, _: RandomGrayscale(step.p),
+}
+
+
+# Of the tensor: the recogniser, and the step. Whether they go together is compile_transform's to say. --
+
+
+def _to_tensor(at: _Recogniser, _step: Any) -> None:
+    import torch  # loaded: torchvision imports it
+
+    at.needs_picture("ToTensor")
+    if torch.get_default_dtype() != torch.float32:
+        raise _NotNative(f"ToTensor makes {torch.get_default_dtype()}, torch's default type")
+    at.dtype, at.behind = "float32", "ToTensor"
+    at.tensor.append(ToTensor())
+
+
+def _pil_to_tensor(at: _Recogniser, _step: Any) -> None:
+    at.needs_picture("PILToTensor")
+    at.dtype, at.behind = "uint8", "PILToTensor"
+    at.tensor.append(PILToTensor())
+
+
+def _to_image(at: _Recogniser, _step: Any) -> None:
+    at.is_image = True
+    if at.dtype is None:
+        at.dtype, at.behind = "uint8", "ToImage"
+        at.tensor.append(PILToTensor())
+
+
+def _to_pure_tensor(at: _Recogniser, _step: Any) -> None:
+    at.is_image = False
+
+
+def _to_dtype(at: _Recogniser, step: Any) -> None:
+    at.needs_tensor("ToDtype")
+    if isinstance(step.dtype, dict):
+        raise _NotNative(f"ToDtype has dtype={step.dtype!r}, which tells types apart")
+    _convert(at, "ToDtype", ToDtype(step.dtype, step.scale))
+
+
+def _convert_image_dtype(at: _Recogniser, step: Any) -> None:
+    at.needs_tensor("ConvertImageDtype")
+    _convert(at, "ConvertImageDtype", ConvertImageDtype(step.dtype))
+
+
+def _convert(at: _Recogniser, name: str, converted: ToDtype | ConvertImageDtype) -> None:
+    dtype = str(converted.dtype)
+    if at.dtype in ("float16", "bfloat16") and at.dtype != dtype:
+        # Seneca rounds once, at the end; there, what was rounded stays rounded.
+        raise _NotNative(f"{name} makes {dtype} of {at.dtype}, which has lost digits: leave one of them out")
+    at.dtype = dtype
+    at.tensor.append(converted)
+
+
+def _normalize(at: _Recogniser, step: Any) -> None:
+    at.needs_tensor("Normalize")
+    if at.dtype == "bfloat16":
+        # 0.43 levels away: torch rounds the mean and each result to 8 bits; float16 is 0.03 away.
+        raise _NotNative("Normalize works on bfloat16: put ToDtype(torch.bfloat16) behind it")
+    at.tensor.append(Normalize(_per_channel(step.mean), _per_channel(step.std)))
+    at.normalised, at.behind = True, "Normalize"
+
+
+def _per_channel(given: Any) -> Any:
+    """One value stands for all channels."""
+    if isinstance(given, (int, float)):
+        return (given,) * 3
+    return tuple(given) * 3 if len(given) == 1 else given
+
+
+def _random_erasing(at: _Recogniser, step: Any) -> None:
+    at.needs_tensor("RandomErasing")
+    value = "random" if step.value is None else step.value  # as v2 has it
+    at.tensor.append(RandomErasing(step.p, step.scale, step.ratio, value))
+    at.erased, at.behind = True, "RandomErasing"
+
+
+def _preset(at: _Recogniser, step: Any) -> None:
+    at.needs_picture("ImageClassification")
+    interpolation = _interpolation("ImageClassification", step)
+    at.pixels += [Resize(step.resize_size, interpolation), CenterCrop(step.crop_size)]
+    at.tensor += [PILToTensor(), ConvertImageDtype("float32"), Normalize(step.mean, step.std)]
+    at.dtype, at.normalised, at.behind = "float32", True, "ImageClassification"
+
+
+_TENSOR: dict[str, Callable[[_Recogniser, Any], None]] = {
+    "ToTensor": _to_tensor,
+    "PILToTensor": _pil_to_tensor,
+    "ToImage": _to_image,
+    "ToPureTensor": _to_pure_tensor,
+    "Identity": lambda _at, _step: None,
+    "ToDtype": _to_dtype,
+    "ConvertImageDtype": _convert_image_dtype,
+    "Normalize": _normalize,
+    "RandomErasing": _random_erasing,
+    "ImageClassification": _preset,
+}
