@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 import threading
+import types
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +96,8 @@ DIFFERS = {
     "attribute": ("def it(x): return x.a", "def it(x): return x.b"),
     "argument": ("def it(x, y): return x", "def it(x, y): return y"),
     "name of an argument": ("def it(x): return x", "def it(y): return y"),
+    "name of an argument that is not used": ("def it(x): return 1", "def it(y): return 1"),
+    "argument without a name": ("def it(x): return x", "def it(x, /): return x"),
     "keyword": ("def it(f): return f(a=1)", "def it(f): return f(b=1)"),
     "handler": (
         "def it(f):\n  f()\n  try: f()\n  except ValueError: return 1",
@@ -227,6 +230,12 @@ DIFFERS = {
     "path": ("it = Path('a')", "it = Path('b')"),
     "where one list ends": ("it = [[1, len], [2]]", "it = [[1], [len, 2]]"),
     "depth of a cycle": ("a = [len]; a.append(a); it = a", "a = [len]; b = [len, a]; a.append(b); it = a"),
+    "end of a cycle": (
+        "a = [len]; b = [abs, a]; a.append(b); it = a",
+        "a = [len]; b = [abs]; b.append(b); a.append(b); it = a",
+    ),
+    "list or tuple of functions": ("it = [len]", "it = (len,)"),
+    "kind of path": ("from pathlib import PurePath; it = PurePath('a')", "it = Path('a')"),
     "dtype": ("it = torch.zeros(4, dtype=torch.int32)", "it = torch.zeros(4, dtype=torch.float32)"),
     "shape": ("it = torch.zeros(4, 1)", "it = torch.zeros(1, 4)"),
     "element": ("it = torch.tensor([1, 2])", "it = torch.tensor([1, 3])"),
@@ -373,6 +382,20 @@ def test_a_main_module_its_workers_and_an_import_of_it_agree(tmp_path):
     (elsewhere / "helpers.py").write_text("def half(x): return x / 3\n")
     (other,) = set(run(elsewhere / "job.py", 4))
     assert other not in found
+
+
+def test_the_main_module_is_the_same_under_its_name_in_a_worker():
+    main, worker = types.ModuleType("__main__"), types.ModuleType("__mp_main__")
+    assert fingerprint(main, files=False) == fingerprint(worker, files=False)
+    assert fingerprint(main, files=False) != fingerprint(types.ModuleType("seneca_other"), files=False)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="blocks are instructions")
+def test_where_exceptions_go_counts():
+    it = made("def it(f):\n  try: f()\n  except ValueError: return 1")
+    first = fingerprint(it)
+    it.__code__ = it.__code__.replace(co_exceptiontable=b"")
+    assert fingerprint(it) != first
 
 
 def test_modules_of_ones_own_count_by_what_is_used_or_as_a_whole(tmp_path, monkeypatch):
