@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import sys
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from seneca.fingerprint import fingerprint
 from seneca.sources import ImageFolder
 from seneca.sources.files import PictureFiles, files_of
 from seneca.stages import ByStages, Opaque, Pictures, StagedDataset, Stages, number_of
-from seneca.transforms._recognise import recognise, split_static
+from seneca.transforms._recognise import recognise, run_steps, split_static, steps_on_pictures
 
 __all__ = ["Grade", "grade_of"]
 
@@ -46,6 +47,7 @@ class Grade:
         pipeline: Where the whole transform is native.
         stages: What worker processes do; None where nothing can be shared.
         total_bytes: What the samples take in storage, about.
+        max_pixels: Of a picture.
     """
 
     name: Literal["native", "staged", "opaque", "unshared"]
@@ -56,6 +58,7 @@ class Grade:
     pipeline: Pipeline | None = None
     stages: Stages | None = None
     total_bytes: int = 0
+    max_pixels: int = MAX_PIXELS
 
 
 def grade_of(dataset: Any, *, key: str | None = None, channels_last: bool = False) -> Grade:
@@ -131,12 +134,14 @@ def _of_pictures(base: Any, own: np.ndarray | None, key: str | None, channels_la
             why = f"the labels of {_name(base)} are not whole numbers"
         else:
             why = f"{_name(base)} and its transform run in the native core"
-            return Grade("native", (why,), base, own, files, pipeline, stages, files.total_bytes())
+            return Grade(
+                "native", (why,), base, own, files, pipeline, stages, files.total_bytes(), max_pixels
+            )
         return Grade("staged", (why,), base, own, files, None, stages, files.total_bytes())
 
     head, tail = split_static(base.transform)
     steps: tuple[Step, ...] = ()
-    while head and (step := _pixel_steps(head[0])) is not None:
+    while head and (step := steps_on_pictures(head[0])) is not None:
         steps += step
         head = head[1:]
     pipeline = Pipeline(
@@ -151,8 +156,8 @@ def _of_pictures(base: Any, own: np.ndarray | None, key: str | None, channels_la
         files.samples,
         source,
         pipeline,
-        static=Then(head) if head else None,
-        then=Then(tail),
+        static=functools.partial(run_steps, head) if head else None,
+        then=functools.partial(run_steps, tail),
         keys=(code[0], code[1]),
         target_transform=target_transform,
         max_pixels=max_pixels,
@@ -160,24 +165,6 @@ def _of_pictures(base: Any, own: np.ndarray | None, key: str | None, channels_la
     kept = f", kept after {', '.join(map(_name, [*steps, *head]))}" if steps or head else ""
     why = f"the transform runs as Python, because {known}; pictures are decoded natively{kept}"
     return Grade("staged", (why,), base, own, files, None, stages, files.total_bytes())
-
-
-class Then:
-    """Callables, one after the other."""
-
-    def __init__(self, steps: list[Any]) -> None:
-        self.steps = steps
-
-    def __call__(self, value: Any) -> Any:
-        for step in self.steps:
-            value = step(value)
-        return value
-
-
-def _pixel_steps(transform: Any) -> tuple[Step, ...] | None:
-    """What the native core does where Pillow would; None where it cannot."""
-    known = recognise(transform)
-    return known.steps() if isinstance(known, NativeTransform) else None
 
 
 def _of_any(base: Any, own: np.ndarray | None, key: str | None) -> Grade:

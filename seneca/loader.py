@@ -1,48 +1,47 @@
 """The loader: torch's signature and rules, with the batches prepared natively and shared.
 
-Where the dataset, its transform and the sampler are ones that the native path knows, iterating
-draws from the shared cache; anything else is handed to torch unchanged. See :class:`DataLoader`.
+What the native core can prepare, it does; any other dataset is loaded by torch's own workers, over the
+same cache. See :class:`DataLoader`.
 """
 
 from __future__ import annotations
 
-import secrets
 import warnings
-import weakref
-from collections.abc import Iterator
-from typing import Any, cast
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from torch.utils.data import RandomSampler, SequentialSampler, default_collate
+from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, SequentialSampler, default_collate
 
-from seneca._core import pool, store
-from seneca._pipeline.batch import Rooms
-from seneca._pipeline.plan import NativeTransform, compile_transform, runs_natively
-from seneca._pipeline.prefetch import Counts, Prefetcher
-from seneca._pipeline.sample import open_picture
+from seneca._pipeline.prefetch import Counts
 from seneca.cache import SampleCache, shared_cache
-from seneca.ending import FIRST, finalize
 from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
+from seneca.grades import Grade, grade_of
+from seneca.native import NativeIterator
 from seneca.options import Options
-from seneca.sources import ImageFolder
+from seneca.processes import iterate
+from seneca.shared import OpportunisticBatchSampler, SharedDataset
 
 __all__ = ["DataLoader"]
 
-BATCHES_AHEAD = 2  # torch's default prefetch_factor
+_T_co = TypeVar("_T_co", covariant=True)
 
 
-class DataLoader(torch.utils.data.DataLoader):
+class DataLoader(torch.utils.data.DataLoader[_T_co]):
     """A ``torch.utils.data.DataLoader`` whose batches the jobs of this host prepare together.
 
     Every epoch delivers each sample exactly once, in random order, whatever other jobs do. Jobs
     that load the same files find each other by themselves; each sample is prepared once for all
     that use equal transforms, and what pays is kept in shared memory.
 
-    The native path serves a ``seneca.ImageFolder`` with a transform of ``seneca.transforms``,
-    torch's default collate function, and ``shuffle=True`` (the order is then Seneca's, random but
-    not torch's) or no shuffle (the order is kept). Everything else is torch's own, with one
-    warning that says why.
+    Folders of pictures (``seneca.ImageFolder``, torchvision's ``ImageFolder`` and its likes) with
+    transforms that the native core knows (``seneca.transforms``, torchvision's of the same meaning)
+    are prepared in threads of this process. Any other map-style dataset is loaded by torch's worker
+    processes, and its items are shared if it can be told what they are made of, or with ``key``;
+    :meth:`explain` says what was found. An ``IterableDataset`` is torch's alone. With
+    ``shuffle=True`` the order is Seneca's, random but not torch's; any other order is kept, and so
+    is torch's with ``cache=None``.
 
     Args:
         dataset: As torch's.
@@ -60,14 +59,16 @@ class DataLoader(torch.utils.data.DataLoader):
         memory_format: ``torch.channels_last``: the three channels of a pixel lie together, as
             convolutions on GPUs like it; the shape stays ``(B, 3, height, width)``. Where torch
             loads, batches are ``torch.contiguous_format``, and the warning says so.
-        *args: torch's other arguments, in torch's order.
-        **kwargs: torch's other arguments by name. On the native path ``num_workers`` is the
-            number of threads that prepare, in this process; 0 prepares in the calling thread.
-            ``prefetch_factor`` is the number of batches prepared ahead, for all threads together.
+        key: Stands for what of the dataset cannot be fingerprinted: jobs that say the same share, and
+            that their items are interchangeable is then the user's word.
+        batch_size, num_workers, prefetch_factor and the rest: As torch's. On the native path
+            ``num_workers`` is the number of threads that prepare, in this process; 0 prepares in
+            the calling thread. ``prefetch_factor`` is then the number of batches prepared ahead,
+            for all threads together.
 
     Yields:
-        ``(images, labels)``: float32 (or the type that the transform says) ``(B, 3, height,
-        width)``, int64 ``(B,)``. The last batch may be shorter unless ``drop_last``.
+        On the native path ``(images, labels)``: float32 (or the type that the transform says) ``(B, 3, height,
+        width)``, int64 ``(B,)``. Elsewhere what ``collate_fn`` makes of the dataset's items.
 
     Example:
         >>> import tempfile, seneca
@@ -87,105 +88,229 @@ class DataLoader(torch.utils.data.DataLoader):
     def __init__(
         self,
         dataset: Any,
-        *args: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Any = None,
+        batch_sampler: Any = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+        multiprocessing_context: Any = None,
+        generator: torch.Generator | None = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
         cache: Any = "auto",
         cache_bytes: int | str = "auto",
         split: Any = "auto",
         share: Any = "augmented",
         on_error: Any = "raise",
         memory_format: torch.memory_format = torch.contiguous_format,
-        **kwargs: Any,
+        key: str | None = None,
     ) -> None:
-        self._options = Options(cache, cache_bytes, split, share, on_error, memory_format)
+        self._options = Options(cache, cache_bytes, split, share, on_error, memory_format, key)
         self.cache = cache
         self.cache_bytes = cache_bytes
         self.split = split
         self.share = share
         self.on_error = on_error
         self.memory_format = memory_format
+        self.key = key
         self._sample_cache: SampleCache | None = None
+        self._shared: SharedDataset | None = None
         self._counts = Counts()
         self._epochs = 0
         self._warned = False
         self.last_indices: np.ndarray | None = None
-        super().__init__(dataset, *args, **kwargs)
+        super().__init__(
+            dataset,
+            batch_size,
+            shuffle,
+            sampler,
+            batch_sampler,
+            num_workers,
+            collate_fn,
+            pin_memory,
+            drop_last,
+            timeout,
+            worker_init_fn,
+            multiprocessing_context,
+            generator,
+            prefetch_factor=prefetch_factor,
+            persistent_workers=persistent_workers,
+            pin_memory_device=pin_memory_device,
+            in_order=in_order,
+        )
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # torch promises its own class
-        reason = self._not_native_because()
-        if reason is None:
-            return _Iterator(self)
-        contiguous = ", and without memory_format" if self._options.channels_last else ""
-        self._warn(f"torch loads this, without sharing{contiguous}: {reason}")
+        if self._iterator is not None and not self._still_suits(self._iterator):
+            self._iterator = None  # persistent workers of what the dataset was
         return super().__iter__()
+
+    def _get_iterator(self) -> Any:
+        if isinstance(self.dataset, IterableDataset):
+            self._warn_of_torch(("an IterableDataset has no indices by which jobs could share",))
+            return super()._get_iterator()
+        grade = self._grade()
+        reason = self._not_native_because(grade)
+        if reason is None:
+            if self.num_workers > 0:
+                self.check_worker_number_rationality()
+            return NativeIterator(self, grade, self._join(grade))
+        if self.on_error == "skip":
+            self._warn(f"on_error='skip' is the native path's; here what fails raises: {reason}")
+        if self._options.channels_last:
+            self._warn(f"memory_format is the native path's; here batches are contiguous: {reason}")
+        if grade.stages is None:
+            self._warn_of_torch(grade.why)
+        shared = self._shared_dataset()
+        shared.look(grade)
+        return iterate(self, shared, self._index_sampler_over(shared))
+
+    def _grade(self) -> Grade:
+        return grade_of(self.dataset, key=self.key, channels_last=self._options.channels_last)
+
+    def _still_suits(self, iterator: Any) -> bool:
+        """Whether a persistent iterator is of the dataset as it is now."""
+        if isinstance(self.dataset, IterableDataset):
+            return True
+        grade = self._grade()
+        if isinstance(iterator, NativeIterator):
+            suits = self._not_native_because(grade) is None
+            if suits:
+                iterator.grade = grade
+            return suits
+        shared = self._shared_dataset()
+        before = shared.terms
+        shared.look(grade)
+        return self._not_native_because(grade) is not None and shared.terms is before
+
+    def _shared_dataset(self) -> SharedDataset:
+        if self._shared is None or self._shared.dataset is not self.dataset:
+            self._shared = SharedDataset(
+                self.dataset,
+                cache=self.cache.name if isinstance(self.cache, SampleCache) else self.cache,
+                cache_bytes=self.cache_bytes,
+                split=self.split,
+                share=self.share,
+                key=self.key,
+            )
+        return self._shared
+
+    def _index_sampler_over(self, shared: SharedDataset) -> Any:
+        """Batches that are planned, where the order is one that Seneca may choose or look ahead in."""
+        if shared.terms is None or not self._walks_the_dataset():
+            return self._index_sampler
+        batches = self.batch_sampler
+        sampler: Any = SequentialSampler(shared)
+        if type(batches.sampler) is RandomSampler:
+            sampler = RandomSampler(shared, generator=batches.sampler.generator)
+        ahead = 1 + self.num_workers * (self.prefetch_factor or 0)
+        return OpportunisticBatchSampler(sampler, batches.batch_size, batches.drop_last, batches_ahead=ahead)
 
     def _warn(self, text: str) -> None:
         """Once a loader."""
         if not self._warned:
             self._warned = True
-            warnings.warn(f"seneca: {text}", stacklevel=4)
+            warnings.warn(f"seneca: {text}", stacklevel=5)
+
+    def _warn_of_torch(self, why: tuple[str, ...]) -> None:
+        if self.cache is not None:
+            self._warn(f"torch loads this, without sharing: {'; '.join(why)}")
+
+    def explain(self) -> str:
+        """In plain words: how this dataset is loaded, what of it is shared, with whom, and why not more.
+
+        Looks at the dataset as it is now, as the beginning of an epoch does.
+        """
+        if isinstance(self.dataset, IterableDataset):
+            return "not shared: an IterableDataset has no indices by which jobs could share"
+        grade = self._grade()
+        reason = self._not_native_because(grade)
+        if reason is None:
+            shared = "nothing is shared: cache=None"
+            if self.cache is not None:
+                name = self.cache if isinstance(self.cache, str) else self.cache.name
+                name = grade.stages.source.hex()[:16] if name == "auto" and grade.stages is not None else name
+                forms = "ENCODED, DECODED" + (", AUGMENTED" if self.share == "augmented" else "")
+                shared = f"shared in the cache {name!r}: {forms}"
+            return f"native: {'; '.join(grade.why)}; {shared}"
+        found = self._shared_dataset().explain(grade)
+        return f"{found}; loaded by torch's workers, because {reason}" if grade.name == "native" else found
 
     def stats(self) -> dict[str, Any]:
-        """What this loader did on the native path so far, in all its epochs.
+        """What this loader did so far, in all its epochs.
 
         Returns:
             ``served``, samples by the form they came from (``storage``, ``encoded``, ``decoded``,
             ``augmented``); ``prepared``, augmented copies made here; ``staged``, those of them
-            made for other jobs too; ``delivered`` and ``skipped``, samples; ``read_bytes`` from
-            storage; ``stall_s``, seconds that iterating waited; ``cache``, what the shared cache
-            holds (``None`` without one), see :meth:`seneca.SampleCache.stats`.
+            made for other jobs too; ``delivered`` and ``skipped``, samples; ``unshared``, items
+            that cannot be laid out in shared memory; ``read_bytes`` from storage, where Seneca reads;
+            ``stall_s``, seconds that iterating waited on the native path; ``cache``, what the shared
+            cache holds (``None`` without one), see :meth:`seneca.SampleCache.stats`.
         """
         cache = self._sample_cache
         try:
             holds = None if cache is None or cache.segment.closed else cache.stats()
         except BlockingIOError:
             holds = None  # its lock is with a process that is stopped
-        return {
-            **{name: value for name, value in vars(self._counts).items() if name != "served"},
-            "served": dict(self._counts.served),
-            "cache": holds,
-        }
+        counts = {**vars(self._counts), "served": dict(self._counts.served), "unshared": 0}
+        if self._shared is not None:
+            of_workers = self._shared.stats()
+            counts["served"] = {form: n + of_workers["served"][form] for form, n in counts["served"].items()}
+            for name in ("prepared", "staged", "delivered", "unshared", "read_bytes"):
+                counts[name] += of_workers[name]
+        return {**counts, "cache": holds}
 
-    def _not_native_because(self) -> str | None:
+    def _not_native_because(self, grade: Grade) -> str | None:
         """Why the native path cannot serve this, or None."""
-        dataset = self.dataset
-        if type(dataset) is not ImageFolder:
-            return f"{type(dataset).__name__} is not a seneca.ImageFolder"
-        if not runs_natively(dataset.transform):
-            return f"the transform {dataset.transform!r} is not one of seneca.transforms"
+        if grade.name != "native":
+            return "; ".join(grade.why)
         if self.collate_fn is not default_collate:
             return "it has a collate function of its own"
         if self.worker_init_fn is not None:
             return "it has a worker_init_fn"
-        if self.batch_size is None:
-            return "it has a batch sampler of its own, or no batches"
-        sampler = self.sampler
-        if type(sampler) is SequentialSampler:
-            return None
-        if type(sampler) is not RandomSampler:
-            return f"the order is {type(sampler).__name__}'s"
-        if sampler.replacement or sampler.num_samples != len(dataset):
-            return "its sampler draws with replacement or not every sample once"
+        if not self._walks_the_dataset():
+            return "it has an order or batches of its own"
         return None
 
-    def _join(self) -> SampleCache | None:
-        """The cache that this loader shares, joined when it is first iterated; None: nothing is shared.
+    def _walks_the_dataset(self) -> bool:
+        """Whether torch's own batch sampler goes over every sample once, in a random order or in theirs."""
+        batches = self.batch_sampler
+        if type(batches) is not BatchSampler or type(batches.sampler) not in (
+            RandomSampler,
+            SequentialSampler,
+        ):
+            return False
+        sampler, count = batches.sampler, len(self.dataset)
+        if len(sampler.data_source) != count or len(sampler) != count:
+            return False
+        return type(sampler) is SequentialSampler or not sampler.replacement
+
+    def _join(self, grade: Grade) -> SampleCache | None:
+        """The cache that the native path shares, joined when it is first iterated; None: nothing is shared.
 
         Raises:
             NoSpaceError: There is no room for it: the user has asked for too much.
             SegmentMismatchError: It is another dataset's.
         """
-        dataset = cast(ImageFolder, self.dataset)
-        name = self.cache
+        files, name = grade.files, self.cache
+        assert files is not None
         if isinstance(name, SampleCache):
             if name.owned_here:
-                if name.segment.fingerprint != dataset.fingerprint():
-                    raise SegmentMismatchError(f"{name!r} holds another dataset than {dataset.root}")
+                if name.segment.fingerprint != files.fingerprint():
+                    raise SegmentMismatchError(f"{name!r} holds another dataset than {files.root}")
                 return name
             name = name.name  # a forked child's copy: join for itself
         if name is None:
             return None
         try:
-            return shared_cache(name, dataset, self.cache_bytes, self._options.split_wanted)
+            return shared_cache(name, files, self.cache_bytes, self._options.split_wanted)
         except (NoSpaceError, SegmentMismatchError):
             raise
         except SegmentError as error:
@@ -194,122 +319,4 @@ class DataLoader(torch.utils.data.DataLoader):
 
     def __getstate__(self) -> dict[str, Any]:
         # The membership is this process's; the copy joins for itself.
-        return {**vars(self), "_sample_cache": None}
-
-
-class _Iterator:
-    """One epoch of a loader on the native path."""
-
-    def __init__(self, loader: DataLoader) -> None:
-        dataset = cast(ImageFolder, loader.dataset)
-        pipeline = compile_transform(
-            cast(NativeTransform, dataset.transform),
-            decode=dataset.decode,
-            apply_orientation=dataset.apply_exif_orientation,
-            channels_last=loader._options.channels_last,
-        )
-        shuffle = type(loader.sampler) is RandomSampler
-        skip = loader.on_error == "skip"
-        samples, batch_size = len(dataset), cast(int, loader.batch_size)
-        batches = len(loader)
-        ahead = 0 if loader.num_workers == 0 else loader.prefetch_factor or BATCHES_AHEAD
-        # As torch: a number from the generator for every iterator, so that seeds reproduce runs.
-        seed = int(torch.empty((), dtype=torch.int64).random_(generator=loader.generator).item())
-        cache = loader._sample_cache = loader._join()
-        shares = shuffle and loader.share == "augmented" and not pipeline.deterministic
-        height, width = pipeline.output_size
-        member = store.Member(
-            None if cache is None else cache.segment,
-            n_samples=samples,
-            samples=None,
-            # What replaces a bad sample may come from what drop_last leaves over.
-            places=samples if skip else min(samples, batches * batch_size),
-            seed=seed,
-            epoch=loader._epochs,
-            fixed=not shuffle,
-            decoded=pipeline.head_fingerprint,
-            augmented=pipeline.augmented_fingerprint,
-            height=height,
-            width=width,
-            in_flight=batch_size * (ahead + 1),
-            shares=shares,
-            keeps=True,
-            substitutes=shares,
-        )
-        paths, path_at = _path_table(dataset)
-        stream = pool.Stream(
-            member,
-            pipeline.plan,
-            paths,
-            path_at,
-            seed=seed,
-            epoch=loader._epochs,
-            nonce=secrets.randbits(64) | 1,
-            threads=loader.num_workers,
-            max_pixels=dataset.max_pixels,
-        )
-        loader._epochs += 1
-        # Before the cache leaves, whatever order a garbage collection finds them in.
-        self._close = finalize(self, _end, stream, cache, order=FIRST)
-        if cache is not None and not member.shared:
-            loader._warn("this epoch shares nothing: the cache's rows are all taken, or its lock was not had")
-        self._loader = loader
-        self._batches = batches
-        self._targets = np.asarray(dataset.targets, np.int64)
-        self._prefetcher = Prefetcher(
-            stream,
-            batches=batches,
-            batch_size=batch_size,
-            ahead=ahead,
-            room=Rooms(
-                (3, height, width),
-                dtype=getattr(torch, pipeline.dtype),
-                channels_last=pipeline.channels_last,
-                at_once=ahead + 1,
-                pinned=loader.pin_memory and torch.cuda.is_available(),
-            ),
-            decode=lambda index: np.ascontiguousarray(
-                open_picture(
-                    dataset.read(index),
-                    apply_orientation=pipeline.apply_orientation,
-                    max_pixels=dataset.max_pixels,
-                )
-            ),
-            path_of=lambda index: dataset.samples[index][0],
-            skip=skip,
-            drop_last=loader.drop_last,
-            counts=loader._counts,
-        )
-
-    def __iter__(self) -> _Iterator:
-        return self
-
-    def __len__(self) -> int:
-        return self._batches
-
-    def __next__(self) -> tuple[torch.Tensor, torch.Tensor]:
-        with torch.autograd.profiler.record_function("enumerate(DataLoader)#_Iterator.__next__"):
-            if not self._close.alive:
-                raise StopIteration
-            try:
-                indices, room = next(self._prefetcher)
-            except (StopIteration, pool.StreamClosed):
-                self._close()
-                raise StopIteration from None
-            self._loader.last_indices = indices
-            return room.tensor[: len(indices)], torch.from_numpy(self._targets[indices])
-
-
-def _end(stream: pool.Stream, cache: SampleCache | None) -> None:
-    """Ends an iterator; holding the cache, it comes before the cache's own end."""
-    stream.close()
-
-
-_path_tables: weakref.WeakKeyDictionary[ImageFolder, tuple[bytes, np.ndarray]] = weakref.WeakKeyDictionary()
-
-
-def _path_table(dataset: ImageFolder) -> tuple[bytes, np.ndarray]:
-    """The dataset's path table, made once; it resolves against the folder of that time."""
-    if dataset not in _path_tables:
-        _path_tables[dataset] = dataset.path_table()
-    return _path_tables[dataset]
+        return {**vars(self), "_sample_cache": None, "_shared": None, "_iterator": None}

@@ -103,6 +103,7 @@ class Options:
         on_error: What a damaged picture does: ``"raise"`` or ``"skip"``.
         memory_format: How images lie in memory: ``torch.contiguous_format`` or
             ``torch.channels_last``.
+        key: What the user vouches for instead of a fingerprint, or None.
 
     Raises:
         ValueError: A value that none of these allows; the message lists what is allowed.
@@ -119,6 +120,7 @@ class Options:
     share: Share = "augmented"
     on_error: OnError = "raise"
     memory_format: Any = "torch.contiguous_format"
+    key: str | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.cache, str):
@@ -134,6 +136,8 @@ class Options:
         if str(self.memory_format) not in MEMORY_FORMATS:
             choices = " or ".join(MEMORY_FORMATS)
             raise ValueError(f"memory_format is {choices}, but got {self.memory_format!r}")
+        if not (self.key is None or (isinstance(self.key, str) and self.key)):
+            raise ValueError(f"key is a few letters that name the samples, or None, but got {self.key!r}")
         # Read both once, so that a slip surfaces here and not in the first epoch.
         _ = self.bytes_wanted, self.split_wanted
 

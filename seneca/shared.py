@@ -148,7 +148,7 @@ class SharedDataset(Dataset[Any]):
         self.share = share
         self.key = key
         self._job = job_key()
-        self._terms: Terms | None = None
+        self.terms: Terms | None = None
         self._looked = False
         self._warned = False
         self._bench: _Bench | None = None
@@ -177,10 +177,10 @@ class SharedDataset(Dataset[Any]):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.dataset, name)
 
-    def explain(self) -> str:
-        """In plain words: what of this dataset is shared, with whom, and why not more."""
-        grade = self.look()
-        terms = self._terms
+    def explain(self, grade: Grade | None = None) -> str:
+        """In plain words: what of this dataset is shared, with whom, and why not more. See :meth:`look`."""
+        grade = self.look(grade)
+        terms = self.terms
         if terms is None:
             return f"not shared: {'; '.join(grade.why) if grade.stages is None else 'cache=None'}"
         forms = "ENCODED, DECODED" if grade.stages is not None and grade.stages.decoded else ""
@@ -202,15 +202,19 @@ class SharedDataset(Dataset[Any]):
         served = {form.name.lower(): counts.pop(form.name.lower()) for form in Form}
         return {"served": served, **counts, "delivered": sum(served.values())}
 
-    def look(self) -> Grade:
-        """Look at the dataset as it is now: what is planned and made from now on is of that."""
-        grade = grade_of(self.dataset, key=self.key)
+    def look(self, grade: Grade | None = None) -> Grade:
+        """Look at the dataset as it is now: what is planned and made from now on is of that.
+
+        Args:
+            grade: What was found, where somebody has looked just now.
+        """
+        grade = grade or grade_of(self.dataset, key=self.key)
         stages = grade.stages
         self._looked = True
-        before, self._terms = self._terms, None
+        before, self.terms = self.terms, None
         shares = self.share == "augmented"
         if stages is not None and self.cache is not None and (shares or stages.decoded):
-            self._terms = Terms(
+            self.terms = Terms(
                 name=stages.source.hex() if self.cache == "auto" else self.cache,
                 source=stages.source,
                 n_samples=len(grade.base),
@@ -223,8 +227,8 @@ class SharedDataset(Dataset[Any]):
                 stages=stages,
                 own=grade.own,
             )
-            if self._terms.equals(before):
-                self._terms = before  # what was made for it goes on
+            if self.terms.equals(before):
+                self.terms = before  # what was made for it goes on
         return grade
 
     def join(self) -> SampleCache | None:
@@ -233,7 +237,7 @@ class SharedDataset(Dataset[Any]):
         Raises:
             NoSpaceError, SegmentMismatchError: As :meth:`seneca.SampleCache.join`'s.
         """
-        terms = self._terms
+        terms = self.terms
         if terms is None:
             return None
         if get_worker_info() is not None:
@@ -252,16 +256,16 @@ class SharedDataset(Dataset[Any]):
         """This process's, for the terms of now; a forked child makes its own."""
         if not self._looked:
             self.look()
-        if self._terms is None:
+        if self.terms is None:
             return None
         bench = self._bench
-        if bench is None or bench.pid != os.getpid() or bench.terms is not self._terms:
+        if bench is None or bench.pid != os.getpid() or bench.terms is not self.terms:
             if bench is not None and bench.pid == os.getpid():
                 bench.close()
             cache = self.join()
             worker = get_worker_info()
             row = 0 if worker is None else min(worker.id + 1, COUNT_ROWS - 1)
-            bench = self._bench = _Bench(self._terms, cache, self._counts[row].numpy())
+            bench = self._bench = _Bench(self.terms, cache, self._counts[row].numpy())
         return bench
 
     def __getstate__(self) -> dict[str, Any]:
@@ -509,7 +513,7 @@ class _Plan:
     ) -> None:
         shared.look()
         self._sampler = sampler
-        self._terms = terms = shared._terms
+        self.terms = terms = shared.terms
         cache = shared.join()
         self._places = len(shared)
         if sampler.drop_last:
@@ -552,6 +556,6 @@ class _Plan:
         self._sampler._copy_bytes = self._member.copy_bytes
         samples = places["sample"]
         batch = PlannedBatch((samples if self._index_of is None else self._index_of[samples]).tolist())
-        batch.augmented = 0 if self._terms is None else self._terms.stages.augmented
+        batch.augmented = 0 if self.terms is None else self.terms.stages.augmented
         batch.row, batch.generation, batch.claims = self._member.claims(places)
         return batch

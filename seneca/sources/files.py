@@ -74,6 +74,11 @@ class PictureFiles:
         self.fingerprint()
         return self._total_bytes
 
+    def read(self, index: int) -> bytes:
+        """The bytes of one file."""
+        with open(self.samples[index][0], "rb") as file:
+            return file.read()
+
     def path_table(self) -> tuple[bytes, np.ndarray]:
         """Every path, for a reader that knows no Python. Made once; resolved against the folder of that time.
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
-from seneca._pipeline.plan import NativeTransform, compile_transform
+from seneca._pipeline.plan import NativeTransform, Step, compile_transform
 from seneca.errors import PlanError
 from seneca.transforms._base import Compose, Transform
 from seneca.transforms._colour import ColorJitter, RandomGrayscale
@@ -37,7 +37,7 @@ from seneca.transforms._tensor import (
     ToTensor,
 )
 
-__all__ = ["recognise", "run_steps", "split_static"]
+__all__ = ["recognise", "run_steps", "split_static", "steps_on_pictures"]
 
 V1 = "torchvision.transforms.transforms"
 V2 = "torchvision.transforms.v2."
@@ -144,6 +144,20 @@ def split_static(transform: object) -> tuple[list[Any], list[Any]]:
     steps = [] if transform is None else _flattened(transform)
     length = next((i for i, step in enumerate(steps) if not _deterministic(step)), len(steps))
     return steps[:length], steps[length:]
+
+
+def steps_on_pictures(transform: object) -> tuple[Step, ...] | None:
+    """What the native core does to pixels where a deterministic step of torchvision's gets a PIL image.
+
+    None: it cannot, or its pixels would be others.
+    """
+    name = _known_as(transform)
+    if name not in _PIXELS or not _deterministic(transform):
+        return None
+    try:
+        return _PIXELS[name](transform, "picture").steps()
+    except (_NotNative, TypeError, ValueError):
+        return None
 
 
 def run_steps(steps: Iterable[Callable[[Any], Any]], value: Any) -> Any:

@@ -1,0 +1,147 @@
+"""Iterating on the native path: batches of pictures that this process's threads prepare."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.utils.data import RandomSampler
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+from seneca._core import pool, store
+from seneca._pipeline.batch import Rooms
+from seneca._pipeline.prefetch import Prefetcher
+from seneca._pipeline.sample import open_picture
+from seneca.cache import SampleCache
+from seneca.ending import FIRST, finalize
+
+if TYPE_CHECKING:
+    from seneca.grades import Grade
+    from seneca.loader import DataLoader
+
+__all__ = ["NativeIterator"]
+
+BATCHES_AHEAD = 2  # torch's default prefetch_factor
+
+
+class NativeIterator(_BaseDataLoaderIter):
+    """One epoch of a loader; with persistent workers one after the other.
+
+    Torch's own base class draws the seed, warns, counts and profiles as torch's iterators do.
+
+    Args:
+        loader: Whose.
+        grade: Of its dataset, native.
+        cache: Where it shares; None: nowhere.
+    """
+
+    def __init__(self, loader: DataLoader, grade: Grade, cache: SampleCache | None) -> None:
+        assert loader.num_workers > 0 or loader.timeout == 0, (
+            "DataLoader requires timeout == 0 without workers"
+        )
+        assert loader.num_workers == 0 or loader.prefetch_factor, "prefetch_factor must be greater than 0"
+        super().__init__(loader)
+        self.grade = grade
+        self._begin(loader, grade, cache)
+
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
+        super()._reset(loader, first_iter)
+        self._close()
+        self._begin(loader, self.grade, loader._join(self.grade))
+
+    def _begin(self, loader: DataLoader, grade: Grade, cache: SampleCache | None) -> None:
+        files, pipeline = grade.files, grade.pipeline
+        assert files is not None and pipeline is not None
+        loader._sample_cache = cache
+        batch_sampler = loader.batch_sampler
+        shuffle = type(batch_sampler.sampler) is RandomSampler
+        skip = loader.on_error == "skip"
+        batch_size, batches = batch_sampler.batch_size, len(batch_sampler)
+        ahead = 0 if loader.num_workers == 0 else loader.prefetch_factor or BATCHES_AHEAD
+        samples = len(files) if grade.own is None else len(grade.own)
+        seed = self._base_seed
+        order, fixed = grade.own, not shuffle
+        if shuffle and loader.cache is None:  # torch's order, from torch's random numbers
+            drawn = np.asarray([index for batch in self._sampler_iter for index in batch], np.uint32)
+            order, fixed = drawn if order is None else order[drawn], True
+        elif shuffle and batch_sampler.sampler.generator is not None:
+            generator = batch_sampler.sampler.generator
+            seed = int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
+        shares = shuffle and loader.share == "augmented" and not pipeline.deterministic
+        height, width = pipeline.output_size
+        member = store.Member(
+            None if cache is None else cache.segment,
+            n_samples=len(files),
+            samples=order,
+            # What replaces a bad sample may come from what drop_last leaves over.
+            places=samples if skip and not fixed else min(samples, batches * batch_size),
+            seed=seed,
+            epoch=loader._epochs,
+            fixed=fixed,
+            decoded=pipeline.head_fingerprint,
+            augmented=pipeline.augmented_fingerprint,
+            height=height,
+            width=width,
+            in_flight=batch_size * (ahead + 1),
+            shares=shares,
+            keeps=True,
+            substitutes=shares,
+        )
+        stream = pool.Stream(
+            member,
+            pipeline.plan,
+            *files.path_table(),
+            seed=seed,
+            epoch=loader._epochs,
+            nonce=secrets.randbits(64) | 1,
+            threads=loader.num_workers,
+            max_pixels=grade.max_pixels,
+        )
+        loader._epochs += 1
+        self._close = finalize(self, _end, stream, cache, order=FIRST)
+        if cache is not None and not member.shared:
+            loader._warn("this epoch shares nothing: the cache's rows are all taken, or its lock was not had")
+        self._loader = loader
+        self._labels = files.labels()
+        self._prefetcher = Prefetcher(
+            stream,
+            batches=batches,
+            batch_size=batch_size,
+            ahead=ahead,
+            room=Rooms(
+                (3, height, width),
+                dtype=getattr(torch, pipeline.dtype),
+                channels_last=pipeline.channels_last,
+                at_once=ahead + 1,
+                pinned=loader.pin_memory and torch.cuda.is_available(),
+            ),
+            decode=lambda index: np.ascontiguousarray(
+                open_picture(
+                    files.read(index),
+                    apply_orientation=pipeline.apply_orientation,
+                    max_pixels=grade.max_pixels,
+                )
+            ),
+            path_of=lambda index: files.samples[index][0],
+            skip=skip,
+            drop_last=batch_sampler.drop_last,
+            counts=loader._counts,
+        )
+
+    def _next_data(self) -> Any:
+        if not self._close.alive:
+            raise StopIteration
+        try:
+            indices, room = next(self._prefetcher)
+        except (StopIteration, pool.StreamClosed):
+            self._close()
+            raise StopIteration from None
+        self._loader.last_indices = indices
+        return room.tensor[: len(indices)], torch.from_numpy(self._labels[indices])
+
+
+def _end(stream: pool.Stream, cache: SampleCache | None) -> None:
+    """Ends an epoch; holding the cache, it comes before the cache's own end."""
+    stream.close()
