@@ -61,6 +61,21 @@ SAME = {
     "order in memory": ("it = np.ones((2, 3))", "it = np.asfortranarray(np.ones((2, 3)))"),
     "negated view": ("it = torch.tensor([2.0])", "it = torch.tensor([1 - 2j]).conj().imag"),
     "sets": ("it = {'a', 'b', ('c', 1), 2.5}", "it = {2.5, ('c', 1), 'b', 'a'}"),
+    "a set of what holds each other": tuple(
+        f"""
+class A:
+  def __init__(s, name, place): s.name, s.place = name, place
+  def __hash__(s): return s.place
+  def __getstate__(s): return s.name, s.other
+a, b = A("a", {place}), A("b", {1 - place})
+a.other, b.other = b, a
+it = {{a, b}}"""
+        for place in (0, 1)
+    ),
+    "logger": (
+        "log = logging.getLogger('a')\ndef it(x): log.info(x)",
+        "log = logging.getLogger('b')\ndef it(x): log.info(x)",
+    ),
     "lru_cache": (
         "@functools.lru_cache\ndef it(x): return x",
         "@functools.lru_cache\ndef it(x): return x\nit(1), it(2)",
