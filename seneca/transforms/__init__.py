@@ -3,7 +3,7 @@
 Each is a frozen description. A loader compiles it once and runs it in the native core; called on
 one picture it gives what the loader would give for it. A list has the transforms of pixels first,
 then those of the tensor. Where it says nothing about the tensor, that is float32 in [0, 1], as
-``ToTensor`` makes it.
+``ToTensor`` makes it. :class:`Static` is no such description: it marks a callable of the user's.
 
 Example:
     >>> from seneca import transforms as T
