@@ -20,7 +20,7 @@ FIRST, LAST = 2, 1  # order among what ends with a process; within one, last mad
 def finalize(
     thing: object, function: Callable[..., Any], *args: Any, order: int
 ) -> weakref.finalize[..., Any]:
-    """As ``weakref.finalize``: call ``function(*args)`` once ``thing`` is gone, at the latest when the process ends.
+    """As ``weakref.finalize``: call ``function(*args)`` once ``thing`` is gone, or the process ends.
 
     Args:
         thing: Whose end it is; ``args`` must not lead to it.

@@ -17,7 +17,16 @@ from typing import Any, Literal
 import numpy as np
 from torch.utils.data import IterableDataset, Subset
 
-from seneca._pipeline.plan import MAX_PIXELS, ONES, ZEROS, NativeTransform, Pipeline, Step, compile_transform
+from seneca._pipeline.plan import (
+    MAX_PIXELS,
+    ONES,
+    ZEROS,
+    Decode,
+    NativeTransform,
+    Pipeline,
+    Step,
+    compile_transform,
+)
 from seneca.errors import NotFingerprinted
 from seneca.fingerprint import fingerprint
 from seneca.sources import ImageFolder
@@ -61,13 +70,16 @@ class Grade:
     max_pixels: int = MAX_PIXELS
 
 
-def grade_of(dataset: Any, *, key: str | None = None, channels_last: bool = False) -> Grade:
+def grade_of(
+    dataset: Any, *, key: str | None = None, channels_last: bool = False, shares: bool = True
+) -> Grade:
     """Look at a dataset as it is now. Files are asked for their size and time of change.
 
     Args:
         dataset: Any.
         key: Stands for what cannot be fingerprinted.
         channels_last: As the pipeline will lay out its batches.
+        shares: Whether anything is to be shared; else only pictures are looked at.
 
     Raises:
         OSError: A file of pictures has gone.
@@ -89,6 +101,8 @@ def grade_of(dataset: Any, *, key: str | None = None, channels_last: bool = Fals
     try:
         if _is_picture_folder(base):
             return _of_pictures(base, own, key, channels_last)
+        if not shares:
+            return Grade("unshared", ("cache=None",), base, own)
         return _of_any(base, own, key)
     except NotFingerprinted as error:
         return Grade("unshared", (str(error),), base, own)
@@ -115,7 +129,7 @@ def _of_pictures(base: Any, own: np.ndarray | None, key: str | None, channels_la
     files.look()
     source = files.fingerprint() if key is None else _source(key.encode(), base)
     # torchvision's ImageFolder has none of these.
-    decode = getattr(base, "decode", "exact")
+    decode: Decode = getattr(base, "decode", "exact")
     orientation = getattr(base, "apply_exif_orientation", False)
     max_pixels = getattr(base, "max_pixels", MAX_PIXELS)
     target_transform = getattr(base, "target_transform", None)

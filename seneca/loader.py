@@ -7,8 +7,8 @@ same cache. See :class:`DataLoader`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sized
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -67,8 +67,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             for all threads together.
 
     Yields:
-        On the native path ``(images, labels)``: float32 (or the type that the transform says) ``(B, 3, height,
-        width)``, int64 ``(B,)``. Elsewhere what ``collate_fn`` makes of the dataset's items.
+        On the native path ``(images, labels)``: float32 (or as the transform says) ``(B, 3, height, width)``,
+        int64 ``(B,)``. Elsewhere what ``collate_fn`` makes of the dataset's items.
 
     Example:
         >>> import tempfile, seneca
@@ -173,7 +173,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         return iterate(self, shared, self._index_sampler_over(shared))
 
     def _grade(self) -> Grade:
-        return grade_of(self.dataset, key=self.key, channels_last=self._options.channels_last)
+        channels_last, shares = self._options.channels_last, self.cache is not None
+        return grade_of(self.dataset, key=self.key, channels_last=channels_last, shares=shares)
 
     def _still_suits(self, iterator: Any) -> bool:
         """Whether a persistent iterator is of the dataset as it is now."""
@@ -206,7 +207,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         """Batches that are planned, where the order is one that Seneca may choose or look ahead in."""
         if shared.terms is None or not self._walks_the_dataset():
             return self._index_sampler
-        batches = self.batch_sampler
+        batches: Any = self.batch_sampler
         sampler: Any = SequentialSampler(shared)
         if type(batches.sampler) is RandomSampler:
             sampler = RandomSampler(shared, generator=batches.sampler.generator)
@@ -281,13 +282,14 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     def _walks_the_dataset(self) -> bool:
         """Whether torch's own batch sampler goes over every sample once, in a random order or in theirs."""
-        batches = self.batch_sampler
+        batches: Any = self.batch_sampler
         if type(batches) is not BatchSampler or type(batches.sampler) not in (
             RandomSampler,
             SequentialSampler,
         ):
             return False
-        sampler, count = batches.sampler, len(self.dataset)
+        sampler: Any = batches.sampler
+        count = len(cast(Sized, self.dataset))
         if len(sampler.data_source) != count or len(sampler) != count:
             return False
         return type(sampler) is SequentialSampler or not sampler.replacement

@@ -55,31 +55,29 @@ class NativeIterator(_BaseDataLoaderIter):
         files, pipeline = grade.files, grade.pipeline
         assert files is not None and pipeline is not None
         loader._sample_cache = cache
-        batch_sampler = loader.batch_sampler
-        shuffle = type(batch_sampler.sampler) is RandomSampler
+        batches: Any = loader.batch_sampler
+        sampler, batch_size = batches.sampler, batches.batch_size
+        shuffle = type(sampler) is RandomSampler
         skip = loader.on_error == "skip"
-        batch_size, batches = batch_sampler.batch_size, len(batch_sampler)
         ahead = 0 if loader.num_workers == 0 else loader.prefetch_factor or BATCHES_AHEAD
-        samples = len(files) if grade.own is None else len(grade.own)
-        seed = self._base_seed
-        order, fixed = grade.own, not shuffle
-        if shuffle and loader.cache is None:  # torch's order, from torch's random numbers
-            drawn = np.asarray([index for batch in self._sampler_iter for index in batch], np.uint32)
-            order, fixed = drawn if order is None else order[drawn], True
-        elif shuffle and batch_sampler.sampler.generator is not None:
-            generator = batch_sampler.sampler.generator
-            seed = int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
-        shares = shuffle and loader.share == "augmented" and not pipeline.deterministic
+        seed, order = int(self._base_seed), grade.own
+        shares = shuffle and cache is not None and loader.share == "augmented" and not pipeline.deterministic
+        if shuffle and not shares:  # nothing will take another's place: torch's order, from torch's numbers
+            drawn = np.fromiter(sampler, np.int64)
+            order = drawn.astype(np.uint32) if order is None else order[drawn]
+        elif shuffle and sampler.generator is not None:
+            seed = int(torch.empty((), dtype=torch.int64).random_(generator=sampler.generator).item())
+        samples = len(loader.dataset)  # type: ignore[arg-type]  # map-style
         height, width = pipeline.output_size
         member = store.Member(
             None if cache is None else cache.segment,
             n_samples=len(files),
             samples=order,
             # What replaces a bad sample may come from what drop_last leaves over.
-            places=samples if skip and not fixed else min(samples, batches * batch_size),
+            places=samples if skip else min(samples, len(batches) * batch_size),
             seed=seed,
             epoch=loader._epochs,
-            fixed=fixed,
+            fixed=not shares,
             decoded=pipeline.head_fingerprint,
             augmented=pipeline.augmented_fingerprint,
             height=height,
@@ -107,7 +105,7 @@ class NativeIterator(_BaseDataLoaderIter):
         self._labels = files.labels()
         self._prefetcher = Prefetcher(
             stream,
-            batches=batches,
+            batches=len(batches),
             batch_size=batch_size,
             ahead=ahead,
             room=Rooms(
@@ -126,7 +124,7 @@ class NativeIterator(_BaseDataLoaderIter):
             ),
             path_of=lambda index: files.samples[index][0],
             skip=skip,
-            drop_last=batch_sampler.drop_last,
+            drop_last=batches.drop_last,
             counts=loader._counts,
         )
 

@@ -10,6 +10,7 @@ import os
 import pickle
 import signal
 from collections.abc import Callable
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, NoReturn
 
 import numpy as np
@@ -97,8 +98,7 @@ class _WorkerInit:
         self.function = function
 
     def __call__(self, worker_id: int) -> None:
-        info = get_worker_info()
-        assert info is not None
+        info: Any = get_worker_info()
         vars(info)["dataset"] = info.dataset.dataset
         if self.function is not None:
             self.function(worker_id)
@@ -136,7 +136,7 @@ def _check_can_be_sent(value: Any) -> None:
             _check_can_be_sent(part)
     elif kind is not np.ndarray or value.dtype.hasobject:
         try:
-            torch.multiprocessing.reductions.ForkingPickler.dumps(value)
+            ForkingPickler.dumps(value)
         except (pickle.PicklingError, TypeError, AttributeError, RuntimeError) as error:
             raise TypeError(
                 f"no worker can pickle {kind.__qualname__}, so it cannot be sent: {error}"

@@ -51,7 +51,7 @@ class Terms:
     name: str
     source: bytes
     n_samples: int
-    bytes: int
+    bytes_about: int
     cache_bytes: int | str
     split: Any
     shares: bool
@@ -67,11 +67,14 @@ class Terms:
         return self.source
 
     def total_bytes(self) -> int:
-        return self.bytes
+        return self.bytes_about
 
     def equals(self, other: Terms | None) -> bool:
         """Whether all that was found is as it was."""
-        return other is not None and np.array_equal(self.own, other.own) and self._key == other._key
+        if other is None or (self.own is None) != (other.own is None):
+            return False
+        same = self.own is None or other.own is None or np.array_equal(self.own, other.own)
+        return same and self._key == other._key
 
     @property
     def _key(self) -> tuple[Any, ...]:
@@ -208,7 +211,7 @@ class SharedDataset(Dataset[Any]):
         Args:
             grade: What was found, where somebody has looked just now.
         """
-        grade = grade or grade_of(self.dataset, key=self.key)
+        grade = grade or grade_of(self.dataset, key=self.key, shares=self.cache is not None)
         stages = grade.stages
         self._looked = True
         before, self.terms = self.terms, None
@@ -218,7 +221,7 @@ class SharedDataset(Dataset[Any]):
                 name=stages.source.hex() if self.cache == "auto" else self.cache,
                 source=stages.source,
                 n_samples=len(grade.base),
-                bytes=grade.total_bytes,
+                bytes_about=grade.total_bytes,
                 cache_bytes=self.cache_bytes,
                 split=self._options.split_wanted
                 if stages.decoded or self.split != "auto"
@@ -478,23 +481,23 @@ class OpportunisticBatchSampler(BatchSampler):
             self.sampler.set_epoch(epoch)
 
     def __iter__(self) -> Iterator[list[int]]:
-        shared = getattr(self.sampler, "data_source", None)
+        sampler: Any = self.sampler
+        shared = getattr(sampler, "data_source", None)
         epoch, self.epoch = self.epoch, self.epoch + 1
-        shuffles = isinstance(self.sampler, RandomSampler)
+        shuffles = isinstance(sampler, RandomSampler)
         if (
             not isinstance(shared, SharedDataset)
-            or not (shuffles or type(self.sampler) is SequentialSampler)
-            or (shuffles and (self.sampler.replacement or self.sampler.num_samples != len(shared)))
+            or not (shuffles or type(sampler) is SequentialSampler)
+            or (shuffles and (sampler.replacement or len(sampler) != len(shared)))
         ):
             return super().__iter__()
         if shuffles and _is_one_of_many():
             generator = torch.Generator().manual_seed((self.seed or 0) + epoch)
             order = torch.randperm(len(shared), generator=generator).tolist()
             return iter(BatchSampler(order, self.batch_size, self.drop_last))
-        seed = self.seed
-        if seed is None:
-            generator = getattr(self.sampler, "generator", None)
-            seed = int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
+        seed = self.seed or 0
+        if shuffles and self.seed is None:
+            seed = int(torch.empty((), dtype=torch.int64).random_(generator=sampler.generator).item())
         return _Plan(self, shared, seed, epoch, shuffles)
 
 
