@@ -29,14 +29,19 @@ from seneca.switch import off_because
 if TYPE_CHECKING:
     from seneca.cache import SampleCache
     from seneca.loader import DataLoader
+    from seneca.shared import OpportunisticBatchSampler, SharedDataset
+    from seneca.stages import StagedDataset
 
 __all__ = [
     "DataLoader",
     "Form",
     "ImageFolder",
+    "OpportunisticBatchSampler",
     "SampleCache",
     "SenecaError",
+    "SharedDataset",
     "Split",
+    "StagedDataset",
     "__version__",
     "errors",
     "transforms",
@@ -50,8 +55,12 @@ def __getattr__(name: str) -> Any:
     # torch, and `import seneca` works where there is no native core.
     if name == "DataLoader":
         module = "seneca.loader" if off_because() is None else "seneca.fallback"
+    elif name in ("OpportunisticBatchSampler", "SharedDataset"):
+        module = "seneca.shared" if off_because() is None else "seneca.fallback"
     elif name == "SampleCache":
         module = "seneca.cache"
+    elif name == "StagedDataset":
+        module = "seneca.stages"
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(module), name)

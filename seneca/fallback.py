@@ -1,4 +1,4 @@
-"""The loader where Seneca is off: torch's own, which takes Seneca's arguments and says so once."""
+"""What there is where Seneca is off: torch's own, which takes Seneca's arguments and says so once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from seneca.options import OnError, Options, Share
 from seneca.partition import Split
 from seneca.switch import off_because
 
-__all__ = ["DataLoader"]
+__all__ = ["DataLoader", "OpportunisticBatchSampler", "SharedDataset"]
 
 
 class DataLoader(torch.utils.data.DataLoader):
@@ -31,6 +31,7 @@ class DataLoader(torch.utils.data.DataLoader):
         share: No effect.
         on_error: No effect: a damaged picture raises.
         memory_format: No effect: batches are contiguous.
+        key: No effect.
         **kwargs: Torch's.
 
     Raises:
@@ -46,9 +47,10 @@ class DataLoader(torch.utils.data.DataLoader):
         share: Share = "augmented",
         on_error: OnError = "raise",
         memory_format: torch.memory_format = torch.contiguous_format,
+        key: str | None = None,
         **kwargs: Any,
     ) -> None:
-        Options(cache, cache_bytes, split, share, on_error, memory_format)
+        Options(cache, cache_bytes, split, share, on_error, memory_format, key)
         super().__init__(*args, **kwargs)
         self.cache = cache
         self.cache_bytes = cache_bytes
@@ -56,11 +58,90 @@ class DataLoader(torch.utils.data.DataLoader):
         self.share = share
         self.on_error = on_error
         self.memory_format = memory_format
+        self.key = key
         _give_notice()
 
     def stats(self) -> dict[str, Any]:
         """Empty: torch's loader counts nothing. Here so that a script that asks still runs."""
         return {}
+
+    def explain(self) -> str:
+        """Why nothing is shared."""
+        return f"not shared: {off_because()}"
+
+
+class SharedDataset(torch.utils.data.Dataset[Any]):
+    """The dataset itself, behind the name and arguments of the real one; nothing is shared.
+
+    Args:
+        dataset: Any map-style dataset.
+        cache: No effect, as all that follow.
+        cache_bytes: No effect.
+        split: No effect.
+        share: No effect.
+        key: No effect.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        *,
+        cache: str | None = "auto",
+        cache_bytes: int | str = "auto",
+        split: str | Sequence[float] | Split = "auto",
+        share: Share = "augmented",
+        key: str | None = None,
+    ) -> None:
+        Options(cache, cache_bytes, split, share, key=key)
+        self.dataset = dataset
+        _give_notice()
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.dataset[index]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name in ("dataset", "state_dict", "load_state_dict"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.dataset, name)
+
+    def stats(self) -> dict[str, Any]:
+        """Empty: nothing is counted."""
+        return {}
+
+    def explain(self) -> str:
+        """Why nothing is shared."""
+        return f"not shared: {off_because()}"
+
+
+class OpportunisticBatchSampler(torch.utils.data.BatchSampler):
+    """``torch.utils.data.BatchSampler`` that takes the arguments of the real one.
+
+    Args:
+        sampler: As torch's, as the next two.
+        batch_size: Likewise.
+        drop_last: Likewise.
+        seed: No effect.
+        batches_ahead: No effect.
+    """
+
+    def __init__(
+        self,
+        sampler: Any,
+        batch_size: int,
+        drop_last: bool = False,
+        *,
+        seed: int | None = None,
+        batches_ahead: int = 8,
+    ) -> None:
+        super().__init__(sampler, batch_size, drop_last)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Forwarded to the sampler, where it has such a method."""
+        if hasattr(self.sampler, "set_epoch"):
+            self.sampler.set_epoch(epoch)
 
 
 @functools.cache

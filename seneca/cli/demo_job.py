@@ -63,7 +63,7 @@ def train(options: JobOptions) -> None:
             ]
         ),
     )
-    loader = seneca.DataLoader(
+    loader: seneca.DataLoader[Any] = seneca.DataLoader(
         dataset,
         batch_size=options.batch,
         shuffle=True,

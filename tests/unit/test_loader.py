@@ -4,6 +4,8 @@ import os
 import pickle
 import secrets
 
+import threading
+
 import numpy as np
 import pytest
 import simplejpeg
@@ -179,7 +181,7 @@ def test_what_moves_up_for_a_skipped_sample_keeps_its_layout(picture_folder, dty
 
 def test_where_torch_loads_the_warning_says_that_the_layout_is_torchs(picture_folder):
     dataset = seneca.ImageFolder(picture_folder, lambda picture: torch.zeros(3, 4, 4))
-    with pytest.warns(UserWarning, match="without sharing, and without memory_format: the transform"):
+    with pytest.warns(UserWarning, match="memory_format is the native path's; here batches are contiguous"):
         images, _ = next(iter(load(dataset, memory_format=torch.channels_last)))
     assert images.is_contiguous()
 
@@ -326,17 +328,38 @@ def test_pictures_of_other_kinds_are_decoded_by_pillow(picture_folder, name):
     assert torch.equal(images, expected) and len(images) == 52
 
 
-def test_what_the_native_path_does_not_know_is_torch_s_with_one_warning(picture_folder):
+def test_what_the_native_path_does_not_know_is_loaded_by_torch_s_workers_and_explained(picture_folder, name):
     dataset = seneca.ImageFolder(picture_folder, T.Resize((8, 8)))
-    loader = load(dataset, collate_fn=len)
-    with pytest.warns(UserWarning, match="torch loads this, without sharing: it has a collate function"):
-        assert list(loader) == [8] * 6
-    assert list(loader) == [8] * 6  # pytest makes a second warning an error where there is none expected
-    with pytest.warns(UserWarning, match="TensorDataset is not a seneca.ImageFolder"):
-        assert len(list(load(torch.utils.data.TensorDataset(torch.arange(9))))) == 2
-    with pytest.warns(UserWarning, match="the order is SubsetRandomSampler's"):
-        sampler = torch.utils.data.SubsetRandomSampler([1, 2, 3])
-        assert len(next(iter(load(dataset, sampler=sampler)))[0]) == 3
+    loader = load(dataset, cache=name)
+    assert loader.explain().startswith("native: ") and "ENCODED, DECODED, AUGMENTED" in loader.explain()
+    loader = load(dataset, collate_fn=len, cache=name)
+    assert "because it has a collate function of its own" in loader.explain()
+    assert list(loader) == list(loader) == [8] * 6
+    sampler = torch.utils.data.SubsetRandomSampler([1, 2, 3])
+    loader = load(dataset, sampler=sampler, cache=name)
+    assert "because it has an order or batches of its own" in loader.explain()
+    assert sorted(next(iter(loader))[1].tolist()) == [dataset.targets[i] for i in (1, 2, 3)]
+
+
+def test_what_cannot_be_shared_is_torch_s_with_one_warning(name):
+    class Locked(torch.utils.data.Dataset):
+        def __init__(self):
+            self.lock = threading.Lock()
+
+        def __len__(self):
+            return 9
+
+        def __getitem__(self, index):
+            with self.lock:
+                return index
+
+    loader = load(Locked(), cache=name)
+    with pytest.warns(UserWarning, match=r"torch loads this, without sharing: .*\.lock"):
+        assert len(list(loader)) == 2
+    assert len(list(loader)) == 2  # pytest makes a second warning an error where there is none expected
+    assert loader.explain().startswith("not shared: ") and "key=" in loader.explain()
+    loader = load(Locked(), cache=name, key="nine numbers")
+    assert len(list(loader)) == 2 and "AUGMENTED" in loader.explain()
 
 
 def test_a_transform_that_is_set_later_is_followed(picture_folder, name):
