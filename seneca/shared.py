@@ -25,7 +25,7 @@ from torch.utils.data import BatchSampler, Dataset, RandomSampler, SequentialSam
 
 from seneca._core import store
 from seneca._pipeline import items
-from seneca.cache import SampleCache, belong_to_job, job_key, shared_cache
+from seneca.cache import SampleCache, belong_to_job, cache_name, job_key, shared_cache
 from seneca.ending import FIRST, finalize
 from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
 from seneca.forms import Form
@@ -48,7 +48,7 @@ NO_CLAIMS = np.zeros(0, store.CLAIM)
 class Terms:
     """On what terms processes of a job share: the same in all of them."""
 
-    name: str
+    name: str  # of the cache, or "auto"
     source: bytes
     n_samples: int
     bytes_about: int
@@ -152,6 +152,8 @@ class SharedDataset(Dataset[Any]):
         self.key = key
         self._job = job_key()
         self.terms: Terms | None = None
+        self.copy_bytes = 0  # that an item takes, as far as is known; tells the next epoch
+        self._cache: SampleCache | None = None  # held between epochs, so that what is kept stays
         self._looked = False
         self._warned = False
         self._bench: _Bench | None = None
@@ -189,9 +191,8 @@ class SharedDataset(Dataset[Any]):
         forms = "ENCODED, DECODED" if grade.stages is not None and grade.stages.decoded else ""
         if terms.shares:
             forms = f"{forms}, AUGMENTED" if forms else "AUGMENTED"
-        return (
-            f"{grade.name}: {'; '.join(grade.why)}; shared in the cache {terms.name!r}: {forms or 'nothing'}"
-        )
+        name = cache_name(terms.name, terms.source)
+        return f"{grade.name}: {'; '.join(grade.why)}; shared in the cache {name!r}: {forms}"
 
     def stats(self) -> dict[str, Any]:
         """What this job's processes did with it so far.
@@ -218,7 +219,7 @@ class SharedDataset(Dataset[Any]):
         shares = self.share == "augmented"
         if stages is not None and self.cache is not None and (shares or stages.decoded):
             self.terms = Terms(
-                name=stages.source.hex() if self.cache == "auto" else self.cache,
+                name=self.cache,
                 source=stages.source,
                 n_samples=len(grade.base),
                 bytes_about=grade.total_bytes,
@@ -232,6 +233,8 @@ class SharedDataset(Dataset[Any]):
             )
             if self.terms.equals(before):
                 self.terms = before  # what was made for it goes on
+            else:
+                self.copy_bytes = 0
         return grade
 
     def join(self) -> SampleCache | None:
@@ -246,7 +249,8 @@ class SharedDataset(Dataset[Any]):
         if get_worker_info() is not None:
             belong_to_job(self._job)
         try:
-            return shared_cache(terms.name, terms, terms.cache_bytes, terms.split)
+            self._cache = shared_cache(terms.name, terms, terms.cache_bytes, terms.split)
+            return self._cache
         except (NoSpaceError, SegmentMismatchError):
             raise
         except SegmentError as error:
@@ -272,7 +276,7 @@ class SharedDataset(Dataset[Any]):
         return bench
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_bench": None}
+        return {**vars(self), "_bench": None, "_cache": None}
 
 
 class _Bench:
@@ -472,7 +476,6 @@ class OpportunisticBatchSampler(BatchSampler):
         self.seed = seed
         self.batches_ahead = batches_ahead
         self.epoch = 0
-        self._copy_bytes = 0
 
     def set_epoch(self, epoch: int) -> None:
         """Name the next epoch, as ``DistributedSampler`` does; the sampler's own is set too."""
@@ -515,7 +518,8 @@ class _Plan:
         self, sampler: OpportunisticBatchSampler, shared: SharedDataset, seed: int, epoch: int, shuffles: bool
     ) -> None:
         shared.look()
-        self._sampler = sampler
+        self._shared = shared
+        self._batch_size = sampler.batch_size
         self.terms = terms = shared.terms
         cache = shared.join()
         self._places = len(shared)
@@ -539,7 +543,7 @@ class _Plan:
             augmented=0 if terms is None else terms.stages.augmented,
             height=0,
             width=0,
-            copy_bytes=sampler._copy_bytes,
+            copy_bytes=shared.copy_bytes,
             in_flight=sampler.batch_size * sampler.batches_ahead,
             shares=shares,
             keeps=False,
@@ -553,10 +557,10 @@ class _Plan:
         return self
 
     def __next__(self) -> list[int]:
-        places = self._member.draw(self._sampler.batch_size)[0]
+        places = self._member.draw(self._batch_size)[0]
         if len(places) == 0:
             raise StopIteration
-        self._sampler._copy_bytes = self._member.copy_bytes
+        self._shared.copy_bytes = self._member.copy_bytes
         samples = places["sample"]
         batch = PlannedBatch((samples if self._index_of is None else self._index_of[samples]).tolist())
         batch.augmented = 0 if self.terms is None else self.terms.stages.augmented
