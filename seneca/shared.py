@@ -141,7 +141,7 @@ class SharedDataset(Dataset[Any]):
     ) -> None:
         if isinstance(dataset, (torch.utils.data.IterableDataset, SharedDataset)):
             raise TypeError(f"a map-style dataset can be shared, but got {type(dataset).__name__}")
-        self._options = Options(cache, cache_bytes, split, share)
+        self._options = Options(cache, cache_bytes, split, share, key=key)
         if cache is not None and not isinstance(cache, str):
             raise TypeError(f'cache is "auto", a name or None, but got {cache!r}')
         self.dataset = dataset
@@ -155,6 +155,8 @@ class SharedDataset(Dataset[Any]):
         self.copy_bytes = 0  # that an item takes, as far as is known; tells the next epoch
         self._cache: SampleCache | None = None  # held between epochs, so that what is kept stays
         self._looked = False
+        self._base: Any = dataset
+        self._state: list[Any] = []  # the values of its attributes when it was looked at
         self._warned = False
         self._bench: _Bench | None = None
         # A row for each worker, so that none overwrites what another counts. Seen by all processes.
@@ -168,12 +170,22 @@ class SharedDataset(Dataset[Any]):
 
     def __getitems__(self, indices: Sequence[Any]) -> list[Any]:
         """The items of a batch, in its order; errors are the dataset's own."""
+        if self._looked and self._state_changed():
+            self.look()  # somebody has set another transform, say
         bench = self._bench_here()
         if bench is None or not all(type(index) is int for index in indices):
             if getattr(self.dataset, "__getitems__", None):
                 return self.dataset.__getitems__(list(indices))
             return [self.dataset[index] for index in indices]
-        return bench.make(indices)
+        made = bench.make(indices)
+        if self._state_changed():
+            # By itself: what it makes hangs on what it made before, and is no other job's.
+            self.terms = None
+            self._warn(
+                f"{type(self.dataset).__name__} changes while its items are made, so they are no longer shared; "
+                "if they are the same all the same, say so by key="
+            )
+        return made
 
     def __getattr__(self, name: str) -> Any:
         # Attributes of the dataset (classes, targets, ...) are found here too. Not private names, and
@@ -213,6 +225,8 @@ class SharedDataset(Dataset[Any]):
             grade: What was found, where somebody has looked just now.
         """
         grade = grade or grade_of(self.dataset, key=self.key, shares=self.cache is not None)
+        self._base = grade.base
+        self._state = list(getattr(self._base, "__dict__", {}).values())
         stages = grade.stages
         self._looked = True
         before, self.terms = self.terms, None
@@ -237,6 +251,19 @@ class SharedDataset(Dataset[Any]):
                 self.copy_bytes = 0
         return grade
 
+    def _state_changed(self) -> bool:
+        """Whether an attribute of the dataset is another object than when it was looked at."""
+        if self.key is not None or self.terms is None:
+            return False
+        now = getattr(self._base, "__dict__", {}).values()
+        return len(now) != len(self._state) or any(a is not b for a, b in zip(now, self._state, strict=True))
+
+    def _warn(self, text: str) -> None:
+        """Once a process."""
+        if not self._warned:
+            self._warned = True
+            warnings.warn(f"seneca: {text}", stacklevel=3)
+
     def join(self) -> SampleCache | None:
         """This process's cache on the terms of the last look; None: nothing is shared.
 
@@ -254,9 +281,7 @@ class SharedDataset(Dataset[Any]):
         except (NoSpaceError, SegmentMismatchError):
             raise
         except SegmentError as error:
-            if not self._warned:
-                self._warned = True
-                warnings.warn(f"seneca: going on without the shared cache: {error}", stacklevel=2)
+            self._warn(f"going on without the shared cache: {error}")
             return None
 
     def _bench_here(self) -> _Bench | None:
