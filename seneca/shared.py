@@ -301,7 +301,11 @@ class SharedDataset(Dataset[Any]):
         return bench
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_bench": None, "_cache": None}
+        return {**vars(self), "_bench": None, "_cache": None, "_state": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._state = list(getattr(self._base, "__dict__", {}).values())
 
 
 class _Bench:
