@@ -197,10 +197,14 @@ _joining = threading.Lock()
 _job_keys: dict[int, int] = {}
 
 
+def cache_name(name: str, fingerprint: bytes) -> str:
+    """What ``"auto"`` stands for with a dataset of this fingerprint; any other name is itself."""
+    return fingerprint.hex()[:16] if name == "auto" else name
+
+
 def shared_cache(name: str, dataset: Dataset, cache_bytes: int | str, split: str | Split) -> SampleCache:
     """This process's cache of that name for a loader; ``"auto"`` names it after the dataset."""
-    if name == "auto":
-        name = dataset.fingerprint().hex()[:16]
+    name = cache_name(name, dataset.fingerprint())
     key = (os.getpid(), name)  # a forked child joins for itself
     with _joining:
         cache = _joined.get(key)

@@ -127,7 +127,7 @@ def _is_picture_folder(dataset: Any) -> bool:
 def _of_pictures(base: Any, own: np.ndarray | None, key: str | None, channels_last: bool) -> Grade:
     files = files_of(base)
     files.look()
-    source = files.fingerprint() if key is None else _source(key.encode(), base)
+    source = files.fingerprint()
     # torchvision's ImageFolder has none of these.
     decode: Decode = getattr(base, "decode", "exact")
     orientation = getattr(base, "apply_exif_orientation", False)

@@ -15,13 +15,14 @@ import torch
 from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, SequentialSampler, default_collate
 
 from seneca._pipeline.prefetch import Counts
-from seneca.cache import SampleCache, shared_cache
+from seneca.cache import SampleCache, cache_name, shared_cache
 from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
 from seneca.grades import Grade, grade_of
 from seneca.native import NativeIterator
 from seneca.options import Options
 from seneca.processes import iterate
 from seneca.shared import OpportunisticBatchSampler, SharedDataset
+from seneca.sources.files import PictureFiles
 
 __all__ = ["DataLoader"]
 
@@ -170,6 +171,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             self._warn_of_torch(grade.why)
         shared = self._shared_dataset()
         shared.look(grade)
+        self._sample_cache = shared.join()
         return iterate(self, shared, self._index_sampler_over(shared))
 
     def _grade(self) -> Grade:
@@ -236,8 +238,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if reason is None:
             shared = "nothing is shared: cache=None"
             if self.cache is not None:
-                name = self.cache if isinstance(self.cache, str) else self.cache.name
-                name = grade.stages.source.hex()[:16] if name == "auto" and grade.stages is not None else name
+                files = cast(PictureFiles, grade.files)
+                name = cache_name(getattr(self.cache, "name", self.cache), files.fingerprint())
                 forms = "ENCODED, DECODED" + (", AUGMENTED" if self.share == "augmented" else "")
                 shared = f"shared in the cache {name!r}: {forms}"
             return f"native: {'; '.join(grade.why)}; {shared}"

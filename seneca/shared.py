@@ -25,7 +25,7 @@ from torch.utils.data import BatchSampler, Dataset, RandomSampler, SequentialSam
 
 from seneca._core import store
 from seneca._pipeline import items
-from seneca.cache import SampleCache, belong_to_job, job_key, shared_cache
+from seneca.cache import SampleCache, belong_to_job, cache_name, job_key, shared_cache
 from seneca.ending import FIRST, finalize
 from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
 from seneca.forms import Form
@@ -48,7 +48,7 @@ NO_CLAIMS = np.zeros(0, store.CLAIM)
 class Terms:
     """On what terms processes of a job share: the same in all of them."""
 
-    name: str
+    name: str  # of the cache, or "auto"
     source: bytes
     n_samples: int
     bytes_about: int
@@ -141,7 +141,7 @@ class SharedDataset(Dataset[Any]):
     ) -> None:
         if isinstance(dataset, (torch.utils.data.IterableDataset, SharedDataset)):
             raise TypeError(f"a map-style dataset can be shared, but got {type(dataset).__name__}")
-        self._options = Options(cache, cache_bytes, split, share)
+        self._options = Options(cache, cache_bytes, split, share, key=key)
         if cache is not None and not isinstance(cache, str):
             raise TypeError(f'cache is "auto", a name or None, but got {cache!r}')
         self.dataset = dataset
@@ -152,7 +152,11 @@ class SharedDataset(Dataset[Any]):
         self.key = key
         self._job = job_key()
         self.terms: Terms | None = None
+        self.copy_bytes = 0  # that an item takes, as far as is known; tells the next epoch
+        self._cache: SampleCache | None = None  # held between epochs, so that what is kept stays
         self._looked = False
+        self._base: Any = dataset
+        self._state: list[Any] = []  # the values of its attributes when it was looked at
         self._warned = False
         self._bench: _Bench | None = None
         # A row for each worker, so that none overwrites what another counts. Seen by all processes.
@@ -166,12 +170,22 @@ class SharedDataset(Dataset[Any]):
 
     def __getitems__(self, indices: Sequence[Any]) -> list[Any]:
         """The items of a batch, in its order; errors are the dataset's own."""
+        if self._looked and self._state_changed():
+            self.look()  # somebody has set another transform, say
         bench = self._bench_here()
         if bench is None or not all(type(index) is int for index in indices):
             if getattr(self.dataset, "__getitems__", None):
                 return self.dataset.__getitems__(list(indices))
             return [self.dataset[index] for index in indices]
-        return bench.make(indices)
+        made = bench.make(indices)
+        if self._state_changed():
+            # By itself: what it makes hangs on what it made before, and is no other job's.
+            self.terms = None
+            self._warn(
+                f"{type(self.dataset).__name__} changes as its items are made, so they are no longer shared; "
+                "if they are the same all the same, say so by key="
+            )
+        return made
 
     def __getattr__(self, name: str) -> Any:
         # Attributes of the dataset (classes, targets, ...) are found here too. Not private names, and
@@ -189,9 +203,8 @@ class SharedDataset(Dataset[Any]):
         forms = "ENCODED, DECODED" if grade.stages is not None and grade.stages.decoded else ""
         if terms.shares:
             forms = f"{forms}, AUGMENTED" if forms else "AUGMENTED"
-        return (
-            f"{grade.name}: {'; '.join(grade.why)}; shared in the cache {terms.name!r}: {forms or 'nothing'}"
-        )
+        name = cache_name(terms.name, terms.source)
+        return f"{grade.name}: {'; '.join(grade.why)}; shared in the cache {name!r}: {forms}"
 
     def stats(self) -> dict[str, Any]:
         """What this job's processes did with it so far.
@@ -212,13 +225,15 @@ class SharedDataset(Dataset[Any]):
             grade: What was found, where somebody has looked just now.
         """
         grade = grade or grade_of(self.dataset, key=self.key, shares=self.cache is not None)
+        self._base = grade.base
+        self._state = list(getattr(self._base, "__dict__", {}).values())
         stages = grade.stages
         self._looked = True
         before, self.terms = self.terms, None
         shares = self.share == "augmented"
         if stages is not None and self.cache is not None and (shares or stages.decoded):
             self.terms = Terms(
-                name=stages.source.hex() if self.cache == "auto" else self.cache,
+                name=self.cache,
                 source=stages.source,
                 n_samples=len(grade.base),
                 bytes_about=grade.total_bytes,
@@ -232,7 +247,22 @@ class SharedDataset(Dataset[Any]):
             )
             if self.terms.equals(before):
                 self.terms = before  # what was made for it goes on
+            else:
+                self.copy_bytes = 0
         return grade
+
+    def _state_changed(self) -> bool:
+        """Whether an attribute of the dataset is another object than when it was looked at."""
+        if self.key is not None or self.terms is None:
+            return False
+        now = getattr(self._base, "__dict__", {}).values()
+        return len(now) != len(self._state) or any(a is not b for a, b in zip(now, self._state, strict=True))
+
+    def _warn(self, text: str) -> None:
+        """Once a process."""
+        if not self._warned:
+            self._warned = True
+            warnings.warn(f"seneca: {text}", stacklevel=3)
 
     def join(self) -> SampleCache | None:
         """This process's cache on the terms of the last look; None: nothing is shared.
@@ -246,13 +276,12 @@ class SharedDataset(Dataset[Any]):
         if get_worker_info() is not None:
             belong_to_job(self._job)
         try:
-            return shared_cache(terms.name, terms, terms.cache_bytes, terms.split)
+            self._cache = shared_cache(terms.name, terms, terms.cache_bytes, terms.split)
+            return self._cache
         except (NoSpaceError, SegmentMismatchError):
             raise
         except SegmentError as error:
-            if not self._warned:
-                self._warned = True
-                warnings.warn(f"seneca: going on without the shared cache: {error}", stacklevel=2)
+            self._warn(f"going on without the shared cache: {error}")
             return None
 
     def _bench_here(self) -> _Bench | None:
@@ -272,7 +301,11 @@ class SharedDataset(Dataset[Any]):
         return bench
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_bench": None}
+        return {**vars(self), "_bench": None, "_cache": None, "_state": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._state = list(getattr(self._base, "__dict__", {}).values())
 
 
 class _Bench:
@@ -472,7 +505,6 @@ class OpportunisticBatchSampler(BatchSampler):
         self.seed = seed
         self.batches_ahead = batches_ahead
         self.epoch = 0
-        self._copy_bytes = 0
 
     def set_epoch(self, epoch: int) -> None:
         """Name the next epoch, as ``DistributedSampler`` does; the sampler's own is set too."""
@@ -515,7 +547,8 @@ class _Plan:
         self, sampler: OpportunisticBatchSampler, shared: SharedDataset, seed: int, epoch: int, shuffles: bool
     ) -> None:
         shared.look()
-        self._sampler = sampler
+        self._shared = shared
+        self._batch_size = sampler.batch_size
         self.terms = terms = shared.terms
         cache = shared.join()
         self._places = len(shared)
@@ -539,7 +572,7 @@ class _Plan:
             augmented=0 if terms is None else terms.stages.augmented,
             height=0,
             width=0,
-            copy_bytes=sampler._copy_bytes,
+            copy_bytes=shared.copy_bytes,
             in_flight=sampler.batch_size * sampler.batches_ahead,
             shares=shares,
             keeps=False,
@@ -553,10 +586,10 @@ class _Plan:
         return self
 
     def __next__(self) -> list[int]:
-        places = self._member.draw(self._sampler.batch_size)[0]
+        places = self._member.draw(self._batch_size)[0]
         if len(places) == 0:
             raise StopIteration
-        self._sampler._copy_bytes = self._member.copy_bytes
+        self._shared.copy_bytes = self._member.copy_bytes
         samples = places["sample"]
         batch = PlannedBatch((samples if self._index_of is None else self._index_of[samples]).tolist())
         batch.augmented = 0 if self.terms is None else self.terms.stages.augmented

@@ -3,7 +3,6 @@
 import os
 import pickle
 import secrets
-
 import threading
 
 import numpy as np

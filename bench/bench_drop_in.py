@@ -1,0 +1,174 @@
+"""What does it cost, or gain, to change the import alone?
+
+Question. Does a dataset of torchvision's, with its transforms, run as fast through seneca.DataLoader as
+Seneca's own (grade native)? And a dataset of which Seneca knows nothing, in a job that is alone and has
+nothing to share: is it as fast as with torch's DataLoader (grade opaque)?
+
+Method. Every measurement is a process of its own with two workers; after a second it counts for
+``--seconds``. Rounds go over all rows in turn; a ratio is the median of the rounds' ratios, as a busy
+machine bends all rows of a round alike.
+
+    python -m bench.bench_drop_in --data train/ --json drop_in.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+for place in (
+    str(ROOT / "bench"),
+    str(ROOT),
+    str(ROOT / "tests"),
+):  # tests: torchvision without its operators
+    if place not in sys.path:
+        sys.path.insert(0, place)
+
+import report  # noqa: E402
+from bench_jobs import pictures  # noqa: E402
+from links import make_links  # noqa: E402
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+LINKS = 40_000  # more than are loaded while it counts
+WARM_S = 1.0
+
+# Row: the row that it is compared with.
+COMPARED = {
+    "torchvision's folder": "seneca's folder",
+    "opaque pictures, seneca": "opaque pictures, torch",
+    "opaque tensors, seneca": "opaque tensors, torch",
+}
+
+
+class Tensors:
+    """An opaque dataset whose items cost next to nothing: what is measured is the loader."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self.data = torch.randn(2_000, 3, 32, 32)
+
+    def __len__(self) -> int:
+        return 200_000
+
+    def __getitem__(self, index: int) -> Any:
+        return self.data[index % len(self.data)] + 1, index
+
+
+class Wrapped:
+    """Another dataset, behind a class that Seneca does not know."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.dataset[index]
+
+
+def torchvision_folder(folder: str) -> Any:
+    """As most scripts write it."""
+    from torchvision_here import torchvision
+
+    v1 = torchvision.transforms
+    steps = [v1.RandomResizedCrop(224), v1.RandomHorizontalFlip(), v1.ToTensor(), v1.Normalize(MEAN, STD)]
+    return torchvision.datasets.ImageFolder(folder, v1.Compose(steps))
+
+
+def seneca_folder(folder: str) -> Any:
+    """The same with Seneca's classes."""
+    import seneca
+    from seneca import transforms as T
+
+    steps = [T.RandomResizedCrop(224), T.RandomHorizontalFlip(), T.Normalize(MEAN, STD)]
+    return seneca.ImageFolder(folder, T.Compose(steps))
+
+
+def loader_of(row: str, folder: str) -> Any:
+    """The loader that a row measures."""
+    import torch
+
+    import seneca
+
+    dataset: Callable[[], Any] = {
+        "torchvision's folder": lambda: torchvision_folder(folder),
+        "seneca's folder": lambda: seneca_folder(folder),
+        "opaque pictures": lambda: Wrapped(torchvision_folder(folder)),
+        "opaque tensors": Tensors,
+    }[row.split(",")[0]]
+    kind: Any = torch.utils.data.DataLoader if row.endswith(", torch") else seneca.DataLoader
+    options = {} if row.endswith(", torch") else {"cache": f"drop-in-{os.getpid()}", "cache_bytes": "256MiB"}
+    return kind(dataset(), batch_size=64, shuffle=True, num_workers=2, **options)
+
+
+def measure(row: str, folder: str, seconds: float, answers: Any) -> None:
+    """In a process of its own: samples a second."""
+    epoch = iter(loader_of(row, folder))
+    begun = time.perf_counter()
+    while time.perf_counter() - begun < WARM_S:
+        next(epoch)
+    samples, begun = 0, time.perf_counter()
+    while time.perf_counter() - begun < seconds:
+        samples += len(next(epoch)[1])
+    answers.put(samples / (time.perf_counter() - begun))
+
+
+def run(row: str, folder: str, seconds: float) -> float:
+    """One measurement."""
+    context = multiprocessing.get_context("spawn")
+    answers = context.SimpleQueue()
+    job = context.Process(target=measure, args=(row, folder, seconds, answers))
+    job.start()
+    job.join()
+    if job.exitcode:
+        raise SystemExit(f"{row}: ended with {job.exitcode}")
+    return float(answers.get())
+
+
+def main() -> None:
+    """Measure all rows and print them."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, help="folder of class folders of pictures; made up if not given")
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    print(report.machine(["seneca-loader", "torch", "torchvision", "pillow-simd"]))
+    rows = [row for pair in COMPARED.items() for row in reversed(pair)]
+    seen: dict[str, list[float]] = {row: [] for row in rows}
+    with pictures(options.data) as data, tempfile.TemporaryDirectory(prefix="seneca-bench-") as folder:
+        make_links(data, Path(folder), LINKS)
+        for _ in range(options.rounds):
+            for row in rows:
+                seen[row].append(run(row, folder, options.seconds))
+    lines, results = [], []
+    for row in rows:
+        speed = statistics.median(seen[row])
+        ratios: list[float] = []
+        if row in COMPARED:
+            ratios = [ours / theirs for ours, theirs in zip(seen[row], seen[COMPARED[row]], strict=True)]
+        ratio = statistics.median(ratios) if ratios else None
+        span = f"{min(ratios):.2f} to {max(ratios):.2f}" if ratios else ""
+        lines.append((row, f"{speed:,.0f}", f"{ratio:.3f}" if ratio else "", span))
+        results.append({"what": row, "per_s": speed, "ratio": ratio, "ratios": ratios})
+    report.print_table(
+        "Changing the import alone, 2 workers", ["", "samples/s", "ratio", "of the rounds"], lines
+    )
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
