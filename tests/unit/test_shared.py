@@ -74,7 +74,13 @@ def mark_two(item):
 
 def load(dataset, name, **options):
     """A loader whose batches are lists of items."""
-    defaults = {"batch_size": BATCH, "shuffle": True, "collate_fn": list, "cache": name, "cache_bytes": "1MiB"}
+    defaults = {
+        "batch_size": BATCH,
+        "shuffle": True,
+        "collate_fn": list,
+        "cache": name,
+        "cache_bytes": "1MiB",
+    }
     return seneca.DataLoader(dataset, **(defaults | options))
 
 
@@ -354,11 +360,10 @@ class Odd(Drawn):
         return (index, object()) if index % 2 or self.of_all else (index, 0.0)
 
 
-@pytest.mark.parametrize(("of_all", "unshared"), [(False, 12), (True, 24)])
+# In the first batch it is not yet known what room one takes, nor tried again once one has been laid out.
+@pytest.mark.parametrize(("of_all", "unshared"), [(False, 10), (True, 24)])
 def test_items_that_cannot_be_laid_out_are_delivered_and_counted(of_all, unshared, name):
     loader = load(Odd(of_all), name, shuffle=False)
-    with Job(Drawn(24), name, key="another transform, so that nothing is served") as other:
-        other.begin()
     with Job(Odd(of_all), name, collate_fn=len_only) as other:
         other.begin()
         items = flat(loader)
@@ -429,13 +434,16 @@ class Growing(Drawn):
 
 
 def test_items_larger_than_the_room_for_one_are_delivered_and_the_next_have_room(name):
-    loader = load(Growing(), name, shuffle=False, batch_size=2)
+    loader = load(Growing(), name, batch_size=2, cache_bytes="4MiB")
     with Job(Growing(), name, collate_fn=digest) as other:
         other.begin()
         items = flat(loader)
-        assert all(bool((tensor == index).all()) and len(tensor) == 1 + 700 * index for index, tensor in items)
+        assert all(
+            bool((tensor == index).all()) and len(tensor) == 1 + 700 * index for index, tensor in items
+        )
         assert 0 < loader.stats()["staged"] < 24, "some came before their size was known"
         theirs = other.take(None)
+        assert_each_once(items, 24)
         assert_each_once(theirs, 24)
         assert all(length == 1 + 700 * index and total == index * length for index, length, total in theirs)
         assert other.stats()["served"]["augmented"] == loader.stats()["staged"]
@@ -475,21 +483,21 @@ def lose():
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_an_exception_of_a_sample_is_the_users_and_gives_its_room_back(workers, name):
-    loader = load(Fails(9, lose), name, shuffle=False, num_workers=workers)
-    with Job(Fails(100, lose), name) as other:
+    loader = load(Fails(9, lose), name, key="fails", shuffle=False, num_workers=workers)
+    with Job(Fails(100, lose), name, key="fails") as other:
         other.begin()
         with pytest.raises(LookupError, match="a row is lost"):
             list(loader)
         gc.collect()
         assert inside(name)["writing"] == 0
-    batches = iter(load(Fails(9, lose), name, shuffle=False, num_workers=workers))
+    batches = iter(load(Fails(9, lose), name, key="fails", shuffle=False, num_workers=workers))
     assert [item[0] for item in next(batches)] == [0, 1, 2, 3]
 
 
 def test_after_an_exception_iterating_goes_on_with_the_next_batch(name):
-    with Job(Fails(9, lose), name) as other:
+    with Job(Fails(9, lose), name, key="fails") as other:
         other.begin()
-        batches = iter(load(Fails(9, lose), name, shuffle=False))
+        batches = iter(load(Fails(9, lose), name, key="fails", shuffle=False))
         got = []
         for _ in range(6):
             try:
@@ -542,9 +550,9 @@ def die():
 
 
 def test_a_worker_that_is_killed_in_mid_batch_leaves_nothing_held(name):
-    with Job(Fails(100, die), name) as other:
+    with Job(Fails(100, die), name, key="fails") as other:
         other.begin()
-        loader = load(Fails(9, die), name, shuffle=False, num_workers=1)
+        loader = load(Fails(9, die), name, key="fails", shuffle=False, num_workers=1)
         with pytest.raises(RuntimeError, match=r"was ended by SIGKILL"):
             list(loader)
         gc.collect()
@@ -594,13 +602,14 @@ def test_it_passes_for_the_dataset(name):
 
 def test_what_has_no_indices_is_refused():
     class Stream(torch.utils.data.IterableDataset):
-        pass
+        def __iter__(self):
+            return iter(())
 
     for wrong in (Stream(), SharedDataset([1, 2])):
         with pytest.raises(TypeError, match="a map-style dataset can be shared, but got"):
             SharedDataset(wrong)
     with pytest.raises(TypeError, match="cache is"):
-        SharedDataset([1], cache=object.__new__(seneca.SampleCache))
+        SharedDataset([1], cache=Drawn(1))
     with pytest.raises(ValueError, match="share is"):
         SharedDataset([1], share="all")
     with pytest.raises(ValueError, match="key is"):

@@ -126,7 +126,9 @@ def test_what_is_read_has_to_be_bytes(read):
     dataset = Sounds()
     dataset.read = lambda index: read
     for make in (lambda: stages_of(dataset).make([1]), lambda: stages_of(dataset).read(1)):
-        with pytest.raises(TypeError, match=rf"Sounds\.read\(1\) is to return bytes, but .*{type(read).__name__}"):
+        with pytest.raises(
+            TypeError, match=rf"Sounds\.read\(1\) is to return bytes, but .*{type(read).__name__}"
+        ):
             make()
 
 
