@@ -268,7 +268,7 @@ class SharedDataset(Dataset[Any]):
         return len(now) != len(self._state) or any(a is not b for a, b in zip(now, self._state, strict=True))
 
     def _is_behind(self, indices: Sequence[Any]) -> bool:
-        """Whether the sampler has seen other files than this process, a worker that persists; once for each."""
+        """Whether the sampler has seen other files than this worker, which persists; once for each."""
         if self.terms is None or not isinstance(indices, PlannedBatch):
             return False
         before, self._planned = self._planned, indices.source

@@ -435,7 +435,7 @@ class Growing(Drawn):
 
 def test_items_larger_than_the_room_for_one_are_delivered_and_the_next_have_room(name):
     loader = load(Growing(), name, batch_size=2, cache_bytes="4MiB")
-    with Job(Growing(), name, collate_fn=digest) as other:
+    with Job(Growing(), name, collate_fn=digest, cache_bytes="4MiB") as other:
         other.begin()
         items = flat(loader)
         assert all(
