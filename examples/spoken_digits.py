@@ -1,13 +1,12 @@
 """Two jobs that learn to tell spoken digits apart share what is read, decoded and augmented.
 
     python examples/spoken_digits.py                 # tones of its own making
-    python examples/spoken_digits.py recordings      # a folder, or an archive, with DIGIT/NAME.wav
+    python examples/spoken_digits.py recordings      # a folder or an archive of DIGIT_NAME.wav
 
 The dataset offers its stages (``seneca.StagedDataset``). Needs soundfile.
 """
 
 import io
-import os
 import shutil
 import sys
 import tempfile
@@ -32,7 +31,7 @@ class Digits:
         return len(self.samples)
 
     def label(self, index):
-        return int(self.samples[index][0].parent.name)
+        return int(self.samples[index][0].name[0])
 
     def read(self, index):
         return self.samples[index][0].read_bytes()
@@ -50,22 +49,19 @@ class Digits:
 
 def make_tones(folder):
     for i in range(400):
-        os.makedirs(f"{folder}/{i % 10}", exist_ok=True)
         tone = np.sin(np.arange(3000 + i) * (0.1 + 0.05 * (i % 10)))
-        soundfile.write(f"{folder}/{i % 10}/{i}.wav", tone, 8000)
+        soundfile.write(f"{folder}/{i % 10}_{i}.wav", tone, 8000)
 
 
 def train(job, folder, together):
     torch.set_num_threads(1)
-    loader = seneca.DataLoader(
-        Digits(folder), batch_size=16, shuffle=True, num_workers=1, cache_bytes="32MiB"
-    )
-    layers = nn.Conv1d(1, 32, 64, 8), nn.ReLU(), nn.AdaptiveAvgPool1d(4), nn.Flatten(), nn.Linear(128, 10)
-    network = nn.Sequential(*layers)
-    optimizer = torch.optim.Adam(network.parameters(), lr=0.003)
+    options = dict(batch_size=16, shuffle=True, num_workers=1, cache_bytes="32MiB")
+    loader = seneca.DataLoader(Digits(folder), **options)
+    net = nn.Sequential(nn.Conv1d(1, 32, 64, 8), nn.AdaptiveMaxPool1d(4), nn.Flatten(), nn.Linear(128, 10))
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.003)
     together.wait()  # who comes later is served less
     for sounds, labels in loader:
-        loss = nn.functional.cross_entropy(network(sounds), labels)
+        loss = nn.functional.cross_entropy(net(sounds), labels)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -76,7 +72,7 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         if not sys.argv[1:]:
             make_tones(folder)
-        elif os.path.isdir(sys.argv[1]):
+        elif Path(sys.argv[1]).is_dir():
             folder = sys.argv[1]
         else:
             shutil.unpack_archive(sys.argv[1], folder, filter="data")

@@ -26,7 +26,8 @@ class Rows(torch.utils.data.Dataset):
         return self.count
 
     def __getitem__(self, index):
-        return {"row": torch.full((10,), index), "more": (float(index), np.float32(torch.rand(()))), "id": index}
+        drawn = np.float32(torch.rand(()))
+        return {"row": torch.full((10,), index), "more": (float(index), drawn), "id": index}
 
 
 class Sounds:
@@ -72,7 +73,7 @@ def tiny_pictures(tmp_path_factory):
     return seneca.pictures.make_pictures(tmp_path_factory.mktemp("tiny"), count=SAMPLES, classes=3)
 
 
-def train(grade, name, *, folder=None, count=SAMPLES, epochs=2, batch_size=8, pace_s=0.0, meet=None, **options):
+def train(grade, name, *, folder=None, count=SAMPLES, epochs=2, batch_size=8, pace_s=0, meet=None, **options):
     """What a job does, see :mod:`job_processes`; the last thing that it logs is what it prepared."""
 
     def work(log):
@@ -124,9 +125,7 @@ def test_two_jobs_get_each_sample_once_an_epoch(host: Host, tiny_pictures, grade
     options = {}
     if method != "none":
         # Starting takes longer than all the rest: workers that are not forked stay for both epochs.
-        options = dict(
-            num_workers=2, multiprocessing_context=method, persistent_workers=method != "fork"
-        )
+        options = dict(num_workers=2, multiprocessing_context=method, persistent_workers=method != "fork")
     work = train(grade, host.name, folder=tiny_pictures, **options)
     jobs = [host.start(work) for _ in range(2)]
     assert [job.wait() for job in jobs] == [0, 0]

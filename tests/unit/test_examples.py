@@ -5,11 +5,14 @@ import doctest
 import importlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import soundfile
 
 ROOT = Path(__file__).parents[2]
 MODULES = [
@@ -59,14 +62,10 @@ def test_the_example_of_two_terminals_trains(picture_folder):
 
 
 def test_spoken_digits_come_from_a_folder_or_an_archive(tmp_path):
-    import shutil
-
-    import numpy as np
-    import soundfile
-
+    (tmp_path / "digits").mkdir()
     for digit in range(10):
-        (tmp_path / "digits" / str(digit)).mkdir(parents=True)
-        soundfile.write(tmp_path / "digits" / str(digit) / "a.wav", np.zeros(2000 + 500 * digit), 8000)
+        sound = np.zeros(2000 + 500 * digit)
+        soundfile.write(tmp_path / "digits" / f"{digit}_a.wav", sound, 8000)
     archive = shutil.make_archive(tmp_path / "digits", "tar", tmp_path, "digits")
     for place in (tmp_path / "digits", archive):
         assert [sum(job.values()) for job in served(run("spoken_digits.py", place))] == [10, 10]
