@@ -49,8 +49,7 @@ class Digits:
 
 def make_tones(folder):
     for i in range(400):
-        tone = np.sin(np.arange(3000 + i) * (0.1 + 0.05 * (i % 10)))
-        soundfile.write(f"{folder}/{i % 10}_{i}.wav", tone, 8000)
+        soundfile.write(f"{folder}/{i % 10}_{i}.wav", np.sin(np.arange(3000 + i) * (0.1 + i % 10 / 20)), 8000)
 
 
 def train(job, folder, together):
