@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
-import re
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,15 +18,11 @@ import seneca
 from seneca import transforms as T
 from seneca.pictures import make_pictures
 
-MARKERS = (
-    "meant(difference): the row holds what differs from torch on purpose; subjects.MEANT says why",
-    "fails_today(where, reason): an expected failure where all words of `where` are in the row's parameters",
-)
+MEANT = "meant(difference): the row holds what differs from torch on purpose; subjects.MEANT says why"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    for marker in MARKERS:
-        config.addinivalue_line("markers", marker)
+    config.addinivalue_line("markers", MEANT)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -36,11 +31,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue  # of another folder of tests
         # The row about notices catches them itself.
         item.add_marker(pytest.mark.filterwarnings("ignore:seneca. "))
-        for marker in item.iter_markers("fails_today"):
-            where, reason = marker.args
-            parameters = item.callspec.id.lower() if hasattr(item, "callspec") else ""
-            if set(where.split()) <= set(re.split(r"[^a-z0-9]+", parameters)):
-                item.add_marker(pytest.mark.xfail(strict=True, reason=reason))
 
 
 @pytest.fixture(params=["torch", "seneca alone", "seneca sharing"])

@@ -40,7 +40,6 @@ def test_thirteen_arguments_go_by_position(load, dataset):
 
 
 @pytest.mark.meant("arguments")
-@pytest.mark.fails_today("seneca", "__init__ takes *args, so its signature does not show torch's names")
 def test_the_signature_is_torchs_and_what_is_added_is_keyword_only(load):
     parameters = list(inspect.signature(load.cls.__init__).parameters.values())[1:]
     own = parameters[len(PARAMETERS) :]
@@ -170,7 +169,6 @@ def test_shuffling_nothing_is_refused(load):
     assert epoch(load(Numbers(0))) == []
 
 
-@pytest.mark.fails_today("pictures seneca", "the native path does not look at timeout")
 def test_a_timeout_needs_workers(load, dataset):
     loader = load(dataset, timeout=1)
     with pytest.raises(AssertionError, match="requires timeout == 0"):
@@ -178,7 +176,6 @@ def test_a_timeout_needs_workers(load, dataset):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # torch's own, of a half-made iterator
-@pytest.mark.fails_today("pictures seneca", "the native path takes prefetch_factor=0 for torch's default")
 def test_a_prefetch_factor_of_0_is_refused_by_the_iterator(load, dataset):
     loader = load(dataset, num_workers=1, prefetch_factor=0)
     with pytest.raises(AssertionError, match="prefetch_factor must be greater than 0"):
@@ -195,7 +192,6 @@ def test_more_workers_than_cores_are_warned_of_at_construction(load, dataset, mo
     assert [TOO_MANY in text for text in texts] == [True]
 
 
-@pytest.mark.fails_today("pictures seneca", "the native path does not call check_worker_number_rationality")
 def test_more_workers_than_cores_are_warned_of_at_every_iteration(load, dataset, monkeypatch):
     loader = load(dataset, num_workers=2)
     monkeypatch.setattr(torch._utils, "cpu_count", lambda: 1)
@@ -207,7 +203,6 @@ def test_more_workers_than_cores_are_warned_of_at_every_iteration(load, dataset,
 
 @pytest.mark.skipif(torch.accelerator.is_available(), reason="there is an accelerator to pin memory for")
 @pytest.mark.parametrize("workers", [0, 1])
-@pytest.mark.fails_today("pictures seneca", "the native path does not warn")
 def test_pinning_without_an_accelerator_is_warned_of_and_goes_on(load, dataset, workers, monkeypatch):
     with torchs_warnings() as texts:
         loader = load(dataset, batch_size=8, pin_memory=True, pin_memory_device="cuda", num_workers=workers)
@@ -262,7 +257,6 @@ def test_drop_last_drops_what_makes_no_whole_batch(load, dataset, drop_last, wor
 
 
 @pytest.mark.meant("notice")
-@pytest.mark.fails_today("alone", "the notice that nothing is shared also comes to who asked for no cache")
 def test_what_is_not_shared_is_noted_once_a_loader(load):
     loader = load(Count(3))
     with warnings.catch_warnings(record=True) as caught:

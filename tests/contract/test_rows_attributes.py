@@ -105,7 +105,6 @@ class Again:
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-@pytest.mark.fails_today("pictures seneca", "the native path does not look at batch_sampler, only at sampler")
 def test_a_subclass_may_replace_the_batch_sampler_by_the_mangled_name(load, dataset, workers):
     class MultiEpochs(load.cls):
         def __init__(self, *args, **kwargs):
@@ -129,7 +128,6 @@ def test_a_subclass_may_replace_the_batch_sampler_by_the_mangled_name(load, data
         loader.batch_sampler = []
 
 
-@pytest.mark.fails_today("pictures seneca", "the native path does not look at batch_sampler, only at sampler")
 def test_a_batch_sampler_that_replaces_another_by_the_mangled_name_is_followed(load, dataset):
     loader = load(dataset, batch_size=5)
     loader._DataLoader__initialized = False
@@ -150,7 +148,6 @@ def test_another_sampler_and_dataset_can_be_put_in_by_the_mangled_name(load, dat
     assert sorted(flat(epoch(loader))) == [0, 1]
 
 
-@pytest.mark.fails_today("seneca", "the class is not Generic, as a plain subclass of a generic class is not")
 def test_it_can_be_subscribed_for_types(load, dataset):
     assert load.cls[int].__origin__ is load.cls
     assert epoch(load.cls[int](dataset, batch_size=8, **load.options)) == [[*range(8)], [*range(8, 12)]]
@@ -186,7 +183,6 @@ def test_a_pickled_loader_goes_on_with_the_generator_as_it_was(load, dataset, wa
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-@pytest.mark.fails_today("pictures seneca", "the native iterator raises what pickle does: TypeError")
 def test_an_iterator_cannot_be_pickled(load, dataset, workers):
     with pytest.raises(NotImplementedError, match="cannot be pickled"):
         pickle.dumps(iter(load(dataset, num_workers=workers)))

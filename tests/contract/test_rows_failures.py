@@ -85,7 +85,6 @@ def test_a_damaged_picture_s_error_names_the_file(load, workers, tmp_path):
 
 @pytest.mark.parametrize("sample", [toys.raise_local, toys.unpicklable])
 @pytest.mark.meant("hang")
-@pytest.mark.fails_today("seneca", "torch's worker hangs on what cannot be pickled")
 def test_what_a_worker_cannot_pickle_is_an_error(load, sample):
     """A timeout stands for the hang: torch's loader would wait for ever."""
     timeout = 0.5 if load.is_torch else HUNG_S

@@ -116,7 +116,6 @@ def test_threads_take_the_place_of_workers_and_leave_with_the_iterator(load, pic
         await_true(lambda: threads() <= before, "the threads have left")
 
 
-@pytest.mark.fails_today("pictures seneca", "the native path makes a new iterator every time")
 def test_persistent_workers_mean_one_iterator_that_is_reset(load, dataset):
     loader = load(dataset, batch_size=4, num_workers=2, persistent_workers=True)
     batches = iter(loader)

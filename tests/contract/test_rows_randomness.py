@@ -25,7 +25,6 @@ TABLE = [
     *((seed, "in this process", owned) for seed in (0, 7, 2**40 + 1) for owned in (False, True)),
     *((seed, mode, bool(seed)) for seed in (0, 7) for mode in list(MODES)[1:]),
 ]  # seed, mode, whether the loader has a generator
-FOLDER_DRAWS = "ImageFolder.__getitem__ draws a number of torch's for every sample, needed or not"
 
 
 def one_number(generator=None):
@@ -59,7 +58,6 @@ def test_construction_draws_nothing(load, dataset):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("owned", [False, True])
-@pytest.mark.fails_today("pictures seneca stay", "the native path draws for every iterator")
 def test_an_iterator_draws_one_number(load, dataset, mode, owned):
     """From the loader's generator where it has one, and none again for workers that stay."""
     generator = torch.Generator().manual_seed(3) if owned else None
@@ -76,8 +74,6 @@ def test_an_iterator_draws_one_number(load, dataset, mode, owned):
 
 @pytest.mark.parametrize(("seed", "mode", "owned"), TABLE)
 @pytest.mark.meant("order")
-@pytest.mark.fails_today("pictures alone", "the native path has an order of its own, without a cache too")
-@pytest.mark.fails_today("torch pictures process", FOLDER_DRAWS)
 def test_a_shuffled_order_is_torchs_to_the_index(load, dataset, seed, mode, owned):
     epochs, states = drawn(load, dataset, seed, mode, owned, shuffle=True)
     torchs_epochs, torchs_states = drawn_by_torch(seed, mode, owned, True)
@@ -91,8 +87,6 @@ def test_a_shuffled_order_is_torchs_to_the_index(load, dataset, seed, mode, owne
 
 
 @pytest.mark.parametrize(("seed", "mode", "owned"), TABLE[::2])
-@pytest.mark.fails_today("pictures seneca stay", "the native path draws for every iterator")
-@pytest.mark.fails_today("torch pictures process", FOLDER_DRAWS)
 def test_an_order_that_is_not_shuffled_is_kept_and_draws_what_torch_draws(load, dataset, seed, mode, owned):
     epochs, states = drawn(load, dataset, seed, mode, owned, shuffle=False)
     assert epochs == [[[0, 1, 2, 3, 4], [5, 6, 7, 8, 9], [10, 11]]] * EPOCHS
@@ -100,7 +94,6 @@ def test_an_order_that_is_not_shuffled_is_kept_and_draws_what_torch_draws(load, 
 
 
 @pytest.mark.parametrize("owned", [False, True])
-@pytest.mark.fails_today("torch pictures false", FOLDER_DRAWS)
 def test_the_seed_alone_makes_the_order_whatever_the_workers(load, dataset, owned):
     def epochs(seed, mode):
         return drawn(load, dataset, seed, mode, owned, shuffle=True)[0]
@@ -110,7 +103,6 @@ def test_the_seed_alone_makes_the_order_whatever_the_workers(load, dataset, owne
     assert len({str(batches) for batches in here}) == EPOCHS
 
 
-@pytest.mark.fails_today("pictures seneca", "the native path draws from the loader's generator, not the sampler's")
 def test_a_random_sampler_s_own_generator_makes_the_order(load, dataset):
     def order(seed, global_seed):
         sampler = RandomSampler(dataset, generator=torch.Generator().manual_seed(seed))
