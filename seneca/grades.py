@@ -94,6 +94,8 @@ def grade_of(
         base = base.dataset
     if not hasattr(base, "__len__"):
         return Grade("unshared", (f"{_name(base)} has no length",), base)
+    if len(dataset) == 0:
+        return Grade("unshared", (f"{_name(dataset)} is empty",), base)
     if own is not None:
         if len(np.unique(own)) != len(own) or (own.size and (own.min() < 0 or own.max() >= len(base))):
             return Grade("unshared", ("the Subset's indices are not each once and within the dataset",), base)

@@ -78,9 +78,8 @@ class NativeIterator(_BaseDataLoaderIter):
             order = drawn.astype(np.uint32) if order is None else order[drawn]
         elif shuffle and sampler.generator is not None:
             seed = int(torch.empty((), dtype=torch.int64).random_(generator=sampler.generator).item())
-        # Its end draws once more; torch comes to it with the batch after the last whole one that it asks for.
-        self._asked = loader.num_workers * (loader.prefetch_factor or 0)
-        self._whole = samples // batch_size
+        self._asked, self._whole = 0, samples // batch_size
+        self._ask(loader.num_workers * (loader.prefetch_factor or 0))
         height, width = pipeline.output_size
         member = store.Member(
             None if cache is None else cache.segment,
@@ -142,14 +141,18 @@ class NativeIterator(_BaseDataLoaderIter):
         )
         self._begin_with = None
 
+    def _ask(self, batches: int) -> None:
+        """Bring the sampler to its end, where it draws once more, when torch has asked it for as many batches."""
+        self._asked += batches
+        if self._asked > self._whole:
+            next(self._sampled, None)
+
     def _next_data(self) -> Any:
         if self._begin_with is not None:
             self._begin()
         if not self._close.alive:
             raise StopIteration
-        self._asked += 1
-        if self._asked > self._whole:
-            next(self._sampled, None)
+        self._ask(1)
         try:
             indices, room = next(self._prefetcher)
         except (StopIteration, pool.StreamClosed):

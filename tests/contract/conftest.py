@@ -69,12 +69,23 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_pictures(folder, count=SAMPLES, classes=SAMPLES, sides=(32, 64))
 
 
-@pytest.fixture(params=["numbers", "pictures"])
-def dataset(request: pytest.FixtureRequest, pictures: Path) -> torch.utils.data.Dataset:
+def make_dataset(kind: str, pictures: Path) -> torch.utils.data.Dataset:
     """SAMPLES samples ``(tensor, label)``, whose label is their index: a user's own, or pictures.
 
     Seneca serves the pictures natively, with threads in this process.
     """
-    if request.param == "numbers":
+    if kind == "numbers":
         return Numbers(SAMPLES)
-    return seneca.ImageFolder(pictures, T.Resize((8, 12)))
+    return seneca.ImageFolder(pictures, {"pictures": T.Resize((8, 12)), "crops": T.RandomResizedCrop(8)}[kind])
+
+
+@pytest.fixture(params=["numbers", "pictures"])
+def dataset(request: pytest.FixtureRequest, pictures: Path) -> torch.utils.data.Dataset:
+    """A dataset that workers load, and one that Seneca loads natively."""
+    return make_dataset(request.param, pictures)
+
+
+@pytest.fixture(params=["numbers", "pictures", "crops"])
+def any_dataset(request: pytest.FixtureRequest, pictures: Path) -> torch.utils.data.Dataset:
+    """Besides, pictures whose augmented copies differ, so that they are shared as such."""
+    return make_dataset(request.param, pictures)

@@ -18,8 +18,9 @@ PATIENCE_S = 30  # what takes so long has hung
 
 MEANT = {
     "arguments": "Seneca's own arguments, keyword-only and behind torch's.",
-    "order": "With a cache and shuffle=True the order is Seneca's, so that a sample that another job has just "
-    "prepared can be served. It is random, whole in every epoch, and the seed's alone on the host.",
+    "order": "With a cache and shuffle=True the order is Seneca's where a copy that another job has just made can "
+    "take a sample's place: with share='augmented', and unless every copy of a picture is the same anyhow. It is "
+    "random, whole in every epoch, and the seed's alone on the host. All other orders are torch's.",
     "pixels": "The random numbers of a transform of seneca.transforms are Seneca's on the native path: of "
     "(seed, epoch, index), and so the same for every number of workers. Torch's are of the worker.",
     "threads": "On the native path num_workers counts threads of this process. There are no worker processes to "
@@ -40,9 +41,19 @@ class Subject:
 
     cls: type[torch.utils.data.DataLoader]
     options: Mapping[str, Any] = field(default_factory=dict)
+    met: list[Any] = field(default_factory=list)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> torch.utils.data.DataLoader:
-        return self.cls(*args, **kwargs, **self.options)
+    def __call__(self, dataset: Any, *args: Any, **kwargs: Any) -> torch.utils.data.DataLoader:
+        return self.cls(dataset, *args, **{**self.of(dataset), **kwargs})
+
+    def of(self, dataset: Any) -> dict[str, Any]:
+        """The options for this dataset: a cache that has a name holds one dataset."""
+        options = dict(self.options)
+        if self.shares:
+            number = next((n for n, other in enumerate(self.met) if other is dataset), len(self.met))
+            self.met[number:] = [dataset, *self.met[number + 1 :]]
+            options["cache"] += f"-{number}"
+        return options
 
     @property
     def is_torch(self) -> bool:
@@ -53,9 +64,10 @@ class Subject:
         """Whether samples may come from a cache, and then in Seneca's order."""
         return self.options.get("cache") is not None
 
-    def native(self, dataset: Any) -> bool:
-        """Whether this serves ``dataset`` natively, if nothing else is in the way."""
-        return not self.is_torch and isinstance(dataset, seneca.ImageFolder)
+    def substitutes(self, dataset: Any) -> bool:
+        """Whether what another job has made may take a sample's place; not where all make the same."""
+        transform = getattr(dataset, "transform", None)
+        return self.shares and not isinstance(transform, seneca.transforms.Resize)
 
 
 TORCH = Subject(torch.utils.data.DataLoader)

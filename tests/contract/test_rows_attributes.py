@@ -145,6 +145,8 @@ def test_another_sampler_and_dataset_can_be_put_in_by_the_mangled_name(load, dat
     loader._DataLoader__initialized = False
     loader.dataset = Numbers(2)
     loader.batch_sampler = BatchSampler(RandomSampler(loader.dataset), 1, False)
+    if load.shares:
+        loader.cache = load.of(loader.dataset)["cache"]  # the old one's has a name, and holds the old dataset
     assert sorted(flat(epoch(loader))) == [0, 1]
 
 

@@ -183,7 +183,7 @@ def jobs(pictures):
     cache = "contract-" + secrets.token_hex(6)
     running, timers = {}, []
     for name, (which, where) in JOBS.items():
-        options = [] if which == "torch" else [f"cache={cache}", "cache_bytes=2MiB"]
+        options = [] if which == "torch" else [f"cache={cache}-{where}", "cache_bytes=16MiB"]
         job = running[name] = subprocess.Popen(
             [
                 *(sys.executable, str(Path(__file__).with_name("job.py"))),

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 import torch
-from subjects import SAMPLES, TORCH, epoch, flat, outcomes, seeded
+from subjects import SAMPLES, TORCH, epoch, flat, labels, outcomes, seeded
 from toys import Count, Made, Numbers, keep, what_a_worker_knows
 from torch.utils.data import RandomSampler, get_worker_info
 from torch.utils.data._utils.worker import _generate_state
@@ -74,16 +74,56 @@ def test_an_iterator_draws_one_number(load, dataset, mode, owned):
 
 @pytest.mark.parametrize(("seed", "mode", "owned"), TABLE)
 @pytest.mark.meant("order")
-def test_a_shuffled_order_is_torchs_to_the_index(load, dataset, seed, mode, owned):
+def test_a_shuffled_order_is_torchs_to_the_index(load, any_dataset, seed, mode, owned):
+    dataset = any_dataset
+    if load.is_torch and not isinstance(dataset, Numbers):
+        pytest.skip("torch's order is that of numbers")
     epochs, states = drawn(load, dataset, seed, mode, owned, shuffle=True)
     torchs_epochs, torchs_states = drawn_by_torch(seed, mode, owned, True)
-    if load.shares:
+    if load.substitutes(dataset):
         assert all(sorted(flat(batches)) == [*range(SAMPLES)] for batches in epochs)
         assert [[len(batch) for batch in batches] for batches in epochs] == [[5, 5, 2]] * EPOCHS
-        if load.native(dataset):
-            assert epochs != torchs_epochs
+        assert epochs != torchs_epochs and len({str(batches) for batches in epochs}) == EPOCHS
     else:
         assert (epochs, states) == (torchs_epochs, torchs_states)
+
+
+@pytest.mark.parametrize("share", ["decoded", "none"])
+@pytest.mark.parametrize("mode", MODES)
+def test_where_no_copy_takes_another_s_place_a_shared_order_is_torchs(load, any_dataset, mode, share):
+    if not load.shares:
+        pytest.skip("shares nothing")
+    seen = drawn(load, any_dataset, 7, mode, True, shuffle=True, share=share)
+    assert seen == drawn_by_torch(7, mode, True, True)
+
+
+def broken_off(load, dataset, workers, owned, batch_size):
+    """The batches of epochs that end early, and of two at once."""
+    torch.manual_seed(3)
+    generator = torch.Generator().manual_seed(5) if owned else None
+    loader = load(
+        dataset, batch_size=batch_size, shuffle=True, num_workers=workers, generator=generator, drop_last=owned
+    )
+    seen = [outcomes(iter(loader), wanted) for wanted in (2, 0)]
+    seen += [(labels(one), labels(two)) for one, two in zip(loader, loader, strict=True)]
+    return [*seen, epoch(loader), (generator or torch.default_generator).get_state().tolist()]
+
+
+@functools.cache
+def broken_off_by_torch(*options):
+    return broken_off(TORCH, Numbers(SAMPLES), *options)
+
+
+@pytest.mark.parametrize(
+    ("workers", "owned", "batch_size"),
+    [(0, False, 5), (0, True, 4), (0, True, 5), (1, True, 4), (1, True, 13), (2, False, 4), (2, True, 5)],
+)
+def test_an_order_is_torchs_after_a_break_and_with_two_iterators_at_once(load, dataset, workers, owned, batch_size):
+    """What is drawn when is torch's, too."""
+    if load.substitutes(dataset):
+        pytest.skip("the order is Seneca's")
+    options = workers, owned, batch_size
+    assert broken_off(load, dataset, *options) == broken_off_by_torch(*options)
 
 
 @pytest.mark.parametrize(("seed", "mode", "owned"), TABLE[::2])
@@ -109,7 +149,7 @@ def test_a_random_sampler_s_own_generator_makes_the_order(load, dataset):
         return seeded(global_seed, lambda: epoch(load(dataset, sampler=sampler, batch_size=5)))
 
     assert order(4, 0) == order(4, 1) != order(5, 0)
-    if not load.shares:
+    if not load.substitutes(dataset):
         sampler = RandomSampler(dataset, generator=torch.Generator().manual_seed(4))
         assert order(4, 0) == epoch(TORCH(dataset, sampler=sampler, batch_size=5))
 
