@@ -241,7 +241,7 @@ class SharedDataset(Dataset[Any]):
         stages = grade.stages
         self._looked = True
         before, self.terms = self.terms, None
-        shares = self.share == "augmented"
+        shares = self.share == "augmented" and stages is not None and not stages.same
         if stages is not None and self.cache is not None and (shares or stages.decoded):
             self.terms = Terms(
                 name=self.cache,

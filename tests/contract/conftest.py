@@ -11,18 +11,30 @@ from pathlib import Path
 
 import pytest
 import torch.utils.data
-from subjects import SAMPLES, Subject
+from subjects import SAMPLES, Stock, Subject
 from toys import Numbers
 
 import seneca
 from seneca import transforms as T
 from seneca.pictures import make_pictures
 
-MEANT = "meant(difference): the row holds what differs from torch on purpose; subjects.MEANT says why"
+SUBJECTS = ("torch", "seneca alone", "seneca sharing")
+STOCK = "torch over a SharedDataset"
+MARKERS = (
+    "meant(difference): the row holds what differs from torch on purpose; subjects.MEANT says why",
+    "stock: the row holds for torch's own class over a SharedDataset as well",
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", MEANT)
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "load" in metafunc.fixturenames:
+        too = [STOCK] if metafunc.definition.get_closest_marker("stock") else []
+        metafunc.parametrize("load", [*SUBJECTS, *too], indirect=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -33,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.filterwarnings("ignore:seneca. "))
 
 
-@pytest.fixture(params=["torch", "seneca alone", "seneca sharing"])
+@pytest.fixture
 def load(request: pytest.FixtureRequest) -> Iterator[Subject]:
     """A loader class with its options: torch's; Seneca's without a cache; Seneca's with one of this row's own."""
     name = "contract-" + secrets.token_hex(6)
@@ -41,6 +53,7 @@ def load(request: pytest.FixtureRequest) -> Iterator[Subject]:
         "torch": Subject(torch.utils.data.DataLoader),
         "seneca alone": Subject(seneca.DataLoader, {"cache": None}),
         "seneca sharing": Subject(seneca.DataLoader, {"cache": name, "cache_bytes": "2MiB"}),
+        STOCK: Stock(torch.utils.data.DataLoader, {"cache": name, "cache_bytes": "2MiB"}),
     }[request.param]
     _clear_away(name)
 

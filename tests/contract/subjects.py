@@ -26,6 +26,8 @@ MEANT = {
     "threads": "On the native path num_workers counts threads of this process. There are no worker processes to "
     "have pids, to be started by a method, to share tensors with, or to be named by an exception.",
     "hang": "What a worker cannot pickle is an error; with torch the run hangs for ever.",
+    "reason": "The error that a worker has died says besides how: the signal or exit status, and how often the "
+    "kernel has killed in this control group for want of memory.",
     "notice": "What Seneca does not serve itself is torch's, and one warning a loader says why.",
 }
 """Every difference from torch that is meant, and why.
@@ -68,6 +70,24 @@ class Subject:
         """Whether what another job has made may take a sample's place; not where all make the same."""
         transform = getattr(dataset, "transform", None)
         return self.shares and not isinstance(transform, seneca.transforms.Resize)
+
+
+class Stock(Subject):
+    """Torch's own class, over a ``SharedDataset`` and the batch sampler that goes with it."""
+
+    def __call__(self, dataset: Any, batch_size: int | None = 1, **kwargs: Any) -> torch.utils.data.DataLoader:
+        own = {name: kwargs.pop(name) for name in ("share", "key") if name in kwargs}
+        shared = seneca.SharedDataset(dataset, **self.of(dataset), **own)
+        if batch_size is None or not kwargs.keys().isdisjoint({"sampler", "batch_sampler"}):
+            return self.cls(shared, batch_size, **kwargs)
+        sampler: Any = torch.utils.data.SequentialSampler(shared)
+        if kwargs.pop("shuffle", None):
+            sampler = torch.utils.data.RandomSampler(shared, generator=kwargs.get("generator"))
+        ahead = 1 + kwargs.get("num_workers", 0) * kwargs.get("prefetch_factor", 2)
+        batches = seneca.OpportunisticBatchSampler(
+            sampler, batch_size, kwargs.pop("drop_last", False), batches_ahead=ahead
+        )
+        return self.cls(shared, batch_sampler=batches, **kwargs)
 
 
 TORCH = Subject(torch.utils.data.DataLoader)

@@ -249,6 +249,7 @@ def test_nothing_is_taken_from_the_sampler_before_the_first_batch_without_worker
 
 @pytest.mark.parametrize("drop_last", [False, True])
 @pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.stock
 def test_drop_last_drops_what_makes_no_whole_batch(load, dataset, drop_last, workers):
     loader = load(dataset, batch_size=5, drop_last=drop_last, num_workers=workers)
     assert epoch(loader) == epoch(TORCH(dataset, batch_size=5, drop_last=drop_last))

@@ -29,6 +29,7 @@ def text_of(error):
     return str(error)
 
 
+@pytest.mark.stock
 def test_an_exception_in_this_process_comes_as_it_is(load):
     loader = load(Failing(SAMPLES, toys.raise_value_error), batch_size=6)
     with pytest.raises(ValueError) as raised:
@@ -39,6 +40,7 @@ def test_an_exception_in_this_process_comes_as_it_is(load):
         list(load(Failing(SAMPLES, toys.raise_two_arguments)))
 
 
+@pytest.mark.stock
 def test_an_exception_in_a_worker_keeps_its_type_and_tells_where_it_was(load):
     error = outcomes(iter(load(Failing(SAMPLES, toys.raise_value_error), batch_size=4, num_workers=2)))[1]
     assert type(error) is ValueError
@@ -62,6 +64,7 @@ def test_an_exception_that_cannot_be_made_from_its_text_becomes_a_runtime_error(
 
 
 @WORKERS
+@pytest.mark.stock
 def test_an_exception_in_collate_fn_is_as_one_in_a_sample(load, dataset, workers):
     error, *rest = outcomes(
         iter(load(dataset, batch_size=6, num_workers=workers, collate_fn=toys.fail_to_collate)), 2
@@ -99,6 +102,7 @@ def test_what_a_worker_cannot_pickle_is_an_error(load, sample):
 
 
 @pytest.mark.parametrize("end", [toys.die, toys.leave, toys.crash])
+@pytest.mark.meant("reason")
 def test_a_worker_that_dies_is_an_error_that_names_it(load, end, capfd):
     batches = iter(load(Failing(SAMPLES, end), batch_size=2, num_workers=2))
     workers = {child.pid for child in multiprocessing.active_children()}
@@ -109,6 +113,8 @@ def test_a_worker_that_dies_is_an_error_that_names_it(load, end, capfd):
     assert type(error) is RuntimeError
     died = re.search(r"DataLoader worker \(pid(?:\(s\))? (\d+)\) (?:exited unexpectedly|is killed)", str(error))
     assert died and int(died[1]) in workers
+    how = {"die": "was ended by SIGKILL", "leave": "exited with status 3", "crash": "was ended by SIGSEGV"}
+    assert (how[end.__name__] in str(error)) is not load.is_torch
     del batches
     await_true(lambda: all(map(gone, workers)), "the other worker has left, too")
 
@@ -135,6 +141,7 @@ def test_what_default_collate_cannot_batch_is_a_type_error(load):
         assert type(error) is TypeError and "batch must contain tensors, numpy arrays, numbers" in str(error)
 
 
+@pytest.mark.stock
 def test_an_index_that_is_not_there_is_the_dataset_s_error(load):
     for workers in (0, 1):
         seen = outcomes(iter(load(Numbers(4), sampler=[3, 4, 0], num_workers=workers)))
@@ -152,6 +159,7 @@ def train(load, connection):
     signal.pause()
 
 
+@pytest.mark.stock
 def test_workers_leave_when_their_parent_is_killed(load):
     here, there = multiprocessing.Pipe()
     parent = multiprocessing.get_context("fork").Process(target=train, args=(load, there))
@@ -236,4 +244,4 @@ def test_held_batches_of_the_native_path_take_no_descriptors(load, pictures):
     held = list(loader)
     taken = len(os.listdir("/proc/self/fd")) - before
     assert len(held) == SAMPLES
-    assert taken == (2 * SAMPLES if load.is_torch else load.shares)  # one for the cache
+    assert taken >= 2 * SAMPLES if load.is_torch else taken == load.shares  # one for the cache

@@ -29,6 +29,7 @@ def threads():
 
 
 @WORKERS
+@pytest.mark.stock
 def test_every_iter_begins_a_whole_epoch(load, dataset, workers):
     loader = load(dataset, batch_size=6, num_workers=workers)
     for _ in range(3):
@@ -36,6 +37,7 @@ def test_every_iter_begins_a_whole_epoch(load, dataset, workers):
 
 
 @WORKERS
+@pytest.mark.stock
 def test_two_iterators_at_once_are_independent(load, dataset, workers):
     loader = load(dataset, batch_size=6, num_workers=workers)
     one, two = iter(loader), iter(loader)
@@ -47,6 +49,7 @@ def test_two_iterators_at_once_are_independent(load, dataset, workers):
 
 
 @WORKERS
+@pytest.mark.stock
 def test_two_shuffled_iterators_at_once_are_whole(load, dataset, workers):
     loader = load(dataset, batch_size=4, shuffle=True, num_workers=workers)
     pairs = [(labels(one), labels(two)) for one, two in zip(iter(loader), iter(loader), strict=True)]
@@ -61,6 +64,7 @@ def test_iterators_at_once_have_workers_of_their_own(load):
 
 
 @WORKERS
+@pytest.mark.stock
 def test_a_loader_can_be_iterated_inside_its_own_loop(load, dataset, workers):
     loader = load(dataset, batch_size=6, num_workers=workers)
     assert [(labels(outer), epoch(loader)) for outer in loader] == [(half, HALVES) for half in HALVES]
@@ -68,6 +72,7 @@ def test_a_loader_can_be_iterated_inside_its_own_loop(load, dataset, workers):
 
 @WORKERS
 @pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.stock
 def test_a_break_is_followed_by_a_whole_epoch(load, dataset, workers, shuffle):
     loader = load(dataset, batch_size=2, shuffle=shuffle, num_workers=workers)
     for _ in range(2):
@@ -77,6 +82,7 @@ def test_a_break_is_followed_by_a_whole_epoch(load, dataset, workers, shuffle):
 
 
 @WORKERS
+@pytest.mark.stock
 def test_an_iterator_that_has_ended_stays_ended(load, dataset, workers):
     batches = iter(load(dataset, batch_size=6, num_workers=workers))
     assert iter(batches) is batches and epoch(batches) == HALVES
@@ -86,6 +92,7 @@ def test_an_iterator_that_has_ended_stays_ended(load, dataset, workers):
 
 
 @pytest.mark.parametrize("end", ["del", "break", "the last batch"])
+@pytest.mark.stock
 def test_workers_leave_with_their_iterator(load, end):
     loader = load(Made(40, pid_and_index), num_workers=2, collate_fn=keep)
     batches = iter(loader)
@@ -116,6 +123,7 @@ def test_threads_take_the_place_of_workers_and_leave_with_the_iterator(load, pic
         await_true(lambda: threads() <= before, "the threads have left")
 
 
+@pytest.mark.stock
 def test_persistent_workers_mean_one_iterator_that_is_reset(load, dataset):
     loader = load(dataset, batch_size=4, num_workers=2, persistent_workers=True)
     batches = iter(loader)
@@ -138,6 +146,7 @@ def test_persistent_workers_keep_their_pids_and_leave_with_the_loader(load):
 
 
 @pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.stock
 def test_an_epoch_of_persistent_workers_is_whole_after_a_break(load, dataset, persistent):
     loader = load(dataset, batch_size=2, shuffle=True, num_workers=2, persistent_workers=persistent)
     for _ in range(2):
@@ -200,6 +209,7 @@ def test_next_is_found_under_its_name_in_a_profile(load, dataset, workers):
 
 
 @WORKERS
+@pytest.mark.stock
 def test_after_an_exception_the_next_batch_follows(load, workers):
     loader = load(Failing(SAMPLES, raise_value_error), batch_size=2, num_workers=workers)
     seen = outcomes(iter(loader))
@@ -208,6 +218,7 @@ def test_after_an_exception_the_next_batch_follows(load, workers):
 
 
 @WORKERS
+@pytest.mark.stock
 def test_after_a_damaged_picture_the_next_batch_follows(load, workers, tmp_path):
     dataset = seneca.ImageFolder(make_pictures(tmp_path, SAMPLES, SAMPLES, sides=(32, 64)), T.Resize((8, 12)))
     os.truncate(dataset.samples[5][0], 100)
@@ -217,6 +228,7 @@ def test_after_a_damaged_picture_the_next_batch_follows(load, workers, tmp_path)
 
 
 @WORKERS
+@pytest.mark.stock
 def test_a_batch_that_is_held_is_not_written_over(load, dataset, workers):
     loader = load(dataset, batch_size=2, num_workers=workers)
     held = [(inputs, inputs.clone(), labels) for inputs, labels in loader]
@@ -226,6 +238,7 @@ def test_a_batch_that_is_held_is_not_written_over(load, dataset, workers):
 
 
 @WORKERS
+@pytest.mark.stock
 def test_it_can_be_iterated_in_another_thread(load, dataset, workers):
     seen = []
     loader = load(dataset, batch_size=6, num_workers=workers)

@@ -47,6 +47,7 @@ def drawn_by_torch(seed, mode, owned, shuffle):
     return drawn(TORCH, Numbers(SAMPLES), seed, mode, owned, shuffle=shuffle)
 
 
+@pytest.mark.stock
 def test_construction_draws_nothing(load, dataset):
     generator = torch.Generator()
     before = torch.get_rng_state(), generator.get_state()
@@ -58,6 +59,7 @@ def test_construction_draws_nothing(load, dataset):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("owned", [False, True])
+@pytest.mark.stock
 def test_an_iterator_draws_one_number(load, dataset, mode, owned):
     """From the loader's generator where it has one, and none again for workers that stay."""
     generator = torch.Generator().manual_seed(3) if owned else None
@@ -74,6 +76,7 @@ def test_an_iterator_draws_one_number(load, dataset, mode, owned):
 
 @pytest.mark.parametrize(("seed", "mode", "owned"), TABLE)
 @pytest.mark.meant("order")
+@pytest.mark.stock
 def test_a_shuffled_order_is_torchs_to_the_index(load, any_dataset, seed, mode, owned):
     dataset = any_dataset
     if load.is_torch and not isinstance(dataset, Numbers):
@@ -90,6 +93,7 @@ def test_a_shuffled_order_is_torchs_to_the_index(load, any_dataset, seed, mode, 
 
 @pytest.mark.parametrize("share", ["decoded", "none"])
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.stock
 def test_where_no_copy_takes_another_s_place_a_shared_order_is_torchs(load, any_dataset, mode, share):
     if not load.shares:
         pytest.skip("shares nothing")
@@ -118,6 +122,7 @@ def broken_off_by_torch(*options):
     ("workers", "owned", "batch_size"),
     [(0, False, 5), (0, True, 4), (0, True, 5), (1, True, 4), (1, True, 13), (2, False, 4), (2, True, 5)],
 )
+@pytest.mark.stock
 def test_an_order_is_torchs_after_a_break_and_with_two_iterators_at_once(load, dataset, workers, owned, batch_size):
     """What is drawn when is torch's, too."""
     if load.substitutes(dataset):
@@ -127,6 +132,7 @@ def test_an_order_is_torchs_after_a_break_and_with_two_iterators_at_once(load, d
 
 
 @pytest.mark.parametrize(("seed", "mode", "owned"), TABLE[::2])
+@pytest.mark.stock
 def test_an_order_that_is_not_shuffled_is_kept_and_draws_what_torch_draws(load, dataset, seed, mode, owned):
     epochs, states = drawn(load, dataset, seed, mode, owned, shuffle=False)
     assert epochs == [[[0, 1, 2, 3, 4], [5, 6, 7, 8, 9], [10, 11]]] * EPOCHS
@@ -134,6 +140,7 @@ def test_an_order_that_is_not_shuffled_is_kept_and_draws_what_torch_draws(load, 
 
 
 @pytest.mark.parametrize("owned", [False, True])
+@pytest.mark.stock
 def test_the_seed_alone_makes_the_order_whatever_the_workers(load, dataset, owned):
     def epochs(seed, mode):
         return drawn(load, dataset, seed, mode, owned, shuffle=True)[0]
