@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.utils.data
 
+from seneca.notices import warn
 from seneca.options import OnError, Options, Share
 from seneca.partition import Split
 from seneca.switch import off_because
@@ -151,4 +151,4 @@ class OpportunisticBatchSampler(torch.utils.data.BatchSampler):
 def _give_notice() -> None:
     """Say once a process why nothing is shared."""
     reason = off_because() or "seneca.fallback was asked for"
-    warnings.warn(f"seneca: {reason}; loading with plain torch, nothing is shared", stacklevel=3)
+    warn(f"{reason}; loading with plain torch, nothing is shared")

@@ -94,6 +94,8 @@ def grade_of(
         base = base.dataset
     if not hasattr(base, "__len__"):
         return Grade("unshared", (f"{_name(base)} has no length",), base)
+    if len(dataset) == 0:
+        return Grade("unshared", (f"{_name(dataset)} is empty",), base)
     if own is not None:
         if len(np.unique(own)) != len(own) or (own.size and (own.min() < 0 or own.max() >= len(base))):
             return Grade("unshared", ("the Subset's indices are not each once and within the dataset",), base)
@@ -140,7 +142,12 @@ def _of_pictures(base: Any, own: np.ndarray | None, key: str | None, channels_la
             known, decode=decode, apply_orientation=orientation, channels_last=channels_last
         )
         stages = Pictures(
-            files.samples, source, pipeline, target_transform=target_transform, max_pixels=max_pixels
+            files.samples,
+            source,
+            pipeline,
+            same=pipeline.deterministic,
+            target_transform=target_transform,
+            max_pixels=max_pixels,
         )
         if target_transform is not None:
             why = f"{_name(base)} has a target_transform"
@@ -173,6 +180,7 @@ def _of_pictures(base: Any, own: np.ndarray | None, key: str | None, channels_la
         static=functools.partial(run_steps, head) if head else None,
         then=functools.partial(run_steps, tail),
         keys=(code[0], code[1]),
+        same=not tail,
         target_transform=target_transform,
         max_pixels=max_pixels,
     )

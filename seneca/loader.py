@@ -6,7 +6,6 @@ same cache. See :class:`DataLoader`.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sized
 from typing import Any, TypeVar, cast
 
@@ -20,6 +19,7 @@ from seneca.device import CopiedAhead, check_device
 from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
 from seneca.grades import Grade, grade_of
 from seneca.native import NativeIterator
+from seneca.notices import warn
 from seneca.options import Options
 from seneca.processes import iterate
 from seneca.shared import OpportunisticBatchSampler, SharedDataset
@@ -174,6 +174,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     def _get_iterator(self) -> Any:
         if isinstance(self.dataset, IterableDataset):
             self._warn_of_torch(("an IterableDataset has no indices by which jobs could share",))
+        if isinstance(self.dataset, (IterableDataset, SharedDataset)):
             return super()._get_iterator()
         grade = self._grade()
         reason = self._not_native_because(grade)
@@ -225,20 +226,22 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     def _index_sampler_over(self, shared: SharedDataset) -> Any:
         """Batches that are planned, where the order is one that Seneca may choose or look ahead in."""
-        if shared.terms is None or not self._walks_the_dataset():
+        if shared.terms is None or not shared.terms.shares or not self._walks_the_dataset():
             return self._index_sampler
         batches: Any = self.batch_sampler
         sampler: Any = SequentialSampler(shared)
         if type(batches.sampler) is RandomSampler:
             sampler = RandomSampler(shared, generator=batches.sampler.generator)
         ahead = 1 + self.num_workers * (self.prefetch_factor or 0)
-        return OpportunisticBatchSampler(sampler, batches.batch_size, batches.drop_last, batches_ahead=ahead)
+        planned = OpportunisticBatchSampler(sampler, batches.batch_size, batches.drop_last, batches_ahead=ahead)
+        planned.looked = True
+        return planned
 
     def _warn(self, text: str) -> None:
         """Once a loader."""
         if not self._warned:
             self._warned = True
-            warnings.warn(f"seneca: {text}", stacklevel=5)
+            warn(text)
 
     def _warn_of_torch(self, why: tuple[str, ...]) -> None:
         if self.cache is not None:
@@ -340,5 +343,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             return None
 
     def __getstate__(self) -> dict[str, Any]:
-        # The membership is this process's; the copy joins for itself.
-        return {**vars(self), "_sample_cache": None, "_shared": None, "_iterator": None}
+        # The membership is this process's, and so is what was counted; the copy joins for itself.
+        cache = self.cache.name if isinstance(self.cache, SampleCache) else self.cache
+        own = {"_sample_cache": None, "_shared": None, "_iterator": None, "_counts": Counts()}
+        return {**vars(self), "cache": cache, **own}

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -30,6 +29,7 @@ from seneca.ending import FIRST, finalize
 from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
 from seneca.forms import Form
 from seneca.grades import Grade, grade_of
+from seneca.notices import warn
 from seneca.options import Options
 from seneca.partition import Split
 from seneca.stages import Payload, Stages
@@ -166,17 +166,28 @@ class SharedDataset(Dataset[Any]):
         return len(self.dataset)
 
     def __getitem__(self, index: Any) -> Any:
-        return self.__getitems__([index])[0]
+        made = self._made_here([index])
+        return self.dataset[index] if made is None else made[0]
 
     def __getitems__(self, indices: Sequence[Any]) -> list[Any]:
         """The items of a batch, in its order; errors are the dataset's own."""
+        made = self._made_here(indices)
+        if made is not None:
+            return made
+        if getattr(self.dataset, "__getitems__", None):
+            return self.dataset.__getitems__(list(indices) if isinstance(indices, PlannedBatch) else indices)
+        return [self.dataset[index] for index in indices]
+
+    def _made_here(self, indices: Sequence[Any]) -> list[Any] | None:
+        """The items of a batch; None where they are not shared, or an index is none of a sample."""
         if self._looked and self._state_changed():
             self.look()  # somebody has set another transform, say
         bench = self._bench_here()
-        if bench is None or not all(type(index) is int for index in indices):
-            if getattr(self.dataset, "__getitems__", None):
-                return self.dataset.__getitems__(list(indices))
-            return [self.dataset[index] for index in indices]
+        if bench is None or not isinstance(indices, (list, tuple)):
+            return None
+        count = len(self.dataset)
+        if not all(type(index) is int and 0 <= index < count for index in indices):
+            return None
         made = bench.make(indices)
         if self._state_changed():
             # By itself: what it makes hangs on what it made before, and is no other job's.
@@ -230,7 +241,7 @@ class SharedDataset(Dataset[Any]):
         stages = grade.stages
         self._looked = True
         before, self.terms = self.terms, None
-        shares = self.share == "augmented"
+        shares = self.share == "augmented" and stages is not None and not stages.same
         if stages is not None and self.cache is not None and (shares or stages.decoded):
             self.terms = Terms(
                 name=self.cache,
@@ -262,7 +273,7 @@ class SharedDataset(Dataset[Any]):
         """Once a process."""
         if not self._warned:
             self._warned = True
-            warnings.warn(f"seneca: {text}", stacklevel=3)
+            warn(text)
 
     def join(self) -> SampleCache | None:
         """This process's cache on the terms of the last look; None: nothing is shared.
@@ -333,7 +344,7 @@ class _Bench:
     def make(self, indices: Sequence[int]) -> list[Any]:
         """The items of a batch."""
         own = self.terms.own
-        samples = [int(own[index]) for index in indices] if own is not None else self._from_front(indices)
+        samples = list(indices) if own is None else [int(own[index]) for index in indices]
         row, generation = store.NONE, 0
         if isinstance(indices, PlannedBatch) and indices.augmented == self._stages.augmented:
             claims, row, generation = indices.claims, indices.row, indices.generation
@@ -348,12 +359,6 @@ class _Bench:
             finally:
                 batch.end()
         return [self._stages.present(sample, item) for sample, item in zip(samples, made, strict=True)]
-
-    def _from_front(self, indices: Sequence[int]) -> list[int]:
-        count = self.terms.n_samples
-        if indices and (min(indices) < -count or max(indices) >= count):
-            raise IndexError(f"index {min(indices)} or {max(indices)} is not one of {count} samples")
-        return [index % count for index in indices]
 
 
 def _close(drawing: store.Worker | store.Member, cache: SampleCache | None) -> None:
@@ -505,6 +510,7 @@ class OpportunisticBatchSampler(BatchSampler):
         self.seed = seed
         self.batches_ahead = batches_ahead
         self.epoch = 0
+        self.looked = False  # whether somebody has looked at the dataset for the epoch that is to begin
 
     def set_epoch(self, epoch: int) -> None:
         """Name the next epoch, as ``DistributedSampler`` does; the sampler's own is set too."""
@@ -515,7 +521,6 @@ class OpportunisticBatchSampler(BatchSampler):
     def __iter__(self) -> Iterator[list[int]]:
         sampler: Any = self.sampler
         shared = getattr(sampler, "data_source", None)
-        epoch, self.epoch = self.epoch, self.epoch + 1
         shuffles = isinstance(sampler, RandomSampler)
         if (
             not isinstance(shared, SharedDataset)
@@ -523,14 +528,14 @@ class OpportunisticBatchSampler(BatchSampler):
             or (shuffles and (sampler.replacement or len(sampler) != len(shared)))
         ):
             return super().__iter__()
-        if shuffles and _is_one_of_many():
-            generator = torch.Generator().manual_seed((self.seed or 0) + epoch)
-            order = torch.randperm(len(shared), generator=generator).tolist()
-            return iter(BatchSampler(order, self.batch_size, self.drop_last))
-        seed = self.seed or 0
-        if shuffles and self.seed is None:
-            seed = int(torch.empty((), dtype=torch.int64).random_(generator=sampler.generator).item())
-        return _Plan(self, shared, seed, epoch, shuffles)
+        if not self.looked:
+            shared.look()  # before workers begin, so that they need not
+            self.looked = True
+        return _Batches(self, shared, shuffles)
+
+    def _unplanned(self) -> Iterator[list[int]]:
+        """As torch's."""
+        return super().__iter__()
 
 
 def _is_one_of_many() -> bool:
@@ -540,43 +545,73 @@ def _is_one_of_many() -> bool:
     return os.environ.get("WORLD_SIZE", "1") not in ("", "1")
 
 
+class _Batches:
+    """One epoch of a batch sampler. As torch's, it draws nothing before it is asked for the first batch."""
+
+    def __init__(self, sampler: OpportunisticBatchSampler, shared: SharedDataset, shuffles: bool) -> None:
+        self._sampler = sampler
+        self._shared = shared
+        self._shuffles = shuffles
+        self._batches: Iterator[list[int]] | None = None
+
+    def __iter__(self) -> _Batches:
+        return self
+
+    def __next__(self) -> list[int]:
+        if self._batches is None:
+            self._batches = self._begin()
+        return next(self._batches)
+
+    def _begin(self) -> Iterator[list[int]]:
+        batches, shared, sampler = self._sampler, self._shared, cast(Any, self._sampler.sampler)
+        epoch, batches.epoch = batches.epoch, batches.epoch + 1
+        batches.looked = False
+        if self._shuffles and _is_one_of_many():
+            generator = torch.Generator().manual_seed((batches.seed or 0) + epoch)
+            order = torch.randperm(len(shared), generator=generator).tolist()
+            return iter(BatchSampler(order, batches.batch_size, batches.drop_last))
+        if shared.terms is None or not shared.terms.shares:
+            return batches._unplanned()  # nothing will take another's place
+        seed = batches.seed or 0
+        if self._shuffles and batches.seed is None:
+            seed = int(torch.empty((), dtype=torch.int64).random_(generator=sampler.generator).item())
+        return _Plan(batches, shared, seed, epoch, self._shuffles)
+
+
 class _Plan:
-    """One epoch of a batch sampler: a member that workers prepare for."""
+    """The batches of one epoch, drawn by a member that workers prepare for."""
 
     def __init__(
         self, sampler: OpportunisticBatchSampler, shared: SharedDataset, seed: int, epoch: int, shuffles: bool
     ) -> None:
-        shared.look()
         self._shared = shared
         self._batch_size = sampler.batch_size
-        self.terms = terms = shared.terms
+        self.terms = terms = cast(Terms, shared.terms)
         cache = shared.join()
         self._places = len(shared)
         if sampler.drop_last:
             self._places -= self._places % sampler.batch_size
-        shares = terms is not None and terms.shares
-        own = None if terms is None else terms.own
         self._index_of = None
-        if own is not None:
-            self._index_of = np.zeros(terms.n_samples, np.int64)  # type: ignore[union-attr]
-            self._index_of[own] = np.arange(len(own))
+        if terms.own is not None:
+            self._index_of = np.zeros(terms.n_samples, np.int64)
+            self._index_of[terms.own] = np.arange(len(terms.own))
         self._member = store.Member(
             None if cache is None else cache.segment,
-            n_samples=len(shared) if terms is None else terms.n_samples,
-            samples=own,
+            n_samples=terms.n_samples,
+            samples=terms.own,
             places=self._places,
             seed=seed,
             epoch=epoch,
             fixed=not shuffles,
-            decoded=0 if terms is None else terms.stages.decoded,
-            augmented=0 if terms is None else terms.stages.augmented,
+            decoded=terms.stages.decoded,
+            augmented=terms.stages.augmented,
             height=0,
             width=0,
             copy_bytes=shared.copy_bytes,
             in_flight=sampler.batch_size * sampler.batches_ahead,
-            shares=shares,
+            shares=True,
             keeps=False,
-            substitutes=shares and shuffles,
+            substitutes=shuffles,
             hands_over=True,
         )
         # Open until the loader has let go of this: what it holds is claimed by and by.
@@ -592,6 +627,6 @@ class _Plan:
         self._shared.copy_bytes = self._member.copy_bytes
         samples = places["sample"]
         batch = PlannedBatch((samples if self._index_of is None else self._index_of[samples]).tolist())
-        batch.augmented = 0 if self.terms is None else self.terms.stages.augmented
+        batch.augmented = self.terms.stages.augmented
         batch.row, batch.generation, batch.claims = self._member.claims(places)
         return batch
