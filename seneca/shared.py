@@ -41,6 +41,7 @@ BATCHES_AHEAD = 8  # that a stock DataLoader may have under way, where nothing i
 COUNTERS = ("storage", "encoded", "decoded", "augmented", "prepared", "staged", "unshared", "read_bytes")
 COUNT_ROWS = 257  # one for each worker process, the last for all beyond, the first for the loader's own
 STORAGE, ENCODED, DECODED, AUGMENTED = (int(form) for form in Form)
+MAX_SIDE = 2**16 - 1  # of a picture in a slot's record
 NO_CLAIMS = np.zeros(0, store.CLAIM)
 
 
@@ -86,11 +87,13 @@ class PlannedBatch(list[int]):
     """The indices of a batch, and what the sampler holds for them.
 
     Attributes:
+        source: Names the samples, as the sampler found them.
         augmented: Names what the claimed copies hold.
         row: The member's, and ``generation`` whose it is.
         claims: In the order of the indices.
     """
 
+    source: bytes
     augmented: int
     row: int
     generation: int
@@ -155,6 +158,7 @@ class SharedDataset(Dataset[Any]):
         self.copy_bytes = 0  # that an item takes, as far as is known; tells the next epoch
         self._cache: SampleCache | None = None  # held between epochs, so that what is kept stays
         self._looked = False
+        self._planned = b""  # the source of the last planned batch
         self._base: Any = dataset
         self._state: list[Any] = []  # the values of its attributes when it was looked at
         self._warned = False
@@ -180,8 +184,8 @@ class SharedDataset(Dataset[Any]):
 
     def _made_here(self, indices: Sequence[Any]) -> list[Any] | None:
         """The items of a batch; None where they are not shared, or an index is none of a sample."""
-        if self._looked and self._state_changed():
-            self.look()  # somebody has set another transform, say
+        if self._looked and (self._state_changed() or self._is_behind(indices)):
+            self.look()  # somebody has set another transform, or files have changed, say
         bench = self._bench_here()
         if bench is None or not isinstance(indices, (list, tuple)):
             return None
@@ -210,7 +214,12 @@ class SharedDataset(Dataset[Any]):
         grade = self.look(grade)
         terms = self.terms
         if terms is None:
-            return f"not shared: {'; '.join(grade.why) if grade.stages is None else 'cache=None'}"
+            why = "; ".join(grade.why)
+            if self.cache is None:
+                why = "cache=None"
+            elif grade.stages is not None:
+                why = f"whole items are all that could be, but share={self.share!r}"
+            return f"not shared: {why}"
         forms = "ENCODED, DECODED" if grade.stages is not None and grade.stages.decoded else ""
         if terms.shares:
             forms = f"{forms}, AUGMENTED" if forms else "AUGMENTED"
@@ -268,6 +277,13 @@ class SharedDataset(Dataset[Any]):
             return False
         now = getattr(self._base, "__dict__", {}).values()
         return len(now) != len(self._state) or any(a is not b for a, b in zip(now, self._state, strict=True))
+
+    def _is_behind(self, indices: Sequence[Any]) -> bool:
+        """Whether the sampler has seen other files than this process, a worker that persists; once for each."""
+        if self.terms is None or not isinstance(indices, PlannedBatch):
+            return False
+        before, self._planned = self._planned, indices.source
+        return indices.source not in (before, self.terms.source)
 
     def _warn(self, text: str) -> None:
         """Once a process."""
@@ -335,7 +351,8 @@ class _Bench:
             keeps=terms.stages.decoded != 0,
         )
         self._in_use = threading.Lock()
-        self._copy_bytes = 0  # that an item of this dataset has taken at the most
+        self._copy_bytes = 0  # the room that an item of this dataset has needed at the most
+        self.keeps_decoded = True  # as long as it can be laid out
         self._close = finalize(self, _close, self._worker, cache, order=FIRST)
 
     def close(self) -> None:
@@ -346,7 +363,7 @@ class _Bench:
         own = self.terms.own
         samples = list(indices) if own is None else [int(own[index]) for index in indices]
         row, generation = store.NONE, 0
-        if isinstance(indices, PlannedBatch) and indices.augmented == self._stages.augmented:
+        if isinstance(indices, PlannedBatch) and self._was_planned(indices, samples):
             claims, row, generation = indices.claims, indices.row, indices.generation
         else:
             claims = np.zeros(len(samples), store.CLAIM)
@@ -359,6 +376,11 @@ class _Bench:
             finally:
                 batch.end()
         return [self._stages.present(sample, item) for sample, item in zip(samples, made, strict=True)]
+
+    def _was_planned(self, batch: PlannedBatch, samples: list[int]) -> bool:
+        """Whether what the sampler holds is of these samples, on these terms."""
+        named = self._stages.source, self._stages.augmented
+        return (batch.source, batch.augmented) == named and np.array_equal(batch.claims["sample"], samples)
 
 
 def _close(drawing: store.Worker | store.Member, cache: SampleCache | None) -> None:
@@ -423,18 +445,30 @@ class _Batch:
             else:
                 data = stages.read(sample)
                 self._counts["read_bytes"] += len(data)
-            if self._keeps[k] == DECODED:
-                decoded = stages.decode(sample, data)
-                self._offer(sample, DECODED, decoded)
-                item = stages.augment(sample, decoded)
+            kept = self._decode_to_keep(k, data) if self._keeps[k] == DECODED else None
+            if kept is not None:
+                self._offer(sample, DECODED, kept)
+                item = stages.augment(sample, kept)
             else:
-                if self._keeps[k] == ENCODED:
+                if self._keeps[k]:
                     self._offer(sample, ENCODED, Payload(data, 0, 0))
                 item = stages.augment_encoded(sample, data)
         self._stage(k, item)
         return item
 
+    def _decode_to_keep(self, k: int, data: bytes) -> Payload | None:
+        """DECODED; None where it cannot be laid out, which is tried once."""
+        if not self._bench.keeps_decoded:
+            return None
+        try:
+            return self._stages.decode(self._samples[k], data)
+        except items.Unsupported:
+            self._bench.keeps_decoded = False
+            return None
+
     def _offer(self, sample: int, form: int, payload: Payload) -> None:
+        if max(payload.height, payload.width) > MAX_SIDE:
+            return
         self._offers.append(((sample, form, len(payload.data), payload.height, payload.width), payload.data))
 
     def _stage(self, k: int, item: Any) -> None:
@@ -447,11 +481,10 @@ class _Batch:
             layout = items.lay_out(item)
         except items.Unsupported:
             self._counts["unshared"] += 1
-            bench._copy_bytes = bench._copy_bytes or -1  # tried
             return
         if layout.size_bytes > bench._copy_bytes:
-            bench._copy_bytes = layout.size_bytes
-            self._worker.learn(layout.size_bytes)
+            bench._copy_bytes = -(-layout.size_bytes // store.GRANULE) * store.GRANULE  # taken all the same
+            self._worker.learn(bench._copy_bytes)
         if slot is not None and layout.size_bytes <= len(room := self._worker.payload(slot)):
             layout.write(room)
             self._worker.commit(slot)
@@ -627,6 +660,11 @@ class _Plan:
         self._shared.copy_bytes = self._member.copy_bytes
         samples = places["sample"]
         batch = PlannedBatch((samples if self._index_of is None else self._index_of[samples]).tolist())
+<<<<<<< HEAD
         batch.augmented = self.terms.stages.augmented
+=======
+        batch.source = b"" if self.terms is None else self.terms.source
+        batch.augmented = 0 if self.terms is None else self.terms.stages.augmented
+>>>>>>> grades
         batch.row, batch.generation, batch.claims = self._member.claims(places)
         return batch
