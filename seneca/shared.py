@@ -36,6 +36,8 @@ from seneca.stages import Payload, Stages
 
 __all__ = ["COUNTERS", "OpportunisticBatchSampler", "PlannedBatch", "SharedDataset"]
 
+# Public attributes that are this one's; all others are the dataset's.
+OWN = frozenset({"dataset", "cache", "cache_bytes", "split", "share", "key", "terms", "copy_bytes"})
 BATCHES_AHEAD = 8  # that a stock DataLoader may have under way, where nothing is said
 
 COUNTERS = ("storage", "encoded", "decoded", "augmented", "prepared", "staged", "unshared", "read_bytes")
@@ -193,6 +195,14 @@ class SharedDataset(Dataset[Any]):
         if name.startswith("_") or name in ("dataset", "state_dict", "load_state_dict"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.dataset, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # And are set there: timm makes a loader of a dataset and then gives it its `transform`.
+        if name.startswith("_") or name in OWN:
+            super().__setattr__(name, value)
+        else:
+            setattr(self.dataset, name, value)
+            self._looked = False
 
     def explain(self, grade: Grade | None = None) -> str:
         """In plain words: what of this dataset is shared, with whom, and why not more. See :meth:`look`."""
@@ -523,9 +533,11 @@ class OpportunisticBatchSampler(BatchSampler):
             or (shuffles and (sampler.replacement or len(sampler) != len(shared)))
         ):
             return super().__iter__()
-        if shuffles and _is_one_of_many():
-            generator = torch.Generator().manual_seed((self.seed or 0) + epoch)
-            order = torch.randperm(len(shared), generator=generator).tolist()
+        if _is_one_of_many():
+            order: Any = range(len(shared))
+            if shuffles:
+                generator = torch.Generator().manual_seed((self.seed or 0) + epoch)
+                order = torch.randperm(len(shared), generator=generator).tolist()
             return iter(BatchSampler(order, self.batch_size, self.drop_last))
         seed = self.seed or 0
         if shuffles and self.seed is None:
