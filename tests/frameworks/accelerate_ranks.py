@@ -47,7 +47,7 @@ def train(loader, accelerator, epochs=4):
             optimizer.zero_grad()
             accelerator.backward(loss)
             optimizer.step()
-            losses.append(float(loss))
+            losses.append(loss.item())
     return {"losses": [losses[0], losses[-1]], "weight": float(line.layer.weight), "seen": line.seen}
 
 

@@ -34,13 +34,12 @@ def test_one_process_is_given_each_sample_once_an_epoch(accelerator, make, worke
     assert first != second
 
 
-def test_one_process_shares_with_other_jobs(accelerator):
-    other = planned(Points())
-    others = iter(other)
-    next(others)
+def test_one_process_shares_with_other_jobs(accelerator, another_job):
+    other = another_job("points")
     epoch_of(accelerator.prepare(planned(Points())))
-    assert len(list(others)) == len(other) - 1
-    assert other.dataset.stats()["served"]["augmented"] > COUNT // 2
+    found = other.finish()
+    assert sorted(found["samples"]) == EVERY_SAMPLE
+    assert found["served"]["augmented"] > COUNT // 2
 
 
 def test_the_first_batches_of_an_epoch_can_be_skipped(accelerator):
@@ -62,20 +61,18 @@ def test_what_prepare_makes_of_our_loader_trains(accelerator):
             optimizer.zero_grad()
             accelerator.backward(loss)
             optimizer.step()
-            losses.append(float(loss))
+            losses.append(loss.item())
     assert losses[-1] < losses[0] / 10
     assert sorted(line.seen) == sorted(4 * EVERY_SAMPLE)
 
 
 class Ranks:
-    """What two processes were given, while a job of this one was under way over the same points."""
+    """What two processes were given, while another job was under way over the same points."""
 
-    def __init__(self, run):
-        self.other = planned(Points())
-        others = iter(self.other)
-        began_with = flat([next(others)["index"].tolist()])
+    def __init__(self, run, another_job):
+        other = another_job("points")
         self.by_rank = run("accelerate_ranks.py")
-        self.other_had = began_with + flat(batch["index"].tolist() for batch in others)
+        self.other = other.finish()
 
     def dealt(self, how, epoch):
         """The batches of both as they follow on one another."""
@@ -83,15 +80,17 @@ class Ranks:
 
 
 @pytest.fixture(scope="module")
-def ranks(two_processes):
-    return Ranks(two_processes)
+def ranks(two_processes, another_job):
+    return Ranks(two_processes, another_job)
 
 
 def permutation(epoch, count=COUNT, seed=7):
     return torch.randperm(count, generator=torch.Generator().manual_seed(seed + epoch)).tolist()
 
 
-@pytest.mark.parametrize("how", ["planned", "planned, with workers", "planned, split", "planned, seedable sampler"])
+@pytest.mark.parametrize(
+    "how", ["planned", "planned, with workers", "planned, split", "planned, seedable sampler"]
+)
 @pytest.mark.parametrize("epoch", [0, 1])
 def test_two_processes_share_out_one_permutation_of_seed_and_epoch(ranks, how, epoch):
     order = permutation(epoch)
@@ -122,8 +121,8 @@ def test_a_sample_is_read_once_for_both_processes_and_all_epochs(ranks):
 
 
 def test_what_two_processes_look_up_they_also_leave_for_a_job_that_wants_it(ranks):
-    assert sorted(ranks.other_had) == EVERY_SAMPLE
-    assert ranks.other.dataset.stats()["served"]["augmented"] > COUNT // 2
+    assert sorted(ranks.other["samples"]) == EVERY_SAMPLE
+    assert ranks.other["served"]["augmented"] > COUNT // 2
 
 
 def test_two_processes_train_on_what_prepare_makes_of_our_loader(ranks):

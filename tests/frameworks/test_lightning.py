@@ -32,15 +32,13 @@ def test_fit_trains_on_each_sample_once_an_epoch(make, workers):
     assert first != second
 
 
-def test_fit_is_served_what_another_job_has_prepared():
-    loader = planned(Points())
-    other = planned(Points())
-    others = iter(other)
-    next(others)  # a job under way, which wants what is made here
-    fit(loader)
-    rest = sorted(int(i) for batch in others for i in batch["index"])
-    assert len(rest) == COUNT - 4
-    assert other.dataset.stats()["served"]["augmented"] > COUNT // 2
+@pytest.mark.parametrize("make", [ours, planned])
+def test_fit_shares_with_other_jobs(another_job, make):
+    other = another_job("points")
+    fit(make(Points()))
+    found = other.finish()
+    assert sorted(found["samples"]) == EVERY_SAMPLE
+    assert found["served"]["augmented"] > COUNT // 2
 
 
 def test_overfit_batches_makes_our_loader_anew_with_all_its_arguments():

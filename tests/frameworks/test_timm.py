@@ -51,7 +51,9 @@ def test_a_shared_dataset_evaluates_to_the_pixels_of_the_dataset_itself(picture_
         shared = seneca.SharedDataset(datasets(picture_folder)[name], cache_bytes="16MiB")
         images, labels = images_and_labels(loader_of(shared, num_workers=workers))
         expected, expected_labels = images_and_labels(loader_of(dataset))
-        assert torch.equal(images, expected), name
+        # The native core may have resized, whose pixels are within one level of Pillow's.
+        of_a_level = 1.01 / 255 / 0.224
+        assert (images - expected).abs().max() <= (0 if name == "timm" else of_a_level)
         assert torch.equal(labels, expected_labels)
         assert shared.stats()["delivered"] == COUNT
 
@@ -75,18 +77,23 @@ def test_a_shared_dataset_of_torchvision_is_read_once_for_all_epochs(picture_fol
     assert served["storage"] == COUNT and served["encoded"] + served["decoded"] == 2 * COUNT
 
 
-def test_what_timm_s_loader_makes_is_left_for_a_job_that_wants_it(picture_folder):
-    shared, other = (
-        seneca.SharedDataset(datasets(picture_folder)["timm"], cache_bytes="16MiB") for _ in range(2)
+def planned_pictures(kind, root):
+    """What another job does, with the transform that timm sets."""
+    shared = seneca.SharedDataset(datasets(root)[kind], cache_bytes="16MiB")
+    loader_of(shared, is_training=True)
+    batches = seneca.OpportunisticBatchSampler(torch.utils.data.RandomSampler(shared), 4)
+    return torch.utils.data.DataLoader(shared, batch_sampler=batches)
+
+
+@pytest.mark.parametrize("kind", ["timm", "torchvision"])
+def test_what_timm_s_loader_makes_is_left_for_a_job_that_wants_it(picture_folder, another_job, kind):
+    other = another_job(kind, str(picture_folder))
+    images_and_labels(
+        loader_of(seneca.SharedDataset(datasets(picture_folder)[kind], cache_bytes="16MiB"), is_training=True)
     )
-    loader = loader_of(shared, is_training=True)
-    loader_of(other, is_training=True)  # sets the same transform
-    batches = seneca.OpportunisticBatchSampler(torch.utils.data.RandomSampler(other), 4)
-    others = iter(torch.utils.data.DataLoader(other, batch_sampler=batches))
-    next(others)
-    images_and_labels(loader)
-    assert len(list(others)) == COUNT // 4 - 1
-    assert other.stats()["served"]["augmented"] > COUNT // 2
+    found = other.finish()
+    assert sorted(found["samples"]) == sorted(12 * [0, 1, 2, 3])
+    assert found["served"]["augmented"] > COUNT // 2
 
 
 @pytest.mark.parametrize("workers", [0, 2])

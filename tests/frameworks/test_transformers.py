@@ -67,13 +67,12 @@ def test_a_shared_dataset_is_trained_on_once_an_epoch(arguments, workers):
     assert shared.stats()["delivered"] == 2 * COUNT
 
 
-def test_a_shared_dataset_leaves_what_it_makes_for_a_job_that_wants_it(arguments):
-    other = planned(Points())
-    others = iter(other)
-    next(others)
+def test_a_shared_dataset_leaves_what_it_makes_for_a_job_that_wants_it(arguments, another_job):
+    other = another_job("points")
     train(Trainer(Line(), arguments, train_dataset=shared_points()))
-    assert len(list(others)) == len(other) - 1
-    assert other.dataset.stats()["served"]["augmented"] > COUNT // 2
+    found = other.finish()
+    assert sorted(found["samples"]) == EVERY_SAMPLE
+    assert found["served"]["augmented"] > COUNT // 2
 
 
 @pytest.mark.parametrize("make", [ours, planned])
