@@ -99,7 +99,7 @@ class _WorkerInit:
 
     def __call__(self, worker_id: int) -> None:
         info: Any = get_worker_info()
-        vars(info)["dataset"] = info.dataset.dataset
+        object.__setattr__(info, "dataset", info.dataset.dataset)  # which refuses to be changed
         if self.function is not None:
             self.function(worker_id)
 

@@ -184,7 +184,7 @@ class SharedDataset(Dataset[Any]):
             # By itself: what it makes hangs on what it made before, and is no other job's.
             self.terms = None
             self._warn(
-                f"{type(self.dataset).__name__} changes while its items are made, so they are no longer shared; "
+                f"{type(self.dataset).__name__} changes as its items are made, so they are no longer shared; "
                 "if they are the same all the same, say so by key="
             )
         return made
