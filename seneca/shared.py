@@ -277,9 +277,13 @@ class SharedDataset(Dataset[Any]):
     def join(self) -> SampleCache | None:
         """This process's cache on the terms of the last look; None: nothing is shared.
 
+        It is held until this is collected, also while no worker process is there.
+
         Raises:
             NoSpaceError, SegmentMismatchError: As :meth:`seneca.SampleCache.join`'s.
         """
+        if not self._looked:
+            self.look()
         terms = self.terms
         if terms is None:
             return None
@@ -524,18 +528,19 @@ class OpportunisticBatchSampler(BatchSampler):
 
     def __iter__(self) -> Iterator[list[int]]:
         sampler: Any = self.sampler
-        shared = getattr(sampler, "data_source", None)
+        shared = getattr(sampler, "data_source", getattr(sampler, "dataset", None))
         epoch, self.epoch = self.epoch, self.epoch + 1
-        shuffles = isinstance(sampler, RandomSampler)
-        if (
-            not isinstance(shared, SharedDataset)
-            or not (shuffles or type(sampler) is SequentialSampler)
-            or (shuffles and (sampler.replacement or len(sampler) != len(shared)))
-        ):
+        if not isinstance(shared, SharedDataset):
             return super().__iter__()
-        if _is_one_of_many():
-            order: Any = range(len(shared))
-            if shuffles:
+        shuffles = isinstance(sampler, RandomSampler)
+        whole = type(sampler) is SequentialSampler or (
+            shuffles and not sampler.replacement and len(sampler) == len(shared)
+        )
+        if not whole or _is_one_of_many():
+            shared.look()
+            shared.join()  # here too: the workers that look up may end with the epoch
+            order = sampler
+            if whole and shuffles:
                 generator = torch.Generator().manual_seed((self.seed or 0) + epoch)
                 order = torch.randperm(len(shared), generator=generator).tolist()
             return iter(BatchSampler(order, self.batch_size, self.drop_last))

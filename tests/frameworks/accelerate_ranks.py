@@ -55,7 +55,7 @@ folder = Path(sys.argv[1])
 whole = Accelerator(cpu=True)
 split = Accelerator(cpu=True, dataloader_config=DataLoaderConfiguration(split_batches=True))
 seeded = Accelerator(cpu=True, dataloader_config=DataLoaderConfiguration(use_seedable_sampler=True))
-stages = planned(Readings(folder / "read", count=48))
+stages = planned(Readings(folder / "read", count=48), num_workers=1)
 found = {
     "planned": epochs_of(whole.prepare(planned(Points())), whole),
     "planned, with workers": epochs_of(whole.prepare(planned(Points(), num_workers=2)), whole),

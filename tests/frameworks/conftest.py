@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 import torchvision_here  # noqa: F401  # before the frameworks import it for themselves
 
 HERE = Path(__file__).parent

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch.utils.data import Dataset, RandomSampler
 from torch.utils.data import DataLoader as StockLoader
+from torch.utils.data import Dataset, RandomSampler
 
 import seneca
 

@@ -9,7 +9,7 @@ pytest.importorskip("lightning", reason="lightning is not here; `make test-frame
 import torch
 from recorded import COUNT, Points, ours, planned
 from recorded_lightning import Module, trainer_of
-from torch.utils.data import DistributedSampler, SequentialSampler
+from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, RandomSampler, SequentialSampler
 
 import seneca
 
@@ -52,12 +52,13 @@ def test_overfit_batches_makes_our_loader_anew_with_all_its_arguments():
     assert first == second == list(range(12))
 
 
-def test_overfit_batches_makes_our_batch_sampler_anew():
-    (first, second), trainer = fit(planned(Points()), overfit_batches=3)
-    made = trainer.train_dataloader.batch_sampler
-    assert type(made) is seneca.OpportunisticBatchSampler
-    assert type(made.sampler) is SequentialSampler
-    assert first == second == list(range(12))
+def test_overfit_batches_leaves_our_batch_sampler_as_it_leaves_torch_s():
+    given = planned(Points())
+    stock = BatchSampler(RandomSampler(Points()), 4, False)
+    for loader in (given, DataLoader(Points(), batch_sampler=stock)):
+        (first, second), trainer = fit(loader, overfit_batches=3)
+        assert trainer.train_dataloader.batch_sampler is loader.batch_sampler
+        assert len(set(first)) == len(set(second)) == 12
 
 
 @pytest.fixture(scope="module")

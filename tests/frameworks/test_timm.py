@@ -68,13 +68,19 @@ def test_a_shared_dataset_trains(shared, prefetcher):
     assert shared.stats()["delivered"] == 2 * COUNT
 
 
-def test_a_shared_dataset_of_torchvision_is_read_once_for_all_epochs(picture_folder):
+@pytest.mark.parametrize("held_by", ["join", "persistent workers"])
+def test_pictures_of_torchvision_are_read_once_for_all_epochs(picture_folder, held_by):
     shared = seneca.SharedDataset(datasets(picture_folder)["torchvision"], cache_bytes="16MiB")
-    loader = loader_of(shared, is_training=True, num_workers=2)
+    loader = loader_of(
+        shared, is_training=True, num_workers=2, persistent_workers=held_by == "persistent workers"
+    )
+    if held_by == "join":
+        assert shared.join() is not None
     for _ in range(3):
         images_and_labels(loader)
     served = shared.stats()["served"]
-    assert served["storage"] == COUNT and served["encoded"] + served["decoded"] == 2 * COUNT
+    assert served["storage"] == COUNT
+    assert served["encoded"] + served["decoded"] == 2 * COUNT
 
 
 def planned_pictures(kind, root):
