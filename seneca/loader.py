@@ -233,7 +233,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if type(batches.sampler) is RandomSampler:
             sampler = RandomSampler(shared, generator=batches.sampler.generator)
         ahead = 1 + self.num_workers * (self.prefetch_factor or 0)
-        planned = OpportunisticBatchSampler(sampler, batches.batch_size, batches.drop_last, batches_ahead=ahead)
+        planned = OpportunisticBatchSampler(
+            sampler, batches.batch_size, batches.drop_last, batches_ahead=ahead
+        )
         planned.looked = True
         return planned
 

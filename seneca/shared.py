@@ -36,6 +36,8 @@ from seneca.stages import Payload, Stages
 
 __all__ = ["COUNTERS", "OpportunisticBatchSampler", "PlannedBatch", "SharedDataset"]
 
+# Public attributes that are this one's; all others are the dataset's.
+OWN = frozenset({"dataset", "cache", "cache_bytes", "split", "share", "key", "terms", "copy_bytes"})
 BATCHES_AHEAD = 8  # that a stock DataLoader may have under way, where nothing is said
 
 COUNTERS = ("storage", "encoded", "decoded", "augmented", "prepared", "staged", "unshared", "read_bytes")
@@ -209,6 +211,14 @@ class SharedDataset(Dataset[Any]):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.dataset, name)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        # And are set there: timm makes a loader of a dataset and then gives it its `transform`.
+        if name.startswith("_") or name in OWN:
+            super().__setattr__(name, value)
+        else:
+            setattr(self.dataset, name, value)
+            self._looked = False
+
     def explain(self, grade: Grade | None = None) -> str:
         """In plain words: what of this dataset is shared, with whom, and why not more. See :meth:`look`."""
         grade = self.look(grade)
@@ -294,9 +304,13 @@ class SharedDataset(Dataset[Any]):
     def join(self) -> SampleCache | None:
         """This process's cache on the terms of the last look; None: nothing is shared.
 
+        It is held until this is collected, also while no worker process is there.
+
         Raises:
             NoSpaceError, SegmentMismatchError: As :meth:`seneca.SampleCache.join`'s.
         """
+        if not self._looked:
+            self.look()
         terms = self.terms
         if terms is None:
             return None
@@ -553,18 +567,17 @@ class OpportunisticBatchSampler(BatchSampler):
 
     def __iter__(self) -> Iterator[list[int]]:
         sampler: Any = self.sampler
-        shared = getattr(sampler, "data_source", None)
-        shuffles = isinstance(sampler, RandomSampler)
-        if (
-            not isinstance(shared, SharedDataset)
-            or not (shuffles or type(sampler) is SequentialSampler)
-            or (shuffles and (sampler.replacement or len(sampler) != len(shared)))
-        ):
+        shared = getattr(sampler, "data_source", getattr(sampler, "dataset", None))
+        if not isinstance(shared, SharedDataset):
             return super().__iter__()
         if not self.looked:
             shared.look()  # before workers begin, so that they need not
-            self.looked = True
-        return _Batches(self, shared, shuffles)
+        self.looked = True
+        shuffles = isinstance(sampler, RandomSampler)
+        whole = type(sampler) is SequentialSampler or (
+            shuffles and not sampler.replacement and len(sampler) == len(shared)
+        )
+        return _Batches(self, shared, whole, shuffles)
 
     def _unplanned(self) -> Iterator[list[int]]:
         """As torch's."""
@@ -581,9 +594,12 @@ def _is_one_of_many() -> bool:
 class _Batches:
     """One epoch of a batch sampler. As torch's, it draws nothing before it is asked for the first batch."""
 
-    def __init__(self, sampler: OpportunisticBatchSampler, shared: SharedDataset, shuffles: bool) -> None:
+    def __init__(
+        self, sampler: OpportunisticBatchSampler, shared: SharedDataset, whole: bool, shuffles: bool
+    ) -> None:
         self._sampler = sampler
         self._shared = shared
+        self._whole = whole
         self._shuffles = shuffles
         self._batches: Iterator[list[int]] | None = None
 
@@ -599,11 +615,13 @@ class _Batches:
         batches, shared, sampler = self._sampler, self._shared, cast(Any, self._sampler.sampler)
         epoch, batches.epoch = batches.epoch, batches.epoch + 1
         batches.looked = False
-        if self._shuffles and _is_one_of_many():
+        shared.join()  # for the workers: what they leave there stays when they end with the epoch
+        one_of_many = _is_one_of_many()
+        if self._whole and self._shuffles and one_of_many:
             generator = torch.Generator().manual_seed((batches.seed or 0) + epoch)
             order = torch.randperm(len(shared), generator=generator).tolist()
             return iter(BatchSampler(order, batches.batch_size, batches.drop_last))
-        if shared.terms is None or not shared.terms.shares:
+        if not self._whole or one_of_many or shared.terms is None or not shared.terms.shares:
             return batches._unplanned()  # nothing will take another's place
         seed = batches.seed or 0
         if self._shuffles and batches.seed is None:
@@ -660,11 +678,6 @@ class _Plan:
         self._shared.copy_bytes = self._member.copy_bytes
         samples = places["sample"]
         batch = PlannedBatch((samples if self._index_of is None else self._index_of[samples]).tolist())
-<<<<<<< HEAD
-        batch.augmented = self.terms.stages.augmented
-=======
-        batch.source = b"" if self.terms is None else self.terms.source
-        batch.augmented = 0 if self.terms is None else self.terms.stages.augmented
->>>>>>> grades
+        batch.source, batch.augmented = self.terms.source, self.terms.stages.augmented
         batch.row, batch.generation, batch.claims = self._member.claims(places)
         return batch
