@@ -572,16 +572,22 @@ class OpportunisticBatchSampler(BatchSampler):
             return super().__iter__()
         if not self.looked:
             shared.look()  # before workers begin, so that they need not
-        self.looked = True
+        self.looked = False
+        shared.join()  # for the workers: what they leave there stays when they end with the epoch
         shuffles = isinstance(sampler, RandomSampler)
         whole = type(sampler) is SequentialSampler or (
             shuffles and not sampler.replacement and len(sampler) == len(shared)
         )
-        return _Batches(self, shared, whole, shuffles)
-
-    def _unplanned(self) -> Iterator[list[int]]:
-        """As torch's."""
-        return super().__iter__()
+        one_of_many = _is_one_of_many()
+        if whole and not one_of_many and shared.terms is not None and shared.terms.shares:
+            epoch, self.epoch = self.epoch, self.epoch + 1
+            return _Plan(self, shared, epoch, shuffles)
+        if whole and shuffles and one_of_many:
+            epoch, self.epoch = self.epoch, self.epoch + 1
+            generator = torch.Generator().manual_seed((self.seed or 0) + epoch)
+            order = torch.randperm(len(shared), generator=generator).tolist()
+            return iter(BatchSampler(order, self.batch_size, self.drop_last))
+        return super().__iter__()  # nothing will take another's place
 
 
 def _is_one_of_many() -> bool:
@@ -591,50 +597,16 @@ def _is_one_of_many() -> bool:
     return os.environ.get("WORLD_SIZE", "1") not in ("", "1")
 
 
-class _Batches:
-    """One epoch of a batch sampler. As torch's, it draws nothing before it is asked for the first batch."""
-
-    def __init__(
-        self, sampler: OpportunisticBatchSampler, shared: SharedDataset, whole: bool, shuffles: bool
-    ) -> None:
-        self._sampler = sampler
-        self._shared = shared
-        self._whole = whole
-        self._shuffles = shuffles
-        self._batches: Iterator[list[int]] | None = None
-
-    def __iter__(self) -> _Batches:
-        return self
-
-    def __next__(self) -> list[int]:
-        if self._batches is None:
-            self._batches = self._begin()
-        return next(self._batches)
-
-    def _begin(self) -> Iterator[list[int]]:
-        batches, shared, sampler = self._sampler, self._shared, cast(Any, self._sampler.sampler)
-        epoch, batches.epoch = batches.epoch, batches.epoch + 1
-        batches.looked = False
-        shared.join()  # for the workers: what they leave there stays when they end with the epoch
-        one_of_many = _is_one_of_many()
-        if self._whole and self._shuffles and one_of_many:
-            generator = torch.Generator().manual_seed((batches.seed or 0) + epoch)
-            order = torch.randperm(len(shared), generator=generator).tolist()
-            return iter(BatchSampler(order, batches.batch_size, batches.drop_last))
-        if not self._whole or one_of_many or shared.terms is None or not shared.terms.shares:
-            return batches._unplanned()  # nothing will take another's place
-        seed = batches.seed or 0
-        if self._shuffles and batches.seed is None:
-            seed = int(torch.empty((), dtype=torch.int64).random_(generator=sampler.generator).item())
-        return _Plan(batches, shared, seed, epoch, self._shuffles)
-
-
 class _Plan:
     """The batches of one epoch, drawn by a member that workers prepare for."""
 
     def __init__(
-        self, sampler: OpportunisticBatchSampler, shared: SharedDataset, seed: int, epoch: int, shuffles: bool
+        self, sampler: OpportunisticBatchSampler, shared: SharedDataset, epoch: int, shuffles: bool
     ) -> None:
+        seed = sampler.seed or 0
+        if shuffles and sampler.seed is None:
+            generator = cast(RandomSampler, sampler.sampler).generator
+            seed = int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
         self._shared = shared
         self._batch_size = sampler.batch_size
         self.terms = terms = cast(Terms, shared.terms)
