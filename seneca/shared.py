@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -572,21 +572,24 @@ class OpportunisticBatchSampler(BatchSampler):
             return super().__iter__()
         if not self.looked:
             shared.look()  # before workers begin, so that they need not
-        self.looked = False
-        shared.join()  # for the workers: what they leave there stays when they end with the epoch
+        self.looked = True
         shuffles = isinstance(sampler, RandomSampler)
         whole = type(sampler) is SequentialSampler or (
             shuffles and not sampler.replacement and len(sampler) == len(shared)
         )
+        return _Batches(lambda: self._begin(shared, whole, shuffles))
+
+    def _begin(self, shared: SharedDataset, whole: bool, shuffles: bool) -> Iterator[list[int]]:
+        epoch, self.epoch = self.epoch, self.epoch + 1
+        self.looked = False
+        shared.join()  # for the workers: what they leave there stays when they end with the epoch
         one_of_many = _is_one_of_many()
-        if whole and not one_of_many and shared.terms is not None and shared.terms.shares:
-            epoch, self.epoch = self.epoch, self.epoch + 1
-            return _Plan(self, shared, epoch, shuffles)
         if whole and shuffles and one_of_many:
-            epoch, self.epoch = self.epoch, self.epoch + 1
             generator = torch.Generator().manual_seed((self.seed or 0) + epoch)
             order = torch.randperm(len(shared), generator=generator).tolist()
             return iter(BatchSampler(order, self.batch_size, self.drop_last))
+        if whole and not one_of_many and shared.terms is not None and shared.terms.shares:
+            return _Plan(self, shared, epoch, shuffles)
         return super().__iter__()  # nothing will take another's place
 
 
@@ -595,6 +598,27 @@ def _is_one_of_many() -> bool:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_world_size() > 1
     return os.environ.get("WORLD_SIZE", "1") not in ("", "1")
+
+
+class _Batches:
+    """One epoch of a batch sampler. As torch's, it draws nothing before it is asked for the first batch."""
+
+    def __init__(self, begin: Callable[[], Iterator[list[int]]]) -> None:
+        self._begin = begin
+        self._batches: Iterator[list[int]] | None = None
+
+    def __iter__(self) -> _Batches:
+        return self
+
+    def __next__(self) -> list[int]:
+        self.begin()
+        assert self._batches is not None
+        return next(self._batches)
+
+    def begin(self) -> None:
+        """Join the epoch, as the first batch does: from now on other jobs make copies for it."""
+        if self._batches is None:
+            self._batches = self._begin()
 
 
 class _Plan:
