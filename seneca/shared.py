@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -30,12 +29,15 @@ from seneca.ending import FIRST, finalize
 from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
 from seneca.forms import Form
 from seneca.grades import Grade, grade_of
+from seneca.notices import warn
 from seneca.options import Options
 from seneca.partition import Split
 from seneca.stages import Payload, Stages
 
 __all__ = ["COUNTERS", "OpportunisticBatchSampler", "PlannedBatch", "SharedDataset"]
 
+# Public attributes that are this one's; all others are the dataset's.
+OWN = frozenset({"dataset", "cache", "cache_bytes", "split", "share", "key", "terms", "copy_bytes"})
 BATCHES_AHEAD = 8  # that a stock DataLoader may have under way, where nothing is said
 
 COUNTERS = ("storage", "encoded", "decoded", "augmented", "prepared", "staged", "unshared", "read_bytes")
@@ -170,17 +172,28 @@ class SharedDataset(Dataset[Any]):
         return len(self.dataset)
 
     def __getitem__(self, index: Any) -> Any:
-        return self.__getitems__([index])[0]
+        made = self._made_here([index])
+        return self.dataset[index] if made is None else made[0]
 
     def __getitems__(self, indices: Sequence[Any]) -> list[Any]:
         """The items of a batch, in its order; errors are the dataset's own."""
+        made = self._made_here(indices)
+        if made is not None:
+            return made
+        if getattr(self.dataset, "__getitems__", None):
+            return self.dataset.__getitems__(list(indices) if isinstance(indices, PlannedBatch) else indices)
+        return [self.dataset[index] for index in indices]
+
+    def _made_here(self, indices: Sequence[Any]) -> list[Any] | None:
+        """The items of a batch; None where they are not shared, or an index is none of a sample."""
         if self._looked and (self._state_changed() or self._is_behind(indices)):
             self.look()  # somebody has set another transform, or files have changed, say
         bench = self._bench_here()
-        if bench is None or not all(type(index) is int for index in indices):
-            if getattr(self.dataset, "__getitems__", None):
-                return self.dataset.__getitems__(list(indices))
-            return [self.dataset[index] for index in indices]
+        if bench is None or not isinstance(indices, (list, tuple)):
+            return None
+        count = len(self.dataset)
+        if not all(type(index) is int and 0 <= index < count for index in indices):
+            return None
         made = bench.make(indices)
         if self._state_changed():
             # By itself: what it makes hangs on what it made before, and is no other job's.
@@ -197,6 +210,14 @@ class SharedDataset(Dataset[Any]):
         if name.startswith("_") or name in ("dataset", "state_dict", "load_state_dict"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.dataset, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # And are set there: timm makes a loader of a dataset and then gives it its `transform`.
+        if name.startswith("_") or name in OWN:
+            super().__setattr__(name, value)
+        else:
+            setattr(self.dataset, name, value)
+            self._looked = False
 
     def explain(self, grade: Grade | None = None) -> str:
         """In plain words: what of this dataset is shared, with whom, and why not more. See :meth:`look`."""
@@ -239,7 +260,7 @@ class SharedDataset(Dataset[Any]):
         stages = grade.stages
         self._looked = True
         before, self.terms = self.terms, None
-        shares = self.share == "augmented"
+        shares = self.share == "augmented" and stages is not None and not stages.same
         if stages is not None and self.cache is not None and (shares or stages.decoded):
             self.terms = Terms(
                 name=self.cache,
@@ -278,14 +299,18 @@ class SharedDataset(Dataset[Any]):
         """Once a process."""
         if not self._warned:
             self._warned = True
-            warnings.warn(f"seneca: {text}", stacklevel=3)
+            warn(text)
 
     def join(self) -> SampleCache | None:
         """This process's cache on the terms of the last look; None: nothing is shared.
 
+        It is held until this is collected, also while no worker process is there.
+
         Raises:
             NoSpaceError, SegmentMismatchError: As :meth:`seneca.SampleCache.join`'s.
         """
+        if not self._looked:
+            self.look()
         terms = self.terms
         if terms is None:
             return None
@@ -350,7 +375,7 @@ class _Bench:
     def make(self, indices: Sequence[int]) -> list[Any]:
         """The items of a batch."""
         own = self.terms.own
-        samples = [int(own[index]) for index in indices] if own is not None else self._from_front(indices)
+        samples = list(indices) if own is None else [int(own[index]) for index in indices]
         row, generation = store.NONE, 0
         if isinstance(indices, PlannedBatch) and self._was_planned(indices, samples):
             claims, row, generation = indices.claims, indices.row, indices.generation
@@ -370,12 +395,6 @@ class _Bench:
         """Whether what the sampler holds is of these samples, on these terms."""
         named = self._stages.source, self._stages.augmented
         return (batch.source, batch.augmented) == named and np.array_equal(batch.claims["sample"], samples)
-
-    def _from_front(self, indices: Sequence[int]) -> list[int]:
-        count = self.terms.n_samples
-        if indices and (min(indices) < -count or max(indices) >= count):
-            raise IndexError(f"index {min(indices)} or {max(indices)} is not one of {count} samples")
-        return [index % count for index in indices]
 
 
 def _close(drawing: store.Worker | store.Member, cache: SampleCache | None) -> None:
@@ -538,6 +557,7 @@ class OpportunisticBatchSampler(BatchSampler):
         self.seed = seed
         self.batches_ahead = batches_ahead
         self.epoch = 0
+        self.looked = False  # whether somebody has looked at the dataset for the epoch that is to begin
 
     def set_epoch(self, epoch: int) -> None:
         """Name the next epoch, as ``DistributedSampler`` does; the sampler's own is set too."""
@@ -547,23 +567,30 @@ class OpportunisticBatchSampler(BatchSampler):
 
     def __iter__(self) -> Iterator[list[int]]:
         sampler: Any = self.sampler
-        shared = getattr(sampler, "data_source", None)
-        epoch, self.epoch = self.epoch, self.epoch + 1
-        shuffles = isinstance(sampler, RandomSampler)
-        if (
-            not isinstance(shared, SharedDataset)
-            or not (shuffles or type(sampler) is SequentialSampler)
-            or (shuffles and (sampler.replacement or len(sampler) != len(shared)))
-        ):
+        shared = getattr(sampler, "data_source", getattr(sampler, "dataset", None))
+        if not isinstance(shared, SharedDataset):
             return super().__iter__()
-        if shuffles and _is_one_of_many():
+        if not self.looked:
+            shared.look()  # before workers begin, so that they need not
+        self.looked = True
+        shuffles = isinstance(sampler, RandomSampler)
+        whole = type(sampler) is SequentialSampler or (
+            shuffles and not sampler.replacement and len(sampler) == len(shared)
+        )
+        return _Batches(lambda: self._begin(shared, whole, shuffles))
+
+    def _begin(self, shared: SharedDataset, whole: bool, shuffles: bool) -> Iterator[list[int]]:
+        epoch, self.epoch = self.epoch, self.epoch + 1
+        self.looked = False
+        shared.join()  # for the workers: what they leave there stays when they end with the epoch
+        one_of_many = _is_one_of_many()
+        if whole and shuffles and one_of_many:
             generator = torch.Generator().manual_seed((self.seed or 0) + epoch)
             order = torch.randperm(len(shared), generator=generator).tolist()
             return iter(BatchSampler(order, self.batch_size, self.drop_last))
-        seed = self.seed or 0
-        if shuffles and self.seed is None:
-            seed = int(torch.empty((), dtype=torch.int64).random_(generator=sampler.generator).item())
-        return _Plan(self, shared, seed, epoch, shuffles)
+        if whole and not one_of_many and shared.terms is not None and shared.terms.shares:
+            return _Plan(self, shared, epoch, shuffles)
+        return super().__iter__()  # nothing will take another's place
 
 
 def _is_one_of_many() -> bool:
@@ -573,43 +600,65 @@ def _is_one_of_many() -> bool:
     return os.environ.get("WORLD_SIZE", "1") not in ("", "1")
 
 
+class _Batches:
+    """One epoch of a batch sampler. As torch's, it draws nothing before it is asked for the first batch."""
+
+    def __init__(self, begin: Callable[[], Iterator[list[int]]]) -> None:
+        self._begin = begin
+        self._batches: Iterator[list[int]] | None = None
+
+    def __iter__(self) -> _Batches:
+        return self
+
+    def __next__(self) -> list[int]:
+        self.begin()
+        assert self._batches is not None
+        return next(self._batches)
+
+    def begin(self) -> None:
+        """Join the epoch, as the first batch does: from now on other jobs make copies for it."""
+        if self._batches is None:
+            self._batches = self._begin()
+
+
 class _Plan:
-    """One epoch of a batch sampler: a member that workers prepare for."""
+    """The batches of one epoch, drawn by a member that workers prepare for."""
 
     def __init__(
-        self, sampler: OpportunisticBatchSampler, shared: SharedDataset, seed: int, epoch: int, shuffles: bool
+        self, sampler: OpportunisticBatchSampler, shared: SharedDataset, epoch: int, shuffles: bool
     ) -> None:
-        shared.look()
+        seed = sampler.seed or 0
+        if shuffles and sampler.seed is None:
+            generator = cast(RandomSampler, sampler.sampler).generator
+            seed = int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
         self._shared = shared
         self._batch_size = sampler.batch_size
-        self.terms = terms = shared.terms
+        self.terms = terms = cast(Terms, shared.terms)
         cache = shared.join()
         self._places = len(shared)
         if sampler.drop_last:
             self._places -= self._places % sampler.batch_size
-        shares = terms is not None and terms.shares
-        own = None if terms is None else terms.own
         self._index_of = None
-        if own is not None:
-            self._index_of = np.zeros(terms.n_samples, np.int64)  # type: ignore[union-attr]
-            self._index_of[own] = np.arange(len(own))
+        if terms.own is not None:
+            self._index_of = np.zeros(terms.n_samples, np.int64)
+            self._index_of[terms.own] = np.arange(len(terms.own))
         self._member = store.Member(
             None if cache is None else cache.segment,
-            n_samples=len(shared) if terms is None else terms.n_samples,
-            samples=own,
+            n_samples=terms.n_samples,
+            samples=terms.own,
             places=self._places,
             seed=seed,
             epoch=epoch,
             fixed=not shuffles,
-            decoded=0 if terms is None else terms.stages.decoded,
-            augmented=0 if terms is None else terms.stages.augmented,
+            decoded=terms.stages.decoded,
+            augmented=terms.stages.augmented,
             height=0,
             width=0,
             copy_bytes=shared.copy_bytes,
             in_flight=sampler.batch_size * sampler.batches_ahead,
-            shares=shares,
+            shares=True,
             keeps=False,
-            substitutes=shares and shuffles,
+            substitutes=shuffles,
             hands_over=True,
         )
         # Open until the loader has let go of this: what it holds is claimed by and by.
@@ -625,7 +674,6 @@ class _Plan:
         self._shared.copy_bytes = self._member.copy_bytes
         samples = places["sample"]
         batch = PlannedBatch((samples if self._index_of is None else self._index_of[samples]).tolist())
-        batch.source = b"" if self.terms is None else self.terms.source
-        batch.augmented = 0 if self.terms is None else self.terms.stages.augmented
+        batch.source, batch.augmented = self.terms.source, self.terms.stages.augmented
         batch.row, batch.generation, batch.claims = self._member.claims(places)
         return batch

@@ -49,11 +49,14 @@ class Stages(ABC):
         source: Names the samples: 16 bytes.
         decoded: Names what DECODED payloads hold; 0 where nothing but whole items is shared.
         augmented: Names what AUGMENTED copies hold.
+        same: Whether all AUGMENTED copies of a sample are alike, and DECODED but for little: there is
+            nothing in them to share.
     """
 
     source: bytes
     decoded: int
     augmented: int
+    same: bool = False
 
     @abstractmethod
     def make(self, indices: Sequence[int]) -> list[Any]:
@@ -182,6 +185,7 @@ class Pictures(Stages):
         static: What is done next to the PIL image that the pipeline made, the same each time.
         then: What is done next. None, as ``static``: the pipeline is all, and makes a tensor.
         keys: Name what ``static`` and ``then`` do.
+        same: See :class:`Stages`.
         target_transform: Of the label.
         max_pixels: Of a picture.
     """
@@ -195,6 +199,7 @@ class Pictures(Stages):
         static: Callable[[Any], Any] | None = None,
         then: Callable[[Any], Any] | None = None,
         keys: tuple[bytes, bytes] = (b"", b""),
+        same: bool = False,
         target_transform: Callable[[Any], Any] | None = None,
         max_pixels: int = MAX_PIXELS,
     ) -> None:
@@ -205,6 +210,7 @@ class Pictures(Stages):
         self.then = then
         self.target_transform = target_transform
         self.max_pixels = max_pixels
+        self.same = same
         head = pipeline.head_fingerprint
         self.decoded = head if static is None else number_of(head.to_bytes(8, "little"), keys[0])
         if then is None:  # a tensor, not the pixels that native jobs stage
