@@ -24,6 +24,7 @@ from seneca.options import Options
 from seneca.processes import iterate
 from seneca.shared import OpportunisticBatchSampler, SharedDataset
 from seneca.sources.files import PictureFiles
+from seneca.stages import Stages
 
 __all__ = ["DataLoader"]
 
@@ -263,7 +264,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             if self.cache is not None:
                 files = cast(PictureFiles, grade.files)
                 name = cache_name(getattr(self.cache, "name", self.cache), files.fingerprint())
-                forms = "ENCODED, DECODED" + (", AUGMENTED" if self.share == "augmented" else "")
+                augmented = self.share == "augmented" and not cast(Stages, grade.stages).same
+                forms = "ENCODED, DECODED" + (", AUGMENTED" if augmented else "")
                 shared = f"shared in the cache {name!r}: {forms}"
             return f"native: {'; '.join(grade.why)}; {shared}"
         found = self._shared_dataset().explain(grade)

@@ -389,10 +389,12 @@ class Undecided(Sounds):
         return super().augment(array[1], rng)
 
 
-def test_what_is_decoded_and_cannot_be_laid_out_is_not_kept(name):
-    loader = load(Undecided(), name, split="0-50-50")
+@pytest.mark.parametrize(("split", "encoded"), [("0-50-50", 0), ("50-50-0", 24)])
+def test_what_is_decoded_and_cannot_be_laid_out_is_not_kept(split, encoded, name):
+    loader = load(Undecided(), name, split=split)
     for _ in range(2):
         assert_each_once(flat(loader), 24)
+    assert inside(name)["payloads"]["encoded"] == loader.stats()["served"]["encoded"] == encoded
     assert inside(name)["payloads"]["decoded"] == inside(name)["writing"] == 0
     assert loader.stats()["served"]["decoded"] == 0
 
