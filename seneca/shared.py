@@ -144,7 +144,9 @@ class SharedDataset(Dataset[Any]):
         share: Any = "augmented",
         key: str | None = None,
     ) -> None:
-        if isinstance(dataset, (torch.utils.data.IterableDataset, SharedDataset)):
+        if isinstance(dataset, SharedDataset):
+            raise TypeError("what is a SharedDataset already goes into torch's DataLoader, or else its .dataset here")
+        if isinstance(dataset, torch.utils.data.IterableDataset):
             raise TypeError(f"a map-style dataset can be shared, but got {type(dataset).__name__}")
         self._options = Options(cache, cache_bytes, split, share, key=key)
         if cache is not None and not isinstance(cache, str):
@@ -340,6 +342,10 @@ class SharedDataset(Dataset[Any]):
             row = 0 if worker is None else min(worker.id + 1, COUNT_ROWS - 1)
             bench = self._bench = _Bench(self.terms, cache, self._counts[row].numpy())
         return bench
+
+    def __fingerprint__(self) -> Any:
+        """What items hang on, for datasets that are made of this one."""
+        return self.dataset if self.key is None else (self.key, len(self))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_bench": None, "_cache": None, "_state": None}

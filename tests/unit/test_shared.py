@@ -14,6 +14,7 @@ from PIL import Image
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, SequentialSampler, Subset
 
 import seneca
+from seneca.fingerprint import fingerprint
 from seneca.shared import OpportunisticBatchSampler, PlannedBatch, SharedDataset
 
 BATCH = 4
@@ -601,14 +602,26 @@ def test_it_passes_for_the_dataset(name):
         _ = shared.targets
 
 
+def test_a_dataset_that_is_made_of_shared_ones_stays_the_same_while_they_are_used(name):
+    for key in (None, "drawn"):
+        shared = SharedDataset(Drawn(24), cache=name, cache_bytes="1MiB", key=key)
+        outer = torch.utils.data.ConcatDataset([shared])
+        before = fingerprint(outer)
+        assert len(list(DataLoader(outer))) == 24 and shared.stats()["delivered"] == 24
+        assert fingerprint(outer) == before
+    assert fingerprint(SharedDataset(Drawn(24))) != fingerprint(SharedDataset(Drawn(23)))
+
+
 def test_what_has_no_indices_is_refused():
     class Stream(torch.utils.data.IterableDataset):
         def __iter__(self):
             return iter(())
 
-    for wrong in (Stream(), SharedDataset([1, 2])):
-        with pytest.raises(TypeError, match="a map-style dataset can be shared, but got"):
-            SharedDataset(wrong)
+    with pytest.raises(TypeError, match="a map-style dataset can be shared, but got Stream"):
+        SharedDataset(Stream())
+    for wrap in (SharedDataset, lambda shared: seneca.DataLoader(shared).explain()):
+        with pytest.raises(TypeError, match="goes into torch's DataLoader"):
+            wrap(SharedDataset([1, 2]))
     with pytest.raises(TypeError, match="cache is"):
         SharedDataset([1], cache=Drawn(1))
     with pytest.raises(ValueError, match="share is"):
