@@ -77,6 +77,7 @@ def train(grade, name, *, folder=None, count=SAMPLES, epochs=2, batch_size=8, pa
     """What a job does, see :mod:`job_processes`; the last thing that it logs is what it prepared."""
 
     def work(log):
+        torch.manual_seed(os.getpid())  # forked from one process, jobs would have one order
         if grade == "native":
             transform = v2.Compose(
                 [v2.RandomResizedCrop(16), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)]
