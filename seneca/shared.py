@@ -166,7 +166,10 @@ class SharedDataset(Dataset[Any]):
         return len(self.dataset)
 
     def __getitem__(self, index: Any) -> Any:
-        made = self._made_here([index])
+        if not self._looked:
+            self.look()
+        # What a dataset makes by batches may not be what it makes one by one: then only batches are shared.
+        made = None if getattr(self._base, "__getitems__", None) else self._made_here([index])
         return self.dataset[index] if made is None else made[0]
 
     def __getitems__(self, indices: Sequence[Any]) -> list[Any]:
