@@ -130,7 +130,9 @@ class _Queue(multiprocessing.queues.Queue):  # type: ignore[type-arg]
         if isinstance(data, ExceptionWrapper):
             data.exc_type = next(kind for kind in data.exc_type.__mro__ if _can_be_named(kind))
         else:
-            unsent = TypeError(f"what collate_fn made cannot be sent by a worker, for pickle refuses it: {error}")
+            unsent = TypeError(
+                f"what collate_fn made cannot be sent by a worker, for pickle refuses it: {error}"
+            )
             data = ExceptionWrapper((TypeError, unsent, None), f"in DataLoader worker process {worker.id}")
         self.put((number, data))
 

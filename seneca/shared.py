@@ -184,7 +184,7 @@ class SharedDataset(Dataset[Any]):
     def _made_here(self, indices: Sequence[Any]) -> list[Any] | None:
         """The items of a batch; None where they are not shared, or an index is none of a sample."""
         if self._looked and self._state_changed():
-            self.look()  # somebody has set another transform, say
+            self._look_again()
         bench = self._bench_here()
         if bench is None or not isinstance(indices, (list, tuple)):
             return None
@@ -239,6 +239,8 @@ class SharedDataset(Dataset[Any]):
             grade: What was found, where somebody has looked just now.
         """
         grade = grade or grade_of(self.dataset, key=self.key, shares=self.cache is not None)
+        if get_worker_info() is None:
+            self._job = job_key()  # this process's, wherever it was made
         self._base = grade.base
         self._state = list(getattr(self._base, "__dict__", {}).values())
         stages = grade.stages
@@ -264,6 +266,14 @@ class SharedDataset(Dataset[Any]):
             else:
                 self.copy_bytes = 0
         return grade
+
+    def _look_again(self) -> None:
+        """Somebody has set another transform, say; or a worker_init_fn has made of it a dataset of this worker's own."""
+        before = self.terms
+        self.look()
+        other_samples = self.terms is not None and before is not None and self.terms.source != before.source
+        if other_samples and get_worker_info() is not None:
+            self.terms = None
 
     def _state_changed(self) -> bool:
         """Whether an attribute of the dataset is another object than when it was looked at."""
@@ -315,10 +325,13 @@ class SharedDataset(Dataset[Any]):
         return bench
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_bench": None, "_cache": None, "_state": None}
+        job = self._job if get_worker_info() is not None else job_key()
+        return {**vars(self), "_job": job, "_bench": None, "_cache": None, "_state": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
+        if not self._counts.is_shared():  # pickled for another job, not for a worker
+            self._counts = torch.zeros_like(self._counts).share_memory_()
         self._state = list(getattr(self._base, "__dict__", {}).values())
 
 

@@ -89,7 +89,9 @@ def make_dataset(kind: str, pictures: Path) -> torch.utils.data.Dataset:
     """
     if kind == "numbers":
         return Numbers(SAMPLES)
-    return seneca.ImageFolder(pictures, {"pictures": T.Resize((8, 12)), "crops": T.RandomResizedCrop(8)}[kind])
+    return seneca.ImageFolder(
+        pictures, {"pictures": T.Resize((8, 12)), "crops": T.RandomResizedCrop(8)}[kind]
+    )
 
 
 @pytest.fixture(params=["numbers", "pictures"])

@@ -75,7 +75,9 @@ class Subject:
 class Stock(Subject):
     """Torch's own class, over a ``SharedDataset`` and the batch sampler that goes with it."""
 
-    def __call__(self, dataset: Any, batch_size: int | None = 1, **kwargs: Any) -> torch.utils.data.DataLoader:
+    def __call__(
+        self, dataset: Any, batch_size: int | None = 1, **kwargs: Any
+    ) -> torch.utils.data.DataLoader:
         own = {name: kwargs.pop(name) for name in ("share", "key") if name in kwargs}
         shared = seneca.SharedDataset(dataset, **self.of(dataset), **own)
         if batch_size is None or not kwargs.keys().isdisjoint({"sampler", "batch_sampler"}):

@@ -80,7 +80,9 @@ def test_the_prefetch_factor_is_2_with_workers(load, dataset):
 def test_shuffle_makes_a_random_sampler_with_the_generator(load, dataset):
     generator = torch.Generator()
     sampler = load(dataset, shuffle=True, generator=generator).sampler
-    assert type(sampler) is RandomSampler and sampler.generator is generator and sampler.data_source is dataset
+    assert (
+        type(sampler) is RandomSampler and sampler.generator is generator and sampler.data_source is dataset
+    )
     assert type(load(dataset, shuffle=False).sampler) is SequentialSampler
 
 
@@ -164,7 +166,9 @@ def test_an_iterable_dataset_admits_that_it_is_not_shuffled(load):
 
 
 def test_shuffling_nothing_is_refused(load):
-    with pytest.raises(ValueError, match="num_samples should be a positive integer value, but got num_samples=0"):
+    with pytest.raises(
+        ValueError, match="num_samples should be a positive integer value, but got num_samples=0"
+    ):
         load(Numbers(0), shuffle=True)
     assert epoch(load(Numbers(0))) == []
 
@@ -175,14 +179,18 @@ def test_a_timeout_needs_workers(load, dataset):
         iter(loader)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # torch's own, of a half-made iterator
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # torch's own, of a half-made iterator
 def test_a_prefetch_factor_of_0_is_refused_by_the_iterator(load, dataset):
     loader = load(dataset, num_workers=1, prefetch_factor=0)
     with pytest.raises(AssertionError, match="prefetch_factor must be greater than 0"):
         iter(loader)
 
 
-TOO_MANY = "will create 2 worker processes in total. Our suggested max number of worker in current system is 1"
+TOO_MANY = (
+    "will create 2 worker processes in total. Our suggested max number of worker in current system is 1"
+)
 
 
 def test_more_workers_than_cores_are_warned_of_at_construction(load, dataset, monkeypatch):
@@ -209,7 +217,10 @@ def test_pinning_without_an_accelerator_is_warned_of_and_goes_on(load, dataset, 
     assert texts == []
     with torchs_warnings() as texts:
         batches = list(loader)
-    assert ["pin_memory_device is deprecated" in texts[0], "no accelerator is found" in texts[1]] == [True, True]
+    assert ["pin_memory_device is deprecated" in texts[0], "no accelerator is found" in texts[1]] == [
+        True,
+        True,
+    ]
     assert len(texts) == 2 and len(batches) == 2 and not batches[0][0].is_pinned()
 
 

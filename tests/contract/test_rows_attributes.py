@@ -65,7 +65,9 @@ def test_everything_else_can_be_set_later(load, dataset):
     loader.multiprocessing_context = "spawn"
     assert loader.multiprocessing_context.get_start_method() == "spawn"
     loader.anything_else = 1
-    with pytest.raises(ValueError, match="multiprocessing_context option should specify a valid start method"):
+    with pytest.raises(
+        ValueError, match="multiprocessing_context option should specify a valid start method"
+    ):
         loader.multiprocessing_context = "thread"
 
 

@@ -56,7 +56,9 @@ def test_any_sampler_s_order_is_kept_to_the_index(load, dataset, workers):
     for sampler in ([5, 2, 2, 9], np.array([3, 1]), torch.tensor([4, 0, 11]), {7: 0, 6: 0}):
         expected = [[int(index)] for index in sampler]
         assert epoch(load(dataset, sampler=sampler, num_workers=workers)) == expected
-    repeated = torch.utils.data.WeightedRandomSampler([1.0] * SAMPLES, 7, generator=torch.Generator().manual_seed(1))
+    repeated = torch.utils.data.WeightedRandomSampler(
+        [1.0] * SAMPLES, 7, generator=torch.Generator().manual_seed(1)
+    )
     order = list(repeated)
     repeated.generator.manual_seed(1)
     assert flat(epoch(load(dataset, sampler=repeated, num_workers=workers))) == order
@@ -118,7 +120,9 @@ def test_an_iterable_dataset_is_dealt_out_and_dropped_from_by_each_worker(load, 
     assert batches == epoch(TORCH(Count(10), batch_size=3, num_workers=workers))
     kept = epoch(load(Count(10), batch_size=3, num_workers=workers, drop_last=True))
     assert kept == ([[0, 2, 4], [1, 3, 5]] if workers else [[0, 1, 2], [3, 4, 5], [6, 7, 8]])
-    assert flat(epoch(load(SizedCount(2, 2, whole=True), num_workers=workers))) == ([0, 0, 1, 1] if workers else [0, 1])
+    assert flat(epoch(load(SizedCount(2, 2, whole=True), num_workers=workers))) == (
+        [0, 0, 1, 1] if workers else [0, 1]
+    )
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
@@ -130,7 +134,9 @@ def test_workers_are_begun_by_any_method(load, method):
     assert epoch(loader) == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9], [10, 11]]
 
 
-@pytest.mark.parametrize("wrap", [torch.utils.data.Subset, lambda data, own: torch.utils.data.random_split(data, [6, 6])[0]])
+@pytest.mark.parametrize(
+    "wrap", [torch.utils.data.Subset, lambda data, own: torch.utils.data.random_split(data, [6, 6])[0]]
+)
 @WORKERS
 def test_subsets_are_loaded_as_torch_loads_them(load, dataset, wrap, workers):
     torch.manual_seed(2)

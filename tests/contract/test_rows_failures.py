@@ -47,7 +47,9 @@ def test_an_exception_in_a_worker_keeps_its_type_and_tells_where_it_was(load):
     assert text_of(error).startswith(
         "Caught ValueError in DataLoader worker process 1.\nOriginal Traceback (most recent call last):\n"
     )
-    assert "in raise_value_error" in str(error) and str(error).rstrip().endswith("ValueError: this sample is bad")
+    assert "in raise_value_error" in str(error) and str(error).rstrip().endswith(
+        "ValueError: this sample is bad"
+    )
 
 
 def test_a_key_error_of_a_worker_can_be_read(load):
@@ -111,7 +113,9 @@ def test_a_worker_that_dies_is_an_error_that_names_it(load, end, capfd):
         seen.append(error)
     assert seen == [[0, 1], [2, 3], [6, 7], [8, 9], [10, 11]][: len(seen)]
     assert type(error) is RuntimeError
-    died = re.search(r"DataLoader worker \(pid(?:\(s\))? (\d+)\) (?:exited unexpectedly|is killed)", str(error))
+    died = re.search(
+        r"DataLoader worker \(pid(?:\(s\))? (\d+)\) (?:exited unexpectedly|is killed)", str(error)
+    )
     assert died and int(died[1]) in workers
     how = {"die": "was ended by SIGKILL", "leave": "exited with status 3", "crash": "was ended by SIGSEGV"}
     assert (how[end.__name__] in str(error)) is not load.is_torch
@@ -121,9 +125,7 @@ def test_a_worker_that_dies_is_an_error_that_names_it(load, end, capfd):
 
 def test_a_batch_that_takes_longer_than_the_timeout_is_an_error(load):
     event = multiprocessing.get_context("fork").Event()
-    loader = load(
-        Waiting(4, event), batch_size=2, num_workers=1, timeout=0.5, multiprocessing_context="fork"
-    )
+    loader = load(Waiting(4, event), batch_size=2, num_workers=1, timeout=0.5, multiprocessing_context="fork")
     batches = iter(loader)
     error = outcomes(batches, 1)[0]
     event.set()  # so that the worker can leave

@@ -59,7 +59,9 @@ def test_two_shuffled_iterators_at_once_are_whole(load, dataset, workers):
 
 def test_iterators_at_once_have_workers_of_their_own(load):
     loader = load(Made(8, pid_and_index), num_workers=2, collate_fn=keep)
-    one, two = ({pid for [(pid, _)] in batches} for batches in zip(*zip(loader, loader, strict=True), strict=True))
+    one, two = (
+        {pid for [(pid, _)] in batches} for batches in zip(*zip(loader, loader, strict=True), strict=True)
+    )
     assert len(one) == len(two) == 2 and not one & two and os.getpid() not in one | two
 
 
@@ -204,7 +206,9 @@ def test_next_is_found_under_its_name_in_a_profile(load, dataset, workers):
     batches = iter(load(dataset, batch_size=6, num_workers=workers))
     with torch.autograd.profiler.profile() as profile:
         next(batches)
-    names = [event.name for event in profile.function_events if event.name.startswith("enumerate(DataLoader)#")]
+    names = [
+        event.name for event in profile.function_events if event.name.startswith("enumerate(DataLoader)#")
+    ]
     assert names == [f"enumerate(DataLoader)#{type(batches).__name__}.__next__"]
 
 

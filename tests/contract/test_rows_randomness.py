@@ -108,7 +108,12 @@ def broken_off(load, dataset, workers, owned, batch_size):
     torch.manual_seed(3)
     generator = torch.Generator().manual_seed(5) if owned else None
     loader = load(
-        dataset, batch_size=batch_size, shuffle=True, num_workers=workers, generator=generator, drop_last=owned
+        dataset,
+        batch_size=batch_size,
+        shuffle=True,
+        num_workers=workers,
+        generator=generator,
+        drop_last=owned,
     )
     seen = [outcomes(iter(loader), wanted) for wanted in (2, 0)]
     seen += [(labels(one), labels(two)) for one, two in zip(loader, loader, strict=True)]
@@ -125,7 +130,9 @@ def broken_off_by_torch(*options):
     [(0, False, 5), (0, True, 4), (0, True, 5), (1, True, 13), (2, False, 4), (2, True, 5)],
 )
 @pytest.mark.stock
-def test_an_order_is_torchs_after_a_break_and_with_two_iterators_at_once(load, dataset, workers, owned, batch_size):
+def test_an_order_is_torchs_after_a_break_and_with_two_iterators_at_once(
+    load, dataset, workers, owned, batch_size
+):
     """What is drawn when is torch's, too."""
     if load == TORCH or load.substitutes(dataset):
         pytest.skip("the order is Seneca's, or is that which others are held to")
@@ -199,7 +206,10 @@ def test_a_worker_is_seeded_with_the_base_seed_and_its_number(load):
 def test_the_base_seed_is_the_generator_s_where_there_is_one(load):
     base = one_number(torch.Generator().manual_seed(6))
     loader = load(
-        Made(1, what_a_worker_knows), num_workers=1, collate_fn=keep, generator=torch.Generator().manual_seed(6)
+        Made(1, what_a_worker_knows),
+        num_workers=1,
+        collate_fn=keep,
+        generator=torch.Generator().manual_seed(6),
     )
     assert [sample["seed"] for [sample] in loader] == [base]
     assert [sample["seed"] for [sample] in loader] != [base]
