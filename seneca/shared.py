@@ -196,8 +196,8 @@ class SharedDataset(Dataset[Any]):
             # By itself: what it makes hangs on what it made before, and is no other job's.
             self.terms = None
             self._warn(
-                f"{type(self.dataset).__name__} changes while its items are made, so they are no longer shared; "
-                "if they are the same all the same, say so by key="
+                f"{type(self.dataset).__name__} changes while its items are made, so they are no longer "
+                "shared; if they are the same all the same, say so by key="
             )
         return made
 
@@ -268,7 +268,10 @@ class SharedDataset(Dataset[Any]):
         return grade
 
     def _look_again(self) -> None:
-        """Somebody has set another transform, say; or a worker_init_fn has made of it a dataset of this worker's own."""
+        """Somebody has set another transform, say.
+
+        Or a ``worker_init_fn`` has made of it a dataset of this worker's own, which none shares.
+        """
         before = self.terms
         self.look()
         other_samples = self.terms is not None and before is not None and self.terms.source != before.source

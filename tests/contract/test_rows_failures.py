@@ -36,7 +36,7 @@ def test_an_exception_in_this_process_comes_as_it_is(load):
         next(iter(loader))
     assert type(raised.value) is ValueError and str(raised.value) == "this sample is bad"
     assert raised.traceback[-1].name == "raise_value_error"
-    with pytest.raises(toys.TwoArguments, match="^bad sample 5$"):
+    with pytest.raises(toys.TwoArguments, match=r"^bad sample 5$"):
         list(load(Failing(SAMPLES, toys.raise_two_arguments)))
 
 
@@ -189,7 +189,7 @@ JOBS = {
 
 @pytest.fixture(scope="module")
 def jobs(pictures):
-    """Jobs that train, each in a process group of its own, as a terminal has it; begun together, to save time."""
+    """Jobs that train, each in a process group, as a terminal has it; begun together, to save time."""
     cache = "contract-" + secrets.token_hex(6)
     running, timers = {}, []
     for name, (which, where) in JOBS.items():

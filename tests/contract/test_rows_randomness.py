@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 from subjects import SAMPLES, TORCH, epoch, flat, labels, outcomes, seeded
-from toys import Count, Made, Numbers, keep, what_a_worker_knows
 from torch.utils.data import RandomSampler, get_worker_info
 from torch.utils.data._utils.worker import _generate_state
+from toys import Count, Made, Numbers, keep, what_a_worker_knows
 
 import seneca
 from seneca import transforms as T

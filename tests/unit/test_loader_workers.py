@@ -145,7 +145,7 @@ def test_workers_belong_to_the_job_of_the_process_that_loads_not_of_the_one_that
 
 
 class Told(Dataset):
-    """Items tell what ``worker_init_fn`` has left on the dataset, and how many caches its process has joined."""
+    """Items tell what ``worker_init_fn`` has left here, and how many caches the process has joined."""
 
     told = "nothing"
 
