@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.dependencies
 BUILT := $(VENV)/.built
+FRAMEWORKS := .venv-frameworks
 
 # An editable install does not follow changes in C or Cython; this list does.
 SOURCES := setup.py pyproject.toml $(shell find csrc -name '*.[ch]') \
@@ -19,7 +20,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-c test-arm asan tsan asan-py c-tests lint bench bench-micro build clean
+.PHONY: help demo test test-frameworks test-c test-arm asan tsan asan-py c-tests lint bench bench-micro build clean
 .DELETE_ON_ERROR:
 
 help:                    ## what can be typed here
@@ -30,6 +31,9 @@ demo: $(BUILT)           ## jobs that share one cache, on this machine, in a min
 
 test: $(BUILT)           ## all tests; ARGS="-k folder" for some
 	$(BIN)/python -m pytest $(ARGS)
+
+test-frameworks: $(FRAMEWORKS)/.built   ## with Lightning, accelerate, transformers and timm, in their own environment
+	$(FRAMEWORKS)/bin/python -m pytest tests/frameworks $(ARGS)
 
 test-c:                  ## the tests in C, without Python; SEED=7 to repeat a run
 	@$(MAKE) --no-print-directory c-tests FLAVOUR=$@ C_FLAGS="-O2"
@@ -94,6 +98,22 @@ $(READY): constraints.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet torch
 	$(BIN)/python -m pip install --quiet --group dev
 	$(BIN)/python -m pip install --quiet --no-deps torchvision
+	@touch $@
+
+# Another environment, of other versions: `make test` needs none of these. torch first, as above, and
+# torchvision before timm, which asks for it.
+$(FRAMEWORKS)/%: export PIP_CONSTRAINT := $(CURDIR)/constraints-frameworks.txt
+
+$(FRAMEWORKS)/.dependencies: constraints-frameworks.txt pyproject.toml
+	$(PYTHON) -m venv $(FRAMEWORKS)
+	$(FRAMEWORKS)/bin/python -m pip install --quiet --upgrade pip
+	$(FRAMEWORKS)/bin/python -m pip install --quiet torch
+	$(FRAMEWORKS)/bin/python -m pip install --quiet --no-deps torchvision
+	$(FRAMEWORKS)/bin/python -m pip install --quiet --group frameworks
+	@touch $@
+
+$(FRAMEWORKS)/.built: $(FRAMEWORKS)/.dependencies $(SOURCES)
+	$(FRAMEWORKS)/bin/python -m pip install --quiet --no-build-isolation --no-deps --editable .
 	@touch $@
 
 # The tests in C, built in build/$(FLAVOUR): each tests/c/test_*.c is a program, and what else lies

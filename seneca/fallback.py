@@ -32,6 +32,7 @@ class DataLoader(torch.utils.data.DataLoader):
         on_error: No effect: a damaged picture raises.
         memory_format: No effect: batches are contiguous.
         key: No effect.
+        device: No effect: batches stay where they are made.
         **kwargs: Torch's.
 
     Raises:
@@ -48,6 +49,7 @@ class DataLoader(torch.utils.data.DataLoader):
         on_error: OnError = "raise",
         memory_format: torch.memory_format = torch.contiguous_format,
         key: str | None = None,
+        device: str | torch.device | None = None,
         **kwargs: Any,
     ) -> None:
         Options(cache, cache_bytes, split, share, on_error, memory_format, key)
@@ -59,6 +61,7 @@ class DataLoader(torch.utils.data.DataLoader):
         self.on_error = on_error
         self.memory_format = memory_format
         self.key = key
+        self.device = device
         _give_notice()
 
     def stats(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import functools
 import hashlib
 import sys
 from dataclasses import dataclass
+from types import CodeType, FunctionType
 from typing import Any, Literal
 
 import numpy as np
@@ -89,16 +90,18 @@ def grade_of(
         return Grade("unshared", ("an IterableDataset has no indices by which jobs could share",), dataset)
     base, own = dataset, None
     while type(base) is Subset:
-        indices = np.asarray(base.indices, np.int64)
-        own = indices if own is None else indices[own]
+        indices = np.asarray(base.indices)
         base = base.dataset
+        if indices.size and indices.dtype.kind not in "iu":
+            return Grade("unshared", ("the Subset's indices are not whole numbers",), base)
+        own = indices.astype(np.int64) if own is None else indices[own]
+        if hasattr(base, "__len__") and not _are_samples(own, len(base)):
+            return Grade("unshared", ("the Subset's indices are not each once and within the dataset",), base)
     if not hasattr(base, "__len__"):
         return Grade("unshared", (f"{_name(base)} has no length",), base)
     if len(dataset) == 0:
         return Grade("unshared", (f"{_name(dataset)} is empty",), base)
     if own is not None:
-        if len(np.unique(own)) != len(own) or (own.size and (own.min() < 0 or own.max() >= len(base))):
-            return Grade("unshared", ("the Subset's indices are not each once and within the dataset",), base)
         own = own.astype(np.uint32)
     try:
         if _is_picture_folder(base):
@@ -108,6 +111,11 @@ def grade_of(
         return _of_any(base, own, key)
     except NotFingerprinted as error:
         return Grade("unshared", (str(error),), base, own)
+
+
+def _are_samples(indices: np.ndarray, count: int) -> bool:
+    within = indices.size == 0 or (indices.min() >= 0 and indices.max() < count)
+    return bool(within and len(np.unique(indices)) == len(indices))
 
 
 def _is_picture_folder(dataset: Any) -> bool:
@@ -216,7 +224,25 @@ def _without_transform(dataset: Any) -> bytes | None:
     )
     if not isinstance(state, dict) or says_itself or not any(name in state for name in OF_THE_TRANSFORM):
         return None
+    if isinstance(dataset, StagedDataset) and _uses_transform_early(type(dataset)):
+        return None
     return fingerprint((type(dataset), {k: v for k, v in state.items() if k not in OF_THE_TRANSFORM}))
+
+
+def _uses_transform_early(kind: type) -> bool:
+    """Whether a method that may have a part in reading or decoding speaks of a transform."""
+    methods = {name: method for base in reversed(kind.__mro__) for name, method in vars(base).items()}
+    return any(
+        _speaks_of_transform(method.__code__)
+        for name, method in methods.items()
+        if isinstance(method, FunctionType) and not name.startswith("__") and name not in ("augment", "label")
+    )
+
+
+def _speaks_of_transform(code: CodeType) -> bool:
+    words = {*code.co_names, *(constant for constant in code.co_consts if isinstance(constant, str))}
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return not words.isdisjoint(OF_THE_TRANSFORM) or any(map(_speaks_of_transform, inner))
 
 
 def _source(name: bytes, dataset: Any) -> bytes:

@@ -17,6 +17,7 @@ from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, Seque
 from seneca._pipeline.plan import Pipeline
 from seneca._pipeline.prefetch import Counts
 from seneca.cache import SampleCache, cache_name, shared_cache
+from seneca.device import CopiedAhead, check_device
 from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
 from seneca.grades import Grade, grade_of
 from seneca.native import NativeIterator
@@ -64,6 +65,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             loads, batches are ``torch.contiguous_format``, and the warning says so.
         key: Stands for what of the dataset cannot be fingerprinted: jobs that say the same share, and
             that their items are interchangeable is then the user's word.
+        device: Where batches go, ``"cuda"`` say: each is copied while the one before is in use. None:
+            they stay where they are made.
         batch_size, num_workers, prefetch_factor and the rest: As torch's. On the native path
             ``num_workers`` is the number of threads that prepare, in this process; 0 prepares in
             the calling thread. ``prefetch_factor`` is then the number of batches prepared ahead,
@@ -115,7 +118,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         on_error: Any = "raise",
         memory_format: torch.memory_format = torch.contiguous_format,
         key: str | None = None,
+        device: str | torch.device | None = None,
     ) -> None:
+        self._device = check_device(device)
         self._options = Options(cache, cache_bytes, split, share, on_error, memory_format, key)
         self.cache = cache
         self.cache_bytes = cache_bytes
@@ -124,6 +129,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self.on_error = on_error
         self.memory_format = memory_format
         self.key = key
+        self.device = device
         self._sample_cache: SampleCache | None = None
         self._shared: SharedDataset | None = None
         self._counts = Counts()
@@ -153,7 +159,19 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # torch promises its own class
         if self._iterator is not None and not self._still_suits(self._iterator):
             self._iterator = None  # persistent workers of what the dataset was
-        return super().__iter__()
+        if self._device is None:
+            return super().__iter__()
+        if self._device.type == "cuda" and not torch.cuda.is_available():
+            raise RuntimeError(
+                f"device={self.device!r}, but torch sees no CUDA device; leave it out to load without"
+            )
+        return CopiedAhead(super().__iter__(), self._device)
+
+    @property
+    def _pins(self) -> bool:
+        """Whether batches lie in page-locked memory, which a GPU copies from by itself."""
+        on_cuda = self._device is not None and self._device.type == "cuda"
+        return (self.pin_memory or on_cuda) and torch.cuda.is_available()
 
     def _get_iterator(self) -> Any:
         if isinstance(self.dataset, IterableDataset):

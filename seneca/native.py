@@ -125,7 +125,7 @@ class NativeIterator(_BaseDataLoaderIter):
                 dtype=getattr(torch, pipeline.dtype),
                 channels_last=pipeline.channels_last,
                 at_once=ahead + 1,
-                pinned=loader.pin_memory and torch.cuda.is_available(),
+                pinned=loader._pins,
             ),
             decode=lambda index: np.ascontiguousarray(
                 open_picture(

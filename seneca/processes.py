@@ -27,13 +27,21 @@ __all__ = ["iterate"]
 def iterate(loader: Any, shared: SharedDataset, index_sampler: Any) -> Any:
     """An iterator over ``shared``, in the order of ``index_sampler``, and in all else as the loader says."""
     if loader.num_workers == 0:
-        return _SingleProcessDataLoaderIter(_View(loader, dataset=shared, _index_sampler=index_sampler))
+        return _SingleProcessDataLoaderIter(
+            _View(
+                loader,
+                dataset=shared,
+                _index_sampler=index_sampler,
+                pin_memory=loader.pin_memory or loader._pins,
+            )
+        )
     loader.check_worker_number_rationality()
     return Workers(
         _View(
             loader,
             dataset=shared,
             _index_sampler=index_sampler,
+            pin_memory=loader.pin_memory or loader._pins,
             worker_init_fn=_WorkerInit(loader.worker_init_fn),
             multiprocessing_context=_Context(loader.multiprocessing_context or torch.multiprocessing),
         )

@@ -36,11 +36,14 @@ from seneca.stages import Payload, Stages
 
 __all__ = ["COUNTERS", "OpportunisticBatchSampler", "PlannedBatch", "SharedDataset"]
 
+# Public attributes that are this one's; all others are the dataset's.
+OWN = frozenset({"dataset", "cache", "cache_bytes", "split", "share", "key", "terms", "copy_bytes"})
 BATCHES_AHEAD = 8  # that a stock DataLoader may have under way, where nothing is said
 
 COUNTERS = ("storage", "encoded", "decoded", "augmented", "prepared", "staged", "unshared", "read_bytes")
 COUNT_ROWS = 257  # one for each worker process, the last for all beyond, the first for the loader's own
 STORAGE, ENCODED, DECODED, AUGMENTED = (int(form) for form in Form)
+MAX_SIDE = 2**16 - 1  # of a picture in a slot's record
 NO_CLAIMS = np.zeros(0, store.CLAIM)
 
 
@@ -86,11 +89,13 @@ class PlannedBatch(list[int]):
     """The indices of a batch, and what the sampler holds for them.
 
     Attributes:
+        source: Names the samples, as the sampler found them.
         augmented: Names what the claimed copies hold.
         row: The member's, and ``generation`` whose it is.
         claims: In the order of the indices.
     """
 
+    source: bytes
     augmented: int
     row: int
     generation: int
@@ -155,6 +160,7 @@ class SharedDataset(Dataset[Any]):
         self.copy_bytes = 0  # that an item takes, as far as is known; tells the next epoch
         self._cache: SampleCache | None = None  # held between epochs, so that what is kept stays
         self._looked = False
+        self._planned = b""  # the source of the last planned batch
         self._base: Any = dataset
         self._state: list[Any] = []  # the values of its attributes when it was looked at
         self._warned = False
@@ -183,7 +189,7 @@ class SharedDataset(Dataset[Any]):
 
     def _made_here(self, indices: Sequence[Any]) -> list[Any] | None:
         """The items of a batch; None where they are not shared, or an index is none of a sample."""
-        if self._looked and self._state_changed():
+        if self._looked and (self._state_changed() or self._is_behind(indices)):
             self._look_again()
         bench = self._bench_here()
         if bench is None or not isinstance(indices, (list, tuple)):
@@ -196,8 +202,8 @@ class SharedDataset(Dataset[Any]):
             # By itself: what it makes hangs on what it made before, and is no other job's.
             self.terms = None
             self._warn(
-                f"{type(self.dataset).__name__} changes while its items are made, so they are no longer "
-                "shared; if they are the same all the same, say so by key="
+                f"{type(self.dataset).__name__} changes as its items are made, so they are no longer shared; "
+                "if they are the same all the same, say so by key="
             )
         return made
 
@@ -208,12 +214,25 @@ class SharedDataset(Dataset[Any]):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.dataset, name)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        # And are set there: timm makes a loader of a dataset and then gives it its `transform`.
+        if name.startswith("_") or name in OWN:
+            super().__setattr__(name, value)
+        else:
+            setattr(self.dataset, name, value)
+            self._looked = False
+
     def explain(self, grade: Grade | None = None) -> str:
         """In plain words: what of this dataset is shared, with whom, and why not more. See :meth:`look`."""
         grade = self.look(grade)
         terms = self.terms
         if terms is None:
-            return f"not shared: {'; '.join(grade.why) if grade.stages is None else 'cache=None'}"
+            why = "; ".join(grade.why)
+            if self.cache is None:
+                why = "cache=None"
+            elif grade.stages is not None:
+                why = f"whole items are all that could be, but share={self.share!r}"
+            return f"not shared: {why}"
         forms = "ENCODED, DECODED" if grade.stages is not None and grade.stages.decoded else ""
         if terms.shares:
             forms = f"{forms}, AUGMENTED" if forms else "AUGMENTED"
@@ -268,7 +287,7 @@ class SharedDataset(Dataset[Any]):
         return grade
 
     def _look_again(self) -> None:
-        """Somebody has set another transform, say.
+        """Somebody has set another transform, or files have changed, say.
 
         Or a ``worker_init_fn`` has made of it a dataset of this worker's own, which none shares.
         """
@@ -285,6 +304,13 @@ class SharedDataset(Dataset[Any]):
         now = getattr(self._base, "__dict__", {}).values()
         return len(now) != len(self._state) or any(a is not b for a, b in zip(now, self._state, strict=True))
 
+    def _is_behind(self, indices: Sequence[Any]) -> bool:
+        """Whether the sampler has seen other files than this process, a worker that persists; once for each."""
+        if self.terms is None or not isinstance(indices, PlannedBatch):
+            return False
+        before, self._planned = self._planned, indices.source
+        return indices.source not in (before, self.terms.source)
+
     def _warn(self, text: str) -> None:
         """Once a process."""
         if not self._warned:
@@ -294,9 +320,13 @@ class SharedDataset(Dataset[Any]):
     def join(self) -> SampleCache | None:
         """This process's cache on the terms of the last look; None: nothing is shared.
 
+        It is held until this is collected, also while no worker process is there.
+
         Raises:
             NoSpaceError, SegmentMismatchError: As :meth:`seneca.SampleCache.join`'s.
         """
+        if not self._looked:
+            self.look()
         terms = self.terms
         if terms is None:
             return None
@@ -354,7 +384,8 @@ class _Bench:
             keeps=terms.stages.decoded != 0,
         )
         self._in_use = threading.Lock()
-        self._copy_bytes = 0  # that an item of this dataset has taken at the most
+        self._copy_bytes = 0  # the room that an item of this dataset has needed at the most
+        self.keeps_decoded = True  # as long as it can be laid out
         self._close = finalize(self, _close, self._worker, cache, order=FIRST)
 
     def close(self) -> None:
@@ -365,7 +396,7 @@ class _Bench:
         own = self.terms.own
         samples = list(indices) if own is None else [int(own[index]) for index in indices]
         row, generation = store.NONE, 0
-        if isinstance(indices, PlannedBatch) and indices.augmented == self._stages.augmented:
+        if isinstance(indices, PlannedBatch) and self._was_planned(indices, samples):
             claims, row, generation = indices.claims, indices.row, indices.generation
         else:
             claims = np.zeros(len(samples), store.CLAIM)
@@ -378,6 +409,11 @@ class _Bench:
             finally:
                 batch.end()
         return [self._stages.present(sample, item) for sample, item in zip(samples, made, strict=True)]
+
+    def _was_planned(self, batch: PlannedBatch, samples: list[int]) -> bool:
+        """Whether what the sampler holds is of these samples, on these terms."""
+        named = self._stages.source, self._stages.augmented
+        return (batch.source, batch.augmented) == named and np.array_equal(batch.claims["sample"], samples)
 
 
 def _close(drawing: store.Worker | store.Member, cache: SampleCache | None) -> None:
@@ -442,18 +478,30 @@ class _Batch:
             else:
                 data = stages.read(sample)
                 self._counts["read_bytes"] += len(data)
-            if self._keeps[k] == DECODED:
-                decoded = stages.decode(sample, data)
-                self._offer(sample, DECODED, decoded)
-                item = stages.augment(sample, decoded)
+            kept = self._decode_to_keep(k, data) if self._keeps[k] == DECODED else None
+            if kept is not None:
+                self._offer(sample, DECODED, kept)
+                item = stages.augment(sample, kept)
             else:
-                if self._keeps[k] == ENCODED:
+                if self._keeps[k]:
                     self._offer(sample, ENCODED, Payload(data, 0, 0))
                 item = stages.augment_encoded(sample, data)
         self._stage(k, item)
         return item
 
+    def _decode_to_keep(self, k: int, data: bytes) -> Payload | None:
+        """DECODED; None where it cannot be laid out, which is tried once."""
+        if not self._bench.keeps_decoded:
+            return None
+        try:
+            return self._stages.decode(self._samples[k], data)
+        except items.Unsupported:
+            self._bench.keeps_decoded = False
+            return None
+
     def _offer(self, sample: int, form: int, payload: Payload) -> None:
+        if max(payload.height, payload.width) > MAX_SIDE:
+            return
         self._offers.append(((sample, form, len(payload.data), payload.height, payload.width), payload.data))
 
     def _stage(self, k: int, item: Any) -> None:
@@ -466,11 +514,10 @@ class _Batch:
             layout = items.lay_out(item)
         except items.Unsupported:
             self._counts["unshared"] += 1
-            bench._copy_bytes = bench._copy_bytes or -1  # tried
             return
         if layout.size_bytes > bench._copy_bytes:
-            bench._copy_bytes = layout.size_bytes
-            self._worker.learn(layout.size_bytes)
+            bench._copy_bytes = -(-layout.size_bytes // store.GRANULE) * store.GRANULE  # taken all the same
+            self._worker.learn(bench._copy_bytes)
         if slot is not None and layout.size_bytes <= len(room := self._worker.payload(slot)):
             layout.write(room)
             self._worker.commit(slot)
@@ -539,22 +586,27 @@ class OpportunisticBatchSampler(BatchSampler):
 
     def __iter__(self) -> Iterator[list[int]]:
         sampler: Any = self.sampler
-        shared = getattr(sampler, "data_source", None)
-        shuffles = isinstance(sampler, RandomSampler)
-        if (
-            not isinstance(shared, SharedDataset)
-            or not (shuffles or type(sampler) is SequentialSampler)
-            or (shuffles and (sampler.replacement or len(sampler) != len(shared)))
-        ):
+        shared = getattr(sampler, "data_source", getattr(sampler, "dataset", None))
+        if not isinstance(shared, SharedDataset):
             return super().__iter__()
         if not self.looked:
             shared.look()  # before workers begin, so that they need not
-            self.looked = True
-        return _Batches(self, shared, shuffles)
-
-    def _unplanned(self) -> Iterator[list[int]]:
-        """As torch's."""
-        return super().__iter__()
+        self.looked = False
+        shared.join()  # for the workers: what they leave there stays when they end with the epoch
+        shuffles = isinstance(sampler, RandomSampler)
+        whole = type(sampler) is SequentialSampler or (
+            shuffles and not sampler.replacement and len(sampler) == len(shared)
+        )
+        one_of_many = _is_one_of_many()
+        if whole and not one_of_many and shared.terms is not None and shared.terms.shares:
+            epoch, self.epoch = self.epoch, self.epoch + 1
+            return _Plan(self, shared, epoch, shuffles)
+        if whole and shuffles and one_of_many:
+            epoch, self.epoch = self.epoch, self.epoch + 1
+            generator = torch.Generator().manual_seed((self.seed or 0) + epoch)
+            order = torch.randperm(len(shared), generator=generator).tolist()
+            return iter(BatchSampler(order, self.batch_size, self.drop_last))
+        return super().__iter__()  # nothing will take another's place
 
 
 def _is_one_of_many() -> bool:
@@ -564,45 +616,16 @@ def _is_one_of_many() -> bool:
     return os.environ.get("WORLD_SIZE", "1") not in ("", "1")
 
 
-class _Batches:
-    """One epoch of a batch sampler. As torch's, it draws nothing before it is asked for the first batch."""
-
-    def __init__(self, sampler: OpportunisticBatchSampler, shared: SharedDataset, shuffles: bool) -> None:
-        self._sampler = sampler
-        self._shared = shared
-        self._shuffles = shuffles
-        self._batches: Iterator[list[int]] | None = None
-
-    def __iter__(self) -> _Batches:
-        return self
-
-    def __next__(self) -> list[int]:
-        if self._batches is None:
-            self._batches = self._begin()
-        return next(self._batches)
-
-    def _begin(self) -> Iterator[list[int]]:
-        batches, shared, sampler = self._sampler, self._shared, cast(Any, self._sampler.sampler)
-        epoch, batches.epoch = batches.epoch, batches.epoch + 1
-        batches.looked = False
-        if self._shuffles and _is_one_of_many():
-            generator = torch.Generator().manual_seed((batches.seed or 0) + epoch)
-            order = torch.randperm(len(shared), generator=generator).tolist()
-            return iter(BatchSampler(order, batches.batch_size, batches.drop_last))
-        if shared.terms is None or not shared.terms.shares:
-            return batches._unplanned()  # nothing will take another's place
-        seed = batches.seed or 0
-        if self._shuffles and batches.seed is None:
-            seed = int(torch.empty((), dtype=torch.int64).random_(generator=sampler.generator).item())
-        return _Plan(batches, shared, seed, epoch, self._shuffles)
-
-
 class _Plan:
     """The batches of one epoch, drawn by a member that workers prepare for."""
 
     def __init__(
-        self, sampler: OpportunisticBatchSampler, shared: SharedDataset, seed: int, epoch: int, shuffles: bool
+        self, sampler: OpportunisticBatchSampler, shared: SharedDataset, epoch: int, shuffles: bool
     ) -> None:
+        seed = sampler.seed or 0
+        if shuffles and sampler.seed is None:
+            generator = cast(RandomSampler, sampler.sampler).generator
+            seed = int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
         self._shared = shared
         self._batch_size = sampler.batch_size
         self.terms = terms = cast(Terms, shared.terms)
@@ -646,6 +669,6 @@ class _Plan:
         self._shared.copy_bytes = self._member.copy_bytes
         samples = places["sample"]
         batch = PlannedBatch((samples if self._index_of is None else self._index_of[samples]).tolist())
-        batch.augmented = self.terms.stages.augmented
+        batch.source, batch.augmented = self.terms.source, self.terms.stages.augmented
         batch.row, batch.generation, batch.claims = self._member.claims(places)
         return batch

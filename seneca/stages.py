@@ -111,7 +111,8 @@ class StagedDataset(Protocol):
     """What a dataset of anything offers so that ENCODED, DECODED and AUGMENTED are shared.
 
     ``read`` and ``decode`` give the same each time; what is random is in ``augment``, and takes
-    its random numbers from ``rng`` alone. With a method ``label(index)`` besides, samples are
+    its random numbers from ``rng`` alone. Datasets that differ in nothing but their ``transform`` share
+    what comes before ``augment``, where ``augment`` alone uses it. With a method ``label(index)`` besides, samples are
     ``(sample, label)``, and the label is never shared.
 
     Example:
@@ -147,14 +148,18 @@ class ByStages(Stages):
         self.augmented = augmented
 
     def make(self, indices: Sequence[int]) -> list[Any]:
-        return [self._augment(self.dataset.decode(self.dataset.read(index))) for index in indices]
+        return [self.augment_encoded(index, self.read(index)) for index in indices]
 
     def present(self, index: int, augmented: Any) -> Any:
         label = getattr(self.dataset, "label", None)
         return (augmented, label(index)) if callable(label) else augmented
 
     def read(self, index: int) -> bytes:
-        return self.dataset.read(index)
+        data = self.dataset.read(index)
+        if type(data) is not bytes:  # who takes it up from shared memory is given bytes
+            name, kind = type(self.dataset).__name__, type(data).__name__
+            raise TypeError(f"{name}.read({index}) is to return bytes, but returned {kind}")
+        return data
 
     def decode(self, index: int, data: bytes) -> Payload:
         return _laid_out(self.dataset.decode(data))

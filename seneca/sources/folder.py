@@ -34,8 +34,10 @@ class ImageFolder:
             gets an RGB PIL image; or ``None`` for that image itself. May be set later.
         extensions: Endings of the files to take, in lower case.
         allow_empty: Whether a class may be without pictures.
-        decode: ``"exact"``: JPEGs decode to Pillow's pixels, bit for bit; ``"fast"``: with fewer
-            operations, to pixels that differ a little, where a transform of Seneca's runs.
+        decode: ``"exact"``: JPEGs decode to Pillow's pixels, bit for bit; ``"fast"``: where a transform of
+            Seneca's shrinks a picture to half or less, it is decoded at a fraction of its size (DCT
+            scaling). On ImageNet's photographs RandomResizedCrop(224) then differs by 0.06 of 255
+            levels on average, 99.9 % of the values by at most 0.6.
         apply_exif_orientation: Whether pictures are turned upright as their EXIF data says.
             torchvision's does not.
         max_pixels: Files whose pictures have more are refused before they are decoded: a small

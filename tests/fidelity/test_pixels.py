@@ -171,3 +171,21 @@ def test_a_random_crop_of_the_same_box_is_torchvisions_resized_crop(
             on_tensor = v2.functional.resized_crop(as_tensor(picture), *box, size, BILINEAR, antialias=True)
             assert_close(ours, v2.functional.hflip(on_tensor))
     assert len(boxes) == (0 if way == "native" else len(dataset))
+
+
+def test_fast_decoding_of_photographs_is_close_too(imagenet_sample, tmp_path):
+    """Documented with ImageFolder, as measured on 400 of them: mean 0.06 levels, 99.9 % within 0.6."""
+    (tmp_path / "photographs").mkdir()
+    for path in sorted(imagenet_sample.glob("*/*"))[: 4 * PHOTOGRAPHS]:
+        (tmp_path / "photographs" / path.name).symlink_to(path)
+    transform = T.Compose([T.RandomResizedCrop(224, scale=(0.5, 1.0)), T.PILToTensor()])
+    exact, fast = (seneca.ImageFolder(tmp_path, transform, decode=decode) for decode in ("exact", "fast"))
+    off = []
+    for index in range(len(exact)):
+        torch.manual_seed(index)
+        one = exact[index][0].int()
+        torch.manual_seed(index)
+        off.append((one - fast[index][0].int()).abs().flatten())
+    far = torch.cat(off).float()
+    assert 0 < far.mean() <= 0.3, "some are shrunk while they are decoded"
+    assert (far <= 2).float().mean() >= 0.999

@@ -1,0 +1,30 @@
+"""One of two processes that train with Lightning; writes what it was given to FOLDER/RANK.json."""
+
+import json
+import os
+import sys
+
+import torchvision_here  # noqa: F401
+from recorded import Points, ours, planned
+from recorded_lightning import Module, trainer_of
+
+
+def name_of(thing) -> str:
+    return f"{type(thing).__module__}.{type(thing).__qualname__}"
+
+
+found = {}
+for make in (ours, planned):
+    module = Module()
+    trainer = trainer_of(max_epochs=2, devices=2, strategy="ddp")
+    trainer.fit(module, make(Points()))
+    loader = trainer.train_dataloader
+    stats = loader.stats() if make is ours else loader.dataset.stats()
+    found[make.__name__] = {
+        "epochs": module.epochs,
+        "loader": name_of(loader),
+        "batch_sampler": name_of(loader.batch_sampler),
+        "served": stats["delivered"],
+    }
+with open(os.path.join(sys.argv[1], f"{os.environ['RANK']}.json"), "w") as file:
+    json.dump(found, file)

@@ -1,0 +1,98 @@
+"""Lightning's Trainer: it makes a new loader of ours whenever it wants another sampler."""
+
+import warnings
+
+import pytest
+
+pytest.importorskip("lightning", reason="lightning is not here; `make test-frameworks` installs it")
+
+import torch
+from recorded import COUNT, Points, ours, planned
+from recorded_lightning import Module, trainer_of
+from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, RandomSampler, SequentialSampler
+
+import seneca
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+EVERY_SAMPLE = list(range(COUNT))
+
+
+def fit(loader, **more):
+    module = Module()
+    trainer = trainer_of(max_epochs=2, **more)
+    trainer.fit(module, loader)
+    return module.epochs, trainer
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("make", [ours, planned])
+def test_fit_trains_on_each_sample_once_an_epoch(make, workers):
+    (first, second), _ = fit(make(Points(), num_workers=workers))
+    assert sorted(first) == sorted(second) == EVERY_SAMPLE
+    assert first != second
+
+
+@pytest.mark.parametrize("make", [ours, planned])
+def test_fit_shares_with_other_jobs(another_job, make):
+    other = another_job("points")
+    fit(make(Points()))
+    found = other.finish()
+    assert sorted(found["samples"]) == EVERY_SAMPLE
+    assert found["served"]["augmented"] > COUNT // 2
+
+
+def test_overfit_batches_makes_our_loader_anew_with_all_its_arguments():
+    given = ours(Points(), key="points", share="decoded", split="0-0-100", on_error="raise")
+    (first, second), trainer = fit(given, overfit_batches=3)
+    made = trainer.train_dataloader
+    assert type(made) is seneca.DataLoader and made is not given
+    assert type(made.sampler) is SequentialSampler
+    for name in ("cache", "cache_bytes", "split", "share", "on_error", "key", "batch_size", "memory_format"):
+        assert getattr(made, name) == getattr(given, name), name
+    assert first == second == list(range(12))
+
+
+def test_overfit_batches_leaves_our_batch_sampler_as_it_leaves_torch_s():
+    given = planned(Points())
+    stock = BatchSampler(RandomSampler(Points()), 4, False)
+    for loader in (given, DataLoader(Points(), batch_sampler=stock)):
+        (first, second), trainer = fit(loader, overfit_batches=3)
+        assert trainer.train_dataloader.batch_sampler is loader.batch_sampler
+        assert len(set(first)) == len(set(second)) == 12
+
+
+@pytest.fixture(scope="module")
+def ranks(two_processes):
+    return two_processes("lightning_ranks.py")
+
+
+@pytest.mark.parametrize("make", ["ours", "planned"])
+def test_two_processes_divide_each_epoch_as_lightning_s_sampler_says(ranks, make):
+    for epoch in range(2):
+        for rank in range(2):
+            sampler = DistributedSampler(Points(), num_replicas=2, rank=rank, shuffle=True, seed=0)
+            sampler.set_epoch(epoch)  # as Lightning does: the order of an epoch is its own
+            assert ranks[rank][make]["epochs"][epoch] == list(sampler)
+        both = ranks[0][make]["epochs"][epoch] + ranks[1][make]["epochs"][epoch]
+        assert sorted(both) == EVERY_SAMPLE
+
+
+def test_two_processes_have_loaders_of_our_classes(ranks):
+    for rank in ranks:
+        assert rank["ours"]["loader"] == "seneca.loader.DataLoader"
+        assert rank["planned"]["batch_sampler"] == "seneca.shared.OpportunisticBatchSampler"
+        assert rank["ours"]["served"] == rank["planned"]["served"] == COUNT  # of ours: two epochs of half
+
+
+def test_validation_is_in_order_and_whole():
+    module = Module()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trainer_of().validate(module, seneca.DataLoader(Points(), 4, cache_bytes="4MiB"), verbose=False)
+    assert module.validated == EVERY_SAMPLE
+
+
+def test_predicting_wraps_our_batch_sampler_and_gives_every_sample():
+    module = Module()
+    given = torch.cat(trainer_of().predict(module, planned(Points())))
+    assert sorted(given.tolist()) == EVERY_SAMPLE
