@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -305,7 +306,7 @@ class SharedDataset(Dataset[Any]):
         return len(now) != len(self._state) or any(a is not b for a, b in zip(now, self._state, strict=True))
 
     def _is_behind(self, indices: Sequence[Any]) -> bool:
-        """Whether the sampler has seen other files than this process, a worker that persists; once for each."""
+        """Whether the sampler has seen other files than this process, a worker that stays; once for each."""
         if self.terms is None or not isinstance(indices, PlannedBatch):
             return False
         before, self._planned = self._planned, indices.source
@@ -577,18 +578,30 @@ class OpportunisticBatchSampler(BatchSampler):
         self.batches_ahead = batches_ahead
         self.epoch = 0
         self.looked = False  # whether somebody has looked at the dataset for the epoch that is to begin
+        self._waiting: weakref.ref[Iterator[list[int]]] | None = None  # an epoch that nobody has drawn from
 
     def set_epoch(self, epoch: int) -> None:
         """Name the next epoch, as ``DistributedSampler`` does; the sampler's own is set too."""
         self.epoch = epoch
+        self._waiting = None
         if hasattr(self.sampler, "set_epoch"):
             self.sampler.set_epoch(epoch)
 
     def __iter__(self) -> Iterator[list[int]]:
         sampler: Any = self.sampler
         shared = getattr(sampler, "data_source", getattr(sampler, "dataset", None))
-        if not isinstance(shared, SharedDataset):
-            return super().__iter__()
+        return _Batches(self, shared) if isinstance(shared, SharedDataset) else super().__iter__()
+
+    def _begin(self, shared: SharedDataset) -> Iterator[list[int]]:
+        """An epoch, which is then waiting for its first batch to be drawn; or one that waits already."""
+        epoch = self._waiting() if self._waiting is not None else None
+        if epoch is None:
+            epoch = self._make_epoch(shared)
+            self._waiting = weakref.ref(epoch)
+        return epoch
+
+    def _make_epoch(self, shared: SharedDataset) -> Iterator[list[int]]:
+        sampler: Any = self.sampler
         if not self.looked:
             shared.look()  # before workers begin, so that they need not
         self.looked = False
@@ -607,6 +620,32 @@ class OpportunisticBatchSampler(BatchSampler):
             order = torch.randperm(len(shared), generator=generator).tolist()
             return iter(BatchSampler(order, self.batch_size, self.drop_last))
         return super().__iter__()  # nothing will take another's place
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_waiting": None}
+
+
+class _Batches:
+    """One epoch of a batch sampler, begun at once, so that others make for it from then on.
+
+    Torch's iterators with workers begin their sampler twice before they draw: both are one epoch.
+    """
+
+    def __init__(self, sampler: OpportunisticBatchSampler, shared: SharedDataset) -> None:
+        self._sampler = sampler
+        self._shared = shared
+        self._epoch = sampler._begin(shared)
+        self._drawn = False
+
+    def __iter__(self) -> _Batches:
+        return self
+
+    def __next__(self) -> list[int]:
+        if not self._drawn:
+            self._epoch = self._sampler._begin(self._shared)  # another one where somebody has drawn from it
+            self._sampler._waiting = None
+            self._drawn = True
+        return next(self._epoch)
 
 
 def _is_one_of_many() -> bool:

@@ -18,9 +18,10 @@ PATIENCE_S = 30  # what takes so long has hung
 
 MEANT = {
     "arguments": "Seneca's own arguments, keyword-only and behind torch's.",
-    "order": "With a cache and shuffle=True the order is Seneca's where a copy that another job has just made "
-    "can take a sample's place: with share='augmented', and unless all copies of a picture are the same anyhow. "
-    "It is random, whole in every epoch, and the seed's alone on the host. All other orders are torch's.",
+    "order": "With a cache and shuffle=True the order is Seneca's where a copy that another job has just "
+    "made can take a sample's place: with share='augmented', and unless all copies of a picture are the "
+    "same anyhow. It is random, whole in every epoch, and the seed's alone on the host. All other orders "
+    "are torch's.",
     "pixels": "The random numbers of a transform of seneca.transforms are Seneca's on the native path: of "
     "(seed, epoch, index), and so the same for every number of workers. Torch's are of the worker.",
     "threads": "On the native path num_workers counts threads of this process. There are no worker processes "
