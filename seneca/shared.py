@@ -191,7 +191,7 @@ class SharedDataset(Dataset[Any]):
     def _made_here(self, indices: Sequence[Any]) -> list[Any] | None:
         """The items of a batch; None where they are not shared, or an index is none of a sample."""
         if self._looked and (self._state_changed() or self._is_behind(indices)):
-            self._look_again()
+            self._look_again(indices)
         bench = self._bench_here()
         if bench is None or not isinstance(indices, (list, tuple)):
             return None
@@ -287,16 +287,12 @@ class SharedDataset(Dataset[Any]):
                 self.copy_bytes = 0
         return grade
 
-    def _look_again(self) -> None:
-        """Somebody has set another transform, or files have changed, say.
-
-        Or a ``worker_init_fn`` has made of it a dataset of this worker's own, which none shares.
-        """
-        before = self.terms
+    def _look_again(self, indices: Sequence[Any]) -> None:
+        """Somebody has set another transform, or files have changed, say."""
+        sources = {self.terms.source if self.terms is not None else b"", getattr(indices, "source", b"")}
         self.look()
-        other_samples = self.terms is not None and before is not None and self.terms.source != before.source
-        if other_samples and get_worker_info() is not None:
-            self.terms = None
+        if get_worker_info() is not None and self.terms is not None and self.terms.source not in sources:
+            self.terms = None  # a worker_init_fn has made of it a dataset of this worker's own
 
     def _state_changed(self) -> bool:
         """Whether an attribute of the dataset is another object than when it was looked at."""
