@@ -80,7 +80,7 @@ def grade_of(
         dataset: Any.
         key: Stands for what cannot be fingerprinted.
         channels_last: As the pipeline will lay out its batches.
-        shares: Whether anything is to be shared; else only pictures are looked at.
+        shares: Whether anything is to be shared; else only what can run natively is found out.
 
     Raises:
         OSError: A file of pictures has gone.
@@ -105,7 +105,7 @@ def grade_of(
         own = own.astype(np.uint32)
     try:
         if _is_picture_folder(base):
-            return _of_pictures(base, own, key, channels_last)
+            return _of_pictures(base, own, key, channels_last, shares)
         if not shares:
             return Grade("unshared", ("cache=None",), base, own)
         return _of_any(base, own, key)
@@ -134,10 +134,13 @@ def _is_picture_folder(dataset: Any) -> bool:
     )
 
 
-def _of_pictures(base: Any, own: np.ndarray | None, key: str | None, channels_last: bool) -> Grade:
-    files = files_of(base)
-    files.look()
-    source = files.fingerprint()
+def _of_pictures(
+    base: Any, own: np.ndarray | None, key: str | None, channels_last: bool, shares: bool
+) -> Grade:
+    files, source, total_bytes = files_of(base), b"", 0
+    if shares:
+        files.look()
+        source, total_bytes = files.fingerprint(), files.total_bytes()
     # torchvision's ImageFolder has none of these.
     decode: Decode = getattr(base, "decode", "exact")
     orientation = getattr(base, "apply_exif_orientation", False)
@@ -163,10 +166,8 @@ def _of_pictures(base: Any, own: np.ndarray | None, key: str | None, channels_la
             why = f"the labels of {_name(base)} are not whole numbers"
         else:
             why = f"{_name(base)} and its transform run in the native core"
-            return Grade(
-                "native", (why,), base, own, files, pipeline, stages, files.total_bytes(), max_pixels
-            )
-        return Grade("staged", (why,), base, own, files, None, stages, files.total_bytes())
+            return Grade("native", (why,), base, own, files, pipeline, stages, total_bytes, max_pixels)
+        return Grade("staged", (why,), base, own, files, None, stages, total_bytes)
 
     head, tail = split_static(base.transform)
     steps: tuple[Step, ...] = ()
@@ -176,10 +177,12 @@ def _of_pictures(base: Any, own: np.ndarray | None, key: str | None, channels_la
     pipeline = Pipeline(
         steps, ZEROS, ONES, (0, 0), "uint8", decode=decode, apply_orientation=orientation
     )  # of pictures of any size: it only decodes
+    if not shares:
+        return Grade("unshared", ("cache=None",), base, own, files)
     code = (
-        [fingerprint(part, name="the transform") for part in (head, tail)]
-        if key is None
-        else [key.encode()] * 2
+        [key.encode()] * 2
+        if key is not None
+        else [fingerprint(part, name="the transform") for part in (head, tail)]
     )
     stages = Pictures(
         files.samples,
@@ -194,7 +197,7 @@ def _of_pictures(base: Any, own: np.ndarray | None, key: str | None, channels_la
     )
     kept = f", kept after {', '.join(map(_name, [*steps, *head]))}" if steps or head else ""
     why = f"the transform runs as Python, because {known}; pictures are decoded natively{kept}"
-    return Grade("staged", (why,), base, own, files, None, stages, files.total_bytes())
+    return Grade("staged", (why,), base, own, files, None, stages, total_bytes)
 
 
 def _of_any(base: Any, own: np.ndarray | None, key: str | None) -> Grade:

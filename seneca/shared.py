@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -574,74 +573,39 @@ class OpportunisticBatchSampler(BatchSampler):
         self.batches_ahead = batches_ahead
         self.epoch = 0
         self.looked = False  # whether somebody has looked at the dataset for the epoch that is to begin
-        self._waiting: weakref.ref[Iterator[list[int]]] | None = None  # an epoch that nobody has drawn from
 
     def set_epoch(self, epoch: int) -> None:
         """Name the next epoch, as ``DistributedSampler`` does; the sampler's own is set too."""
         self.epoch = epoch
-        self._waiting = None
         if hasattr(self.sampler, "set_epoch"):
             self.sampler.set_epoch(epoch)
 
     def __iter__(self) -> Iterator[list[int]]:
         sampler: Any = self.sampler
         shared = getattr(sampler, "data_source", getattr(sampler, "dataset", None))
-        return _Batches(self, shared) if isinstance(shared, SharedDataset) else super().__iter__()
-
-    def _begin(self, shared: SharedDataset) -> Iterator[list[int]]:
-        """An epoch, which is then waiting for its first batch to be drawn; or one that waits already."""
-        epoch = self._waiting() if self._waiting is not None else None
-        if epoch is None:
-            epoch = self._make_epoch(shared)
-            self._waiting = weakref.ref(epoch)
-        return epoch
-
-    def _make_epoch(self, shared: SharedDataset) -> Iterator[list[int]]:
-        sampler: Any = self.sampler
+        if not isinstance(shared, SharedDataset):
+            return super().__iter__()
         if not self.looked:
             shared.look()  # before workers begin, so that they need not
-        self.looked = False
-        shared.join()  # for the workers: what they leave there stays when they end with the epoch
+        self.looked = True
         shuffles = isinstance(sampler, RandomSampler)
         whole = type(sampler) is SequentialSampler or (
             shuffles and not sampler.replacement and len(sampler) == len(shared)
         )
+        return _Batches(lambda: self._begin(shared, whole, shuffles))
+
+    def _begin(self, shared: SharedDataset, whole: bool, shuffles: bool) -> Iterator[list[int]]:
+        epoch, self.epoch = self.epoch, self.epoch + 1
+        self.looked = False
+        shared.join()  # for the workers: what they leave there stays when they end with the epoch
         one_of_many = _is_one_of_many()
-        if whole and not one_of_many and shared.terms is not None and shared.terms.shares:
-            epoch, self.epoch = self.epoch, self.epoch + 1
-            return _Plan(self, shared, epoch, shuffles)
         if whole and shuffles and one_of_many:
-            epoch, self.epoch = self.epoch, self.epoch + 1
             generator = torch.Generator().manual_seed((self.seed or 0) + epoch)
             order = torch.randperm(len(shared), generator=generator).tolist()
             return iter(BatchSampler(order, self.batch_size, self.drop_last))
+        if whole and not one_of_many and shared.terms is not None and shared.terms.shares:
+            return _Plan(self, shared, epoch, shuffles)
         return super().__iter__()  # nothing will take another's place
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_waiting": None}
-
-
-class _Batches:
-    """One epoch of a batch sampler, begun at once, so that others make for it from then on.
-
-    Torch's iterators with workers begin their sampler twice before they draw: both are one epoch.
-    """
-
-    def __init__(self, sampler: OpportunisticBatchSampler, shared: SharedDataset) -> None:
-        self._sampler = sampler
-        self._shared = shared
-        self._epoch = sampler._begin(shared)
-        self._drawn = False
-
-    def __iter__(self) -> _Batches:
-        return self
-
-    def __next__(self) -> list[int]:
-        if not self._drawn:
-            self._epoch = self._sampler._begin(self._shared)  # another one where somebody has drawn from it
-            self._sampler._waiting = None
-            self._drawn = True
-        return next(self._epoch)
 
 
 def _is_one_of_many() -> bool:
@@ -649,6 +613,27 @@ def _is_one_of_many() -> bool:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_world_size() > 1
     return os.environ.get("WORLD_SIZE", "1") not in ("", "1")
+
+
+class _Batches:
+    """One epoch of a batch sampler. As torch's, it draws nothing before it is asked for the first batch."""
+
+    def __init__(self, begin: Callable[[], Iterator[list[int]]]) -> None:
+        self._begin = begin
+        self._batches: Iterator[list[int]] | None = None
+
+    def __iter__(self) -> _Batches:
+        return self
+
+    def __next__(self) -> list[int]:
+        self.begin()
+        assert self._batches is not None
+        return next(self._batches)
+
+    def begin(self) -> None:
+        """Join the epoch, as the first batch does: from now on other jobs make copies for it."""
+        if self._batches is None:
+            self._batches = self._begin()
 
 
 class _Plan:

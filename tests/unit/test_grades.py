@@ -263,7 +263,7 @@ def test_subsets_and_splits_are_of_their_parent():
         assert grade.stages.augmented == whole.stages.augmented
     assert grade_of(nested).own.tolist() == [15, 10, 59] and grade_of(nested).own.dtype == np.uint32
     assert grade_of(test).own.tolist() == list(test.indices)
-    assert grade_of(Subset(parent, [])).own.tolist() == []
+    assert grade_of(Subset(parent, [])).why == ("Subset is empty",)
 
 
 @pytest.mark.parametrize("indices", [(3, 1), range(2), np.array([4, 2]), torch.tensor([7, 1])])

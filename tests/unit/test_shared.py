@@ -129,6 +129,7 @@ def _run(pipe, dataset, name, options):
         told = pipe.receive(None)
         if told == "begin":
             batches = iter(loader)
+            getattr(batches._sampler_iter, "begin", int)()  # as asking for the first batch does
             pipe.send(None)
         elif told == "stats":
             pipe.send(loader.stats())
