@@ -21,7 +21,6 @@ from seneca.errors import DecodeError
 from seneca.pictures import make_pictures
 
 WORKERS = pytest.mark.parametrize("workers", [0, 2])
-HUNG_S = 2  # what sends no batch for so long, of a dozen tiny ones, never will
 
 
 def text_of(error):
@@ -92,15 +91,18 @@ def test_a_damaged_picture_s_error_names_the_file(load, workers, tmp_path):
 @pytest.mark.meant("hang")
 def test_what_a_worker_cannot_pickle_is_an_error(load, sample):
     """A timeout stands for the hang: torch's loader would wait for ever."""
-    timeout = 0.5 if load.is_torch else HUNG_S
-    loader = load(Failing(8, sample), batch_size=4, num_workers=1, collate_fn=keep, timeout=timeout)
-    first, error = outcomes(iter(loader), 2, see=len)
-    assert first == 4
+    loader = load(Failing(12, sample), batch_size=4, num_workers=1, collate_fn=keep, timeout=PATIENCE_S)
+    batches = iter(loader)
+    assert len(next(batches)) == 4
+    if load.is_torch:
+        batches._timeout = 0.5
+    (error,) = outcomes(batches, 1)
     if load.is_torch:
         assert text_of(error) == "DataLoader timed out after 0.5 seconds"
     else:
         assert "in DataLoader worker process 0" in text_of(error)
         assert ("of a class that nobody can import" if sample is toys.raise_local else "pickle") in str(error)
+        assert [len(batch) for batch in batches] == [4], "and the next batch follows"
 
 
 @pytest.mark.parametrize("end", [toys.die, toys.leave, toys.crash])
