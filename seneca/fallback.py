@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.utils.data
 
+from seneca.notices import warn
 from seneca.options import OnError, Options, Share
 from seneca.partition import Split
 from seneca.switch import off_because
@@ -32,6 +32,7 @@ class DataLoader(torch.utils.data.DataLoader):
         on_error: No effect: a damaged picture raises.
         memory_format: No effect: batches are contiguous.
         key: No effect.
+        device: No effect: batches stay where they are made.
         **kwargs: Torch's.
 
     Raises:
@@ -48,6 +49,7 @@ class DataLoader(torch.utils.data.DataLoader):
         on_error: OnError = "raise",
         memory_format: torch.memory_format = torch.contiguous_format,
         key: str | None = None,
+        device: str | torch.device | None = None,
         **kwargs: Any,
     ) -> None:
         Options(cache, cache_bytes, split, share, on_error, memory_format, key)
@@ -59,6 +61,7 @@ class DataLoader(torch.utils.data.DataLoader):
         self.on_error = on_error
         self.memory_format = memory_format
         self.key = key
+        self.device = device
         _give_notice()
 
     def stats(self) -> dict[str, Any]:
@@ -148,4 +151,4 @@ class OpportunisticBatchSampler(torch.utils.data.BatchSampler):
 def _give_notice() -> None:
     """Say once a process why nothing is shared."""
     reason = off_because() or "seneca.fallback was asked for"
-    warnings.warn(f"seneca: {reason}; loading with plain torch, nothing is shared", stacklevel=3)
+    warn(f"{reason}; loading with plain torch, nothing is shared")

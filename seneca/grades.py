@@ -12,6 +12,7 @@ import functools
 import hashlib
 import sys
 from dataclasses import dataclass
+from types import CodeType, FunctionType
 from typing import Any, Literal
 
 import numpy as np
@@ -79,7 +80,7 @@ def grade_of(
         dataset: Any.
         key: Stands for what cannot be fingerprinted.
         channels_last: As the pipeline will lay out its batches.
-        shares: Whether anything is to be shared; else only pictures are looked at.
+        shares: Whether anything is to be shared; else only what can run natively is found out.
 
     Raises:
         OSError: A file of pictures has gone.
@@ -89,23 +90,32 @@ def grade_of(
         return Grade("unshared", ("an IterableDataset has no indices by which jobs could share",), dataset)
     base, own = dataset, None
     while type(base) is Subset:
-        indices = np.asarray(base.indices, np.int64)
-        own = indices if own is None else indices[own]
+        indices = np.asarray(base.indices)
         base = base.dataset
+        if indices.size and indices.dtype.kind not in "iu":
+            return Grade("unshared", ("the Subset's indices are not whole numbers",), base)
+        own = indices.astype(np.int64) if own is None else indices[own]
+        if hasattr(base, "__len__") and not _are_samples(own, len(base)):
+            return Grade("unshared", ("the Subset's indices are not each once and within the dataset",), base)
     if not hasattr(base, "__len__"):
         return Grade("unshared", (f"{_name(base)} has no length",), base)
+    if len(dataset) == 0:
+        return Grade("unshared", (f"{_name(dataset)} is empty",), base)
     if own is not None:
-        if len(np.unique(own)) != len(own) or (own.size and (own.min() < 0 or own.max() >= len(base))):
-            return Grade("unshared", ("the Subset's indices are not each once and within the dataset",), base)
         own = own.astype(np.uint32)
     try:
         if _is_picture_folder(base):
-            return _of_pictures(base, own, key, channels_last)
+            return _of_pictures(base, own, key, channels_last, shares)
         if not shares:
             return Grade("unshared", ("cache=None",), base, own)
         return _of_any(base, own, key)
     except NotFingerprinted as error:
         return Grade("unshared", (str(error),), base, own)
+
+
+def _are_samples(indices: np.ndarray, count: int) -> bool:
+    within = indices.size == 0 or (indices.min() >= 0 and indices.max() < count)
+    return bool(within and len(np.unique(indices)) == len(indices))
 
 
 def _is_picture_folder(dataset: Any) -> bool:
@@ -124,10 +134,13 @@ def _is_picture_folder(dataset: Any) -> bool:
     )
 
 
-def _of_pictures(base: Any, own: np.ndarray | None, key: str | None, channels_last: bool) -> Grade:
-    files = files_of(base)
-    files.look()
-    source = files.fingerprint()
+def _of_pictures(
+    base: Any, own: np.ndarray | None, key: str | None, channels_last: bool, shares: bool
+) -> Grade:
+    files, source, total_bytes = files_of(base), b"", 0
+    if shares:
+        files.look()
+        source, total_bytes = files.fingerprint(), files.total_bytes()
     # torchvision's ImageFolder has none of these.
     decode: Decode = getattr(base, "decode", "exact")
     orientation = getattr(base, "apply_exif_orientation", False)
@@ -140,7 +153,12 @@ def _of_pictures(base: Any, own: np.ndarray | None, key: str | None, channels_la
             known, decode=decode, apply_orientation=orientation, channels_last=channels_last
         )
         stages = Pictures(
-            files.samples, source, pipeline, target_transform=target_transform, max_pixels=max_pixels
+            files.samples,
+            source,
+            pipeline,
+            same=pipeline.deterministic,
+            target_transform=target_transform,
+            max_pixels=max_pixels,
         )
         if target_transform is not None:
             why = f"{_name(base)} has a target_transform"
@@ -148,10 +166,8 @@ def _of_pictures(base: Any, own: np.ndarray | None, key: str | None, channels_la
             why = f"the labels of {_name(base)} are not whole numbers"
         else:
             why = f"{_name(base)} and its transform run in the native core"
-            return Grade(
-                "native", (why,), base, own, files, pipeline, stages, files.total_bytes(), max_pixels
-            )
-        return Grade("staged", (why,), base, own, files, None, stages, files.total_bytes())
+            return Grade("native", (why,), base, own, files, pipeline, stages, total_bytes, max_pixels)
+        return Grade("staged", (why,), base, own, files, None, stages, total_bytes)
 
     head, tail = split_static(base.transform)
     steps: tuple[Step, ...] = ()
@@ -161,10 +177,12 @@ def _of_pictures(base: Any, own: np.ndarray | None, key: str | None, channels_la
     pipeline = Pipeline(
         steps, ZEROS, ONES, (0, 0), "uint8", decode=decode, apply_orientation=orientation
     )  # of pictures of any size: it only decodes
+    if not shares:
+        return Grade("unshared", ("cache=None",), base, own, files)
     code = (
-        [fingerprint(part, name="the transform") for part in (head, tail)]
-        if key is None
-        else [key.encode()] * 2
+        [key.encode()] * 2
+        if key is not None
+        else [fingerprint(part, name="the transform") for part in (head, tail)]
     )
     stages = Pictures(
         files.samples,
@@ -173,12 +191,13 @@ def _of_pictures(base: Any, own: np.ndarray | None, key: str | None, channels_la
         static=functools.partial(run_steps, head) if head else None,
         then=functools.partial(run_steps, tail),
         keys=(code[0], code[1]),
+        same=not tail,
         target_transform=target_transform,
         max_pixels=max_pixels,
     )
     kept = f", kept after {', '.join(map(_name, [*steps, *head]))}" if steps or head else ""
     why = f"the transform runs as Python, because {known}; pictures are decoded natively{kept}"
-    return Grade("staged", (why,), base, own, files, None, stages, files.total_bytes())
+    return Grade("staged", (why,), base, own, files, None, stages, total_bytes)
 
 
 def _of_any(base: Any, own: np.ndarray | None, key: str | None) -> Grade:
@@ -208,7 +227,25 @@ def _without_transform(dataset: Any) -> bytes | None:
     )
     if not isinstance(state, dict) or says_itself or not any(name in state for name in OF_THE_TRANSFORM):
         return None
+    if isinstance(dataset, StagedDataset) and _uses_transform_early(type(dataset)):
+        return None
     return fingerprint((type(dataset), {k: v for k, v in state.items() if k not in OF_THE_TRANSFORM}))
+
+
+def _uses_transform_early(kind: type) -> bool:
+    """Whether a method that may have a part in reading or decoding speaks of a transform."""
+    methods = {name: method for base in reversed(kind.__mro__) for name, method in vars(base).items()}
+    return any(
+        _speaks_of_transform(method.__code__)
+        for name, method in methods.items()
+        if isinstance(method, FunctionType) and not name.startswith("__") and name not in ("augment", "label")
+    )
+
+
+def _speaks_of_transform(code: CodeType) -> bool:
+    words = {*code.co_names, *(constant for constant in code.co_consts if isinstance(constant, str))}
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return not words.isdisjoint(OF_THE_TRANSFORM) or any(map(_speaks_of_transform, inner))
 
 
 def _source(name: bytes, dataset: Any) -> bytes:

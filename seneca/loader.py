@@ -6,7 +6,6 @@ same cache. See :class:`DataLoader`.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sized
 from typing import Any, TypeVar, cast
 
@@ -16,9 +15,11 @@ from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, Seque
 
 from seneca._pipeline.prefetch import Counts
 from seneca.cache import SampleCache, cache_name, shared_cache
+from seneca.device import CopiedAhead, check_device
 from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
 from seneca.grades import Grade, grade_of
 from seneca.native import NativeIterator
+from seneca.notices import warn
 from seneca.options import Options
 from seneca.processes import iterate
 from seneca.shared import OpportunisticBatchSampler, SharedDataset
@@ -62,6 +63,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             loads, batches are ``torch.contiguous_format``, and the warning says so.
         key: Stands for what of the dataset cannot be fingerprinted: jobs that say the same share, and
             that their items are interchangeable is then the user's word.
+        device: Where batches go, ``"cuda"`` say: each is copied while the one before is in use. None:
+            they stay where they are made.
         batch_size, num_workers, prefetch_factor and the rest: As torch's. On the native path
             ``num_workers`` is the number of threads that prepare, in this process; 0 prepares in
             the calling thread. ``prefetch_factor`` is then the number of batches prepared ahead,
@@ -113,7 +116,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         on_error: Any = "raise",
         memory_format: torch.memory_format = torch.contiguous_format,
         key: str | None = None,
+        device: str | torch.device | None = None,
     ) -> None:
+        self._device = check_device(device)
         self._options = Options(cache, cache_bytes, split, share, on_error, memory_format, key)
         self.cache = cache
         self.cache_bytes = cache_bytes
@@ -122,6 +127,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self.on_error = on_error
         self.memory_format = memory_format
         self.key = key
+        self.device = device
         self._sample_cache: SampleCache | None = None
         self._shared: SharedDataset | None = None
         self._counts = Counts()
@@ -151,11 +157,24 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # torch promises its own class
         if self._iterator is not None and not self._still_suits(self._iterator):
             self._iterator = None  # persistent workers of what the dataset was
-        return super().__iter__()
+        if self._device is None:
+            return super().__iter__()
+        if self._device.type == "cuda" and not torch.cuda.is_available():
+            raise RuntimeError(
+                f"device={self.device!r}, but torch sees no CUDA device; leave it out to load without"
+            )
+        return CopiedAhead(super().__iter__(), self._device)
+
+    @property
+    def _pins(self) -> bool:
+        """Whether batches lie in page-locked memory, which a GPU copies from by itself."""
+        on_cuda = self._device is not None and self._device.type == "cuda"
+        return (self.pin_memory or on_cuda) and torch.cuda.is_available()
 
     def _get_iterator(self) -> Any:
         if isinstance(self.dataset, IterableDataset):
             self._warn_of_torch(("an IterableDataset has no indices by which jobs could share",))
+        if isinstance(self.dataset, (IterableDataset, SharedDataset)):
             return super()._get_iterator()
         grade = self._grade()
         reason = self._not_native_because(grade)
@@ -207,20 +226,24 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     def _index_sampler_over(self, shared: SharedDataset) -> Any:
         """Batches that are planned, where the order is one that Seneca may choose or look ahead in."""
-        if shared.terms is None or not self._walks_the_dataset():
+        if shared.terms is None or not shared.terms.shares or not self._walks_the_dataset():
             return self._index_sampler
         batches: Any = self.batch_sampler
         sampler: Any = SequentialSampler(shared)
         if type(batches.sampler) is RandomSampler:
             sampler = RandomSampler(shared, generator=batches.sampler.generator)
         ahead = 1 + self.num_workers * (self.prefetch_factor or 0)
-        return OpportunisticBatchSampler(sampler, batches.batch_size, batches.drop_last, batches_ahead=ahead)
+        planned = OpportunisticBatchSampler(
+            sampler, batches.batch_size, batches.drop_last, batches_ahead=ahead
+        )
+        planned.looked = True
+        return planned
 
     def _warn(self, text: str) -> None:
         """Once a loader."""
         if not self._warned:
             self._warned = True
-            warnings.warn(f"seneca: {text}", stacklevel=5)
+            warn(text)
 
     def _warn_of_torch(self, why: tuple[str, ...]) -> None:
         if self.cache is not None:
@@ -322,5 +345,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             return None
 
     def __getstate__(self) -> dict[str, Any]:
-        # The membership is this process's; the copy joins for itself.
-        return {**vars(self), "_sample_cache": None, "_shared": None, "_iterator": None}
+        # The membership is this process's, and so is what was counted; the copy joins for itself.
+        cache = self.cache.name if isinstance(self.cache, SampleCache) else self.cache
+        own = {"_sample_cache": None, "_shared": None, "_iterator": None, "_counts": Counts()}
+        return {**vars(self), "cache": cache, **own}

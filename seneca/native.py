@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,30 +46,40 @@ class NativeIterator(_BaseDataLoaderIter):
         assert loader.num_workers == 0 or loader.prefetch_factor, "prefetch_factor must be greater than 0"
         super().__init__(loader)
         self.grade = grade
-        self._begin(loader, grade, cache)
+        # As torch's: without workers nothing is drawn before the first batch.
+        self._begin_with: tuple[DataLoader, Grade, SampleCache | None] | None = (loader, grade, cache)
+        if loader.num_workers > 0:
+            self._begin()
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         super()._reset(loader, first_iter)
         self._close()
-        self._begin(loader, self.grade, loader._join(self.grade))
+        self._begin_with = (loader, self.grade, loader._join(self.grade))
+        self._begin()
 
-    def _begin(self, loader: DataLoader, grade: Grade, cache: SampleCache | None) -> None:
+    def _begin(self) -> None:
+        assert self._begin_with is not None
+        loader, grade, cache = self._begin_with
         files, pipeline = grade.files, grade.pipeline
         assert files is not None and pipeline is not None
         loader._sample_cache = cache
         batches: Any = loader.batch_sampler
         sampler, batch_size = batches.sampler, batches.batch_size
         shuffle = type(sampler) is RandomSampler
+        self._sampled: Iterator[int] = iter(())
         skip = loader.on_error == "skip"
         ahead = 0 if loader.num_workers == 0 else loader.prefetch_factor or BATCHES_AHEAD
+        samples = len(loader.dataset)  # type: ignore[arg-type]  # map-style
         seed, order = int(self._base_seed), grade.own
         shares = shuffle and cache is not None and loader.share == "augmented" and not pipeline.deterministic
         if shuffle and not shares:  # nothing will take another's place: torch's order, from torch's numbers
-            drawn = np.fromiter(sampler, np.int64)
+            self._sampled = iter(sampler)
+            drawn = np.fromiter(itertools.islice(self._sampled, samples), np.int64, samples)
             order = drawn.astype(np.uint32) if order is None else order[drawn]
         elif shuffle and sampler.generator is not None:
             seed = int(torch.empty((), dtype=torch.int64).random_(generator=sampler.generator).item())
-        samples = len(loader.dataset)  # type: ignore[arg-type]  # map-style
+        self._asked, self._whole = 0, samples // batch_size
+        self._ask(loader.num_workers * (loader.prefetch_factor or 0))
         height, width = pipeline.output_size
         member = store.Member(
             None if cache is None else cache.segment,
@@ -113,7 +125,7 @@ class NativeIterator(_BaseDataLoaderIter):
                 dtype=getattr(torch, pipeline.dtype),
                 channels_last=pipeline.channels_last,
                 at_once=ahead + 1,
-                pinned=loader.pin_memory and torch.cuda.is_available(),
+                pinned=loader._pins,
             ),
             decode=lambda index: np.ascontiguousarray(
                 open_picture(
@@ -127,10 +139,20 @@ class NativeIterator(_BaseDataLoaderIter):
             drop_last=batches.drop_last,
             counts=loader._counts,
         )
+        self._begin_with = None
+
+    def _ask(self, batches: int) -> None:
+        """Bring the sampler to its end, where it draws once more, when torch has asked it for as many batches."""
+        self._asked += batches
+        if self._asked > self._whole:
+            next(self._sampled, None)
 
     def _next_data(self) -> Any:
+        if self._begin_with is not None:
+            self._begin()
         if not self._close.alive:
             raise StopIteration
+        self._ask(1)
         try:
             indices, room = next(self._prefetcher)
         except (StopIteration, pool.StreamClosed):

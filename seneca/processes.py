@@ -6,6 +6,7 @@ torch leaves out: a worker that dies says why, and what cannot be pickled is an 
 
 from __future__ import annotations
 
+import multiprocessing.queues
 import os
 import pickle
 import signal
@@ -13,8 +14,8 @@ from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, NoReturn
 
-import numpy as np
 import torch
+from torch._utils import ExceptionWrapper
 from torch.utils.data import get_worker_info
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 
@@ -26,15 +27,23 @@ __all__ = ["iterate"]
 def iterate(loader: Any, shared: SharedDataset, index_sampler: Any) -> Any:
     """An iterator over ``shared``, in the order of ``index_sampler``, and in all else as the loader says."""
     if loader.num_workers == 0:
-        return _SingleProcessDataLoaderIter(_View(loader, dataset=shared, _index_sampler=index_sampler))
+        return _SingleProcessDataLoaderIter(
+            _View(
+                loader,
+                dataset=shared,
+                _index_sampler=index_sampler,
+                pin_memory=loader.pin_memory or loader._pins,
+            )
+        )
     loader.check_worker_number_rationality()
     return Workers(
         _View(
             loader,
             dataset=shared,
             _index_sampler=index_sampler,
-            collate_fn=_Collate(loader.collate_fn),
+            pin_memory=loader.pin_memory or loader._pins,
             worker_init_fn=_WorkerInit(loader.worker_init_fn),
+            multiprocessing_context=_Context(loader.multiprocessing_context or torch.multiprocessing),
         )
     )
 
@@ -63,7 +72,7 @@ class Workers(_MultiProcessingDataLoaderIter):
         ends = [
             f"worker {i} (pid {w.pid}) {_end_of(w.exitcode)}"
             for i, w in enumerate(self._workers)
-            if w.exitcode
+            if w.exitcode is not None and str(w.pid) in str(error)
         ]
         if ends:
             raise RuntimeError(f"{error}: {'; '.join(ends)}") from error
@@ -71,7 +80,7 @@ class Workers(_MultiProcessingDataLoaderIter):
 
 
 def _end_of(exitcode: int) -> str:
-    if exitcode > 0:
+    if exitcode >= 0:
         return f"exited with status {exitcode}"
     name = signal.Signals(-exitcode).name if -exitcode in signal.valid_signals() else f"signal {-exitcode}"
     kills = _oom_kills()
@@ -104,40 +113,42 @@ class _WorkerInit:
             self.function(worker_id)
 
 
-class _Collate:
-    """The user's ``collate_fn``; what it makes can be sent, or is an error, where torch's run would hang."""
+class _Context:
+    """A context of multiprocessing, but for its queues."""
 
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        self.function = function
+    def __init__(self, context: Any) -> None:
+        self._context = context.get_context()
 
-    def __call__(self, samples: Any) -> Any:
-        batch = self.function(samples)
-        _check_can_be_sent(batch)
-        return batch
+    def Queue(self) -> _Queue:
+        return _Queue(ctx=self._context)
 
-
-_SENT = frozenset({int, float, bool, complex, str, bytes, type(None)})
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
 
 
-def _check_can_be_sent(value: Any) -> None:
-    """Tensors and arrays are not copied to find out."""
-    kind = type(value)
-    if kind in _SENT:
-        return
-    if kind is torch.Tensor:
-        if value.requires_grad and not value.is_leaf:
-            raise TypeError("no worker can pickle a tensor that a gradient goes through: detach() it")
-    elif kind in (list, tuple):
-        for part in value:
-            _check_can_be_sent(part)
-    elif kind is dict:
-        for key, part in value.items():
-            _check_can_be_sent(key)
-            _check_can_be_sent(part)
-    elif kind is not np.ndarray or value.dtype.hasobject:
-        try:
-            ForkingPickler.dumps(value)
-        except (pickle.PicklingError, TypeError, AttributeError, RuntimeError) as error:
-            raise TypeError(
-                f"no worker can pickle {kind.__qualname__}, so it cannot be sent: {error}"
-            ) from None
+class _Queue(multiprocessing.queues.Queue):  # type: ignore[type-arg]
+    """What a worker cannot pickle is an error in its place: torch's loader would wait for it for ever."""
+
+    def _on_queue_feeder_error(self, error: Exception, sent: Any) -> None:  # type: ignore[override]
+        worker = get_worker_info()
+        if worker is None or type(sent) is not tuple:
+            super()._on_queue_feeder_error(error, sent)  # type: ignore[misc]
+            return
+        number, data = sent
+        if isinstance(data, ExceptionWrapper):
+            data.exc_type = next(kind for kind in data.exc_type.__mro__ if _can_be_named(kind))
+        else:
+            unsent = TypeError(
+                f"what collate_fn made cannot be sent by a worker, for pickle refuses it: {error}"
+            )
+            data = ExceptionWrapper((TypeError, unsent, None), f"in DataLoader worker process {worker.id}")
+        self.put((number, data))
+
+
+def _can_be_named(kind: type) -> bool:
+    """Whether pickle finds a class by its name."""
+    try:
+        ForkingPickler.dumps(kind)
+    except (pickle.PicklingError, AttributeError):
+        return False
+    return True

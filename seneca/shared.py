@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -30,6 +29,7 @@ from seneca.ending import FIRST, finalize
 from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
 from seneca.forms import Form
 from seneca.grades import Grade, grade_of
+from seneca.notices import warn
 from seneca.options import Options
 from seneca.partition import Split
 from seneca.stages import Payload, Stages
@@ -43,6 +43,7 @@ BATCHES_AHEAD = 8  # that a stock DataLoader may have under way, where nothing i
 COUNTERS = ("storage", "encoded", "decoded", "augmented", "prepared", "staged", "unshared", "read_bytes")
 COUNT_ROWS = 257  # one for each worker process, the last for all beyond, the first for the loader's own
 STORAGE, ENCODED, DECODED, AUGMENTED = (int(form) for form in Form)
+MAX_SIDE = 2**16 - 1  # of a picture in a slot's record
 NO_CLAIMS = np.zeros(0, store.CLAIM)
 
 
@@ -88,11 +89,13 @@ class PlannedBatch(list[int]):
     """The indices of a batch, and what the sampler holds for them.
 
     Attributes:
+        source: Names the samples, as the sampler found them.
         augmented: Names what the claimed copies hold.
         row: The member's, and ``generation`` whose it is.
         claims: In the order of the indices.
     """
 
+    source: bytes
     augmented: int
     row: int
     generation: int
@@ -157,6 +160,7 @@ class SharedDataset(Dataset[Any]):
         self.copy_bytes = 0  # that an item takes, as far as is known; tells the next epoch
         self._cache: SampleCache | None = None  # held between epochs, so that what is kept stays
         self._looked = False
+        self._planned = b""  # the source of the last planned batch
         self._base: Any = dataset
         self._state: list[Any] = []  # the values of its attributes when it was looked at
         self._warned = False
@@ -168,17 +172,28 @@ class SharedDataset(Dataset[Any]):
         return len(self.dataset)
 
     def __getitem__(self, index: Any) -> Any:
-        return self.__getitems__([index])[0]
+        made = self._made_here([index])
+        return self.dataset[index] if made is None else made[0]
 
     def __getitems__(self, indices: Sequence[Any]) -> list[Any]:
         """The items of a batch, in its order; errors are the dataset's own."""
-        if self._looked and self._state_changed():
-            self.look()  # somebody has set another transform, say
+        made = self._made_here(indices)
+        if made is not None:
+            return made
+        if getattr(self.dataset, "__getitems__", None):
+            return self.dataset.__getitems__(list(indices) if isinstance(indices, PlannedBatch) else indices)
+        return [self.dataset[index] for index in indices]
+
+    def _made_here(self, indices: Sequence[Any]) -> list[Any] | None:
+        """The items of a batch; None where they are not shared, or an index is none of a sample."""
+        if self._looked and (self._state_changed() or self._is_behind(indices)):
+            self.look()  # somebody has set another transform, or files have changed, say
         bench = self._bench_here()
-        if bench is None or not all(type(index) is int for index in indices):
-            if getattr(self.dataset, "__getitems__", None):
-                return self.dataset.__getitems__(list(indices))
-            return [self.dataset[index] for index in indices]
+        if bench is None or not isinstance(indices, (list, tuple)):
+            return None
+        count = len(self.dataset)
+        if not all(type(index) is int and 0 <= index < count for index in indices):
+            return None
         made = bench.make(indices)
         if self._state_changed():
             # By itself: what it makes hangs on what it made before, and is no other job's.
@@ -209,7 +224,12 @@ class SharedDataset(Dataset[Any]):
         grade = self.look(grade)
         terms = self.terms
         if terms is None:
-            return f"not shared: {'; '.join(grade.why) if grade.stages is None else 'cache=None'}"
+            why = "; ".join(grade.why)
+            if self.cache is None:
+                why = "cache=None"
+            elif grade.stages is not None:
+                why = f"whole items are all that could be, but share={self.share!r}"
+            return f"not shared: {why}"
         forms = "ENCODED, DECODED" if grade.stages is not None and grade.stages.decoded else ""
         if terms.shares:
             forms = f"{forms}, AUGMENTED" if forms else "AUGMENTED"
@@ -240,7 +260,7 @@ class SharedDataset(Dataset[Any]):
         stages = grade.stages
         self._looked = True
         before, self.terms = self.terms, None
-        shares = self.share == "augmented"
+        shares = self.share == "augmented" and stages is not None and not stages.same
         if stages is not None and self.cache is not None and (shares or stages.decoded):
             self.terms = Terms(
                 name=self.cache,
@@ -268,11 +288,18 @@ class SharedDataset(Dataset[Any]):
         now = getattr(self._base, "__dict__", {}).values()
         return len(now) != len(self._state) or any(a is not b for a, b in zip(now, self._state, strict=True))
 
+    def _is_behind(self, indices: Sequence[Any]) -> bool:
+        """Whether the sampler has seen other files than this process, a worker that persists; once for each."""
+        if self.terms is None or not isinstance(indices, PlannedBatch):
+            return False
+        before, self._planned = self._planned, indices.source
+        return indices.source not in (before, self.terms.source)
+
     def _warn(self, text: str) -> None:
         """Once a process."""
         if not self._warned:
             self._warned = True
-            warnings.warn(f"seneca: {text}", stacklevel=3)
+            warn(text)
 
     def join(self) -> SampleCache | None:
         """This process's cache on the terms of the last look; None: nothing is shared.
@@ -338,7 +365,8 @@ class _Bench:
             keeps=terms.stages.decoded != 0,
         )
         self._in_use = threading.Lock()
-        self._copy_bytes = 0  # that an item of this dataset has taken at the most
+        self._copy_bytes = 0  # the room that an item of this dataset has needed at the most
+        self.keeps_decoded = True  # as long as it can be laid out
         self._close = finalize(self, _close, self._worker, cache, order=FIRST)
 
     def close(self) -> None:
@@ -347,9 +375,9 @@ class _Bench:
     def make(self, indices: Sequence[int]) -> list[Any]:
         """The items of a batch."""
         own = self.terms.own
-        samples = [int(own[index]) for index in indices] if own is not None else self._from_front(indices)
+        samples = list(indices) if own is None else [int(own[index]) for index in indices]
         row, generation = store.NONE, 0
-        if isinstance(indices, PlannedBatch) and indices.augmented == self._stages.augmented:
+        if isinstance(indices, PlannedBatch) and self._was_planned(indices, samples):
             claims, row, generation = indices.claims, indices.row, indices.generation
         else:
             claims = np.zeros(len(samples), store.CLAIM)
@@ -363,11 +391,10 @@ class _Bench:
                 batch.end()
         return [self._stages.present(sample, item) for sample, item in zip(samples, made, strict=True)]
 
-    def _from_front(self, indices: Sequence[int]) -> list[int]:
-        count = self.terms.n_samples
-        if indices and (min(indices) < -count or max(indices) >= count):
-            raise IndexError(f"index {min(indices)} or {max(indices)} is not one of {count} samples")
-        return [index % count for index in indices]
+    def _was_planned(self, batch: PlannedBatch, samples: list[int]) -> bool:
+        """Whether what the sampler holds is of these samples, on these terms."""
+        named = self._stages.source, self._stages.augmented
+        return (batch.source, batch.augmented) == named and np.array_equal(batch.claims["sample"], samples)
 
 
 def _close(drawing: store.Worker | store.Member, cache: SampleCache | None) -> None:
@@ -432,18 +459,30 @@ class _Batch:
             else:
                 data = stages.read(sample)
                 self._counts["read_bytes"] += len(data)
-            if self._keeps[k] == DECODED:
-                decoded = stages.decode(sample, data)
-                self._offer(sample, DECODED, decoded)
-                item = stages.augment(sample, decoded)
+            kept = self._decode_to_keep(k, data) if self._keeps[k] == DECODED else None
+            if kept is not None:
+                self._offer(sample, DECODED, kept)
+                item = stages.augment(sample, kept)
             else:
-                if self._keeps[k] == ENCODED:
+                if self._keeps[k]:
                     self._offer(sample, ENCODED, Payload(data, 0, 0))
                 item = stages.augment_encoded(sample, data)
         self._stage(k, item)
         return item
 
+    def _decode_to_keep(self, k: int, data: bytes) -> Payload | None:
+        """DECODED; None where it cannot be laid out, which is tried once."""
+        if not self._bench.keeps_decoded:
+            return None
+        try:
+            return self._stages.decode(self._samples[k], data)
+        except items.Unsupported:
+            self._bench.keeps_decoded = False
+            return None
+
     def _offer(self, sample: int, form: int, payload: Payload) -> None:
+        if max(payload.height, payload.width) > MAX_SIDE:
+            return
         self._offers.append(((sample, form, len(payload.data), payload.height, payload.width), payload.data))
 
     def _stage(self, k: int, item: Any) -> None:
@@ -456,11 +495,10 @@ class _Batch:
             layout = items.lay_out(item)
         except items.Unsupported:
             self._counts["unshared"] += 1
-            bench._copy_bytes = bench._copy_bytes or -1  # tried
             return
         if layout.size_bytes > bench._copy_bytes:
-            bench._copy_bytes = layout.size_bytes
-            self._worker.learn(layout.size_bytes)
+            bench._copy_bytes = -(-layout.size_bytes // store.GRANULE) * store.GRANULE  # taken all the same
+            self._worker.learn(bench._copy_bytes)
         if slot is not None and layout.size_bytes <= len(room := self._worker.payload(slot)):
             layout.write(room)
             self._worker.commit(slot)
@@ -519,6 +557,7 @@ class OpportunisticBatchSampler(BatchSampler):
         self.seed = seed
         self.batches_ahead = batches_ahead
         self.epoch = 0
+        self.looked = False  # whether somebody has looked at the dataset for the epoch that is to begin
 
     def set_epoch(self, epoch: int) -> None:
         """Name the next epoch, as ``DistributedSampler`` does; the sampler's own is set too."""
@@ -529,25 +568,29 @@ class OpportunisticBatchSampler(BatchSampler):
     def __iter__(self) -> Iterator[list[int]]:
         sampler: Any = self.sampler
         shared = getattr(sampler, "data_source", getattr(sampler, "dataset", None))
-        epoch, self.epoch = self.epoch, self.epoch + 1
         if not isinstance(shared, SharedDataset):
             return super().__iter__()
+        if not self.looked:
+            shared.look()  # before workers begin, so that they need not
+        self.looked = True
         shuffles = isinstance(sampler, RandomSampler)
         whole = type(sampler) is SequentialSampler or (
             shuffles and not sampler.replacement and len(sampler) == len(shared)
         )
-        if not whole or _is_one_of_many():
-            shared.look()
-            shared.join()  # here too: the workers that look up may end with the epoch
-            order = sampler
-            if whole and shuffles:
-                generator = torch.Generator().manual_seed((self.seed or 0) + epoch)
-                order = torch.randperm(len(shared), generator=generator).tolist()
+        return _Batches(lambda: self._begin(shared, whole, shuffles))
+
+    def _begin(self, shared: SharedDataset, whole: bool, shuffles: bool) -> Iterator[list[int]]:
+        epoch, self.epoch = self.epoch, self.epoch + 1
+        self.looked = False
+        shared.join()  # for the workers: what they leave there stays when they end with the epoch
+        one_of_many = _is_one_of_many()
+        if whole and shuffles and one_of_many:
+            generator = torch.Generator().manual_seed((self.seed or 0) + epoch)
+            order = torch.randperm(len(shared), generator=generator).tolist()
             return iter(BatchSampler(order, self.batch_size, self.drop_last))
-        seed = self.seed or 0
-        if shuffles and self.seed is None:
-            seed = int(torch.empty((), dtype=torch.int64).random_(generator=sampler.generator).item())
-        return _Plan(self, shared, seed, epoch, shuffles)
+        if whole and not one_of_many and shared.terms is not None and shared.terms.shares:
+            return _Plan(self, shared, epoch, shuffles)
+        return super().__iter__()  # nothing will take another's place
 
 
 def _is_one_of_many() -> bool:
@@ -557,43 +600,65 @@ def _is_one_of_many() -> bool:
     return os.environ.get("WORLD_SIZE", "1") not in ("", "1")
 
 
+class _Batches:
+    """One epoch of a batch sampler. As torch's, it draws nothing before it is asked for the first batch."""
+
+    def __init__(self, begin: Callable[[], Iterator[list[int]]]) -> None:
+        self._begin = begin
+        self._batches: Iterator[list[int]] | None = None
+
+    def __iter__(self) -> _Batches:
+        return self
+
+    def __next__(self) -> list[int]:
+        self.begin()
+        assert self._batches is not None
+        return next(self._batches)
+
+    def begin(self) -> None:
+        """Join the epoch, as the first batch does: from now on other jobs make copies for it."""
+        if self._batches is None:
+            self._batches = self._begin()
+
+
 class _Plan:
-    """One epoch of a batch sampler: a member that workers prepare for."""
+    """The batches of one epoch, drawn by a member that workers prepare for."""
 
     def __init__(
-        self, sampler: OpportunisticBatchSampler, shared: SharedDataset, seed: int, epoch: int, shuffles: bool
+        self, sampler: OpportunisticBatchSampler, shared: SharedDataset, epoch: int, shuffles: bool
     ) -> None:
-        shared.look()
+        seed = sampler.seed or 0
+        if shuffles and sampler.seed is None:
+            generator = cast(RandomSampler, sampler.sampler).generator
+            seed = int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
         self._shared = shared
         self._batch_size = sampler.batch_size
-        self.terms = terms = shared.terms
+        self.terms = terms = cast(Terms, shared.terms)
         cache = shared.join()
         self._places = len(shared)
         if sampler.drop_last:
             self._places -= self._places % sampler.batch_size
-        shares = terms is not None and terms.shares
-        own = None if terms is None else terms.own
         self._index_of = None
-        if own is not None:
-            self._index_of = np.zeros(terms.n_samples, np.int64)  # type: ignore[union-attr]
-            self._index_of[own] = np.arange(len(own))
+        if terms.own is not None:
+            self._index_of = np.zeros(terms.n_samples, np.int64)
+            self._index_of[terms.own] = np.arange(len(terms.own))
         self._member = store.Member(
             None if cache is None else cache.segment,
-            n_samples=len(shared) if terms is None else terms.n_samples,
-            samples=own,
+            n_samples=terms.n_samples,
+            samples=terms.own,
             places=self._places,
             seed=seed,
             epoch=epoch,
             fixed=not shuffles,
-            decoded=0 if terms is None else terms.stages.decoded,
-            augmented=0 if terms is None else terms.stages.augmented,
+            decoded=terms.stages.decoded,
+            augmented=terms.stages.augmented,
             height=0,
             width=0,
             copy_bytes=shared.copy_bytes,
             in_flight=sampler.batch_size * sampler.batches_ahead,
-            shares=shares,
+            shares=True,
             keeps=False,
-            substitutes=shares and shuffles,
+            substitutes=shuffles,
             hands_over=True,
         )
         # Open until the loader has let go of this: what it holds is claimed by and by.
@@ -609,6 +674,6 @@ class _Plan:
         self._shared.copy_bytes = self._member.copy_bytes
         samples = places["sample"]
         batch = PlannedBatch((samples if self._index_of is None else self._index_of[samples]).tolist())
-        batch.augmented = 0 if self.terms is None else self.terms.stages.augmented
+        batch.source, batch.augmented = self.terms.source, self.terms.stages.augmented
         batch.row, batch.generation, batch.claims = self._member.claims(places)
         return batch

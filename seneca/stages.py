@@ -49,11 +49,14 @@ class Stages(ABC):
         source: Names the samples: 16 bytes.
         decoded: Names what DECODED payloads hold; 0 where nothing but whole items is shared.
         augmented: Names what AUGMENTED copies hold.
+        same: Whether all AUGMENTED copies of a sample are alike, and DECODED but for little: there is
+            nothing in them to share.
     """
 
     source: bytes
     decoded: int
     augmented: int
+    same: bool = False
 
     @abstractmethod
     def make(self, indices: Sequence[int]) -> list[Any]:
@@ -108,7 +111,8 @@ class StagedDataset(Protocol):
     """What a dataset of anything offers so that ENCODED, DECODED and AUGMENTED are shared.
 
     ``read`` and ``decode`` give the same each time; what is random is in ``augment``, and takes
-    its random numbers from ``rng`` alone. With a method ``label(index)`` besides, samples are
+    its random numbers from ``rng`` alone. Datasets that differ in nothing but their ``transform`` share
+    what comes before ``augment``, where ``augment`` alone uses it. With a method ``label(index)`` besides, samples are
     ``(sample, label)``, and the label is never shared.
 
     Example:
@@ -144,14 +148,18 @@ class ByStages(Stages):
         self.augmented = augmented
 
     def make(self, indices: Sequence[int]) -> list[Any]:
-        return [self._augment(self.dataset.decode(self.dataset.read(index))) for index in indices]
+        return [self.augment_encoded(index, self.read(index)) for index in indices]
 
     def present(self, index: int, augmented: Any) -> Any:
         label = getattr(self.dataset, "label", None)
         return (augmented, label(index)) if callable(label) else augmented
 
     def read(self, index: int) -> bytes:
-        return self.dataset.read(index)
+        data = self.dataset.read(index)
+        if type(data) is not bytes:  # who takes it up from shared memory is given bytes
+            name, kind = type(self.dataset).__name__, type(data).__name__
+            raise TypeError(f"{name}.read({index}) is to return bytes, but returned {kind}")
+        return data
 
     def decode(self, index: int, data: bytes) -> Payload:
         return _laid_out(self.dataset.decode(data))
@@ -177,6 +185,7 @@ class Pictures(Stages):
         static: What is done next to the PIL image that the pipeline made, the same each time.
         then: What is done next. None, as ``static``: the pipeline is all, and makes a tensor.
         keys: Name what ``static`` and ``then`` do.
+        same: See :class:`Stages`.
         target_transform: Of the label.
         max_pixels: Of a picture.
     """
@@ -190,6 +199,7 @@ class Pictures(Stages):
         static: Callable[[Any], Any] | None = None,
         then: Callable[[Any], Any] | None = None,
         keys: tuple[bytes, bytes] = (b"", b""),
+        same: bool = False,
         target_transform: Callable[[Any], Any] | None = None,
         max_pixels: int = MAX_PIXELS,
     ) -> None:
@@ -200,6 +210,7 @@ class Pictures(Stages):
         self.then = then
         self.target_transform = target_transform
         self.max_pixels = max_pixels
+        self.same = same
         head = pipeline.head_fingerprint
         self.decoded = head if static is None else number_of(head.to_bytes(8, "little"), keys[0])
         if then is None:  # a tensor, not the pixels that native jobs stage

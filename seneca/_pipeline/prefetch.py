@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import collections
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ import numpy as np
 from seneca._core.pool import Batch, Stream
 from seneca.errors import DecodeError
 from seneca.forms import Form
+from seneca.notices import warn
 
 __all__ = ["Counts", "Prefetcher", "Ready"]
 
@@ -171,7 +171,7 @@ class Prefetcher:
 
     def _note_skipped(self, failures: list[Exception]) -> None:
         if self._counts.skipped == 0:
-            warnings.warn(f"seneca: skipped a sample that cannot be read: {failures[0]}", stacklevel=6)
+            warn(f"skipped a sample that cannot be read: {failures[0]}")
         self._counts.skipped += len(failures)
 
     def _refill(self, entry: _UnderWay) -> np.ndarray:

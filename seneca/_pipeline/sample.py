@@ -98,7 +98,7 @@ def augment_encoded(
     pipeline: Pipeline, data: bytes, path: str | os.PathLike[str], max_pixels: int
 ) -> torch.Tensor:
     """The whole pipeline on a file's bytes, decoding only what it takes; errors as :func:`load_picture`'s."""
-    seed = _seed()
+    seed = _seed(pipeline)
     with _naming(path):
         if Codec is not None:
             try:
@@ -125,7 +125,7 @@ def decode_head(pipeline: Pipeline, data: bytes, path: str | os.PathLike[str], m
 
 def augment_decoded(pipeline: Pipeline, pixels: np.ndarray, max_pixels: int) -> torch.Tensor:
     """The rest of the pipeline on DECODED."""
-    seed = _seed()
+    seed = _seed(pipeline)
     return _tensor(pipeline, _codec(max_pixels).augment_decoded(pipeline.plan, pixels, seed, 0, 0, 0), seed)
 
 
@@ -137,7 +137,8 @@ def transform_picture(transform: NativeTransform, picture: Image.Image | np.ndar
         picture = Image.fromarray(picture)
     elif not isinstance(picture, Image.Image):
         raise TypeError(f"a picture is a PIL image or a uint8 array, but got {type(picture).__name__}")
-    return _transformed(_compiled(transform), picture.convert("RGB"), _seed(), MAX_PIXELS)
+    pipeline = _compiled(transform)
+    return _transformed(pipeline, picture.convert("RGB"), _seed(pipeline), MAX_PIXELS)
 
 
 def open_picture(
@@ -217,6 +218,8 @@ def _codec(max_pixels: int) -> Codec:
     return codecs[max_pixels]
 
 
-def _seed() -> int:
-    """One draw from torch's global generator, so that manual_seed and worker seeds hold."""
+def _seed(pipeline: Pipeline) -> int:
+    """One draw from torch's global generator, so that manual_seed and worker seeds hold; none in vain."""
+    if pipeline.deterministic and pipeline.erase is None:
+        return 0
     return int(torch.randint(2**63 - 1, ()).item())

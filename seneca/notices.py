@@ -1,0 +1,18 @@
+"""How the user is told of what is not as it might be: a warning at the line of theirs that led here."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+__all__ = ["warn"]
+
+OURS = ("seneca", "torch")
+
+
+def warn(text: str) -> None:
+    """Warn in Seneca's name, at the innermost line that is neither Seneca's nor torch's."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in OURS:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(f"seneca: {text}", stacklevel=level)
