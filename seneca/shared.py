@@ -222,7 +222,7 @@ class SharedDataset(Dataset[Any]):
             super().__setattr__(name, value)
         else:
             setattr(self.dataset, name, value)
-            self._looked = False
+            self.terms, self._looked = None, False  # also where a key says that items are the same
 
     def explain(self, grade: Grade | None = None) -> str:
         """In plain words: what of this dataset is shared, with whom, and why not more. See :meth:`look`."""
