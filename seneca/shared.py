@@ -144,7 +144,9 @@ class SharedDataset(Dataset[Any]):
         share: Any = "augmented",
         key: str | None = None,
     ) -> None:
-        if isinstance(dataset, (torch.utils.data.IterableDataset, SharedDataset)):
+        if isinstance(dataset, SharedDataset):
+            raise TypeError("what is a SharedDataset already goes into torch's DataLoader, or else its .dataset here")
+        if isinstance(dataset, torch.utils.data.IterableDataset):
             raise TypeError(f"a map-style dataset can be shared, but got {type(dataset).__name__}")
         self._options = Options(cache, cache_bytes, split, share, key=key)
         if cache is not None and not isinstance(cache, str):
@@ -301,7 +303,7 @@ class SharedDataset(Dataset[Any]):
         return len(now) != len(self._state) or any(a is not b for a, b in zip(now, self._state, strict=True))
 
     def _is_behind(self, indices: Sequence[Any]) -> bool:
-        """Whether the sampler has seen other files than this process, a worker that stays; once for each."""
+        """Whether the sampler has seen other files than this worker, which persists; once for each."""
         if self.terms is None or not isinstance(indices, PlannedBatch):
             return False
         before, self._planned = self._planned, indices.source
@@ -352,6 +354,10 @@ class SharedDataset(Dataset[Any]):
             row = 0 if worker is None else min(worker.id + 1, COUNT_ROWS - 1)
             bench = self._bench = _Bench(self.terms, cache, self._counts[row].numpy())
         return bench
+
+    def __fingerprint__(self) -> Any:
+        """What items hang on, for datasets that are made of this one."""
+        return self.dataset if self.key is None else (self.key, len(self))
 
     def __getstate__(self) -> dict[str, Any]:
         job = self._job if get_worker_info() is not None else job_key()
