@@ -222,7 +222,7 @@ class SharedDataset(Dataset[Any]):
             super().__setattr__(name, value)
         else:
             setattr(self.dataset, name, value)
-            self._looked = False
+            self.terms, self._looked = None, False  # also where a key says that items are the same
 
     def explain(self, grade: Grade | None = None) -> str:
         """In plain words: what of this dataset is shared, with whom, and why not more. See :meth:`look`."""
@@ -303,7 +303,7 @@ class SharedDataset(Dataset[Any]):
         return len(now) != len(self._state) or any(a is not b for a, b in zip(now, self._state, strict=True))
 
     def _is_behind(self, indices: Sequence[Any]) -> bool:
-        """Whether the sampler has seen other files than this worker, which persists; once for each."""
+        """Whether the sampler has seen other files than this process, a worker that stays; once for each."""
         if self.terms is None or not isinstance(indices, PlannedBatch):
             return False
         before, self._planned = self._planned, indices.source

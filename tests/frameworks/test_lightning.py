@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("lightning", reason="lightning is not here; `make test-frameworks` installs it")
 
 import torch
-from recorded import COUNT, Points, ours, planned
+from recorded import CACHE_BYTES, COUNT, Points, ours, planned
 from recorded_lightning import Module, trainer_of
 from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, RandomSampler, SequentialSampler
 
@@ -42,13 +42,14 @@ def test_fit_shares_with_other_jobs(another_job, make):
 
 
 def test_overfit_batches_makes_our_loader_anew_with_all_its_arguments():
-    given = ours(Points(), key="points", share="decoded", split="0-0-100", on_error="raise")
+    arguments = {"key": "points", "share": "decoded", "split": "0-0-100", "on_error": "skip"}
+    given = ours(Points(), **arguments)
     (first, second), trainer = fit(given, overfit_batches=3)
     made = trainer.train_dataloader
     assert type(made) is seneca.DataLoader and made is not given
     assert type(made.sampler) is SequentialSampler
-    for name in ("cache", "cache_bytes", "split", "share", "on_error", "key", "batch_size", "memory_format"):
-        assert getattr(made, name) == getattr(given, name), name
+    for name, value in {**arguments, "cache_bytes": CACHE_BYTES, "batch_size": 4}.items():
+        assert getattr(made, name) == value, name
     assert first == second == list(range(12))
 
 

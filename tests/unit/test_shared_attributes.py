@@ -22,6 +22,14 @@ def negative(index):
     return -index
 
 
+def width_of(picture):
+    return picture.width
+
+
+def one_more_than_width_of(picture):
+    return picture.width + 1
+
+
 def test_making_and_using_one_sets_nothing_on_the_dataset():
     dataset = Scaled()
     shared = seneca.SharedDataset(dataset, cache_bytes="4MiB")
@@ -35,11 +43,20 @@ def test_a_transform_set_on_it_is_the_dataset_s_and_is_followed(key):
     dataset = Scaled()
     shared = seneca.SharedDataset(dataset, cache_bytes="4MiB", key=key)
     assert [shared[i] for i in range(6)] == list(range(6))
-    before = shared.terms
+    before = shared.terms.stages.augmented
     shared.transform = negative
     assert dataset.transform is negative and "transform" not in vars(shared)
     assert [shared[i] for i in range(6)] == [0, -1, -2, -3, -4, -5]
-    assert (shared.terms is before) == (key is not None)  # by the user's word they are the same
+    assert (shared.terms.stages.augmented == before) == (key is not None)  # by the user's word the same
+
+
+@pytest.mark.parametrize("key", [None, "pictures"])
+def test_a_transform_of_pictures_set_on_it_is_followed(picture_folder, key):
+    dataset = seneca.ImageFolder(str(picture_folder), transform=width_of)
+    shared = seneca.SharedDataset(dataset, cache_bytes="4MiB", key=key)
+    width = shared[0][0]
+    shared.transform = one_more_than_width_of
+    assert shared[0][0] == width + 1
 
 
 def test_its_own_attributes_stay_here():
