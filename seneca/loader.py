@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, SequentialSampler, default_collate
 
-from seneca._pipeline.plan import Pipeline
 from seneca._pipeline.prefetch import Counts
 from seneca.cache import SampleCache, cache_name, shared_cache
 from seneca.device import CopiedAhead, check_device
@@ -26,6 +25,7 @@ from seneca.options import Options
 from seneca.processes import iterate
 from seneca.shared import OpportunisticBatchSampler, SharedDataset
 from seneca.sources.files import PictureFiles
+from seneca.stages import Stages
 
 __all__ = ["DataLoader"]
 
@@ -266,10 +266,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if reason is None:
             shared = "nothing is shared: cache=None"
             if self.cache is not None:
-                files, pipeline = cast(PictureFiles, grade.files), cast(Pipeline, grade.pipeline)
+                files = cast(PictureFiles, grade.files)
                 name = cache_name(getattr(self.cache, "name", self.cache), files.fingerprint())
-                copies = self.share == "augmented" and not pipeline.deterministic
-                forms = "ENCODED, DECODED" + (", AUGMENTED" if copies else "")
+                augmented = self.share == "augmented" and not cast(Stages, grade.stages).same
+                forms = "ENCODED, DECODED" + (", AUGMENTED" if augmented else "")
                 shared = f"shared in the cache {name!r}: {forms}"
             return f"native: {'; '.join(grade.why)}; {shared}"
         found = self._shared_dataset().explain(grade)

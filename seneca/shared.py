@@ -145,7 +145,7 @@ class SharedDataset(Dataset[Any]):
         key: str | None = None,
     ) -> None:
         if isinstance(dataset, SharedDataset):
-            raise TypeError("a SharedDataset goes into torch's DataLoader; here, give its .dataset")
+            raise TypeError("a SharedDataset goes into a DataLoader as it is; or share its .dataset anew")
         if isinstance(dataset, torch.utils.data.IterableDataset):
             raise TypeError(f"a map-style dataset can be shared, but got {type(dataset).__name__}")
         self._options = Options(cache, cache_bytes, split, share, key=key)

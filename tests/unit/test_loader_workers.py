@@ -78,6 +78,14 @@ def test_workers_that_stay_follow_another_transform_where_they_share(name, wrapp
     assert loader._iterator is not first
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_shared_dataset_is_loaded_on_its_own_terms(name, workers):
+    shared = seneca.SharedDataset(Numbers(), cache=name, cache_bytes="2MiB")
+    loader = load(shared, None, shuffle=True, num_workers=workers)
+    assert sorted(values(loader)) == [2 * i for i in range(8)]
+    assert loader.stats()["delivered"] == 8 and repr(name) in loader.explain()
+
+
 def test_workers_that_stay_keep_the_dataset_they_have_where_nothing_is_shared():
     """As torch's."""
     loader = load(Numbers(), None, num_workers=1, persistent_workers=True)
