@@ -6,6 +6,7 @@ same cache. See :class:`DataLoader`.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sized
 from typing import Any, TypeVar, cast
 
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, SequentialSampler, default_collate
 
+from seneca._pipeline.plan import Pipeline
 from seneca._pipeline.prefetch import Counts
 from seneca.cache import SampleCache, cache_name, shared_cache
 from seneca.device import CopiedAhead, check_device
@@ -46,7 +48,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     is torch's with ``cache=None``.
 
     Args:
-        dataset: As torch's.
+        dataset: As torch's. A :class:`seneca.SharedDataset` is shared on its own terms, not on these.
         cache: ``"auto"``: meet all jobs on the same files; a name: meet those that say the same;
             a :class:`seneca.SampleCache`; ``None``: share nothing.
         cache_bytes: Memory for payloads where this job is the first, ``"8GiB"`` or an int;
@@ -174,7 +176,6 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     def _get_iterator(self) -> Any:
         if isinstance(self.dataset, IterableDataset):
             self._warn_of_torch(("an IterableDataset has no indices by which jobs could share",))
-        if isinstance(self.dataset, (IterableDataset, SharedDataset)):
             return super()._get_iterator()
         grade = self._grade()
         reason = self._not_native_because(grade)
@@ -194,6 +195,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         return iterate(self, shared, self._index_sampler_over(shared))
 
     def _grade(self) -> Grade:
+        if isinstance(self.dataset, SharedDataset):
+            return self.dataset.look()
         channels_last, shares = self._options.channels_last, self.cache is not None
         return grade_of(self.dataset, key=self.key, channels_last=channels_last, shares=shares)
 
@@ -201,6 +204,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         """Whether a persistent iterator is of the dataset as it is now."""
         if isinstance(self.dataset, IterableDataset):
             return True
+        before = None if self._shared is None else self._shared.terms
         grade = self._grade()
         if isinstance(iterator, NativeIterator):
             suits = self._not_native_because(grade) is None
@@ -208,12 +212,13 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
                 iterator.grade = grade
             return suits
         shared = self._shared_dataset()
-        before = shared.terms
         shared.look(grade)
         return self._not_native_because(grade) is not None and shared.terms is before
 
     def _shared_dataset(self) -> SharedDataset:
-        if self._shared is None or self._shared.dataset is not self.dataset:
+        if isinstance(self.dataset, SharedDataset):  # on its own terms
+            self._shared = self.dataset
+        elif self._shared is None or self._shared.dataset is not self.dataset:
             self._shared = SharedDataset(
                 self.dataset,
                 cache=self.cache.name if isinstance(self.cache, SampleCache) else self.cache,
@@ -261,9 +266,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if reason is None:
             shared = "nothing is shared: cache=None"
             if self.cache is not None:
-                files = cast(PictureFiles, grade.files)
+                files, pipeline = cast(PictureFiles, grade.files), cast(Pipeline, grade.pipeline)
                 name = cache_name(getattr(self.cache, "name", self.cache), files.fingerprint())
-                forms = "ENCODED, DECODED" + (", AUGMENTED" if self.share == "augmented" else "")
+                copies = self.share == "augmented" and not pipeline.deterministic
+                forms = "ENCODED, DECODED" + (", AUGMENTED" if copies else "")
                 shared = f"shared in the cache {name!r}: {forms}"
             return f"native: {'; '.join(grade.why)}; {shared}"
         found = self._shared_dataset().explain(grade)
@@ -297,6 +303,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         """Why the native path cannot serve this, or None."""
         if grade.name != "native":
             return "; ".join(grade.why)
+        if isinstance(self.dataset, SharedDataset):
+            return "it is a SharedDataset, for torch's workers"
         if self.collate_fn is not default_collate:
             return "it has a collate function of its own"
         if self.worker_init_fn is not None:
@@ -348,4 +356,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         # The membership is this process's, and so is what was counted; the copy joins for itself.
         cache = self.cache.name if isinstance(self.cache, SampleCache) else self.cache
         own = {"_sample_cache": None, "_shared": None, "_iterator": None, "_counts": Counts()}
-        return {**vars(self), "cache": cache, **own}
+        return {
+            **vars(self),
+            "cache": cache,
+            "_options": dataclasses.replace(self._options, cache=cache),
+            **own,
+        }

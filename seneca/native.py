@@ -142,7 +142,7 @@ class NativeIterator(_BaseDataLoaderIter):
         self._begin_with = None
 
     def _ask(self, batches: int) -> None:
-        """Bring the sampler to its end, where it draws once more, when torch has asked it for as many batches."""
+        """Bring the sampler to its end, where it draws once more, once torch has asked it for so many."""
         self._asked += batches
         if self._asked > self._whole:
             next(self._sampled, None)

@@ -65,18 +65,21 @@ class Workers(_MultiProcessingDataLoaderIter):
     def _try_get_data(self, *args: Any, **kwargs: Any) -> Any:
         try:
             return super()._try_get_data(*args, **kwargs)
-        except RuntimeError as error:
+        except (RuntimeError, OSError, EOFError) as error:
             self._say_why(error)
 
-    def _say_why(self, error: RuntimeError) -> NoReturn:
-        ends = [
-            f"worker {i} (pid {w.pid}) {_end_of(w.exitcode)}"
+    def _say_why(self, error: Exception) -> NoReturn:
+        ends = {
+            w.pid: f"worker {i} (pid {w.pid}) {_end_of(w.exitcode)}"
             for i, w in enumerate(self._workers)
-            if w.exitcode is not None and str(w.pid) in str(error)
-        ]
-        if ends:
-            raise RuntimeError(f"{error}: {'; '.join(ends)}") from error
-        raise error
+            if w.exitcode or (w.exitcode == 0 and str(w.pid) in str(error))
+        }
+        if not ends:
+            raise error
+        what = str(error)
+        if not isinstance(error, RuntimeError):  # what it had begun to send has broken off
+            what = f"DataLoader worker (pid(s) {', '.join(map(str, ends))}) exited unexpectedly"
+        raise RuntimeError(f"{what}: {'; '.join(ends.values())}") from error
 
 
 def _end_of(exitcode: int) -> str:

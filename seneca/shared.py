@@ -144,7 +144,9 @@ class SharedDataset(Dataset[Any]):
         share: Any = "augmented",
         key: str | None = None,
     ) -> None:
-        if isinstance(dataset, (torch.utils.data.IterableDataset, SharedDataset)):
+        if isinstance(dataset, SharedDataset):
+            raise TypeError("a SharedDataset goes into torch's DataLoader as it is; here goes its .dataset")
+        if isinstance(dataset, torch.utils.data.IterableDataset):
             raise TypeError(f"a map-style dataset can be shared, but got {type(dataset).__name__}")
         self._options = Options(cache, cache_bytes, split, share, key=key)
         if cache is not None and not isinstance(cache, str):
@@ -172,7 +174,10 @@ class SharedDataset(Dataset[Any]):
         return len(self.dataset)
 
     def __getitem__(self, index: Any) -> Any:
-        made = self._made_here([index])
+        if not self._looked:
+            self.look()
+        # What a dataset makes by batches may not be what it makes one by one: then only batches are shared.
+        made = None if getattr(self._base, "__getitems__", None) else self._made_here([index])
         return self.dataset[index] if made is None else made[0]
 
     def __getitems__(self, indices: Sequence[Any]) -> list[Any]:
@@ -187,7 +192,7 @@ class SharedDataset(Dataset[Any]):
     def _made_here(self, indices: Sequence[Any]) -> list[Any] | None:
         """The items of a batch; None where they are not shared, or an index is none of a sample."""
         if self._looked and (self._state_changed() or self._is_behind(indices)):
-            self.look()  # somebody has set another transform, or files have changed, say
+            self._look_again(indices)
         bench = self._bench_here()
         if bench is None or not isinstance(indices, (list, tuple)):
             return None
@@ -255,6 +260,8 @@ class SharedDataset(Dataset[Any]):
             grade: What was found, where somebody has looked just now.
         """
         grade = grade or grade_of(self.dataset, key=self.key, shares=self.cache is not None)
+        if get_worker_info() is None:
+            self._job = job_key()  # this process's, wherever it was made
         self._base = grade.base
         self._state = list(getattr(self._base, "__dict__", {}).values())
         stages = grade.stages
@@ -281,6 +288,13 @@ class SharedDataset(Dataset[Any]):
                 self.copy_bytes = 0
         return grade
 
+    def _look_again(self, indices: Sequence[Any]) -> None:
+        """Somebody has set another transform, or files have changed, say."""
+        sources = {self.terms.source if self.terms is not None else b"", getattr(indices, "source", b"")}
+        self.look()
+        if get_worker_info() is not None and self.terms is not None and self.terms.source not in sources:
+            self.terms = None  # a worker_init_fn has made of it a dataset of this worker's own
+
     def _state_changed(self) -> bool:
         """Whether an attribute of the dataset is another object than when it was looked at."""
         if self.key is not None or self.terms is None:
@@ -289,7 +303,7 @@ class SharedDataset(Dataset[Any]):
         return len(now) != len(self._state) or any(a is not b for a, b in zip(now, self._state, strict=True))
 
     def _is_behind(self, indices: Sequence[Any]) -> bool:
-        """Whether the sampler has seen other files than this process, a worker that persists; once for each."""
+        """Whether the sampler has seen other files than this process, a worker that stays; once for each."""
         if self.terms is None or not isinstance(indices, PlannedBatch):
             return False
         before, self._planned = self._planned, indices.source
@@ -341,11 +355,18 @@ class SharedDataset(Dataset[Any]):
             bench = self._bench = _Bench(self.terms, cache, self._counts[row].numpy())
         return bench
 
+    def __fingerprint__(self) -> Any:
+        """What items hang on, for datasets that are made of this one."""
+        return self.dataset if self.key is None else (self.key, len(self))
+
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_bench": None, "_cache": None, "_state": None}
+        job = self._job if get_worker_info() is not None else job_key()
+        return {**vars(self), "_job": job, "_bench": None, "_cache": None, "_state": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
+        if not self._counts.is_shared():  # pickled for another job, not for a worker
+            self._counts = torch.zeros_like(self._counts).share_memory_()
         self._state = list(getattr(self._base, "__dict__", {}).values())
 
 

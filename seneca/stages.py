@@ -111,9 +111,9 @@ class StagedDataset(Protocol):
     """What a dataset of anything offers so that ENCODED, DECODED and AUGMENTED are shared.
 
     ``read`` and ``decode`` give the same each time; what is random is in ``augment``, and takes
-    its random numbers from ``rng`` alone. Datasets that differ in nothing but their ``transform`` share
-    what comes before ``augment``, where ``augment`` alone uses it. With a method ``label(index)`` besides, samples are
-    ``(sample, label)``, and the label is never shared.
+    its random numbers from ``rng`` alone. With a method ``label(index)`` besides, samples are
+    ``(sample, label)``, and the label is never shared. Datasets that differ in nothing but their
+    ``transform`` share ENCODED and DECODED, as long as ``augment`` alone uses it.
 
     Example:
         >>> import numpy as np

@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def load(request: pytest.FixtureRequest) -> Iterator[Subject]:
-    """A loader class with its options: torch's; Seneca's without a cache; Seneca's with one of this row's own."""
+    """A loader class with its options: torch's; Seneca's without a cache, or with one of this row's own."""
     name = "contract-" + secrets.token_hex(6)
     yield {
         "torch": Subject(torch.utils.data.DataLoader),

@@ -1,4 +1,4 @@
-"""A training job that never ends by itself, for a test to end: ``python job.py CLASS DATASET [OPTION=VALUE]``.
+"""A training job that never ends by itself: ``python job.py CLASS DATASET [OPTION=VALUE]``.
 
 CLASS is ``torch`` or ``seneca``, DATASET ``numbers`` or a folder of pictures. Says ``ready`` once it trains.
 """

@@ -18,16 +18,17 @@ PATIENCE_S = 30  # what takes so long has hung
 
 MEANT = {
     "arguments": "Seneca's own arguments, keyword-only and behind torch's.",
-    "order": "With a cache and shuffle=True the order is Seneca's where a copy that another job has just made can "
-    "take a sample's place: with share='augmented', and unless every copy of a picture is the same anyhow. It is "
-    "random, whole in every epoch, and the seed's alone on the host. All other orders are torch's.",
+    "order": "With a cache and shuffle=True the order is Seneca's where a copy that another job has just "
+    "made can take a sample's place: with share='augmented', and unless all copies of a picture are the "
+    "same anyhow. It is random, whole in every epoch, and the seed's alone on the host. All other orders "
+    "are torch's.",
     "pixels": "The random numbers of a transform of seneca.transforms are Seneca's on the native path: of "
     "(seed, epoch, index), and so the same for every number of workers. Torch's are of the worker.",
-    "threads": "On the native path num_workers counts threads of this process. There are no worker processes to "
-    "have pids, to be started by a method, to share tensors with, or to be named by an exception.",
+    "threads": "On the native path num_workers counts threads of this process. There are no worker processes "
+    "to have pids, to be started by a method, to share tensors with, or to be named by an exception.",
     "hang": "What a worker cannot pickle is an error; with torch the run hangs for ever.",
-    "reason": "The error that a worker has died says besides how: the signal or exit status, and how often the "
-    "kernel has killed in this control group for want of memory.",
+    "reason": "The error that a worker has died says besides how: the signal or exit status, and how often "
+    "the kernel has killed in this control group for want of memory.",
     "notice": "What Seneca does not serve itself is torch's, and one warning a loader says why.",
 }
 """Every difference from torch that is meant, and why.
@@ -126,7 +127,7 @@ def torchs_warnings() -> Iterator[list[str]]:
 
 
 def outcomes(iterator: Any, count: int | None = None, see: Callable[[Any], Any] = labels) -> list[Any]:
-    """What is seen of each batch, or the exception in its place, until the iterator ends or there are ``count``."""
+    """What is seen of each batch, or the exception in its place; all, or ``count`` of them."""
     seen: list[Any] = []
     while len(seen) != count:
         try:

@@ -7,7 +7,6 @@ import warnings
 import pytest
 import torch
 from subjects import SAMPLES, TORCH, epoch, torchs_warnings
-from toys import Count, Numbers, Recording, keep
 from torch.utils.data import (
     BatchSampler,
     RandomSampler,
@@ -15,6 +14,7 @@ from torch.utils.data import (
     default_collate,
     default_convert,
 )
+from toys import Count, Numbers, Recording, keep
 
 PARAMETERS = list(inspect.signature(torch.utils.data.DataLoader.__init__).parameters.values())[1:]
 
@@ -106,9 +106,9 @@ REFUSED = {
     "a negative timeout": (
         {"timeout": -1}, ValueError, "timeout option should be non-negative"),
     "a prefetch_factor without workers": (
-        {"prefetch_factor": 2}, ValueError, "prefetch_factor option could only be specified in multiprocessing"),
+        {"prefetch_factor": 2}, ValueError, "prefetch_factor option could only be specified in"),
     "a negative prefetch_factor": (
-        {"prefetch_factor": -1, "num_workers": 1}, ValueError, "prefetch_factor option should be non-negative"),
+        {"prefetch_factor": -1, "num_workers": 1}, ValueError, "prefetch_factor option should be non-n"),
     "persistent workers without workers": (
         {"persistent_workers": True}, ValueError, "persistent_workers option needs num_workers > 0"),
     **{
@@ -131,7 +131,7 @@ REFUSED = {
     "a start method without workers": (
         {"multiprocessing_context": "fork"}, ValueError, "multiprocessing_context can only be used with"),
     "an unknown start method": (
-        {"multiprocessing_context": "thread", "num_workers": 1}, ValueError, "valid start method in ['fork', "),
+        {"multiprocessing_context": "thread", "num_workers": 1}, ValueError, "valid start method in ['fork"),
     "a context that is none": (
         {"multiprocessing_context": 1, "num_workers": 1}, TypeError, "should be a valid context"),
     "an unknown argument": (

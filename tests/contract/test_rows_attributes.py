@@ -6,15 +6,33 @@ import pickle
 import pytest
 import torch
 from subjects import SAMPLES, TORCH, epoch, flat
-from toys import Count, Numbers, Recording, keep
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
+from toys import Count, Numbers, Recording, keep
 
-READ_BY_OTHERS = (
-    "dataset batch_size num_workers pin_memory drop_last timeout sampler batch_sampler collate_fn worker_init_fn "
-    "generator prefetch_factor persistent_workers pin_memory_device in_order multiprocessing_context "
-    "_dataset_kind _iterator _auto_collation _index_sampler _IterableDataset_len_called"
-).split()
-FROZEN = "batch_size batch_sampler sampler drop_last dataset persistent_workers".split()
+READ_BY_OTHERS = [
+    "dataset",
+    "batch_size",
+    "num_workers",
+    "pin_memory",
+    "drop_last",
+    "timeout",
+    "sampler",
+    "batch_sampler",
+    "collate_fn",
+    "worker_init_fn",
+    "generator",
+    "prefetch_factor",
+    "persistent_workers",
+    "pin_memory_device",
+    "in_order",
+    "multiprocessing_context",
+    "_dataset_kind",
+    "_iterator",
+    "_auto_collation",
+    "_index_sampler",
+    "_IterableDataset_len_called",
+]
+FROZEN = ["batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"]
 
 
 def test_it_is_a_torch_loader_and_has_all_of_its_attributes(load, dataset):

@@ -21,7 +21,6 @@ from seneca.errors import DecodeError
 from seneca.pictures import make_pictures
 
 WORKERS = pytest.mark.parametrize("workers", [0, 2])
-HUNG_S = 2  # what sends no batch for so long, of a dozen tiny ones, never will
 
 
 def text_of(error):
@@ -36,7 +35,7 @@ def test_an_exception_in_this_process_comes_as_it_is(load):
         next(iter(loader))
     assert type(raised.value) is ValueError and str(raised.value) == "this sample is bad"
     assert raised.traceback[-1].name == "raise_value_error"
-    with pytest.raises(toys.TwoArguments, match="^bad sample 5$"):
+    with pytest.raises(toys.TwoArguments, match=r"^bad sample 5$"):
         list(load(Failing(SAMPLES, toys.raise_two_arguments)))
 
 
@@ -92,15 +91,18 @@ def test_a_damaged_picture_s_error_names_the_file(load, workers, tmp_path):
 @pytest.mark.meant("hang")
 def test_what_a_worker_cannot_pickle_is_an_error(load, sample):
     """A timeout stands for the hang: torch's loader would wait for ever."""
-    timeout = 0.5 if load.is_torch else HUNG_S
-    loader = load(Failing(8, sample), batch_size=4, num_workers=1, collate_fn=keep, timeout=timeout)
-    first, error = outcomes(iter(loader), 2, see=len)
-    assert first == 4
+    loader = load(Failing(12, sample), batch_size=4, num_workers=1, collate_fn=keep, timeout=PATIENCE_S)
+    batches = iter(loader)
+    assert len(next(batches)) == 4
+    if load.is_torch:
+        batches._timeout = 0.5
+    (error,) = outcomes(batches, 1)
     if load.is_torch:
         assert text_of(error) == "DataLoader timed out after 0.5 seconds"
     else:
         assert "in DataLoader worker process 0" in text_of(error)
         assert ("of a class that nobody can import" if sample is toys.raise_local else "pickle") in str(error)
+        assert [len(batch) for batch in batches] == [4], "and the next batch follows"
 
 
 @pytest.mark.parametrize("end", [toys.die, toys.leave, toys.crash])
@@ -112,6 +114,8 @@ def test_a_worker_that_dies_is_an_error_that_names_it(load, end, capfd):
     while len(seen) < 6 and not isinstance(error := outcomes(batches, 1)[0], Exception):
         seen.append(error)
     assert seen == [[0, 1], [2, 3], [6, 7], [8, 9], [10, 11]][: len(seen)]
+    if load.is_torch and isinstance(error, (OSError, EOFError)):
+        return  # what the worker had begun to send has broken off, and that is all that torch tells
     assert type(error) is RuntimeError
     died = re.search(
         r"DataLoader worker \(pid(?:\(s\))? (\d+)\) (?:exited unexpectedly|is killed)", str(error)
@@ -189,7 +193,7 @@ JOBS = {
 
 @pytest.fixture(scope="module")
 def jobs(pictures):
-    """Jobs that train, each in a process group of its own, as a terminal has it; begun together, to save time."""
+    """Jobs that train, each in a process group, as a terminal has it; begun together, to save time."""
     cache = "contract-" + secrets.token_hex(6)
     running, timers = {}, []
     for name, (which, where) in JOBS.items():

@@ -92,6 +92,16 @@ class Batched(Numbers):
         return [(torch.tensor([float(index)]), index + 100) for index in indices]
 
 
+class Keyed(Dataset):
+    """Its keys are whatever the sampler says."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, key: Any) -> str:
+        return f"item {key}"
+
+
 class Waiting(Numbers):
     """As :class:`Numbers`, but sample 0 waits for an event."""
 
@@ -132,10 +142,14 @@ def pid_and_index(index: int) -> tuple[int, int]:
     return os.getpid(), index
 
 
-def worker(index: int) -> tuple[int, int]:
-    """``(worker id, index)``; -1 where there is no worker."""
-    info = get_worker_info()
-    return -1 if info is None else info.id, index
+def nested(index: int) -> dict[str, Any]:
+    """Every kind that ``default_collate`` knows."""
+    return {
+        "point": Point(index + 0.5, index),
+        "text": str(index),
+        "array": np.full(2, index, np.uint8),
+        "pair": (torch.tensor(index), index > 1),
+    }
 
 
 def what_a_worker_knows(index: int) -> dict[str, Any]:

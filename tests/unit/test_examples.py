@@ -1,10 +1,18 @@
-"""The examples in docstrings run, and print what they say."""
+"""The examples in docstrings run, and print what they say; those in examples/ run, and share."""
 
+import ast
 import doctest
 import importlib
+import os
+import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import soundfile
 
 ROOT = Path(__file__).parents[2]
 MODULES = [
@@ -12,9 +20,57 @@ MODULES = [
     for path in sorted((ROOT / "seneca").rglob("*.py"))
     if ">>> " in path.read_text()
 ]
+SCRIPTS = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_the_examples_of(name):
     module = importlib.import_module(name)
     assert doctest.testmod(module, optionflags=doctest.ELLIPSIS).failed == 0
+
+
+def run(script, *arguments):
+    """What an example prints."""
+    run = subprocess.run(
+        [sys.executable, ROOT / "examples" / script, *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def served(printed):
+    """Of each job, samples by the form they came from."""
+    return [ast.literal_eval(found) for found in re.findall(r"served (\{.*?\})", printed)]
+
+
+@pytest.mark.parametrize("script", [name for name in SCRIPTS if name != "two_jobs.py"])
+def test_two_jobs_of_an_example_share(script):
+    printed = run(script)
+    jobs = served(printed)
+    assert len(jobs) == 2 and len({sum(job.values()) for job in jobs}) == 1
+    assert sum(job["augmented"] for job in jobs) > 0
+    assert printed.count("; shared in the cache '") == 2
+
+
+def test_the_example_of_two_terminals_trains(picture_folder):
+    printed = run("two_jobs.py", picture_folder)
+    assert re.findall(r"epoch (\d)", printed) == ["1", "2", "3"]
+    assert "'delivered': 144" in printed
+
+
+def test_spoken_digits_come_from_a_folder_or_an_archive(tmp_path):
+    (tmp_path / "digits").mkdir()
+    for digit in range(10):
+        sound = np.zeros(2000 + 500 * digit)
+        soundfile.write(tmp_path / "digits" / f"{digit}_a.wav", sound, 8000)
+    archive = shutil.make_archive(tmp_path / "digits", "tar", tmp_path, "digits")
+    for place in (tmp_path / "digits", archive):
+        assert [sum(job.values()) for job in served(run("spoken_digits.py", place))] == [10, 10]
+
+
+def test_the_readme_names_every_example():
+    readme = (ROOT / "README.md").read_text()
+    assert [name for name in SCRIPTS if f"examples/{name}" not in readme] == []

@@ -14,6 +14,7 @@ from PIL import Image
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, SequentialSampler, Subset
 
 import seneca
+from seneca.fingerprint import fingerprint
 from seneca.shared import OpportunisticBatchSampler, PlannedBatch, SharedDataset
 
 BATCH = 4
@@ -389,10 +390,12 @@ class Undecided(Sounds):
         return super().augment(array[1], rng)
 
 
-def test_what_is_decoded_and_cannot_be_laid_out_is_not_kept(name):
-    loader = load(Undecided(), name, split="0-50-50")
+@pytest.mark.parametrize(("split", "encoded"), [("0-50-50", 0), ("50-50-0", 24)])
+def test_what_is_decoded_and_cannot_be_laid_out_is_not_kept(split, encoded, name):
+    loader = load(Undecided(), name, split=split)
     for _ in range(2):
         assert_each_once(flat(loader), 24)
+    assert inside(name)["payloads"]["encoded"] == loader.stats()["served"]["encoded"] == encoded
     assert inside(name)["payloads"]["decoded"] == inside(name)["writing"] == 0
     assert loader.stats()["served"]["decoded"] == 0
 
@@ -436,7 +439,7 @@ class Growing(Drawn):
 
 def test_items_larger_than_the_room_for_one_are_delivered_and_the_next_have_room(name):
     loader = load(Growing(), name, batch_size=2, cache_bytes="4MiB")
-    with Job(Growing(), name, collate_fn=digest) as other:
+    with Job(Growing(), name, collate_fn=digest, cache_bytes="4MiB") as other:
         other.begin()
         items = flat(loader)
         assert all(
@@ -599,14 +602,26 @@ def test_it_passes_for_the_dataset(name):
         _ = shared.targets
 
 
+def test_a_dataset_that_is_made_of_shared_ones_stays_the_same_while_they_are_used(name):
+    for key in (None, "drawn"):
+        shared = SharedDataset(Drawn(24), cache=name, cache_bytes="1MiB", key=key)
+        outer = torch.utils.data.ConcatDataset([shared])
+        before = fingerprint(outer)
+        assert len(list(DataLoader(outer))) == 24 and shared.stats()["delivered"] == 24
+        assert fingerprint(outer) == before
+    assert fingerprint(SharedDataset(Drawn(24))) != fingerprint(SharedDataset(Drawn(23)))
+
+
 def test_what_has_no_indices_is_refused():
     class Stream(torch.utils.data.IterableDataset):
         def __iter__(self):
             return iter(())
 
-    for wrong in (Stream(), SharedDataset([1, 2])):
-        with pytest.raises(TypeError, match="a map-style dataset can be shared, but got"):
-            SharedDataset(wrong)
+    with pytest.raises(TypeError, match="a map-style dataset can be shared, but got Stream"):
+        SharedDataset(Stream())
+    for wrap in (SharedDataset, lambda shared: seneca.DataLoader(shared).explain()):
+        with pytest.raises(TypeError, match="goes into torch's DataLoader"):
+            wrap(SharedDataset([1, 2]))
     with pytest.raises(TypeError, match="cache is"):
         SharedDataset([1], cache=Drawn(1))
     with pytest.raises(ValueError, match="share is"):

@@ -1,6 +1,7 @@
 """How one sample is made, stage by stage: from wherever it begins, the same comes out."""
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -143,7 +144,7 @@ def test_pictures_are_the_same_from_wherever_they_begin(picture_folder, transfor
     dataset.target_transform = targets
     stages = grade_of(dataset).stages
     data = stages.read(20)
-    assert data == open(dataset.samples[20][0], "rb").read()
+    assert data == Path(dataset.samples[20][0]).read_bytes()
     made = []
     for begin in (
         lambda: stages.make([20])[0],
