@@ -601,7 +601,9 @@ class OpportunisticBatchSampler(BatchSampler):
         return _Batches(lambda: self._begin(shared, whole, shuffles))
 
     def _begin(self, shared: SharedDataset, whole: bool, shuffles: bool) -> Iterator[list[int]]:
-        epoch, self.epoch = self.epoch, self.epoch + 1
+        # The sampler alone is told the epoch where accelerate deals out the batches of a resumed run.
+        epoch = max(self.epoch, getattr(self.sampler, "epoch", 0))
+        self.epoch = epoch + 1
         self.looked = False
         shared.join()  # for the workers: what they leave there stays when they end with the epoch
         one_of_many = _is_one_of_many()

@@ -50,12 +50,15 @@ folder = Path(sys.argv[1])
 whole = Accelerator(cpu=True)
 split = Accelerator(cpu=True, dataloader_config=DataLoaderConfiguration(split_batches=True))
 seeded = Accelerator(cpu=True, dataloader_config=DataLoaderConfiguration(use_seedable_sampler=True))
+resumed = seeded.prepare(planned(Points()))
+resumed.set_epoch(3)  # as transformers' Trainer does
 stages = planned(Readings(folder / "read", count=48), num_workers=1)
 found = {
     "planned": epochs_of(whole.prepare(planned(Points())), whole),
     "planned, with workers": epochs_of(whole.prepare(planned(Points(), num_workers=2)), whole),
     "planned, split": epochs_of(split.prepare(planned(Points())), split),
     "planned, seedable sampler": epochs_of(seeded.prepare(planned(Points())), seeded),
+    "resumed": epochs_of(resumed, seeded, count=2),
     "in order": epochs_of(whole.prepare(in_order()), whole),
     "stages": epochs_of(whole.prepare(stages), whole),
     "ours": epochs_of(whole.prepare(ours(Points())), whole),

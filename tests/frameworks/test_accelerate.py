@@ -98,6 +98,11 @@ def test_two_processes_share_out_one_permutation_of_seed_and_epoch(ranks, how, e
     assert len(given) - COUNT == (2 if how == "planned, split" else 6)
 
 
+def test_two_processes_go_on_at_the_epoch_that_a_resumed_run_names(ranks):
+    for k, epoch in enumerate([3, 4]):
+        assert flat(ranks.dealt("resumed", k))[:COUNT] == permutation(epoch)
+
+
 @pytest.mark.parametrize("epoch", [0, 1])
 def test_two_processes_share_out_a_dataset_in_order(ranks, epoch):
     assert flat(ranks.dealt("in order", epoch)) == EVERY_SAMPLE + EVERY_SAMPLE[:6]
