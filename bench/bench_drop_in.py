@@ -109,7 +109,13 @@ def loader_of(row: str, folder: str) -> Any:
         "opaque tensors": Tensors,
     }[row.split(",")[0]]
     kind: Any = torch.utils.data.DataLoader if row.endswith(", torch") else seneca.DataLoader
-    options = {} if row.endswith(", torch") else {"cache": f"drop-in-{os.getpid()}", "cache_bytes": "256MiB"}
+    options: dict[str, Any] = (
+        {} if row.endswith(", torch") else {"cache": f"drop-in-{os.getpid()}", "cache_bytes": "256MiB"}
+    )
+    if not row.endswith("folder"):
+        options["multiprocessing_context"] = (
+            "fork"  # as scripts have it on Linux, whatever began this process
+        )
     return kind(dataset(), batch_size=64, shuffle=True, num_workers=2, **options)
 
 

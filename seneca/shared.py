@@ -386,7 +386,7 @@ class _Bench:
             keeps=terms.stages.decoded != 0,
         )
         self._in_use = threading.Lock()
-        self._copy_bytes = 0  # the room that an item of this dataset has needed at the most
+        self.copy_bytes = 0  # the room that an item of this dataset has needed at the most
         self.keeps_decoded = True  # as long as it can be laid out
         self._close = finalize(self, _close, self._worker, cache, order=FIRST)
 
@@ -405,17 +405,52 @@ class _Bench:
             claims["sample"] = samples
             claims["slot"] = store.NONE
         with self._in_use:
-            batch = _Batch(self, samples, self._worker.begin(claims, row, generation)[0])
-            try:
-                made = batch.make()
-            finally:
-                batch.end()
+            places = self._worker.begin(claims, row, generation)[0]
+            if _hold_nothing(places):
+                made = self._make_alone(samples)
+            else:
+                batch = _Batch(self, samples, places)
+                try:
+                    made = batch.make()
+                finally:
+                    batch.end()
+        if type(self._stages).present is Stages.present:
+            return made
         return [self._stages.present(sample, item) for sample, item in zip(samples, made, strict=True)]
+
+    def _make_alone(self, samples: list[int]) -> list[Any]:
+        """As a :class:`_Batch` of samples for which nothing is there and nothing wanted, in less time."""
+        made = self._stages.make(samples)
+        if self.terms.shares and self.copy_bytes == 0:
+            for item in made:
+                if self.lay_out(item) is not None:
+                    self._worker.begin(NO_CLAIMS)  # tells it to all who reserve room
+                    break
+        self._counts[COUNTERS.index("storage")] += len(made)
+        self._counts[COUNTERS.index("prepared")] += len(made)
+        return made
+
+    def lay_out(self, item: Any) -> items.Layout | None:
+        """How an item will lie in a slot, learning how much room one takes; None, counted: it cannot."""
+        try:
+            layout = items.lay_out(item)
+        except items.Unsupported:
+            self._counts[COUNTERS.index("unshared")] += 1
+            return None
+        if layout.size_bytes > self.copy_bytes:
+            self.copy_bytes = -(-layout.size_bytes // store.GRANULE) * store.GRANULE  # taken all the same
+            self._worker.learn(self.copy_bytes)
+        return layout
 
     def _was_planned(self, batch: PlannedBatch, samples: list[int]) -> bool:
         """Whether what the sampler holds is of these samples, on these terms."""
         named = self._stages.source, self._stages.augmented
         return (batch.source, batch.augmented) == named and np.array_equal(batch.claims["sample"], samples)
+
+
+def _hold_nothing(places: np.ndarray) -> bool:
+    """Whether all of a batch comes from storage, and goes nowhere but to the loader."""
+    return not (places["source"].any() or places["keep"].any() or (places["target_slot"] != store.NONE).any())
 
 
 def _close(drawing: store.Worker | store.Member, cache: SampleCache | None) -> None:
@@ -508,19 +543,14 @@ class _Batch:
 
     def _stage(self, k: int, item: Any) -> None:
         """Write an item where room is reserved for it; or learn how much room one takes."""
-        bench = self._bench
         slot = self._targets.get(k)
-        if slot is None and (bench._copy_bytes or not bench.terms.shares):
+        if slot is None and (self._bench.copy_bytes or not self._bench.terms.shares):
             return
-        try:
-            layout = items.lay_out(item)
-        except items.Unsupported:
-            self._counts["unshared"] += 1
+        layout = self._bench.lay_out(item)
+        if layout is None or slot is None:
             return
-        if layout.size_bytes > bench._copy_bytes:
-            bench._copy_bytes = -(-layout.size_bytes // store.GRANULE) * store.GRANULE  # taken all the same
-            self._worker.learn(bench._copy_bytes)
-        if slot is not None and layout.size_bytes <= len(room := self._worker.payload(slot)):
+        room = self._worker.payload(slot)
+        if layout.size_bytes <= len(room):
             layout.write(room)
             self._worker.commit(slot)
             del self._targets[k]

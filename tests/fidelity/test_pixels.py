@@ -162,7 +162,7 @@ def test_a_random_crop_of_the_same_box_is_torchvisions_resized_crop(
     monkeypatch.setattr(portable, "_random_box", noted)
     for index, picture in enumerate(pictures):
         torch.manual_seed(index)
-        seed = sample._seed()
+        seed = sample._seed(compile_transform(transform))
         torch.manual_seed(index)
         ours = dataset[index][0]
         box = drawn_natively(transform, picture, seed) if way == "native" else boxes[index]
@@ -173,19 +173,17 @@ def test_a_random_crop_of_the_same_box_is_torchvisions_resized_crop(
     assert len(boxes) == (0 if way == "native" else len(dataset))
 
 
-def test_fast_decoding_of_photographs_is_close_too(imagenet_sample, tmp_path):
-    """Documented with ImageFolder, as measured on 400 of them: mean 0.06 levels, 99.9 % within 0.6."""
+def test_fast_decoding_of_photographs_is_as_close_as_is_said(imagenet_sample, tmp_path):
+    """What is decoded at its full size is exact; the rest is as ImageFolder's documentation says."""
     (tmp_path / "photographs").mkdir()
     for path in sorted(imagenet_sample.glob("*/*"))[: 4 * PHOTOGRAPHS]:
         (tmp_path / "photographs" / path.name).symlink_to(path)
-    transform = T.Compose([T.RandomResizedCrop(224, scale=(0.5, 1.0)), T.PILToTensor()])
+    transform = T.Compose([T.Resize((112, 112)), T.PILToTensor()])  # to less than half
     exact, fast = (seneca.ImageFolder(tmp_path, transform, decode=decode) for decode in ("exact", "fast"))
-    off = []
-    for index in range(len(exact)):
-        torch.manual_seed(index)
-        one = exact[index][0].int()
-        torch.manual_seed(index)
-        off.append((one - fast[index][0].int()).abs().flatten())
-    far = torch.cat(off).float()
-    assert 0 < far.mean() <= 0.3, "some are shrunk while they are decoded"
-    assert (far <= 2).float().mean() >= 0.999
+    off = torch.stack([(exact[i][0].int() - fast[i][0].int()).abs() for i in range(len(exact))]).float()
+    shrunk = off.flatten(1).any(1)
+    assert shrunk.float().mean() > 0.5
+    assert off[shrunk].mean() <= 2
+    assert (off[shrunk] <= 24).float().mean() >= 0.999
+    fast.transform = exact.transform = T.Compose([T.CenterCrop(112), T.PILToTensor()])
+    assert all(torch.equal(exact[i][0], fast[i][0]) for i in range(8)), "not shrunk: exact"
