@@ -1,5 +1,6 @@
 """Jobs as real processes, each of which writes down what it was given."""
 
+import multiprocessing.forkserver
 import os
 import secrets
 import signal
@@ -32,6 +33,8 @@ class Job:
             status = 1
             try:
                 torch.set_num_threads(1)  # OpenMP's threads are the parent's and did not come along
+                # Nor did the fork server that a test may have begun there.
+                multiprocessing.forkserver._forkserver.__init__()
                 with open(log, "wb", buffering=0) as file:
                     work(lambda epoch, ids: file.write(np.uint32([epoch, len(ids), *ids]).tobytes()))
                 status = 0
