@@ -18,6 +18,7 @@ BENCH = ROOT / "bench"
 sys.path.insert(0, str(BENCH))
 
 import bench_decode  # noqa: E402
+import bench_drop_in  # noqa: E402
 import bench_jobs  # noqa: E402
 import compiled  # noqa: E402
 import decode_peers  # noqa: E402
@@ -416,3 +417,11 @@ def test_every_stage_of_the_c_program_is_measured(tmp_path):
 def test_benchmarks_of_stages_are_no_tests():
     settings = (ROOT / "pyproject.toml").read_text()
     assert re.search(r'^testpaths = \["tests"\]$', settings, re.M)
+
+
+def test_the_drop_in_benchmark_compares_the_same_samples(picture_folder):
+    for ours, theirs in bench_drop_in.COMPARED.items():
+        loaders = [bench_drop_in.loader_of(row, str(picture_folder)) for row in (ours, theirs)]
+        assert len(loaders[0]) == len(loaders[1]) and len({loader.batch_size for loader in loaders}) == 1
+    assert "native" in bench_drop_in.loader_of("torchvision's folder", str(picture_folder)).explain()
+    assert "opaque" in bench_drop_in.loader_of("opaque pictures, seneca", str(picture_folder)).explain()
