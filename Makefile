@@ -100,20 +100,15 @@ $(READY): constraints.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-deps torchvision
 	@touch $@
 
-# Another environment, of other versions: `make test` needs none of these. torch first, as above, and
-# torchvision before timm, which asks for it.
-$(FRAMEWORKS)/%: export PIP_CONSTRAINT := $(CURDIR)/constraints-frameworks.txt
-
-$(FRAMEWORKS)/.dependencies: constraints-frameworks.txt pyproject.toml
+# Another environment, which `make test` needs nothing of: the packages alone, with torch, Seneca and
+# pytest out of the first.
+$(FRAMEWORKS)/.built: export PIP_CONSTRAINT := $(CURDIR)/constraints-frameworks.txt
+$(FRAMEWORKS)/.built: $(BUILT) constraints-frameworks.txt
 	$(PYTHON) -m venv $(FRAMEWORKS)
+	@site=$$(echo $(FRAMEWORKS)/lib/python*/site-packages); \
+	echo "import site; site.addsitedir('$(CURDIR)/$(VENV)/$${site#$(FRAMEWORKS)/}')" > $$site/first.pth
 	$(FRAMEWORKS)/bin/python -m pip install --quiet --upgrade pip
-	$(FRAMEWORKS)/bin/python -m pip install --quiet torch
-	$(FRAMEWORKS)/bin/python -m pip install --quiet --no-deps torchvision
 	$(FRAMEWORKS)/bin/python -m pip install --quiet --group frameworks
-	@touch $@
-
-$(FRAMEWORKS)/.built: $(FRAMEWORKS)/.dependencies $(SOURCES)
-	$(FRAMEWORKS)/bin/python -m pip install --quiet --no-build-isolation --no-deps --editable .
 	@touch $@
 
 # The tests in C, built in build/$(FLAVOUR): each tests/c/test_*.c is a program, and what else lies
