@@ -447,15 +447,24 @@ cdef class Member(Participant):
 
         Returns:
             ``(row, generation, claims)``: the member's row (:data:`NONE` for a private one), and
-            an array of :data:`CLAIM` in the order of ``items``.
+            an array of :data:`CLAIM` in the order of ``items``; None where nothing is held.
         """
-        cdef uint32_t generation = 0, row = sn_member_row(self.handle, &generation)
+        cdef uint32_t generation = 0, row = sn_member_row(self.handle, &generation), i
+        cdef uint32_t count = <uint32_t>len(items)
         cdef uint8_t[::1] flat
-        claims = np.zeros(len(items), CLAIM)
-        if len(items):
-            flat = claims.view(np.uint8)
-            sn_member_claims(self.handle, items_of(np.ascontiguousarray(items, ITEM)), <uint32_t>len(items),
-                             <sn_claim *>&flat[0])
+        cdef sn_item *places
+        items = np.ascontiguousarray(items, ITEM)
+        if count == 0:
+            return row, generation, None
+        places = items_of(items)
+        for i in range(count):
+            if places[i].source_slot != SN_NONE or places[i].target_slot != SN_NONE:
+                break
+        else:
+            return row, generation, None
+        claims = np.zeros(count, CLAIM)
+        flat = claims.view(np.uint8)
+        sn_member_claims(self.handle, places, count, <sn_claim *>&flat[0])
         return row, generation, claims
 
     @property

@@ -15,7 +15,9 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, S
 
 import seneca
 from seneca.fingerprint import fingerprint
-from seneca.shared import OpportunisticBatchSampler, PlannedBatch, SharedDataset
+from seneca.samplers import OpportunisticBatchSampler
+from seneca.shared import SharedDataset
+from seneca.terms import PlannedBatch
 
 BATCH = 4
 
