@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sized
+from contextlib import nullcontext
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -23,17 +24,19 @@ from seneca.native import NativeIterator
 from seneca.notices import warn
 from seneca.options import Options
 from seneca.processes import iterate
+from seneca.resume import Epoch, Resumable, unchanged_global_generator
 from seneca.samplers import OpportunisticBatchSampler
 from seneca.shared import SharedDataset
 from seneca.sources.files import PictureFiles
 from seneca.stages import Stages
+from seneca.walks import Stream, Walk, Walks, generators_of, rest_of_senecas, sampled
 
 __all__ = ["DataLoader"]
 
 _T_co = TypeVar("_T_co", covariant=True)
 
 
-class DataLoader(torch.utils.data.DataLoader[_T_co]):
+class DataLoader(torch.utils.data.DataLoader[_T_co], Resumable):
     """A ``torch.utils.data.DataLoader`` whose batches the jobs of this host prepare together.
 
     Every epoch delivers each sample exactly once, in random order, whatever other jobs do. Jobs
@@ -134,7 +137,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self._sample_cache: SampleCache | None = None
         self._shared: SharedDataset | None = None
         self._counts = Counts()
-        self._epochs = 0
+        self._never_begun()
         self._warned = False
         self.last_indices: np.ndarray | None = None
         super().__init__(
@@ -160,13 +163,72 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # torch promises its own class
         if self._iterator is not None and not self._still_suits(self._iterator):
             self._iterator = None  # persistent workers of what the dataset was
-        if self._device is None:
-            return super().__iter__()
-        if self._device.type == "cuda" and not torch.cuda.is_available():
+        if self._device is not None and self._device.type == "cuda" and not torch.cuda.is_available():
             raise RuntimeError(
                 f"device={self.device!r}, but torch sees no CUDA device; leave it out to load without"
             )
-        return CopiedAhead(super().__iter__(), self._device)
+        epoch = self._epoch_to_begin()
+        # What a resumed epoch has drawn was drawn before: torch's seed of the workers is one too many.
+        with nullcontext() if epoch.resumed is None else unchanged_global_generator():
+            iterator = super().__iter__()
+        if self._device is None:
+            return iterator
+        epoch.watched = True
+        return CopiedAhead(iterator, self._device, epoch.hand_out)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where this loader stands in its epochs, for :meth:`load_state_dict` of another run.
+
+        Legal at any time, by torchdata's protocol: in the loop it is the state after the batch that was
+        yielded last, however many are prepared ahead; after a ``break`` it stays that until the next
+        ``iter()``; at an epoch's end, and before the first, it is the beginning of the next epoch. Of
+        several iterators it is the one that was made last.
+
+        The run that goes on delivers what this one would have delivered: the same samples, and where no
+        other job's copy can take a sample's place (``share="none"``, ``cache=None``) in the same order with
+        the same pixels. It may have another number of workers and another batch size: what is left is
+        delivered in batches of that, with ``drop_last`` in as many as what was not delivered fills.
+
+        Returns:
+            A dict of plain values, pickled at most a bit a sample and 1 KB. A sampler with a state of its
+            own, or one that draws from torch's global generator in mid-life, adds up to 6 KB.
+
+        Example:
+            >>> import torch, seneca
+            >>> data = torch.arange(6)
+            >>> first = seneca.DataLoader(data, batch_size=2, shuffle=True, cache=None)
+            >>> batches = iter(first)
+            >>> seen = next(batches).tolist()
+            >>> state = first.state_dict()
+            >>> second = seneca.DataLoader(data, batch_size=2, shuffle=True, cache=None, num_workers=1)
+            >>> second.load_state_dict(state)
+            >>> [batch.tolist() for batch in second] == [batch.tolist() for batch in batches]
+            True
+        """
+        return self._state()
+
+    def _orders(self) -> tuple[tuple[str, ...], Any]:
+        if isinstance(self.dataset, IterableDataset):
+            return ("stream",), self._index_sampler
+        batches: Any = self._index_sampler
+        if isinstance(batches, OpportunisticBatchSampler):
+            return batches._orders()
+        if type(batches) is not BatchSampler:
+            return ("samples",) if batches is self.sampler else ("batches",), batches
+        sampler = batches.sampler
+        shuffles = type(sampler) is RandomSampler and self._walks_the_dataset()
+        return ("samples", "seneca") if shuffles else ("samples",), sampler
+
+    def _count(self) -> int | None:
+        if isinstance(self.dataset, IterableDataset) or not hasattr(self.dataset, "__len__"):
+            return None
+        return len(self.dataset)
+
+    def _identity(self) -> str | None:
+        return None if isinstance(self.dataset, IterableDataset) else self._grade().identity()
+
+    def _generators(self) -> list[torch.Generator]:
+        return generators_of(self, self._index_sampler)
 
     @property
     def _pins(self) -> bool:
@@ -177,7 +239,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     def _get_iterator(self) -> Any:
         if isinstance(self.dataset, IterableDataset):
             self._warn_of_torch(("an IterableDataset has no indices by which jobs could share",))
-            return super()._get_iterator()
+            sampler = self._index_sampler
+            return iterate(self, Walks(sampler, lambda: Stream(sampler, self._epoch_of_iterator(), self)))
         grade = self._grade()
         reason = self._not_native_because(grade)
         if reason is None:
@@ -193,7 +256,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         shared = self._shared_dataset()
         shared.look(grade)
         self._sample_cache = shared.join()
-        return iterate(self, shared, self._index_sampler_over(shared))
+        return iterate(self, self._walks_over(shared), shared, pins=self._pins)
 
     def _grade(self) -> Grade:
         if isinstance(self.dataset, SharedDataset):
@@ -230,11 +293,13 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             )
         return self._shared
 
-    def _index_sampler_over(self, shared: SharedDataset) -> Any:
+    def _walks_over(self, shared: SharedDataset) -> Walks:
         """Batches that are planned, where the order is one that Seneca may choose or look ahead in."""
+        batches: Any = self._index_sampler
+        if isinstance(batches, OpportunisticBatchSampler):
+            return Walks(batches, lambda: batches.walk(self._epoch_of_iterator(), self))
         if shared.terms is None or not shared.terms.shares or not self._walks_the_dataset():
-            return self._index_sampler
-        batches: Any = self.batch_sampler
+            return Walks(batches, lambda: self._walk(shared))
         sampler: Any = SequentialSampler(shared)
         if type(batches.sampler) is RandomSampler:
             sampler = RandomSampler(shared, generator=batches.sampler.generator)
@@ -243,7 +308,23 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             sampler, batches.batch_size, batches.drop_last, batches_ahead=ahead
         )
         planned.looked = True
-        return planned
+        return Walks(planned, lambda: planned.walk(self._epoch_of_iterator(), self))
+
+    def _walk(self, shared: SharedDataset) -> Walk:
+        """The batches of torch's samplers."""
+        epoch = self._epoch_of_iterator()
+        return Walk(lambda: self._begin_walk(shared, epoch), epoch)
+
+    def _begin_walk(self, shared: SharedDataset, epoch: Epoch) -> Iterator[tuple[Any, Any]]:
+        self._begin_epoch(epoch)
+        batches: Any = self._index_sampler
+        orders, sampler = self._orders()
+        if type(batches) is not BatchSampler:
+            return sampled(sampler, epoch, shared._identity, order=orders[0])
+        each: dict[str, Any] = {"batch_size": batches.batch_size, "drop_last": batches.drop_last}
+        if epoch.resumed is not None and epoch.resumed["order"] == "seneca":
+            return rest_of_senecas(sampler, epoch, shared._identity, count=len(shared), **each)
+        return sampled(sampler, epoch, shared._identity, order="samples", **each)
 
     def _warn(self, text: str) -> None:
         """Once a loader."""
@@ -356,7 +437,13 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     def __getstate__(self) -> dict[str, Any]:
         # The membership is this process's, and so is what was counted; the copy joins for itself.
         cache = self.cache.name if isinstance(self.cache, SampleCache) else self.cache
-        own = {"_sample_cache": None, "_shared": None, "_iterator": None, "_counts": Counts()}
+        own = {
+            "_sample_cache": None,
+            "_shared": None,
+            "_iterator": None,
+            "_under_way": None,
+            "_counts": Counts(),
+        }
         return {
             **vars(self),
             "cache": cache,

@@ -18,6 +18,7 @@ from seneca._pipeline.prefetch import Prefetcher
 from seneca._pipeline.sample import open_picture
 from seneca.cache import SampleCache
 from seneca.ending import FIRST, finalize
+from seneca.walks import drawn, seeded
 
 if TYPE_CHECKING:
     from seneca.grades import Grade
@@ -44,6 +45,7 @@ class NativeIterator(_BaseDataLoaderIter):
             "DataLoader requires timeout == 0 without workers"
         )
         assert loader.num_workers == 0 or loader.prefetch_factor, "prefetch_factor must be greater than 0"
+        self._epoch = loader._epoch_of_iterator()
         super().__init__(loader)
         self.grade = grade
         # As torch's: without workers nothing is drawn before the first batch.
@@ -54,6 +56,7 @@ class NativeIterator(_BaseDataLoaderIter):
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         super()._reset(loader, first_iter)
         self._close()
+        self._epoch = loader._epoch_of_iterator()
         self._begin_with = (loader, self.grade, loader._join(self.grade))
         self._begin()
 
@@ -72,13 +75,25 @@ class NativeIterator(_BaseDataLoaderIter):
         samples = len(loader.dataset)  # type: ignore[arg-type]  # map-style
         seed, order = int(self._base_seed), grade.own
         shares = shuffle and cache is not None and loader.share == "augmented" and not pipeline.deterministic
-        if shuffle and not shares:  # nothing will take another's place: torch's order, from torch's numbers
+        epoch = self._epoch
+        loader._begin_epoch(epoch)
+        senecas = shares  # the order; of an epoch that goes on it is what it was
+        if epoch.resumed is not None:
+            senecas = epoch.resumed["order"] == "seneca"
+            shares = shares and senecas
+        if shuffle and not senecas:  # nothing will take another's place: torch's order, from torch's numbers
+            if sampler.generator is None:
+                sampler = seeded(sampler, epoch.name("order_seed", lambda: drawn(None)))
             self._sampled = iter(sampler)
-            drawn = np.fromiter(itertools.islice(self._sampled, samples), np.int64, samples)
-            order = drawn.astype(np.uint32) if order is None else order[drawn]
+            chosen = np.fromiter(itertools.islice(self._sampled, samples), np.int64, samples)
+            order = chosen.astype(np.uint32) if order is None else order[chosen]
         elif shuffle and sampler.generator is not None:
-            seed = int(torch.empty((), dtype=torch.int64).random_(generator=sampler.generator).item())
-        self._asked, self._whole = 0, samples // batch_size
+            seed = drawn(sampler.generator)
+        seed = epoch.name("seed", lambda: seed)
+        nonce = epoch.name("nonce", lambda: secrets.randbits(64) | 1)
+        left = samples - int(np.count_nonzero(epoch.before[:samples]))
+        n_batches = left // batch_size if batches.drop_last else -(-left // batch_size)
+        self._asked, self._whole = 0, left // batch_size
         self._ask(loader.num_workers * (loader.prefetch_factor or 0))
         height, width = pipeline.output_size
         member = store.Member(
@@ -86,10 +101,11 @@ class NativeIterator(_BaseDataLoaderIter):
             n_samples=len(files),
             samples=order,
             # What replaces a bad sample may come from what drop_last leaves over.
-            places=samples if skip else min(samples, len(batches) * batch_size),
+            places=left if skip else min(left, n_batches * batch_size),
+            taken=epoch.taken(len(files), order),
             seed=seed,
-            epoch=loader._epochs,
-            fixed=not shares,
+            epoch=epoch.number,
+            fixed=not senecas,
             decoded=pipeline.head_fingerprint,
             augmented=pipeline.augmented_fingerprint,
             height=height,
@@ -104,12 +120,12 @@ class NativeIterator(_BaseDataLoaderIter):
             pipeline.plan,
             *files.path_table(),
             seed=seed,
-            epoch=loader._epochs,
-            nonce=secrets.randbits(64) | 1,
+            epoch=epoch.number,
+            nonce=nonce,
             threads=loader.num_workers,
             max_pixels=grade.max_pixels,
         )
-        loader._epochs += 1
+        epoch.begin("seneca" if senecas else "samples", batches.sampler, grade.identity, order)
         self._close = finalize(self, _end, stream, cache, order=FIRST)
         if cache is not None and not member.shared:
             loader._warn("this epoch shares nothing: the cache's rows are all taken, or its lock was not had")
@@ -117,7 +133,7 @@ class NativeIterator(_BaseDataLoaderIter):
         self._labels = files.labels()
         self._prefetcher = Prefetcher(
             stream,
-            batches=len(batches),
+            batches=n_batches,
             batch_size=batch_size,
             ahead=ahead,
             room=Rooms(
@@ -157,9 +173,21 @@ class NativeIterator(_BaseDataLoaderIter):
             indices, room = next(self._prefetcher)
         except (StopIteration, pool.StreamClosed):
             self._close()
+            self._tell()
+            self._epoch.end()
             raise StopIteration from None
+        except Exception:
+            self._tell()
+            raise
+        self._tell()
         self._loader.last_indices = indices
         return room.tensor[: len(indices)], torch.from_numpy(self._labels[indices])
+
+    def _tell(self) -> None:
+        """What the batch that was made, or has failed, has used up."""
+        gone, self._prefetcher.gone = self._prefetcher.gone, []
+        if gone:
+            self._epoch.made(gone[0] if len(gone) == 1 else np.concatenate(gone))
 
 
 def _end(stream: pool.Stream, cache: SampleCache | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
@@ -13,15 +13,18 @@ from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 from seneca._core import store
 from seneca.cache import SampleCache
 from seneca.ending import FIRST, finalize
+from seneca.resume import Epoch, Resumable
 from seneca.shared import SharedDataset
 from seneca.terms import PlannedBatch, Terms
+from seneca.walks import Walk, drawn, generators_of, rest_of_senecas, sampled
 
 __all__ = ["OpportunisticBatchSampler"]
 
 BATCHES_AHEAD = 8  # that a stock DataLoader may have under way, where nothing is said
+REMEMBERED = 1024  # batches that a state can leave out
 
 
-class OpportunisticBatchSampler(BatchSampler):
+class OpportunisticBatchSampler(BatchSampler, Resumable):
     """Batches of a :class:`SharedDataset`, each sample once an epoch, what others have made first.
 
     Takes the place of ``torch.utils.data.BatchSampler`` and has its signature. The order is
@@ -55,8 +58,10 @@ class OpportunisticBatchSampler(BatchSampler):
         super().__init__(sampler, batch_size, drop_last)
         self.seed = seed
         self.batches_ahead = batches_ahead
-        self.epoch = 0
+        self._never_begun()
         self.looked = False  # whether somebody has looked at the dataset for the epoch that is to begin
+
+        self.epoch: int
 
     def set_epoch(self, epoch: int) -> None:
         """Name the next epoch, as ``DistributedSampler`` does; the sampler's own is set too."""
@@ -64,34 +69,120 @@ class OpportunisticBatchSampler(BatchSampler):
         if hasattr(self.sampler, "set_epoch"):
             self.sampler.set_epoch(epoch)
 
-    def __iter__(self) -> Iterator[list[int]]:
-        sampler: Any = self.sampler
-        shared = getattr(sampler, "data_source", getattr(sampler, "dataset", None))
-        if not isinstance(shared, SharedDataset):
-            return super().__iter__()
-        if not self.looked:
+    def __iter__(self) -> Walk:
+        epoch = self._epoch_to_begin(max(REMEMBERED, self.batches_ahead))
+        return self.walk(epoch, self, drawn_is_delivered=True)
+
+    def walk(self, epoch: Epoch, owner: Resumable, *, drawn_is_delivered: bool = False) -> Walk:
+        """One epoch of it, as a loader has it which knows itself what of it is delivered.
+
+        Args:
+            epoch: To begin, or to go on with.
+            owner: Whose epoch it is.
+            drawn_is_delivered: See :class:`Walk`.
+        """
+        shared = self._shared_dataset()
+        if shared is not None and not self.looked:
             shared.look()  # before workers begin, so that they need not
         self.looked = True
-        shuffles = isinstance(sampler, RandomSampler)
-        whole = type(sampler) is SequentialSampler or (
-            shuffles and not sampler.replacement and len(sampler) == len(shared)
-        )
-        return _Batches(lambda: self._begin(shared, whole, shuffles))
+        return Walk(lambda: self._begin(shared, epoch, owner), epoch, drawn_is_delivered)
 
-    def _begin(self, shared: SharedDataset, whole: bool, shuffles: bool) -> Iterator[list[int]]:
+    def _shared_dataset(self) -> SharedDataset | None:
+        sampler: Any = self.sampler
+        shared = getattr(sampler, "data_source", getattr(sampler, "dataset", None))
+        return shared if isinstance(shared, SharedDataset) else None
+
+    def _walks_it_all(self) -> bool:
+        """Whether the sampler goes over every sample of the shared dataset once."""
+        sampler: Any = self.sampler
+        if type(sampler) is SequentialSampler:
+            return True
+        count = len(sampler.data_source) if isinstance(sampler, RandomSampler) else None
+        return count is not None and not sampler.replacement and len(sampler) == count
+
+    def _begin(
+        self, shared: SharedDataset | None, epoch: Epoch, owner: Resumable
+    ) -> Iterator[tuple[list[int], Any]]:
         # The sampler alone is told the epoch where accelerate deals out the batches of a resumed run.
-        epoch = max(self.epoch, getattr(self.sampler, "epoch", 0))
-        self.epoch = epoch + 1
+        owner._epochs = max(owner._epochs, self.epoch, getattr(self.sampler, "epoch", 0))
+        owner._begin_epoch(epoch)
+        self.epoch = epoch.number + 1
         self.looked = False
+        batches: dict[str, Any] = {"batch_size": self.batch_size, "drop_last": self.drop_last}
+        if shared is None:
+            return sampled(self.sampler, epoch, lambda: None, order="samples", **batches)
         shared.join()  # for the workers: what they leave there stays when they end with the epoch
-        one_of_many = _is_one_of_many()
-        if whole and shuffles and one_of_many:
-            generator = torch.Generator().manual_seed((self.seed or 0) + epoch)
+        shuffles, one_of_many = isinstance(self.sampler, RandomSampler), _is_one_of_many()
+        if not self._walks_it_all():
+            return sampled(self.sampler, epoch, shared._identity, order="samples", **batches)
+        if shuffles and one_of_many:
+            generator = torch.Generator().manual_seed((self.seed or 0) + epoch.number)
             order = torch.randperm(len(shared), generator=generator).tolist()
-            return iter(BatchSampler(order, self.batch_size, self.drop_last))
-        if whole and not one_of_many and shared.terms is not None and shared.terms.shares:
+            return sampled(order, epoch, shared._identity, order="samples", **batches)
+        shares = not one_of_many and shared.terms is not None and shared.terms.shares
+        if epoch.resumed is not None and epoch.resumed["order"] == "seneca" and not shares:
+            return rest_of_senecas(self.sampler, epoch, shared._identity, count=len(shared), **batches)
+        if shares and not (shuffles and epoch.resumed is not None and epoch.resumed["order"] == "samples"):
             return _Plan(self, shared, epoch, shuffles)
-        return super().__iter__()  # nothing will take another's place
+        # Nothing will take another's place.
+        return sampled(self.sampler, epoch, shared._identity, order="samples", **batches)
+
+    def state_dict(self, yielded: int | None = None) -> dict[str, Any]:
+        """Where it stands, for :meth:`load_state_dict` of another run: at most a bit a sample and 1 KB.
+
+        Whoever draws batches ahead has drawn more than it has delivered. A batch sampler cannot see
+        that, and counts what was drawn; in mid-epoch, say how much of it was delivered.
+
+        Args:
+            yielded: Batches that the loader has yielded in this epoch, since it was resumed if it was.
+
+        Raises:
+            ValueError: So many were not drawn; or it is too long ago to tell, more than 1,024 batches.
+
+        Example:
+            >>> import torch, seneca
+            >>> data = torch.utils.data.TensorDataset(torch.arange(6))
+            >>> def batches():
+            ...     shared = seneca.SharedDataset(data, cache_bytes="4MiB")
+            ...     sampler = torch.utils.data.RandomSampler(shared)
+            ...     return seneca.OpportunisticBatchSampler(sampler, batch_size=2)
+            >>> first, second = batches(), batches()
+            >>> drawn = iter(first)
+            >>> seen = next(drawn) + next(drawn)
+            >>> second.load_state_dict(first.state_dict())
+            >>> sorted(seen + [index for batch in second for index in batch])
+            [0, 1, 2, 3, 4, 5]
+        """
+        return self._state(yielded)
+
+    # As the common part asks.
+
+    @property
+    def _epochs(self) -> int:  # type: ignore[override]  # is an attribute elsewhere
+        return self.epoch
+
+    @_epochs.setter
+    def _epochs(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def _orders(self) -> tuple[tuple[str, ...], Any]:
+        whole = self._shared_dataset() is not None and self._walks_it_all()
+        shuffles = isinstance(self.sampler, RandomSampler)
+        return ("samples", "seneca") if whole and shuffles else ("samples",), self.sampler
+
+    def _count(self) -> int | None:
+        source: Any = getattr(self.sampler, "data_source", getattr(self.sampler, "dataset", None))
+        return len(source) if hasattr(source, "__len__") else None
+
+    def _identity(self) -> str | None:
+        shared = self._shared_dataset()
+        if shared is None:
+            return None
+        shared.look()
+        return shared._identity()
+
+    def _generators(self) -> list[torch.Generator]:
+        return generators_of(self.sampler)
 
 
 def _is_one_of_many() -> bool:
@@ -101,44 +192,28 @@ def _is_one_of_many() -> bool:
     return os.environ.get("WORLD_SIZE", "1") not in ("", "1")
 
 
-class _Batches:
-    """One epoch of a batch sampler. As torch's, it draws nothing before it is asked for the first batch."""
-
-    def __init__(self, begin: Callable[[], Iterator[list[int]]]) -> None:
-        self._begin = begin
-        self._batches: Iterator[list[int]] | None = None
-
-    def __iter__(self) -> _Batches:
-        return self
-
-    def __next__(self) -> list[int]:
-        self.begin()
-        assert self._batches is not None
-        return next(self._batches)
-
-    def begin(self) -> None:
-        """Join the epoch, as the first batch does: from now on other jobs make copies for it."""
-        if self._batches is None:
-            self._batches = self._begin()
-
-
 class _Plan:
     """The batches of one epoch, drawn by a member that workers prepare for."""
 
     def __init__(
-        self, sampler: OpportunisticBatchSampler, shared: SharedDataset, epoch: int, shuffles: bool
+        self,
+        sampler: OpportunisticBatchSampler,
+        shared: SharedDataset,
+        epoch: Epoch,
+        shuffles: bool,
     ) -> None:
-        seed = sampler.seed or 0
-        if shuffles and sampler.seed is None:
-            generator = cast(RandomSampler, sampler.sampler).generator
-            seed = int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
+        seed, generator = sampler.seed, getattr(sampler.sampler, "generator", None)
+        if shuffles and seed is None and (generator is not None or epoch.resumed is None):
+            seed = drawn(generator)
+        seed = epoch.name("seed", lambda: seed or 0)
         self._shared = shared
         self._batch_size = sampler.batch_size
         self.terms = terms = cast(Terms, shared.terms)
         cache = shared.join()
-        self._places = len(shared)
+        # Of what was not delivered yet: with drop_last as much as fills batches.
+        places = len(shared) - int(np.count_nonzero(epoch.before[: len(shared)]))
         if sampler.drop_last:
-            self._places -= self._places % sampler.batch_size
+            places -= places % sampler.batch_size
         self._index_of = None
         if terms.own is not None:
             self._index_of = np.zeros(terms.n_samples, np.int64)
@@ -147,9 +222,10 @@ class _Plan:
             None if cache is None else cache.segment,
             n_samples=terms.n_samples,
             samples=terms.own,
-            places=self._places,
+            places=places,
+            taken=epoch.taken(terms.n_samples, terms.own),
             seed=seed,
-            epoch=epoch,
+            epoch=epoch.number,
             fixed=not shuffles,
             decoded=terms.stages.decoded,
             augmented=terms.stages.augmented,
@@ -162,22 +238,24 @@ class _Plan:
             substitutes=shuffles,
             hands_over=True,
         )
+        epoch.begin("seneca" if shuffles else "samples", sampler.sampler, shared._identity)
         # Open until the loader has let go of this: what it holds is claimed by and by.
         self._close = finalize(self, _close, self._member, cache, order=FIRST)
 
     def __iter__(self) -> _Plan:
         return self
 
-    def __next__(self) -> list[int]:
+    def __next__(self) -> tuple[list[int], np.ndarray]:
         places = self._member.draw(self._batch_size)[0]
         if len(places) == 0:
             raise StopIteration
         self._shared.copy_bytes = self._member.copy_bytes
         samples = places["sample"]
-        batch = PlannedBatch((samples if self._index_of is None else self._index_of[samples]).tolist())
+        indices = samples if self._index_of is None else self._index_of[samples]
+        batch = PlannedBatch(indices.tolist())
         batch.source, batch.augmented = self.terms.source, self.terms.stages.augmented
         batch.row, batch.generation, batch.claims = self._member.claims(places)
-        return batch
+        return batch, indices
 
 
 def _close(member: store.Member, cache: SampleCache | None) -> None:

@@ -76,6 +76,9 @@ class Prefetcher:
         skip: Whether a bad sample gives its place to another instead of raising.
         drop_last: Whether a batch that cannot be filled is left out.
         counts: Where to count.
+
+    Attributes:
+        gone: Samples that will not come again, delivered or bad, since somebody took them from here.
     """
 
     def __init__(
@@ -102,6 +105,7 @@ class Prefetcher:
         self._skip = skip
         self._drop_last = drop_last
         self._counts = counts
+        self.gone: list[np.ndarray] = []
         self._under_way: collections.deque[_UnderWay] = collections.deque()
 
     def __iter__(self) -> Iterator[Ready]:
@@ -123,10 +127,12 @@ class Prefetcher:
                 self._counts.stall_s += time.perf_counter() - began
             self._under_way.popleft()  # not before: a Ctrl-C in the wait must not lose the batch
             if first.failures and not self._skip:
+                self.gone.append(first.batch.indices)
                 raise first.failures[0]
             if len(indices) == 0 or (self._drop_last and len(indices) < self._batch_size):
                 continue
             self._counts.delivered += len(indices)
+            self.gone.append(indices)
             return Ready(indices, first.room)
 
     def _draw(self) -> None:
@@ -166,6 +172,7 @@ class Prefetcher:
             entry.room.array[: len(good)] = entry.room.array[good]
             if self._skip:
                 self._note_skipped(entry.failures)
+                self.gone.append(batch.indices[sorted(failures)])
         entry.indices = batch.indices[good]
         return entry.indices
 

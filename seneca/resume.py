@@ -1,0 +1,372 @@
+"""Where a loader stands in its epochs, and how another run goes on from there.
+
+::
+
+    iterator --made--> Epoch --hand_out--> delivered     state_dict(): what names the epoch, and which
+                                                         of its places are delivered
+
+A **place** of an epoch is what is delivered once. Where the order is Seneca's to choose it is an index
+of the dataset; in any other order it is where a sample stands in it, from 0; where batches are not
+made of a sampler's samples, it is a batch. A state holds how many places are delivered where these
+are the first, else a bit for each, and never a sample.
+
+A state is a dict of plain values:
+
+* ``seneca_state``: :data:`VERSION`.
+* ``n_samples``, ``dataset``: its length, and in mid-epoch what names its samples, where that is known.
+* ``epoch``: the one under way, or that begins next.
+* ``generators``: those of the loader and its sampler, before the sampler draws for this epoch.
+* ``order``: what places are, see :data:`ORDERS`. It and all that follows in mid-epoch only.
+* ``sampler``: the class whose order it is.
+* ``done``: the places delivered.
+* ``seed``, ``nonce``, ``order_seed``, ``sampler_state``, ``sampler_epoch``, ``global_generator``: what
+  order and pixels hang on, as far as they do.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import copy
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from seneca.errors import StateError
+
+__all__ = ["VERSION", "Epoch", "Resumable", "named", "unchanged_global_generator", "unnamed"]
+
+VERSION = 1
+ORDERS = {
+    "seneca": "Seneca's own order",
+    "samples": "the samples of a sampler",
+    "batches": "the batches of a batch sampler",
+    "stream": "the batches of an IterableDataset",
+}
+FOLD = 64  # batches whose places are put into the bits at once, in a fifth of the time
+NUMBERS = 2**21  # of a generator that are looked through to name it, in some 10 ms
+BIT = (1 << np.arange(8)).astype(np.uint8)
+
+
+def named(state: torch.Tensor) -> dict[str, int] | bytes:
+    """A generator's state in few bytes: its seed, and how many numbers it has given since.
+
+    Where that does not make it, all of it, in some 3 KB.
+    """
+    generator = torch.Generator()
+    generator.set_state(state)
+    seed = generator.initial_seed()
+    first = int(torch.empty((), dtype=torch.int32).random_(generator=generator))
+    for count in (2**12, NUMBERS):
+        numbers = torch.empty(count, dtype=torch.int32).random_(generator=generator.manual_seed(seed))
+        for given in np.flatnonzero(numbers.numpy() == first)[:4].tolist():
+            name = {"seed": seed, "given": given}
+            if torch.equal(unnamed(name), state):
+                return name
+    return zlib.compress(state.numpy().tobytes())
+
+
+def unnamed(name: dict[str, int] | bytes) -> torch.Tensor:
+    """The state that :func:`named` has named."""
+    if isinstance(name, bytes):
+        return torch.frombuffer(bytearray(zlib.decompress(name)), dtype=torch.uint8)
+    generator = torch.Generator().manual_seed(name["seed"])
+    torch.empty(name["given"], dtype=torch.int32).random_(generator=generator)
+    return generator.get_state()
+
+
+@contextlib.contextmanager
+def unchanged_global_generator() -> Iterator[None]:
+    """Torch's, which is left as it was."""
+    before = torch.get_rng_state()
+    try:
+        yield
+    finally:
+        torch.set_rng_state(before)
+
+
+def packed(done: np.ndarray) -> int | bytes:
+    """Places that are delivered, a bool each, as a state holds them."""
+    count = int(np.count_nonzero(done))
+    return count if done[:count].all() else np.packbits(done, bitorder="little").tobytes()
+
+
+def unpacked(done: int | bytes) -> np.ndarray:
+    """The places that are delivered, a bool each; those behind the last are not."""
+    if isinstance(done, int):
+        return np.ones(done, bool)
+    return np.unpackbits(np.frombuffer(done, np.uint8), bitorder="little").astype(bool)
+
+
+def _with_bits(bits: np.ndarray, batches: list[Any]) -> np.ndarray:
+    """The bits, more of them if need be, with those of these batches set; each is set once."""
+    if not batches:
+        return bits
+    places = np.concatenate([np.asarray(batch, np.int64) for batch in batches])
+    last = int(places.max(initial=0)) >> 3
+    if last >= len(bits):
+        bits = np.pad(bits, (0, max(last + 1, 2 * len(bits)) - len(bits)))
+    np.add.at(bits, places >> 3, BIT[places & 7])
+    return bits
+
+
+class Epoch:
+    """One epoch of a loader or batch sampler: what names it, and what of it is delivered.
+
+    A batch is first *made* and then *handed out*: at once, unless somebody takes it on the way and says
+    when. Only what was handed out is delivered.
+
+    Args:
+        resumed: The state with which it goes on, in mid-epoch; None: it begins anew.
+        remember: How many batches can be taken back at the most, see :meth:`state`.
+
+    Attributes:
+        number: Of the epoch.
+        generators: Before the sampler draws; filled in as it begins.
+        before: Places delivered before it went on, a bool each.
+        begun: Whether its order is settled.
+        ended: Whether everything is delivered, and who iterates has been told so.
+        watched: Whether somebody says when a batch is handed out.
+    """
+
+    def __init__(self, resumed: dict[str, Any] | None = None, remember: int = 0) -> None:
+        self.resumed = resumed
+        self.number = 0
+        self.generators: list[torch.Tensor] = []
+        self.before = np.zeros(0, bool) if resumed is None else unpacked(resumed["done"])
+        self.begun = self.ended = self.watched = False
+        self._names: dict[str, Any] = {}
+        self._sample_of: np.ndarray | None = None
+        self._identify: Callable[[], str | None] = _nothing
+        self._remember = remember
+        self._made: collections.deque[Any] = collections.deque()
+        self._recent: collections.deque[Any] = collections.deque()  # delivered, and not yet in the bits
+        self._bits = np.zeros(0, np.uint8)
+        self._handed_out = 0
+
+    def name(self, name: str, make: Callable[[], Any]) -> Any:
+        """What the order hangs on: as the state has it, or else made now; remembered for the next state."""
+        resumed = self.resumed or {}
+        self._names[name] = resumed[name] if name in resumed else make()
+        return self._names[name]
+
+    def begin(
+        self,
+        order: str,
+        sampler: Any,
+        identify: Callable[[], str | None],
+        sample_of: np.ndarray | None = None,
+    ) -> None:
+        """The order is settled.
+
+        Args:
+            order: One of :data:`ORDERS`.
+            sampler: Whose.
+            identify: Names the dataset's samples, in hexadecimal.
+            sample_of: The sample at each place; None: batches are told by their places.
+        """
+        self._names.update(order=order, sampler=type(sampler).__name__)
+        self._identify = identify
+        self._sample_of = sample_of
+        self.begun = True
+
+    def taken(self, n_samples: int, sample_of: np.ndarray | None) -> np.ndarray | None:
+        """The samples at the places delivered before it went on, a bit each; None: it begins anew."""
+        if self.resumed is None:
+            return None
+        flags = np.zeros(n_samples, bool)
+        if sample_of is None:
+            flags[: len(self.before)] = self.before[:n_samples]
+        else:
+            flags[sample_of[: len(self.before)][self.before[: len(sample_of)]]] = True
+        return np.packbits(flags, bitorder="little")
+
+    def made(self, batch: Any) -> None:
+        """A batch was made, or has failed: an array of its places, or of its samples."""
+        self._made.append(batch)
+        if not self.watched:
+            self.hand_out()
+
+    def end(self) -> None:
+        """There is no more."""
+        self.made(None)
+
+    def hand_out(self) -> None:
+        """What was made first, if anything was, is delivered."""
+        if not self._made:
+            return
+        batch = self._made.popleft()
+        if batch is None:
+            self.ended = True
+            return
+        self._handed_out += 1
+        self._recent.append(batch)
+        if len(self._recent) == self._remember + FOLD:
+            self._bits = _with_bits(self._bits, [self._recent.popleft() for _ in range(FOLD)])
+
+    def done(self, handed_out: int | None = None) -> np.ndarray:
+        """All places delivered, a bool each.
+
+        Args:
+            handed_out: Count so many batches since it went on; None: all.
+
+        Raises:
+            ValueError: More than there were, or so few that they are no longer told apart.
+        """
+        taken_back = 0 if handed_out is None else self._handed_out - handed_out
+        if not 0 <= taken_back <= len(self._recent):
+            raise ValueError(
+                f"{handed_out} batches are said to be delivered of {self._handed_out} that were drawn, "
+                f"of which the last {len(self._recent)} can be taken back"
+            )
+        recent = [
+            batch for batch, _ in zip(self._recent, range(len(self._recent) - taken_back), strict=False)
+        ]
+        flags = np.unpackbits(_with_bits(self._bits.copy(), recent), bitorder="little").astype(bool)
+        if self._sample_of is not None:
+            beyond = int(self._sample_of.max(initial=0)) + 1 - len(flags)
+            flags = np.pad(flags, (0, max(0, beyond)))[self._sample_of]
+        done = np.zeros(max(len(flags), len(self.before)), bool)
+        done[: len(flags)] = flags
+        done[: len(self.before)] |= self.before
+        return done
+
+    def state(self, handed_out: int | None = None) -> dict[str, Any]:
+        """What a state says of it. See :meth:`done`."""
+        if not self.begun:
+            return self.resumed or {}
+        return {
+            "dataset": self._identify(),
+            "epoch": self.number,
+            "generators": [named(state) for state in self.generators],
+            **{name: named(one) if torch.is_tensor(one) else one for name, one in self._names.items()},
+            "done": packed(self.done(handed_out)),
+        }
+
+
+def _nothing() -> None:
+    return None
+
+
+class Resumable:
+    """What a loader and a batch sampler have in common that can be resumed.
+
+    Attributes:
+        _epochs: The number of the epoch that begins next.
+        _under_way: The epoch that was begun last.
+        _resumed: A state that the next iterator goes on with.
+    """
+
+    _epochs: int
+    _under_way: Epoch | None
+    _resumed: dict[str, Any] | None
+
+    def _never_begun(self) -> None:
+        self._epochs = 0
+        self._under_way = self._resumed = None
+
+    def _state(self, handed_out: int | None = None) -> dict[str, Any]:
+        if self._resumed is not None:
+            return copy.deepcopy(self._resumed)
+        epoch = self._under_way
+        state = {"seneca_state": VERSION, "n_samples": self._count(), "epoch": self._epochs}
+        under_way = None if epoch is None or (epoch.ended and handed_out is None) else epoch.state(handed_out)
+        if under_way:
+            return {**state, **under_way}
+        return {**state, "generators": [named(one.get_state()) for one in self._generators()]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on, with the next ``iter()``, where the loader stood whose :meth:`state_dict` this is.
+
+        An iterator that is in use is left alone. An empty dict changes nothing.
+
+        Raises:
+            StateError: It is no such state, is of a newer version, or of another dataset or order.
+        """
+        if state == {}:
+            return
+        self._resumed = self._checked(state)
+
+    def _checked(self, state: Any) -> dict[str, Any]:
+        if not isinstance(state, dict) or not isinstance(state.get("seneca_state"), int):
+            raise StateError(
+                f"this is no state that Seneca has saved, but {type(state).__name__} of another kind"
+            )
+        if state["seneca_state"] > VERSION:
+            raise StateError(
+                f"the state was saved by a newer Seneca: its version is {state['seneca_state']}, "
+                f"and this one reads up to {VERSION}; upgrade seneca-loader"
+            )
+        count = self._count()
+        if state["n_samples"] != count:
+            raise StateError(f"the state is of {state['n_samples']} samples, but the dataset has {count}")
+        if state.get("dataset") is not None:
+            identity = self._identity()
+            if identity is not None and identity != state["dataset"]:
+                raise StateError(
+                    f"the state is of the dataset {state['dataset']}, but this is {identity}: its samples "
+                    "have changed; if they have not, say so with state['dataset'] = None"
+                )
+        if len(state["generators"]) > len(self._generators()) and state.get("order") in (
+            "samples",
+            "batches",
+        ):
+            raise StateError("the state's order is that of a generator; give the loader one, in any state")
+        orders, sampler = self._orders()
+        if "order" in state and (state["order"] not in orders or state["sampler"] != type(sampler).__name__):
+            raise StateError(
+                f"the state is in the midst of {ORDERS.get(state['order'])}, {state['sampler']}, "
+                f"but this goes by {' or '.join(ORDERS[order] for order in orders)}, {type(sampler).__name__}"
+            )
+        return copy.deepcopy(state)
+
+    def _epoch_to_begin(self, remember: int = 0) -> Epoch:
+        """For an iterator that comes to be now, and may begin later."""
+        resumed, before = self._resumed, self._under_way
+        self._resumed = None
+        if resumed is None and before is not None and not before.begun:
+            resumed = before.resumed  # nobody has gone on with it yet
+        if resumed is not None and "order" not in resumed:
+            self._restore(resumed)
+            resumed = None
+        self._under_way = Epoch(resumed, remember)
+        return self._under_way
+
+    def _epoch_of_iterator(self) -> Epoch:
+        """For an iterator, which may have been made past ``iter()``."""
+        epoch = self._under_way
+        return self._epoch_to_begin() if epoch is None or epoch.begun else epoch
+
+    def _begin_epoch(self, epoch: Epoch) -> None:
+        """Its sampler draws next."""
+        if epoch.resumed is not None:
+            self._restore(epoch.resumed)
+        epoch.generators = [generator.get_state() for generator in self._generators()]
+        epoch.number = self._epochs
+        self._epochs = epoch.number + 1
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self._epochs = state["epoch"]
+        for generator, name in zip(self._generators(), state["generators"], strict=False):
+            generator.set_state(unnamed(name))
+
+    # What each has of its own.
+
+    def _orders(self) -> tuple[tuple[str, ...], Any]:
+        """The orders in which an epoch can go on, see :data:`ORDERS`; and whose they are."""
+        raise NotImplementedError
+
+    def _count(self) -> int | None:
+        """Samples of the dataset; None: it has no length."""
+        raise NotImplementedError
+
+    def _identity(self) -> str | None:
+        """Names the dataset's samples as they are now; None: that is not known."""
+        raise NotImplementedError
+
+    def _generators(self) -> list[torch.Generator]:
+        """Of the loader and its sampler, each once."""
+        raise NotImplementedError
