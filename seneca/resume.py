@@ -125,7 +125,7 @@ class Epoch:
 
     Attributes:
         number: Of the epoch.
-        generators: Before the sampler draws; filled in as it begins.
+        generators: Of its loader, as they were before it; once it has begun, before the sampler drew.
         before: Places delivered before it went on, a bool each.
         begun: Whether its order is settled.
         ended: Whether everything is delivered, and who iterates has been told so.
@@ -237,7 +237,7 @@ class Epoch:
     def state(self, handed_out: int | None = None) -> dict[str, Any]:
         """What a state says of it. See :meth:`done`."""
         if not self.begun:
-            return self.resumed or {}
+            return self.resumed or {"generators": [named(state) for state in self.generators]}
         return {
             "dataset": self._identify(),
             "epoch": self.number,
@@ -273,10 +273,9 @@ class Resumable:
             return copy.deepcopy(self._resumed)
         epoch = self._under_way
         state = {"seneca_state": VERSION, "n_samples": self._count(), "epoch": self._epochs}
-        under_way = None if epoch is None or (epoch.ended and handed_out is None) else epoch.state(handed_out)
-        if under_way:
-            return {**state, **under_way}
-        return {**state, "generators": [named(one.get_state()) for one in self._generators()]}
+        if epoch is None or (epoch.ended and handed_out is None):
+            return {**state, "generators": [named(one.get_state()) for one in self._generators()]}
+        return {**state, **epoch.state(handed_out)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on, with the next ``iter()``, where the loader stood whose :meth:`state_dict` this is.
@@ -332,8 +331,9 @@ class Resumable:
         if resumed is not None and "order" not in resumed:
             self._restore(resumed)
             resumed = None
-        self._under_way = Epoch(resumed, remember)
-        return self._under_way
+        epoch = self._under_way = Epoch(resumed, remember)
+        epoch.generators = [generator.get_state() for generator in self._generators()]
+        return epoch
 
     def _epoch_of_iterator(self) -> Epoch:
         """For an iterator, which may have been made past ``iter()``."""
