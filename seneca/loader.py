@@ -23,6 +23,7 @@ from seneca.native import NativeIterator
 from seneca.notices import warn
 from seneca.options import Options
 from seneca.processes import iterate
+from seneca.ranks import job_key
 from seneca.samplers import OpportunisticBatchSampler
 from seneca.shared import SharedDataset
 from seneca.sources.files import PictureFiles
@@ -66,6 +67,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             loads, batches are ``torch.contiguous_format``, and the warning says so.
         key: Stands for what of the dataset cannot be fingerprinted: jobs that say the same share, and
             that their items are interchangeable is then the user's word.
+        job: Names the training run that this process is of; all its processes say the same. None: the
+            processes that meet by torchrun's or torch.distributed's environment are one run, any other is
+            a run by itself. A copy that is made for others reaches a run once.
         device: Where batches go, ``"cuda"`` say: each is copied while the one before is in use. None:
             they stay where they are made.
         batch_size, num_workers, prefetch_factor and the rest: As torch's. On the native path
@@ -119,10 +123,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         on_error: Any = "raise",
         memory_format: torch.memory_format = torch.contiguous_format,
         key: str | None = None,
+        job: str | None = None,
         device: str | torch.device | None = None,
     ) -> None:
         self._device = check_device(device)
-        self._options = Options(cache, cache_bytes, split, share, on_error, memory_format, key)
+        self._options = Options(cache, cache_bytes, split, share, on_error, memory_format, key, job)
         self.cache = cache
         self.cache_bytes = cache_bytes
         self.split = split
@@ -130,6 +135,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self.on_error = on_error
         self.memory_format = memory_format
         self.key = key
+        self.job = job
         self.device = device
         self._sample_cache: SampleCache | None = None
         self._shared: SharedDataset | None = None
@@ -227,6 +233,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
                 split=self.split,
                 share=self.share,
                 key=self.key,
+                job=self.job,
             )
         return self._shared
 
@@ -338,15 +345,15 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         files, name = grade.files, self.cache
         assert files is not None
         if isinstance(name, SampleCache):
-            if name.owned_here:
+            if name.owned_here and name.job == job_key(self.job):
                 if name.segment.fingerprint != files.fingerprint():
                     raise SegmentMismatchError(f"{name!r} holds another dataset than {files.root}")
                 return name
-            name = name.name  # a forked child's copy: join for itself
+            name = name.name  # a forked child's copy, or another job's: join for itself
         if name is None:
             return None
         try:
-            return shared_cache(name, files, self.cache_bytes, self._options.split_wanted)
+            return shared_cache(name, files, self.cache_bytes, self._options.split_wanted, self.job)
         except (NoSpaceError, SegmentMismatchError):
             raise
         except SegmentError as error:
