@@ -7,6 +7,7 @@ same cache. See :class:`DataLoader`.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Sized
 from typing import Any, TypeVar, cast
 
@@ -22,8 +23,9 @@ from seneca.grades import Grade, grade_of
 from seneca.native import NativeIterator
 from seneca.notices import warn
 from seneca.options import Options
+from seneca.portions import portion_of
 from seneca.processes import iterate
-from seneca.ranks import job_key
+from seneca.ranks import job_key, world
 from seneca.samplers import OpportunisticBatchSampler
 from seneca.shared import SharedDataset
 from seneca.sources.files import PictureFiles
@@ -185,6 +187,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             self._warn_of_torch(("an IterableDataset has no indices by which jobs could share",))
             return super()._get_iterator()
         grade = self._grade()
+        rank, ranks = world()
+        if ranks > 1 and rank == 0 and type(self.sampler) is RandomSampler and grade.own is None:
+            _tell_that_ranks_do_not_divide(ranks)
         reason = self._not_native_because(grade)
         if reason is None:
             if self.num_workers > 0:
@@ -242,14 +247,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if shared.terms is None or not shared.terms.shares or not self._walks_the_dataset():
             return self._index_sampler
         batches: Any = self.batch_sampler
-        sampler: Any = SequentialSampler(shared)
-        if type(batches.sampler) is RandomSampler:
-            sampler = RandomSampler(shared, generator=batches.sampler.generator)
         ahead = 1 + self.num_workers * (self.prefetch_factor or 0)
         planned = OpportunisticBatchSampler(
-            sampler, batches.batch_size, batches.drop_last, batches_ahead=ahead
+            batches.sampler, batches.batch_size, batches.drop_last, batches_ahead=ahead
         )
-        planned.looked = True
+        planned.shared, planned.looked = shared, True
         return planned
 
     def _warn(self, text: str) -> None:
@@ -289,7 +291,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         Returns:
             ``served``, samples by the form they came from (``storage``, ``encoded``, ``decoded``,
             ``augmented``); ``prepared``, augmented copies made here; ``staged``, those of them
-            made for other jobs too; ``delivered`` and ``skipped``, samples; ``unshared``, items
+            made for other jobs too; ``delivered`` and ``skipped``, samples; ``repeated``, those of them
+            that took the places of skipped ones a second time, in ranks; ``unshared``, items
             that cannot be laid out in shared memory; ``read_bytes`` from storage, where Seneca reads;
             ``stall_s``, seconds that iterating waited on the native path; ``cache``, what the shared
             cache holds (``None`` without one), see :meth:`seneca.SampleCache.stats`.
@@ -322,15 +325,16 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         return None
 
     def _walks_the_dataset(self) -> bool:
-        """Whether torch's own batch sampler goes over every sample once, in a random order or in theirs."""
+        """Whether torch's own batch sampler goes over every sample once, in a random order or in theirs,
+        or over what is a rank's.
+        """
         batches: Any = self.batch_sampler
-        if type(batches) is not BatchSampler or type(batches.sampler) not in (
-            RandomSampler,
-            SequentialSampler,
-        ):
+        if type(batches) is not BatchSampler:
             return False
         sampler: Any = batches.sampler
         count = len(cast(Sized, self.dataset))
+        if type(sampler) not in (RandomSampler, SequentialSampler):
+            return portion_of(sampler, count) is not None
         if len(sampler.data_source) != count or len(sampler) != count:
             return False
         return type(sampler) is SequentialSampler or not sampler.replacement
@@ -370,3 +374,12 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             "_options": dataclasses.replace(self._options, cache=cache),
             **own,
         }
+
+
+@functools.cache
+def _tell_that_ranks_do_not_divide(ranks: int) -> None:
+    """Once a process."""
+    warn(
+        f"each of the {ranks} processes of this job loads every sample, as with torch's loader; to divide an "
+        "epoch among them, give sampler=torch.utils.data.DistributedSampler(dataset) instead of shuffle=True"
+    )
