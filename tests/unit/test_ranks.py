@@ -335,9 +335,7 @@ def test_a_rank_without_any_good_sample_raises_what_is_wrong(picture_folder):
     walk = iter(loader)
     with pytest.warns(UserWarning, match="skipped"), pytest.raises(seneca.errors.DecodeError, match=r"\.jpg"):
         next(walk)
-    with pytest.raises(seneca.errors.DecodeError, match=r"\.jpg"):
-        next(walk)
-    assert list(walk) == []
+    assert list(walk) == []  # what was looked at in its place is not delivered either
 
 
 def test_one_process_that_skips_repeats_nothing(picture_folder):
@@ -349,6 +347,7 @@ def test_one_process_that_skips_repeats_nothing(picture_folder):
     assert loader.stats()["repeated"] == 0
 
 
+@pytest.mark.filterwarnings("ignore:seneca. each of the 2 processes")
 def test_every_rank_that_only_shuffles_has_all_samples_and_one_says_so(name, monkeypatch):
     for variable, value in MEETING.items():
         monkeypatch.setenv(variable, value)
@@ -378,6 +377,7 @@ def test_every_rank_that_only_shuffles_has_all_samples_and_one_says_so(name, mon
             list(other)
 
 
+@pytest.mark.filterwarnings("ignore:seneca. each of the 2 processes")
 def test_orders_of_ranks_that_only_shuffle_are_their_own(name, monkeypatch):
     """Not one permutation that somebody else would deal out: nobody does."""
     for variable, value in MEETING.items():
