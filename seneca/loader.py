@@ -7,6 +7,7 @@ same cache. See :class:`DataLoader`.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Sized
 from contextlib import nullcontext
 from typing import Any, TypeVar, cast
@@ -23,13 +24,15 @@ from seneca.grades import Grade, grade_of
 from seneca.native import NativeIterator
 from seneca.notices import warn
 from seneca.options import Options
+from seneca.portions import portion_of
 from seneca.processes import iterate
+from seneca.ranks import job_key, world
 from seneca.resume import Epoch, Resumable, unchanged_global_generator
 from seneca.samplers import OpportunisticBatchSampler
 from seneca.shared import SharedDataset
 from seneca.sources.files import PictureFiles
 from seneca.stages import Stages
-from seneca.walks import Stream, Walk, Walks, generators_of, rest_of_senecas, sampled
+from seneca.walks import Stream, Walk, Walks, generators_of, ranks_of, rest_of_senecas, sampled
 
 __all__ = ["DataLoader"]
 
@@ -69,6 +72,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], Resumable):
             loads, batches are ``torch.contiguous_format``, and the warning says so.
         key: Stands for what of the dataset cannot be fingerprinted: jobs that say the same share, and
             that their items are interchangeable is then the user's word.
+        job: Names the training run that this process is of; all its processes say the same. None: the
+            processes that meet by torchrun's or torch.distributed's environment are one run, any other is
+            a run by itself. A copy that is made for others reaches a run once.
         device: Where batches go, ``"cuda"`` say: each is copied while the one before is in use. None:
             they stay where they are made.
         batch_size, num_workers, prefetch_factor and the rest: As torch's. On the native path
@@ -122,10 +128,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], Resumable):
         on_error: Any = "raise",
         memory_format: torch.memory_format = torch.contiguous_format,
         key: str | None = None,
+        job: str | None = None,
         device: str | torch.device | None = None,
     ) -> None:
         self._device = check_device(device)
-        self._options = Options(cache, cache_bytes, split, share, on_error, memory_format, key)
+        self._options = Options(cache, cache_bytes, split, share, on_error, memory_format, key, job)
         self.cache = cache
         self.cache_bytes = cache_bytes
         self.split = split
@@ -133,6 +140,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], Resumable):
         self.on_error = on_error
         self.memory_format = memory_format
         self.key = key
+        self.job = job
         self.device = device
         self._sample_cache: SampleCache | None = None
         self._shared: SharedDataset | None = None
@@ -215,9 +223,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], Resumable):
             return batches._orders()
         if type(batches) is not BatchSampler:
             return ("samples",) if batches is self.sampler else ("batches",), batches
-        sampler = batches.sampler
-        shuffles = type(sampler) is RandomSampler and self._walks_the_dataset()
-        return ("samples", "seneca") if shuffles else ("samples",), sampler
+        whole = self._walks_the_dataset()
+        return ("samples", "seneca") if whole else ("samples",), batches.sampler
+
+    def _ranks(self) -> tuple[()] | tuple[int, int]:
+        return ranks_of(getattr(self._index_sampler, "sampler", None), self._count())
 
     def _count(self) -> int | None:
         if isinstance(self.dataset, IterableDataset) or not hasattr(self.dataset, "__len__"):
@@ -242,6 +252,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], Resumable):
             sampler = self._index_sampler
             return iterate(self, Walks(sampler, lambda: Stream(sampler, self._epoch_of_iterator(), self)))
         grade = self._grade()
+        rank, ranks = world()
+        if ranks > 1 and rank == 0 and type(self.sampler) is RandomSampler and grade.own is None:
+            _tell_that_ranks_do_not_divide(ranks)
         reason = self._not_native_because(grade)
         if reason is None:
             if self.num_workers > 0:
@@ -290,6 +303,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], Resumable):
                 split=self.split,
                 share=self.share,
                 key=self.key,
+                job=self.job,
             )
         return self._shared
 
@@ -300,14 +314,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], Resumable):
             return Walks(batches, lambda: batches.walk(self._epoch_of_iterator(), self))
         if shared.terms is None or not shared.terms.shares or not self._walks_the_dataset():
             return Walks(batches, lambda: self._walk(shared))
-        sampler: Any = SequentialSampler(shared)
-        if type(batches.sampler) is RandomSampler:
-            sampler = RandomSampler(shared, generator=batches.sampler.generator)
         ahead = 1 + self.num_workers * (self.prefetch_factor or 0)
         planned = OpportunisticBatchSampler(
-            sampler, batches.batch_size, batches.drop_last, batches_ahead=ahead
+            batches.sampler, batches.batch_size, batches.drop_last, batches_ahead=ahead
         )
-        planned.looked = True
+        planned.shared, planned.looked = shared, True
         return Walks(planned, lambda: planned.walk(self._epoch_of_iterator(), self))
 
     def _walk(self, shared: SharedDataset) -> Walk:
@@ -322,7 +333,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], Resumable):
         if type(batches) is not BatchSampler:
             return sampled(sampler, epoch, shared._identity, order=orders[0])
         each: dict[str, Any] = {"batch_size": batches.batch_size, "drop_last": batches.drop_last}
-        if epoch.resumed is not None and epoch.resumed["order"] == "seneca":
+        resumed = None if epoch.resumed is None else epoch.resumed["order"]
+        if resumed == "seneca" and type(sampler) is RandomSampler:
             return rest_of_senecas(sampler, epoch, shared._identity, count=len(shared), **each)
         return sampled(sampler, epoch, shared._identity, order="samples", **each)
 
@@ -363,7 +375,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], Resumable):
         Returns:
             ``served``, samples by the form they came from (``storage``, ``encoded``, ``decoded``,
             ``augmented``); ``prepared``, augmented copies made here; ``staged``, those of them
-            made for other jobs too; ``delivered`` and ``skipped``, samples; ``unshared``, items
+            made for other jobs too; ``delivered`` and ``skipped``, samples; ``repeated``, those of them
+            that took the places of skipped ones a second time, in ranks; ``unshared``, items
             that cannot be laid out in shared memory; ``read_bytes`` from storage, where Seneca reads;
             ``stall_s``, seconds that iterating waited on the native path; ``cache``, what the shared
             cache holds (``None`` without one), see :meth:`seneca.SampleCache.stats`.
@@ -396,15 +409,16 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], Resumable):
         return None
 
     def _walks_the_dataset(self) -> bool:
-        """Whether torch's own batch sampler goes over every sample once, in a random order or in theirs."""
+        """Whether torch's own batch sampler goes over every sample once, in a random order or in theirs,
+        or over what is a rank's.
+        """
         batches: Any = self.batch_sampler
-        if type(batches) is not BatchSampler or type(batches.sampler) not in (
-            RandomSampler,
-            SequentialSampler,
-        ):
+        if type(batches) is not BatchSampler:
             return False
         sampler: Any = batches.sampler
         count = len(cast(Sized, self.dataset))
+        if type(sampler) not in (RandomSampler, SequentialSampler):
+            return portion_of(sampler, count) is not None
         if len(sampler.data_source) != count or len(sampler) != count:
             return False
         return type(sampler) is SequentialSampler or not sampler.replacement
@@ -419,15 +433,15 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], Resumable):
         files, name = grade.files, self.cache
         assert files is not None
         if isinstance(name, SampleCache):
-            if name.owned_here:
+            if name.owned_here and name.job == job_key(self.job):
                 if name.segment.fingerprint != files.fingerprint():
                     raise SegmentMismatchError(f"{name!r} holds another dataset than {files.root}")
                 return name
-            name = name.name  # a forked child's copy: join for itself
+            name = name.name  # a forked child's copy, or another job's: join for itself
         if name is None:
             return None
         try:
-            return shared_cache(name, files, self.cache_bytes, self._options.split_wanted)
+            return shared_cache(name, files, self.cache_bytes, self._options.split_wanted, self.job)
         except (NoSpaceError, SegmentMismatchError):
             raise
         except SegmentError as error:
@@ -450,3 +464,12 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], Resumable):
             "_options": dataclasses.replace(self._options, cache=cache),
             **own,
         }
+
+
+@functools.cache
+def _tell_that_ranks_do_not_divide(ranks: int) -> None:
+    """Once a process."""
+    warn(
+        f"each of the {ranks} processes of this job loads every sample, as with torch's loader; to divide an "
+        "epoch among them, give sampler=torch.utils.data.DistributedSampler(dataset) instead of shuffle=True"
+    )

@@ -18,7 +18,7 @@ from seneca._pipeline.prefetch import Prefetcher
 from seneca._pipeline.sample import open_picture
 from seneca.cache import SampleCache
 from seneca.ending import FIRST, finalize
-from seneca.walks import drawn, seeded
+from seneca.walks import dealt_by, drawn, seeded
 
 if TYPE_CHECKING:
     from seneca.grades import Grade
@@ -68,20 +68,26 @@ class NativeIterator(_BaseDataLoaderIter):
         loader._sample_cache = cache
         batches: Any = loader.batch_sampler
         sampler, batch_size = batches.sampler, batches.batch_size
-        shuffle = type(sampler) is RandomSampler
+        epoch = self._epoch
+        loader._begin_epoch(epoch)
+        dealt = dealt_by(sampler, len(loader.dataset), epoch)  # type: ignore[arg-type]  # map-style
+        shuffle = type(sampler) is RandomSampler if dealt is None else dealt.portion.shuffle
         self._sampled: Iterator[int] = iter(())
         skip = loader.on_error == "skip"
         ahead = 0 if loader.num_workers == 0 else loader.prefetch_factor or BATCHES_AHEAD
-        samples = len(loader.dataset)  # type: ignore[arg-type]  # map-style
+        samples = len(sampler)
         seed, order = int(self._base_seed), grade.own
         shares = shuffle and cache is not None and loader.share == "augmented" and not pipeline.deterministic
-        epoch = self._epoch
-        loader._begin_epoch(epoch)
-        senecas = shares  # the order; of an epoch that goes on it is what it was
-        if epoch.resumed is not None:
-            senecas = epoch.resumed["order"] == "seneca"
+        senecas = shares and dealt is None  # the order; of an epoch that goes on it is what it was
+        if epoch.resumed is not None and dealt is None:
+            senecas = shuffle and epoch.resumed["order"] == "seneca"
             shares = shares and senecas
-        if shuffle and not senecas:  # nothing will take another's place: torch's order, from torch's numbers
+        if dealt is not None:
+            order = dealt.indices.astype(np.uint32) if order is None else order[dealt.indices]
+            samples = len(order)
+        elif (
+            shuffle and not senecas
+        ):  # nothing will take another's place: torch's order, from torch's numbers
             if sampler.generator is None:
                 sampler = seeded(sampler, epoch.name("order_seed", lambda: drawn(None)))
             self._sampled = iter(sampler)
@@ -92,7 +98,8 @@ class NativeIterator(_BaseDataLoaderIter):
         seed = epoch.name("seed", lambda: seed)
         nonce = epoch.name("nonce", lambda: secrets.randbits(64) | 1)
         left = samples - int(np.count_nonzero(epoch.before[:samples]))
-        n_batches = left // batch_size if batches.drop_last else -(-left // batch_size)
+        to_yield = left if dealt is None else samples - epoch.yielded
+        n_batches = to_yield // batch_size if batches.drop_last else -(-to_yield // batch_size)
         self._asked, self._whole = 0, left // batch_size
         self._ask(loader.num_workers * (loader.prefetch_factor or 0))
         height, width = pipeline.output_size
@@ -153,6 +160,7 @@ class NativeIterator(_BaseDataLoaderIter):
             path_of=lambda index: files.samples[index][0],
             skip=skip,
             drop_last=batches.drop_last,
+            evenly=None if dealt is None else min(to_yield, n_batches * batch_size),
             counts=loader._counts,
         )
         self._begin_with = None
@@ -179,15 +187,16 @@ class NativeIterator(_BaseDataLoaderIter):
         except Exception:
             self._tell()
             raise
-        self._tell()
+        self._tell(len(indices))
         self._loader.last_indices = indices
         return room.tensor[: len(indices)], torch.from_numpy(self._labels[indices])
 
-    def _tell(self) -> None:
+    def _tell(self, yielded: int | None = None) -> None:
         """What the batch that was made, or has failed, has used up."""
         gone, self._prefetcher.gone = self._prefetcher.gone, []
         if gone:
-            self._epoch.made(gone[0] if len(gone) == 1 else np.concatenate(gone))
+            batch = gone[0] if len(gone) == 1 else np.concatenate(gone)
+            self._epoch.made(batch, len(batch) if yielded is None else yielded)
 
 
 def _end(stream: pool.Stream, cache: SampleCache | None) -> None:

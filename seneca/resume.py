@@ -19,6 +19,8 @@ A state is a dict of plain values:
 * ``order``: what places are, see :data:`ORDERS`. It and all that follows in mid-epoch only.
 * ``sampler``: the class whose order it is.
 * ``done``: the places delivered.
+* ``ranks``, ``dealt``, ``before``, ``yielded``: where a sampler deals the epoch to ranks, which of how many
+  this is, how it deals, the indices that had been delivered before it was dealt, and samples yielded since.
 * ``seed``, ``nonce``, ``order_seed``, ``sampler_state``, ``sampler_epoch``, ``global_generator``: what
   order and pixels hang on, as far as they do.
 """
@@ -29,15 +31,25 @@ import collections
 import contextlib
 import copy
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
 from seneca.errors import StateError
+from seneca.portions import Portion
 
-__all__ = ["VERSION", "Epoch", "Resumable", "named", "unchanged_global_generator", "unnamed"]
+__all__ = [
+    "VERSION",
+    "Epoch",
+    "Resumable",
+    "flags",
+    "merge_states",
+    "named",
+    "unchanged_global_generator",
+    "unnamed",
+]
 
 VERSION = 1
 ORDERS = {
@@ -101,15 +113,23 @@ def unpacked(done: int | bytes) -> np.ndarray:
     return np.unpackbits(np.frombuffer(done, np.uint8), bitorder="little").astype(bool)
 
 
+def flags(done: int | bytes, count: int) -> np.ndarray:
+    """As :func:`unpacked`, of so many places."""
+    found = unpacked(done)[:count]
+    return np.pad(found, (0, count - len(found)))
+
+
 def _with_bits(bits: np.ndarray, batches: list[Any]) -> np.ndarray:
-    """The bits, more of them if need be, with those of these batches set; each is set once."""
+    """The bits, more of them if need be, with those of these batches set."""
     if not batches:
         return bits
-    places = np.concatenate([np.asarray(batch, np.int64) for batch in batches])
+    places = np.unique(np.concatenate([np.asarray(batch, np.int64) for batch in batches]))
     last = int(places.max(initial=0)) >> 3
     if last >= len(bits):
         bits = np.pad(bits, (0, max(last + 1, 2 * len(bits)) - len(bits)))
-    np.add.at(bits, places >> 3, BIT[places & 7])
+    byte, bit = places >> 3, BIT[places & 7]
+    fresh = (bits[byte] & bit) == 0  # ranks repeat a good sample in the place of a bad one
+    np.add.at(bits, byte[fresh], bit[fresh])
     return bits
 
 
@@ -127,6 +147,7 @@ class Epoch:
         number: Of the epoch.
         generators: Of its loader, as they were before it; once it has begun, before the sampler drew.
         before: Places delivered before it went on, a bool each.
+        yielded: Samples handed out, those counted that came twice.
         begun: Whether its order is settled.
         ended: Whether everything is delivered, and who iterates has been told so.
         watched: Whether somebody says when a batch is handed out.
@@ -137,6 +158,7 @@ class Epoch:
         self.number = 0
         self.generators: list[torch.Tensor] = []
         self.before = np.zeros(0, bool) if resumed is None else unpacked(resumed["done"])
+        self.yielded: int = 0 if resumed is None else resumed.get("yielded", 0)
         self.begun = self.ended = self.watched = False
         self._names: dict[str, Any] = {}
         self._sample_of: np.ndarray | None = None
@@ -152,6 +174,10 @@ class Epoch:
         resumed = self.resumed or {}
         self._names[name] = resumed[name] if name in resumed else make()
         return self._names[name]
+
+    def note(self, **names: Any) -> None:
+        """What else a state says of it."""
+        self._names.update(names)
 
     def begin(
         self,
@@ -184,9 +210,9 @@ class Epoch:
             flags[sample_of[: len(self.before)][self.before[: len(sample_of)]]] = True
         return np.packbits(flags, bitorder="little")
 
-    def made(self, batch: Any) -> None:
-        """A batch was made, or has failed: an array of its places, or of its samples."""
-        self._made.append(batch)
+    def made(self, batch: Any, yielded: int = 0) -> None:
+        """A batch was made, or has failed: its places, or its samples; and how many it yields."""
+        self._made.append((batch, yielded))
         if not self.watched:
             self.hand_out()
 
@@ -198,10 +224,11 @@ class Epoch:
         """What was made first, if anything was, is delivered."""
         if not self._made:
             return
-        batch = self._made.popleft()
+        batch, yielded = self._made.popleft()
         if batch is None:
             self.ended = True
             return
+        self.yielded += yielded
         self._handed_out += 1
         self._recent.append(batch)
         if len(self._recent) == self._remember + FOLD:
@@ -238,6 +265,8 @@ class Epoch:
         """What a state says of it. See :meth:`done`."""
         if not self.begun:
             return self.resumed or {"generators": [named(state) for state in self.generators]}
+        if "ranks" in self._names:
+            self._names["yielded"] = self.yielded
         return {
             "dataset": self._identify(),
             "epoch": self.number,
@@ -249,6 +278,98 @@ class Epoch:
 
 def _nothing() -> None:
     return None
+
+
+def merge_states(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What all ranks together have delivered: a state for another number of ranks, or for a single process.
+
+    Each sample that no rank has delivered is delivered once more in the epoch, by one of those who go on.
+    Who is given all states by ``load_state_dict([...])`` need not ask for this.
+
+    Args:
+        states: Of every rank, in any order, saved after the same batch. One process's alone will do
+            where it was the only one.
+
+    Raises:
+        StateError: One is missing, they are not of one epoch of one run, or its order cannot be told
+            without the run's own sampler.
+
+    Example:
+        >>> import torch, seneca
+        >>> data = torch.arange(8)
+        >>> def rank(number, ranks):
+        ...     sampler = torch.utils.data.DistributedSampler(data, ranks, number)
+        ...     return seneca.DataLoader(data, 2, sampler=sampler, cache=None)
+        >>> two = [rank(0, 2), rank(1, 2)]
+        >>> seen = [int(one) for loader in two for one in next(iter(loader))]
+        >>> three = [rank(number, 3) for number in range(3)]
+        >>> for loader in three:
+        ...     loader.load_state_dict(seneca.merge_states([loader.state_dict() for loader in two]))
+        >>> rest = [int(one) for loader in three for batch in loader for one in batch]
+        >>> set(seen).isdisjoint(rest), sorted({*seen, *rest}), len(rest)
+        (True, [0, 1, 2, 3, 4, 5, 6, 7], 6)
+    """
+    if not states or not all(isinstance(state, dict) and "seneca_state" in state for state in states):
+        raise StateError("states of ranks are a list of what state_dict() has returned, one a rank")
+    first = states[0]
+    for name in (
+        "seneca_state",
+        "n_samples",
+        "dataset",
+        "epoch",
+        "order",
+        "sampler",
+        "sampler_epoch",
+        "dealt",
+    ):
+        values = {repr(state.get(name)) for state in states}
+        if len(values) > 1:
+            raise StateError(
+                f"the states are not of one step of one run: their {name} is {' and '.join(sorted(values))}"
+            )
+    if "order" not in first:
+        return copy.deepcopy(first)
+    ranks = first["ranks"][1] if "ranks" in first else 1
+    given = {state["ranks"][0] if "ranks" in state else 0: state for state in states}
+    if missing := set(range(ranks)) - set(given):
+        raise StateError(
+            f"the epoch was divided among {ranks} ranks, and the states of ranks "
+            f"{', '.join(map(str, sorted(missing)))} are missing"
+        )
+    delivered = np.zeros(first["n_samples"], bool)
+    for state in given.values():
+        order = _order_of(state)
+        done = unpacked(state["done"])[: len(order)]
+        delivered[order[: len(done)][done]] = True
+        delivered |= flags(state.get("before", 0), len(delivered))
+    kept = ("seneca_state", "n_samples", "dataset", "epoch", "sampler", "sampler_epoch", "seed", "nonce")
+    return {
+        **{name: first[name] for name in kept if name in first},
+        "generators": first["generators"],
+        "order": "seneca",
+        "done": packed(delivered),
+    }
+
+
+def _order_of(state: dict[str, Any]) -> np.ndarray:
+    """The sample at each place."""
+    count = state["n_samples"]
+    if state["order"] == "seneca" or state["sampler"] == "SequentialSampler":
+        return np.arange(count)
+    if "ranks" in state:
+        (rank, ranks), (shuffle, seed, drop_last) = state["ranks"], state["dealt"]
+        portion = Portion(count, rank, ranks, shuffle, seed, state["sampler_epoch"], drop_last)
+        return portion.indices(flags(state["before"], count) if state["before"] else None)
+    if state["sampler"] == "RandomSampler" and ("order_seed" in state or state["generators"]):
+        generator = torch.Generator()
+        if "order_seed" in state:
+            generator.manual_seed(state["order_seed"])
+        else:
+            generator.set_state(unnamed(state["generators"][-1]))
+        return torch.randperm(count, generator=generator).numpy()
+    raise StateError(
+        f"only the run's own {state['sampler']} can tell what was delivered; go on with as many ranks"
+    )
 
 
 class Resumable:
@@ -277,16 +398,26 @@ class Resumable:
             return {**state, "generators": [named(one.get_state()) for one in self._generators()]}
         return {**state, **epoch.state(handed_out)}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any] | Sequence[dict[str, Any]]) -> None:
         """Go on, with the next ``iter()``, where the loader stood whose :meth:`state_dict` this is.
 
         An iterator that is in use is left alone. An empty dict changes nothing.
 
+        Args:
+            state: The state; where several ranks train together, this rank's, or a list of all ranks'.
+                With another number of ranks than saved them it has to be the list, or
+                :func:`seneca.merge_states` of it.
+
         Raises:
-            StateError: It is no such state, is of a newer version, or of another dataset or order.
+            StateError: It is no such state, is of a newer version, or of another dataset, order or rank.
         """
         if state == {}:
             return
+        if isinstance(state, (list, tuple)):
+            own = [
+                one for one in state if isinstance(one, dict) and tuple(one.get("ranks", ())) == self._ranks()
+            ]
+            state = own[0] if len(own) == 1 and len(state) == own[0]["ranks"][1] else merge_states(state)
         self._resumed = self._checked(state)
 
     def _checked(self, state: Any) -> dict[str, Any]:
@@ -315,12 +446,28 @@ class Resumable:
         ):
             raise StateError("the state's order is that of a generator; give the loader one, in any state")
         orders, sampler = self._orders()
-        if "order" in state and (state["order"] not in orders or state["sampler"] != type(sampler).__name__):
+        same = state.get("order") == "seneca" or state.get("sampler") == type(sampler).__name__
+        if "order" in state and (state["order"] not in orders or not same):
             raise StateError(
                 f"the state is in the midst of {ORDERS.get(state['order'])}, {state['sampler']}, "
                 f"but this goes by {' or '.join(ORDERS[order] for order in orders)}, {type(sampler).__name__}"
             )
-        return copy.deepcopy(state)
+        state, ranks = copy.deepcopy(state), self._ranks()
+        if state.get("order") == "seneca" and ranks:  # what is left is dealt anew
+            state |= {
+                "order": "samples",
+                "sampler": type(sampler).__name__,
+                "before": state["done"],
+                "done": 0,
+            }
+        elif "ranks" in state and tuple(state["ranks"]) != ranks:
+            rank, of = state["ranks"]
+            here = " of ".join(map(str, ranks))
+            raise StateError(
+                f"the state is of rank {rank} of {of}, and this is rank {here}: "
+                f"give load_state_dict a list of the states of all {of} ranks"
+            )
+        return state
 
     def _epoch_to_begin(self, remember: int = 0) -> Epoch:
         """For an iterator that comes to be now, and may begin later."""
@@ -357,6 +504,10 @@ class Resumable:
 
     def _orders(self) -> tuple[tuple[str, ...], Any]:
         """The orders in which an epoch can go on, see :data:`ORDERS`; and whose they are."""
+        raise NotImplementedError
+
+    def _ranks(self) -> tuple[()] | tuple[int, int]:
+        """``(rank, ranks)`` among which its sampler deals an epoch out; empty: it does not."""
         raise NotImplementedError
 
     def _count(self) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from collections import deque
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -13,15 +13,17 @@ from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 from seneca._core import store
 from seneca.cache import SampleCache
 from seneca.ending import FIRST, finalize
+from seneca.ranks import world
 from seneca.resume import Epoch, Resumable
 from seneca.shared import SharedDataset
 from seneca.terms import PlannedBatch, Terms
-from seneca.walks import Walk, drawn, generators_of, rest_of_senecas, sampled
+from seneca.walks import Walk, dealt_by, drawn, generators_of, ranks_of, rest_of_senecas, sampled
 
 __all__ = ["OpportunisticBatchSampler"]
 
+BATCHES_ALONE = 4  # that are drawn at once while no other job is there: it takes less time
 BATCHES_AHEAD = 8  # that a stock DataLoader may have under way, where nothing is said
-REMEMBERED = 1024  # batches that a state can leave out
+REMEMBERED = 256  # batches that a state can leave out
 
 
 class OpportunisticBatchSampler(BatchSampler, Resumable):
@@ -29,9 +31,10 @@ class OpportunisticBatchSampler(BatchSampler, Resumable):
 
     Takes the place of ``torch.utils.data.BatchSampler`` and has its signature. The order is
     Seneca's where ``sampler`` is a ``RandomSampler`` of the whole shared dataset without
-    replacement: as random, and another with every epoch. It is the sampler's own where that is any other.
-    Where several processes train together (``WORLD_SIZE``), each sees the same permutation of (seed,
-    epoch), for what shards it from outside.
+    replacement: as random, and another with every epoch. With a ``DistributedSampler`` each rank has the
+    samples that it deals out, in its order but for what others have made first. Any other sampler's order
+    is kept. Where several processes train together (``WORLD_SIZE``) and the sampler is no distributed one,
+    each sees the same permutation of (seed, epoch), for what shards it from outside.
 
     Args:
         sampler: Of a :class:`SharedDataset`.
@@ -59,6 +62,7 @@ class OpportunisticBatchSampler(BatchSampler, Resumable):
         self.seed = seed
         self.batches_ahead = batches_ahead
         self._never_begun()
+        self.shared: SharedDataset | None = None  # whose batches these are, where the sampler does not say
         self.looked = False  # whether somebody has looked at the dataset for the epoch that is to begin
 
         self.epoch: int
@@ -89,7 +93,7 @@ class OpportunisticBatchSampler(BatchSampler, Resumable):
 
     def _shared_dataset(self) -> SharedDataset | None:
         sampler: Any = self.sampler
-        shared = getattr(sampler, "data_source", getattr(sampler, "dataset", None))
+        shared = self.shared or getattr(sampler, "data_source", getattr(sampler, "dataset", None))
         return shared if isinstance(shared, SharedDataset) else None
 
     def _walks_it_all(self) -> bool:
@@ -112,17 +116,22 @@ class OpportunisticBatchSampler(BatchSampler, Resumable):
         if shared is None:
             return sampled(self.sampler, epoch, lambda: None, order="samples", **batches)
         shared.join()  # for the workers: what they leave there stays when they end with the epoch
-        shuffles, one_of_many = isinstance(self.sampler, RandomSampler), _is_one_of_many()
+        plans = shared.terms is not None and shared.terms.shares
+        if plans and (portion := dealt_by(self.sampler, len(shared), epoch)) is not None:
+            return _Plan(self, shared, epoch, portion.portion.shuffle, portion.indices)
         if not self._walks_it_all():
             return sampled(self.sampler, epoch, shared._identity, order="samples", **batches)
-        if shuffles and one_of_many:
+        shuffles = isinstance(self.sampler, RandomSampler)
+        is_dealt_out = self.shared is None and world()[1] > 1
+        if shuffles and is_dealt_out:
             generator = torch.Generator().manual_seed((self.seed or 0) + epoch.number)
             order = torch.randperm(len(shared), generator=generator).tolist()
             return sampled(order, epoch, shared._identity, order="samples", **batches)
-        shares = not one_of_many and shared.terms is not None and shared.terms.shares
-        if epoch.resumed is not None and epoch.resumed["order"] == "seneca" and not shares:
+        plans = plans and not is_dealt_out
+        resumed = None if epoch.resumed is None else epoch.resumed["order"]
+        if resumed == "seneca" and shuffles and not plans:
             return rest_of_senecas(self.sampler, epoch, shared._identity, count=len(shared), **batches)
-        if shares and not (shuffles and epoch.resumed is not None and epoch.resumed["order"] == "samples"):
+        if plans and not (resumed == "samples" and shuffles):
             return _Plan(self, shared, epoch, shuffles)
         # Nothing will take another's place.
         return sampled(self.sampler, epoch, shared._identity, order="samples", **batches)
@@ -137,7 +146,7 @@ class OpportunisticBatchSampler(BatchSampler, Resumable):
             yielded: Batches that the loader has yielded in this epoch, since it was resumed if it was.
 
         Raises:
-            ValueError: So many were not drawn; or it is too long ago to tell, more than 1,024 batches.
+            ValueError: So many were not drawn; or it is too long ago to tell, more than 256 batches.
 
         Example:
             >>> import torch, seneca
@@ -167,8 +176,11 @@ class OpportunisticBatchSampler(BatchSampler, Resumable):
 
     def _orders(self) -> tuple[tuple[str, ...], Any]:
         whole = self._shared_dataset() is not None and self._walks_it_all()
-        shuffles = isinstance(self.sampler, RandomSampler)
-        return ("samples", "seneca") if whole and shuffles else ("samples",), self.sampler
+        whole = whole or bool(self._ranks())
+        return ("samples", "seneca") if whole else ("samples",), self.sampler
+
+    def _ranks(self) -> tuple[()] | tuple[int, int]:
+        return ranks_of(self.sampler, self._count())
 
     def _count(self) -> int | None:
         source: Any = getattr(self.sampler, "data_source", getattr(self.sampler, "dataset", None))
@@ -185,13 +197,6 @@ class OpportunisticBatchSampler(BatchSampler, Resumable):
         return generators_of(self.sampler)
 
 
-def _is_one_of_many() -> bool:
-    """Whether other processes train the same model."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_world_size() > 1
-    return os.environ.get("WORLD_SIZE", "1") not in ("", "1")
-
-
 class _Plan:
     """The batches of one epoch, drawn by a member that workers prepare for."""
 
@@ -201,17 +206,22 @@ class _Plan:
         shared: SharedDataset,
         epoch: Epoch,
         shuffles: bool,
+        indices: np.ndarray | None = None,
     ) -> None:
         seed, generator = sampler.seed, getattr(sampler.sampler, "generator", None)
-        if shuffles and seed is None and (generator is not None or epoch.resumed is None):
+        if indices is None and shuffles and seed is None and (generator is not None or epoch.resumed is None):
             seed = drawn(generator)
         seed = epoch.name("seed", lambda: seed or 0)
         self._shared = shared
         self._batch_size = sampler.batch_size
         self.terms = terms = cast(Terms, shared.terms)
         cache = shared.join()
+        samples = terms.own
+        if indices is not None:  # a rank's
+            samples = indices.astype(np.uint32) if samples is None else samples[indices]
         # Of what was not delivered yet: with drop_last as much as fills batches.
-        places = len(shared) - int(np.count_nonzero(epoch.before[: len(shared)]))
+        places = terms.n_samples if samples is None else len(samples)
+        places -= int(np.count_nonzero(epoch.before[:places]))
         if sampler.drop_last:
             places -= places % sampler.batch_size
         self._index_of = None
@@ -221,12 +231,12 @@ class _Plan:
         self._member = store.Member(
             None if cache is None else cache.segment,
             n_samples=terms.n_samples,
-            samples=terms.own,
+            samples=samples,
             places=places,
-            taken=epoch.taken(terms.n_samples, terms.own),
+            taken=epoch.taken(terms.n_samples, samples),
             seed=seed,
             epoch=epoch.number,
-            fixed=not shuffles,
+            fixed=indices is not None or not shuffles,
             decoded=terms.stages.decoded,
             augmented=terms.stages.augmented,
             height=0,
@@ -237,25 +247,39 @@ class _Plan:
             keeps=False,
             substitutes=shuffles,
             hands_over=True,
+            wanted_alone=sampler.batch_size * BATCHES_ALONE,
         )
-        epoch.begin("seneca" if shuffles else "samples", sampler.sampler, shared._identity)
+        order = "seneca" if shuffles and indices is None else "samples"
+        epoch.begin(order, sampler.sampler, shared._identity, indices)
         # Open until the loader has let go of this: what it holds is claimed by and by.
         self._close = finalize(self, _close, self._member, cache, order=FIRST)
+        self._drawn: deque[tuple[PlannedBatch, np.ndarray]] = deque()  # each with its indices
 
     def __iter__(self) -> _Plan:
         return self
 
-    def __next__(self) -> tuple[list[int], np.ndarray]:
-        places = self._member.draw(self._batch_size)[0]
+    def __next__(self) -> tuple[PlannedBatch, np.ndarray]:
+        if not self._drawn:
+            self._draw()
+        return self._drawn.popleft()
+
+    def _draw(self) -> None:
+        """The next batch, or a few."""
+        size = self._batch_size
+        places = self._member.draw(size)[0]
         if len(places) == 0:
             raise StopIteration
         self._shared.copy_bytes = self._member.copy_bytes
         samples = places["sample"]
         indices = samples if self._index_of is None else self._index_of[samples]
-        batch = PlannedBatch(indices.tolist())
-        batch.source, batch.augmented = self.terms.source, self.terms.stages.augmented
-        batch.row, batch.generation, batch.claims = self._member.claims(places)
-        return batch, indices
+        row, generation, claims = self._member.claims(places)
+        for start in range(0, len(indices), size):
+            drawn = indices[start : start + size]
+            batch = PlannedBatch(drawn.tolist())
+            batch.source, batch.augmented = self.terms.source, self.terms.stages.augmented
+            batch.row, batch.generation = row, generation
+            batch.claims = None if claims is None else claims[start : start + size]
+            self._drawn.append((batch, drawn))
 
 
 def _close(member: store.Member, cache: SampleCache | None) -> None:

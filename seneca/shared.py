@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from operator import is_
 from typing import Any
 
 import torch
 from torch.utils.data import Dataset, get_worker_info
 
-from seneca.cache import SampleCache, belong_to_job, cache_name, job_key, shared_cache
+from seneca.cache import SampleCache, cache_name, shared_cache
 from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
 from seneca.forms import Form
 from seneca.grades import Grade, grade_of
@@ -26,12 +27,13 @@ from seneca.maker import COUNTERS, Maker
 from seneca.notices import warn
 from seneca.options import Options
 from seneca.partition import Split
+from seneca.ranks import belong_to_job, job_key
 from seneca.terms import PlannedBatch, Terms
 
 __all__ = ["SharedDataset"]
 
 # Public attributes that are this one's; all others are the dataset's.
-OWN = frozenset({"dataset", "cache", "cache_bytes", "split", "share", "key", "terms", "copy_bytes"})
+OWN = frozenset({"dataset", "cache", "cache_bytes", "split", "share", "key", "job", "terms", "copy_bytes"})
 COUNT_ROWS = 257  # one for each worker process, the last for all beyond, the first for the loader's own
 
 
@@ -52,6 +54,7 @@ class SharedDataset(Dataset[Any]):
         share: Likewise.
         key: Stands for what a fingerprint cannot be made of: jobs that say the same share,
             and that their items are interchangeable is then the user's word.
+        job: As :class:`seneca.DataLoader`'s.
 
     Raises:
         TypeError: An ``IterableDataset``, which has no indices, or what is shared already.
@@ -76,12 +79,13 @@ class SharedDataset(Dataset[Any]):
         split: Any = "auto",
         share: Any = "augmented",
         key: str | None = None,
+        job: str | None = None,
     ) -> None:
         if isinstance(dataset, SharedDataset):
             raise TypeError("a SharedDataset goes into a DataLoader as it is; or share its .dataset anew")
         if isinstance(dataset, torch.utils.data.IterableDataset):
             raise TypeError(f"a map-style dataset can be shared, but got {type(dataset).__name__}")
-        self._options = Options(cache, cache_bytes, split, share, key=key)
+        self._options = Options(cache, cache_bytes, split, share, key=key, job=job)
         if cache is not None and not isinstance(cache, str):
             raise TypeError(f'cache is "auto", a name or None, but got {cache!r}')
         self.dataset = dataset
@@ -90,7 +94,8 @@ class SharedDataset(Dataset[Any]):
         self.split = split
         self.share = share
         self.key = key
-        self._job = job_key()
+        self.job = job
+        self._job_key = job_key(job)
         self.terms: Terms | None = None
         self.copy_bytes = 0  # that an item takes, as far as is known; tells the next epoch
         self._cache: SampleCache | None = None  # held between epochs, so that what is kept stays
@@ -130,9 +135,10 @@ class SharedDataset(Dataset[Any]):
         maker = self._maker_here()
         if maker is None or not isinstance(indices, (list, tuple)):
             return None
-        count = len(self.dataset)
-        if not all(type(index) is int and 0 <= index < count for index in indices):
-            return None
+        if not isinstance(indices, PlannedBatch):
+            count = len(self.dataset)
+            if not all(type(index) is int and 0 <= index < count for index in indices):
+                return None
         made = maker.make(indices)
         if self._state_changed():
             # By itself: what it makes hangs on what it made before, and is no other job's.
@@ -199,7 +205,7 @@ class SharedDataset(Dataset[Any]):
         """
         grade = grade or grade_of(self.dataset, key=self.key, shares=self.cache is not None)
         if get_worker_info() is None:
-            self._job = job_key()  # this process's, wherever it was made
+            self._job_key = job_key(self.job)  # this process's, wherever it was made
         self._base, self._seen = grade.base, grade
         self._state = list(getattr(self._base, "__dict__", {}).values())
         stages = grade.stages
@@ -237,15 +243,15 @@ class SharedDataset(Dataset[Any]):
         """Whether an attribute of the dataset is another object than when it was looked at."""
         if self.key is not None or self.terms is None:
             return False
-        now = getattr(self._base, "__dict__", {}).values()
-        return len(now) != len(self._state) or any(a is not b for a, b in zip(now, self._state, strict=True))
+        now = list(getattr(self._base, "__dict__", {}).values())
+        return len(now) != len(self._state) or not all(map(is_, now, self._state))
 
     def _is_behind(self, indices: Sequence[Any]) -> bool:
         """Whether the sampler has seen other files than this process, a worker that stays; once for each."""
-        if self.terms is None or not isinstance(indices, PlannedBatch):
+        if self.terms is None or not isinstance(indices, PlannedBatch) or indices.source == self._planned:
             return False
-        before, self._planned = self._planned, indices.source
-        return indices.source not in (before, self.terms.source)
+        self._planned = indices.source
+        return indices.source != self.terms.source
 
     def _warn(self, text: str) -> None:
         """Once a process."""
@@ -267,9 +273,9 @@ class SharedDataset(Dataset[Any]):
         if terms is None:
             return None
         if get_worker_info() is not None:
-            belong_to_job(self._job)
+            belong_to_job(self._job_key)
         try:
-            self._cache = shared_cache(terms.name, terms, terms.cache_bytes, terms.split)
+            self._cache = shared_cache(terms.name, terms, terms.cache_bytes, terms.split, self.job)
             return self._cache
         except (NoSpaceError, SegmentMismatchError):
             raise
@@ -298,8 +304,8 @@ class SharedDataset(Dataset[Any]):
         return self.dataset if self.key is None else (self.key, len(self))
 
     def __getstate__(self) -> dict[str, Any]:
-        job = self._job if get_worker_info() is not None else job_key()
-        return {**vars(self), "_job": job, "_maker": None, "_cache": None, "_state": None, "_seen": None}
+        job = self._job_key if get_worker_info() is not None else job_key(self.job)
+        return {**vars(self), "_job_key": job, "_maker": None, "_cache": None, "_state": None, "_seen": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

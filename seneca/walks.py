@@ -6,15 +6,27 @@ import copy
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch.utils.data import RandomSampler, SequentialSampler
 
-from seneca.resume import Epoch, Resumable, unchanged_global_generator, unnamed
+from seneca.portions import Portion, portion_of
+from seneca.resume import Epoch, Resumable, flags, unchanged_global_generator, unnamed
 
-__all__ = ["Stream", "Walk", "Walks", "drawn", "generators_of", "rest_of_senecas", "sampled", "seeded"]
+__all__ = [
+    "Stream",
+    "Walk",
+    "Walks",
+    "dealt_by",
+    "drawn",
+    "generators_of",
+    "ranks_of",
+    "rest_of_senecas",
+    "sampled",
+    "seeded",
+]
 
 Batches = Iterator[tuple[Any, Any]]  # each with its places
 
@@ -198,6 +210,42 @@ def generators_of(*things: Any) -> list[torch.Generator]:
     return found
 
 
+class Dealt(NamedTuple):
+    """What a rank has of an epoch."""
+
+    portion: Portion
+    indices: np.ndarray
+
+
+def dealt_by(sampler: Any, count: int, epoch: Epoch) -> Dealt | None:
+    """A rank's portion of an epoch: of all of it, or of what all ranks together had left.
+
+    Args:
+        sampler: Any; of an epoch that goes on it is told which that is.
+        count: Samples of the dataset.
+        epoch: Under way.
+
+    Returns:
+        None: the sampler does not deal to ranks.
+    """
+    if portion_of(sampler, count) is None:
+        return None
+    number = epoch.name("sampler_epoch", lambda: sampler.epoch)
+    if number != sampler.epoch:
+        sampler.set_epoch(number)
+    portion = portion_of(sampler, count)
+    assert portion is not None
+    epoch.note(ranks=(portion.rank, portion.ranks), dealt=(portion.shuffle, portion.seed, portion.drop_last))
+    before = epoch.name("before", lambda: 0)
+    return Dealt(portion, portion.indices(flags(before, count) if before else None))
+
+
+def ranks_of(sampler: Any, count: int | None) -> tuple[()] | tuple[int, int]:
+    """``(rank, ranks)`` among which a sampler deals out so many samples; empty: it does not."""
+    portion = None if count is None else portion_of(sampler, count)
+    return () if portion is None else (portion.rank, portion.ranks)
+
+
 def seeded(sampler: RandomSampler, seed: int) -> RandomSampler:
     """A sampler that yields what this one does when it draws this seed."""
     generator = torch.Generator().manual_seed(seed)
@@ -207,6 +255,10 @@ def seeded(sampler: RandomSampler, seed: int) -> RandomSampler:
 def _from_the_beginning(sampler: Any, epoch: Epoch) -> Iterator[Any]:
     """All that a sampler yields in this epoch, as far as it hangs on what can be set."""
     resumes = epoch.resumed is not None
+    if (
+        portion := dealt_by(sampler, len(sampler.dataset) if hasattr(sampler, "dataset") else 0, epoch)
+    ) is not None:
+        return iter(portion.indices.tolist())
     if type(sampler) is RandomSampler and sampler.generator is None:
         return iter(seeded(sampler, epoch.name("order_seed", lambda: drawn(None))))
     both: list[Any] = [one for one in (sampler, getattr(sampler, "sampler", None)) if one is not None]

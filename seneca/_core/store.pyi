@@ -74,6 +74,7 @@ class Member(Participant):
         copy_bytes: int = 0,
         hands_over: bool = False,
         taken: np.ndarray | None = None,
+        wanted_alone: int = 0,
     ) -> None: ...
     @property
     def left(self) -> int: ...
