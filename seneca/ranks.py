@@ -31,9 +31,9 @@ def job_key(job: str | None = None) -> int:
     """64 bits that name the training run which this process is of.
 
     A worker process is of the run that it was told. Else ``job`` names the run; else, where several processes
-    train together, where they meet: torchelastic's run id, MASTER_ADDR and MASTER_PORT. Neither rank nor
-    restart is in it: who is restarted goes on as the same job, and is not served what it was served. A
-    process that is none of these is a run by itself, and not its parent's.
+    train together, where they meet: torchelastic's run id, MASTER_ADDR and MASTER_PORT. Who is restarted
+    goes on as the same run where they meet again there, and is a new one where torchelastic takes another
+    port: all ranks restart together. A process that is none of these is a run by itself, not its parent's.
     """
     pid = os.getpid()
     if pid in _told:

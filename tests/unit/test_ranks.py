@@ -9,6 +9,7 @@ import warnings
 
 import numpy as np
 import pytest
+import simplejpeg
 import torch
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, RandomSampler, Subset
 
@@ -37,6 +38,18 @@ def name():
     yield name
     gc.collect()
     assert not [entry for entry in os.listdir("/dev/shm") if name in entry]
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """48 small ones of noise, not to be written to."""
+    folder = tmp_path_factory.mktemp("pictures")
+    rng = np.random.default_rng(7)
+    for i in range(48):
+        path = folder / f"class{i % 4}" / f"{i:02d}.jpg"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(simplejpeg.encode_jpeg(rng.integers(0, 256, (24 + i % 9, 32, 3), np.uint8), 80))
+    return folder
 
 
 def key_in(monkeypatch, job=None, **environment):
@@ -205,18 +218,17 @@ def flat(batches):
 
 def torch_s(loader):
     """What torch's own loader would load with this sampler."""
-    return list(
-        DataLoader(range(len(loader.dataset)), loader.batch_size, sampler=loader.sampler, collate_fn=list)
-    )
+    whole, options = range(len(loader.dataset)), {"drop_last": loader.drop_last, "collate_fn": list}
+    return list(DataLoader(whole, loader.batch_size, sampler=loader.sampler, **options))
 
 
 @pytest.mark.parametrize("make", [opaque, native, part])
-@pytest.mark.parametrize("options", [{"cache": None}, {"share": "none"}, {}])
+@pytest.mark.parametrize("options", [{"cache": None}, {"share": "none"}, {}, {"drop_last": True}])
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_a_rank_that_is_alone_has_torch_s_order_and_follows_its_epochs(
-    picture_folder, name, make, options, shuffle
+    pictures, name, make, options, shuffle
 ):
-    loader = dealt(make(picture_folder), 1, 3, shuffle=shuffle, **{"cache": name} | options)
+    loader = dealt(make(pictures), 1, 3, shuffle=shuffle, **{"cache": name} | options)
     first = indices_of(loader)
     assert first == torch_s(loader) == indices_of(loader), "without set_epoch as before"
     loader.sampler.set_epoch(1)
@@ -226,8 +238,8 @@ def test_a_rank_that_is_alone_has_torch_s_order_and_follows_its_epochs(
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("make", [opaque, native])
-def test_workers_that_stay_follow_the_epoch(picture_folder, name, make, workers):
-    loader = dealt(make(picture_folder), 0, 2, cache=name, num_workers=workers, persistent_workers=True)
+def test_workers_that_stay_follow_the_epoch(pictures, name, make, workers):
+    loader = dealt(make(pictures), 0, 2, cache=name, num_workers=workers, persistent_workers=True)
     orders = []
     for epoch in (0, 4, 4):
         loader.sampler.set_epoch(epoch)
@@ -237,11 +249,15 @@ def test_workers_that_stay_follow_the_epoch(picture_folder, name, make, workers)
     loader._iterator = None
 
 
+def many(_):
+    return Drawn(151)
+
+
 @pytest.mark.parametrize("drop", [False, True])
-@pytest.mark.parametrize("make", [opaque, native, part])
-def test_beside_another_job_ranks_have_their_portions_and_share(picture_folder, name, make, drop):
+@pytest.mark.parametrize("make", [many, native, part])
+def test_beside_another_job_ranks_have_their_portions_and_share(pictures, name, make, drop):
     """Two ranks and another job, a batch of each in turn: three loaders of one process."""
-    dataset = make(picture_folder)
+    dataset = make(pictures)
     both = [dealt(dataset, rank, 2, cache=name, job="ranks", drop=drop) for rank in range(2)]
     other = dealt(dataset, 0, 1, cache=name, job="other", batch_size=8)
     copies = {"ranks": [], "other": []}
@@ -263,6 +279,18 @@ def test_beside_another_job_ranks_have_their_portions_and_share(picture_folder, 
     stats = [loader.stats() for loader in (*both, other)]
     assert sum(s["prepared"] for s in stats) < 0.7 * sum(s["delivered"] for s in stats)
     assert stats[0]["cache"]["jobs"] == 2
+
+
+def test_what_one_rank_has_read_serves_all_ranks_and_epochs(pictures, name):
+    dataset = native(pictures)
+    both = [dealt(dataset, rank, 2, cache=name, job="one", split="100-0-0") for rank in range(2)]
+    for epoch in range(3):
+        for loader in both:
+            loader.sampler.set_epoch(epoch)
+            indices_of(loader)
+    stats = [loader.stats() for loader in both]
+    assert sum(s["read_bytes"] for s in stats) == dataset.total_bytes()
+    assert sum(s["served"]["encoded"] for s in stats) == 2 * 48
 
 
 def test_ranks_of_one_job_make_nothing_for_each_other(name):
@@ -288,8 +316,8 @@ def test_a_planned_batch_sampler_deals_out_as_well(name):
     assert len(given[0]) == len(given[1]) == 12 and set(flat(given)) == set(range(23))
 
 
-def test_a_loader_whose_ranks_come_out_as_nothing_is_empty(picture_folder, name):
-    few = Subset(native(picture_folder), [4, 2])
+def test_a_loader_whose_ranks_come_out_as_nothing_is_empty(pictures, name):
+    few = Subset(native(pictures), [4, 2])
     loader = dealt(few, 1, 3, drop=True, cache=name)
     assert indices_of(loader) == [] and len(loader) == 0
     assert indices_of(dealt(few, 2, 3, cache=name)) == torch_s(dealt(few, 2, 3, cache=name))
@@ -390,8 +418,8 @@ def test_orders_of_ranks_that_only_shuffle_are_their_own(name, monkeypatch):
     assert sorted(orders[0]) == sorted(orders[1]) == list(range(23)) and orders[0] != orders[1]
 
 
-def test_a_job_that_is_named_beside_a_cache_made_by_hand_joins_it_for_itself(picture_folder, name):
-    dataset = native(picture_folder)
+def test_a_job_that_is_named_beside_a_cache_made_by_hand_joins_it_for_itself(pictures, name):
+    dataset = native(pictures)
     with seneca.SampleCache.create(name, dataset, cache_bytes="2MiB") as by_hand:
         assert by_hand.job == ranks.job_key()
         own = dealt(dataset, 0, 2, cache=by_hand)

@@ -162,6 +162,8 @@ def test_ranks_share_one_segment_with_another_job(run, case):
 
 
 def test_a_rank_that_is_killed_leaves_the_cache_to_others(run):
-    assert all((rank[KILLED]["jobs"], rank[KILLED]["segments"]) == (2, 1) for rank in run.ranks)
+    for rank in run.ranks:
+        assert rank[KILLED]["segments"] == 1
+        assert rank[KILLED]["jobs"] in (2, 3)  # workers of those that were ended leave by and by
     assert_exactly_once(run.stayed, len(run.stayed.delivered()), COUNT, BATCH_SIZE)
     assert len(run.left) == 1 and run.left_behind == []
