@@ -6,14 +6,17 @@ import copy
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch.utils.data import RandomSampler, SequentialSampler
 
 from seneca.portions import Portion, portion_of
-from seneca.resume import Epoch, Resumable, flags, unchanged_global_generator, unnamed
+from seneca.resume import Epoch, flags, unchanged_global_generator, unnamed
+
+if TYPE_CHECKING:
+    from seneca.resumable import Resumable
 
 __all__ = [
     "Stream",
@@ -139,6 +142,7 @@ def sampled(
     order: str,
     batch_size: int | None = None,
     drop_last: bool = False,
+    of: Any = None,
 ) -> Batches:
     """What a sampler yields, as torch's ``BatchSampler`` puts it together.
 
@@ -152,9 +156,10 @@ def sampled(
         order: See :data:`seneca.resume.ORDERS`.
         batch_size: Samples of a batch; None: each that it yields is a batch.
         drop_last: Whether the last batch, where it is shorter, is left out.
+        of: The sampler as a state names it, where this one stands for it.
     """
     yields = _from_the_beginning(sampler, epoch)
-    epoch.begin(order, sampler, identify)
+    epoch.begin(order, sampler if of is None else of, identify)
     before = epoch.before
     rest = ((place, one) for place, one in enumerate(yields) if place >= len(before) or not before[place])
     if batch_size is None:
