@@ -505,6 +505,42 @@ def test_pixels_are_those_of_the_epoch_and_not_of_the_first(picture_folder):
     assert_equal(batches_of(resumed), expected)
 
 
+def test_what_is_taken_on_the_way_is_delivered_when_it_is_handed_out():
+    epoch = resume.Epoch()
+    epoch.begin("samples", SequentialSampler(range(9)), lambda: None)
+    epoch.watched = True
+    epoch.made((0, 1))
+    epoch.made((2, 3))
+    epoch.hand_out()
+    assert epoch.state()["done"] == 2
+    epoch.end()
+    epoch.hand_out()
+    assert epoch.state()["done"] == 4 and not epoch.ended
+    epoch.hand_out()
+    epoch.hand_out()
+    assert epoch.ended
+
+
+def test_many_batches_are_counted_as_few():
+    epoch = resume.Epoch()
+    order = np.random.default_rng(3).permutation(20_000)
+    epoch.begin("seneca", RandomSampler(range(20_000)), lambda: None)
+    for step, batch in enumerate(order.reshape(-1, 50)):
+        epoch.made(batch)
+        if step % 37 == 0:
+            assert np.array_equal(np.flatnonzero(epoch.done()), np.sort(order[: 50 * step + 50]))
+    assert epoch.state()["done"] == 20_000
+
+
+def test_a_state_survives_torch_save_with_its_safe_loading(name, tmp_path):
+    for options in ({"cache": name}, {"cache": None}, {"cache": None, "generator": torch.Generator()}):
+        loader = numbers(**options)
+        batches_of(loader, 2)
+        state = loader.state_dict()
+        torch.save(state, tmp_path / "state")
+        assert torch.load(tmp_path / "state", weights_only=True) == state
+
+
 # --- samples that fail --------------------------------------------------------------------------
 
 
