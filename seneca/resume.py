@@ -258,7 +258,8 @@ class Epoch:
         recent = [
             batch for batch, _ in zip(self._recent, range(len(self._recent) - taken_back), strict=False)
         ]
-        flags = np.unpackbits(_with_bits(self._bits.copy(), recent, self._repeats), bitorder="little").astype(bool)
+        bits = _with_bits(self._bits.copy(), recent, self._repeats)
+        flags = np.unpackbits(bits, bitorder="little").astype(bool)
         if self._sample_of is not None:
             beyond = int(self._sample_of.max(initial=0)) + 1 - len(flags)
             flags = np.pad(flags, (0, max(0, beyond)))[self._sample_of]
