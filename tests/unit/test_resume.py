@@ -952,6 +952,10 @@ def test_one_ranks_state_does_for_all_where_each_has_delivered_so_many_in_order(
             loader.load_state_dict(state)
             whole = [*loader.sampler]
             assert [*chain(*before), *chain(*rank_batches(loader))] == whole
+    for loader in ranks(rank_loader, 3):
+        loader.load_state_dict(state)
+        assert rank_batches(loader) == [], "it was the last batch"
+        assert len([*chain(*rank_batches(loader))]) == 8
 
 
 def test_processes_to_which_batches_are_dealt_from_outside_go_on_alike(name, monkeypatch):
