@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import secrets
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from seneca._core import pool, store
 from seneca._pipeline.batch import Rooms
 from seneca._pipeline.prefetch import Prefetcher
 from seneca._pipeline.sample import open_picture
-from seneca.cache import SampleCache
+from seneca.audit import Header, Log, audit_folder, next_turn
+from seneca.cache import SampleCache, job_key
 from seneca.ending import FIRST, finalize
 
 if TYPE_CHECKING:
@@ -99,6 +101,8 @@ class NativeIterator(_BaseDataLoaderIter):
             keeps=True,
             substitutes=shares,
         )
+        folder = audit_folder()
+        self._audit = None if folder is None else _Audit(loader, grade, cache, folder, shuffle)
         stream = pool.Stream(
             member,
             pipeline.plan,
@@ -108,6 +112,7 @@ class NativeIterator(_BaseDataLoaderIter):
             nonce=secrets.randbits(64) | 1,
             threads=loader.num_workers,
             max_pixels=grade.max_pixels,
+            copies=None if self._audit is None else self._audit.copies,
         )
         loader._epochs += 1
         self._close = finalize(self, _end, stream, cache, order=FIRST)
@@ -138,6 +143,7 @@ class NativeIterator(_BaseDataLoaderIter):
             skip=skip,
             drop_last=batches.drop_last,
             counts=loader._counts,
+            **({} if self._audit is None else {"failed": self._audit.failed}),
         )
         self._begin_with = None
 
@@ -155,11 +161,57 @@ class NativeIterator(_BaseDataLoaderIter):
         self._ask(1)
         try:
             indices, room = next(self._prefetcher)
-        except (StopIteration, pool.StreamClosed):
+        except (StopIteration, pool.StreamClosed) as end:
             self._close()
+            if self._audit is not None and type(end) is StopIteration:
+                self._audit.log.done()
             raise StopIteration from None
         self._loader.last_indices = indices
+        if self._audit is not None:
+            self._audit.gave(indices)
         return room.tensor[: len(indices)], torch.from_numpy(self._labels[indices])
+
+
+class _Audit:
+    """Writes down what one epoch delivers; see :mod:`seneca.audit`."""
+
+    def __init__(
+        self, loader: DataLoader, grade: Grade, cache: SampleCache | None, folder: Path, shuffled: bool
+    ) -> None:
+        assert grade.files is not None
+        batches: Any = loader.batch_sampler
+        samples, files = len(loader.dataset), len(grade.files)  # type: ignore[arg-type]  # map-style
+        number, turn = next_turn(loader)
+        segment, attached = (None, []) if cache is None else cache.segment.attachments()
+        self.skips = loader.on_error == "skip"
+        self.copies = np.zeros((files, 3), np.uint32)  # of each sample; written by the draws
+        self._index_of = np.arange(files, dtype=np.uint32)
+        if grade.own is not None:
+            self._index_of[grade.own] = np.arange(samples)
+        self.log = Log(
+            folder,
+            Header(
+                kind="delivered",
+                job=f"{job_key():016x}",
+                dataset="" if cache is None else grade.files.fingerprint().hex(),
+                loader=number,
+                turn=turn,
+                epoch=loader._epochs,
+                samples=samples,
+                count=min(samples, len(batches) * batches.batch_size),
+                batch_size=batches.batch_size,
+                drop_last=batches.drop_last,
+                shuffled=shuffled,
+                segment=segment,
+                attached=attached,
+            ),
+        )
+
+    def gave(self, samples: np.ndarray) -> None:
+        self.log.gave(self._index_of[samples], self.copies[samples])
+
+    def failed(self, samples: np.ndarray) -> None:
+        (self.log.skipped if self.skips else self.log.failed)(self._index_of[samples])
 
 
 def _end(stream: pool.Stream, cache: SampleCache | None) -> None:

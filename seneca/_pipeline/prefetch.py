@@ -76,6 +76,7 @@ class Prefetcher:
         skip: Whether a bad sample gives its place to another instead of raising.
         drop_last: Whether a batch that cannot be filled is left out.
         counts: Where to count.
+        failed: Told the indices of a batch that raises, and of samples that are skipped.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Prefetcher:
         skip: bool,
         drop_last: bool,
         counts: Counts,
+        failed: Callable[[np.ndarray], None] = lambda _: None,
     ) -> None:
         self._stream = stream
         self._left = batches
@@ -102,6 +104,7 @@ class Prefetcher:
         self._skip = skip
         self._drop_last = drop_last
         self._counts = counts
+        self._failed = failed
         self._under_way: collections.deque[_UnderWay] = collections.deque()
 
     def __iter__(self) -> Iterator[Ready]:
@@ -123,6 +126,7 @@ class Prefetcher:
                 self._counts.stall_s += time.perf_counter() - began
             self._under_way.popleft()  # not before: a Ctrl-C in the wait must not lose the batch
             if first.failures and not self._skip:
+                self._failed(first.batch.indices)
                 raise first.failures[0]
             if len(indices) == 0 or (self._drop_last and len(indices) < self._batch_size):
                 continue
@@ -165,6 +169,7 @@ class Prefetcher:
         if failures:
             entry.room.array[: len(good)] = entry.room.array[good]
             if self._skip:
+                self._failed(batch.indices[sorted(failures)])
                 self._note_skipped(entry.failures)
         entry.indices = batch.indices[good]
         return entry.indices
