@@ -79,20 +79,21 @@ class Header:
         kind: ``delivered``, or ``served``: by a worker process, whose batches another delivers.
         job: The training run, in hexadecimal digits.
         dataset: What its samples are, likewise; empty where that is not known.
+        samples: Of the loader's dataset: indices are below.
         loader: Which of the job's loaders, counted in each of its processes.
         turn: Which of this loader's epochs, counted likewise.
         epoch: As the loader numbers it.
-        rank, ranks: Of the processes of a job that share out an epoch.
-        samples: Of the loader's dataset: indices are below.
         count: How many this member would deliver; None: the order is the user's, and so is the number.
         batch_size: None: batches are the user's.
         drop_last: Whether a batch that cannot be filled is left out.
-        padded: Whether ranks repeat samples so that all get equally many; else they leave some out.
         shuffled: Whether the order is to be random.
+        rank, ranks: Of the processes of a job that share out an epoch.
+        padded: Whether ranks repeat samples so that all get equally many; else they leave some out.
         in_order: Whether batches come in the order in which they were drawn.
         resumed: Which deliveries went before this in the same epoch: the file (``log``, None where none
             was written) and how many samples of it.
-        of: In ``served``: the log of who drew the batch; None: nobody did.
+        of: In ``served``, which has none of the above from ``loader`` on: the log of who drew the batches;
+            None: nobody did.
         segment, attached: As ``Segment.attachments()``; None: nothing is shared.
         log: Names this file.
         pid, began: For people: the process, and seconds since 1970.
@@ -101,14 +102,14 @@ class Header:
     kind: Literal["delivered", "served"]
     job: str
     dataset: str
-    loader: int
-    turn: int
-    epoch: int
     samples: int
-    count: int | None
-    batch_size: int | None
-    drop_last: bool
-    shuffled: bool
+    loader: int = 0
+    turn: int = 0
+    epoch: int = 0
+    count: int | None = None
+    batch_size: int | None = None
+    drop_last: bool = False
+    shuffled: bool = False
     rank: int = 0
     ranks: int = 1
     padded: bool = False

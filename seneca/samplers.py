@@ -11,7 +11,8 @@ import torch
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 
 from seneca._core import store
-from seneca.cache import SampleCache
+from seneca.audit import Header, Log, audit_folder, next_turn
+from seneca.cache import SampleCache, job_key
 from seneca.ending import FIRST, finalize
 from seneca.shared import SharedDataset
 from seneca.terms import PlannedBatch, Terms
@@ -57,6 +58,7 @@ class OpportunisticBatchSampler(BatchSampler):
         self.batches_ahead = batches_ahead
         self.epoch = 0
         self.looked = False  # whether somebody has looked at the dataset for the epoch that is to begin
+        self.watched = False  # whether somebody sees, and audits, which of its batches are delivered
 
     def set_epoch(self, epoch: int) -> None:
         """Name the next epoch, as ``DistributedSampler`` does; the sampler's own is set too."""
@@ -76,7 +78,26 @@ class OpportunisticBatchSampler(BatchSampler):
         whole = type(sampler) is SequentialSampler or (
             shuffles and not sampler.replacement and len(sampler) == len(shared)
         )
-        return _Batches(lambda: self._begin(shared, whole, shuffles))
+        folder = None if self.watched else audit_folder()
+        log = None if folder is None else lambda: Log(folder, self._header(shared, whole, shuffles))
+        return _Batches(lambda: self._begin(shared, whole, shuffles), log)
+
+    def _header(self, shared: SharedDataset, whole: bool, shuffles: bool) -> Header:
+        number, turn = next_turn(self)
+        samples = len(shared)
+        return Header(
+            kind="delivered",
+            job=f"{job_key():016x}",
+            dataset="" if shared.terms is None else shared.terms.source.hex(),
+            samples=samples,
+            loader=number,
+            turn=turn,
+            epoch=max(self.epoch, getattr(self.sampler, "epoch", 0)),
+            count=samples - (samples % self.batch_size if self.drop_last else 0) if whole else None,
+            batch_size=self.batch_size,
+            drop_last=self.drop_last,
+            shuffled=shuffles,
+        )
 
     def _begin(self, shared: SharedDataset, whole: bool, shuffles: bool) -> Iterator[list[int]]:
         # The sampler alone is told the epoch where accelerate deals out the batches of a resumed run.
@@ -104,9 +125,13 @@ def _is_one_of_many() -> bool:
 class _Batches:
     """One epoch of a batch sampler. As torch's, it draws nothing before it is asked for the first batch."""
 
-    def __init__(self, begin: Callable[[], Iterator[list[int]]]) -> None:
+    def __init__(
+        self, begin: Callable[[], Iterator[list[int]]], log: Callable[[], Log] | None = None
+    ) -> None:
         self._begin = begin
         self._batches: Iterator[list[int]] | None = None
+        self._open_log = log  # where it is not seen what is delivered: drawn counts
+        self._log: Log | None = None
 
     def __iter__(self) -> _Batches:
         return self
@@ -114,11 +139,23 @@ class _Batches:
     def __next__(self) -> list[int]:
         self.begin()
         assert self._batches is not None
-        return next(self._batches)
+        if self._log is None:
+            return next(self._batches)
+        try:
+            batch = next(self._batches)
+        except StopIteration:
+            self._log.done()
+            raise
+        if isinstance(batch, PlannedBatch):
+            batch.log = self._log.id
+        self._log.gave(batch)
+        return batch
 
     def begin(self) -> None:
         """Join the epoch, as the first batch does: from now on other jobs make copies for it."""
         if self._batches is None:
+            if self._open_log is not None:
+                self._log = self._open_log()
             self._batches = self._begin()
 
 
