@@ -90,8 +90,8 @@ class Header:
         rank, ranks: Of the processes of a job that share out an epoch.
         padded: Whether ranks repeat samples so that all get equally many; else they leave some out.
         in_order: Whether batches come in the order in which they were drawn.
-        resumed: Which deliveries went before this in the same epoch: the file (``log``, None where none
-            was written) and how many samples of it.
+        resumed: All that went before this in the same epoch: each log (``log``; None where none was
+            written) and how many of its samples (``delivered``), those of all ranks.
         of: In ``served``, which has none of the above from ``loader`` on: the log of who drew the batches;
             None: nobody did.
         segment, attached: As ``Segment.attachments()``; None: nothing is shared.

@@ -12,7 +12,6 @@ that jobs shared.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from seneca.audit import FORM_UNKNOWN, NO_SLOT, SUFFIX, BadLog, Content, Header, read, read_header
+from seneca.cli.orders import TELLS_FROM, Orders, Test
 
 __all__ = ["INVARIANTS", "Report", "Violation", "check"]
 
@@ -34,7 +34,6 @@ INVARIANTS = {
 }
 FORMS = ("storage", "encoded", "decoded", "augmented")
 EXAMPLES = 8  # indices that a violation names
-TELLS_FROM = 200  # samples below which an order is not judged
 FALSE_ALARM = 1e-6  # of all tests of one check together
 
 
@@ -81,15 +80,6 @@ class _Entry:
     header: Header
 
 
-@dataclass(frozen=True)
-class _Test:
-    """Of an order: how likely one that is random looks like it."""
-
-    p: float
-    epoch: _Epoch
-    what: str
-
-
 def check(folder: Path) -> Report:
     """Check all logs of a folder.
 
@@ -112,29 +102,29 @@ def check(folder: Path) -> Report:
     report.jobs = len({entry.header.job for entry in entries})
     logs = {entry.header.log: entry for entry in entries}
     copies = _Copies(entries)
-    tests: list[_Test] = []
+    tests: list[tuple[_Epoch, Test]] = []
     for epochs in _epochs_by_loader(entries):
-        order = _Order(epochs[0].samples)
+        orders = Orders(epochs[0].samples)
+        judged = epochs[0]
         for epoch in epochs:
             epoch.read(report, copies)
             epoch.check(report, logs)
             if epoch.is_whole_and_shuffled and len(epoch.sequence) >= TELLS_FROM:
-                tests += order.judge(epoch)
+                judged = epoch
+                found = orders.judge(epoch.header.turn, epoch.sequence, epoch.places)
+                tests += [(epoch, test) for test in found]
             epoch.contents.clear()
-        tests += order.judge_all()
+        tests += [(judged, test) for test in orders.judge_all()]
     for entry in entries:
         if entry.header.kind == "served":
             _read(entry, report, copies)
     report.checked[2] = copies.count
     report.violations += copies.violations(logs)
     report.checked[3] = len(tests)
-    report.violations += [
-        test.epoch.violation(
-            3, "order", f"{test.what}: so by chance once in {1 / max(test.p, 1e-300):.0e} orders"
-        )
-        for test in tests
-        if test.p < FALSE_ALARM / len(tests)
-    ]
+    for epoch, test in tests:
+        if test.p < FALSE_ALARM / len(tests):
+            what = f"{test.what}: by chance one order in {1 / max(test.p, 1e-99):.0e}"
+            report.violations.append(epoch.violation(3, "order", what))
     report.violations.sort(key=lambda v: (v.invariant, v.job, v.loader, v.epoch))
     return report
 
@@ -228,7 +218,7 @@ class _Epoch:
         self._check_batches(report)
         report.checked[1] += self.is_whole
         report.checked[5] += bool(h.resumed)
-        before, unknown, gone = self._before(logs)
+        before, all_known, gone = self._before(logs)
         if gone:
             what = f"it was resumed after {gone} samples that the logs before it do not have"
             found.append(self.violation(5, "resume lost", what))
@@ -236,34 +226,35 @@ class _Epoch:
         hits_here = _hits(np.concatenate([own, failed]), n)
         hits_before = _hits(before, n)
         skipped = np.unique(np.concatenate([content.skipped for content in self.contents]))
-        expected, extra = self._expected(found, len(before) + unknown, len(skipped))
+        expected, extra = self._expected(found, len(before) if all_known else None, len(skipped))
 
         twice = np.flatnonzero(hits_here > 1)
-        if int((hits_here[twice] - 1).sum()) > extra:
-            found.append(self.violation(1, "repeated", f"{_few(twice)} delivered more than once", twice))
         again = np.flatnonzero((hits_here > 0) & (hits_before > 0))
-        if len(again):
+        extra -= int((hits_here[twice] - 1).sum())
+        if extra < 0:
+            found.append(self.violation(1, "repeated", f"{_few(twice)} delivered more than once", twice))
+        if len(again) > max(0, extra):
             what = f"{_few(again)} delivered again after the resume"
             found.append(self.violation(5, "resume repeated", what, again))
         hits_before[skipped[skipped < n]] += 1
         missing = np.flatnonzero(hits_here + hits_before == 0)
-        left_out = n - len(skipped) - expected
-        if self.is_whole and len(missing) > max(0, left_out) + unknown:
+        left_out = max(0, n - len(skipped) - expected)
+        if self.is_whole and len(missing) > left_out:
             what = f"{_few(missing)} not delivered"
             if left_out > 0:
                 what += f", where {left_out} may be left out"
             invariant, kind = (5, "resume lost") if h.resumed else (1, "missing")
             found.append(self.violation(invariant, kind, what, missing))
 
-    def _expected(self, found: list[Violation], before: int, skipped: int) -> tuple[int, int]:
-        """How many samples the epoch delivers in all, what went before included; and how many repeats
-        ranks may need to have equally many."""
+    def _expected(self, found: list[Violation], before: int | None, skipped: int) -> tuple[int, int]:
+        """How many samples the epoch delivers in all, what went before included as far as it is known; and
+        how many repeats ranks may need to have equally many."""
         h, n, size = self.header, self.samples, self.header.batch_size or 1
-        total = before + sum(entry.header.count or 0 for entry in self.entries)
+        total = (before or 0) + sum(entry.header.count or 0 for entry in self.entries)
         repeats = h.ranks - 1 if h.padded else 0
         for_skipped = skipped if h.ranks > 1 else 0
-        if len(self.entries) < h.ranks:
-            return total, repeats + for_skipped  # not whole: nobody asks what is missing
+        if len(self.entries) < h.ranks or before is None:
+            return min(total, n - skipped), repeats + for_skipped
         if h.ranks == 1 and not h.resumed:
             may_drop = n % size if h.drop_last else 0
         elif h.drop_last:
@@ -278,26 +269,21 @@ class _Epoch:
             expected -= expected % size
         return expected, max(0, total - n) + for_skipped
 
-    def _before(self, logs: dict[str, _Entry]) -> tuple[np.ndarray, int, int]:
-        """What was delivered of it before it was resumed; how many of that in logs that are not here; and
-        how many that logs lack which are."""
-        parts, unknown, gone = [np.zeros(0, np.uint32)], 0, 0
-        ahead = [dict(part) for entry in self.entries for part in entry.header.resumed]
-        most: dict[str, int] = {}
-        while ahead:
-            part = ahead.pop()
-            entry = logs.get(part["log"])
-            if entry is None:
-                unknown += part["delivered"]
-                continue
-            if part["log"] not in most:
-                ahead += [dict(earlier) for earlier in entry.header.resumed]
-            most[part["log"]] = max(most.get(part["log"], 0), part["delivered"])
-        for log, count in most.items():
-            indices = read(logs[log].path).records["index"][:count]
-            gone += count - len(indices)
-            parts.append(indices)
-        return np.concatenate(parts), unknown, gone
+    def _before(self, logs: dict[str, _Entry]) -> tuple[np.ndarray, bool, int]:
+        """What was delivered of it before it was resumed; whether all such logs are here; and how many
+        samples they lack."""
+        known: dict[str, int] = {}
+        all_known, gone = True, 0
+        for part in [part for entry in self.entries for part in entry.header.resumed]:
+            if part["log"] in logs:
+                known[part["log"]] = max(known.get(part["log"], 0), part["delivered"])
+            else:
+                all_known = False
+        parts = [np.zeros(0, np.uint32)]
+        for log, count in known.items():
+            parts.append(read(logs[log].path).records["index"][:count])
+            gone += count - len(parts[-1])
+        return np.concatenate(parts), all_known, gone
 
     def _check_batches(self, report: Report) -> None:
         for entry, content in zip(self.entries, self.contents, strict=True):
@@ -407,81 +393,3 @@ def _copy_keys(records: np.ndarray) -> np.ndarray:
     """Slot and generation in one number, of those that have a slot."""
     shared = records[records["slot"] != NO_SLOT]
     return shared["slot"].astype(np.uint64) << np.uint64(32) | shared["generation"]
-
-
-# Order
-
-
-class _Order:
-    """Judges the orders of a loader's epochs."""
-
-    def __init__(self, samples: int) -> None:
-        self._samples = samples
-        self._before: tuple[int, np.ndarray] | None = None  # turn; places by sample, mean 0 and variance 1
-        self._sum: np.ndarray | None = None
-        self._epochs: list[_Epoch] = []
-
-    def judge(self, epoch: _Epoch) -> Iterator[_Test]:
-        """One epoch, and beside the one before."""
-        indices, places = epoch.sequence, epoch.places
-        known = indices < self._samples
-        indices, places = indices[known], places[known]
-        yield _Test(
-            _p_correlation(_correlation(indices, places), len(indices)),
-            epoch,
-            "a sample's place in the epoch goes with its index",
-        )
-        yield _Test(_p_places(indices, places, self._samples), epoch, "samples' places are not uniform")
-        neighbours = _correlation(indices[:-1], indices[1:]) + 1 / len(indices)
-        yield _Test(
-            _p_correlation(neighbours, len(indices)), epoch, "samples come next to others of like index"
-        )
-        now = np.zeros(self._samples)
-        now[indices] = (places - places.mean()) / places.std()
-        if self._before is not None and self._before[0] == epoch.header.turn - 1:
-            r = float(now @ self._before[1]) / len(indices)
-            yield _Test(
-                _p_correlation(r, len(indices)), epoch, "the order goes with that of the epoch before"
-            )
-        self._before = epoch.header.turn, now
-        self._sum = now if self._sum is None else self._sum + now
-        self._epochs.append(epoch)
-
-    def judge_all(self) -> Iterator[_Test]:
-        """All epochs together: whether some samples come early in most (Kendall's concordance)."""
-        e = len(self._epochs)
-        if e > 2:
-            assert self._sum is not None
-            pairs = e * (e - 1) / 2
-            together = (float(self._sum @ self._sum) / self._samples - e) / 2
-            z = together / math.sqrt(pairs / (self._samples - 1))
-            what = f"some samples come early in most of {e} epochs"
-            yield _Test(_p_normal(z), self._epochs[-1], what)
-
-
-def _correlation(a: np.ndarray, b: np.ndarray) -> float:
-    a, b = a - a.mean(), b - b.mean()
-    return float(a @ b) / math.sqrt(float(a @ a) * float(b @ b))
-
-
-def _p_correlation(r: float, n: int) -> float:
-    """Of two orders of which one is random: their correlation has the variance 1 / (n - 1)."""
-    return _p_normal(r * math.sqrt(n - 1))
-
-
-def _p_normal(z: float) -> float:
-    return math.erfc(abs(z) / math.sqrt(2))
-
-
-def _p_places(indices: np.ndarray, places: np.ndarray, samples: int) -> float:
-    """Chi-square of a table of index by place, ten samples a field at the least."""
-    k = min(16, math.isqrt(len(indices) // 10))
-    rows = (indices.astype(np.int64) * k // samples).clip(0, k - 1)
-    columns = (places * k).astype(np.int64).clip(0, k - 1)
-    table = np.bincount(rows * k + columns, minlength=k * k).reshape(k, k)
-    awaited = np.outer(table.sum(1), table.sum(0)) / len(indices)
-    square = float(((table - awaited) ** 2 / awaited.clip(1e-9)).sum())
-    freedom = (k - 1) ** 2
-    spread = 2 / (9 * freedom)  # Wilson and Hilferty: its cube root is nearly normal
-    z = ((square / freedom) ** (1 / 3) - (1 - spread)) / math.sqrt(spread)
-    return math.erfc(z / math.sqrt(2)) / 2
