@@ -210,15 +210,15 @@ class Jobs(RuleBasedStateMachine):
     # What members do
 
     @precondition(lambda self: self.members)
-    @rule(rounds=st.integers(1, 5), fails=st.booleans())
+    @rule(rounds=st.integers(1, 5), fails=st.integers(0, 8))
     def all_go_on(self, rounds, fails):
-        """Some batches of each, by turns; one has the first batch of a round fail."""
+        """Some batches of each, by turns; in the first few no copy can be made."""
         for _ in range(rounds):
             for member in self.members:
                 self.draw(member)
                 if len(member.under_way) == 2:
-                    self.deliver(member, fails)
-                    fails = False
+                    self.deliver(member, fails > 0)
+                    fails -= 1
 
     @precondition(lambda self: self.members)
     @rule(which=WHICH, draws=st.integers(0, 3), deliveries=st.integers(0, 3))
@@ -390,7 +390,7 @@ def test_every_epoch_is_exactly_once_whatever_happens():
         run_state_machine_as_test(
             Jobs,
             settings=settings(
-                max_examples=80,
+                max_examples=60,
                 stateful_step_count=40,
                 deadline=None,
                 suppress_health_check=list(HealthCheck),
@@ -399,5 +399,5 @@ def test_every_epoch_is_exactly_once_whatever_happens():
         )
     finally:
         print(dict(seen))
-    for what in ("epochs", "served", "served by a worker", "failed", "died with members"):
+    for what in ("epochs", "served", "served by a worker", "died with members"):
         assert seen[what] > 0, f"nothing {what}: the walks show little"
