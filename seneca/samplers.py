@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from seneca.terms import PlannedBatch, Terms
 
 __all__ = ["OpportunisticBatchSampler"]
 
+BATCHES_ALONE = 4  # that are drawn at once while no other job is there: it takes less time
 BATCHES_AHEAD = 8  # that a stock DataLoader may have under way, where nothing is said
 
 
@@ -198,23 +200,36 @@ class _Plan:
             keeps=False,
             substitutes=shuffles,
             hands_over=True,
+            wanted_alone=sampler.batch_size * BATCHES_ALONE,
         )
         # Open until the loader has let go of this: what it holds is claimed by and by.
         self._close = finalize(self, _close, self._member, cache, order=FIRST)
+        self._drawn: deque[PlannedBatch] = deque()
 
     def __iter__(self) -> _Plan:
         return self
 
     def __next__(self) -> list[int]:
-        places = self._member.draw(self._batch_size)[0]
+        if not self._drawn:
+            self._draw()
+        return self._drawn.popleft()
+
+    def _draw(self) -> None:
+        """The next batch, or a few."""
+        size = self._batch_size
+        places = self._member.draw(size)[0]
         if len(places) == 0:
             raise StopIteration
         self._shared.copy_bytes = self._member.copy_bytes
         samples = places["sample"]
-        batch = PlannedBatch((samples if self._index_of is None else self._index_of[samples]).tolist())
-        batch.source, batch.augmented = self.terms.source, self.terms.stages.augmented
-        batch.row, batch.generation, batch.claims = self._member.claims(places)
-        return batch
+        indices = (samples if self._index_of is None else self._index_of[samples]).tolist()
+        row, generation, claims = self._member.claims(places)
+        for start in range(0, len(indices), size):
+            batch = PlannedBatch(indices[start : start + size])
+            batch.source, batch.augmented = self.terms.source, self.terms.stages.augmented
+            batch.row, batch.generation = row, generation
+            batch.claims = None if claims is None else claims[start : start + size]
+            self._drawn.append(batch)
 
 
 def _close(member: store.Member, cache: SampleCache | None) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from operator import is_
 from typing import Any
 
 import torch
@@ -129,9 +130,10 @@ class SharedDataset(Dataset[Any]):
         maker = self._maker_here()
         if maker is None or not isinstance(indices, (list, tuple)):
             return None
-        count = len(self.dataset)
-        if not all(type(index) is int and 0 <= index < count for index in indices):
-            return None
+        if not isinstance(indices, PlannedBatch):
+            count = len(self.dataset)
+            if not all(type(index) is int and 0 <= index < count for index in indices):
+                return None
         made = maker.make(indices)
         if self._state_changed():
             # By itself: what it makes hangs on what it made before, and is no other job's.
@@ -232,15 +234,15 @@ class SharedDataset(Dataset[Any]):
         """Whether an attribute of the dataset is another object than when it was looked at."""
         if self.key is not None or self.terms is None:
             return False
-        now = getattr(self._base, "__dict__", {}).values()
-        return len(now) != len(self._state) or any(a is not b for a, b in zip(now, self._state, strict=True))
+        now = list(getattr(self._base, "__dict__", {}).values())
+        return len(now) != len(self._state) or not all(map(is_, now, self._state))
 
     def _is_behind(self, indices: Sequence[Any]) -> bool:
         """Whether the sampler has seen other files than this process, a worker that stays; once for each."""
-        if self.terms is None or not isinstance(indices, PlannedBatch):
+        if self.terms is None or not isinstance(indices, PlannedBatch) or indices.source == self._planned:
             return False
-        before, self._planned = self._planned, indices.source
-        return indices.source not in (before, self.terms.source)
+        self._planned = indices.source
+        return indices.source != self.terms.source
 
     def _warn(self, text: str) -> None:
         """Once a process."""
