@@ -90,8 +90,8 @@ class Header:
         rank, ranks: Of the processes of a job that share out an epoch.
         padded: Whether ranks repeat samples so that all get equally many; else they leave some out.
         in_order: Whether batches come in the order in which they were drawn.
-        resumed: All that went before this in the same epoch: each log (``log``; None where none was
-            written) and how many of its samples (``delivered``), those of all ranks.
+        resumed: All that went before this in the same epoch, of all ranks: each log (``log``; None where none
+            was written) and how many of its batches (``batches``), those counted that failed.
         of: In ``served``, which has none of the above from ``loader`` on: the log of who drew the batches;
             None: nobody did.
         segment, attached: As ``Segment.attachments()``; None: nothing is shared.
@@ -140,8 +140,7 @@ class Log:
     """A file that one member appends to.
 
     Attributes:
-        id: Names it; a resumed epoch's header tells it, with :attr:`delivered`.
-        delivered: Samples so far.
+        id: Names it; the header of an epoch that goes on tells it.
 
     Args:
         folder: Made where it is missing.
@@ -153,7 +152,6 @@ class Log:
 
     def __init__(self, folder: Path, header: Header) -> None:
         self.id = header.log
-        self.delivered = 0
         self._path = folder / f"{header.job}-{header.pid}-{header.log}{SUFFIX}"
         self._fd = -1
         try:
@@ -178,7 +176,6 @@ class Log:
         else:
             records["slot"], records["generation"], records["form"] = copies.T
         self._append(FRAME.pack(GAVE, len(records)) + records.tobytes())
-        self.delivered += len(records)
 
     def failed(self, indices: Any) -> None:
         """A batch that was an error in its place, which the user has been given."""
@@ -230,17 +227,44 @@ class Content:
         records: :data:`RECORD`, of all batches in their order.
         sizes: Of each batch.
         failures: Indices of each batch that was an error.
-        skipped: Indices.
+        skipped: Indices; and how many at a time.
         done: Whether the epoch was over.
         torn_bytes: At the end, of a frame that is not whole.
+        tags: Of all frames, in their order.
     """
 
     records: np.ndarray
     sizes: np.ndarray
     failures: list[np.ndarray]
     skipped: np.ndarray
+    skipped_sizes: np.ndarray
     done: bool
     torn_bytes: int
+    tags: list[bytes]
+
+    def first(self, batches: int) -> Content:
+        """As it was when the member was through with so many batches, those counted that failed."""
+        gave, failed, skipped = 0, 0, 0
+        for tag in self.tags:
+            if gave + failed == batches:
+                break
+            gave += tag == GAVE
+            failed += tag == FAILED
+            skipped += tag == SKIPPED
+        sizes, each = self.sizes[:gave], self.skipped_sizes[:skipped]
+        return dataclasses.replace(
+            self,
+            records=self.records[: int(sizes.sum())],
+            sizes=sizes,
+            failures=self.failures[:failed],
+            skipped=self.skipped[: int(each.sum())],
+            skipped_sizes=each,
+        )
+
+    @property
+    def batches(self) -> int:
+        """How many the member is through with, those counted that failed."""
+        return len(self.sizes) + len(self.failures)
 
 
 def read_header(path: Path) -> Header | None:
@@ -276,6 +300,7 @@ def read(path: Path) -> Content:
     data = memoryview(path.read_bytes())
     _check_magic(path, bytes(data[:MAGIC_BYTES]))
     parts: dict[bytes, list[memoryview]] = {tag: [] for tag in SIZES}
+    tags = []
     at = MAGIC_BYTES
     while at + FRAME.size <= len(data):
         tag, count = FRAME.unpack_from(data, at)
@@ -285,15 +310,17 @@ def read(path: Path) -> Content:
         if end > len(data):
             break
         parts[tag].append(data[at + FRAME.size : end])
+        tags.append(tag)
         at = end
-    gave = parts[GAVE]
     return Content(
-        records=np.frombuffer(b"".join(gave), RECORD),
-        sizes=np.fromiter((len(part) // RECORD.itemsize for part in gave), np.int64, len(gave)),
+        records=np.frombuffer(b"".join(parts[GAVE]), RECORD),
+        sizes=np.array([len(part) // RECORD.itemsize for part in parts[GAVE]], np.int64),
         failures=[np.frombuffer(part, INDEX) for part in parts[FAILED]],
         skipped=np.frombuffer(b"".join(parts[SKIPPED]), INDEX),
+        skipped_sizes=np.array([len(part) // INDEX.itemsize for part in parts[SKIPPED]], np.int64),
         done=bool(parts[DONE]),
         torn_bytes=max(0, len(data) - at) if len(data) >= MAGIC_BYTES else len(data),
+        tags=tags,
     )
 
 

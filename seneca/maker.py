@@ -21,9 +21,10 @@ import numpy as np
 from seneca._core import store
 from seneca._pipeline import items
 from seneca.audit import Header, Log, audit_folder
-from seneca.cache import SampleCache, job_key
+from seneca.cache import SampleCache
 from seneca.ending import FIRST, finalize
 from seneca.forms import Form
+from seneca.ranks import job_key
 from seneca.stages import KeptStages, Payload, Stages
 from seneca.terms import PlannedBatch, Terms
 
@@ -157,10 +158,14 @@ class _Audit:
 
     def _open(self, drawn_in: str | None) -> Log:
         own = self._terms.own
-        segment, attached = (None, []) if self._cache is None else self._cache.segment.attachments()
+        job, segment = job_key(), None
+        attached: list[int] = []
+        if self._cache is not None:
+            job = self._cache.segment.job_key
+            segment, attached = self._cache.segment.attachments()
         header = Header(
             kind="served",
-            job=f"{job_key():016x}",
+            job=f"{job:016x}",
             dataset=self._terms.source.hex(),
             samples=self._terms.n_samples if own is None else len(own),
             of=drawn_in,

@@ -1,63 +1,49 @@
-"""Iterating with torch's worker processes over a :class:`seneca.SharedDataset`.
+"""Iterating with torch's worker processes.
 
 Torch's own iterators do the work; here is what they are shown instead of the loader, and what
-torch leaves out: a worker that dies says why, and what cannot be pickled is an error.
+torch leaves out: a worker that dies says why, what cannot be pickled is an error, and what of an
+epoch is used up is told.
 """
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing.queues
-import numbers
 import os
 import pickle
 import signal
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
-from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
 from torch._utils import ExceptionWrapper
-from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler, get_worker_info
+from torch.utils.data import get_worker_info
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 
-from seneca.audit import Header, Log, audit_folder, next_turn
-from seneca.cache import job_key
-from seneca.samplers import OpportunisticBatchSampler
-from seneca.shared import SharedDataset
-from seneca.terms import PlannedBatch
+from seneca.walks import Walks
 
 __all__ = ["iterate"]
 
 
-def iterate(loader: Any, shared: SharedDataset, index_sampler: Any) -> Any:
-    """An iterator over ``shared``, in the order of ``index_sampler``, and in all else as the loader says."""
-    single: Any = _SingleProcessDataLoaderIter
-    several: Any = Workers
-    if (folder := audit_folder()) is not None:
-        index_sampler = _Watch(loader, shared, index_sampler, folder)
-        single, several = _WatchedSingle, _WatchedWorkers
+def iterate(loader: Any, index_sampler: Walks, dataset: Any = None, *, pins: bool = False) -> Any:
+    """An iterator in the order of ``index_sampler``, and in all else as the loader says.
+
+    Args:
+        loader: Whose.
+        index_sampler: Of which it knows how far the epoch has come.
+        dataset: A :class:`seneca.SharedDataset` instead of the loader's.
+        pins: Whether batches lie in page-locked memory even if the loader does not ask for it.
+    """
+    shown: dict[str, Any] = {"_index_sampler": index_sampler, "pin_memory": loader.pin_memory or pins}
+    if dataset is not None:
+        shown["dataset"] = dataset
     if loader.num_workers == 0:
-        return single(
-            _View(
-                loader,
-                dataset=shared,
-                _index_sampler=index_sampler,
-                pin_memory=loader.pin_memory or loader._pins,
-            )
-        )
+        return Alone(_View(loader, **shown))
     loader.check_worker_number_rationality()
-    return several(
-        _View(
-            loader,
-            dataset=shared,
-            _index_sampler=index_sampler,
-            pin_memory=loader.pin_memory or loader._pins,
-            worker_init_fn=_WorkerInit(loader.worker_init_fn),
-            multiprocessing_context=_Context(loader.multiprocessing_context or torch.multiprocessing),
-        )
-    )
+    if dataset is not None:
+        shown["worker_init_fn"] = _WorkerInit(loader.worker_init_fn)
+    shown["multiprocessing_context"] = _Context(loader.multiprocessing_context or torch.multiprocessing)
+    return Workers(_View(loader, **shown))
 
 
 class _View:
@@ -71,8 +57,59 @@ class _View:
         return getattr(self._loader, name)
 
 
+class Alone(_SingleProcessDataLoaderIter):
+    """Torch's iterator without workers, which tells what of the epoch is used up."""
+
+    def _next_data(self) -> Any:
+        walk = self._sampler_iter
+        if walk.is_stream:
+            return walk.pass_on(super()._next_data)
+        walk.drawn = None, None
+        try:
+            data = super()._next_data()
+        except StopIteration:
+            walk.epoch.end()
+            raise
+        except Exception:
+            if walk.places is not None:
+                walk.made(walk.drawn, failed=True)
+            raise
+        walk.made(walk.drawn)
+        return data
+
+
 class Workers(_MultiProcessingDataLoaderIter):
-    """Torch's worker processes."""
+    """Torch's worker processes, and what of the epoch is used up by what they have made."""
+
+    def __init__(self, loader: Any) -> None:
+        self._drawn: dict[int, Any] = {}  # of the batches under way, by torch's numbers
+        super().__init__(loader)
+
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
+        self._drawn = {}
+        super()._reset(loader, first_iter)
+
+    def _next_index(self) -> Any:
+        index = super()._next_index()
+        self._drawn[self._send_idx] = self._sampler_iter.drawn
+        return index
+
+    def _next_data(self) -> Any:
+        walk = self._sampler_iter
+        if walk.is_stream:
+            return walk.pass_on(super()._next_data)
+        failed = True
+        try:
+            data = super()._next_data()
+            failed = False
+        except StopIteration:
+            walk.epoch.end()
+            raise
+        finally:
+            # Torch forgets what it has taken out, whether that was a batch or an error.
+            for number in [number for number in self._drawn if number not in self._task_info]:
+                walk.made(self._drawn.pop(number), failed=failed)
+        return data
 
     def _try_get_data(self, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -92,100 +129,6 @@ class Workers(_MultiProcessingDataLoaderIter):
         if not isinstance(error, RuntimeError):  # what it had begun to send has broken off
             what = f"DataLoader worker (pid(s) {', '.join(map(str, ends))}) exited unexpectedly"
         raise RuntimeError(f"{what}: {'; '.join(ends.values())}") from error
-
-
-class _Watch:
-    """An index sampler that remembers what it was asked for, until it is delivered and written down.
-
-    Once torch's iterator begins an epoch, each batch that it takes has the next number, from 0.
-    """
-
-    def __init__(self, loader: Any, shared: SharedDataset, batches: Any, folder: Path) -> None:
-        self._loader, self._shared, self._batches, self._folder = loader, shared, batches, folder
-        self._log: Log | None = None
-        self.waited_for: dict[int, list[int]] = {}
-
-    def __iter__(self) -> Iterator[Any]:
-        if not isinstance(self._batches, OpportunisticBatchSampler):
-            return self._watch(iter(self._batches))
-        self._batches.watched = True
-        try:
-            return self._watch(iter(self._batches))
-        finally:
-            self._batches.watched = False
-
-    def _watch(self, batches: Iterator[Any]) -> Iterator[Any]:
-        log = self._log = Log(self._folder, self._header())
-        waited_for: dict[int, list[int]] = {}
-        self.waited_for = waited_for
-        for number, batch in enumerate(batches):
-            indices = batch if isinstance(batch, (list, tuple)) else [batch]
-            # A sampler of the user's may yield what is no index.
-            waited_for[number] = [int(i) for i in indices if isinstance(i, numbers.Integral) and int(i) >= 0]
-            if isinstance(batch, PlannedBatch):
-                batch.log = log.id
-            yield batch
-
-    def _header(self) -> Header:
-        batches, samples = self._batches, len(self._shared)
-        if type(batches) in (BatchSampler, OpportunisticBatchSampler):
-            sampler, batch_size, drop_last = batches.sampler, batches.batch_size, batches.drop_last
-        else:
-            sampler, batch_size, drop_last = batches, 1, False  # one by one, or the user's
-        shuffled = type(sampler) is RandomSampler
-        whole = len(sampler) == samples and (
-            (shuffled and not sampler.replacement) or type(sampler) is SequentialSampler
-        )
-        number, turn = next_turn(self._loader)
-        return Header(
-            kind="delivered",
-            job=f"{job_key():016x}",
-            dataset="" if self._shared.terms is None else self._shared.terms.source.hex(),
-            samples=samples,
-            loader=number,
-            turn=turn,
-            epoch=turn,
-            count=samples - (samples % batch_size if drop_last else 0) if whole else None,
-            batch_size=batch_size if whole else None,
-            drop_last=drop_last,
-            shuffled=shuffled,
-            in_order=getattr(self._loader, "in_order", True),
-        )
-
-    @contextlib.contextmanager
-    def delivery(self, taken: Callable[[], Collection[int]]) -> Iterator[None]:
-        """Around the wait for a batch; ``taken`` tells the numbers of those that have left torch's hands."""
-        try:
-            yield
-        except StopIteration:
-            if self._log is not None:
-                self._log.done()
-            raise
-        except Exception:
-            self._write(taken(), failed=True)
-            raise
-        self._write(taken(), failed=False)
-
-    def _write(self, taken: Collection[int], *, failed: bool) -> None:
-        for number in taken:
-            indices = self.waited_for.pop(number)
-            assert self._log is not None
-            (self._log.failed if failed else self._log.gave)(indices)
-
-
-class _WatchedSingle(_SingleProcessDataLoaderIter):
-    def _next_data(self) -> Any:
-        watch = self._index_sampler
-        with watch.delivery(lambda: list(watch.waited_for)):
-            return super()._next_data()
-
-
-class _WatchedWorkers(Workers):
-    def _next_data(self) -> Any:
-        watch = self._index_sampler
-        before = set(self._task_info)
-        with watch.delivery(lambda: before - set(self._task_info)):
-            return super()._next_data()
 
 
 def _end_of(exitcode: int) -> str:

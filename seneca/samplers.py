@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
+import functools
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
@@ -12,26 +12,31 @@ import torch
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 
 from seneca._core import store
-from seneca.audit import Header, Log, audit_folder, next_turn
-from seneca.cache import SampleCache, job_key
+from seneca.cache import SampleCache
 from seneca.ending import FIRST, finalize
+from seneca.ranks import world
+from seneca.resume import Epoch, Resumable
 from seneca.shared import SharedDataset
 from seneca.terms import PlannedBatch, Terms
+from seneca.walks import Walk, dealt_by, drawn, generators_of, ranks_of, rest_of_senecas, sampled
+from seneca.witness import open_log_of
 
 __all__ = ["OpportunisticBatchSampler"]
 
 BATCHES_ALONE = 4  # that are drawn at once while no other job is there: it takes less time
 BATCHES_AHEAD = 8  # that a stock DataLoader may have under way, where nothing is said
+REMEMBERED = 256  # batches that a state can leave out
 
 
-class OpportunisticBatchSampler(BatchSampler):
+class OpportunisticBatchSampler(BatchSampler, Resumable):
     """Batches of a :class:`SharedDataset`, each sample once an epoch, what others have made first.
 
     Takes the place of ``torch.utils.data.BatchSampler`` and has its signature. The order is
     Seneca's where ``sampler`` is a ``RandomSampler`` of the whole shared dataset without
-    replacement: as random, and another with every epoch. It is the sampler's own where that is any other.
-    Where several processes train together (``WORLD_SIZE``), each sees the same permutation of (seed,
-    epoch), for what shards it from outside.
+    replacement: as random, and another with every epoch. With a ``DistributedSampler`` each rank has the
+    samples that it deals out, in its order but for what others have made first. Any other sampler's order
+    is kept. Where several processes train together (``WORLD_SIZE``) and the sampler is no distributed one,
+    each sees the same permutation of (seed, epoch), for what shards it from outside.
 
     Args:
         sampler: Of a :class:`SharedDataset`.
@@ -58,9 +63,11 @@ class OpportunisticBatchSampler(BatchSampler):
         super().__init__(sampler, batch_size, drop_last)
         self.seed = seed
         self.batches_ahead = batches_ahead
-        self.epoch = 0
+        self._never_begun()
+        self.shared: SharedDataset | None = None  # whose batches these are, where the sampler does not say
         self.looked = False  # whether somebody has looked at the dataset for the epoch that is to begin
-        self.watched = False  # whether somebody sees, and audits, which of its batches are delivered
+
+        self.epoch: int
 
     def set_epoch(self, epoch: int) -> None:
         """Name the next epoch, as ``DistributedSampler`` does; the sampler's own is set too."""
@@ -68,116 +75,158 @@ class OpportunisticBatchSampler(BatchSampler):
         if hasattr(self.sampler, "set_epoch"):
             self.sampler.set_epoch(epoch)
 
-    def __iter__(self) -> Iterator[list[int]]:
-        sampler: Any = self.sampler
-        shared = getattr(sampler, "data_source", getattr(sampler, "dataset", None))
-        if not isinstance(shared, SharedDataset):
-            return super().__iter__()
-        if not self.looked:
+    def __iter__(self) -> Walk:
+        epoch = self._epoch_to_begin(max(REMEMBERED, self.batches_ahead))
+        return self.walk(epoch, self, drawn_is_delivered=True)
+
+    def walk(self, epoch: Epoch, owner: Resumable, *, drawn_is_delivered: bool = False) -> Walk:
+        """One epoch of it, as a loader has it which knows itself what of it is delivered.
+
+        Args:
+            epoch: To begin, or to go on with.
+            owner: Whose epoch it is.
+            drawn_is_delivered: See :class:`Walk`.
+        """
+        shared = self._shared_dataset()
+        if shared is not None and not self.looked:
             shared.look()  # before workers begin, so that they need not
         self.looked = True
-        shuffles = isinstance(sampler, RandomSampler)
-        whole = type(sampler) is SequentialSampler or (
-            shuffles and not sampler.replacement and len(sampler) == len(shared)
-        )
-        folder = None if self.watched else audit_folder()
-        log = None if folder is None else lambda: Log(folder, self._header(shared, whole, shuffles))
-        return _Batches(lambda: self._begin(shared, whole, shuffles), log)
+        open_log = functools.partial(open_log_of, owner, self, shared, epoch)
+        return Walk(lambda: self._begin(shared, epoch, owner), epoch, drawn_is_delivered, open_log)
 
-    def _header(self, shared: SharedDataset, whole: bool, shuffles: bool) -> Header:
-        number, turn = next_turn(self)
-        samples = len(shared)
-        return Header(
-            kind="delivered",
-            job=f"{job_key():016x}",
-            dataset="" if shared.terms is None else shared.terms.source.hex(),
-            samples=samples,
-            loader=number,
-            turn=turn,
-            epoch=max(self.epoch, getattr(self.sampler, "epoch", 0)),
-            count=samples - (samples % self.batch_size if self.drop_last else 0) if whole else None,
-            batch_size=self.batch_size,
-            drop_last=self.drop_last,
-            shuffled=shuffles,
-        )
+    def _shared_dataset(self) -> SharedDataset | None:
+        sampler: Any = self.sampler
+        shared = self.shared or getattr(sampler, "data_source", getattr(sampler, "dataset", None))
+        return shared if isinstance(shared, SharedDataset) else None
 
-    def _begin(self, shared: SharedDataset, whole: bool, shuffles: bool) -> Iterator[list[int]]:
+    def _walks_it_all(self) -> bool:
+        """Whether the sampler goes over every sample of the shared dataset once."""
+        sampler: Any = self.sampler
+        if type(sampler) is SequentialSampler:
+            return True
+        count = len(sampler.data_source) if isinstance(sampler, RandomSampler) else None
+        return count is not None and not sampler.replacement and len(sampler) == count
+
+    def _begin(
+        self, shared: SharedDataset | None, epoch: Epoch, owner: Resumable
+    ) -> Iterator[tuple[list[int], Any]]:
         # The sampler alone is told the epoch where accelerate deals out the batches of a resumed run.
-        epoch = max(self.epoch, getattr(self.sampler, "epoch", 0))
-        self.epoch = epoch + 1
+        owner._epochs = max(owner._epochs, self.epoch, getattr(self.sampler, "epoch", 0))
+        owner._begin_epoch(epoch)
+        self.epoch = epoch.number + 1
         self.looked = False
+        batches: dict[str, Any] = {"batch_size": self.batch_size, "drop_last": self.drop_last}
+        if shared is None:
+            return sampled(self.sampler, epoch, lambda: None, order="samples", **batches)
         shared.join()  # for the workers: what they leave there stays when they end with the epoch
-        one_of_many = _is_one_of_many()
-        if whole and shuffles and one_of_many:
-            generator = torch.Generator().manual_seed((self.seed or 0) + epoch)
+        plans = shared.terms is not None and shared.terms.shares
+        if plans and (portion := dealt_by(self.sampler, len(shared), epoch)) is not None:
+            return _Plan(self, shared, epoch, portion.portion.shuffle, portion.indices)
+        if not self._walks_it_all():
+            return sampled(self.sampler, epoch, shared._identity, order="samples", **batches)
+        shuffles = isinstance(self.sampler, RandomSampler)
+        is_dealt_out = self.shared is None and world()[1] > 1
+        if shuffles and is_dealt_out:
+            generator = torch.Generator().manual_seed((self.seed or 0) + epoch.number)
             order = torch.randperm(len(shared), generator=generator).tolist()
-            return iter(BatchSampler(order, self.batch_size, self.drop_last))
-        if whole and not one_of_many and shared.terms is not None and shared.terms.shares:
+            return sampled(order, epoch, shared._identity, order="samples", **batches)
+        plans = plans and not is_dealt_out
+        resumed = None if epoch.resumed is None else epoch.resumed["order"]
+        if resumed == "seneca" and shuffles and not plans:
+            return rest_of_senecas(self.sampler, epoch, shared._identity, count=len(shared), **batches)
+        if plans and not (resumed == "samples" and shuffles):
             return _Plan(self, shared, epoch, shuffles)
-        return super().__iter__()  # nothing will take another's place
+        # Nothing will take another's place.
+        return sampled(self.sampler, epoch, shared._identity, order="samples", **batches)
 
+    def state_dict(self, yielded: int | None = None) -> dict[str, Any]:
+        """Where it stands, for :meth:`load_state_dict` of another run: at most a bit a sample and 1 KB.
 
-def _is_one_of_many() -> bool:
-    """Whether other processes train the same model."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_world_size() > 1
-    return os.environ.get("WORLD_SIZE", "1") not in ("", "1")
+        Whoever draws batches ahead has drawn more than it has delivered. A batch sampler cannot see
+        that, and counts what was drawn; in mid-epoch, say how much of it was delivered.
 
+        Args:
+            yielded: Batches that the loader has yielded in this epoch, since it was resumed if it was.
 
-class _Batches:
-    """One epoch of a batch sampler. As torch's, it draws nothing before it is asked for the first batch."""
+        Raises:
+            ValueError: So many were not drawn; or it is too long ago to tell, more than 256 batches.
 
-    def __init__(
-        self, begin: Callable[[], Iterator[list[int]]], log: Callable[[], Log] | None = None
-    ) -> None:
-        self._begin = begin
-        self._batches: Iterator[list[int]] | None = None
-        self._open_log = log  # where it is not seen what is delivered: drawn counts
-        self._log: Log | None = None
+        Example:
+            >>> import torch, seneca
+            >>> data = torch.utils.data.TensorDataset(torch.arange(6))
+            >>> def batches():
+            ...     shared = seneca.SharedDataset(data, cache_bytes="4MiB")
+            ...     sampler = torch.utils.data.RandomSampler(shared)
+            ...     return seneca.OpportunisticBatchSampler(sampler, batch_size=2)
+            >>> first, second = batches(), batches()
+            >>> drawn = iter(first)
+            >>> seen = next(drawn) + next(drawn)
+            >>> second.load_state_dict(first.state_dict())
+            >>> sorted(seen + [index for batch in second for index in batch])
+            [0, 1, 2, 3, 4, 5]
+        """
+        return self._state(yielded)
 
-    def __iter__(self) -> _Batches:
-        return self
+    # As the common part asks.
 
-    def __next__(self) -> list[int]:
-        self.begin()
-        assert self._batches is not None
-        if self._log is None:
-            return next(self._batches)
-        try:
-            batch = next(self._batches)
-        except StopIteration:
-            self._log.done()
-            raise
-        if isinstance(batch, PlannedBatch):
-            batch.log = self._log.id
-        self._log.gave(batch)
-        return batch
+    @property
+    def _epochs(self) -> int:  # type: ignore[override]  # is an attribute elsewhere
+        return self.epoch
 
-    def begin(self) -> None:
-        """Join the epoch, as the first batch does: from now on other jobs make copies for it."""
-        if self._batches is None:
-            if self._open_log is not None:
-                self._log = self._open_log()
-            self._batches = self._begin()
+    @_epochs.setter
+    def _epochs(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def _orders(self) -> tuple[tuple[str, ...], Any]:
+        whole = self._shared_dataset() is not None and self._walks_it_all()
+        whole = whole or bool(self._ranks())
+        return ("samples", "seneca") if whole else ("samples",), self.sampler
+
+    def _ranks(self) -> tuple[()] | tuple[int, int]:
+        return ranks_of(self.sampler, self._count())
+
+    def _count(self) -> int | None:
+        source: Any = getattr(self.sampler, "data_source", getattr(self.sampler, "dataset", None))
+        return len(source) if hasattr(source, "__len__") else None
+
+    def _identity(self) -> str | None:
+        shared = self._shared_dataset()
+        if shared is None:
+            return None
+        shared.look()
+        return shared._identity()
+
+    def _generators(self) -> list[torch.Generator]:
+        return generators_of(self.sampler)
 
 
 class _Plan:
     """The batches of one epoch, drawn by a member that workers prepare for."""
 
     def __init__(
-        self, sampler: OpportunisticBatchSampler, shared: SharedDataset, epoch: int, shuffles: bool
+        self,
+        sampler: OpportunisticBatchSampler,
+        shared: SharedDataset,
+        epoch: Epoch,
+        shuffles: bool,
+        indices: np.ndarray | None = None,
     ) -> None:
-        seed = sampler.seed or 0
-        if shuffles and sampler.seed is None:
-            generator = cast(RandomSampler, sampler.sampler).generator
-            seed = int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
+        seed, generator = sampler.seed, getattr(sampler.sampler, "generator", None)
+        if indices is None and shuffles and seed is None and (generator is not None or epoch.resumed is None):
+            seed = drawn(generator)
+        seed = epoch.name("seed", lambda: seed or 0)
         self._shared = shared
         self._batch_size = sampler.batch_size
         self.terms = terms = cast(Terms, shared.terms)
         cache = shared.join()
-        self._places = len(shared)
+        samples = terms.own
+        if indices is not None:  # a rank's
+            samples = indices.astype(np.uint32) if samples is None else samples[indices]
+        # Of what was not delivered yet: with drop_last as much as fills batches.
+        places = terms.n_samples if samples is None else len(samples)
+        places -= int(np.count_nonzero(epoch.before[:places]))
         if sampler.drop_last:
-            self._places -= self._places % sampler.batch_size
+            places -= places % sampler.batch_size
         self._index_of = None
         if terms.own is not None:
             self._index_of = np.zeros(terms.n_samples, np.int64)
@@ -185,11 +234,12 @@ class _Plan:
         self._member = store.Member(
             None if cache is None else cache.segment,
             n_samples=terms.n_samples,
-            samples=terms.own,
-            places=self._places,
+            samples=samples,
+            places=places,
+            taken=epoch.taken(terms.n_samples, samples),
             seed=seed,
-            epoch=epoch,
-            fixed=not shuffles,
+            epoch=epoch.number,
+            fixed=indices is not None or not shuffles,
             decoded=terms.stages.decoded,
             augmented=terms.stages.augmented,
             height=0,
@@ -202,14 +252,16 @@ class _Plan:
             hands_over=True,
             wanted_alone=sampler.batch_size * BATCHES_ALONE,
         )
+        order = "seneca" if shuffles and indices is None else "samples"
+        epoch.begin(order, sampler.sampler, shared._identity, indices)
         # Open until the loader has let go of this: what it holds is claimed by and by.
         self._close = finalize(self, _close, self._member, cache, order=FIRST)
-        self._drawn: deque[PlannedBatch] = deque()
+        self._drawn: deque[tuple[PlannedBatch, np.ndarray]] = deque()  # each with its indices
 
     def __iter__(self) -> _Plan:
         return self
 
-    def __next__(self) -> list[int]:
+    def __next__(self) -> tuple[PlannedBatch, np.ndarray]:
         if not self._drawn:
             self._draw()
         return self._drawn.popleft()
@@ -222,14 +274,15 @@ class _Plan:
             raise StopIteration
         self._shared.copy_bytes = self._member.copy_bytes
         samples = places["sample"]
-        indices = (samples if self._index_of is None else self._index_of[samples]).tolist()
+        indices = samples if self._index_of is None else self._index_of[samples]
         row, generation, claims = self._member.claims(places)
         for start in range(0, len(indices), size):
-            batch = PlannedBatch(indices[start : start + size])
+            drawn = indices[start : start + size]
+            batch = PlannedBatch(drawn.tolist())
             batch.source, batch.augmented = self.terms.source, self.terms.stages.augmented
             batch.row, batch.generation = row, generation
             batch.claims = None if claims is None else claims[start : start + size]
-            self._drawn.append(batch)
+            self._drawn.append((batch, drawn))
 
 
 def _close(member: store.Member, cache: SampleCache | None) -> None:

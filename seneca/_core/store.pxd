@@ -129,6 +129,7 @@ cdef extern from "draw/sn_order.h" nogil:
         uint64_t seed
         uint32_t epoch
         uint8_t fixed
+        const uint64_t *taken
 
 
 cdef extern from "store/sn_holder.h" nogil:

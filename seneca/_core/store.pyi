@@ -75,6 +75,7 @@ class Member(Participant):
         substitutes: bool,
         copy_bytes: int = 0,
         hands_over: bool = False,
+        taken: np.ndarray | None = None,
         wanted_alone: int = 0,
     ) -> None: ...
     @property

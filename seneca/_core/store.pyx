@@ -388,9 +388,11 @@ cdef class Member(Participant):
         segment: Where it shares, or None.
         n_samples: Of the dataset.
         samples: uint32 array of the samples that are this member's, each once; None for all.
-        places: How many of them an epoch delivers; the rest of the permutation is dropped.
+        places: How many of them are delivered from here; what lies behind in the order is dropped.
         seed, epoch: Name the order.
         fixed: The samples as they are, not permuted.
+        taken: In an epoch that goes on, which samples of the dataset were delivered before: a bit
+            each, uint8 array, the lowest bit first; None: none.
         decoded, augmented: Fingerprints of the pipeline's head and of the whole.
         height, width: Of an AUGMENTED copy of pixels; 0 for one that says itself what it holds.
         copy_bytes: Room for an AUGMENTED copy; with no height and width 0 learns it.
@@ -402,9 +404,10 @@ cdef class Member(Participant):
 
     def __cinit__(self, Segment segment, *, n_samples, samples, places, seed, epoch, bint fixed, decoded, augmented,
                   height, width, in_flight, bint shares, bint keeps, bint substitutes, copy_bytes=0,
-                  bint hands_over=False, uint32_t wanted_alone=0):
+                  bint hands_over=False, uint32_t wanted_alone=0, taken=None):
         cdef sn_member_options options
         cdef const uint32_t[::1] own
+        cdef const uint64_t[::1] words
         cdef sn_segment *handle = NULL
         cdef int shared, rc
         memset(&options, 0, sizeof(options))
@@ -417,6 +420,11 @@ cdef class Member(Participant):
         options.epoch.seed = seed
         options.epoch.epoch = epoch
         options.epoch.fixed = fixed
+        if taken is not None:
+            whole = np.zeros((n_samples + 63) // 64 * 8 or 8, np.uint8)
+            whole[: len(taken)] = taken
+            words = whole.view(np.uint64)
+            options.epoch.taken = &words[0]
         options.decoded_pipeline = decoded
         options.augmented_pipeline = augmented
         options.height = height

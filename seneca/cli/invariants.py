@@ -218,15 +218,16 @@ class _Epoch:
         self._check_batches(report)
         report.checked[1] += self.is_whole
         report.checked[5] += bool(h.resumed)
-        before, all_known, gone = self._before(logs)
+        earlier, all_known, gone = self._before(logs)
         if gone:
-            what = f"it was resumed after {gone} samples that the logs before it do not have"
+            what = f"it was resumed after {gone} batches that the logs before it do not have"
             found.append(self.violation(5, "resume lost", what))
-        failed = np.concatenate([part for content in self.contents for part in content.failures] or [own[:0]])
-        hits_here = _hits(np.concatenate([own, failed]), n)
+        hits_here = _hits(_through(self.contents), n)
+        before = _through(earlier)
         hits_before = _hits(before, n)
-        skipped = np.unique(np.concatenate([content.skipped for content in self.contents]))
-        expected, extra = self._expected(found, len(before) if all_known else None, len(skipped))
+        skipped = np.unique(np.concatenate([content.skipped for content in self.contents + earlier]))
+        through = len(before) + sum(len(content.skipped) for content in earlier)
+        expected, extra = self._expected(found, through if all_known else None, len(skipped))
 
         twice = np.flatnonzero(hits_here > 1)
         again = np.flatnonzero((hits_here > 0) & (hits_before > 0))
@@ -269,21 +270,19 @@ class _Epoch:
             expected -= expected % size
         return expected, max(0, total - n) + for_skipped
 
-    def _before(self, logs: dict[str, _Entry]) -> tuple[np.ndarray, bool, int]:
+    def _before(self, logs: dict[str, _Entry]) -> tuple[list[Content], bool, int]:
         """What was delivered of it before it was resumed; whether all such logs are here; and how many
-        samples they lack."""
+        batches they lack."""
         known: dict[str, int] = {}
-        all_known, gone = True, 0
+        all_known = True
         for part in [part for entry in self.entries for part in entry.header.resumed]:
             if part["log"] in logs:
-                known[part["log"]] = max(known.get(part["log"], 0), part["delivered"])
+                known[part["log"]] = max(known.get(part["log"], 0), part["batches"])
             else:
                 all_known = False
-        parts = [np.zeros(0, np.uint32)]
-        for log, count in known.items():
-            parts.append(read(logs[log].path).records["index"][:count])
-            gone += count - len(parts[-1])
-        return np.concatenate(parts), all_known, gone
+        earlier = [read(logs[log].path).first(batches) for log, batches in known.items()]
+        gone = sum(known.values()) - sum(content.batches for content in earlier)
+        return earlier, all_known, gone
 
     def _check_batches(self, report: Report) -> None:
         for entry, content in zip(self.entries, self.contents, strict=True):
@@ -307,6 +306,13 @@ class _Epoch:
         if self.is_whole and len(set(counts)) > 1:
             what = f"ranks have unequally many batches: {', '.join(map(str, counts))}"
             report.violations.append(self.violation(4, "batch count", what))
+
+
+def _through(contents: list[Content]) -> np.ndarray:
+    """Indices that were delivered, or failed in their place."""
+    parts = [content.records["index"] for content in contents]
+    parts += [part for content in contents for part in content.failures]
+    return np.concatenate(parts) if parts else np.zeros(0, np.uint32)
 
 
 def _settled(content: Content) -> int:

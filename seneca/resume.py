@@ -1,0 +1,548 @@
+"""Where a loader stands in its epochs, and how another run goes on from there.
+
+::
+
+    iterator --made--> Epoch --hand_out--> delivered     state_dict(): what names the epoch, and which
+                                                         of its places are delivered
+
+A **place** of an epoch is what is delivered once. Where the order is Seneca's to choose it is an index
+of the dataset; in any other order it is where a sample stands in it, from 0; where batches are not
+made of a sampler's samples, it is a batch. A state holds how many places are delivered where these
+are the first, else a bit for each, and never a sample.
+
+A state is a dict of plain values:
+
+* ``seneca_state``: :data:`VERSION`.
+* ``n_samples``, ``dataset``: its length, and in mid-epoch what names its samples, where that is known.
+* ``epoch``: the one under way, or that begins next.
+* ``generators``: those of the loader and its sampler, before the sampler draws for this epoch.
+* ``order``: what places are, see :data:`ORDERS`. It and all that follows in mid-epoch only.
+* ``sampler``: the class whose order it is.
+* ``done``: the places delivered.
+* ``ranks``, ``dealt``, ``before``, ``yielded``: where a sampler deals the epoch to ranks, which of how many
+  this is, how it deals, the indices that had been delivered before it was dealt, and samples yielded since.
+* ``audit``: the logs that say what was delivered, where there are any, see :mod:`seneca.audit`.
+* ``seed``, ``nonce``, ``order_seed``, ``sampler_state``, ``sampler_epoch``, ``global_generator``: what
+  order and pixels hang on, as far as they do.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import copy
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from seneca.errors import StateError
+from seneca.portions import Portion
+
+__all__ = [
+    "VERSION",
+    "Epoch",
+    "Resumable",
+    "flags",
+    "merge_states",
+    "named",
+    "unchanged_global_generator",
+    "unnamed",
+]
+
+VERSION = 1
+ORDERS = {
+    "seneca": "Seneca's own order",
+    "samples": "the samples of a sampler",
+    "batches": "the batches of a batch sampler",
+    "stream": "the batches of an IterableDataset",
+}
+FOLD = 64  # batches whose places are put into the bits at once, in a fifth of the time
+NUMBERS = 2**21  # of a generator that are looked through to name it, in some 10 ms
+BIT = (1 << np.arange(8)).astype(np.uint8)
+
+
+def named(state: torch.Tensor) -> dict[str, int] | bytes:
+    """A generator's state in few bytes: its seed, and how many numbers it has given since.
+
+    Where that does not make it, all of it, in some 3 KB.
+    """
+    generator = torch.Generator()
+    generator.set_state(state)
+    seed = generator.initial_seed()
+    first = int(torch.empty((), dtype=torch.int32).random_(generator=generator))
+    for count in (2**12, NUMBERS):
+        numbers = torch.empty(count, dtype=torch.int32).random_(generator=generator.manual_seed(seed))
+        for given in np.flatnonzero(numbers.numpy() == first)[:4].tolist():
+            name = {"seed": seed, "given": given}
+            if torch.equal(unnamed(name), state):
+                return name
+    return zlib.compress(state.numpy().tobytes())
+
+
+def unnamed(name: dict[str, int] | bytes) -> torch.Tensor:
+    """The state that :func:`named` has named."""
+    if isinstance(name, bytes):
+        return torch.frombuffer(bytearray(zlib.decompress(name)), dtype=torch.uint8)
+    generator = torch.Generator().manual_seed(name["seed"])
+    torch.empty(name["given"], dtype=torch.int32).random_(generator=generator)
+    return generator.get_state()
+
+
+@contextlib.contextmanager
+def unchanged_global_generator() -> Iterator[None]:
+    """Torch's, which is left as it was."""
+    before = torch.get_rng_state()
+    try:
+        yield
+    finally:
+        torch.set_rng_state(before)
+
+
+def packed(done: np.ndarray) -> int | bytes:
+    """Places that are delivered, a bool each, as a state holds them."""
+    count = int(np.count_nonzero(done))
+    return count if done[:count].all() else np.packbits(done, bitorder="little").tobytes()
+
+
+def unpacked(done: int | bytes) -> np.ndarray:
+    """The places that are delivered, a bool each; those behind the last are not."""
+    if isinstance(done, int):
+        return np.ones(done, bool)
+    return np.unpackbits(np.frombuffer(done, np.uint8), bitorder="little").astype(bool)
+
+
+def flags(done: int | bytes, count: int) -> np.ndarray:
+    """As :func:`unpacked`, of so many places."""
+    found = unpacked(done)[:count]
+    return np.pad(found, (0, count - len(found)))
+
+
+def _with_bits(bits: np.ndarray, batches: list[Any]) -> np.ndarray:
+    """The bits, more of them if need be, with those of these batches set."""
+    if not batches:
+        return bits
+    places = np.unique(np.concatenate([np.asarray(batch, np.int64) for batch in batches]))
+    last = int(places.max(initial=0)) >> 3
+    if last >= len(bits):
+        bits = np.pad(bits, (0, max(last + 1, 2 * len(bits)) - len(bits)))
+    byte, bit = places >> 3, BIT[places & 7]
+    fresh = (bits[byte] & bit) == 0  # ranks repeat a good sample in the place of a bad one
+    np.add.at(bits, byte[fresh], bit[fresh])
+    return bits
+
+
+class Epoch:
+    """One epoch of a loader or batch sampler: what names it, and what of it is delivered.
+
+    A batch is first *made* and then *handed out*: at once, unless somebody takes it on the way and says
+    when. Only what was handed out is delivered.
+
+    Args:
+        resumed: The state with which it goes on, in mid-epoch; None: it begins anew.
+        remember: How many batches can be taken back at the most, see :meth:`state`.
+
+    Attributes:
+        number: Of the epoch.
+        generators: Of its loader, as they were before it; once it has begun, before the sampler drew.
+        before: Places delivered before it went on, a bool each.
+        yielded: Samples handed out, those counted that came twice.
+        begun: Whether its order is settled.
+        ended: Whether everything is delivered, and who iterates has been told so.
+        watched: Whether somebody says when a batch is handed out.
+        log: Where it is written down, a :class:`seneca.audit.Log`; None: nowhere.
+    """
+
+    def __init__(self, resumed: dict[str, Any] | None = None, remember: int = 0) -> None:
+        self.resumed = resumed
+        self.number = 0
+        self.generators: list[torch.Tensor] = []
+        self.before = np.zeros(0, bool) if resumed is None else unpacked(resumed["done"])
+        self.yielded: int = 0 if resumed is None else resumed.get("yielded", 0)
+        self.begun = self.ended = self.watched = False
+        self.log: Any = None
+        self._names: dict[str, Any] = {}
+        self._sample_of: np.ndarray | None = None
+        self._identify: Callable[[], str | None] = _nothing
+        self._remember = remember
+        self._made: collections.deque[Any] = collections.deque()
+        self._recent: collections.deque[Any] = collections.deque()  # delivered, and not yet in the bits
+        self._bits = np.zeros(0, np.uint8)
+        self._handed_out = 0
+
+    def name(self, name: str, make: Callable[[], Any]) -> Any:
+        """What the order hangs on: as the state has it, or else made now; remembered for the next state."""
+        resumed = self.resumed or {}
+        self._names[name] = resumed[name] if name in resumed else make()
+        return self._names[name]
+
+    def note(self, **names: Any) -> None:
+        """What else a state says of it."""
+        self._names.update(names)
+
+    def begin(
+        self,
+        order: str,
+        sampler: Any,
+        identify: Callable[[], str | None],
+        sample_of: np.ndarray | None = None,
+    ) -> None:
+        """The order is settled.
+
+        Args:
+            order: One of :data:`ORDERS`.
+            sampler: Whose.
+            identify: Names the dataset's samples, in hexadecimal.
+            sample_of: The sample at each place; None: batches are told by their places.
+        """
+        self._names.update(order=order, sampler=type(sampler).__name__)
+        self._identify = identify
+        self._sample_of = sample_of
+        self.begun = True
+
+    def taken(self, n_samples: int, sample_of: np.ndarray | None) -> np.ndarray | None:
+        """The samples at the places delivered before it went on, a bit each; None: it begins anew."""
+        if self.resumed is None:
+            return None
+        flags = np.zeros(n_samples, bool)
+        if sample_of is None:
+            flags[: len(self.before)] = self.before[:n_samples]
+        else:
+            flags[sample_of[: len(self.before)][self.before[: len(sample_of)]]] = True
+        return np.packbits(flags, bitorder="little")
+
+    def made(self, batch: Any, yielded: int = 0, write: Callable[[], None] | None = None) -> None:
+        """A batch was made, or has failed: its places, or its samples; and how many it yields.
+
+        Args:
+            batch: What of it is not to come again.
+            yielded: How many samples it has.
+            write: Writes down that it is delivered.
+        """
+        self._made.append((batch, yielded, write))
+        if not self.watched:
+            self.hand_out()
+
+    def end(self) -> None:
+        """There is no more."""
+        self.made(None)
+
+    def hand_out(self) -> None:
+        """What was made first, if anything was, is delivered."""
+        if not self._made:
+            return
+        batch, yielded, write = self._made.popleft()
+        if batch is None:
+            self.ended = True
+            if self.log is not None:
+                self.log.done()
+            return
+        if write is not None:
+            write()
+        self.yielded += yielded
+        self._handed_out += 1
+        self._recent.append(batch)
+        if len(self._recent) == self._remember + FOLD:
+            self._bits = _with_bits(self._bits, [self._recent.popleft() for _ in range(FOLD)])
+
+    def done(self, handed_out: int | None = None) -> np.ndarray:
+        """All places delivered, a bool each.
+
+        Args:
+            handed_out: Count so many batches since it went on; None: all.
+
+        Raises:
+            ValueError: More than there were, or so few that they are no longer told apart.
+        """
+        taken_back = 0 if handed_out is None else self._handed_out - handed_out
+        if not 0 <= taken_back <= len(self._recent):
+            raise ValueError(
+                f"{handed_out} batches are said to be delivered of {self._handed_out} that were drawn, "
+                f"of which the last {len(self._recent)} can be taken back"
+            )
+        recent = [
+            batch for batch, _ in zip(self._recent, range(len(self._recent) - taken_back), strict=False)
+        ]
+        flags = np.unpackbits(_with_bits(self._bits.copy(), recent), bitorder="little").astype(bool)
+        if self._sample_of is not None:
+            beyond = int(self._sample_of.max(initial=0)) + 1 - len(flags)
+            flags = np.pad(flags, (0, max(0, beyond)))[self._sample_of]
+        done = np.zeros(max(len(flags), len(self.before)), bool)
+        done[: len(flags)] = flags
+        done[: len(self.before)] |= self.before
+        return done
+
+    def written_before(self) -> list[dict[str, Any]]:
+        """Where an audit finds what was delivered before it went on: see :class:`seneca.audit.Header`."""
+        if self.resumed is None:
+            return []
+        return self.resumed.get("audit") or [{"log": None, "batches": 0}]
+
+    def state(self, handed_out: int | None = None) -> dict[str, Any]:
+        """What a state says of it. See :meth:`done`."""
+        if not self.begun:
+            return self.resumed or {"generators": [named(state) for state in self.generators]}
+        if "ranks" in self._names:
+            self._names["yielded"] = self.yielded
+        if self.log is not None or "audit" in (self.resumed or {}):
+            batches = self._handed_out if handed_out is None else handed_out
+            here = {"log": None if self.log is None else self.log.id, "batches": batches}
+            self._names["audit"] = [*self.written_before(), here]
+        return {
+            "dataset": self._identify(),
+            "epoch": self.number,
+            "generators": [named(state) for state in self.generators],
+            **{name: named(one) if torch.is_tensor(one) else one for name, one in self._names.items()},
+            "done": packed(self.done(handed_out)),
+        }
+
+
+def _nothing() -> None:
+    return None
+
+
+def merge_states(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What all ranks together have delivered: a state for another number of ranks, or for a single process.
+
+    Each sample that no rank has delivered is delivered once more in the epoch, by one of those who go on.
+    Who is given all states by ``load_state_dict([...])`` need not ask for this.
+
+    Args:
+        states: Of every rank, in any order, saved after the same batch. One process's alone will do
+            where it was the only one.
+
+    Raises:
+        StateError: One is missing, they are not of one epoch of one run, or its order cannot be told
+            without the run's own sampler.
+
+    Example:
+        >>> import torch, seneca
+        >>> data = torch.arange(8)
+        >>> def rank(number, ranks):
+        ...     sampler = torch.utils.data.DistributedSampler(data, ranks, number)
+        ...     return seneca.DataLoader(data, 2, sampler=sampler, cache=None)
+        >>> two = [rank(0, 2), rank(1, 2)]
+        >>> seen = [int(one) for loader in two for one in next(iter(loader))]
+        >>> three = [rank(number, 3) for number in range(3)]
+        >>> for loader in three:
+        ...     loader.load_state_dict(seneca.merge_states([loader.state_dict() for loader in two]))
+        >>> rest = [int(one) for loader in three for batch in loader for one in batch]
+        >>> set(seen).isdisjoint(rest), sorted({*seen, *rest}), len(rest)
+        (True, [0, 1, 2, 3, 4, 5, 6, 7], 6)
+    """
+    if not states or not all(isinstance(state, dict) and "seneca_state" in state for state in states):
+        raise StateError("states of ranks are a list of what state_dict() has returned, one a rank")
+    first = states[0]
+    for name in (
+        "seneca_state",
+        "n_samples",
+        "dataset",
+        "epoch",
+        "order",
+        "sampler",
+        "sampler_epoch",
+        "dealt",
+    ):
+        values = {repr(state.get(name)) for state in states}
+        if len(values) > 1:
+            raise StateError(
+                f"the states are not of one step of one run: their {name} is {' and '.join(sorted(values))}"
+            )
+    if "order" not in first:
+        return copy.deepcopy(first)
+    ranks = first["ranks"][1] if "ranks" in first else 1
+    given = {state["ranks"][0] if "ranks" in state else 0: state for state in states}
+    if missing := set(range(ranks)) - set(given):
+        raise StateError(
+            f"the epoch was divided among {ranks} ranks, and the states of ranks "
+            f"{', '.join(map(str, sorted(missing)))} are missing"
+        )
+    delivered = np.zeros(first["n_samples"], bool)
+    for state in given.values():
+        order = _order_of(state)
+        done = unpacked(state["done"])[: len(order)]
+        delivered[order[: len(done)][done]] = True
+        delivered |= flags(state.get("before", 0), len(delivered))
+    written = [part for state in given.values() for part in state.get("audit", [{"log": None, "batches": 0}])]
+    kept = ("seneca_state", "n_samples", "dataset", "epoch", "sampler", "sampler_epoch", "seed", "nonce")
+    return {
+        **{name: first[name] for name in kept if name in first},
+        "generators": first["generators"],
+        "order": "seneca",
+        "done": packed(delivered),
+        **({"audit": written} if any(part["log"] for part in written) else {}),
+    }
+
+
+def _order_of(state: dict[str, Any]) -> np.ndarray:
+    """The sample at each place."""
+    count = state["n_samples"]
+    if state["order"] == "seneca" or state["sampler"] == "SequentialSampler":
+        return np.arange(count)
+    if "ranks" in state:
+        (rank, ranks), (shuffle, seed, drop_last) = state["ranks"], state["dealt"]
+        portion = Portion(count, rank, ranks, shuffle, seed, state["sampler_epoch"], drop_last)
+        return portion.indices(flags(state["before"], count) if state["before"] else None)
+    if state["sampler"] == "RandomSampler" and ("order_seed" in state or state["generators"]):
+        generator = torch.Generator()
+        if "order_seed" in state:
+            generator.manual_seed(state["order_seed"])
+        else:
+            generator.set_state(unnamed(state["generators"][-1]))
+        return torch.randperm(count, generator=generator).numpy()
+    raise StateError(
+        f"only the run's own {state['sampler']} can tell what was delivered; go on with as many ranks"
+    )
+
+
+class Resumable:
+    """What a loader and a batch sampler have in common that can be resumed.
+
+    Attributes:
+        _epochs: The number of the epoch that begins next.
+        _under_way: The epoch that was begun last.
+        _resumed: A state that the next iterator goes on with.
+    """
+
+    _epochs: int
+    _under_way: Epoch | None
+    _resumed: dict[str, Any] | None
+
+    def _never_begun(self) -> None:
+        self._epochs = 0
+        self._under_way = self._resumed = None
+
+    def _state(self, handed_out: int | None = None) -> dict[str, Any]:
+        if self._resumed is not None:
+            return copy.deepcopy(self._resumed)
+        epoch = self._under_way
+        state = {"seneca_state": VERSION, "n_samples": self._count(), "epoch": self._epochs}
+        if epoch is None or (epoch.ended and handed_out is None):
+            return {**state, "generators": [named(one.get_state()) for one in self._generators()]}
+        return {**state, **epoch.state(handed_out)}
+
+    def load_state_dict(self, state: dict[str, Any] | Sequence[dict[str, Any]]) -> None:
+        """Go on, with the next ``iter()``, where the loader stood whose :meth:`state_dict` this is.
+
+        An iterator that is in use is left alone. An empty dict changes nothing.
+
+        Args:
+            state: The state; where several ranks train together, this rank's, or a list of all ranks'.
+                With another number of ranks than saved them it has to be the list, or
+                :func:`seneca.merge_states` of it.
+
+        Raises:
+            StateError: It is no such state, is of a newer version, or of another dataset, order or rank.
+        """
+        if state == {}:
+            return
+        if isinstance(state, (list, tuple)):
+            own = [
+                one for one in state if isinstance(one, dict) and tuple(one.get("ranks", ())) == self._ranks()
+            ]
+            state = own[0] if len(own) == 1 and len(state) == own[0]["ranks"][1] else merge_states(state)
+        self._resumed = self._checked(state)
+
+    def _checked(self, state: Any) -> dict[str, Any]:
+        if not isinstance(state, dict) or not isinstance(state.get("seneca_state"), int):
+            raise StateError(
+                f"this is no state that Seneca has saved, but {type(state).__name__} of another kind"
+            )
+        if state["seneca_state"] > VERSION:
+            raise StateError(
+                f"the state was saved by a newer Seneca: its version is {state['seneca_state']}, "
+                f"and this one reads up to {VERSION}; upgrade seneca-loader"
+            )
+        count = self._count()
+        if state["n_samples"] != count:
+            raise StateError(f"the state is of {state['n_samples']} samples, but the dataset has {count}")
+        if state.get("dataset") is not None:
+            identity = self._identity()
+            if identity is not None and identity != state["dataset"]:
+                raise StateError(
+                    f"the state is of the dataset {state['dataset']}, but this is {identity}: its samples "
+                    "have changed; if they have not, say so with state['dataset'] = None"
+                )
+        if len(state["generators"]) > len(self._generators()) and state.get("order") in (
+            "samples",
+            "batches",
+        ):
+            raise StateError("the state's order is that of a generator; give the loader one, in any state")
+        orders, sampler = self._orders()
+        same = state.get("order") == "seneca" or state.get("sampler") == type(sampler).__name__
+        if "order" in state and (state["order"] not in orders or not same):
+            raise StateError(
+                f"the state is in the midst of {ORDERS.get(state['order'])}, {state['sampler']}, "
+                f"but this goes by {' or '.join(ORDERS[order] for order in orders)}, {type(sampler).__name__}"
+            )
+        state, ranks = copy.deepcopy(state), self._ranks()
+        if state.get("order") == "seneca" and ranks:  # what is left is dealt anew
+            state |= {
+                "order": "samples",
+                "sampler": type(sampler).__name__,
+                "before": state["done"],
+                "done": 0,
+            }
+        elif "ranks" in state and tuple(state["ranks"]) != ranks:
+            rank, of = state["ranks"]
+            here = " of ".join(map(str, ranks))
+            raise StateError(
+                f"the state is of rank {rank} of {of}, and this is rank {here}: "
+                f"give load_state_dict a list of the states of all {of} ranks"
+            )
+        return state
+
+    def _epoch_to_begin(self, remember: int = 0) -> Epoch:
+        """For an iterator that comes to be now, and may begin later."""
+        resumed, before = self._resumed, self._under_way
+        self._resumed = None
+        if resumed is None and before is not None and not before.begun:
+            resumed = before.resumed  # nobody has gone on with it yet
+        if resumed is not None and "order" not in resumed:
+            self._restore(resumed)
+            resumed = None
+        epoch = self._under_way = Epoch(resumed, remember)
+        epoch.generators = [generator.get_state() for generator in self._generators()]
+        return epoch
+
+    def _epoch_of_iterator(self) -> Epoch:
+        """For an iterator, which may have been made past ``iter()``."""
+        epoch = self._under_way
+        return self._epoch_to_begin() if epoch is None or epoch.begun else epoch
+
+    def _begin_epoch(self, epoch: Epoch) -> None:
+        """Its sampler draws next."""
+        if epoch.resumed is not None:
+            self._restore(epoch.resumed)
+        epoch.generators = [generator.get_state() for generator in self._generators()]
+        epoch.number = self._epochs
+        self._epochs = epoch.number + 1
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self._epochs = state["epoch"]
+        for generator, name in zip(self._generators(), state["generators"], strict=False):
+            generator.set_state(unnamed(name))
+
+    # What each has of its own.
+
+    def _orders(self) -> tuple[tuple[str, ...], Any]:
+        """The orders in which an epoch can go on, see :data:`ORDERS`; and whose they are."""
+        raise NotImplementedError
+
+    def _ranks(self) -> tuple[()] | tuple[int, int]:
+        """``(rank, ranks)`` among which its sampler deals an epoch out; empty: it does not."""
+        raise NotImplementedError
+
+    def _count(self) -> int | None:
+        """Samples of the dataset; None: it has no length."""
+        raise NotImplementedError
+
+    def _identity(self) -> str | None:
+        """Names the dataset's samples as they are now; None: that is not known."""
+        raise NotImplementedError
+
+    def _generators(self) -> list[torch.Generator]:
+        """Of the loader and its sampler, each once."""
+        raise NotImplementedError
