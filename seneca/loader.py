@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sized
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
-from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, SequentialSampler, default_collate
+from torch.utils.data import IterableDataset, RandomSampler, default_collate
 
 from seneca._pipeline.prefetch import Counts
 from seneca.cache import SampleCache, cache_name, shared_cache
@@ -24,15 +23,15 @@ from seneca.grades import Grade, grade_of
 from seneca.native import NativeIterator
 from seneca.notices import warn
 from seneca.options import Options
-from seneca.portions import portion_of
 from seneca.processes import iterate
 from seneca.ranks import job_key, world
-from seneca.resume import Epoch, Resumable, unchanged_global_generator
+from seneca.resumable import ResumableLoader
+from seneca.resume import Epoch
 from seneca.samplers import OpportunisticBatchSampler
 from seneca.shared import SharedDataset
 from seneca.sources.files import PictureFiles
 from seneca.stages import Stages
-from seneca.walks import Stream, Walk, Walks, generators_of, ranks_of, rest_of_senecas, sampled
+from seneca.walks import Walks
 from seneca.witness import open_log_of
 
 __all__ = ["DataLoader"]
@@ -40,7 +39,7 @@ __all__ = ["DataLoader"]
 _T_co = TypeVar("_T_co", covariant=True)
 
 
-class DataLoader(torch.utils.data.DataLoader[_T_co], Resumable):
+class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
     """A ``torch.utils.data.DataLoader`` whose batches the jobs of this host prepare together.
 
     Every epoch delivers each sample exactly once, in random order, whatever other jobs do. Jobs
@@ -178,69 +177,18 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], Resumable):
                 f"device={self.device!r}, but torch sees no CUDA device; leave it out to load without"
             )
         epoch = self._epoch_to_begin()
-        # What a resumed epoch has drawn was drawn before: torch's seed of the workers is one too many.
-        with nullcontext() if epoch.resumed is None else unchanged_global_generator():
+        with self._settled(epoch):
             iterator = super().__iter__()
         if self._device is None:
             return iterator
         epoch.watched = True
         return CopiedAhead(iterator, self._device, epoch.hand_out)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Where this loader stands in its epochs, for :meth:`load_state_dict` of another run.
-
-        Legal at any time, by torchdata's protocol: in the loop it is the state after the batch that was
-        yielded last, however many are prepared ahead; after a ``break`` it stays that until the next
-        ``iter()``; at an epoch's end, and before the first, it is the beginning of the next epoch. Of
-        several iterators it is the one that was made last.
-
-        The run that goes on delivers what this one would have delivered: the same samples, and where no
-        other job's copy can take a sample's place (``share="none"``, ``cache=None``) in the same order with
-        the same pixels. It may have another number of workers and another batch size: what is left is
-        delivered in batches of that, with ``drop_last`` in as many as what was not delivered fills.
-
-        Returns:
-            A dict of plain values, pickled at most a bit a sample and 1 KB. A sampler with a state of its
-            own, or one that draws from torch's global generator in mid-life, adds up to 6 KB.
-
-        Example:
-            >>> import torch, seneca
-            >>> data = torch.arange(6)
-            >>> first = seneca.DataLoader(data, batch_size=2, shuffle=True, cache=None)
-            >>> batches = iter(first)
-            >>> seen = next(batches).tolist()
-            >>> state = first.state_dict()
-            >>> second = seneca.DataLoader(data, batch_size=2, shuffle=True, cache=None, num_workers=1)
-            >>> second.load_state_dict(state)
-            >>> [batch.tolist() for batch in second] == [batch.tolist() for batch in batches]
-            True
-        """
-        return self._state()
-
-    def _orders(self) -> tuple[tuple[str, ...], Any]:
-        if isinstance(self.dataset, IterableDataset):
-            return ("stream",), self._index_sampler
-        batches: Any = self._index_sampler
-        if isinstance(batches, OpportunisticBatchSampler):
-            return batches._orders()
-        if type(batches) is not BatchSampler:
-            return ("samples",) if batches is self.sampler else ("batches",), batches
-        whole = self._walks_the_dataset()
-        return ("samples", "seneca") if whole else ("samples",), batches.sampler
-
-    def _ranks(self) -> tuple[()] | tuple[int, int]:
-        return ranks_of(getattr(self._index_sampler, "sampler", None), self._count())
-
-    def _count(self) -> int | None:
-        if isinstance(self.dataset, IterableDataset) or not hasattr(self.dataset, "__len__"):
-            return None
-        return len(self.dataset)
-
     def _identity(self) -> str | None:
         return None if isinstance(self.dataset, IterableDataset) else self._grade().identity()
 
-    def _generators(self) -> list[torch.Generator]:
-        return generators_of(self, self._index_sampler)
+    def _identify(self) -> Callable[[], str | None]:
+        return self._shared_dataset()._identity
 
     @property
     def _pins(self) -> bool:
@@ -251,8 +199,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], Resumable):
     def _get_iterator(self) -> Any:
         if isinstance(self.dataset, IterableDataset):
             self._warn_of_torch(("an IterableDataset has no indices by which jobs could share",))
-            sampler = self._index_sampler
-            return iterate(self, Walks(sampler, lambda: Stream(sampler, self._epoch_of_iterator(), self)))
+            return iterate(self, self._stream())
         grade = self._grade()
         rank, ranks = world()
         if ranks > 1 and rank == 0 and type(self.sampler) is RandomSampler and grade.own is None:
@@ -312,10 +259,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], Resumable):
     def _walks_over(self, shared: SharedDataset) -> Walks:
         """Batches that are planned, where the order is one that Seneca may choose or look ahead in."""
         batches: Any = self._index_sampler
-        if isinstance(batches, OpportunisticBatchSampler):
-            return Walks(batches, lambda: batches.walk(self._epoch_of_iterator(), self))
         if shared.terms is None or not shared.terms.shares or not self._walks_the_dataset():
-            return Walks(batches, lambda: self._walk(shared))
+            return self._walks()
         ahead = 1 + self.num_workers * (self.prefetch_factor or 0)
         planned = OpportunisticBatchSampler(
             batches.sampler, batches.batch_size, batches.drop_last, batches_ahead=ahead
@@ -323,23 +268,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], Resumable):
         planned.shared, planned.looked = shared, True
         return Walks(planned, lambda: planned.walk(self._epoch_of_iterator(), self))
 
-    def _walk(self, shared: SharedDataset) -> Walk:
-        """The batches of torch's samplers."""
-        epoch = self._epoch_of_iterator()
-        open_log = functools.partial(open_log_of, self, self._index_sampler, shared, epoch)
-        return Walk(lambda: self._begin_walk(shared, epoch), epoch, open_log=open_log)
-
-    def _begin_walk(self, shared: SharedDataset, epoch: Epoch) -> Iterator[tuple[Any, Any]]:
-        self._begin_epoch(epoch)
-        batches: Any = self._index_sampler
-        orders, sampler = self._orders()
-        if type(batches) is not BatchSampler:
-            return sampled(sampler, epoch, shared._identity, order=orders[0])
-        each: dict[str, Any] = {"batch_size": batches.batch_size, "drop_last": batches.drop_last}
-        resumed = None if epoch.resumed is None else epoch.resumed["order"]
-        if resumed == "seneca" and type(sampler) is RandomSampler:
-            return rest_of_senecas(sampler, epoch, shared._identity, count=len(shared), **each)
-        return sampled(sampler, epoch, shared._identity, order="samples", **each)
+    def _open_log(self, batches: Any, epoch: Epoch) -> Any:
+        return open_log_of(self, batches, self._shared_dataset(), epoch)
 
     def _warn(self, text: str) -> None:
         """Once a loader."""
@@ -410,21 +340,6 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], Resumable):
         if not self._walks_the_dataset():
             return "it has an order or batches of its own"
         return None
-
-    def _walks_the_dataset(self) -> bool:
-        """Whether torch's own batch sampler goes over every sample once, in a random order or in theirs,
-        or over what is a rank's.
-        """
-        batches: Any = self.batch_sampler
-        if type(batches) is not BatchSampler:
-            return False
-        sampler: Any = batches.sampler
-        count = len(cast(Sized, self.dataset))
-        if type(sampler) not in (RandomSampler, SequentialSampler):
-            return portion_of(sampler, count) is not None
-        if len(sampler.data_source) != count or len(sampler) != count:
-            return False
-        return type(sampler) is SequentialSampler or not sampler.replacement
 
     def _join(self, grade: Grade) -> SampleCache | None:
         """The cache that the native path shares, joined when it is first iterated; None: nothing is shared.

@@ -30,26 +30,23 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import copy
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
 
-from seneca.errors import StateError
-from seneca.portions import Portion
-
 __all__ = [
+    "ORDERS",
     "VERSION",
     "Epoch",
-    "Resumable",
     "flags",
-    "merge_states",
     "named",
+    "packed",
     "unchanged_global_generator",
     "unnamed",
+    "unpacked",
 ]
 
 VERSION = 1
@@ -301,248 +298,3 @@ class Epoch:
 
 def _nothing() -> None:
     return None
-
-
-def merge_states(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What all ranks together have delivered: a state for another number of ranks, or for a single process.
-
-    Each sample that no rank has delivered is delivered once more in the epoch, by one of those who go on.
-    Who is given all states by ``load_state_dict([...])`` need not ask for this.
-
-    Args:
-        states: Of every rank, in any order, saved after the same batch. One process's alone will do
-            where it was the only one.
-
-    Raises:
-        StateError: One is missing, they are not of one epoch of one run, or its order cannot be told
-            without the run's own sampler.
-
-    Example:
-        >>> import torch, seneca
-        >>> data = torch.arange(8)
-        >>> def rank(number, ranks):
-        ...     sampler = torch.utils.data.DistributedSampler(data, ranks, number)
-        ...     return seneca.DataLoader(data, 2, sampler=sampler, cache=None)
-        >>> two = [rank(0, 2), rank(1, 2)]
-        >>> seen = [int(one) for loader in two for one in next(iter(loader))]
-        >>> three = [rank(number, 3) for number in range(3)]
-        >>> for loader in three:
-        ...     loader.load_state_dict(seneca.merge_states([loader.state_dict() for loader in two]))
-        >>> rest = [int(one) for loader in three for batch in loader for one in batch]
-        >>> set(seen).isdisjoint(rest), sorted({*seen, *rest}), len(rest)
-        (True, [0, 1, 2, 3, 4, 5, 6, 7], 6)
-    """
-    if not states or not all(isinstance(state, dict) and "seneca_state" in state for state in states):
-        raise StateError("states of ranks are a list of what state_dict() has returned, one a rank")
-    first = states[0]
-    for name in (
-        "seneca_state",
-        "n_samples",
-        "dataset",
-        "epoch",
-        "order",
-        "sampler",
-        "sampler_epoch",
-        "dealt",
-    ):
-        values = {repr(state.get(name)) for state in states}
-        if len(values) > 1:
-            raise StateError(
-                f"the states are not of one step of one run: their {name} is {' and '.join(sorted(values))}"
-            )
-    if "order" not in first:
-        return copy.deepcopy(first)
-    ranks = first["ranks"][1] if "ranks" in first else 1
-    given = {state["ranks"][0] if "ranks" in state else 0: state for state in states}
-    if missing := set(range(ranks)) - set(given):
-        raise StateError(
-            f"the epoch was divided among {ranks} ranks, and the states of ranks "
-            f"{', '.join(map(str, sorted(missing)))} are missing"
-        )
-    delivered = np.zeros(first["n_samples"], bool)
-    for state in given.values():
-        order = _order_of(state)
-        done = unpacked(state["done"])[: len(order)]
-        delivered[order[: len(done)][done]] = True
-        delivered |= flags(state.get("before", 0), len(delivered))
-    written = [part for state in given.values() for part in state.get("audit", [{"log": None, "batches": 0}])]
-    kept = ("seneca_state", "n_samples", "dataset", "epoch", "sampler", "sampler_epoch", "seed", "nonce")
-    return {
-        **{name: first[name] for name in kept if name in first},
-        "generators": first["generators"],
-        "order": "seneca",
-        "done": packed(delivered),
-        **({"audit": written} if any(part["log"] for part in written) else {}),
-    }
-
-
-def _order_of(state: dict[str, Any]) -> np.ndarray:
-    """The sample at each place."""
-    count = state["n_samples"]
-    if state["order"] == "seneca" or state["sampler"] == "SequentialSampler":
-        return np.arange(count)
-    if "ranks" in state:
-        (rank, ranks), (shuffle, seed, drop_last) = state["ranks"], state["dealt"]
-        portion = Portion(count, rank, ranks, shuffle, seed, state["sampler_epoch"], drop_last)
-        return portion.indices(flags(state["before"], count) if state["before"] else None)
-    if state["sampler"] == "RandomSampler" and ("order_seed" in state or state["generators"]):
-        generator = torch.Generator()
-        if "order_seed" in state:
-            generator.manual_seed(state["order_seed"])
-        else:
-            generator.set_state(unnamed(state["generators"][-1]))
-        return torch.randperm(count, generator=generator).numpy()
-    raise StateError(
-        f"only the run's own {state['sampler']} can tell what was delivered; go on with as many ranks"
-    )
-
-
-class Resumable:
-    """What a loader and a batch sampler have in common that can be resumed.
-
-    Attributes:
-        _epochs: The number of the epoch that begins next.
-        _under_way: The epoch that was begun last.
-        _resumed: A state that the next iterator goes on with.
-    """
-
-    _epochs: int
-    _under_way: Epoch | None
-    _resumed: dict[str, Any] | None
-
-    def _never_begun(self) -> None:
-        self._epochs = 0
-        self._under_way = self._resumed = None
-
-    def _state(self, handed_out: int | None = None) -> dict[str, Any]:
-        if self._resumed is not None:
-            return copy.deepcopy(self._resumed)
-        epoch = self._under_way
-        state = {"seneca_state": VERSION, "n_samples": self._count(), "epoch": self._epochs}
-        if epoch is None or (epoch.ended and handed_out is None):
-            return {**state, "generators": [named(one.get_state()) for one in self._generators()]}
-        return {**state, **epoch.state(handed_out)}
-
-    def load_state_dict(self, state: dict[str, Any] | Sequence[dict[str, Any]]) -> None:
-        """Go on, with the next ``iter()``, where the loader stood whose :meth:`state_dict` this is.
-
-        An iterator that is in use is left alone. An empty dict changes nothing.
-
-        Args:
-            state: The state; where several ranks train together, this rank's, or a list of all ranks'.
-                With another number of ranks than saved them it has to be the list, or
-                :func:`seneca.merge_states` of it.
-
-        Raises:
-            StateError: It is no such state, is of a newer version, or of another dataset, order or rank.
-        """
-        if state == {}:
-            return
-        if isinstance(state, (list, tuple)):
-            own = [
-                one for one in state if isinstance(one, dict) and tuple(one.get("ranks", ())) == self._ranks()
-            ]
-            state = own[0] if len(own) == 1 and len(state) == own[0]["ranks"][1] else merge_states(state)
-        self._resumed = self._checked(state)
-
-    def _checked(self, state: Any) -> dict[str, Any]:
-        if not isinstance(state, dict) or not isinstance(state.get("seneca_state"), int):
-            raise StateError(
-                f"this is no state that Seneca has saved, but {type(state).__name__} of another kind"
-            )
-        if state["seneca_state"] > VERSION:
-            raise StateError(
-                f"the state was saved by a newer Seneca: its version is {state['seneca_state']}, "
-                f"and this one reads up to {VERSION}; upgrade seneca-loader"
-            )
-        count = self._count()
-        if state["n_samples"] != count:
-            raise StateError(f"the state is of {state['n_samples']} samples, but the dataset has {count}")
-        if state.get("dataset") is not None:
-            identity = self._identity()
-            if identity is not None and identity != state["dataset"]:
-                raise StateError(
-                    f"the state is of the dataset {state['dataset']}, but this is {identity}: its samples "
-                    "have changed; if they have not, say so with state['dataset'] = None"
-                )
-        if len(state["generators"]) > len(self._generators()) and state.get("order") in (
-            "samples",
-            "batches",
-        ):
-            raise StateError("the state's order is that of a generator; give the loader one, in any state")
-        orders, sampler = self._orders()
-        same = state.get("order") == "seneca" or state.get("sampler") == type(sampler).__name__
-        if "order" in state and (state["order"] not in orders or not same):
-            raise StateError(
-                f"the state is in the midst of {ORDERS.get(state['order'])}, {state['sampler']}, "
-                f"but this goes by {' or '.join(ORDERS[order] for order in orders)}, {type(sampler).__name__}"
-            )
-        state, ranks = copy.deepcopy(state), self._ranks()
-        if state.get("order") == "seneca" and ranks:  # what is left is dealt anew
-            state |= {
-                "order": "samples",
-                "sampler": type(sampler).__name__,
-                "before": state["done"],
-                "done": 0,
-            }
-        elif "ranks" in state and tuple(state["ranks"]) != ranks:
-            rank, of = state["ranks"]
-            here = " of ".join(map(str, ranks))
-            raise StateError(
-                f"the state is of rank {rank} of {of}, and this is rank {here}: "
-                f"give load_state_dict a list of the states of all {of} ranks"
-            )
-        return state
-
-    def _epoch_to_begin(self, remember: int = 0) -> Epoch:
-        """For an iterator that comes to be now, and may begin later."""
-        resumed, before = self._resumed, self._under_way
-        self._resumed = None
-        if resumed is None and before is not None and not before.begun:
-            resumed = before.resumed  # nobody has gone on with it yet
-        if resumed is not None and "order" not in resumed:
-            self._restore(resumed)
-            resumed = None
-        epoch = self._under_way = Epoch(resumed, remember)
-        epoch.generators = [generator.get_state() for generator in self._generators()]
-        return epoch
-
-    def _epoch_of_iterator(self) -> Epoch:
-        """For an iterator, which may have been made past ``iter()``."""
-        epoch = self._under_way
-        return self._epoch_to_begin() if epoch is None or epoch.begun else epoch
-
-    def _begin_epoch(self, epoch: Epoch) -> None:
-        """Its sampler draws next."""
-        if epoch.resumed is not None:
-            self._restore(epoch.resumed)
-        epoch.generators = [generator.get_state() for generator in self._generators()]
-        epoch.number = self._epochs
-        self._epochs = epoch.number + 1
-
-    def _restore(self, state: dict[str, Any]) -> None:
-        self._epochs = state["epoch"]
-        for generator, name in zip(self._generators(), state["generators"], strict=False):
-            generator.set_state(unnamed(name))
-
-    # What each has of its own.
-
-    def _orders(self) -> tuple[tuple[str, ...], Any]:
-        """The orders in which an epoch can go on, see :data:`ORDERS`; and whose they are."""
-        raise NotImplementedError
-
-    def _ranks(self) -> tuple[()] | tuple[int, int]:
-        """``(rank, ranks)`` among which its sampler deals an epoch out; empty: it does not."""
-        raise NotImplementedError
-
-    def _count(self) -> int | None:
-        """Samples of the dataset; None: it has no length."""
-        raise NotImplementedError
-
-    def _identity(self) -> str | None:
-        """Names the dataset's samples as they are now; None: that is not known."""
-        raise NotImplementedError
-
-    def _generators(self) -> list[torch.Generator]:
-        """Of the loader and its sampler, each once."""
-        raise NotImplementedError

@@ -7,15 +7,17 @@ import functools
 import itertools
 import numbers
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch.utils.data import RandomSampler, SequentialSampler
 
 from seneca.portions import Portion, portion_of
-from seneca.resume import Epoch, Resumable, flags, unchanged_global_generator, unnamed
-from seneca.terms import PlannedBatch
+from seneca.resume import Epoch, flags, unchanged_global_generator, unnamed
+
+if TYPE_CHECKING:
+    from seneca.resumable import Resumable
 
 __all__ = [
     "Stream",
@@ -82,7 +84,7 @@ class Walk:
         self.drawn = places, None
         if self.epoch.log is not None:
             self.drawn = places, _indices(batch)
-            if isinstance(batch, PlannedBatch):
+            if hasattr(batch, "log"):  # one that workers are told of
                 batch.log = self.epoch.log.id
         if self._drawn_is_delivered:
             self.made(self.drawn)
@@ -172,6 +174,7 @@ def sampled(
     order: str,
     batch_size: int | None = None,
     drop_last: bool = False,
+    of: Any = None,
 ) -> Batches:
     """What a sampler yields, as torch's ``BatchSampler`` puts it together.
 
@@ -185,9 +188,10 @@ def sampled(
         order: See :data:`seneca.resume.ORDERS`.
         batch_size: Samples of a batch; None: each that it yields is a batch.
         drop_last: Whether the last batch, where it is shorter, is left out.
+        of: The sampler as a state names it, where this one stands for it.
     """
     yields = _from_the_beginning(sampler, epoch)
-    epoch.begin(order, sampler, identify)
+    epoch.begin(order, sampler if of is None else of, identify)
     before = epoch.before
     rest = ((place, one) for place, one in enumerate(yields) if place >= len(before) or not before[place])
     if batch_size is None:
