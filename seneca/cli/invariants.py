@@ -148,12 +148,15 @@ def _epochs_by_loader(entries: Iterable[_Entry]) -> list[list[_Epoch]]:
     for entry in entries:
         h = entry.header
         if h.kind == "delivered":
-            by_rank[h.job, h.dataset, h.loader, h.turn, h.rank].append(entry)
-    loaders: dict[tuple[Any, ...], dict[int, list[_Entry]]] = defaultdict(lambda: defaultdict(list))
-    for (job, dataset, loader, turn, _), same in by_rank.items():
-        # A job that is run again under its name begins to count again.
+            # Who goes on, as other ranks perhaps, or is told another epoch, counts its turns anew.
+            loader = h.job, h.dataset, h.loader, h.ranks, h.epoch - h.turn
+            by_rank[loader, (h.turn, bool(h.resumed)), h.rank].append(entry)
+    loaders: dict[tuple[Any, ...], dict[tuple[int, bool], list[_Entry]]]
+    loaders = defaultdict(lambda: defaultdict(list))
+    for (loader, turn, _), same in by_rank.items():
+        # So does a job that is run again under its name.
         for run, entry in enumerate(sorted(same, key=lambda entry: entry.header.began)):
-            loaders[job, dataset, loader, run][turn].append(entry)
+            loaders[loader, run][turn].append(entry)
     return [[_Epoch(turns[turn]) for turn in sorted(turns)] for turns in loaders.values()]
 
 

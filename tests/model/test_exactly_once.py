@@ -213,6 +213,9 @@ class Jobs(RuleBasedStateMachine):
     @rule(rounds=st.integers(1, 5), fails=st.integers(0, 8))
     def all_go_on(self, rounds, fails):
         """Some batches of each, by turns; in the first few no copy can be made."""
+        self.by_turns(rounds, fails)
+
+    def by_turns(self, rounds, fails=0):
         for _ in range(rounds):
             for member in self.members:
                 self.draw(member)
@@ -324,6 +327,7 @@ class Jobs(RuleBasedStateMachine):
         assert (member.under_way[-1].items["source"] == STORAGE).all()
         self.draw(member)
         count("drawn apart")
+        self.by_turns(4)  # what was drawn apart must not be served again
 
     # What they find
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import itertools
 import os
+import pickle
 import secrets
 import signal
 import weakref
@@ -13,7 +16,7 @@ import pytest
 import simplejpeg
 import torch
 from engine import Process
-from torch.utils.data import BatchSampler, RandomSampler, Subset
+from torch.utils.data import BatchSampler, DistributedSampler, RandomSampler, Subset
 
 import seneca
 from seneca import transforms as T
@@ -314,6 +317,171 @@ def test_an_order_of_the_user_s_is_written_and_not_judged(folder, cache):
     assert first[1].records["index"].tolist() == order and second[1].records["index"].tolist() == []
     report = check(folder)
     assert (report.violations, report.own_order, report.checked[1]) == ([], 3, 0)
+
+
+# Resumed
+
+
+def gone_through(loader, steps, ahead=0):
+    """The state after so many batches, of a run that goes on for some more before it ends."""
+    state = None
+    for step, _ in enumerate(loader):
+        if step + 1 == steps:
+            state = pickle.loads(pickle.dumps(loader.state_dict()))
+        if step + 1 == steps + ahead:
+            break
+    return state
+
+
+@pytest.mark.parametrize("kind", ["native", "torch"])
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_an_epoch_that_is_resumed_twice_is_one_in_the_logs(folder, pictures, cache, kind, drop_last):
+    def make(**options):
+        options |= {"drop_last": drop_last}
+        if kind == "native":
+            return native(pictures, cache, range(230), **options)
+        return loader_of(Squares(230), cache, **(options | {"num_workers": 2}))
+
+    first = make()
+    list(first)
+    state = gone_through(first, 4, ahead=3)
+    assert len(pickle.dumps(state)) < 230 // 8 + 1024
+    again = make(batch_size=12)
+    again.load_state_dict(state)
+    state = gone_through(again, 5, ahead=1)
+    last = make()
+    last.load_state_dict(state)
+    list(last)
+    list(last)
+    del first, again, last
+    report = check(folder)
+    assert report.violations == []
+    assert (report.epochs, report.incomplete, report.checked[5]) == (3, 2, 2)
+    headers = [header for header, _ in logs(folder)]
+    assert [header.epoch for header in headers] == [0, 1, 1, 1, 2]
+    assert [[part["batches"] for part in header.resumed] for header in headers] == [[], [], [4], [4, 5], []]
+    lost = max(folder.glob(f"*{headers[2].log}{SUFFIX}"))
+    lost.unlink()  # then nobody knows what it delivered, but that there was something
+    assert check(folder).violations == []
+
+
+def test_a_state_of_a_run_without_a_log_is_resumed_as_far_as_is_known(folder, monkeypatch, cache):
+    monkeypatch.delenv("SENECA_AUDIT")
+    state = gone_through(loader_of(Squares(230), cache, num_workers=0), 4)
+    assert "audit" not in state
+    monkeypatch.setenv("SENECA_AUDIT", str(folder))
+    loader = loader_of(Squares(230), cache, num_workers=0)
+    loader.load_state_dict(state)
+    state = gone_through(loader, 3)
+    monkeypatch.delenv("SENECA_AUDIT")
+    loader = loader_of(Squares(230), cache, num_workers=0)
+    loader.load_state_dict(state)
+    state = gone_through(loader, 2)
+    assert [part["log"] is None for part in state["audit"]] == [True, False, True]
+    monkeypatch.setenv("SENECA_AUDIT", str(folder))
+    loader = loader_of(Squares(230), cache, num_workers=0)
+    loader.load_state_dict(state)
+    list(loader)
+    report = check(folder)
+    assert (report.violations, report.epochs, report.incomplete) == ([], 1, 1)
+
+
+def test_a_batch_sampler_is_resumed_by_what_was_yielded(folder, cache):
+    def make():
+        shared = seneca.SharedDataset(Squares(90), cache=cache, cache_bytes=MiB)
+        return seneca.OpportunisticBatchSampler(RandomSampler(shared), batch_size=8)
+
+    first = make()
+    for step, _ in enumerate(first):
+        if step == 6:
+            break
+    last = make()
+    last.load_state_dict(first.state_dict(yielded=4))
+    list(last)
+    assert logs(folder)[1][0].resumed == [{"log": logs(folder)[0][0].log, "batches": 4}]
+    report = check(folder)
+    assert (report.violations, report.checked[5]) == ([], 1)
+
+
+@pytest.mark.filterwarnings("ignore:seneca. skipped")
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_what_failed_before_a_resume_is_not_missing(folder, tmp_path, cache, on_error):
+    pictures = small_pictures(tmp_path / "pictures", 50)
+    for path in sorted(pictures.rglob("*.jpg"))[::10]:
+        path.write_bytes(path.read_bytes()[:200])
+
+    def through(loader, steps):
+        iterator, state = iter(loader), None
+        for step in itertools.count(1):
+            try:
+                next(iterator)
+            except StopIteration:
+                return state
+            except seneca.errors.DecodeError:
+                pass
+            if step == steps:
+                return loader.state_dict()
+
+    state = through(native(pictures, cache, on_error=on_error, batch_size=4), 8)
+    loader = native(pictures, cache, on_error=on_error, batch_size=4)
+    loader.load_state_dict(state)
+    through(loader, 100)
+    report = check(folder)
+    assert (report.violations, report.checked[5]) == ([], 1)
+    (_, first), _ = logs(folder)
+    assert len(first.failures if on_error == "raise" else first.skipped) > 0
+
+
+# Ranks
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("kind", ["native", "torch"])
+def test_ranks_that_go_on_as_others_are_one_epoch_in_the_logs(folder, pictures, cache, kind, drop_last):
+    """Two ranks for an epoch and some batches of the next; then three."""
+    whole = seneca.ImageFolder(pictures, transform=T.RandomResizedCrop(16)) if kind == "native" else Squares()
+
+    def rank(number, ranks, states, steps):
+        def work(pipe):
+            torch.set_num_threads(1)
+            dataset = Subset(whole, range(239))
+            sampler = DistributedSampler(dataset, ranks, number, drop_last=drop_last)
+            options = {"shuffle": None, "sampler": sampler, "job": cache, "batch_size": 10}
+            loader = loader_of(dataset, cache, **options)
+            if states is None:
+                list(loader)
+                sampler.set_epoch(1)
+            else:
+                loader.load_state_dict(states)
+            pipe.receive()
+            pipe.send(gone_through(loader, steps))
+            pipe.receive()
+            del loader
+            weakref.finalize._exitfunc()
+
+        return Process(work)
+
+    def run(ranks, states, steps):
+        with contextlib.ExitStack() as stack:
+            processes = [stack.enter_context(rank(k, ranks, states, steps)) for k in range(ranks)]
+            for process in processes:
+                process.send("go")
+            states = [process.receive() for process in processes]
+            for process in processes:
+                process.send("end")
+            assert [process.join() for process in processes] == [0] * ranks
+            return states
+
+    states = run(2, None, 5)
+    run(3, states, 1000)
+    report = check(folder)
+    assert report.violations == []
+    assert (report.epochs, report.incomplete, report.checked[5], report.jobs) == (2, 1, 1, 1)
+    headers = [header for header, _ in logs(folder)]
+    assert sorted((h.epoch, h.ranks, h.rank) for h in headers) == [
+        *((0, 2, k) for k in range(2)), *((1, 2, k) for k in range(2)), *((1, 3, k) for k in range(3)),
+    ]  # fmt: skip
+    assert {h.padded for h in headers} == {not drop_last}
 
 
 # Several jobs
