@@ -308,11 +308,13 @@ class ResumableLoader(Resumable):
         The run that goes on delivers what this one would have delivered: the same samples, and where no
         other job's copy can take a sample's place (``share="none"``, ``cache=None``) in the same order with
         the same pixels. It may have another number of workers and another batch size: what is left is
-        delivered in batches of that, with ``drop_last`` in as many as what was not delivered fills.
+        delivered in batches of that, with ``drop_last`` in as many as what was not delivered fills. Of
+        ranks each has a state of its own, see :meth:`load_state_dict`.
 
         Returns:
-            A dict of plain values, pickled at most a bit a sample and 1 KB. A sampler with a state of its
-            own, or one that draws from torch's global generator in mid-life, adds up to 6 KB.
+            A dict of plain values, pickled at most a bit a sample and 1 KB. More only with a sampler that
+            has a state of its own, one that draws from torch's global generator, a generator that has given
+            millions of numbers (3 KB each), and ranks whose epoch was dealt anew (another bit a sample).
 
         Example:
             >>> import torch, seneca

@@ -3,6 +3,7 @@
 import pickle
 import secrets
 import time
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -10,9 +11,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.utils.data import (
-    BatchSampler,
     DataLoader,
     Dataset,
+    DistributedSampler,
     IterableDataset,
     RandomSampler,
     Sampler,
@@ -24,7 +25,7 @@ from torch.utils.data import (
 )
 
 import seneca
-from seneca import resume
+from seneca import fallback, resume
 from seneca import transforms as T
 from seneca.errors import StateError
 
@@ -298,7 +299,7 @@ def test_an_epoch_that_is_cut_into_pieces_delivers_each_sample_once(picture_fold
     """Each piece has a batch size, a number of threads and terms of sharing of its own."""
     native = data.draw(st.booleans(), label="native")
     shuffle = data.draw(st.booleans(), label="shuffle")
-    count, delivered, state, drops = PICTURES if native else 22, [], {}, False
+    count, delivered, state = PICTURES if native else 22, [], {}
     name = "unit-" + secrets.token_hex(6)
     while True:
         options = {
@@ -308,7 +309,6 @@ def test_an_epoch_that_is_cut_into_pieces_delivers_each_sample_once(picture_fold
             "drop_last": data.draw(st.booleans(), label="drop_last"),
             "share": data.draw(st.sampled_from(["augmented", "none"]), label="share"),
         }
-        drops |= options["drop_last"]
         if native:
             options["num_workers"] = data.draw(st.integers(0, 2), label="threads")
             loader = pictures(picture_folder, **options)
@@ -359,16 +359,19 @@ def test_who_shared_and_shares_no_more_and_the_other_way_round(picture_folder, n
 
 
 def test_from_threads_to_torchs_workers_and_back(picture_folder, name):
-    collate = torch.utils.data.default_collate
     native = pictures(picture_folder, cache=name)
-    seen = [labels for _, labels in zip(range(2), native, strict=False)]
-    of_torch = pictures(picture_folder, cache=name, collate_fn=lambda items: collate(items))
+    seen = flat(batches_of(native, 2))
+    of_torch = pictures(
+        picture_folder, cache=name, collate_fn=lambda items: torch.utils.data.default_collate(items)
+    )
+    assert "loaded by torch's workers" in of_torch.explain()
     of_torch.load_state_dict(native.state_dict())
-    for _, labels in of_torch:
-        break
-    native.load_state_dict(of_torch.state_dict())
-    rest = flat(batches_of(native))
-    assert len(rest) == len(set(rest)) == 18
+    next(iter(of_torch))
+    state = of_torch.state_dict()
+    by_both = np.flatnonzero(resume.unpacked(state["done"])).tolist()
+    assert len(by_both) == 30 and {*seen} < {*by_both}
+    native.load_state_dict(state)
+    assert sorted(by_both + flat(batches_of(native))) == list(range(PICTURES))
 
 
 def test_a_subset_goes_on_as_the_subset_that_it_is(picture_folder, name):
@@ -443,9 +446,9 @@ def test_at_the_end_and_before_the_first_the_next_epoch_begins(name):
         loader = numbers(cache=cache)
         before = loader.state_dict()
         assert (before["epoch"], "done" in before) == (0, False)
-        for step, _ in enumerate(loader):
+        for _ in loader:
             state = loader.state_dict()
-        assert step == 5 and state["epoch"] == 0 and resume.unpacked(state["done"]).sum() == 22
+        assert state["epoch"] == 0 and resume.unpacked(state["done"]).sum() == 22
         ended = loader.state_dict()
         assert (ended["epoch"], "done" in ended) == (1, False)
         loader.load_state_dict(state)
@@ -502,6 +505,42 @@ def test_pixels_are_those_of_the_epoch_and_not_of_the_first(picture_folder):
     assert_equal(batches_of(resumed), expected)
 
 
+def test_what_is_taken_on_the_way_is_delivered_when_it_is_handed_out():
+    epoch = resume.Epoch()
+    epoch.begin("samples", SequentialSampler(range(9)), lambda: None)
+    epoch.watched = True
+    epoch.made((0, 1))
+    epoch.made((2, 3))
+    epoch.hand_out()
+    assert epoch.state()["done"] == 2
+    epoch.end()
+    epoch.hand_out()
+    assert epoch.state()["done"] == 4 and not epoch.ended
+    epoch.hand_out()
+    epoch.hand_out()
+    assert epoch.ended
+
+
+def test_many_batches_are_counted_as_few():
+    epoch = resume.Epoch()
+    order = np.random.default_rng(3).permutation(20_000)
+    epoch.begin("seneca", RandomSampler(range(20_000)), lambda: None)
+    for step, batch in enumerate(order.reshape(-1, 50)):
+        epoch.made(batch)
+        if step % 37 == 0:
+            assert np.array_equal(np.flatnonzero(epoch.done()), np.sort(order[: 50 * step + 50]))
+    assert epoch.state()["done"] == 20_000
+
+
+def test_a_state_survives_torch_save_with_its_safe_loading(name, tmp_path):
+    for options in ({"cache": name}, {"cache": None}, {"cache": None, "generator": torch.Generator()}):
+        loader = numbers(**options)
+        batches_of(loader, 2)
+        state = loader.state_dict()
+        torch.save(state, tmp_path / "state")
+        assert torch.load(tmp_path / "state", weights_only=True) == state
+
+
 # --- samples that fail --------------------------------------------------------------------------
 
 
@@ -553,8 +592,8 @@ def test_a_damaged_picture_is_not_met_again(picture_folder, name, on_error, drop
         loader = make(cache=None)
         loader.load_state_dict(state)
         resumed = go_on(iter(loader), 9)
-        assert sorted(sum(resumed, [])) == sorted(sum(rest, []))
-        assert len(set(sum(seen + resumed, []))) == len(sum(seen + resumed, []))
+        assert sorted(chain(*resumed)) == sorted(chain(*rest))
+        assert not set(chain(*seen)) & set(chain(*resumed))
 
 
 # --- sizes and errors ---------------------------------------------------------------------------
@@ -657,8 +696,8 @@ def test_a_batch_sampler_goes_on_in_torchs_loader(name, cache, shuffle):
             of_resumed.load_state_dict(state)
             other, of_other = stock(name, shuffle=shuffle, batch_size=5)
             of_other.load_state_dict(state)
-            assert sorted(sum(seen + list(other), [])) == list(range(22))
-        assert sorted(sum(resumed, [])) == (list(range(22)) if step in (0, 6) else sorted(sum(rest, [])))
+            assert sorted(chain(*seen, *other)) == list(range(22))
+        assert sorted(chain(*resumed)) == (list(range(22)) if step in (0, 6) else sorted(chain(*rest)))
         assert len(pickle.dumps(state)) < 1024
 
 
@@ -674,17 +713,17 @@ def test_batches_that_torch_has_drawn_ahead_are_taken_back(name):
     seen += next(taken)
     last, of_last = stock(name)
     of_last.load_state_dict(sent(of_resumed.state_dict(yielded=1)))
-    assert sorted(seen + sum(last, [])) == list(range(22))
+    assert sorted([*seen, *chain(*last)]) == list(range(22))
     with pytest.raises(ValueError, match="9 batches are said to be delivered of 6"):
         batches.state_dict(yielded=9)
 
 
 def test_only_so_many_batches_can_be_taken_back(name, monkeypatch):
-    monkeypatch.setattr("seneca.samplers.REMEMBERED", 3)
+    monkeypatch.setattr("seneca.resumable.REMEMBERED", 3)
     loader, batches = stock(name, dataset=Numbers(300), batch_size=2, batches_ahead=5)
     list(loader)
     assert resume.unpacked(batches.state_dict(yielded=145)["done"]).sum() == 290
-    with pytest.raises(ValueError, match="0 batches .* of 150 .* the last"):
+    with pytest.raises(ValueError, match=r"0 batches .* of 150 .* the last"):
         batches.state_dict(yielded=0)
 
 
@@ -698,3 +737,243 @@ def test_torchs_batch_sampler_over_a_plain_dataset_goes_on_in_its_place():
     second.load_state_dict(first.state_dict())
     assert list(second) == list(drawn)
     assert len(seen) == 8
+
+
+# --- beside another job -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_beside_another_job_the_rest_is_what_the_run_would_have_delivered(picture_folder, name, native):
+    """The job is cut off at every step, and goes on as another process would, beside the one that stayed."""
+    count = PICTURES if native else 60
+
+    def make(job, **options):
+        terms = {"cache": name, "job": job, "split": "20-20-60", **options}
+        return pictures(picture_folder, **terms) if native else numbers(Numbers(count), **terms)
+
+    def take(loader, batches, others):
+        ids = []
+        for _, batch in zip(range(batches), batches_in := iter(loader), strict=False):
+            ids += loader.last_indices.tolist() if native else batch
+            next(others, None)
+        del batches_in
+        return ids
+
+    substituted = 0
+    for step in range(1, 5):
+        cut, stays = make("a"), make("b", batch_size=13)
+        others = iter(stays)
+        next(others)  # is ahead, and takes other samples first
+        seen = take(cut, step, others)
+        state = sent(cut.state_dict())
+        assert state["order"] == "seneca" and len(pickle.dumps(state)) < count / 8 + 1024
+        assert np.flatnonzero(resume.unpacked(state["done"])).tolist() == sorted(seen)
+        resumed = make("c", batch_size=7, num_workers=1 if native else 0)
+        resumed.load_state_dict(state)
+        rest = take(resumed, 99, others)
+        assert sorted(seen + rest) == list(range(count))
+        substituted += cut.stats()["served"]["augmented"] + resumed.stats()["served"]["augmented"]
+    assert substituted, "or nothing was put to the test"
+
+
+def test_share_none_is_the_same_to_the_bit_whatever_the_neighbours_and_the_workers(picture_folder, name):
+    torch.manual_seed(4)
+    alone = batches_of(pictures(picture_folder, cache=None))
+    neighbour = iter(pictures(picture_folder, cache=name, job="other", batch_size=7))
+    for workers in (0, 2):
+        torch.manual_seed(4)
+        loader = pictures(picture_folder, cache=name, share="none", num_workers=workers)
+        batches = []
+        for images, _ in loader:
+            next(neighbour, None)
+            batches.append((loader.last_indices.tolist(), images.clone()))
+            if len(batches) == 2:
+                state = loader.state_dict()
+        assert_equal(batches, alone)
+        resumed = pictures(picture_folder, cache=name, share="none", num_workers=2 - workers)
+        resumed.load_state_dict(state)
+        assert_equal(batches_of(resumed), alone[2:])
+
+
+# --- ranks --------------------------------------------------------------------------------------
+
+
+def ranks(make, of, *, shuffle=True, drop=False, epoch=3, **options):
+    """The loaders of so many ranks."""
+    dataset = Numbers()
+    loaders = []
+    for rank in range(of):
+        sampler = DistributedSampler(dataset, of, rank, shuffle=shuffle, seed=2, drop_last=drop)
+        sampler.set_epoch(epoch)
+        loaders.append(make(sampler=sampler, **options))
+    return loaders
+
+
+@pytest.fixture(params=["native", "shared", "torch"])
+def rank_loader(request, picture_folder, name):
+    """``(make, count)`` of a rank's loader, given its sampler."""
+    if request.param == "native":
+        dataset = seneca.ImageFolder(picture_folder, TRAIN)
+        dataset.samples = dataset.samples[:22]
+
+        def make(sampler, **options):
+            return seneca.DataLoader(
+                dataset, sampler=sampler, **{"batch_size": 4, "cache": name, "cache_bytes": "2MiB", **options}
+            )
+
+        return make
+    cache = {} if request.param == "torch" else {"cache": name, "job": "ranks"}
+    return lambda sampler, **options: numbers(
+        shuffle=None, sampler=sampler, **{"cache": None, **cache, **options}
+    )
+
+
+def rank_batches(loader, count=None):
+    return ids_of(batches_of(loader, count))
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_each_rank_goes_on_at_every_step_with_its_own_state(rank_loader, shuffle):
+    for step in range(1, 4):
+        for first, second in zip(
+            ranks(rank_loader, 2, shuffle=shuffle),
+            ranks(rank_loader, 2, epoch=0, shuffle=shuffle),
+            strict=True,
+        ):
+            whole = rank_batches(first)
+            first.load_state_dict({})
+            seen = rank_batches(first, step)
+            assert seen == whole[:step]
+            second.load_state_dict(sent(first.state_dict()))
+            assert rank_batches(second) == whole[step:], "of the epoch that was set, which here nobody sets"
+
+
+@pytest.mark.parametrize("drop", [True, False])
+@pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 2), (2, 1), (1, 2), (4, 2)])
+def test_the_states_of_all_ranks_go_on_in_another_number_of_them(rank_loader, before, after, drop):
+    for step in (1, 2):
+        first = ranks(rank_loader, before, drop=drop, batch_size=2)
+        seen = [index for loader in first for batch in rank_batches(loader, step) for index in batch]
+        states = [sent(loader.state_dict()) for loader in first]
+        second = ranks(rank_loader, after, drop=drop, batch_size=3)
+        for loader in second:
+            loader.load_state_dict(states if drop else seneca.merge_states(states[::-1]))
+        rest = [rank_batches(loader) for loader in second]
+        assert len({sum(map(len, batches)) for batches in rest}) == 1, "each has as many"
+        delivered = [index for batches in rest for batch in batches for index in batch]
+        left = 22 - len(seen)
+        assert set(seen).isdisjoint(delivered)
+        assert len(set(delivered)) == (left - left % after if drop else left)
+        assert len(delivered) - len(set(delivered)) == (0 if drop else -left % after)
+
+
+def test_what_was_dealt_anew_goes_on_and_is_dealt_again(rank_loader):
+    states, seen = [], []
+    for of in (2, 3, 3, 2, 1):
+        loaders = ranks(rank_loader, of, batch_size=2)
+        for loader in loaders:
+            loader.load_state_dict(states or {})
+        seen += [index for loader in loaders for batch in rank_batches(loader, 1) for index in batch]
+        states = [sent(loader.state_dict()) for loader in loaders]
+    assert len(seen) == 22 and len(set(seen)) == 22
+
+
+def test_ranks_and_a_single_process_take_over_from_each_other(rank_loader, name):
+    dataset = Numbers()
+    for sampler in (RandomSampler, SequentialSampler):
+        first = ranks(rank_loader, 2)
+        seen = [index for loader in first for batch in rank_batches(loader, 2) for index in batch]
+        single = rank_loader(sampler=sampler(first[0].dataset))
+        single.load_state_dict([loader.state_dict() for loader in first])
+        seen += rank_batches(single, 1)[0]
+        merged = seneca.merge_states([sent(single.state_dict())])
+        for loader in (third := ranks(rank_loader, 2, shuffle=sampler is RandomSampler)):
+            loader.load_state_dict(merged)
+        rest = [index for loader in third for batch in rank_batches(loader) for index in batch]
+        assert sorted({*seen, *rest}) == list(range(22)) and set(seen).isdisjoint(rest)
+    assert len(dataset) == 22
+
+
+def test_one_ranks_state_alone_is_refused_where_ranks_differ(rank_loader):
+    first = ranks(rank_loader, 2)
+    states = [(rank_batches(loader, 1), loader.state_dict())[1] for loader in first]
+    of_three = ranks(rank_loader, 3)[0]
+    with pytest.raises(
+        StateError, match=r"is of rank 1 of 2, and this is rank 0 of 3: .* list of .* all 2 ranks"
+    ):
+        of_three.load_state_dict(states[1])
+    with pytest.raises(StateError, match="rank 0 of 2, and this is rank 1 of 2"):
+        ranks(rank_loader, 2)[1].load_state_dict(states[0])
+    with pytest.raises(StateError, match="divided among 2 ranks, and the states of ranks 1 are missing"):
+        of_three.load_state_dict(states[:1])
+    with pytest.raises(StateError, match=r"not of one step of one run: their epoch is [03] and 7"):
+        of_three.load_state_dict([states[0], states[1] | {"epoch": 7}])
+    with pytest.raises(StateError, match="states of ranks are a list"):
+        of_three.load_state_dict([3])
+    rank_batches(first[0])
+    with pytest.raises(StateError, match="not of one step"):
+        of_three.load_state_dict([first[0].state_dict(), states[1]])
+    for loader in (two := ranks(rank_loader, 2)):
+        loader.load_state_dict(states)
+    assert [len(rank_batches(loader)) for loader in two] == [2, 2], (
+        "a list to as many ranks: each takes its own"
+    )
+
+
+def test_states_of_another_order_cannot_be_put_together():
+    loader = numbers(cache=None, shuffle=None, sampler=WeightedRandomSampler(torch.ones(22), 25))
+    batches_of(loader, 1)
+    with pytest.raises(StateError, match="only the run's own WeightedRandomSampler can tell"):
+        seneca.merge_states([loader.state_dict()])
+    between = numbers(cache=None).state_dict()
+    assert seneca.merge_states([between, between]) == between
+
+
+@pytest.mark.filterwarnings("ignore:.*skipped a sample")
+def test_ranks_that_skip_stay_even_when_they_go_on(picture_folder, name):
+    dataset = seneca.ImageFolder(picture_folder, TRAIN)
+    for index in (3, 5, 11, 40):
+        with open(dataset.samples[index][0], "wb") as file:
+            file.write(b"damaged")
+
+    def make(rank):
+        sampler = DistributedSampler(dataset, 2, rank, shuffle=False)
+        return seneca.DataLoader(dataset, 5, sampler=sampler, cache=None, on_error="skip")
+
+    for step in (1, 3, 4):
+        sizes = []
+        for rank in range(2):
+            first, second = make(rank), make(rank)
+            before = batches_of(first, step)
+            second.load_state_dict(sent(first.state_dict()))
+            sizes.append([len(ids) for ids in ids_of(before + batches_of(second))])
+        assert sizes == [[5, 5, 5, 5, 4]] * 2
+
+
+# --- where Seneca is off ------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:.*plain torch")
+@pytest.mark.parametrize("workers", [0, 2])
+def test_plain_torch_goes_on_too_and_takes_what_seneca_has_saved(name, workers):
+    def off(**options):
+        return fallback.DataLoader(
+            Numbers(), 4, shuffle=True, collate_fn=list, num_workers=workers, **options
+        )
+
+    first, second = off(), off()
+    taken = iter(first)
+    seen = next(taken)
+    second.load_state_dict(sent(first.state_dict()))
+    assert list(second) == list(taken)
+    assert len(list(chain(*second))) == 22
+    shared = numbers(cache=name)
+    seen = flat(batches_of(shared, 2))
+    second.load_state_dict(shared.state_dict())
+    assert sorted([*seen, *chain(*second)]) == list(range(22))
+    batches = fallback.OpportunisticBatchSampler(RandomSampler(range(22)), 4, seed=3)
+    drawn = iter(batches)
+    seen = next(drawn)
+    resumed = fallback.OpportunisticBatchSampler(RandomSampler(range(22)), 4)
+    resumed.load_state_dict(batches.state_dict())
+    assert sorted([*seen, *chain(*resumed)]) == list(range(22))
