@@ -268,7 +268,8 @@ class _Epoch:
         if not -repeats <= n - total <= may_drop:
             what = f"its list has {total:,} samples of a dataset of {n:,}"
             found.append(self.violation(1, "length", what))
-        expected = min(total, n - skipped)
+        # A rank fills up with what it leaves out else, or repeats where it has too little of that.
+        expected = min(total - for_skipped, n - skipped)
         if skipped and h.drop_last and h.ranks == 1 and not h.resumed:
             expected -= expected % size
         return expected, max(0, total - n) + for_skipped

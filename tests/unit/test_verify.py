@@ -38,7 +38,7 @@ class Member:
             log.gave(batch, np.array(copies, np.uint32).reshape(-1, 3))
         for batch in self.failed:
             log.failed(batch)
-        if self.skipped:
+        if len(self.skipped):
             log.skipped(self.skipped)
         if self.done:
             log.done()
@@ -399,6 +399,26 @@ def test_ranks_that_share_out_an_epoch_wrongly(tmp_path, padded):
     del one_gone[2, 1]
     report = found(tmp_path / "a rank that never began", one_gone)
     assert (report.violations, report.epochs, report.incomplete) == ([], 1, 1)
+
+
+def test_ranks_that_skip_may_repeat_good_samples_in_their_places(tmp_path):
+    def members():
+        known = ranks(padded=False)
+        for (rank, turn), member in known.items():
+            order = np.concatenate(member.batches)
+            good = order[10:] if rank == 1 else order
+            good = np.concatenate([good, good[:4]])[:128]
+            told = replace(member.header, count=128, drop_last=True)
+            known[rank, turn] = Member(told, np.random.default_rng(turn).permutation(good))
+            known[rank, turn].skipped = order[:10] if rank == 1 else []
+        return known
+
+    report = found(tmp_path / "clean", members())
+    assert (report.violations, report.epochs) == ([], 2)
+    spoilt = members()
+    for batch in spoilt[0, 1].batches[:3]:
+        batch[:] = batch[0]
+    assert {(1, "repeated"), (1, "missing")} <= kinds(found(tmp_path / "spoilt", spoilt))
 
 
 def resume_repeats(members):
