@@ -30,6 +30,17 @@ from seneca.walks import Stream, Walk, Walks, generators_of, ranks_of, rest_of_s
 __all__ = ["Resumable", "ResumableBatchSampler", "ResumableLoader", "merge_states"]
 
 REMEMBERED = 256  # batches that a batch sampler's state can leave out
+OF_ALL_RANKS = (
+    "seneca_state",
+    "n_samples",
+    "dataset",
+    "epoch",
+    "order",
+    "sampler",
+    "sampler_epoch",
+    "dealt",
+    "before",
+)
 BATCHES_AHEAD = 8  # that a stock DataLoader may have under way, where nothing is said
 
 
@@ -65,21 +76,11 @@ def merge_states(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
     if not states or not all(isinstance(state, dict) and "seneca_state" in state for state in states):
         raise StateError("states of ranks are a list of what state_dict() has returned, one a rank")
     first = states[0]
-    for name in (
-        "seneca_state",
-        "n_samples",
-        "dataset",
-        "epoch",
-        "order",
-        "sampler",
-        "sampler_epoch",
-        "dealt",
-    ):
-        values = {repr(state.get(name)) for state in states}
+    for name in OF_ALL_RANKS:
+        values = {str(state.get(name)) for state in states}
         if len(values) > 1:
-            raise StateError(
-                f"the states are not of one step of one run: their {name} is {' and '.join(sorted(values))}"
-            )
+            different = " and ".join(sorted(value[:60] for value in values))
+            raise StateError(f"the states are not of one step of one run: their {name} is {different}")
     if "order" not in first:
         return copy.deepcopy(first)
     ranks = first["ranks"][1] if "ranks" in first else 1
@@ -89,6 +90,8 @@ def merge_states(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
             f"the epoch was divided among {ranks} ranks, and the states of ranks "
             f"{', '.join(map(str, sorted(missing)))} are missing"
         )
+    if len(given) < len(states):
+        raise StateError("two of the states are of one rank, or of runs that each had the whole epoch")
     delivered = np.zeros(first["n_samples"], bool)
     for state in given.values():
         order = _order_of(state)
@@ -169,11 +172,16 @@ class Resumable:
         if state == {}:
             return
         if isinstance(state, (list, tuple)):
-            own = [
-                one for one in state if isinstance(one, dict) and tuple(one.get("ranks", ())) == self._ranks()
-            ]
-            state = own[0] if len(own) == 1 and len(state) == own[0]["ranks"][1] else merge_states(state)
+            state = self._own_of(state)
         self._resumed = self._checked(state)
+
+    def _own_of(self, states: Sequence[Any]) -> Any:
+        """This rank's state, where there are as many ranks as saved them; else what all have delivered."""
+        ranks = self._ranks()
+        own = [one for one in states if isinstance(one, dict) and tuple(one.get("ranks", ())) == ranks]
+        if len(own) == 1 and len(states) == (ranks[1] if ranks else 1):
+            return own[0]
+        return merge_states(states)
 
     def _checked(self, state: Any) -> dict[str, Any]:
         if not isinstance(state, dict) or not isinstance(state.get("seneca_state"), int):
@@ -195,10 +203,8 @@ class Resumable:
                     f"the state is of the dataset {state['dataset']}, but this is {identity}: its samples "
                     "have changed; if they have not, say so with state['dataset'] = None"
                 )
-        if len(state["generators"]) > len(self._generators()) and state.get("order") in (
-            "samples",
-            "batches",
-        ):
+        drawn = state.get("order") in ("samples", "batches")
+        if drawn and len(state["generators"]) > len(self._generators()):
             raise StateError("the state's order is that of a generator; give the loader one, in any state")
         orders, sampler = self._orders()
         same = state.get("order") == "seneca" or state.get("sampler") == type(sampler).__name__
@@ -209,12 +215,8 @@ class Resumable:
             )
         state, ranks = copy.deepcopy(state), self._ranks()
         if state.get("order") == "seneca" and ranks:  # what is left is dealt anew
-            state |= {
-                "order": "samples",
-                "sampler": type(sampler).__name__,
-                "before": state["done"],
-                "done": 0,
-            }
+            state |= {"order": "samples", "sampler": type(sampler).__name__}
+            state |= {"before": state["done"], "done": 0}
         elif "ranks" in state and tuple(state["ranks"]) != ranks:
             rank, of = state["ranks"]
             here = " of ".join(map(str, ranks))

@@ -81,13 +81,14 @@ class OpportunisticBatchSampler(ResumableBatchSampler):
             return self._torchs(epoch)
         shuffles = isinstance(self.sampler, RandomSampler)
         is_dealt_out = self.shared is None and world()[1] > 1
-        if shuffles and is_dealt_out:
-            generator = torch.Generator().manual_seed((self.seed or 0) + epoch.number)
+        resumed = None if epoch.resumed is None else epoch.resumed["order"]
+        if shuffles and is_dealt_out and resumed != "seneca":
+            seed = epoch.name("order_seed", lambda: (self.seed or 0) + epoch.number)
+            generator = torch.Generator().manual_seed(seed)
             order = torch.randperm(len(shared), generator=generator).tolist()
             each: dict[str, Any] = {"batch_size": self.batch_size, "drop_last": self.drop_last}
             return sampled(order, epoch, self._identity, order="samples", of=self.sampler, **each)
-        torchs = shuffles and epoch.resumed is not None and epoch.resumed["order"] == "samples"
-        if plans and not is_dealt_out and not torchs:
+        if plans and not is_dealt_out and not (shuffles and resumed == "samples"):
             return _Plan(self, shared, epoch, shuffles)
         return self._torchs(epoch)  # nothing will take another's place
 

@@ -920,6 +920,40 @@ def test_one_ranks_state_alone_is_refused_where_ranks_differ(rank_loader):
     )
 
 
+def test_processes_to_which_batches_are_dealt_from_outside_go_on_alike(name, monkeypatch):
+    """As accelerate deals them: each process has the same order, and alone the same again."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    (_, first), (_, second) = stock(name), stock(name)
+    drawn = iter(first)
+    seen = next(drawn) + next(drawn)
+    second.load_state_dict(sent(first.state_dict()))
+    rest = list(drawn)
+    assert list(second) == rest
+    monkeypatch.delenv("WORLD_SIZE")
+    _, alone = stock(name)
+    alone.load_state_dict(first.state_dict(yielded=2))
+    assert list(alone) == rest
+    drawn = iter(alone)
+    seen = next(drawn)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for _, other in (both := [stock(name), stock(name)]):
+        other.load_state_dict(sent(alone.state_dict()))
+    rest = [list(other) for _, other in both]
+    assert rest[0] == rest[1] and sorted([*seen, *chain(*rest[0])]) == list(range(22))
+
+
+def test_a_list_of_one_state_is_that_state_and_of_two_runs_no_state_at_all():
+    loader = numbers(cache=None)
+    batches = iter(loader)
+    next(batches)
+    state = loader.state_dict()
+    resumed = numbers(cache=None)
+    resumed.load_state_dict([state])
+    assert list(resumed) == list(batches)
+    with pytest.raises(StateError, match="two of the states are of one rank"):
+        resumed.load_state_dict([state, state])
+
+
 def test_states_of_another_order_cannot_be_put_together():
     loader = numbers(cache=None, shuffle=None, sampler=WeightedRandomSampler(torch.ones(22), 25))
     batches_of(loader, 1)
