@@ -130,6 +130,13 @@ def _order_of(state: dict[str, Any]) -> np.ndarray:
     )
 
 
+def _is_through(state: dict[str, Any]) -> bool:
+    """Whether a rank's state is at the end of its portion, and so of everybody's."""
+    left = state["n_samples"] - int(np.count_nonzero(flags(state["before"], state["n_samples"])))
+    ranks, drop_last = state["ranks"][1], state["dealt"][2]
+    return bool(state["done"] == (left // ranks if drop_last else -(-left // ranks)))
+
+
 class Resumable:
     """What a loader and a batch sampler have in common that can be resumed.
 
@@ -219,6 +226,10 @@ class Resumable:
             state |= {"before": state["done"], "done": 0}
         elif "ranks" in state and tuple(state["ranks"]) != ranks:
             rank, of = state["ranks"]
+            if ranks and of == ranks[-1] and isinstance(state["done"], int):
+                return state | {"ranks": ranks}  # all ranks have delivered so many, in their order
+            if ranks and _is_through(state):
+                return state | {"ranks": ranks, "before": state["n_samples"], "done": 0, "yielded": 0}
             here = " of ".join(map(str, ranks))
             raise StateError(
                 f"the state is of rank {rank} of {of}, and this is rank {here}: "

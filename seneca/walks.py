@@ -193,6 +193,14 @@ def sampled(
     yields = _from_the_beginning(sampler, epoch)
     epoch.begin(order, sampler if of is None else of, identify)
     before = epoch.before
+    if batch_size is not None and len(before) == 0:  # as below, in a fifth of the time
+        place = 0
+        while one := list(itertools.islice(yields, batch_size)):
+            if drop_last and len(one) < batch_size:
+                return
+            yield one, range(place, place + len(one))
+            place += len(one)
+        return
     rest = ((place, one) for place, one in enumerate(yields) if place >= len(before) or not before[place])
     if batch_size is None:
         for place, one in rest:
@@ -217,7 +225,8 @@ def rest_of_senecas(
     seed = epoch.name("seed", lambda: drawn(None))
     if sampler.generator is not None:
         drawn(sampler.generator)  # as the epoch did
-    epoch.name("nonce", lambda: 0)
+    if epoch.resumed is not None and "nonce" in epoch.resumed:
+        epoch.note(nonce=epoch.resumed["nonce"])
     epoch.begin("seneca", sampler, identify)
     done = np.zeros(count, bool)
     done[: len(epoch.before)] = epoch.before[:count]

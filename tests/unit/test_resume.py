@@ -3,6 +3,7 @@
 import pickle
 import secrets
 import time
+from contextlib import nullcontext
 from itertools import chain
 
 import numpy as np
@@ -521,6 +522,26 @@ def test_what_is_taken_on_the_way_is_delivered_when_it_is_handed_out():
     assert epoch.ended
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_batch_that_is_copied_ahead_is_not_delivered(monkeypatch, workers):
+    class OfCuda:
+        def wait_stream(self, other):
+            """Nothing is copied here."""
+
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: OfCuda())
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
+    loader = numbers(cache=None, device="meta", shuffle=False, num_workers=workers)
+    batches = iter(loader)
+    batches._stream = OfCuda()
+    for batch in batches:
+        assert batches._next is not None
+        state = loader.state_dict()
+        assert state["done"] == batch[-1] + 1
+    assert "done" not in loader.state_dict()
+    loader.load_state_dict(state)
+    assert list(loader) == []
+
+
 def test_many_batches_are_counted_as_few():
     epoch = resume.Epoch()
     order = np.random.default_rng(3).permutation(20_000)
@@ -902,8 +923,9 @@ def test_one_ranks_state_alone_is_refused_where_ranks_differ(rank_loader):
         StateError, match=r"is of rank 1 of 2, and this is rank 0 of 3: .* list of .* all 2 ranks"
     ):
         of_three.load_state_dict(states[1])
+    out_of_turn = states[0] | {"done": b"\x05"}
     with pytest.raises(StateError, match="rank 0 of 2, and this is rank 1 of 2"):
-        ranks(rank_loader, 2)[1].load_state_dict(states[0])
+        ranks(rank_loader, 2)[1].load_state_dict(out_of_turn)
     with pytest.raises(StateError, match="divided among 2 ranks, and the states of ranks 1 are missing"):
         of_three.load_state_dict(states[:1])
     with pytest.raises(StateError, match=r"not of one step of one run: their epoch is [03] and 7"):
@@ -918,6 +940,22 @@ def test_one_ranks_state_alone_is_refused_where_ranks_differ(rank_loader):
     assert [len(rank_batches(loader)) for loader in two] == [2, 2], (
         "a list to as many ranks: each takes its own"
     )
+
+
+def test_one_ranks_state_does_for_all_where_each_has_delivered_so_many_in_order(rank_loader):
+    """Lightning saves what rank 0 says, and gives it to every rank."""
+    for step in (1, 2, 3):
+        first = ranks(rank_loader, 2)
+        seen = [rank_batches(loader, step) for loader in first]
+        state = sent(first[0].state_dict())
+        for before, loader in zip(seen, ranks(rank_loader, 2), strict=True):
+            loader.load_state_dict(state)
+            whole = [*loader.sampler]
+            assert [*chain(*before), *chain(*rank_batches(loader))] == whole
+    for loader in ranks(rank_loader, 3):
+        loader.load_state_dict(state)
+        assert rank_batches(loader) == [], "it was the last batch"
+        assert len([*chain(*rank_batches(loader))]) == 8
 
 
 def test_processes_to_which_batches_are_dealt_from_outside_go_on_alike(name, monkeypatch):
