@@ -22,18 +22,18 @@ import seneca
 from seneca import ranks
 from seneca import transforms as T
 
-COUNT = 299  # not a multiple of 2, nor of 3
+PICTURES, OPAQUE = 299, 899  # no multiples of 2 or 3
 EPOCHS = 2
 BATCH_SIZE = 8
 TIME_OUT_S = 120
 
 KILLED = "killed, and begun again"
 CASES = {
-    KILLED: {"native": False, "drop": False, "workers": 1},
-    "native": {"native": True, "drop": False, "workers": 0},
-    "native, dropping, a thread": {"native": True, "drop": True, "workers": 1},
-    "opaque, dropping": {"native": False, "drop": True, "workers": 0},
-    "opaque, workers": {"native": False, "drop": False, "workers": 2},
+    KILLED: {"native": False, "count": OPAQUE, "drop": False, "workers": 1},
+    "native": {"native": True, "count": PICTURES, "drop": False, "workers": 0},
+    "native, dropping, a thread": {"native": True, "count": PICTURES, "drop": True, "workers": 1},
+    "opaque, dropping": {"native": False, "count": OPAQUE, "drop": True, "workers": 0},
+    "opaque, workers": {"native": False, "count": OPAQUE, "drop": False, "workers": 2},
 }
 
 
@@ -41,7 +41,7 @@ class Drawn(Dataset):
     """Each item with a random number, which tells one copy from another."""
 
     def __len__(self):
-        return COUNT
+        return OPAQUE
 
     def __getitem__(self, index):
         return index, float(torch.rand((), dtype=torch.float64))
@@ -79,7 +79,7 @@ def train(
     """
     terms = CASES[case]
     if terms["native"]:
-        dataset = Subset(seneca.ImageFolder(pictures, T.RandomResizedCrop(16)), range(COUNT))
+        dataset = Subset(seneca.ImageFolder(pictures, T.RandomResizedCrop(16)), range(PICTURES))
     else:
         dataset = Drawn()
     sampler = None if rank is None else DistributedSampler(dataset, size, rank, drop_last=terms["drop"])
