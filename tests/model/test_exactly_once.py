@@ -158,7 +158,7 @@ class Jobs(RuleBasedStateMachine):
         staged=st.sampled_from([10000, 10000, 5000, 0]),
         jobs=st.lists(JOB, min_size=2, max_size=4),
         batch_size=st.integers(1, 12),
-        kind=st.sampled_from(["shares", "hands over"]),
+        kind=st.sampled_from(["hands over", "hands over", "shares"]),
     )
     def begin(self, n, pages, staged, jobs, batch_size, kind):
         self.n = n
@@ -186,6 +186,7 @@ class Jobs(RuleBasedStateMachine):
     def go(self, which, dies):
         handle = self.handles.pop(which % len(self.handles))
         for member in handle.members:
+            self.draw(member)
             self.orphans += member.under_way
         if dies:
             handle.die()
@@ -254,7 +255,9 @@ class Jobs(RuleBasedStateMachine):
     @rule(which=WHICH)
     def leave_half_way(self, which):
         """``break``, and the next epoch: what was drawn and not delivered is not seen in that."""
-        self.end(self.members[which % len(self.members)], True)
+        member = self.members[which % len(self.members)]
+        self.draw(member)
+        self.end(member, True)
 
     def end(self, member, again):
         member.end()
@@ -286,15 +289,23 @@ class Jobs(RuleBasedStateMachine):
             self.prepare(member.handle.job, member.engine, batch.items, fails)
         member.delivered += batch.items["sample"].tolist()
 
-    @precondition(lambda self: self.orphans and self.handles)
-    @rule(which=WHICH, who=WHICH)
-    def prepare_late(self, which, who):
-        """In a worker that has not noticed that the member has gone."""
-        batch = self.orphans.pop(which % len(self.orphans))
+    @property
+    def late(self):
+        """Batches whose members have gone, and for which workers are there that have not noticed."""
+        jobs = {handle.job for handle in self.handles}
+        claimed = [batch for batch in self.orphans if batch.claim is not None and batch.claim[2] is not None]
+        return [batch for batch in claimed if batch.job in jobs]
+
+    @precondition(lambda self: self.late)
+    @rule(which=WHICH, who=WHICH, after=st.integers(0, 3))
+    def prepare_late(self, which, who, after):
+        """At once, or when others have the rows and slots that the claims name."""
+        self.by_turns(after)
+        batch = self.late[which % len(self.late)]
+        self.orphans.remove(batch)
         handles = [handle for handle in self.handles if handle.job == batch.job]
-        if handles and batch.claim is not None:
-            self.prepare_in_worker(handles[who % len(handles)], batch, False)
-            count("prepared late")
+        self.prepare_in_worker(handles[who % len(handles)], batch, False)
+        count("prepared late")
 
     @precondition(lambda self: self.handles)
     @rule(which=WHICH, samples=st.lists(st.integers(0, 79), max_size=8))
@@ -394,7 +405,7 @@ def test_every_epoch_is_exactly_once_whatever_happens():
         run_state_machine_as_test(
             Jobs,
             settings=settings(
-                max_examples=60,
+                max_examples=100,
                 stateful_step_count=40,
                 deadline=None,
                 suppress_health_check=list(HealthCheck),
