@@ -26,11 +26,13 @@ from seneca.options import Options
 from seneca.processes import iterate
 from seneca.ranks import job_key, world
 from seneca.resumable import ResumableLoader
+from seneca.resume import Epoch
 from seneca.samplers import OpportunisticBatchSampler
 from seneca.shared import SharedDataset
 from seneca.sources.files import PictureFiles
 from seneca.stages import Stages
 from seneca.walks import Walks
+from seneca.witness import open_log_of
 
 __all__ = ["DataLoader"]
 
@@ -265,6 +267,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         )
         planned.shared, planned.looked = shared, True
         return Walks(planned, lambda: planned.walk(self._epoch_of_iterator(), self))
+
+    def _open_log(self, batches: Any, epoch: Epoch) -> Any:
+        return open_log_of(self, batches, self._shared_dataset(), epoch)
 
     def _warn(self, text: str) -> None:
         """Once a loader."""

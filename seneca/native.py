@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import secrets
 from collections.abc import Iterator
@@ -16,9 +17,11 @@ from seneca._core import pool, store
 from seneca._pipeline.batch import Rooms
 from seneca._pipeline.prefetch import Prefetcher
 from seneca._pipeline.sample import open_picture
+from seneca.audit import Log
 from seneca.cache import SampleCache
 from seneca.ending import FIRST, finalize
 from seneca.walks import dealt_by, drawn, seeded
+from seneca.witness import open_log_of
 
 if TYPE_CHECKING:
     from seneca.grades import Grade
@@ -122,6 +125,9 @@ class NativeIterator(_BaseDataLoaderIter):
             keeps=True,
             substitutes=shares,
         )
+        count = min(to_yield, n_batches * batch_size)
+        log = open_log_of(loader, batches, loader.dataset, epoch, cache=cache, count=count)
+        self._witness = None if log is None else _Witness(log, len(files), grade.own)
         stream = pool.Stream(
             member,
             pipeline.plan,
@@ -131,7 +137,9 @@ class NativeIterator(_BaseDataLoaderIter):
             nonce=nonce,
             threads=loader.num_workers,
             max_pixels=grade.max_pixels,
+            copies=None if self._witness is None else self._witness.copies,
         )
+        epoch.log = log
         epoch.begin("seneca" if senecas else "samples", batches.sampler, grade.identity, order)
         self._close = finalize(self, _end, stream, cache, order=FIRST)
         if cache is not None and not member.shared:
@@ -160,7 +168,7 @@ class NativeIterator(_BaseDataLoaderIter):
             path_of=lambda index: files.samples[index][0],
             skip=skip,
             drop_last=batches.drop_last,
-            evenly=None if dealt is None else min(to_yield, n_batches * batch_size),
+            evenly=None if dealt is None else count,
             counts=loader._counts,
         )
         self._begin_with = None
@@ -179,24 +187,51 @@ class NativeIterator(_BaseDataLoaderIter):
         self._ask(1)
         try:
             indices, room = next(self._prefetcher)
-        except (StopIteration, pool.StreamClosed):
+        except (StopIteration, pool.StreamClosed) as end:
             self._close()
+            if isinstance(end, pool.StreamClosed):
+                self._epoch.log = None  # half-way
             self._tell()
             self._epoch.end()
             raise StopIteration from None
         except Exception:
-            self._tell()
+            self._tell(failed=True)
             raise
-        self._tell(len(indices))
+        self._tell(indices)
         self._loader.last_indices = indices
         return room.tensor[: len(indices)], torch.from_numpy(self._labels[indices])
 
-    def _tell(self, yielded: int | None = None) -> None:
+    def _tell(self, indices: np.ndarray | None = None, *, failed: bool = False) -> None:
         """What the batch that was made, or has failed, has used up."""
         gone, self._prefetcher.gone = self._prefetcher.gone, []
         if gone:
             batch = gone[0] if len(gone) == 1 else np.concatenate(gone)
-            self._epoch.made(batch, len(batch) if yielded is None else yielded)
+            write = None
+            if self._witness is not None:
+                write = functools.partial(self._witness.write, batch, indices, failed)
+            self._epoch.made(batch, len(batch) if indices is None else len(indices), write)
+
+
+class _Witness:
+    """Writes down what an epoch delivers; see :mod:`seneca.audit`."""
+
+    def __init__(self, log: Log, files: int, own: np.ndarray | None) -> None:
+        self._log = log
+        self.copies = np.zeros((files, 3), np.uint32)  # of each sample; written by the draws
+        self._index_of = np.arange(files, dtype=np.uint32)
+        if own is not None:
+            self._index_of[own] = np.arange(len(own))
+
+    def write(self, gone: np.ndarray, given: np.ndarray | None, failed: bool) -> None:
+        """Of the samples that are gone some were given; the others were bad."""
+        if failed:
+            self._log.failed(self._index_of[gone])
+            return
+        skipped = gone if given is None else np.setdiff1d(gone, given)
+        if len(skipped):
+            self._log.skipped(self._index_of[skipped])
+        if given is not None:
+            self._log.gave(self._index_of[given], self.copies[given])
 
 
 def _end(stream: pool.Stream, cache: SampleCache | None) -> None:

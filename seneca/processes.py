@@ -64,7 +64,7 @@ class Alone(_SingleProcessDataLoaderIter):
         walk = self._sampler_iter
         if walk.is_stream:
             return walk.pass_on(super()._next_data)
-        walk.places = None
+        walk.drawn = None, None
         try:
             data = super()._next_data()
         except StopIteration:
@@ -72,9 +72,9 @@ class Alone(_SingleProcessDataLoaderIter):
             raise
         except Exception:
             if walk.places is not None:
-                walk.epoch.made(walk.places)
+                walk.made(walk.drawn, failed=True)
             raise
-        walk.epoch.made(walk.places)
+        walk.made(walk.drawn)
         return data
 
 
@@ -82,7 +82,7 @@ class Workers(_MultiProcessingDataLoaderIter):
     """Torch's worker processes, and what of the epoch is used up by what they have made."""
 
     def __init__(self, loader: Any) -> None:
-        self._drawn: dict[int, Any] = {}  # places of the batches under way, by torch's numbers
+        self._drawn: dict[int, Any] = {}  # of the batches under way, by torch's numbers
         super().__init__(loader)
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
@@ -91,22 +91,24 @@ class Workers(_MultiProcessingDataLoaderIter):
 
     def _next_index(self) -> Any:
         index = super()._next_index()
-        self._drawn[self._send_idx] = self._sampler_iter.places
+        self._drawn[self._send_idx] = self._sampler_iter.drawn
         return index
 
     def _next_data(self) -> Any:
         walk = self._sampler_iter
         if walk.is_stream:
             return walk.pass_on(super()._next_data)
+        failed = True
         try:
             data = super()._next_data()
+            failed = False
         except StopIteration:
             walk.epoch.end()
             raise
         finally:
             # Torch forgets what it has taken out, whether that was a batch or an error.
             for number in [number for number in self._drawn if number not in self._task_info]:
-                walk.epoch.made(self._drawn.pop(number))
+                walk.made(self._drawn.pop(number), failed=failed)
         return data
 
     def _try_get_data(self, *args: Any, **kwargs: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Iterator, Sequence, Sized
 from contextlib import nullcontext
 from typing import Any, cast
@@ -97,12 +98,14 @@ def merge_states(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
         done = unpacked(state["done"])[: len(order)]
         delivered[order[: len(done)][done]] = True
         delivered |= flags(state.get("before", 0), len(delivered))
+    written = [part for state in given.values() for part in state.get("audit", [{"log": None, "batches": 0}])]
     kept = ("seneca_state", "n_samples", "dataset", "epoch", "sampler", "sampler_epoch", "seed", "nonce")
     return {
         **{name: first[name] for name in kept if name in first},
         "generators": first["generators"],
         "order": "seneca",
         "done": packed(delivered),
+        **({"audit": written} if any(part["log"] for part in written) else {}),
     }
 
 
@@ -265,6 +268,10 @@ class Resumable:
         for generator, name in zip(self._generators(), state["generators"], strict=False):
             generator.set_state(unnamed(name))
 
+    def _open_log(self, batches: Any, epoch: Epoch) -> Any:
+        """Where it is written down what an epoch of these batches delivers; None: nowhere."""
+        return None
+
     # What each has of its own.
 
     def _orders(self) -> tuple[tuple[str, ...], Any]:
@@ -376,7 +383,8 @@ class ResumableLoader(Resumable):
 
     def _walk(self) -> Walk:
         epoch = self._epoch_of_iterator()
-        return Walk(lambda: self._begin_walk(epoch), epoch)
+        open_log = functools.partial(self._open_log, self._index_sampler, epoch)
+        return Walk(lambda: self._begin_walk(epoch), epoch, open_log=open_log)
 
     def _begin_walk(self, epoch: Epoch) -> Iterator[tuple[Any, Any]]:
         self._begin_epoch(epoch)
@@ -451,7 +459,8 @@ class ResumableBatchSampler(BatchSampler, Resumable):
             owner: Whose epoch it is.
             drawn_is_delivered: See :class:`Walk`.
         """
-        return Walk(lambda: self._begin(epoch, owner), epoch, drawn_is_delivered)
+        open_log = functools.partial(owner._open_log, self, epoch)
+        return Walk(lambda: self._begin(epoch, owner), epoch, drawn_is_delivered, open_log)
 
     def _begin(self, epoch: Epoch, owner: Resumable) -> Iterator[tuple[list[int], Any]]:
         self._begin_number(epoch, owner)

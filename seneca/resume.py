@@ -21,6 +21,7 @@ A state is a dict of plain values:
 * ``done``: the places delivered.
 * ``ranks``, ``dealt``, ``before``, ``yielded``: where a sampler deals the epoch to ranks, which of how many
   this is, how it deals, the indices that had been delivered before it was dealt, and samples yielded since.
+* ``audit``: the logs that say what was delivered, where there are any, see :mod:`seneca.audit`.
 * ``seed``, ``nonce``, ``order_seed``, ``sampler_state``, ``sampler_epoch``, ``global_generator``: what
   order and pixels hang on, as far as they do.
 """
@@ -152,6 +153,7 @@ class Epoch:
         begun: Whether its order is settled.
         ended: Whether everything is delivered, and who iterates has been told so.
         watched: Whether somebody says when a batch is handed out.
+        log: Where it is written down, a :class:`seneca.audit.Log`; None: nowhere.
     """
 
     def __init__(self, resumed: dict[str, Any] | None = None, remember: int = 0) -> None:
@@ -161,6 +163,7 @@ class Epoch:
         self.before = np.zeros(0, bool) if resumed is None else unpacked(resumed["done"])
         self.yielded: int = 0 if resumed is None else resumed.get("yielded", 0)
         self.begun = self.ended = self.watched = False
+        self.log: Any = None
         self._names: dict[str, Any] = {}
         self._sample_of: np.ndarray | None = None
         self._identify: Callable[[], str | None] = _nothing
@@ -215,9 +218,15 @@ class Epoch:
             flags[sample_of[: len(self.before)][self.before[: len(sample_of)]]] = True
         return np.packbits(flags, bitorder="little")
 
-    def made(self, batch: Any, yielded: int = 0) -> None:
-        """A batch was made, or has failed: its places, or its samples; and how many it yields."""
-        self._made.append((batch, yielded))
+    def made(self, batch: Any, yielded: int = 0, write: Callable[[], None] | None = None) -> None:
+        """A batch was made, or has failed: its places, or its samples; and how many it yields.
+
+        Args:
+            batch: What of it is not to come again.
+            yielded: How many samples it has.
+            write: Writes down that it is delivered.
+        """
+        self._made.append((batch, yielded, write))
         if not self.watched:
             self.hand_out()
 
@@ -229,10 +238,14 @@ class Epoch:
         """What was made first, if anything was, is delivered."""
         if not self._made:
             return
-        batch, yielded = self._made.popleft()
+        batch, yielded, write = self._made.popleft()
         if batch is None:
             self.ended = True
+            if self.log is not None:
+                self.log.done()
             return
+        if write is not None:
+            write()
         self.yielded += yielded
         self._handed_out += 1
         self._recent.append(batch)
@@ -268,12 +281,22 @@ class Epoch:
         done[: len(self.before)] |= self.before
         return done
 
+    def written_before(self) -> list[dict[str, Any]]:
+        """Where an audit finds what was delivered before it went on: see :class:`seneca.audit.Header`."""
+        if self.resumed is None:
+            return []
+        return self.resumed.get("audit") or [{"log": None, "batches": 0}]
+
     def state(self, handed_out: int | None = None) -> dict[str, Any]:
         """What a state says of it. See :meth:`done`."""
         if not self.begun:
             return self.resumed or {"generators": [named(state) for state in self.generators]}
         if "ranks" in self._names:
             self._names["yielded"] = self.yielded
+        if self.log is not None or "audit" in (self.resumed or {}):
+            batches = self._handed_out if handed_out is None else handed_out
+            here = {"log": None if self.log is None else self.log.id, "batches": batches}
+            self._names["audit"] = [*self.written_before(), here]
         return {
             "dataset": self._identify(),
             "epoch": self.number,

@@ -19,6 +19,7 @@ from seneca.resume import Epoch
 from seneca.shared import SharedDataset
 from seneca.terms import PlannedBatch, Terms
 from seneca.walks import Walk, dealt_by, drawn, sampled
+from seneca.witness import open_log_of
 
 __all__ = ["OpportunisticBatchSampler"]
 
@@ -57,6 +58,9 @@ class OpportunisticBatchSampler(ResumableBatchSampler):
             shared.look()  # before workers begin, so that they need not
         self.looked = True
         return super().walk(epoch, owner, drawn_is_delivered=drawn_is_delivered)
+
+    def _open_log(self, batches: Any, epoch: Epoch) -> Any:
+        return open_log_of(self, batches, self._shared_dataset(), epoch)
 
     def _shared_dataset(self) -> SharedDataset | None:
         sampler: Any = self.sampler

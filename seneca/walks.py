@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
+import numbers
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,21 +42,32 @@ class Walk:
         batches: Yields batches with their places.
         epoch: What is under way.
         drawn_is_delivered: Whether nobody else says what is delivered.
+        open_log: Opens a log of the epoch's; None where nobody wants it. See :mod:`seneca.witness`.
 
     Attributes:
         places: Of the batch drawn last.
+        drawn: The same and, where it is written down, the batch.
     """
 
     is_stream = False
 
     def __init__(
-        self, batches: Callable[[], Batches], epoch: Epoch, drawn_is_delivered: bool = False
+        self,
+        batches: Callable[[], Batches],
+        epoch: Epoch,
+        drawn_is_delivered: bool = False,
+        open_log: Callable[[], Any] = lambda: None,
     ) -> None:
         self._begin = batches
         self._batches: Batches | None = None
         self._drawn_is_delivered = drawn_is_delivered
+        self._open_log = open_log
         self.epoch = epoch
-        self.places: Any = None
+        self.drawn: tuple[Any, list[int] | None] = (None, None)
+
+    @property
+    def places(self) -> Any:
+        return self.drawn[0]
 
     def __iter__(self) -> Walk:
         return self
@@ -64,19 +76,39 @@ class Walk:
         self.begin()
         assert self._batches is not None
         try:
-            batch, self.places = next(self._batches)
+            batch, places = next(self._batches)
         except StopIteration:
             if self._drawn_is_delivered:
                 self.epoch.end()
             raise
+        self.drawn = places, None
+        if self.epoch.log is not None:
+            self.drawn = places, _indices(batch)
+            if hasattr(batch, "log"):  # one that workers are told of
+                batch.log = self.epoch.log.id
         if self._drawn_is_delivered:
-            self.epoch.made(self.places)
+            self.made(self.drawn)
         return batch
+
+    def made(self, drawn: tuple[Any, list[int] | None], *, failed: bool = False) -> None:
+        """What was once drawn is delivered, or has failed in its place."""
+        places, indices = drawn
+        log, write = self.epoch.log, None
+        if log is not None:
+            write = functools.partial(log.failed if failed else log.gave, indices)
+        self.epoch.made(places, write=write)
 
     def begin(self) -> None:
         """Join the epoch, as the first batch does: from now on other jobs make copies for it."""
         if self._batches is None:
             self._batches = self._begin()
+            self.epoch.log = self._open_log()
+
+
+def _indices(batch: Any) -> list[int]:
+    """Of its samples. A sampler of the user's may yield what is no index."""
+    batch = batch if isinstance(batch, (list, tuple)) else [batch]
+    return [int(index) for index in batch if isinstance(index, numbers.Integral) and int(index) >= 0]
 
 
 class Stream(Walk):

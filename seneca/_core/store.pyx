@@ -251,6 +251,23 @@ cdef class Segment:
         """Space for payloads."""
         return self.open().head.geometry.payload_bytes
 
+    def attachments(self):
+        """By which its copies are told from another segment's, and this job's uses of them from earlier ones.
+
+        Returns:
+            ``(segment, rows)``: a number that no other segment has since the host was started; row and
+            generation, in one number, of each process that the job has here, this one's first. A job
+            whose processes have all left is another to the copies when it comes again.
+        """
+        cdef sn_segment *handle = self.open()
+        cdef uint32_t row
+        rows = [(<uint64_t>self.row << 32) | handle.rows[self.row].generation]
+        for row in range(<uint32_t>SN_MAX_ROWS):
+            if (row != self.row and handle.rows[row].state == SN_ROW_LIVE and handle.rows[row].kind == SN_ROW_HOLDER
+                    and handle.rows[row].job_key == self.job_key):
+                rows.append((<uint64_t>row << 32) | handle.rows[row].generation)
+        return os.fstat(handle.fd).st_ino, rows
+
     @property
     def total_bytes(self):
         """The whole segment, records included."""
@@ -321,6 +338,10 @@ cdef class Participant:
         """``(height, width)`` of the pixels in a slot that is held; 0 for what says itself what it is."""
         cdef sn_slot *record = self.slot(slot)
         return record.height, record.width
+
+    def generation(self, uint32_t slot):
+        """Which occupant a slot has that is held."""
+        return self.slot(slot).generation
 
     cdef sn_slot *slot(self, uint32_t slot) except NULL:
         if self.segment is None or slot >= self.segment.open().n_slots:
