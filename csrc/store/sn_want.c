@@ -1,5 +1,7 @@
 #include "sn_want.h"
 
+#include <string.h>
+
 #include "../slots/sn_slots.h"
 #include "sn_rows.h"
 
@@ -8,9 +10,26 @@
 
 sn_counted sn_eligible(const sn_segment *segment, uint32_t row)
 {
-    return (sn_counted){segment->eligible + row * sn_bits_words(segment->n_stage),
-                        segment->blocks + row * sn_bits_blocks(segment->n_stage),
+    uint8_t *room = segment->rooms + row * segment->room_bytes;
+    return (sn_counted){(uint64_t *)(room + segment->eligible_in), (uint32_t *)(room + segment->blocks_in),
                         &segment->rows[row].eligible};
+}
+
+void sn_want_foresee(const sn_segment *segment, uint32_t sample)
+{
+    const uint64_t *members = segment->head->member_rows;
+
+    __builtin_prefetch(&segment->first[sample]);
+    for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1))
+        __builtin_prefetch(&sn_seen(segment, row)[sample >> 6]);
+}
+
+void sn_want_clear(sn_segment *segment, uint32_t row)
+{
+    sn_counted eligible = sn_eligible(segment, row);
+    memset(eligible.words, 0, sn_bits_words(segment->n_stage) * sizeof *eligible.words);
+    memset(eligible.blocks, 0, sn_bits_blocks(segment->n_stage) * sizeof *eligible.blocks);
+    *eligible.total = 0;
 }
 
 static int can_use(const sn_segment *segment, uint32_t row, const sn_slot *copy)

@@ -18,8 +18,14 @@ sn_counted sn_eligible(const sn_segment *segment, uint32_t row);
 
 static inline uint64_t *sn_seen(const sn_segment *segment, uint32_t row)
 {
-    return segment->seen + (size_t)row * segment->row_words;
+    return (uint64_t *)(segment->rooms + row * segment->room_bytes + segment->seen_in);
 }
+
+/* It will be asked who wants this sample: fetch the answer from memory meanwhile. Needs no lock. */
+void sn_want_foresee(const sn_segment *segment, uint32_t sample);
+
+/* This row wants nothing, whatever its vector held. */
+void sn_want_clear(sn_segment *segment, uint32_t row);
 
 /* A staged copy is READY: find who wants it. Frees it when nobody does or holds it. */
 void sn_want_publish(sn_segment *segment, uint32_t slot);
