@@ -13,6 +13,15 @@
  * prepares the sample itself, which is correct and only less shared. */
 #define MAX_DEFERRED 65536u
 
+/* Looked up at once: their taken bits are on their way from memory together. */
+#define GROUP 16u
+#define MAX_AHEAD 1024u /* a power of two */
+
+typedef struct sn_ahead {
+    uint32_t sample;
+    uint32_t after; /* the cursor when it was offered */
+} sn_ahead;
+
 static uint32_t sample_at(const sn_order *order, uint32_t place)
 {
     uint32_t at = order->fixed ? place : sn_perm_at(&order->perm, place);
@@ -30,7 +39,8 @@ int sn_order_init(sn_order *order, const sn_epoch *epoch)
     order->capacity = n < MAX_DEFERRED ? n : MAX_DEFERRED;
     order->taken = calloc(sn_bits_words(epoch->n_samples) + 1, sizeof *order->taken);
     order->deferred = malloc((order->capacity ? order->capacity : 1) * sizeof *order->deferred);
-    if (!order->taken || !order->deferred)
+    order->ahead = malloc(MAX_AHEAD * sizeof *order->ahead);
+    if (!order->taken || !order->deferred || !order->ahead)
         goto out;
     rc = sn_perm_init(&order->perm, n, epoch->seed, epoch->epoch);
     if (rc != 0)
@@ -66,7 +76,32 @@ void sn_order_free(sn_order *order)
     free(order->samples);
     free(order->taken);
     free(order->deferred);
+    free(order->ahead);
     memset(order, 0, sizeof *order);
+}
+
+void sn_order_look_ahead(sn_order *order, uint32_t wanted)
+{
+    if (wanted > MAX_AHEAD - GROUP)
+        wanted = MAX_AHEAD - GROUP;
+    while (order->ahead_last - order->ahead_first < wanted && order->looked < order->perm.n) {
+        uint32_t left = order->perm.n - order->looked, n = left < GROUP ? left : GROUP;
+        uint32_t samples[GROUP];
+        for (uint32_t i = 0; i < n; i++) {
+            samples[i] = sample_at(order, order->looked + i);
+            __builtin_prefetch(&order->taken[samples[i] >> 6]);
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            order->looked++;
+            if (!sn_order_is_taken(order, samples[i]))
+                order->ahead[order->ahead_last++ % MAX_AHEAD] = (sn_ahead){samples[i], order->looked};
+        }
+    }
+}
+
+uint32_t sn_order_ahead(const sn_order *order, uint32_t i)
+{
+    return i < order->ahead_last - order->ahead_first ? order->ahead[(order->ahead_first + i) % MAX_AHEAD].sample : NONE;
 }
 
 void sn_order_begin(sn_order *order)
@@ -84,11 +119,17 @@ uint32_t sn_order_next(sn_order *order)
         if (!sn_order_is_taken(order, sample))
             return sample;
     }
-    while (order->cursor < order->perm.n) {
-        uint32_t sample = sample_at(order, order->cursor++);
-        if (!sn_order_is_taken(order, sample))
-            return sample;
+    for (;;) {
+        if (order->ahead_first == order->ahead_last)
+            sn_order_look_ahead(order, 1);
+        if (order->ahead_first == order->ahead_last)
+            break;
+        const sn_ahead *next = &order->ahead[order->ahead_first++ % MAX_AHEAD];
+        order->cursor = next->after;
+        if (!sn_order_is_taken(order, next->sample))
+            return next->sample;
     }
+    order->cursor = order->perm.n;
     return NONE;
 }
 

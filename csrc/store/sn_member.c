@@ -9,11 +9,13 @@
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
 #include "../slots/sn_space.h"
+#include "sn_choose.h"
 #include "sn_rows.h"
 #include "sn_store.h"
 #include "sn_want.h"
 
 #define DRAW_DEADLINE_MS 100
+#define LOOK_AHEAD 8
 
 struct sn_member {
     sn_segment *segment; /* NULL: private */
@@ -181,14 +183,13 @@ static void take(sn_member *member, uint32_t sample)
 }
 
 /* Serve a staged copy that another job made. */
-static int serve_substitute(sn_member *member, sn_item *item)
+static int serve_substitute(sn_member *member, uint32_t wanted, sn_chosen *chosen, sn_item *item)
 {
-    sn_counted eligible = sn_eligible(member->segment, member->holder.row);
-
-    if (!member->options.shares || !member->options.substitutes || *eligible.total == 0)
+    if (!member->options.shares || !member->options.substitutes)
         return SN_MISS;
-    uint32_t slot = sn_counted_select(eligible, sn_rng_below(&member->choose, *eligible.total));
-    if (sn_serve_copy(&member->client, slot, item) != 0)
+    uint32_t slot = sn_choose_next(member->segment, member->holder.row, member->order.taken, &member->choose, wanted,
+                                   chosen);
+    if (slot == SN_NONE || sn_serve_copy(&member->client, slot, item) != 0)
         return SN_MISS;
     take(member, item->sample);
     return 0;
@@ -207,6 +208,17 @@ static int is_on_its_way(const sn_member *member, uint32_t sample)
             return 1;
     }
     return 0;
+}
+
+/* Ask for what serving a sample of its own touches, a few samples before its turn. */
+static void foresee(const sn_member *member, uint32_t i)
+{
+    uint32_t sample = sn_order_ahead(&member->order, i);
+
+    if (sample == SN_NONE)
+        return;
+    __builtin_prefetch(&member->order.taken[sample >> 6]);
+    sn_want_foresee(member->segment, sample);
 }
 
 /* The next sample of its own order that nobody is preparing; when there is none left, one that
@@ -229,6 +241,7 @@ static uint32_t next_of_own(sn_member *member, int *forced)
 static void serve_own(sn_member *member, sn_item *item)
 {
     int forced;
+    foresee(member, LOOK_AHEAD);
     uint32_t sample = next_of_own(member, &forced);
     uint32_t copy = member->options.hands_over ? sn_serve_find_copy(&member->client, sample) : SN_NONE;
 
@@ -263,12 +276,14 @@ int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t 
 {
     sn_segment *segment = member->segment;
     uint32_t n = wanted < member->order.left ? wanted : member->order.left;
+    sn_chosen chosen = {0};
 
     for (uint32_t i = 0; i < n; i++)
         sn_item_clear(&items[i], 0);
     for (uint32_t i = 0; i < n_offers; i++)
         offers[i].slot = offers[i].entry = SN_NONE;
     *drawn = n;
+    sn_order_look_ahead(&member->order, n); /* while others may draw */
     if (!segment || sn_store_enter(segment, member->apart ? 0 : DRAW_DEADLINE_MS) != 0) {
         draw_apart(member, n, items);
         return segment ? SN_BUSY : 0;
@@ -285,14 +300,19 @@ int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t 
     for (uint32_t i = 0; i < n_offers; i++)
         sn_serve_offer(&member->client, &offers[i]);
     sn_order_begin(&member->order);
+    for (uint32_t i = 0; i < LOOK_AHEAD; i++)
+        foresee(member, i);
     for (uint32_t i = 0; i < n; i++) {
-        if (serve_substitute(member, &items[i]) != 0)
+        if (serve_substitute(member, n - i, &chosen, &items[i]) != 0) {
+            sn_choose_end(segment, member->holder.row, &chosen);
             serve_own(member, &items[i]);
+        }
         if (member->options.hands_over) {
             hand(member, items[i].source_entry);
             hand(member, items[i].target_entry);
         }
     }
+    sn_choose_end(segment, member->holder.row, &chosen);
     sn_store_leave(segment);
     return 0;
 }

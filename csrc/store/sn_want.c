@@ -11,8 +11,10 @@
 sn_counted sn_eligible(const sn_segment *segment, uint32_t row)
 {
     uint8_t *room = segment->rooms + row * segment->room_bytes;
-    return (sn_counted){(uint64_t *)(room + segment->eligible_in), (uint32_t *)(room + segment->blocks_in),
-                        &segment->rows[row].eligible};
+    return (sn_counted){.words = (uint64_t *)(room + segment->eligible_in),
+                        .blocks = (uint32_t *)(room + segment->blocks_in),
+                        .total = &segment->rows[row].eligible,
+                        .n_blocks = (uint32_t)sn_bits_blocks(segment->n_stage)};
 }
 
 void sn_want_foresee(const sn_segment *segment, uint32_t sample)
@@ -69,6 +71,16 @@ void sn_want_drop(sn_segment *segment, uint32_t row, uint32_t slot)
 {
     if (sn_counted_clear(sn_eligible(segment, row), slot))
         set_want(segment, slot, segment->slots[slot].want - 1u);
+}
+
+int sn_want_restore(sn_segment *segment, uint32_t row, uint32_t slot)
+{
+    int usable = can_use(segment, row, &segment->slots[slot]);
+
+    sn_counted_set(sn_eligible(segment, row), slot);
+    if (!usable)
+        sn_want_drop(segment, row, slot);
+    return usable;
 }
 
 void sn_want_use(sn_segment *segment, uint32_t job, uint32_t slot)

@@ -33,6 +33,10 @@ void sn_want_publish(sn_segment *segment, uint32_t slot);
 /* This member no longer wants this copy. */
 void sn_want_drop(sn_segment *segment, uint32_t row, uint32_t slot);
 
+/* Its bit was taken out of the vector and goes back, or with it the want: this member cannot use the copy
+ * any more. Answers whether it can. */
+int sn_want_restore(sn_segment *segment, uint32_t row, uint32_t slot);
+
 /* This job has used this copy: none of its members wants it. */
 void sn_want_use(sn_segment *segment, uint32_t job, uint32_t slot);
 
