@@ -75,7 +75,7 @@ int sn_layout_validate(const sn_header *found, uint64_t file_bytes)
     if (found->row_words != planned.row_words || found->segment_bytes != planned.segment_bytes ||
         found->n_stage != planned.n_stage || found->n_slots != planned.n_slots ||
         found->n_granules != planned.n_granules || found->n_ledger != planned.n_ledger ||
-        found->n_writing != planned.n_writing || found->writing_at != planned.writing_at ||
+        found->n_writing != planned.n_writing || found->unused != planned.unused || found->writing_at != planned.writing_at ||
         found->rows_at != planned.rows_at || found->slots_at != planned.slots_at ||
         found->first_at != planned.first_at || found->granules_at != planned.granules_at ||
         found->payload_at != planned.payload_at || found->rooms_at != planned.rooms_at ||

@@ -1,7 +1,7 @@
 /*
  * sn_choose.h -- substitutes chosen a little ahead of their use.
  *
- *   eligible --choose--> [ .. 16 chosen .. ] --next--> served
+ *   eligible --choose--> [ .. 32 chosen .. ] --next--> served
  *      ^                        |
  *      +------- put back -------+        what the draw had no use for
  *
@@ -20,7 +20,7 @@
 #include "../base/sn_rng.h"
 #include "../shm/sn_segment.h"
 
-#define SN_CHOSEN 16u
+#define SN_CHOSEN 32u
 
 typedef struct {
     uint32_t slots[SN_CHOSEN]; /* places first .. last - 1, modulo its size */

@@ -7,7 +7,7 @@
 #include "../slots/sn_slots.h"
 #include "sn_rows.h"
 
-#define LOOK_AHEAD 8
+#define LOOK_AHEAD 16
 
 int sn_holder_init(sn_holder *holder, sn_segment *segment)
 {

@@ -15,7 +15,7 @@
 #include "sn_want.h"
 
 #define DRAW_DEADLINE_MS 100
-#define LOOK_AHEAD 8
+#define LOOK_AHEAD 16
 
 struct sn_member {
     sn_segment *segment; /* NULL: private */
