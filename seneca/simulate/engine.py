@@ -77,17 +77,21 @@ class Engine:
             posix_ipc.unlink_shared_memory(self.name)
 
     def _attach(self, job_key: int) -> store.Segment:
-        fd = posix_ipc.SharedMemory(self.name, posix_ipc.O_CREAT, mode=0o600).fd
-        return store.Segment(
-            fd,
-            self.name,
-            b"a virtual clock.",
-            self._n_samples,
-            self._bytes,
-            keep=False,
-            job_key=job_key,
-            split=self._split,
-        )
+        while True:
+            fd = posix_ipc.SharedMemory(self.name, posix_ipc.O_CREAT, mode=0o600).fd
+            try:
+                return store.Segment(
+                    fd,
+                    self.name,
+                    b"a virtual clock.",
+                    self._n_samples,
+                    self._bytes,
+                    keep=False,
+                    job_key=job_key,
+                    split=self._split,
+                )
+            except (store.Unlinked, BlockingIOError):
+                continue  # a loader of this user's swept it away before it had a row
 
     def check(self) -> str | None:
         """Hold what the engine derived against a rebuild; None, or the difference. For tests."""
