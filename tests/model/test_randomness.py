@@ -15,6 +15,7 @@ SENECA_TEST_SEED=7 gives other runs.
 """
 
 import os
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -165,7 +166,7 @@ def of_two_epochs(orders, places, count):
     first, end = places
     pairs = []
     for run in orders:
-        for before, after in zip(run[:-1], run[1:], strict=True):
+        for before, after in pairwise(run):
             both = np.intersect1d(before[first:end], after[first:end])
             if len(both) >= count:
                 chosen = both[:: len(both) // count][:count]
@@ -246,8 +247,8 @@ def test_alone_orders_are_those_of_chance(one, n):
 def alone(n, seed, epoch):
     """The order of a member that shares with nobody."""
     member = store.Member(
-        None, n_samples=n, samples=None, places=n, seed=seed, epoch=epoch, fixed=False, decoded=1, augmented=2,
-        height=8, width=8, in_flight=32, shares=False, keeps=False, substitutes=True,
+        None, n_samples=n, samples=None, places=n, seed=seed, epoch=epoch, fixed=False, decoded=1,
+        augmented=2, height=8, width=8, in_flight=32, shares=False, keeps=False, substitutes=True,
     )  # fmt: skip
     try:
         return member.draw(n)[0]["sample"]
