@@ -180,18 +180,31 @@ static void take(sn_member *member, uint32_t sample)
     sn_want_taken(member->segment, member->holder.row, sample);
 }
 
-/* Serve a staged copy that another job made. */
-static int serve_substitute(sn_member *member, sn_item *item)
+/* Serve staged copies that other jobs made, those first that the fewest want: what is taken by its
+ * last leaves room. Answers how many of the `n` places are served. */
+static uint32_t serve_substitutes(sn_member *member, uint32_t n, sn_item *items)
 {
-    sn_counted eligible = sn_eligible(member->segment, member->holder.row);
+    sn_segment *segment = member->segment;
+    uint32_t row = member->holder.row;
+    sn_counted eligible = sn_eligible(segment, row);
+    uint32_t slots[SN_PICK_MOST], served = 0, before;
 
-    if (!member->options.shares || !member->options.substitutes || *eligible.total == 0)
-        return SN_MISS;
-    uint32_t slot = sn_counted_select(eligible, sn_rng_below(&member->choose, *eligible.total));
-    if (sn_serve_copy(&member->client, slot, item) != 0)
-        return SN_MISS;
-    take(member, item->sample);
-    return 0;
+    if (!member->options.shares || !member->options.substitutes)
+        return 0;
+    do {
+        before = served;
+        uint32_t picked = *eligible.total == 0 ? 0 :
+            sn_want_pick(segment, row, sn_rng_below(&member->choose, segment->n_stage), n - served, slots);
+        for (uint32_t i = 0; i < picked; i++) {
+            /* Of two copies of one sample the first that was taken ended the want of the other. */
+            if (!sn_bit_get(eligible.words, slots[i]) ||
+                sn_serve_copy(&member->client, slots[i], &items[served]) != 0)
+                continue;
+            take(member, items[served].sample);
+            served++;
+        }
+    } while (served < n && served > before);
+    return served;
 }
 
 /* Another job is making a copy of this sample that will serve this member. */
@@ -285,13 +298,11 @@ int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t 
     for (uint32_t i = 0; i < n_offers; i++)
         sn_serve_offer(&member->client, &offers[i]);
     sn_order_begin(&member->order);
-    for (uint32_t i = 0; i < n; i++) {
-        if (serve_substitute(member, &items[i]) != 0)
-            serve_own(member, &items[i]);
-        if (member->options.hands_over) {
-            hand(member, items[i].source_entry);
-            hand(member, items[i].target_entry);
-        }
+    for (uint32_t i = serve_substitutes(member, n, items); i < n; i++)
+        serve_own(member, &items[i]);
+    for (uint32_t i = 0; member->options.hands_over && i < n; i++) {
+        hand(member, items[i].source_entry);
+        hand(member, items[i].target_entry);
     }
     sn_store_leave(segment);
     return 0;

@@ -6,7 +6,8 @@ says what each of these must lead to: which sample is served next and from where
 for a copy, who wants it, and when it goes. After every step the records in shared memory are held
 against the model, and what is derived in them against a rebuild.
 
-What the model leaves open: which of the eligible copies is served, and which copies a full stage gives up.
+What the model leaves open: which of the eligible copies of the lowest want is served, and which copies a
+full stage gives up.
 """
 
 import hashlib
@@ -440,6 +441,8 @@ class World:
         if eligible and can_hold:
             assert item["source"] == AUGMENTED and slot in eligible
             assert target == NONE and self.payloads[slot].sample == sample
+            fewest = min(self.want(self.payloads[s]) for s in eligible)
+            assert self.want(self.payloads[slot]) == fewest, "fewer want another"
             self.payloads[slot].hold(member)
             self.payloads[slot].uses.add(member.job)
             self.done["substitutes"] += 1
