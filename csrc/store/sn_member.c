@@ -9,7 +9,6 @@
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
 #include "../slots/sn_space.h"
-#include "sn_choose.h"
 #include "sn_rows.h"
 #include "sn_store.h"
 #include "sn_want.h"
@@ -182,17 +181,54 @@ static void take(sn_member *member, uint32_t sample)
     sn_want_taken(member->segment, member->holder.row, sample);
 }
 
-/* Serve a staged copy that another job made. */
-static int serve_substitute(sn_member *member, uint32_t wanted, sn_chosen *chosen, sn_item *item)
+/* Ask for what serving a sample of its own touches, a few samples before its turn. */
+static void foresee(const sn_member *member, uint32_t i)
 {
+    uint32_t sample = sn_order_ahead(&member->order, i);
+
+    if (sample == SN_NONE)
+        return;
+    __builtin_prefetch(&member->order.taken[sample >> 6]);
+    sn_want_foresee(member->segment, sample);
+}
+
+/* The same for a copy, whose record is at hand. */
+static void foresee_copy(const sn_member *member, uint32_t slot)
+{
+    uint32_t sample = member->segment->slots[slot].sample;
+
+    sn_slot_foresee(member->segment, slot);
+    __builtin_prefetch(&sn_seen(member->segment, member->holder.row)[sample >> 6]);
+    __builtin_prefetch(&member->order.taken[sample >> 6]);
+}
+
+/* Serve staged copies that other jobs made, those first that the fewest want: what is taken by its
+ * last leaves room. Answers how many of the `n` places are served. */
+static uint32_t serve_substitutes(sn_member *member, uint32_t n, sn_item *items)
+{
+    sn_segment *segment = member->segment;
+    uint32_t row = member->holder.row;
+    sn_counted eligible = sn_eligible(segment, row);
+    uint32_t slots[SN_PICK_MOST], served = 0, before;
+
     if (!member->options.shares || !member->options.substitutes)
-        return SN_MISS;
-    uint32_t slot = sn_choose_next(member->segment, member->holder.row, member->order.taken, &member->choose, wanted,
-                                   chosen);
-    if (slot == SN_NONE || sn_serve_copy(&member->client, slot, item) != 0)
-        return SN_MISS;
-    take(member, item->sample);
-    return 0;
+        return 0;
+    do {
+        before = served;
+        uint32_t picked = *eligible.total == 0 ? 0 :
+            sn_want_pick(segment, row, sn_rng_below(&member->choose, *eligible.total), n - served, slots);
+        for (uint32_t i = 0; i < picked; i++) {
+            if (i + LOOK_AHEAD < picked)
+                foresee_copy(member, slots[i + LOOK_AHEAD]);
+            /* Of two copies of one sample the first that was taken ended the want of the other. */
+            if (!sn_bit_get(eligible.words, slots[i]) ||
+                sn_serve_copy(&member->client, slots[i], &items[served]) != 0)
+                continue;
+            take(member, items[served].sample);
+            served++;
+        }
+    } while (served < n && served > before);
+    return served;
 }
 
 /* Another job is making a copy of this sample that will serve this member. */
@@ -208,17 +244,6 @@ static int is_on_its_way(const sn_member *member, uint32_t sample)
             return 1;
     }
     return 0;
-}
-
-/* Ask for what serving a sample of its own touches, a few samples before its turn. */
-static void foresee(const sn_member *member, uint32_t i)
-{
-    uint32_t sample = sn_order_ahead(&member->order, i);
-
-    if (sample == SN_NONE)
-        return;
-    __builtin_prefetch(&member->order.taken[sample >> 6]);
-    sn_want_foresee(member->segment, sample);
 }
 
 /* The next sample of its own order that nobody is preparing; when there is none left, one that
@@ -276,7 +301,6 @@ int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t 
 {
     sn_segment *segment = member->segment;
     uint32_t n = wanted < member->order.left ? wanted : member->order.left;
-    sn_chosen chosen = {0};
 
     for (uint32_t i = 0; i < n; i++)
         sn_item_clear(&items[i], 0);
@@ -300,19 +324,15 @@ int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t 
     for (uint32_t i = 0; i < n_offers; i++)
         sn_serve_offer(&member->client, &offers[i]);
     sn_order_begin(&member->order);
-    for (uint32_t i = 0; i < LOOK_AHEAD; i++)
+    uint32_t substitutes = serve_substitutes(member, n, items);
+    for (uint32_t i = 0; i < LOOK_AHEAD && i < n - substitutes; i++)
         foresee(member, i);
-    for (uint32_t i = 0; i < n; i++) {
-        if (serve_substitute(member, n - i, &chosen, &items[i]) != 0) {
-            sn_choose_end(segment, member->holder.row, &chosen);
-            serve_own(member, &items[i]);
-        }
-        if (member->options.hands_over) {
-            hand(member, items[i].source_entry);
-            hand(member, items[i].target_entry);
-        }
+    for (uint32_t i = substitutes; i < n; i++)
+        serve_own(member, &items[i]);
+    for (uint32_t i = 0; member->options.hands_over && i < n; i++) {
+        hand(member, items[i].source_entry);
+        hand(member, items[i].target_entry);
     }
-    sn_choose_end(segment, member->holder.row, &chosen);
     sn_store_leave(segment);
     return 0;
 }

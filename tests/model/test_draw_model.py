@@ -6,7 +6,8 @@ says what each of these must lead to: which sample is served next and from where
 for a copy, who wants it, and when it goes. After every step the records in shared memory are held
 against the model, and what is derived in them against a rebuild.
 
-What the model leaves open: which of the eligible copies is served, and which copies a full stage gives up.
+What the model leaves open: which of the eligible copies of the lowest want is served, and which copies a
+full stage gives up.
 """
 
 import hashlib
@@ -234,12 +235,10 @@ class World:
             assert {s for s in range(self.n) if not seen[s]} == member.unseen
 
         slots = self.records.slots
-        gone = []
         for slot, p in list(self.payloads.items()):
             record = slots[slot]
             if record["state"] == 0 or record["generation"] != p.generation:
                 assert evicts and p.state == READY and not p.holders, f"{p} went from slot {slot}"
-                gone.append(p)
                 self.done["evicted"] += 1
                 del self.payloads[slot]
         assert set(slots["state"].nonzero()[0].tolist()) == set(self.payloads)
@@ -256,7 +255,6 @@ class World:
                 )
                 if (check and p.state == READY) or record["list"] >= LIST_WANT:
                     assert int(record["want"]) == self.want(p)
-        return gone
 
     # What can happen.
 
@@ -402,9 +400,9 @@ class World:
             if p.generation < 0:
                 p.generation = int(self.records.slots[slot]["generation"])
         self.settle()
-        gone = self.audit(evicts=not is_roomy)
+        self.audit(evicts=not is_roomy)
         for p in went:
-            assert p in gone
+            assert p not in self.payloads.values()
         member.batches.append(items)
         self.done["drawn"] += len(items)
         if member.unseen == set():
@@ -419,7 +417,7 @@ class World:
         sample, form, length, height, width = offer
         slot, entry = answer
         pipeline = member.options["decoded"] if form == DECODED else 0
-        assert slot not in self.payloads
+        self.succeeds(slot, (ENCODED, DECODED))
         there = {(p.sample, p.form, p.pipeline) for p in self.payloads.values()}
         assert (sample, form, pipeline) not in there
         self.counter += 1
@@ -440,6 +438,8 @@ class World:
         if eligible and can_hold:
             assert item["source"] == AUGMENTED and slot in eligible
             assert target == NONE and self.payloads[slot].sample == sample
+            fewest = min(self.want(self.payloads[s]) for s in eligible)
+            assert self.want(self.payloads[slot]) == fewest, "fewer want another"
             self.payloads[slot].hold(member)
             self.payloads[slot].uses.add(member.job)
             self.done["substitutes"] += 1
@@ -497,13 +497,16 @@ class World:
             self.payloads[slot].hold(member)
             self.done["from kept"] += 1
 
+    def succeeds(self, slot, forms):
+        """A slot is reserved: what lay in it was given up in this draw, and is seen by its successor."""
+        old = self.payloads.pop(slot, None)
+        if old is not None:
+            assert old.form in forms and old.state == READY and not old.holders, "given up while in use"
+            self.done["evicted"] += 1
+
     def reserved(self, member, item, went):
         slot = item["target_slot"]
-        if slot in self.payloads:  # an eviction, seen by its successor
-            old = self.payloads[slot]
-            assert old.form == AUGMENTED and old.state == READY and not old.holders, "given up while in use"
-            del self.payloads[slot]
-            self.done["evicted"] += 1
+        self.succeeds(slot, (AUGMENTED,))
         self.counter += 1
         data = pattern(item["sample"], AUGMENTED, member.number, self.counter, length=self.copy_bytes)
         self.payloads[slot] = p = Payload(item["sample"], AUGMENTED, member.pipeline, self.side, member, data)

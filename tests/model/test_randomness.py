@@ -230,7 +230,7 @@ def test_another_job_does_not_get_samples_in_the_order_that_one_took_them(halves
         neighbours_again(np.stack(meanwhile, 2).reshape(-1, 2, N)).mean() / (N - 1)
         for meanwhile in ((first, second), (first[:, 1:], second[:, :-1]))
     )
-    assert together < 0.3, "a copy is chosen among those of some batches"
+    assert together < 0.5, "a copy is chosen among those of some batches"
 
 
 @pytest.mark.parametrize("n", [N, 70_000], ids=["shuffled", "keyed"])
