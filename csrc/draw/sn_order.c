@@ -1,13 +1,16 @@
+#define _GNU_SOURCE
 #include "sn_order.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "../base/sn_bits.h"
 #include "../base/sn_status.h"
 
 #define NONE UINT32_MAX
+#define HUGE_PAGE ((uint64_t)2 << 20)
 
 /* More than are in preparation at any time on a host of some hundred cores; past it a member
  * prepares the sample itself, which is correct and only less shared. */
@@ -28,6 +31,22 @@ static uint32_t sample_at(const sn_order *order, uint32_t place)
     return order->samples ? order->samples[at] : at;
 }
 
+/* Written at once: pages that are first read lie at a page of zeros, and are copied from it one by one in
+ * the draws that write to them. In huge pages where there are some, as bits are met at random places. */
+static uint64_t *zeroed(uint64_t words)
+{
+    uint64_t bytes = words * sizeof(uint64_t);
+    uint64_t page = bytes < HUGE_PAGE / 2 ? 64 : HUGE_PAGE;
+    uint64_t rounded = (bytes + page - 1) / page * page;
+    uint64_t *bits = aligned_alloc(page, rounded);
+
+    if (bits && page == HUGE_PAGE)
+        madvise(bits, rounded, MADV_HUGEPAGE);
+    if (bits)
+        memset(bits, 0, bytes);
+    return bits;
+}
+
 int sn_order_init(sn_order *order, const sn_epoch *epoch)
 {
     uint32_t n = epoch->samples ? epoch->count : epoch->n_samples;
@@ -37,7 +56,7 @@ int sn_order_init(sn_order *order, const sn_epoch *epoch)
     order->n_samples = epoch->n_samples;
     order->fixed = epoch->fixed;
     order->capacity = n < MAX_DEFERRED ? n : MAX_DEFERRED;
-    order->taken = calloc(sn_bits_words(epoch->n_samples) + 1, sizeof *order->taken);
+    order->taken = zeroed(sn_bits_words(epoch->n_samples) + 1);
     order->deferred = malloc((order->capacity ? order->capacity : 1) * sizeof *order->deferred);
     order->ahead = malloc(MAX_AHEAD * sizeof *order->ahead);
     if (!order->taken || !order->deferred || !order->ahead)

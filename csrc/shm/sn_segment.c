@@ -178,11 +178,14 @@ int sn_segment_reserve_room(sn_segment *segment, uint32_t row, enum sn_row_kind 
 {
     uint8_t *room = segment->rooms + row * segment->room_bytes;
     uint64_t bytes = kind == SN_ROW_MEMBER ? segment->room_end : segment->seen_in;
-    int rc = reserve(segment->fd, (uint64_t)(room - (uint8_t *)segment->head), bytes, NULL, NULL);
+    uint64_t at = (uint64_t)(room - (uint8_t *)segment->head), last = at + (bytes - 1) / SN_GRANULE * SN_GRANULE;
 
-    if (rc == 0 && kind == SN_ROW_MEMBER && segment->room_bytes % HUGE_PAGE == 0)
-        collapse(room, segment->room_bytes);
-    return rc;
+    if (lseek(segment->fd, (off_t)last, SEEK_DATA) == (off_t)last)
+        return 0; /* one before had it */
+    if (kind == SN_ROW_MEMBER && segment->room_bytes % HUGE_PAGE == 0 &&
+        reserve(segment->fd, at, SN_GRANULE, NULL, NULL) == 0)
+        collapse(room, segment->room_bytes); /* while there is next to nothing in it to be moved */
+    return reserve(segment->fd, at, bytes, NULL, NULL);
 }
 
 /* The file may hold what a creator left who died before writing the magic. Nobody has it
