@@ -23,6 +23,7 @@ import argparse
 import json
 import math
 import os
+import signal
 import statistics
 import sys
 import tempfile
@@ -217,6 +218,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> int:
     """Train, print, and return the exit status: 1 when a job failed or something was left behind."""
     options = parse(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that all is cleaned up
     print(report.machine(["seneca-loader", "torch", "torchvision", "pillow-simd"]))
     cache = f"bench-accuracy-{os.getpid()}"
     rows: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""Jobs that draw from one segment, each a process of its own that times its draws in C (native/scale_loop.c)."""
+"""Jobs that draw from one segment, processes that time their draws in C (native/scale_loop.c)."""
 
 from __future__ import annotations
 
