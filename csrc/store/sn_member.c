@@ -271,18 +271,34 @@ static void hand(sn_member *member, uint32_t entry)
         member->handed[member->n_handed++] = entry;
 }
 
+/* Whether no other job draws. */
+static int is_alone(const sn_member *member)
+{
+    const sn_segment *segment = member->segment;
+    const uint64_t *members = segment->head->member_rows;
+    uint32_t job = segment->rows[member->holder.row].job;
+
+    for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1))
+        if (segment->rows[row].job != job)
+            return 0;
+    return 1;
+}
+
 int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t *drawn, sn_offer *offers,
                    uint32_t n_offers)
 {
     sn_segment *segment = member->segment;
-    uint32_t n = wanted < member->order.left ? wanted : member->order.left;
+    int shared = segment && sn_store_enter(segment, member->apart ? 0 : DRAW_DEADLINE_MS) == 0;
 
+    if (shared && wanted < member->options.wanted_alone && is_alone(member))
+        wanted = member->options.wanted_alone;
+    uint32_t n = wanted < member->order.left ? wanted : member->order.left;
     for (uint32_t i = 0; i < n; i++)
         sn_item_clear(&items[i], 0);
     for (uint32_t i = 0; i < n_offers; i++)
         offers[i].slot = offers[i].entry = SN_NONE;
     *drawn = n;
-    if (!segment || sn_store_enter(segment, member->apart ? 0 : DRAW_DEADLINE_MS) != 0) {
+    if (!shared) {
         draw_apart(member, n, items);
         return segment ? SN_BUSY : 0;
     }
