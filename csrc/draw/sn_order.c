@@ -13,7 +13,7 @@
  * prepares the sample itself, which is correct and only less shared. */
 #define MAX_DEFERRED 65536u
 
-static uint32_t sample_at(const sn_order *order, uint32_t place)
+uint32_t sn_order_at(const sn_order *order, uint32_t place)
 {
     uint32_t at = order->fixed ? place : sn_perm_at(&order->perm, place);
     return order->samples ? order->samples[at] : at;
@@ -52,7 +52,7 @@ int sn_order_init(sn_order *order, const sn_epoch *epoch)
     }
     order->left = n;
     for (uint32_t place = epoch->places; place < n; place++)
-        sn_order_take(order, sample_at(order, place));
+        sn_order_take(order, sn_order_at(order, place));
     rc = 0;
 out:
     if (rc != 0)
@@ -85,7 +85,7 @@ uint32_t sn_order_next(sn_order *order)
             return sample;
     }
     while (order->cursor < order->perm.n) {
-        uint32_t sample = sample_at(order, order->cursor++);
+        uint32_t sample = sn_order_at(order, order->cursor++);
         if (!sn_order_is_taken(order, sample))
             return sample;
     }

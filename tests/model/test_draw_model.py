@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from engine import AUGMENTED, DECODED, ENCODED, FAILED, NONE, READY, STORAGE, WRITING, Place, Remote
 
-HOLDER, MEMBER = 1, 2  # kinds of rows
+HOLDER, MEMBER, SUBSET = 1, 2, 3  # kinds of rows
 LIST_WANT = 5  # the first list of published copies
 PAGE = 4096
 STEPS = 350
@@ -92,6 +92,16 @@ class Member:
     @property
     def pipeline(self):
         return self.options["augmented"] if self.options["shares"] else 0
+
+    @property
+    def subset(self):
+        """Its dataset's samples; None: all."""
+        samples = self.options["samples"]
+        return None if samples is None else tuple(sorted(samples))
+
+    @property
+    def says_its_subset(self):
+        return self.subset is not None and self.options["shares"]
 
     def do(self, verb, *args, **options):
         return self.handle.do(verb, self.number, *args, **options)
@@ -217,7 +227,9 @@ class World:
         """The row that was claimed just now, and its generation."""
         rows = self.records.rows
         known = {x.row for x in self.rows() if self.has_row(x)}
-        new = [r for r in range(len(rows)) if rows[r]["state"] == 1 and r not in known]
+        new = [
+            r for r in range(len(rows)) if rows[r]["state"] == 1 and r not in known and rows[r]["kind"] != SUBSET
+        ]
         assert len(new) == 1 and (rows[new[0]]["kind"], rows[new[0]]["job_key"]) == (kind, job)
         return new[0], int(rows[new[0]]["generation"])
 
@@ -226,7 +238,9 @@ class World:
         if check:
             assert self.anchor.segment.check() is None
         rows = self.records.rows
-        assert sorted(x.row for x in self.rows()) == [r for r in range(len(rows)) if rows[r]["state"] == 1]
+        live = [r for r in range(len(rows)) if rows[r]["state"] == 1]
+        assert sorted(x.row for x in self.rows()) == [r for r in live if rows[r]["kind"] != SUBSET]
+        self.audit_subsets([r for r in live if rows[r]["kind"] == SUBSET])
         jobs = {}
         for x in self.rows():
             assert jobs.setdefault(int(rows[x.row]["job"]), x.job) == x.job, "two jobs share a bit"
@@ -258,6 +272,15 @@ class World:
                 if (check and p.state == READY) or record["list"] >= LIST_WANT:
                     assert int(record["want"]) == self.want(p)
         return gone
+
+    def audit_subsets(self, rows):
+        """Each member on a subset says which samples that has, in a row that never changes."""
+        said = Counter()
+        for row in rows:
+            record = self.records.rows[row]
+            own = (~self.records.seen(row)).nonzero()[0].tolist()
+            said[int(record["job_key"]), int(record["pipeline"]), tuple(own)] += 1
+        assert said == Counter((m.job, m.pipeline, m.subset) for m in self.members if m.says_its_subset)
 
     # What can happen.
 
