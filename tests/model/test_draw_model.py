@@ -89,6 +89,38 @@ class Member:
     accepted: dict = field(default_factory=dict)  # slot -> ledger entry
     releases: list = field(default_factory=list)  # to be let go of in the next draw
 
+    met: list = field(default_factory=list)  # the subsets that its pipeline's members were seen to draw from
+    due: list = None  # samples whose places are to come, where datasets overlap
+    queues: dict = field(default_factory=dict)  # class -> samples whose places have come
+
+    @property
+    def exchanges(self):
+        return self.options["shares"] and self.options["substitutes"]
+
+    def class_of(self, sample):
+        return tuple(sample in subset for subset in self.met)
+
+    def meet(self, subsets):
+        """Where datasets overlap, samples change places with those of the same datasets only."""
+        new = [subset for subset in subsets if subset not in self.met]
+        self.met += new
+        if new:
+            places = self.order if self.due is None else [*sum(self.queues.values(), []), *self.due]
+            self.due = [sample for sample in places if sample in self.unseen]
+            self.queues = {}
+
+    def next_in_line(self):
+        """Those who may fill the next place from its own order, the first first."""
+        while self.due:
+            sample = self.due.pop(0)
+            queue = self.queues.setdefault(self.class_of(sample), [])
+            if sample in self.unseen:
+                queue.append(sample)
+            queue[:] = [s for s in queue if s in self.unseen]
+            if queue:
+                return queue
+        return next([s for s in q if s in self.unseen] for q in self.queues.values() if self.unseen & set(q))
+
     @property
     def pipeline(self):
         return self.options["augmented"] if self.options["shares"] else 0
@@ -416,6 +448,9 @@ class World:
             and len(items) <= records
             and self.held(member) + 2 * len(items) + len(offers) <= n_ledger
         )
+        if member.exchanges:
+            others = [m for m in self.members if m.says_its_subset and m.pipeline == member.pipeline]
+            member.meet([set(m.subset) for m in sorted(others, key=lambda m: m.row)])
         went = []  # what the engine must have given up in this draw, for what it did to be right
         for offer, slot in zip(offers, slots, strict=True):
             self.answered(member, offer, slot)
@@ -460,6 +495,12 @@ class World:
         assert sample in member.unseen, "served twice, or not its own"
         eligible = self.eligible(member) if options["substitutes"] else set()
         can_hold = self.held(member) < n_ledger
+        own = [s for s in member.order if s in member.unseen]
+        if member.exchanges and member.met:
+            own = member.next_in_line()
+            due = member.class_of(own[0])
+            assert member.class_of(sample) == due, "in the place of one that others have, or have not"
+            eligible = {s for s in eligible if member.class_of(self.payloads[s].sample) == due}
 
         if eligible and can_hold:
             assert item["source"] == AUGMENTED and slot in eligible
@@ -471,9 +512,7 @@ class World:
             self.done["substitutes"] += 1
         else:
             assert item["source"] != AUGMENTED
-            passes = options["shares"] and options["substitutes"]
-            own = [s for s in member.order if s in member.unseen]
-            free = [s for s in own if not (passes and self.is_on_its_way(member, s))]
+            free = [s for s in own if not (member.exchanges and self.is_on_its_way(member, s))]
             assert sample == (free or own)[0], "out of its own order"
             self.done["passed over"] += own[0] != sample
             self.done["forced"] += not free
