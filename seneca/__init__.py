@@ -29,7 +29,8 @@ from seneca.switch import off_because
 if TYPE_CHECKING:
     from seneca.cache import SampleCache
     from seneca.loader import DataLoader
-    from seneca.shared import OpportunisticBatchSampler, SharedDataset
+    from seneca.samplers import OpportunisticBatchSampler
+    from seneca.shared import SharedDataset
     from seneca.stages import StagedDataset
 
 __all__ = [
@@ -55,7 +56,9 @@ def __getattr__(name: str) -> Any:
     # torch, and `import seneca` works where there is no native core.
     if name == "DataLoader":
         module = "seneca.loader" if off_because() is None else "seneca.fallback"
-    elif name in ("OpportunisticBatchSampler", "SharedDataset"):
+    elif name == "OpportunisticBatchSampler":
+        module = "seneca.samplers" if off_because() is None else "seneca.fallback"
+    elif name == "SharedDataset":
         module = "seneca.shared" if off_because() is None else "seneca.fallback"
     elif name == "SampleCache":
         module = "seneca.cache"

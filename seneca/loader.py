@@ -23,7 +23,8 @@ from seneca.native import NativeIterator
 from seneca.notices import warn
 from seneca.options import Options
 from seneca.processes import iterate
-from seneca.shared import OpportunisticBatchSampler, SharedDataset
+from seneca.samplers import OpportunisticBatchSampler
+from seneca.shared import SharedDataset
 from seneca.sources.files import PictureFiles
 from seneca.stages import Stages
 

@@ -23,7 +23,7 @@ from PIL import Image
 from seneca._pipeline import items, sample
 from seneca._pipeline.plan import MAX_PIXELS, Pipeline
 
-__all__ = ["ByStages", "Opaque", "Payload", "Pictures", "StagedDataset", "Stages", "number_of"]
+__all__ = ["ByStages", "KeptStages", "Opaque", "Payload", "Pictures", "StagedDataset", "Stages", "number_of"]
 
 
 def number_of(*parts: bytes) -> int:
@@ -66,23 +66,28 @@ class Stages(ABC):
         """What ``dataset[index]`` is, from AUGMENTED: the label is put to it."""
         return augmented
 
-    # What follows is asked only where `decoded` is not 0.
 
+class KeptStages(Stages):
+    """Stages whose ENCODED and DECODED can be kept: ``decoded`` is not 0."""
+
+    @abstractmethod
     def read(self, index: int) -> bytes:
         """ENCODED, from storage."""
-        raise NotImplementedError
 
+    @abstractmethod
     def decode(self, index: int, data: bytes) -> Payload:
         """DECODED, from ENCODED."""
-        raise NotImplementedError
 
+    @abstractmethod
     def augment(self, index: int, decoded: Payload) -> Any:
         """AUGMENTED, from DECODED."""
-        raise NotImplementedError
 
+    @abstractmethod
     def augment_encoded(self, index: int, data: bytes) -> Any:
         """AUGMENTED, from ENCODED."""
-        return self.augment(index, self.decode(index, data))
+
+    def make(self, indices: Sequence[int]) -> list[Any]:
+        return [self.augment_encoded(index, self.read(index)) for index in indices]
 
 
 class Opaque(Stages):
@@ -138,7 +143,7 @@ class StagedDataset(Protocol):
         """A sample of what was decoded, which must be left as it is."""
 
 
-class ByStages(Stages):
+class ByStages(KeptStages):
     """A :class:`StagedDataset`. Arguments as :class:`Opaque`'s; ``decoded`` names what ``decode`` makes."""
 
     def __init__(self, dataset: Any, source: bytes, decoded: int, augmented: int) -> None:
@@ -146,9 +151,6 @@ class ByStages(Stages):
         self.source = source
         self.decoded = decoded
         self.augmented = augmented
-
-    def make(self, indices: Sequence[int]) -> list[Any]:
-        return [self.augment_encoded(index, self.read(index)) for index in indices]
 
     def present(self, index: int, augmented: Any) -> Any:
         label = getattr(self.dataset, "label", None)
@@ -175,7 +177,7 @@ class ByStages(Stages):
         return self.dataset.augment(array, np.random.default_rng(seed))
 
 
-class Pictures(Stages):
+class Pictures(KeptStages):
     """Files of pictures. DECODED is pixels, shared with the jobs that run natively.
 
     Args:
@@ -217,9 +219,6 @@ class Pictures(Stages):
             ending = (pipeline.mean, pipeline.std, pipeline.dtype, pipeline.scale, pipeline.erase)
             keys = (b"", repr(ending).encode())
         self.augmented = number_of(pipeline.augmented_fingerprint.to_bytes(8, "little"), *keys)
-
-    def make(self, indices: Sequence[int]) -> list[Any]:
-        return [self.augment_encoded(index, self.read(index)) for index in indices]
 
     def present(self, index: int, augmented: Any) -> Any:
         label = self.samples[index][1]

@@ -42,8 +42,8 @@ HEADER = np.dtype([
 ])  # fmt: skip
 ROW = np.dtype([
     ("state", "u4"), ("generation", "u4"), ("kind", "u4"), ("job", "u4"), ("job_key", "u8"),
-    ("pipeline", "u8"), ("stage_need", "u4"), ("copy_bytes", "u4"), ("pid", "i4"), ("eligible", "u4"),
-    ("staged", "u4"), ("reserved", "u4", 3),
+    ("pipeline", "u8"), ("stage_need", "u4"), ("copy_bytes", "u4"), ("pid", "i4"), ("subset", "u4"),
+    ("eligible", "u4"), ("staged", "u4"), ("reserved", "u4", 2),
 ])  # fmt: skip
 SLOT = np.dtype([
     ("state", "u4"), ("generation", "u4"), ("sample", "u4"), ("writer_row", "u2"), ("form", "u1"),

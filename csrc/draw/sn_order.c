@@ -25,7 +25,7 @@ typedef struct sn_ahead {
     uint32_t after; /* the cursor when it was offered */
 } sn_ahead;
 
-static uint32_t sample_at(const sn_order *order, uint32_t place)
+uint32_t sn_order_at(const sn_order *order, uint32_t place)
 {
     uint32_t at = order->fixed ? place : sn_perm_at(&order->perm, place);
     return order->samples ? order->samples[at] : at;
@@ -81,7 +81,7 @@ int sn_order_init(sn_order *order, const sn_epoch *epoch)
     }
     order->left = n;
     for (uint32_t place = epoch->places; place < n; place++)
-        sn_order_take(order, sample_at(order, place));
+        sn_order_take(order, sn_order_at(order, place));
     rc = 0;
 out:
     if (rc != 0)
@@ -107,7 +107,7 @@ void sn_order_look_ahead(sn_order *order, uint32_t wanted)
         uint32_t left = order->perm.n - order->looked, n = left < GROUP ? left : GROUP;
         uint32_t samples[GROUP];
         for (uint32_t i = 0; i < n; i++) {
-            samples[i] = sample_at(order, order->looked + i);
+            samples[i] = sn_order_at(order, order->looked + i);
             __builtin_prefetch(&order->taken[samples[i] >> 6]);
         }
         for (uint32_t i = 0; i < n; i++) {

@@ -68,6 +68,9 @@ int sn_order_defer(sn_order *order, uint32_t sample);
 /* One that was deferred in this round, when there is nothing else; SN_NONE without one. */
 uint32_t sn_order_force(sn_order *order);
 
+/* The sample at a place of the permutation. */
+uint32_t sn_order_at(const sn_order *order, uint32_t place);
+
 void sn_order_take(sn_order *order, uint32_t sample);
 int sn_order_is_taken(const sn_order *order, uint32_t sample);
 

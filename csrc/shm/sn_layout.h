@@ -48,7 +48,9 @@ enum sn_row_state { SN_ROW_FREE = 0, SN_ROW_LIVE = 1 };
 enum sn_row_kind {
     SN_ROW_HOLDER = 1, /* a process that is attached: keeps the segment and its job's bit, and
                           holds what its workers pin and write */
-    SN_ROW_MEMBER = 2  /* one iterator that draws batches */
+    SN_ROW_MEMBER = 2, /* one iterator that draws batches */
+    SN_ROW_SUBSET = 3  /* says which samples a member's dataset has, where these are not all: seen
+                          bits that do not change, of the member's job and pipeline */
 };
 
 /* Every slot record is on exactly one list. Wanted copies: list SN_LIST_WANT + want. The writing
@@ -100,10 +102,11 @@ typedef struct {
     uint32_t stage_need; /* granules: twice what it has in flight */
     uint32_t copy_bytes; /* the largest of these copies that it has made; 0: none yet */
     int32_t pid;         /* for people; never trusted */
+    uint32_t subset;     /* SN_ROW_SUBSET: names its samples, whoever draws from them */
     /* derived */
     uint32_t eligible; /* set bits of its eligible vector */
     uint32_t staged;   /* granules of the staged copies that it reserved */
-    uint32_t reserved[3];
+    uint32_t reserved[2];
 } sn_row;
 
 _Static_assert(sizeof(sn_row) == 64, "one cache line a row");

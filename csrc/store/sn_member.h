@@ -34,6 +34,7 @@ typedef struct {
     uint16_t height, width; /* of an AUGMENTED copy of pixels; 0: it says itself what it holds */
     uint32_t copy_bytes;    /* room for such a copy; 0: learned from those who make them */
     uint32_t in_flight;     /* samples drawn and not yet delivered, at most */
+    uint32_t wanted_alone;  /* places that a draw takes while no other job draws; 0: as many as it is asked */
     uint8_t shares;         /* whether it stages AUGMENTED copies and uses others' */
     uint8_t keeps;          /* whether what it prepares may be kept */
     uint8_t substitutes;    /* whether the order is Seneca's to choose */
@@ -51,8 +52,8 @@ typedef struct {
  * which draws the same epoch without the cache. 0, -ENOMEM, -EINVAL; *shared tells which. */
 int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_member **out, int *shared);
 
-/* Draw up to `wanted` places; *drawn tells how many there were (0: the epoch is drawn
- * through). Answers 0, or SN_BUSY when the batch was drawn privately; offers are answered
+/* Draw up to `wanted` places, into room for options.wanted_alone if that is more; *drawn tells
+ * how many there were (0: the epoch is drawn through). Answers 0, or SN_BUSY when the batch was drawn privately; offers are answered
  * either way. */
 int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t *drawn,
                    sn_offer *offers, uint32_t n_offers);

@@ -34,7 +34,7 @@ static uint64_t rebuild_rows(sn_segment *segment)
         if (atomic_load(&record->state) == SN_ROW_FREE)
             continue;
         if (atomic_load(&record->state) != SN_ROW_LIVE || record->job >= SN_MAX_JOBS ||
-            (record->kind != SN_ROW_HOLDER && record->kind != SN_ROW_MEMBER)) {
+            (record->kind != SN_ROW_HOLDER && record->kind != SN_ROW_MEMBER && record->kind != SN_ROW_SUBSET)) {
             atomic_store_explicit(&record->state, SN_ROW_FREE, memory_order_release);
             continue;
         }

@@ -86,6 +86,7 @@ int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *out)
     record->pipeline = who->pipeline;
     record->stage_need = who->stage_need;
     record->copy_bytes = 0;
+    record->subset = who->subset;
     record->pid = (int32_t)getpid();
     record->staged = 0;
     atomic_store_explicit(&record->state, SN_ROW_LIVE, memory_order_release);

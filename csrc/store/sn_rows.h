@@ -21,6 +21,7 @@ typedef struct {
     uint64_t job_key;    /* the training run: equal keys share a bit */
     uint64_t pipeline;   /* of the AUGMENTED copies that it can use; 0: none */
     uint32_t stage_need; /* granules */
+    uint32_t subset;     /* of SN_ROW_SUBSET: names its samples */
 } sn_participant;
 
 /* A row for this participant, all of the dataset seen (nothing is wanted yet).

@@ -126,7 +126,6 @@ void sn_store_read_stats(const sn_segment *segment, sn_store_stats *stats)
         .free_bytes = (uint64_t)head->granules_free * SN_GRANULE,
         .writing = head->lists[SN_LIST_WRITING].count,
         .members = count(head->member_rows),
-        .processes = count(head->live_rows) - count(head->member_rows),
     };
     for (int form = 0; form < SN_FORMS; form++) {
         stats->bytes_of[form] = (uint64_t)head->granules_of[form] * SN_GRANULE;
@@ -136,7 +135,9 @@ void sn_store_read_stats(const sn_segment *segment, sn_store_stats *stats)
     stats->slots_of[SN_DECODED] = head->lists[SN_LIST_DECODED].count;
     for (uint32_t want = 0; want <= SN_MAX_ROWS; want++)
         stats->slots_of[SN_AUGMENTED] += head->lists[SN_LIST_WANT + want].count;
-    for (uint32_t row = sn_rows_next(head->live_rows, 0); row < SN_MAX_ROWS; row = sn_rows_next(head->live_rows, row + 1))
+    for (uint32_t row = sn_rows_next(head->live_rows, 0); row < SN_MAX_ROWS; row = sn_rows_next(head->live_rows, row + 1)) {
         jobs |= (uint64_t)1 << segment->rows[row].job;
+        stats->processes += segment->rows[row].kind == SN_ROW_HOLDER;
+    }
     stats->jobs = (uint32_t)__builtin_popcountll(jobs);
 }

@@ -155,6 +155,7 @@ cdef extern from "store/sn_member.h" nogil:
         uint64_t decoded_pipeline, augmented_pipeline
         uint16_t height, width
         uint32_t copy_bytes, in_flight
+        uint32_t wanted_alone
         uint8_t shares, keeps, substitutes, hands_over
 
     ctypedef struct sn_claim:
@@ -212,6 +213,7 @@ cdef class Participant:
 cdef class Member(Participant):
     cdef sn_member *handle     # owned; NULL once closed
     cdef readonly bint shared
+    cdef uint32_t wanted_alone
 
 
 cdef class Worker(Participant):

@@ -376,11 +376,12 @@ cdef class Member(Participant):
         in_flight: Samples drawn and not yet delivered, at most.
         shares, keeps, substitutes: What it takes part in.
         hands_over: Whether workers prepare what it draws, see :meth:`claims`.
+        wanted_alone: Places that a draw takes while no other job draws; 0: as many as it is asked.
     """
 
     def __cinit__(self, Segment segment, *, n_samples, samples, places, seed, epoch, bint fixed, decoded, augmented,
                   height, width, in_flight, bint shares, bint keeps, bint substitutes, copy_bytes=0,
-                  bint hands_over=False):
+                  bint hands_over=False, uint32_t wanted_alone=0):
         cdef sn_member_options options
         cdef const uint32_t[::1] own
         cdef sn_segment *handle = NULL
@@ -401,6 +402,7 @@ cdef class Member(Participant):
         options.width = width
         options.copy_bytes = copy_bytes or 3 * height * width
         options.hands_over = hands_over
+        options.wanted_alone = self.wanted_alone = wanted_alone
         options.in_flight = in_flight
         options.shares = shares
         options.keeps = keeps
@@ -429,16 +431,16 @@ cdef class Member(Participant):
         """Draw without a pool: for tests and simulation, where nothing is decoded.
 
         Args:
-            wanted: Places at the most.
+            wanted: Places at the most, or ``wanted_alone`` where that is more.
             offers: ``(sample, form, length, height, width)`` of payloads that might be kept.
 
         Returns:
             ``(items, slots, private)``: an array of :data:`ITEM`; for each offer the slot to
             write it to and its ledger entry, or None; whether the lock was not to be had.
         """
-        cdef uint32_t n = min(wanted, self.left), drawn = 0
+        cdef uint32_t n = min(wanted, self.left), room = min(max(wanted, self.wanted_alone), self.left), drawn = 0
         cdef Answers answers = Answers(offers)
-        items = np.zeros(max(n, 1), ITEM)
+        items = np.zeros(max(room, 1), ITEM)
         rc = sn_member_draw(self.handle, n, items_of(items), &drawn, answers.array, answers.count)
         return items[:drawn], answers.slots(), rc == SN_BUSY
 
@@ -447,15 +449,24 @@ cdef class Member(Participant):
 
         Returns:
             ``(row, generation, claims)``: the member's row (:data:`NONE` for a private one), and
-            an array of :data:`CLAIM` in the order of ``items``.
+            an array of :data:`CLAIM` in the order of ``items``; None where nothing is held.
         """
-        cdef uint32_t generation = 0, row = sn_member_row(self.handle, &generation)
+        cdef uint32_t generation = 0, row = sn_member_row(self.handle, &generation), i
+        cdef uint32_t count = <uint32_t>len(items)
         cdef uint8_t[::1] flat
-        claims = np.zeros(len(items), CLAIM)
-        if len(items):
-            flat = claims.view(np.uint8)
-            sn_member_claims(self.handle, items_of(np.ascontiguousarray(items, ITEM)), <uint32_t>len(items),
-                             <sn_claim *>&flat[0])
+        cdef sn_item *places
+        items = np.ascontiguousarray(items, ITEM)
+        if count == 0:
+            return row, generation, None
+        places = items_of(items)
+        for i in range(count):
+            if places[i].source_slot != SN_NONE or places[i].target_slot != SN_NONE:
+                break
+        else:
+            return row, generation, None
+        claims = np.zeros(count, CLAIM)
+        flat = claims.view(np.uint8)
+        sn_member_claims(self.handle, places, count, <sn_claim *>&flat[0])
         return row, generation, claims
 
     @property

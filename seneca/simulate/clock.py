@@ -34,6 +34,7 @@ class Batch:
     indices: npt.NDArray[np.uint32]
     forms: npt.NDArray[np.uint8]  # what each is served from
     handle: object = None  # the policy's own
+    besides: int = 0  # samples that the policy prepares in advance, which nobody waits for
 
     def __post_init__(self) -> None:
         self.misses = np.flatnonzero(self.forms != AUGMENTED)
@@ -103,10 +104,17 @@ class _Clock:
                 return
             runs.under_way.append(batch)
             self.served += np.bincount(batch.forms, minlength=FORMS)
-            self.preparations += len(batch.misses)
+            self.preparations += len(batch.misses) + batch.besides
             batch.done = self.host.prepare(now, len(batch.misses))
+            self.host.prepare(now, batch.besides)
             if len(batch.misses):
                 self.preparing.append((number, runs.epoch, batch))
+
+    def forget(self) -> None:
+        """Count from now on."""
+        self.served[:] = 0
+        self.preparations = 0
+        self.tally.forget()
 
     def leave(self, number: int) -> None:
         runs = self.running[number]
@@ -127,6 +135,7 @@ def run(
     preparing: float = 0.5,
     threads: int = 8,
     at_once: int | None = None,
+    count_from: float = 0.0,
     seed: int = 0,
     delivered: Delivered | None = None,
 ) -> Outcome:
@@ -147,6 +156,9 @@ def run(
         runs = clock.running[number]
         job = runs.job
         clock.settle(now)
+        if count_from and now >= count_from:
+            clock.forget()
+            count_from = 0
         if not runs.here:
             if attached == at_once:
                 waiting.append(number)

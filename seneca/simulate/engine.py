@@ -179,6 +179,7 @@ def simulate(
     preparing: float = 0.5,
     threads: int = 8,
     at_once: int | None = None,
+    count_from: float = 0.0,
     seed: int = 0,
     delivered: Delivered | None = None,
 ) -> Outcome:
@@ -200,6 +201,7 @@ def simulate(
         preparing: What the host prepares, as a share of what the jobs want to consume.
         threads: Of the host, for all jobs.
         at_once: Jobs that run at a time; who comes when all places are taken waits. None: all.
+        count_from: What was drawn before this time is not counted, as with a warm cache.
         seed: Of orders and jitter.
         delivered: Called with ``(job, epoch, indices, time)`` for each batch that a job is given, in
             the order of its epoch; ``job`` is the place in ``jobs``, ``indices`` a uint32 array.
@@ -217,6 +219,7 @@ def simulate(
             preparing=preparing,
             threads=threads,
             at_once=at_once,
+            count_from=count_from,
             seed=seed,
             delivered=delivered,
         )

@@ -89,3 +89,8 @@ class Tally:
         """A job comes or goes: another set of them is attached from now on."""
         self.bound += float(self._consumed.max(axis=0).sum())
         self._consumed[:] = 0
+
+    def forget(self) -> None:
+        """Count from now on."""
+        self.bound = 0.0
+        self._consumed[:] = 0

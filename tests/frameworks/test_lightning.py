@@ -81,7 +81,7 @@ def test_two_processes_divide_each_epoch_as_lightning_s_sampler_says(ranks, make
 def test_two_processes_have_loaders_of_our_classes(ranks):
     for rank in ranks:
         assert rank["ours"]["loader"] == "seneca.loader.DataLoader"
-        assert rank["planned"]["batch_sampler"] == "seneca.shared.OpportunisticBatchSampler"
+        assert rank["planned"]["batch_sampler"] == "seneca.samplers.OpportunisticBatchSampler"
         assert rank["ours"]["served"] == rank["planned"]["served"] == COUNT  # of ours: two epochs of half
 
 

@@ -137,8 +137,9 @@ def test_two_jobs_get_each_sample_once_an_epoch(host: Host, tiny_pictures, grade
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("method", os.environ.get("SENECA_TEST_METHODS", "fork").split(","))
 @pytest.mark.parametrize("grade", ["staged", "opaque"])
-def test_jobs_of_equal_speed_prepare_about_once_with_a_small_stage(host: Host, grade):
+def test_jobs_of_equal_speed_prepare_about_once_with_a_small_stage(host: Host, grade, method):
     """A stage of 5 % of the samples, batches of 32. SENECA_TEST_SAMPLES makes it larger than 10,000."""
 
     def meet():
@@ -149,12 +150,13 @@ def test_jobs_of_equal_speed_prepare_about_once_with_a_small_stage(host: Host, g
     epochs = 2
     work = train(
         grade, host.name, count=MEASURED, epochs=epochs, batch_size=32, pace_s=0.02, meet=meet,
-        num_workers=2, persistent_workers=True, cache_bytes=MEASURED // 20 * 4096, split="0-0-100",
+        num_workers=2, persistent_workers=True, multiprocessing_context=method,
+        cache_bytes=MEASURED // 20 * 4096, split="0-0-100",
     )  # fmt: skip
     jobs = [host.start(work) for _ in range(2)]
     assert [job.wait(600) for job in jobs] == [0, 0]
     rate = sum(prepared(job, epochs) for job in jobs) / (epochs * MEASURED)
-    print(f"{grade}: {rate:.3f} preparations a sample and epoch")
+    print(f"{grade}, {method}: {rate:.3f} preparations a sample and epoch")
     for job in jobs:
         assert_exactly_once(job, epochs, MEASURED, 32)
     assert 1 <= rate <= 1.15

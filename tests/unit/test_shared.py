@@ -15,7 +15,9 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, S
 
 import seneca
 from seneca.fingerprint import fingerprint
-from seneca.shared import OpportunisticBatchSampler, PlannedBatch, SharedDataset
+from seneca.samplers import OpportunisticBatchSampler
+from seneca.shared import SharedDataset
+from seneca.terms import PlannedBatch
 
 BATCH = 4
 
@@ -311,8 +313,8 @@ def test_a_file_that_is_changed_between_epochs_is_read_again(flat_pictures, how,
 
 
 def test_a_planned_batch_of_other_terms_is_looked_up(name):
-    shared = SharedDataset(Drawn(24), cache=name, cache_bytes="1MiB")
-    with Job(Drawn(24), name) as other:
+    shared = SharedDataset(Drawn(200), cache=name, cache_bytes="1MiB")
+    with Job(Drawn(200), name) as other:
         other.begin()
         theirs = other.take(1)
         batches = iter(OpportunisticBatchSampler(RandomSampler(shared), BATCH))  # holds what it has planned
@@ -323,10 +325,10 @@ def test_a_planned_batch_of_other_terms_is_looked_up(name):
             if k == 0:
                 batch.augmented += 2
             elif k == 1:
-                batch[:] = [(index + 1) % 24 for index in batch]  # not those that were planned
+                batch[:] = [(index + 1) % 200 for index in batch]  # not those that were planned
             items = shared.__getitems__(batch)
             assert [item[0] for item in items] == batch
-        assert_each_once(theirs + other.take(None), 24)  # nothing was staged under another's name
+        assert_each_once(theirs + other.take(None), 200)  # nothing was staged under another's name
     assert shared.stats()["delivered"] == 3 * BATCH
 
 
@@ -714,3 +716,27 @@ def test_a_plan_that_is_given_up_lets_go(name):
         gc.collect()
         assert inside(name)["writing"] == 0
         assert [item[0] for item in shared.__getitems__(batch)] == batch, "what no longer stands is made here"
+
+
+def test_alone_a_few_batches_are_drawn_at_once_and_made_without_the_lock(name, monkeypatch):
+    shared = SharedDataset(Drawn(24), cache=name, cache_bytes="1MiB")
+    batches = iter(planned(shared))
+    shared.__getitems__(next(batches))  # learns how much room an item takes
+    worker = shared._maker._worker
+    monkeypatch.setattr(shared._maker, "_worker", None)
+    rest = list(batches)
+    assert [len(batch) for batch in rest] == [BATCH] * 5 and all(batch.claims is None for batch in rest)
+    assert [item[0] for batch in rest for item in shared.__getitems__(batch)] == flat(rest)
+    monkeypatch.setattr(shared._maker, "_worker", worker)
+
+
+def test_with_another_job_batches_are_drawn_one_by_one(name):
+    shared = SharedDataset(Drawn(24), cache=name, cache_bytes="1MiB")
+    batches = iter(planned(shared))
+    next(batches)
+    assert len(batches._batches._drawn) == 3
+    with Job(Drawn(24), name) as other:
+        other.begin()
+        for _ in range(4):
+            next(batches)
+        assert len(batches._batches._drawn) == 0

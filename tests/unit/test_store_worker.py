@@ -203,12 +203,12 @@ def test_the_room_that_copies_take_is_learned():
         ours, theirs = place.attach(1), place.attach(2)
         here, there = planner(place, ours, copy_bytes=0), planner(place, theirs, copy_bytes=0, seed=1)
         worker = place.worker(ours)
-        row, generation, claims = here.claims(here.draw(4)[0])
-        assert (claims["slot"] == NONE).all(), "nobody knows how much room to reserve"
-        worker.begin(claims, row, generation)
+        drawn = here.draw(4)[0]
+        assert here.claims(drawn)[2] is None, "nobody knows how much room to reserve"
+        worker.begin(claims_of(drawn["sample"]))
         worker.learn(5000)
         worker.learn(3000)
-        worker.begin(claims[:0])
+        worker.begin(claims_of([]))
         drawn = there.draw(4)[0]
         assert there.copy_bytes == 5000
         assert (drawn["target_slot"] != NONE).all()
@@ -223,8 +223,9 @@ def test_samples_that_nobody_drew_are_looked_up():
         ours, theirs = place.attach(1), place.attach(2)
         there = planner(place, theirs, seed=1)
         other, worker = place.worker(theirs, copy_bytes=100), place.worker(ours, copy_bytes=100, keeps=True)
-        row, generation, claims = there.claims(there.draw(4)[0])
-        prepare(other, other.begin(claims, row, generation)[0])
+        drawn = there.draw(4)[0]
+        assert there.claims(drawn)[2] is None
+        prepare(other, other.begin(claims_of(drawn["sample"]))[0])
 
         # Nobody of ours draws, so nothing was reserved for us; what is there serves all the same.
         items, _, _ = worker.begin(claims_of([7, 7]))
@@ -240,7 +241,7 @@ def test_samples_that_nobody_drew_are_looked_up():
         worker.done(items)
 
         # The other job's member still wants sample 9: what we make of it, we stage.
-        wanted = next(s for s in range(100) if s not in claims["sample"])
+        wanted = next(s for s in range(100) if s not in drawn["sample"])
         items, _, _ = worker.begin(claims_of([wanted]))
         assert items["target_slot"][0] != NONE
         prepare(worker, items)

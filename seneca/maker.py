@@ -1,0 +1,248 @@
+"""Where a process makes the items of a shared dataset, from what others left and for what they want.
+
+::
+
+    batch --begin--> places: what serves each sample, where its copy goes --> items
+                                     |
+                  AUGMENTED: read    |  DECODED, ENCODED: the stages from there
+                  storage: made, and what is worth keeping is offered
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from seneca._core import store
+from seneca._pipeline import items
+from seneca.cache import SampleCache
+from seneca.ending import FIRST, finalize
+from seneca.forms import Form
+from seneca.stages import KeptStages, Payload, Stages
+from seneca.terms import PlannedBatch, Terms
+
+__all__ = ["COUNTERS", "Maker"]
+
+COUNTERS = ("storage", "encoded", "decoded", "augmented", "prepared", "staged", "unshared", "read_bytes")
+STORAGE, ENCODED, DECODED, AUGMENTED = (int(form) for form in Form)
+MAX_SIDE = 2**16 - 1  # of a picture in a slot's record
+NO_CLAIMS = np.zeros(0, store.CLAIM)
+
+
+class Maker:
+    """Where a process makes items: what it holds in the segment while it does."""
+
+    def __init__(self, terms: Terms, cache: SampleCache | None, counts: np.ndarray) -> None:
+        self.terms = terms
+        self.pid = os.getpid()
+        self._stages = terms.stages
+        self._counts = counts
+        self._worker = store.Worker(
+            None if cache is None else cache.segment,
+            decoded=terms.stages.decoded,
+            augmented=terms.stages.augmented,
+            shares=terms.shares,
+            keeps=terms.stages.decoded != 0,
+        )
+        self._in_use = threading.Lock()
+        self.copy_bytes = 0  # the room that an item of this dataset has needed at the most
+        self.keeps_decoded = True  # as long as it can be laid out
+        self._close = finalize(self, _close, self._worker, cache, order=FIRST)
+
+    def close(self) -> None:
+        self._close()
+
+    def make(self, indices: Sequence[int]) -> list[Any]:
+        """The items of a batch."""
+        own = self.terms.own
+        samples = list(indices) if own is None else [int(own[index]) for index in indices]
+        planned = (
+            indices if isinstance(indices, PlannedBatch) and self._was_planned(indices, samples) else None
+        )
+        with self._in_use:
+            if planned is not None and planned.claims is None and self._stages.decoded == 0:
+                made = self._make_alone(samples)  # nothing is held, and nothing could be kept
+            else:
+                made = self._make_here(samples, planned)
+        if type(self._stages).present is Stages.present:
+            return made
+        return [self._stages.present(sample, item) for sample, item in zip(samples, made, strict=True)]
+
+    def _make_here(self, samples: list[int], planned: PlannedBatch | None) -> list[Any]:
+        row, generation = store.NONE, 0
+        if planned is not None:
+            row, generation = planned.row, planned.generation
+        if planned is not None and planned.claims is not None:
+            claims = planned.claims
+        else:
+            claims = np.zeros(len(samples), store.CLAIM)
+            claims["sample"] = samples
+            claims["slot"] = store.NONE
+        places = self._worker.begin(claims, row, generation)[0]
+        if _hold_nothing(places):
+            return self._make_alone(samples)
+        batch = _Batch(self, samples, places)
+        try:
+            return batch.make()
+        finally:
+            batch.end()
+
+    def _make_alone(self, samples: list[int]) -> list[Any]:
+        """As a :class:`_Batch` of samples for which nothing is there and nothing wanted, in less time."""
+        made = self._stages.make(samples)
+        if self.terms.shares and self.copy_bytes == 0:
+            for item in made:
+                if self.lay_out(item) is not None:
+                    self._worker.begin(NO_CLAIMS)  # tells it to all who reserve room
+                    break
+        self._counts[COUNTERS.index("storage")] += len(made)
+        self._counts[COUNTERS.index("prepared")] += len(made)
+        return made
+
+    def lay_out(self, item: Any) -> items.Layout | None:
+        """How an item will lie in a slot, learning how much room one takes; None, counted: it cannot."""
+        try:
+            layout = items.lay_out(item)
+        except items.Unsupported:
+            self._counts[COUNTERS.index("unshared")] += 1
+            return None
+        if layout.size_bytes > self.copy_bytes:
+            self.copy_bytes = -(-layout.size_bytes // store.GRANULE) * store.GRANULE  # taken all the same
+            self._worker.learn(self.copy_bytes)
+        return layout
+
+    def _was_planned(self, batch: PlannedBatch, samples: list[int]) -> bool:
+        """Whether what the sampler holds is of these samples, on these terms."""
+        named = self._stages.source, self._stages.augmented
+        if (batch.source, batch.augmented) != named:
+            return False
+        return batch.claims is None or np.array_equal(batch.claims["sample"], samples)
+
+
+def _hold_nothing(places: np.ndarray) -> bool:
+    """Whether all of a batch comes from storage, and goes nowhere but to the loader."""
+    return not (places["source"].any() or places["keep"].any() or (places["target_slot"] != store.NONE).any())
+
+
+def _close(worker: store.Worker, cache: SampleCache | None) -> None:
+    """Holding the cache, it comes before the cache's own end."""
+    worker.close()
+
+
+class _Batch:
+    """One batch of a maker, from what its places hold to items."""
+
+    def __init__(self, maker: Maker, samples: list[int], places: np.ndarray) -> None:
+        self._maker = maker
+        self._stages = cast(KeptStages, maker._stages)  # where it keeps nothing, make() alone is asked
+        self._worker = maker._worker
+        self._counts = dict.fromkeys(COUNTERS, 0)
+        self._samples = samples
+        self._places = places
+        self._sources = places["source"].tolist()
+        self._source_slots = places["source_slot"].tolist()
+        self._keeps = places["keep"].tolist()
+        # Room that is reserved and not yet written, by place.
+        self._targets = {
+            k: slot for k, slot in enumerate(places["target_slot"].tolist()) if slot != store.NONE
+        }
+        self._offers: list[tuple[tuple[int, int, int, int, int], Any]] = []
+
+    def make(self) -> list[Any]:
+        """AUGMENTED of every sample."""
+        made: list[Any] = [None] * len(self._samples)
+        straight = []
+        for k, source in enumerate(self._sources):
+            if source == AUGMENTED:
+                try:
+                    made[k] = items.read(self._worker.payload(self._source_slots[k]))
+                except items.DamagedItem:
+                    straight.append(k)
+                    self._sources[k] = STORAGE
+            elif source == STORAGE and not self._keeps[k]:
+                straight.append(k)
+            else:
+                made[k] = self._make_by_stages(k)
+        if straight:
+            fresh = self._stages.make([self._samples[k] for k in straight])
+            for k, item in zip(straight, fresh, strict=True):
+                made[k] = item
+                self._stage(k, item)
+        for source in self._sources:
+            self._counts[COUNTERS[source]] += 1
+        self._counts["prepared"] = len(made) - self._counts["augmented"]
+        return made
+
+    def _make_by_stages(self, k: int) -> Any:
+        """From what is kept, or leaving on the way what is worth keeping."""
+        sample, stages = self._samples[k], self._stages
+        if self._sources[k] == DECODED:
+            slot = self._source_slots[k]
+            decoded = Payload(self._worker.payload(slot), *self._worker.picture_size(slot))
+            item = stages.augment(sample, decoded)
+        else:
+            if self._sources[k] == ENCODED:
+                data = bytes(self._worker.payload(self._source_slots[k]))
+            else:
+                data = stages.read(sample)
+                self._counts["read_bytes"] += len(data)
+            kept = self._decode_to_keep(k, data) if self._keeps[k] == DECODED else None
+            if kept is not None:
+                self._offer(sample, DECODED, kept)
+                item = stages.augment(sample, kept)
+            else:
+                if self._keeps[k]:
+                    self._offer(sample, ENCODED, Payload(data, 0, 0))
+                item = stages.augment_encoded(sample, data)
+        self._stage(k, item)
+        return item
+
+    def _decode_to_keep(self, k: int, data: bytes) -> Payload | None:
+        """DECODED; None where it cannot be laid out, which is tried once."""
+        if not self._maker.keeps_decoded:
+            return None
+        try:
+            return self._stages.decode(self._samples[k], data)
+        except items.Unsupported:
+            self._maker.keeps_decoded = False
+            return None
+
+    def _offer(self, sample: int, form: int, payload: Payload) -> None:
+        if max(payload.height, payload.width) > MAX_SIDE:
+            return
+        self._offers.append(((sample, form, len(payload.data), payload.height, payload.width), payload.data))
+
+    def _stage(self, k: int, item: Any) -> None:
+        """Write an item where room is reserved for it; or learn how much room one takes."""
+        slot = self._targets.get(k)
+        if slot is None and (self._maker.copy_bytes or not self._maker.terms.shares):
+            return
+        layout = self._maker.lay_out(item)
+        if layout is None or slot is None:
+            return
+        room = self._worker.payload(slot)
+        if layout.size_bytes <= len(room):
+            layout.write(room)
+            self._worker.commit(slot)
+            del self._targets[k]
+            self._counts["staged"] += 1
+
+    def end(self) -> None:
+        """Let go of everything, whatever happened; what was offered and is wanted is written."""
+        for slot in self._targets.values():
+            self._worker.abort(slot)
+        self._worker.done(self._places)
+        # At once: what is held in vain is room that others lack.
+        answers = self._worker.begin(NO_CLAIMS, offers=[offer for offer, _ in self._offers])[1]
+        for answer, (_, data) in zip(answers, self._offers, strict=True):
+            if answer is not None:
+                slot, entry = answer
+                self._worker.payload(slot)[:] = data
+                self._worker.commit(slot)
+                self._worker.offer_done(slot, entry)
+        for k, name in enumerate(COUNTERS):
+            self._maker._counts[k] += self._counts[name]
