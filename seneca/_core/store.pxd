@@ -42,7 +42,7 @@ cdef extern from "shm/sn_layout.h" nogil:
     ctypedef struct sn_header:
         uint32_t layout_version
         sn_geometry geometry
-        uint64_t segment_bytes
+        uint64_t segment_bytes, rooms_at, room_bytes
 
     enum:
         SN_MAX_ROWS

@@ -87,13 +87,13 @@ cdef int set_geometry(sn_geometry *geometry, bytes fingerprint, object n_samples
 
 
 def segment_bytes(n_samples, payload_bytes):
-    """What a segment takes in all, records included; raises ValueError where none can be made."""
+    """What a segment takes for one job, records included; raises ValueError where none can be made."""
     cdef sn_geometry geometry
     cdef sn_header layout
     set_geometry(&geometry, b"\0" * 16, n_samples, payload_bytes, False)
     if sn_layout_plan(&geometry, &layout) != 0:
         raise ValueError(f"no cache can be made for {n_samples} samples in {payload_bytes} bytes")
-    return layout.segment_bytes
+    return layout.rooms_at + 2 * layout.room_bytes  # its process and its iterator
 
 
 cdef void report(void *context, uint64_t done, uint64_t total) noexcept with gil:
@@ -270,7 +270,7 @@ cdef class Segment:
 
     @property
     def total_bytes(self):
-        """The whole segment, records included."""
+        """The whole segment, records included; the rooms of rows that nobody has had take no memory."""
         return self.open().head.segment_bytes
 
     def set_split(self, split):
