@@ -10,8 +10,8 @@ dataset that is smaller in all proportions (``--peer-samples``): they are writte
   A stage of 1 % of the dataset, batches of 64, two ahead. ``jitter``: a step's time varies by 30 % (gamma).
   ``poisson``: twelve jobs of two epochs each come at random, four run at a time.
 * **Memory**: the paper's Figure 13. Three jobs, 20 to 80 % of the dataset cached (for Seneca 1 % of it stage,
-  the rest encoded), the share of samples served without reading storage, from the second epoch of the slowest
-  on. Bound: what is cached is always a hit, and of the rest what the fastest job consumes is read:
+  the rest encoded), the share of samples served without reading storage, over the last epochs but
+  one of the slowest. Bound: what is cached is always a hit, and of the rest what the fastest job consumes is read:
   ``1 - (1 - cached) * (fastest consumption) / (all consumption)``.
 * **Overlap**: jobs of equal speed on subsets of one dataset, of which a part is common to all and the rest
   nobody else's. The bound adds up what is common, once, and what is each one's own.
@@ -126,7 +126,8 @@ def memory(size: Size, policies: Sequence[str], pool: ProcessPoolExecutor) -> It
         for cached in CACHED:
             for policy in policies:
                 row = {"policy": policy, "cached": cached, "speeds": name}
-                yield row, pool.submit(one, policy, jobs, cached, size, count_from=1.0)
+                whole = max(job.end for job in jobs) - max(1, size.epochs - 1)  # so many epochs are counted
+                yield row, pool.submit(one, policy, jobs, cached, size, count_from=whole)
 
 
 def overlap(size: Size, policies: Sequence[str], pool: ProcessPoolExecutor) -> Iterator[tuple[dict, Future]]:
