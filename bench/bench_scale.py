@@ -82,7 +82,8 @@ def show(result: dict[str, Any]) -> None:
     title = f"{result['samples']:,} samples, {result['jobs']} jobs, a stage of {result['copies']:,} copies"
     report.print_table(title, ["", "median", "p99", "max"], lines)
     print(
-        f"records: {result['records'] / 2**20:,.1f} MiB, {result['records'] / result['samples']:.2f} a sample;"
+        f"records: {result['records'] / 2**20:,.1f} MiB,"
+        f" {result['records'] / result['samples']:.2f} bytes a sample;"
         f" 64 bytes a slot, 8 a sample and 1 bit a member and sample are {result['allowed'] / 2**20:,.1f} MiB"
     )
 

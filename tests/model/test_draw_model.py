@@ -16,6 +16,7 @@ import random
 import secrets
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -105,7 +106,7 @@ class Member:
         new = [subset for subset in subsets if subset not in self.met]
         self.met += new
         if new:
-            places = self.order if self.due is None else [*sum(self.queues.values(), []), *self.due]
+            places = self.order if self.due is None else [*chain(*self.queues.values()), *self.due]
             self.due = [sample for sample in places if sample in self.unseen]
             self.queues = {}
 
@@ -260,7 +261,9 @@ class World:
         rows = self.records.rows
         known = {x.row for x in self.rows() if self.has_row(x)}
         new = [
-            r for r in range(len(rows)) if rows[r]["state"] == 1 and r not in known and rows[r]["kind"] != SUBSET
+            r
+            for r in range(len(rows))
+            if rows[r]["state"] == 1 and r not in known and rows[r]["kind"] != SUBSET
         ]
         assert len(new) == 1 and (rows[new[0]]["kind"], rows[new[0]]["job_key"]) == (kind, job)
         return new[0], int(rows[new[0]]["generation"])

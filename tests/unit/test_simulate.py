@@ -1,10 +1,18 @@
 """The virtual clock, and the real engine under it."""
 
+import json
 import os
+import sys
 from collections import defaultdict
+from pathlib import Path
 
 import numpy as np
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+
+import bench_sampling
+import sampling_policies
 
 from seneca.simulate import Batch, Engine, Job, run, simulate
 from seneca.simulate.host import Host
@@ -191,3 +199,88 @@ def test_nothing_is_left_in_shared_memory():
 def test_a_job_that_cannot_be_is_refused(wrong):
     with pytest.raises(ValueError, match=r"speed|leaves|jitter"):
         Job(**({"epochs": 1} | wrong))
+
+
+def test_jobs_on_overlapping_subsets_are_not_served_first_what_they_share():
+    """Each place of an epoch belongs to a class of samples, whatever the other job prepares."""
+    n, size = 6000, 4000
+    mixed = np.random.default_rng(1).permutation(n).astype(np.uint32)
+    own = [mixed[:size], mixed[n - size :]]
+    is_common = np.zeros(n, bool)
+    is_common[mixed[n - size : size]] = True
+    classes = defaultdict(list)
+    jobs = [Job(size / n, 0.13 * place, epochs=2, samples=part, jitter=0.3) for place, part in enumerate(own)]
+    outcome = simulate(
+        jobs,
+        n,
+        stage=300,
+        batch=16,
+        delivered=lambda job, epoch, i, _: classes[job, epoch].extend(is_common[i]),
+    )
+    for order in classes.values():
+        common = np.flatnonzero(order)
+        assert len(order) == size and len(common) == size // 2
+        assert common.mean() == pytest.approx(size / 2, abs=4 * size / (12 * size / 2) ** 0.5)
+    assert outcome.efficiency > 0.97, "and they do share it"
+
+
+def test_a_copy_that_few_still_want_is_served_first():
+    """Eight jobs whose pace jitters drift apart; copies that one of them still needs would fill the stage."""
+    jobs = [Job(start=0.1 * place, end=2, jitter=0.3) for place in range(8)]
+    outcome = simulate(jobs, 5000, stage=100, batch=3)
+    assert outcome.efficiency > 0.95
+
+
+@pytest.mark.parametrize("policy", sampling_policies.POLICIES)
+def test_policies_to_compare_with_deliver_each_sample_once_an_epoch(policy):
+    given = defaultdict(list)
+    own = np.arange(0, N, 2, dtype=np.uint32)
+    jobs = [Job(epochs=2), Job(speed=2, start=0.3, epochs=3), Job(epochs=2, samples=own)]
+    if policy == "threshold":
+        jobs.pop()  # the paper's jobs have one dataset
+    policy = sampling_policies.POLICIES[policy](jobs, N, N // 5, 0)
+    outcome = run(
+        jobs, N, policy, batch=50, delivered=lambda job, epoch, indices, _: given[job, epoch].extend(indices)
+    )
+    for (job, _), indices in given.items():
+        assert sorted(indices) == (own.tolist() if job == 2 else list(range(N)))
+    assert len(given) == sum(outcome.epochs)
+
+
+def test_policies_keep_what_they_say():
+    jobs = [Job(epochs=4)]
+
+    def hits(policy, **options):
+        return run(jobs, N, sampling_policies.POLICIES[policy](jobs, N, N // 2, 0), count_from=2.0).hits
+
+    assert hits("minio") == pytest.approx(0.5, abs=0.02)
+    assert hits("page-cache") < 0.45  # of a new order the last half of the old one is there at first only
+    twins = [Job(epochs=2), Job(epochs=2)]
+    together = run(twins, N, sampling_policies.Joader(twins, N, N // 5, 0), preparing=np.inf)
+    assert together.efficiency > 0.9, "in step they draw alike"
+
+
+def test_the_benchmark_writes_what_it_prints(tmp_path, capsys):
+    path = tmp_path / "sampling.json"
+    small = ["--samples", "2000", "--peer-samples", "500", "--batch", "2", "--epochs", "1", "--workers", "1"]
+    bench_sampling.main([*small, "--parts", "memory", "--policies", "seneca", "--json", str(path)])
+    results = json.loads(path.read_text())
+    assert set(results) >= {"rows", "by_cache_size"}
+    ours = {
+        row["cached"]: row
+        for row in results["by_cache_size"]
+        if row["policy"] == "seneca" and row["speeds"] == "1:1:1"
+    }
+    assert list(ours) == [0.2, 0.4, 0.6, 0.8]
+    assert ours[0.2]["bound"] == pytest.approx(0.73, abs=0.02)
+    assert ours[0.2]["hits"] == pytest.approx(ours[0.2]["bound"], abs=0.06)
+    assert f"{ours[0.2]['hits']:.1%} hits at 20 %" in capsys.readouterr().out
+
+
+def test_subsets_overlap_as_much_as_was_asked():
+    for count, overlap in ((2, 0.0), (2, 0.25), (4, 0.5), (4, 1.0)):
+        parts = bench_sampling.subsets(count, overlap, 10_000, 0)
+        common = set.intersection(*(set(part.tolist()) for part in parts))
+        assert len({len(part) for part in parts}) == 1
+        assert len(common) == pytest.approx(overlap * len(parts[0]), abs=1 + (overlap == 0))
+        assert len(set(np.concatenate(parts).tolist())) == pytest.approx(10_000, abs=count)
