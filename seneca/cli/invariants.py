@@ -2,7 +2,8 @@
 
 1. A completed epoch delivers each of its samples exactly once; one that was left has nothing twice.
 2. One augmented copy reaches a job at most once while the job is attached.
-3. Orders are random: a sample's place, its neighbours, one epoch beside another.
+3. Orders are random: a sample's place, its neighbours and, where no other job's copies were served, one
+   epoch beside another.
 4. Batches have their size, and ranks equally many.
 5. A resumed epoch is, with what went before, exactly once.
 
@@ -111,7 +112,8 @@ def check(folder: Path) -> Report:
             epoch.check(report, logs)
             if epoch.is_whole_and_shuffled and len(epoch.sequence) >= TELLS_FROM:
                 judged = epoch
-                found = orders.judge(epoch.header.turn, epoch.sequence, epoch.places)
+                own = not epoch.has_substitutes
+                found = orders.judge(epoch.header.turn, epoch.sequence, epoch.places, own=own)
                 tests += [(epoch, test) for test in found]
             epoch.contents.clear()
         tests += [(judged, test) for test in orders.judge_all()]
@@ -184,6 +186,14 @@ class _Epoch:
     def is_whole_and_shuffled(self) -> bool:
         h = self.header
         return self.is_whole and h.shuffled and h.count is not None and not h.resumed
+
+    @property
+    def has_substitutes(self) -> bool:
+        """Whether samples may have been served out of turn, as copies that other jobs made."""
+        forms = (FORMS.index("augmented"), FORM_UNKNOWN)
+        return self.header.segment is not None and any(
+            np.isin(content.records["form"], forms).any() for content in self.contents
+        )
 
     @property
     def sequence(self) -> np.ndarray:

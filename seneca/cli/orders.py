@@ -33,13 +33,19 @@ class Orders:
         self._sum = np.zeros(0)  # places by sample, of mean 0 and variance 1 in each epoch
         self._epochs = 0
 
-    def judge(self, turn: int, indices: np.ndarray, places: np.ndarray) -> Iterator[Test]:
-        """One epoch by itself, and beside the one before.
+    def judge(
+        self, turn: int, indices: np.ndarray, places: np.ndarray, *, own: bool = True
+    ) -> Iterator[Test]:
+        """One epoch by itself and, where both are the loader's own order, beside the one before.
+
+        Jobs of equal pace that begin apart and share each copy find in the first part of an epoch what
+        they found there in the one before (ARCHITECTURE, "What sharing costs in randomness").
 
         Args:
             turn: Which of the loader's.
             indices: Of its samples, as delivered; of several ranks one after the other.
             places: When in the epoch each came, from 0 to 1.
+            own: Whether no sample was served out of turn, as a copy that another job made.
         """
         known = indices < self._samples
         indices, places = indices[known], places[known]
@@ -48,6 +54,9 @@ class Orders:
         yield Test(_p_table(indices, places, self._samples), "places are not uniform")
         neighbours = _correlation(indices[:-1], indices[1:]) + 1 / n
         yield Test(_p_correlation(neighbours, n), "samples come next to those of like index")
+        if not own:
+            self._before = None
+            return
         now = np.zeros(self._samples)
         now[indices] = (places - places.mean()) / places.std()
         if self._before is not None and self._before[0] == turn - 1:

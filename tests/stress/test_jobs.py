@@ -14,7 +14,6 @@ import seneca
 from seneca.cli.invariants import check
 
 MiB = 1 << 20
-ORDER = 3  # of 300 samples, a stage of which holds most: what one epoch ends with another begins with
 
 
 def train(
@@ -129,7 +128,7 @@ def test_a_killed_job_costs_the_others_nothing(host: Host, small_pictures, seed,
         assert host.segments() == [], f"round {round_}"
     assert under_way >= 10, "most victims died before they had begun: the test shows little"
     report = check(host.folder / "audit")
-    assert [violation for violation in report.violations if violation.invariant != ORDER] == []
+    assert report.violations == []
     assert report.epochs >= 200 and report.incomplete >= under_way and report.checked[2] > 0
 
 
