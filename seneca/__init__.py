@@ -29,6 +29,7 @@ from seneca.switch import off_because
 if TYPE_CHECKING:
     from seneca.cache import SampleCache
     from seneca.loader import DataLoader
+    from seneca.resumable import merge_states
     from seneca.samplers import OpportunisticBatchSampler
     from seneca.shared import SharedDataset
     from seneca.stages import StagedDataset
@@ -45,6 +46,7 @@ __all__ = [
     "StagedDataset",
     "__version__",
     "errors",
+    "merge_states",
     "transforms",
 ]
 
@@ -60,6 +62,8 @@ def __getattr__(name: str) -> Any:
         module = "seneca.samplers" if off_because() is None else "seneca.fallback"
     elif name == "SharedDataset":
         module = "seneca.shared" if off_because() is None else "seneca.fallback"
+    elif name == "merge_states":
+        module = "seneca.resumable"
     elif name == "SampleCache":
         module = "seneca.cache"
     elif name == "StagedDataset":

@@ -7,12 +7,13 @@ same cache. See :class:`DataLoader`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sized
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
-from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, SequentialSampler, default_collate
+from torch.utils.data import IterableDataset, RandomSampler, default_collate
 
 from seneca._pipeline.prefetch import Counts
 from seneca.cache import SampleCache, cache_name, shared_cache
@@ -23,17 +24,22 @@ from seneca.native import NativeIterator
 from seneca.notices import warn
 from seneca.options import Options
 from seneca.processes import iterate
+from seneca.ranks import job_key, world
+from seneca.resumable import ResumableLoader
+from seneca.resume import Epoch
 from seneca.samplers import OpportunisticBatchSampler
 from seneca.shared import SharedDataset
 from seneca.sources.files import PictureFiles
 from seneca.stages import Stages
+from seneca.walks import Walks
+from seneca.witness import open_log_of
 
 __all__ = ["DataLoader"]
 
 _T_co = TypeVar("_T_co", covariant=True)
 
 
-class DataLoader(torch.utils.data.DataLoader[_T_co]):
+class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
     """A ``torch.utils.data.DataLoader`` whose batches the jobs of this host prepare together.
 
     Every epoch delivers each sample exactly once, in random order, whatever other jobs do. Jobs
@@ -46,7 +52,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     processes, and its items are shared if it can be told what they are made of, or with ``key``;
     :meth:`explain` says what was found. An ``IterableDataset`` is torch's alone. With
     ``shuffle=True`` the order is Seneca's, random but not torch's; any other order is kept, and so
-    is torch's with ``cache=None``.
+    is torch's with ``cache=None``. With a ``DistributedSampler`` each process of a run has the part
+    that it deals out, in its order but for what other jobs have made first.
 
     Args:
         dataset: As torch's. A :class:`seneca.SharedDataset` is shared on its own terms, not on these.
@@ -66,6 +73,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             loads, batches are ``torch.contiguous_format``, and the warning says so.
         key: Stands for what of the dataset cannot be fingerprinted: jobs that say the same share, and
             that their items are interchangeable is then the user's word.
+        job: Names the training run that this process is of; all its processes say the same. None: the
+            processes that meet by torchrun's or torch.distributed's environment are one run, any other is
+            a run by itself. A copy that is made for others reaches a run once.
         device: Where batches go, ``"cuda"`` say: each is copied while the one before is in use. None:
             they stay where they are made.
         batch_size, num_workers, prefetch_factor and the rest: As torch's. On the native path
@@ -119,10 +129,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         on_error: Any = "raise",
         memory_format: torch.memory_format = torch.contiguous_format,
         key: str | None = None,
+        job: str | None = None,
         device: str | torch.device | None = None,
     ) -> None:
         self._device = check_device(device)
-        self._options = Options(cache, cache_bytes, split, share, on_error, memory_format, key)
+        self._options = Options(cache, cache_bytes, split, share, on_error, memory_format, key, job)
         self.cache = cache
         self.cache_bytes = cache_bytes
         self.split = split
@@ -130,11 +141,12 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self.on_error = on_error
         self.memory_format = memory_format
         self.key = key
+        self.job = job
         self.device = device
         self._sample_cache: SampleCache | None = None
         self._shared: SharedDataset | None = None
         self._counts = Counts()
-        self._epochs = 0
+        self._never_begun()
         self._warned = False
         self.last_indices: np.ndarray | None = None
         super().__init__(
@@ -160,13 +172,23 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # torch promises its own class
         if self._iterator is not None and not self._still_suits(self._iterator):
             self._iterator = None  # persistent workers of what the dataset was
-        if self._device is None:
-            return super().__iter__()
-        if self._device.type == "cuda" and not torch.cuda.is_available():
+        if self._device is not None and self._device.type == "cuda" and not torch.cuda.is_available():
             raise RuntimeError(
                 f"device={self.device!r}, but torch sees no CUDA device; leave it out to load without"
             )
-        return CopiedAhead(super().__iter__(), self._device)
+        epoch = self._epoch_to_begin()
+        with self._settled(epoch):
+            iterator = super().__iter__()
+        if self._device is None:
+            return iterator
+        epoch.watched = True
+        return CopiedAhead(iterator, self._device, epoch.hand_out)
+
+    def _identity(self) -> str | None:
+        return None if isinstance(self.dataset, IterableDataset) else self._grade().identity()
+
+    def _identify(self) -> Callable[[], str | None]:
+        return self._shared_dataset()._identity
 
     @property
     def _pins(self) -> bool:
@@ -177,8 +199,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     def _get_iterator(self) -> Any:
         if isinstance(self.dataset, IterableDataset):
             self._warn_of_torch(("an IterableDataset has no indices by which jobs could share",))
-            return super()._get_iterator()
+            return iterate(self, self._stream())
         grade = self._grade()
+        rank, ranks = world()
+        if ranks > 1 and rank == 0 and type(self.sampler) is RandomSampler and grade.own is None:
+            _tell_that_ranks_do_not_divide(ranks)
         reason = self._not_native_because(grade)
         if reason is None:
             if self.num_workers > 0:
@@ -193,7 +218,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         shared = self._shared_dataset()
         shared.look(grade)
         self._sample_cache = shared.join()
-        return iterate(self, shared, self._index_sampler_over(shared))
+        return iterate(self, self._walks_over(shared), shared, pins=self._pins)
 
     def _grade(self) -> Grade:
         if isinstance(self.dataset, SharedDataset):
@@ -227,23 +252,24 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
                 split=self.split,
                 share=self.share,
                 key=self.key,
+                job=self.job,
             )
         return self._shared
 
-    def _index_sampler_over(self, shared: SharedDataset) -> Any:
+    def _walks_over(self, shared: SharedDataset) -> Walks:
         """Batches that are planned, where the order is one that Seneca may choose or look ahead in."""
+        batches: Any = self._index_sampler
         if shared.terms is None or not shared.terms.shares or not self._walks_the_dataset():
-            return self._index_sampler
-        batches: Any = self.batch_sampler
-        sampler: Any = SequentialSampler(shared)
-        if type(batches.sampler) is RandomSampler:
-            sampler = RandomSampler(shared, generator=batches.sampler.generator)
+            return self._walks()
         ahead = 1 + self.num_workers * (self.prefetch_factor or 0)
         planned = OpportunisticBatchSampler(
-            sampler, batches.batch_size, batches.drop_last, batches_ahead=ahead
+            batches.sampler, batches.batch_size, batches.drop_last, batches_ahead=ahead
         )
-        planned.looked = True
-        return planned
+        planned.shared, planned.looked = shared, True
+        return Walks(planned, lambda: planned.walk(self._epoch_of_iterator(), self))
+
+    def _open_log(self, batches: Any, epoch: Epoch) -> Any:
+        return open_log_of(self, batches, self._shared_dataset(), epoch)
 
     def _warn(self, text: str) -> None:
         """Once a loader."""
@@ -282,7 +308,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         Returns:
             ``served``, samples by the form they came from (``storage``, ``encoded``, ``decoded``,
             ``augmented``); ``prepared``, augmented copies made here; ``staged``, those of them
-            made for other jobs too; ``delivered`` and ``skipped``, samples; ``unshared``, items
+            made for other jobs too; ``delivered`` and ``skipped``, samples; ``repeated``, those of them
+            that took the places of skipped ones a second time, in ranks; ``unshared``, items
             that cannot be laid out in shared memory; ``read_bytes`` from storage, where Seneca reads;
             ``stall_s``, seconds that iterating waited on the native path; ``cache``, what the shared
             cache holds (``None`` without one), see :meth:`seneca.SampleCache.stats`.
@@ -314,20 +341,6 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             return "it has an order or batches of its own"
         return None
 
-    def _walks_the_dataset(self) -> bool:
-        """Whether torch's own batch sampler goes over every sample once, in a random order or in theirs."""
-        batches: Any = self.batch_sampler
-        if type(batches) is not BatchSampler or type(batches.sampler) not in (
-            RandomSampler,
-            SequentialSampler,
-        ):
-            return False
-        sampler: Any = batches.sampler
-        count = len(cast(Sized, self.dataset))
-        if len(sampler.data_source) != count or len(sampler) != count:
-            return False
-        return type(sampler) is SequentialSampler or not sampler.replacement
-
     def _join(self, grade: Grade) -> SampleCache | None:
         """The cache that the native path shares, joined when it is first iterated; None: nothing is shared.
 
@@ -338,15 +351,15 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         files, name = grade.files, self.cache
         assert files is not None
         if isinstance(name, SampleCache):
-            if name.owned_here:
+            if name.owned_here and name.job == job_key(self.job):
                 if name.segment.fingerprint != files.fingerprint():
                     raise SegmentMismatchError(f"{name!r} holds another dataset than {files.root}")
                 return name
-            name = name.name  # a forked child's copy: join for itself
+            name = name.name  # a forked child's copy, or another job's: join for itself
         if name is None:
             return None
         try:
-            return shared_cache(name, files, self.cache_bytes, self._options.split_wanted)
+            return shared_cache(name, files, self.cache_bytes, self._options.split_wanted, self.job)
         except (NoSpaceError, SegmentMismatchError):
             raise
         except SegmentError as error:
@@ -356,10 +369,25 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     def __getstate__(self) -> dict[str, Any]:
         # The membership is this process's, and so is what was counted; the copy joins for itself.
         cache = self.cache.name if isinstance(self.cache, SampleCache) else self.cache
-        own = {"_sample_cache": None, "_shared": None, "_iterator": None, "_counts": Counts()}
+        own = {
+            "_sample_cache": None,
+            "_shared": None,
+            "_iterator": None,
+            "_under_way": None,
+            "_counts": Counts(),
+        }
         return {
             **vars(self),
             "cache": cache,
             "_options": dataclasses.replace(self._options, cache=cache),
             **own,
         }
+
+
+@functools.cache
+def _tell_that_ranks_do_not_divide(ranks: int) -> None:
+    """Once a process."""
+    warn(
+        f"each of the {ranks} processes of this job loads every sample, as with torch's loader; to divide an "
+        "epoch among them, give sampler=torch.utils.data.DistributedSampler(dataset) instead of shuffle=True"
+    )

@@ -31,6 +31,18 @@ uint32_t sn_order_at(const sn_order *order, uint32_t place)
     return order->samples ? order->samples[at] : at;
 }
 
+/* Begin where the epoch was left. The cursor is moved here, for a draw moves it under the lock. */
+static void go_on(sn_order *order, const uint64_t *taken)
+{
+    for (uint64_t sample = sn_bits_next(taken, 0, order->n_samples, 1); sample < order->n_samples;
+         sample = sn_bits_next(taken, sample + 1, order->n_samples, 1))
+        if (!sn_order_is_taken(order, (uint32_t)sample))
+            sn_order_take(order, (uint32_t)sample);
+    while (order->cursor < order->perm.n && sn_order_is_taken(order, sn_order_at(order, order->cursor)))
+        order->cursor++;
+    order->looked = order->cursor;
+}
+
 /* Written at once: pages that are first read lie at a page of zeros, and are copied from it one by one in
  * the draws that write to them. In huge pages where there are some, as bits are met at random places. */
 static uint64_t *zeroed(uint64_t words)
@@ -80,8 +92,13 @@ int sn_order_init(sn_order *order, const sn_epoch *epoch)
         }
     }
     order->left = n;
-    for (uint32_t place = epoch->places; place < n; place++)
-        sn_order_take(order, sn_order_at(order, place));
+    if (epoch->taken)
+        go_on(order, epoch->taken);
+    for (uint32_t place = n; order->left > epoch->places;) {
+        uint32_t sample = sn_order_at(order, --place);
+        if (!sn_order_is_taken(order, sample))
+            sn_order_take(order, sample);
+    }
     rc = 0;
 out:
     if (rc != 0)

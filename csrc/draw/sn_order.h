@@ -39,10 +39,11 @@ typedef struct {
     uint32_t n_samples;      /* of the dataset */
     const uint32_t *samples; /* the member's own, each once; NULL: all */
     uint32_t count;          /* how many these are */
-    uint32_t places;         /* of the permutation: what lies behind is dropped (drop_last) */
+    uint32_t places;         /* to be taken: what lies behind them in the order is dropped (drop_last) */
     uint64_t seed;
     uint32_t epoch;
     uint8_t fixed;           /* in the order given: no permutation */
+    const uint64_t *taken;   /* by sample: taken before, in an epoch that goes on; NULL: none */
 } sn_epoch;
 
 /* 0; -ENOMEM; -EINVAL for a sample that does not exist or comes twice. */

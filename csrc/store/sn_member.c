@@ -107,6 +107,7 @@ int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_mem
         return -ENOMEM;
     member->options = *options;
     member->options.epoch.samples = NULL; /* the order has its own copy */
+    member->options.epoch.taken = NULL;
     member->holder.row = member->subset_row = SN_NONE;
     member->client = (sn_client){
         .holder = &member->holder,
