@@ -182,9 +182,6 @@ int sn_segment_reserve_room(sn_segment *segment, uint32_t row, enum sn_row_kind 
 
     if (lseek(segment->fd, (off_t)last, SEEK_DATA) == (off_t)last)
         return 0; /* one before had it */
-    if (kind != SN_ROW_HOLDER && segment->room_bytes % HUGE_PAGE == 0 &&
-        reserve(segment->fd, at, SN_GRANULE, NULL, NULL) == 0)
-        collapse(room, segment->room_bytes); /* while there is next to nothing in it to be moved */
     return reserve(segment->fd, at, bytes, NULL, NULL);
 }
 
