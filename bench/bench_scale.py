@@ -81,10 +81,10 @@ def show(result: dict[str, Any]) -> None:
         lines.append((name, *(f"{times[part] * 1000:,.2f} ms" for part in ("median", "p99", "max"))))
     title = f"{result['samples']:,} samples, {result['jobs']} jobs, a stage of {result['copies']:,} copies"
     report.print_table(title, ["", "median", "p99", "max"], lines)
+    records, allowed = result["records"] / 2**20, result["allowed"] / 2**20
     print(
-        f"records: {result['records'] / 2**20:,.1f} MiB,"
-        f" {result['records'] / result['samples']:.2f} bytes a sample;"
-        f" 64 bytes a slot, 8 a sample and 1 bit a member and sample are {result['allowed'] / 2**20:,.1f} MiB"
+        f"records: {records:,.1f} MiB, {result['records'] / result['samples']:.2f} bytes a sample;"
+        f" 64 bytes a slot, 8 a sample and 1 bit a member and sample are {allowed:,.1f} MiB"
     )
 
 

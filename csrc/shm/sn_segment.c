@@ -177,14 +177,11 @@ static int reserve(int fd, uint64_t from, uint64_t bytes, sn_progress progress, 
 int sn_segment_reserve_room(sn_segment *segment, uint32_t row, enum sn_row_kind kind)
 {
     uint8_t *room = segment->rooms + row * segment->room_bytes;
-    uint64_t bytes = kind == SN_ROW_MEMBER ? segment->room_end : segment->seen_in;
+    uint64_t bytes = kind != SN_ROW_HOLDER ? segment->room_end : segment->seen_in;
     uint64_t at = (uint64_t)(room - (uint8_t *)segment->head), last = at + (bytes - 1) / SN_GRANULE * SN_GRANULE;
 
     if (lseek(segment->fd, (off_t)last, SEEK_DATA) == (off_t)last)
         return 0; /* one before had it */
-    if (kind == SN_ROW_MEMBER && segment->room_bytes % HUGE_PAGE == 0 &&
-        reserve(segment->fd, at, SN_GRANULE, NULL, NULL) == 0)
-        collapse(room, segment->room_bytes); /* while there is next to nothing in it to be moved */
     return reserve(segment->fd, at, bytes, NULL, NULL);
 }
 

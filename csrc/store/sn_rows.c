@@ -75,7 +75,7 @@ int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *out)
 
     sn_row *record = &segment->rows[row];
     memset(sn_ledger(segment, row), 0, segment->n_ledger * sizeof(uint32_t));
-    if (who->kind == SN_ROW_MEMBER) {
+    if (who->kind != SN_ROW_HOLDER) {
         memset(sn_seen(segment, row), 0xFF, segment->row_words * sizeof(uint64_t));
         sn_want_clear(segment, row);
     }
