@@ -65,11 +65,15 @@ def ids_of_sounds(batch):
 
 
 @pytest.fixture(scope="session")
-def tiny_pictures(tmp_path_factory):
-    """96 pictures in three classes."""
+def with_torchvision():
+    """Only where it is used: workers that are spawned have no need of it."""
     global torchvision, v2
-    from torchvision_here import torchvision, v2  # here: workers that are spawned have no need of it
+    from torchvision_here import torchvision, v2
 
+
+@pytest.fixture(scope="session")
+def tiny_pictures(tmp_path_factory, with_torchvision):
+    """96 pictures in three classes."""
     return seneca.pictures.make_pictures(tmp_path_factory.mktemp("tiny"), count=SAMPLES, classes=3)
 
 
@@ -136,11 +140,21 @@ def test_two_jobs_get_each_sample_once_an_epoch(host: Host, tiny_pictures, grade
     assert host.segments() == []
 
 
+METHODS = os.environ.get("SENECA_TEST_METHODS", "fork").split(",")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("method", os.environ.get("SENECA_TEST_METHODS", "fork").split(","))
-@pytest.mark.parametrize("grade", ["staged", "opaque"])
-def test_jobs_of_equal_speed_prepare_about_once_with_a_small_stage(host: Host, grade, method):
+@pytest.mark.parametrize(
+    ("grade", "method"),
+    [("native", "threads"), *((grade, method) for grade in ("staged", "opaque") for method in METHODS)],
+)
+def test_jobs_of_equal_speed_prepare_about_once_with_a_small_stage(
+    host: Host, tmp_path, with_torchvision, grade, method
+):
     """A stage of 5 % of the samples, batches of 32. SENECA_TEST_SAMPLES makes it larger than 10,000."""
+    folder, options = None, {"multiprocessing_context": method}
+    if grade == "native":
+        folder, options = seneca.pictures.make_pictures(tmp_path, MEASURED, sides=(24, 32)), {}
 
     def meet():
         (host.folder / str(os.getpid())).touch()
@@ -149,9 +163,8 @@ def test_jobs_of_equal_speed_prepare_about_once_with_a_small_stage(host: Host, g
 
     epochs = 2
     work = train(
-        grade, host.name, count=MEASURED, epochs=epochs, batch_size=32, pace_s=0.02, meet=meet,
-        num_workers=2, persistent_workers=True, multiprocessing_context=method,
-        cache_bytes=MEASURED // 20 * 4096, split="0-0-100",
+        grade, host.name, folder=folder, count=MEASURED, epochs=epochs, batch_size=32, pace_s=0.02, meet=meet,
+        num_workers=2, persistent_workers=True, cache_bytes=MEASURED // 20 * 4096, split="0-0-100", **options,
     )  # fmt: skip
     jobs = [host.start(work) for _ in range(2)]
     assert [job.wait(600) for job in jobs] == [0, 0]
