@@ -91,6 +91,7 @@ def train(voice: Voice, number: int, setup: Setup) -> dict[str, Any]:
                 for images, labels in zip(test_images.split(500), test_labels.split(500), strict=True)
             )
         curve.append(right / len(test_labels))
+        voice.alive()
     counted = loader.stats() if setup.loader == "seneca" else {"served": {"augmented": 0}}
     samples = setup.epochs * len(loader.dataset)
     return {"accuracy": curve[-1], "curve": curve, "shared": counted["served"]["augmented"] / samples}
