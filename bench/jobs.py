@@ -2,7 +2,8 @@
 
 One pipe a job carries all that is said. The job says ``ready``, waits for ``go``, does its work (one that
 works for long says ``alive`` now and then) and says ``done`` with a result, or ``failed`` with the reason;
-a job that dies says nothing, and the closed pipe tells. Whatever happens, leaving :func:`started` ends every job by its own handle.
+a job that dies says nothing, and the closed pipe tells. Whatever happens, leaving :func:`started` ends
+every job by its own handle.
 """
 
 from __future__ import annotations
