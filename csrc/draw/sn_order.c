@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "../base/sn_bits.h"
+#include "../base/sn_foresee.h"
 #include "../base/sn_status.h"
 
 #define NONE UINT32_MAX
@@ -125,7 +126,7 @@ void sn_order_look_ahead(sn_order *order, uint32_t wanted)
         uint32_t samples[GROUP];
         for (uint32_t i = 0; i < n; i++) {
             samples[i] = sn_order_at(order, order->looked + i);
-            __builtin_prefetch(&order->taken[samples[i] >> 6]);
+            sn_foresee(&order->taken[samples[i] >> 6]);
         }
         for (uint32_t i = 0; i < n; i++) {
             order->looked++;

@@ -19,6 +19,7 @@
 #ifndef SN_SLOTS_H
 #define SN_SLOTS_H
 
+#include "../base/sn_foresee.h"
 #include "../shm/sn_segment.h"
 
 static inline uint32_t sn_slot_state(const sn_slot *slot)
@@ -67,11 +68,11 @@ static inline void sn_slot_foresee(const sn_segment *segment, uint32_t slot)
 {
     const sn_slot *record = &segment->slots[slot];
 
-    __builtin_prefetch(&segment->first[record->sample]);
+    sn_foresee(&segment->first[record->sample]);
     if (record->list_prev != SN_NONE)
-        __builtin_prefetch(&segment->slots[record->list_prev]);
+        sn_foresee(&segment->slots[record->list_prev]);
     if (record->list_next != SN_NONE)
-        __builtin_prefetch(&segment->slots[record->list_next]);
+        sn_foresee(&segment->slots[record->list_next]);
 }
 
 /* Rebuilding: forget all lists and chains, then put each slot where its record says. */

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "../base/sn_foresee.h"
 #include "../slots/sn_slots.h"
 #include "sn_rows.h"
 
@@ -17,13 +18,17 @@ sn_counted sn_eligible(const sn_segment *segment, uint32_t row)
                         .n_blocks = (uint32_t)sn_bits_blocks(segment->n_stage)};
 }
 
-void sn_want_foresee(const sn_segment *segment, uint32_t sample)
+void sn_want_foresee(const sn_segment *segment, const uint32_t *samples, uint32_t n)
 {
     const uint64_t *members = segment->head->member_rows;
 
-    __builtin_prefetch(&segment->first[sample]);
-    for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1))
-        __builtin_prefetch(&sn_seen(segment, row)[sample >> 6]);
+    for (uint32_t i = 0; i < n; i++)
+        sn_foresee(&segment->first[samples[i]]);
+    for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1)) {
+        const uint64_t *seen = sn_seen(segment, row);
+        for (uint32_t i = 0; i < n; i++)
+            sn_foresee(&seen[samples[i] >> 6]);
+    }
 }
 
 void sn_want_clear(sn_segment *segment, uint32_t row)
@@ -146,12 +151,17 @@ static uint32_t list_eligible(const sn_segment *segment, uint32_t row, uint32_t 
                               uint32_t most)
 {
     const uint64_t *words = sn_eligible(segment, row).words;
+    uint64_t mask = ~(uint64_t)0 << (begin & 63);
     uint32_t n = 0;
 
-    for (uint64_t at = begin; n < most && (at = sn_bits_next(words, at, end, 1)) < end; at++) {
-        __builtin_prefetch(&segment->slots[at]);
-        slots[n++] = (uint32_t)at;
-    }
+    for (uint32_t word = begin / 64; n < most && (uint64_t)word * 64 < end; word++, mask = ~(uint64_t)0)
+        for (uint64_t bits = words[word] & mask; bits && n < most; bits &= bits - 1) {
+            uint32_t slot = word * 64 + (uint32_t)__builtin_ctzll(bits);
+            if (slot >= end)
+                return n;
+            sn_foresee(&segment->slots[slot]);
+            slots[n++] = slot;
+        }
     return n;
 }
 

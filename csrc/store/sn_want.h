@@ -21,8 +21,8 @@ static inline uint64_t *sn_seen(const sn_segment *segment, uint32_t row)
     return (uint64_t *)(segment->rooms + row * segment->room_bytes + segment->seen_in);
 }
 
-/* It will be asked who wants this sample: fetch the answer from memory meanwhile. Needs no lock. */
-void sn_want_foresee(const sn_segment *segment, uint32_t sample);
+/* It will be asked who wants these samples: fetch the answers from memory, all of them at once. */
+void sn_want_foresee(const sn_segment *segment, const uint32_t *samples, uint32_t n);
 
 /* This row wants nothing, whatever its vector held. */
 void sn_want_clear(sn_segment *segment, uint32_t row);
