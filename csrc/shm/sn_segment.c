@@ -182,7 +182,10 @@ int sn_segment_reserve_room(sn_segment *segment, uint32_t row, enum sn_row_kind 
 
     if (lseek(segment->fd, (off_t)last, SEEK_DATA) == (off_t)last)
         return 0; /* one before had it */
-    return reserve(segment->fd, at, bytes, NULL, NULL);
+    int rc = reserve(segment->fd, at, bytes, NULL, NULL);
+    if (rc == 0 && kind != SN_ROW_HOLDER)
+        collapse(room, (bytes + HUGE_PAGE / 4) / HUGE_PAGE * HUGE_PAGE); /* the last one if it is nearly full */
+    return rc;
 }
 
 /* The file may hold what a creator left who died before writing the magic. Nobody has it
