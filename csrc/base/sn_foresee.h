@@ -7,18 +7,27 @@
  * loop that does nothing else: between the steps of a draw there would be one or two in a window, in such
  * a loop there are tens (256 lines at random: 11 us in place of 35).
  *
- * Lives in   any memory: an address that leads nowhere does no harm.
+ * Lives in   any memory.
  * Callers    any thread.     Blocking  never.
  */
 #ifndef SN_FORESEE_H
 #define SN_FORESEE_H
 
-/* The empty asm statement is meant: GCC takes a function that does nothing but prefetch for one that
+#include <stdint.h>
+
+/* A line that may be asked for in vain, at whatever address.
+ * The empty asm statement is meant: GCC takes a function that does nothing but prefetch for one that
  * does nothing, and leaves out the calls of it. */
 static inline void sn_foresee(const void *at)
 {
     __builtin_prefetch(at);
     __asm__ volatile("");
+}
+
+/* A line that is needed: a processor drops prefetches where too many are on their way, loads it does not. */
+static inline void sn_fetch(const uint64_t *at)
+{
+    (void)*(const volatile uint64_t *)at;
 }
 
 #endif

@@ -217,7 +217,7 @@ static void foresee(const sn_member *member, uint32_t n)
     while (known < n && known < AT_ONCE && (samples[known] = sn_order_ahead(&member->order, known)) != SN_NONE)
         known++;
     for (uint32_t i = 0; i < known; i++)
-        sn_foresee(&member->order.taken[samples[i] >> 6]);
+        sn_fetch(&member->order.taken[samples[i] >> 6]);
     sn_want_foresee(member->segment, samples, known);
 }
 
@@ -230,8 +230,8 @@ static void foresee_copies(const sn_member *member, const uint32_t *slots, uint3
     for (uint32_t i = 0; i < n; i++) {
         uint32_t sample = segment->slots[slots[i]].sample;
         sn_slot_foresee(segment, slots[i]);
-        sn_foresee(&seen[sample >> 6]);
-        sn_foresee(&member->order.taken[sample >> 6]);
+        sn_fetch(&seen[sample >> 6]);
+        sn_fetch(&member->order.taken[sample >> 6]);
     }
 }
 

@@ -27,7 +27,7 @@ void sn_want_foresee(const sn_segment *segment, const uint32_t *samples, uint32_
     for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1)) {
         const uint64_t *seen = sn_seen(segment, row);
         for (uint32_t i = 0; i < n; i++)
-            sn_foresee(&seen[samples[i] >> 6]);
+            sn_fetch(&seen[samples[i] >> 6]);
     }
 }
 
