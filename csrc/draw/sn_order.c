@@ -18,7 +18,7 @@
 #define MAX_DEFERRED 65536u
 
 /* Looked up at once: their taken bits are on their way from memory together. */
-#define GROUP 16u
+#define GROUP 128u
 #define MAX_AHEAD 1024u /* a power of two */
 
 typedef struct sn_ahead {
@@ -187,15 +187,4 @@ uint32_t sn_order_force(sn_order *order)
         if (!sn_order_is_taken(order, order->deferred[i]))
             return order->deferred[i];
     return NONE;
-}
-
-void sn_order_take(sn_order *order, uint32_t sample)
-{
-    sn_bit_set(order->taken, sample);
-    order->left--;
-}
-
-int sn_order_is_taken(const sn_order *order, uint32_t sample)
-{
-    return sn_bit_get(order->taken, sample);
 }

@@ -83,6 +83,7 @@ static void resolve(sn_segment *segment, const sn_header *layout)
     segment->rows = (sn_row *)(base + layout->rows_at);
     segment->slots = (sn_slot *)(base + layout->slots_at);
     segment->first = (uint32_t *)(base + layout->first_at);
+    segment->wants = base + layout->wants_at;
     segment->writing = (uint32_t *)(base + layout->writing_at);
     segment->granules = (uint64_t *)(base + layout->granules_at);
     segment->payload = base + layout->payload_at;

@@ -38,6 +38,7 @@ typedef struct sn_segment {
     sn_row *rows;
     sn_slot *slots;
     uint32_t *first; /* sample -> its first slot */
+    uint8_t *wants;    /* staged slot -> how many members are eligible for its copy */
     uint32_t *writing; /* the slots that are being written */
     uint64_t *granules;
     uint8_t *payload;

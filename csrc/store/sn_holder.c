@@ -48,8 +48,8 @@ void sn_holder_done(sn_holder *holder, uint32_t entry)
         holder->done_entries[holder->n_done++] = entry;
 }
 
-/* Hundreds of records at random places: fetch the next of them, and then what freeing those touches that
- * nobody else holds. */
+/* Hundreds of records at random places: fetch the next of them, and then what is touched by freeing those
+ * that nobody else holds or wants. */
 static void foresee(const sn_holder *holder, uint32_t end)
 {
     const sn_segment *segment = holder->segment;
@@ -60,8 +60,8 @@ static void foresee(const sn_holder *holder, uint32_t end)
             sn_foresee(&segment->slots[ledger[holder->done_entries[i]] - 1]);
     for (uint32_t i = end; i < holder->n_done; i++) {
         uint32_t line = ledger[holder->done_entries[i]];
-        if (line != 0 && segment->slots[line - 1].pins == 1)
-            sn_slot_foresee(segment, line - 1);
+        if (line != 0 && segment->slots[line - 1].pins == 1 && segment->slots[line - 1].list == SN_LIST_WANT)
+            sn_slot_foresee_free(segment, line - 1);
     }
 }
 

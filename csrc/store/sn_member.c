@@ -229,7 +229,9 @@ static void foresee_copies(const sn_member *member, const uint32_t *slots, uint3
 
     for (uint32_t i = 0; i < n; i++) {
         uint32_t sample = segment->slots[slots[i]].sample;
-        sn_slot_foresee(segment, slots[i]);
+        if (!segment->slots[slots[i]].alone)
+            sn_foresee(&segment->first[sample]);
+        sn_slot_foresee_move(segment, slots[i]);
         sn_fetch(&seen[sample >> 6]);
         sn_fetch(&member->order.taken[sample >> 6]);
     }
@@ -257,7 +259,8 @@ static uint32_t serve_substitutes(sn_member *member, uint32_t n, sn_item *items)
             if (!sn_bit_get(eligible.words, slots[i]) ||
                 sn_serve_copy(&member->client, slots[i], &items[served]) != 0)
                 continue;
-            take(member, items[served].sample);
+            sn_order_take(&member->order, items[served].sample);
+            sn_want_served(segment, row, slots[i]);
             served++;
         }
     } while (served < n && served > before);
