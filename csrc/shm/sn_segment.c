@@ -185,8 +185,17 @@ int sn_segment_reserve_room(sn_segment *segment, uint32_t row, enum sn_row_kind 
         return 0; /* one before had it */
     int rc = reserve(segment->fd, at, bytes, NULL, NULL);
     if (rc == 0 && kind != SN_ROW_HOLDER)
-        collapse(room, (bytes + HUGE_PAGE / 4) / HUGE_PAGE * HUGE_PAGE); /* the last one if it is nearly full */
+        atomic_fetch_or(&segment->new_rooms[row / 64], (uint64_t)1 << (row % 64));
     return rc;
+}
+
+void sn_segment_settle_room(sn_segment *segment, uint32_t row)
+{
+    uint64_t bit = (uint64_t)1 << (row % 64);
+    uint64_t whole = (segment->room_end + HUGE_PAGE / 4) / HUGE_PAGE * HUGE_PAGE; /* the last if it is nearly full */
+
+    if ((atomic_fetch_and(&segment->new_rooms[row / 64], ~bit) & bit) && whole > 0)
+        collapse(segment->rooms + row * segment->room_bytes, whole);
 }
 
 /* The file may hold what a creator left who died before writing the magic. Nobody has it

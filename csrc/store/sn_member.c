@@ -84,6 +84,10 @@ static int join(sn_member *member, sn_segment *segment)
         member->segment = segment;
     }
     sn_store_leave(segment);
+    if (rc == 0)
+        sn_segment_settle_room(segment, member->holder.row);
+    if (member->subset_row != SN_NONE)
+        sn_segment_settle_room(segment, member->subset_row);
     return rc;
 }
 
