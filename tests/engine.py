@@ -33,7 +33,7 @@ HEADER = np.dtype([
     ("split_at_birth", "u4", 4), ("segment_bytes", "u8"),
     ("n_stage", "u4"), ("n_slots", "u4"), ("n_granules", "u4"), ("n_ledger", "u4"),
     ("n_writing", "u4"), ("unused", "u4"),
-    ("rows_at", "u8"), ("slots_at", "u8"), ("first_at", "u8"), ("writing_at", "u8"),
+    ("rows_at", "u8"), ("slots_at", "u8"), ("first_at", "u8"), ("wants_at", "u8"), ("writing_at", "u8"),
     ("granules_at", "u8"), ("payload_at", "u8"),
     ("rooms_at", "u8"), ("room_bytes", "u8"), ("seen_in", "u8"), ("eligible_in", "u8"), ("blocks_in", "u8"),
     ("room_end", "u8"),
@@ -47,13 +47,13 @@ ROW = np.dtype([
 ])  # fmt: skip
 SLOT = np.dtype([
     ("state", "u4"), ("generation", "u4"), ("sample", "u4"), ("writer_row", "u2"), ("form", "u1"),
-    ("want", "u1"), ("writer_generation", "u4"), ("granule", "u4"), ("length", "u4"), ("height", "u2"),
+    ("alone", "u1"), ("writer_generation", "u4"), ("granule", "u4"), ("length", "u4"), ("height", "u2"),
     ("width", "u2"), ("pipeline", "u8"), ("uses", "u8"), ("next_of_sample", "u4"), ("pins", "u2"),
     ("list", "u1"), ("unused", "u1"), ("list_next", "u4"), ("list_prev", "u4"),
 ])  # fmt: skip
 MAX_ROWS = 128
 assert ROW.itemsize == SLOT.itemsize == 64
-assert store.LAYOUT_VERSION == 3, "the records above are those of layout 3"
+assert store.LAYOUT_VERSION == 4, "the records above are those of layout 4"
 
 
 class Records:
@@ -66,6 +66,8 @@ class Records:
         self.rows = self.bytes[at : at + 64 * MAX_ROWS].view(ROW)
         at = int(self.head["slots_at"])
         self.slots = self.bytes[at : at + 64 * int(self.head["n_slots"])].view(SLOT)
+        at = int(self.head["wants_at"])
+        self.wants = self.bytes[at : at + int(self.head["n_stage"])]
 
     def seen(self, row):
         """Which samples the row's mirror has as taken: a bool array."""

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "../base/sn_bits.h"
+#include "../base/sn_foresee.h"
 #include "../base/sn_status.h"
 
 #define NONE UINT32_MAX
@@ -17,7 +18,7 @@
 #define MAX_DEFERRED 65536u
 
 /* Looked up at once: their taken bits are on their way from memory together. */
-#define GROUP 16u
+#define GROUP 128u
 #define MAX_AHEAD 1024u /* a power of two */
 
 typedef struct sn_ahead {
@@ -125,7 +126,7 @@ void sn_order_look_ahead(sn_order *order, uint32_t wanted)
         uint32_t samples[GROUP];
         for (uint32_t i = 0; i < n; i++) {
             samples[i] = sn_order_at(order, order->looked + i);
-            __builtin_prefetch(&order->taken[samples[i] >> 6]);
+            sn_foresee(&order->taken[samples[i] >> 6]);
         }
         for (uint32_t i = 0; i < n; i++) {
             order->looked++;
@@ -186,15 +187,4 @@ uint32_t sn_order_force(sn_order *order)
         if (!sn_order_is_taken(order, order->deferred[i]))
             return order->deferred[i];
     return NONE;
-}
-
-void sn_order_take(sn_order *order, uint32_t sample)
-{
-    sn_bit_set(order->taken, sample);
-    order->left--;
-}
-
-int sn_order_is_taken(const sn_order *order, uint32_t sample)
-{
-    return sn_bit_get(order->taken, sample);
 }

@@ -18,6 +18,7 @@
 
 #include <stdint.h>
 
+#include "../base/sn_bits.h"
 #include "sn_perm.h"
 
 typedef struct {
@@ -72,7 +73,15 @@ uint32_t sn_order_force(sn_order *order);
 /* The sample at a place of the permutation. */
 uint32_t sn_order_at(const sn_order *order, uint32_t place);
 
-void sn_order_take(sn_order *order, uint32_t sample);
-int sn_order_is_taken(const sn_order *order, uint32_t sample);
+static inline void sn_order_take(sn_order *order, uint32_t sample)
+{
+    sn_bit_set(order->taken, sample);
+    order->left--;
+}
+
+static inline int sn_order_is_taken(const sn_order *order, uint32_t sample)
+{
+    return sn_bit_get(order->taken, sample);
+}
 
 #endif

@@ -46,6 +46,7 @@ int sn_layout_plan(const sn_geometry *geometry, sn_header *layout)
     layout->rows_at = place(&at, SN_MAX_ROWS * sizeof(sn_row), 64);
     layout->slots_at = place(&at, (uint64_t)layout->n_slots * sizeof(sn_slot), 64);
     layout->first_at = place(&at, n * 4, 64);
+    layout->wants_at = place(&at, layout->n_stage, 64);
     layout->writing_at = place(&at, (uint64_t)layout->n_writing * 4, 64);
     layout->granules_at = place(&at, sn_bits_words(granules) * 8, 64);
     layout->payload_at = place(&at, granules * SN_GRANULE, SN_GRANULE);
@@ -77,7 +78,7 @@ int sn_layout_validate(const sn_header *found, uint64_t file_bytes)
         found->n_granules != planned.n_granules || found->n_ledger != planned.n_ledger ||
         found->n_writing != planned.n_writing || found->unused != planned.unused || found->writing_at != planned.writing_at ||
         found->rows_at != planned.rows_at || found->slots_at != planned.slots_at ||
-        found->first_at != planned.first_at || found->granules_at != planned.granules_at ||
+        found->first_at != planned.first_at || found->wants_at != planned.wants_at || found->granules_at != planned.granules_at ||
         found->payload_at != planned.payload_at || found->rooms_at != planned.rooms_at ||
         found->room_bytes != planned.room_bytes || found->seen_in != planned.seen_in ||
         found->eligible_in != planned.eligible_in || found->blocks_in != planned.blocks_in ||

@@ -1,9 +1,9 @@
 /*
  * sn_layout.h -- what lies where in a segment.
  *
- *   header | rows | slots | first | writing | granule map | payload | a room for each row
- *            who    what    where   derived   derived       bytes     ledger | seen  | eligible | counts
- *                                                                     held     taken   derived    derived
+ *   header | rows | slots | first | wants   | writing | granule map | payload | a room for each row
+ *            who    what    where   derived   derived   derived       bytes     ledger | seen  | eligible | counts
+ *                                                                               held     taken   derived    derived
  *
  * Truth: rows, ledgers, seen bits, and the upper part of each slot record. All else is
  * derived from it and made anew by sn_store_rebuild().
@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #define SN_MAGIC 0x31304143454E4553u /* "SENECA01", little endian */
-#define SN_LAYOUT_VERSION 3u
+#define SN_LAYOUT_VERSION 4u
 
 #define SN_GRANULE 4096u     /* payload space is given out in pages */
 #define SN_HUGE_PAGE 2097152u /* records of many samples lie in these, where the kernel has them */
@@ -53,7 +53,8 @@ enum sn_row_kind {
                           bits that do not change, of the member's job and pipeline */
 };
 
-/* Every slot record is on exactly one list. Wanted copies: list SN_LIST_WANT + want. The writing
+/* Every slot record is on exactly one list. Copies that n members are eligible for: list SN_LIST_WANT + n.
+ * That number is in `wants` besides, a byte a staged slot, for a draw compares it of many. The writing
  * list is an array, because every draw looks at all of it. */
 enum sn_list {
     SN_LIST_FREE_STAGE = 0,
@@ -73,7 +74,7 @@ typedef struct {
     uint32_t sample;
     uint16_t writer_row;
     uint8_t form;
-    uint8_t want; /* derived: how many members are eligible for this copy */
+    uint8_t alone; /* derived: surely no other slot holds anything of this sample */
     uint32_t writer_generation;
     uint32_t granule; /* the payload's first granule */
     uint32_t length;  /* bytes */
@@ -130,7 +131,7 @@ typedef struct {
     sn_geometry geometry;
     uint64_t segment_bytes;
     uint32_t n_stage, n_slots, n_granules, n_ledger, n_writing, unused;
-    uint64_t rows_at, slots_at, first_at, writing_at, granules_at, payload_at, rooms_at;
+    uint64_t rows_at, slots_at, first_at, wants_at, writing_at, granules_at, payload_at, rooms_at;
     uint64_t room_bytes;                      /* from one room to the next */
     uint64_t seen_in, eligible_in, blocks_in; /* in a room, whose ledger comes first */
     uint64_t room_end;                        /* likewise: behind it nothing is used */

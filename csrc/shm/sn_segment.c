@@ -83,6 +83,7 @@ static void resolve(sn_segment *segment, const sn_header *layout)
     segment->rows = (sn_row *)(base + layout->rows_at);
     segment->slots = (sn_slot *)(base + layout->slots_at);
     segment->first = (uint32_t *)(base + layout->first_at);
+    segment->wants = base + layout->wants_at;
     segment->writing = (uint32_t *)(base + layout->writing_at);
     segment->granules = (uint64_t *)(base + layout->granules_at);
     segment->payload = base + layout->payload_at;
@@ -182,7 +183,19 @@ int sn_segment_reserve_room(sn_segment *segment, uint32_t row, enum sn_row_kind 
 
     if (lseek(segment->fd, (off_t)last, SEEK_DATA) == (off_t)last)
         return 0; /* one before had it */
-    return reserve(segment->fd, at, bytes, NULL, NULL);
+    int rc = reserve(segment->fd, at, bytes, NULL, NULL);
+    if (rc == 0 && kind != SN_ROW_HOLDER)
+        atomic_fetch_or(&segment->new_rooms[row / 64], (uint64_t)1 << (row % 64));
+    return rc;
+}
+
+void sn_segment_settle_room(sn_segment *segment, uint32_t row)
+{
+    uint64_t bit = (uint64_t)1 << (row % 64);
+    uint64_t whole = (segment->room_end + HUGE_PAGE / 4) / HUGE_PAGE * HUGE_PAGE; /* the last if it is nearly full */
+
+    if ((atomic_fetch_and(&segment->new_rooms[row / 64], ~bit) & bit) && whole > 0)
+        collapse(segment->rooms + row * segment->room_bytes, whole);
 }
 
 /* The file may hold what a creator left who died before writing the magic. Nobody has it

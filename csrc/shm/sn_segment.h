@@ -38,6 +38,7 @@ typedef struct sn_segment {
     sn_row *rows;
     sn_slot *slots;
     uint32_t *first; /* sample -> its first slot */
+    uint8_t *wants;    /* staged slot -> how many members are eligible for its copy */
     uint32_t *writing; /* the slots that are being written */
     uint64_t *granules;
     uint8_t *payload;
@@ -48,6 +49,7 @@ typedef struct sn_segment {
     pthread_mutex_t mutex;
     uint32_t next_probe;                 /* whose life is asked about next */
     uint64_t own_rows[SN_MAX_ROWS / 64]; /* rows whose byte this description locks */
+    _Atomic uint64_t new_rooms[SN_MAX_ROWS / 64]; /* reserved by this process and not settled yet */
     struct sn_segment *next_handle;      /* of this process, for the fork handler */
 } sn_segment;
 
@@ -82,6 +84,10 @@ void sn_segment_close(sn_segment *segment);
 /* Memory for what a row of this kind uses of its room, under the lock: 0, -ENOSPC, -errno. What was
  * reserved once stays, with what lies in it. */
 int sn_segment_reserve_room(sn_segment *segment, uint32_t row, enum sn_row_kind kind);
+
+/* Put a room that this process has reserved into huge pages, where the kernel has them. Once; without the
+ * lock, as the kernel waits for every processor meanwhile: tens of milliseconds where all are busy. */
+void sn_segment_settle_room(sn_segment *segment, uint32_t row);
 
 /* Whether the name still leads to this segment; take the name away (under the lock). */
 int sn_segment_linked(const sn_segment *segment);

@@ -80,7 +80,12 @@ static void list_remove(sn_segment *segment, uint32_t slot)
 static void chain_insert(sn_segment *segment, uint32_t slot)
 {
     sn_slot *record = &segment->slots[slot];
-    record->next_of_sample = segment->first[record->sample];
+    uint32_t first = segment->first[record->sample];
+
+    record->next_of_sample = first;
+    record->alone = first == SN_NONE;
+    if (first != SN_NONE)
+        segment->slots[first].alone = 0; /* those behind it are not since it came */
     segment->first[record->sample] = slot;
 }
 
@@ -88,7 +93,7 @@ static void chain_remove(sn_segment *segment, uint32_t slot)
 {
     sn_slot *record = &segment->slots[slot];
     uint32_t *at = &segment->first[record->sample];
-    while (*at != slot)
+    while (!record->alone && *at != slot) /* where it is alone nothing is waited for */
         at = &segment->slots[*at].next_of_sample;
     *at = record->next_of_sample;
 }
@@ -126,7 +131,6 @@ uint32_t sn_slot_reserve(sn_segment *segment, const sn_payload *payload, uint32_
     record->generation++;
     record->sample = payload->sample;
     record->form = payload->form;
-    record->want = 0;
     record->writer_row = (uint16_t)row;
     record->writer_generation = segment->rows[row].generation;
     record->granule = granule;
@@ -167,7 +171,6 @@ void sn_slot_adopt(sn_segment *segment, uint32_t slot)
 {
     sn_slot *record = &segment->slots[slot];
 
-    record->want = 0;
     record->pins = 0;
     switch (sn_slot_state(record)) {
     case SN_SLOT_EMPTY:

@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../base/sn_foresee.h"
 #include "../slots/sn_slots.h"
 #include "sn_rows.h"
 
-#define LOOK_AHEAD 16
+#define AT_ONCE 256 /* so many records are on their way from memory together */
 
 int sn_holder_init(sn_holder *holder, sn_segment *segment)
 {
@@ -47,30 +48,32 @@ void sn_holder_done(sn_holder *holder, uint32_t entry)
         holder->done_entries[holder->n_done++] = entry;
 }
 
-/* Hundreds of records at random places: fetch those that come next, and then what freeing them touches. */
-static void foresee(const sn_holder *holder)
+/* Hundreds of records at random places: fetch the next of them, and then what is touched by freeing those
+ * that nobody else holds or wants. */
+static void foresee(const sn_holder *holder, uint32_t end)
 {
     const sn_segment *segment = holder->segment;
     const uint32_t *ledger = sn_ledger(segment, holder->row);
 
-    if (holder->n_done > 2 * LOOK_AHEAD) {
-        uint32_t line = ledger[holder->done_entries[holder->n_done - 1 - 2 * LOOK_AHEAD]];
-        if (line != 0)
-            __builtin_prefetch(&segment->slots[line - 1]);
-    }
-    if (holder->n_done > LOOK_AHEAD) {
-        uint32_t line = ledger[holder->done_entries[holder->n_done - 1 - LOOK_AHEAD]];
-        if (line != 0)
-            sn_slot_foresee(segment, line - 1);
+    for (uint32_t i = end; i < holder->n_done; i++)
+        if (ledger[holder->done_entries[i]] != 0)
+            sn_foresee(&segment->slots[ledger[holder->done_entries[i]] - 1]);
+    for (uint32_t i = end; i < holder->n_done; i++) {
+        uint32_t line = ledger[holder->done_entries[i]];
+        if (line != 0 && segment->slots[line - 1].pins == 1 && segment->slots[line - 1].list == SN_LIST_WANT)
+            sn_slot_foresee_free(segment, line - 1);
     }
 }
 
 void sn_holder_let_go(sn_holder *holder)
 {
     while (holder->n_done > 0) {
-        foresee(holder);
-        uint32_t entry = holder->done_entries[--holder->n_done];
-        sn_ledger_let_go(holder->segment, holder->row, entry);
-        holder->free_entries[holder->n_free++] = entry;
+        uint32_t end = holder->n_done > AT_ONCE ? holder->n_done - AT_ONCE : 0;
+        foresee(holder, end);
+        while (holder->n_done > end) {
+            uint32_t entry = holder->done_entries[--holder->n_done];
+            sn_ledger_let_go(holder->segment, holder->row, entry);
+            holder->free_entries[holder->n_free++] = entry;
+        }
     }
 }

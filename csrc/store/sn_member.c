@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../base/sn_bits.h"
+#include "../base/sn_foresee.h"
 #include "../base/sn_rng.h"
 #include "../base/sn_status.h"
 #include "../draw/sn_due.h"
@@ -16,7 +17,7 @@
 #include "sn_want.h"
 
 #define DRAW_DEADLINE_MS 100
-#define LOOK_AHEAD 16
+#define AT_ONCE 256u /* so many samples' lines are on their way from memory together */
 
 struct sn_member {
     sn_segment *segment; /* NULL: private */
@@ -83,6 +84,10 @@ static int join(sn_member *member, sn_segment *segment)
         member->segment = segment;
     }
     sn_store_leave(segment);
+    if (rc == 0)
+        sn_segment_settle_room(segment, member->holder.row);
+    if (member->subset_row != SN_NONE)
+        sn_segment_settle_room(segment, member->subset_row);
     return rc;
 }
 
@@ -208,25 +213,32 @@ static void take(sn_member *member, uint32_t sample)
     sn_want_taken(member->segment, member->holder.row, sample);
 }
 
-/* Ask for what serving a sample of its own touches, a few samples before its turn. */
-static void foresee(const sn_member *member, uint32_t i)
+/* Ask for what serving the next samples of its own touches. */
+static void foresee(const sn_member *member, uint32_t n)
 {
-    uint32_t sample = sn_order_ahead(&member->order, i);
+    uint32_t samples[AT_ONCE], known = 0;
 
-    if (sample == SN_NONE)
-        return;
-    __builtin_prefetch(&member->order.taken[sample >> 6]);
-    sn_want_foresee(member->segment, sample);
+    while (known < n && known < AT_ONCE && (samples[known] = sn_order_ahead(&member->order, known)) != SN_NONE)
+        known++;
+    for (uint32_t i = 0; i < known; i++)
+        sn_fetch(&member->order.taken[samples[i] >> 6]);
+    sn_want_foresee(member->segment, samples, known);
 }
 
-/* The same for a copy, whose record is at hand. */
-static void foresee_copy(const sn_member *member, uint32_t slot)
+/* The same for copies, whose records are at hand. */
+static void foresee_copies(const sn_member *member, const uint32_t *slots, uint32_t n)
 {
-    uint32_t sample = member->segment->slots[slot].sample;
+    const sn_segment *segment = member->segment;
+    const uint64_t *seen = sn_seen(segment, member->holder.row);
 
-    sn_slot_foresee(member->segment, slot);
-    __builtin_prefetch(&sn_seen(member->segment, member->holder.row)[sample >> 6]);
-    __builtin_prefetch(&member->order.taken[sample >> 6]);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t sample = segment->slots[slots[i]].sample;
+        if (!segment->slots[slots[i]].alone)
+            sn_foresee(&segment->first[sample]);
+        sn_slot_foresee_move(segment, slots[i]);
+        sn_fetch(&seen[sample >> 6]);
+        sn_fetch(&member->order.taken[sample >> 6]);
+    }
 }
 
 /* Serve staged copies that other jobs made, those first that the fewest want: what is taken by its
@@ -245,13 +257,14 @@ static uint32_t serve_substitutes(sn_member *member, uint32_t n, sn_item *items)
         uint32_t picked = *eligible.total == 0 ? 0 :
             sn_want_pick(segment, row, sn_rng_below(&member->choose, *eligible.total), n - served, slots);
         for (uint32_t i = 0; i < picked; i++) {
-            if (i + LOOK_AHEAD < picked)
-                foresee_copy(member, slots[i + LOOK_AHEAD]);
+            if (i % AT_ONCE == 0)
+                foresee_copies(member, slots + i, picked - i < AT_ONCE ? picked - i : AT_ONCE);
             /* Of two copies of one sample the first that was taken ended the want of the other. */
             if (!sn_bit_get(eligible.words, slots[i]) ||
                 sn_serve_copy(&member->client, slots[i], &items[served]) != 0)
                 continue;
-            take(member, items[served].sample);
+            sn_order_take(&member->order, items[served].sample);
+            sn_want_served(segment, row, slots[i]);
             served++;
         }
     } while (served < n && served > before);
@@ -307,7 +320,6 @@ static void serve_sample(sn_member *member, uint32_t sample, int forced, sn_item
 static void serve_own(sn_member *member, sn_item *item)
 {
     int forced;
-    foresee(member, LOOK_AHEAD);
     uint32_t sample = next_of_own(member, &forced);
     serve_sample(member, sample, forced, item);
 }
@@ -477,10 +489,11 @@ int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t 
     uint32_t served = serve_by_class(member, n, items);
     if (served == 0)
         served = serve_substitutes(member, n, items);
-    for (uint32_t i = 0; i < LOOK_AHEAD && i < n - served; i++)
-        foresee(member, i);
-    for (; served < n; served++)
+    for (uint32_t i = 0; served < n; i++, served++) {
+        if (i % AT_ONCE == 0)
+            foresee(member, n - served);
         serve_own(member, &items[served]);
+    }
     for (uint32_t i = 0; member->options.hands_over && i < n; i++) {
         hand(member, items[i].source_entry);
         hand(member, items[i].target_entry);

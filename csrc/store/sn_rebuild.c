@@ -117,6 +117,7 @@ typedef struct {
     sn_slot *slots;
     uint64_t *eligible, *granules; /* the eligible vectors and counts of all rows that are members */
     uint32_t *blocks;
+    uint8_t *wants;
     uint32_t *linked; /* how often a slot is met in its sample's chain */
 } snapshot;
 
@@ -176,8 +177,9 @@ static int take_snapshot(sn_segment *segment, snapshot *s)
     s->eligible = calloc(SN_MAX_ROWS, sn_bits_words(segment->n_stage) * 8);
     s->blocks = calloc(SN_MAX_ROWS, sn_bits_blocks(segment->n_stage) * 4);
     s->granules = copy(segment->granules, sn_bits_words(segment->n_granules) * 8);
+    s->wants = copy(segment->wants, segment->n_stage);
     s->linked = calloc(segment->n_slots, sizeof *s->linked);
-    if (!s->slots || !s->eligible || !s->blocks || !s->granules || !s->linked)
+    if (!s->slots || !s->eligible || !s->blocks || !s->granules || !s->wants || !s->linked)
         return -1;
     for_each_eligible(segment, s, copy_eligible);
     for (uint32_t sample = 0; sample < segment->n_samples; sample++)
@@ -225,11 +227,13 @@ static int difference(const sn_segment *segment, const snapshot *s, char *why, s
         snprintf(what, sizeof what, "slot %u, ", slot);
         if (kept->list != made->list)
             DIFFERS(strcat(what, "list"), kept->list, made->list);
-        if (kept->want != made->want)
-            DIFFERS(strcat(what, "want"), kept->want, made->want);
+        if (kept->list >= SN_LIST_WANT && s->wants[slot] != kept->list - SN_LIST_WANT)
+            DIFFERS(strcat(what, "want"), s->wants[slot], kept->list - SN_LIST_WANT);
         if (kept->pins != made->pins)
             DIFFERS(strcat(what, "pins"), kept->pins, made->pins);
         uint32_t expected = sn_slot_state(kept) != SN_SLOT_EMPTY;
+        if (expected && kept->alone && (segment->first[made->sample] != slot || made->next_of_sample != SN_NONE))
+            DIFFERS(strcat(what, "alone, first of its sample"), slot, segment->first[made->sample]);
         if (s->linked[slot] != expected)
             DIFFERS(strcat(what, "times in its chain"), s->linked[slot], expected);
     }
@@ -268,6 +272,7 @@ int sn_store_check(sn_segment *segment, char *why, size_t size)
     free(s.eligible);
     free(s.blocks);
     free(s.granules);
+    free(s.wants);
     free(s.linked);
     return rc;
 }

@@ -9,11 +9,6 @@
 
 #define WHOLE 10000u /* a split's shares are in 1/10,000 */
 
-uint32_t sn_rows_next(const uint64_t set[SN_MAX_ROWS / 64], uint32_t from)
-{
-    return from >= SN_MAX_ROWS ? SN_MAX_ROWS : (uint32_t)sn_bits_next(set, from, SN_MAX_ROWS, 1);
-}
-
 static uint64_t live_jobs(const sn_segment *segment)
 {
     const uint64_t *live = segment->head->live_rows;

@@ -45,6 +45,14 @@ static inline uint32_t *sn_ledger(const sn_segment *segment, uint32_t row)
 void sn_rows_derive_budgets(sn_segment *segment);
 
 /* Walk the rows in a set: for (r = sn_rows_next(set, 0); r < SN_MAX_ROWS; r = sn_rows_next(set, r + 1)) */
-uint32_t sn_rows_next(const uint64_t set[SN_MAX_ROWS / 64], uint32_t from);
+static inline uint32_t sn_rows_next(const uint64_t set[SN_MAX_ROWS / 64], uint32_t from)
+{
+    for (; from < SN_MAX_ROWS; from = (from | 63) + 1) {
+        uint64_t bits = set[from / 64] >> (from % 64);
+        if (bits)
+            return from + (uint32_t)__builtin_ctzll(bits);
+    }
+    return SN_MAX_ROWS;
+}
 
 #endif

@@ -1,6 +1,7 @@
 #include "sn_store.h"
 
 #include "../base/sn_bits.h"
+#include "../base/sn_foresee.h"
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
 #include "../slots/sn_space.h"
@@ -8,8 +9,7 @@
 #include "sn_want.h"
 
 #define MAX_FAILURES 3
-#define FOLD_AT_ONCE 64 /* so many seen bits are on their way from memory together */
-#define LOOK_AHEAD 16   /* and so many slot records */
+#define FOLD_AT_ONCE 256 /* so many records are on their way from memory together, and then who wants them */
 
 int sn_store_entered(sn_segment *segment)
 {
@@ -57,19 +57,20 @@ static void publish(sn_segment *segment, uint32_t slot)
 void sn_store_fold(sn_segment *segment)
 {
     const uint32_t *writing = segment->writing;
-    uint32_t ready[FOLD_AT_ONCE];
+    uint32_t ready[FOLD_AT_ONCE], samples[FOLD_AT_ONCE];
 
     for (uint32_t left = segment->head->lists[SN_LIST_WRITING].count; left > 0;) {
-        uint32_t n = 0;
-        while (left > 0 && n < FOLD_AT_ONCE) {
-            if (left > LOOK_AHEAD)
-                __builtin_prefetch(&segment->slots[writing[left - 1 - LOOK_AHEAD]]);
+        uint32_t n = 0, end = left > FOLD_AT_ONCE ? left - FOLD_AT_ONCE : 0;
+        for (uint32_t i = end; i < left; i++)
+            sn_foresee(&segment->slots[writing[i]]);
+        while (left > end) {
             uint32_t slot = writing[--left];
             if (sn_slot_state(&segment->slots[slot]) == SN_SLOT_READY) {
-                sn_want_foresee(segment, segment->slots[slot].sample);
+                samples[n] = segment->slots[slot].sample;
                 ready[n++] = slot;
             }
         }
+        sn_want_foresee(segment, samples, n);
         while (n > 0)
             publish(segment, ready[--n]);
     }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "../base/sn_foresee.h"
 #include "../slots/sn_slots.h"
 #include "sn_rows.h"
 
@@ -17,13 +18,17 @@ sn_counted sn_eligible(const sn_segment *segment, uint32_t row)
                         .n_blocks = (uint32_t)sn_bits_blocks(segment->n_stage)};
 }
 
-void sn_want_foresee(const sn_segment *segment, uint32_t sample)
+void sn_want_foresee(const sn_segment *segment, const uint32_t *samples, uint32_t n)
 {
     const uint64_t *members = segment->head->member_rows;
 
-    __builtin_prefetch(&segment->first[sample]);
-    for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1))
-        __builtin_prefetch(&sn_seen(segment, row)[sample >> 6]);
+    for (uint32_t i = 0; i < n; i++)
+        sn_foresee(&segment->first[samples[i]]);
+    for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1)) {
+        const uint64_t *seen = sn_seen(segment, row);
+        for (uint32_t i = 0; i < n; i++)
+            sn_fetch(&seen[samples[i] >> 6]);
+    }
 }
 
 void sn_want_clear(sn_segment *segment, uint32_t row)
@@ -48,9 +53,8 @@ static int is_published(const sn_slot *slot)
 
 static void set_want(sn_segment *segment, uint32_t slot, uint32_t want)
 {
-    sn_slot *copy = &segment->slots[slot];
-    copy->want = (uint8_t)want;
-    if (want == 0 && copy->pins == 0)
+    segment->wants[slot] = (uint8_t)want;
+    if (want == 0 && segment->slots[slot].pins == 0)
         sn_slot_free(segment, slot);
     else
         sn_slot_move(segment, slot, SN_LIST_WANT + want);
@@ -70,7 +74,7 @@ void sn_want_publish(sn_segment *segment, uint32_t slot)
 void sn_want_drop(sn_segment *segment, uint32_t row, uint32_t slot)
 {
     if (sn_counted_clear(sn_eligible(segment, row), slot))
-        set_want(segment, slot, segment->slots[slot].want - 1u);
+        set_want(segment, slot, segment->wants[slot] - 1u);
 }
 
 void sn_want_use(sn_segment *segment, uint32_t job, uint32_t slot)
@@ -93,6 +97,16 @@ void sn_want_taken(sn_segment *segment, uint32_t row, uint32_t sample)
             sn_want_drop(segment, row, slot);
         slot = next;
     }
+}
+
+void sn_want_served(sn_segment *segment, uint32_t row, uint32_t slot)
+{
+    const sn_slot *copy = &segment->slots[slot];
+
+    if (copy->alone)
+        sn_bit_set(sn_seen(segment, row), copy->sample);
+    else
+        sn_want_taken(segment, row, copy->sample);
 }
 
 void sn_want_join(sn_segment *segment, uint32_t row)
@@ -146,12 +160,16 @@ static uint32_t list_eligible(const sn_segment *segment, uint32_t row, uint32_t 
                               uint32_t most)
 {
     const uint64_t *words = sn_eligible(segment, row).words;
+    uint64_t mask = ~(uint64_t)0 << (begin & 63);
     uint32_t n = 0;
 
-    for (uint64_t at = begin; n < most && (at = sn_bits_next(words, at, end, 1)) < end; at++) {
-        __builtin_prefetch(&segment->slots[at]);
-        slots[n++] = (uint32_t)at;
-    }
+    for (uint32_t word = begin / 64; n < most && (uint64_t)word * 64 < end; word++, mask = ~(uint64_t)0)
+        for (uint64_t bits = words[word] & mask; bits && n < most; bits &= bits - 1) {
+            uint32_t slot = word * 64 + (uint32_t)__builtin_ctzll(bits);
+            if (slot >= end)
+                return n;
+            slots[n++] = slot;
+        }
     return n;
 }
 
@@ -168,19 +186,25 @@ uint32_t sn_want_pick(const sn_segment *segment, uint32_t row, uint32_t k, uint3
 
     /* A counting sort by want. */
     for (uint32_t i = 0; i < n; i++) {
-        wants[i] = segment->slots[among[i]].want;
+        wants[i] = segment->wants[among[i]];
         count[wants[i]]++;
     }
-    uint32_t begins = 0;
+    uint32_t begins = 0, most = 0; /* no copy of a larger want is among those that are picked */
     for (uint32_t want = 0; want <= SN_MAX_ROWS; want++) {
         uint32_t begin = begins;
         begins += count[want];
+        if (begin < wanted)
+            most = want;
         count[want] = begin;
     }
     for (uint32_t i = 0; i < n; i++) {
+        if (wants[i] > most)
+            continue;
         uint32_t place = count[wants[i]]++;
-        if (place < wanted)
+        if (place < wanted) {
             slots[place] = among[i];
+            sn_foresee(&segment->slots[among[i]]);
+        }
     }
     return n < wanted ? n : wanted;
 }

@@ -5,7 +5,7 @@
  * and the member has not taken the sample. `want` counts the eligible members; a copy that
  * nobody wants and nobody holds is freed at once.
  *
- * Lives in   the segment (derived: the members' eligible vectors, `want`, the want lists).
+ * Lives in   the segment (derived: the members' eligible vectors, `wants`, the want lists).
  * Callers    the lock holder.     Blocking  never.
  */
 #ifndef SN_WANT_H
@@ -21,8 +21,8 @@ static inline uint64_t *sn_seen(const sn_segment *segment, uint32_t row)
     return (uint64_t *)(segment->rooms + row * segment->room_bytes + segment->seen_in);
 }
 
-/* It will be asked who wants this sample: fetch the answer from memory meanwhile. Needs no lock. */
-void sn_want_foresee(const sn_segment *segment, uint32_t sample);
+/* It will be asked who wants these samples: fetch the answers from memory, all of them at once. */
+void sn_want_foresee(const sn_segment *segment, const uint32_t *samples, uint32_t n);
 
 /* This row wants nothing, whatever its vector held. */
 void sn_want_clear(sn_segment *segment, uint32_t row);
@@ -38,6 +38,9 @@ void sn_want_use(sn_segment *segment, uint32_t job, uint32_t slot);
 
 /* The member has taken this sample: it wants no copy of it. */
 void sn_want_taken(sn_segment *segment, uint32_t row, uint32_t sample);
+
+/* The same, by a copy that its job has used (sn_want_use()). */
+void sn_want_served(sn_segment *segment, uint32_t row, uint32_t slot);
 
 /* A member came (its seen bits are in place), or goes. */
 void sn_want_join(sn_segment *segment, uint32_t row);

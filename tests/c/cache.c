@@ -20,6 +20,7 @@ static void share_mapping(sn_segment *handle, const sn_segment *with)
     handle->rows = with->rows;
     handle->slots = with->slots;
     handle->first = with->first;
+    handle->wants = with->wants;
     handle->writing = with->writing;
     handle->granules = with->granules;
     handle->payload = with->payload;

@@ -303,7 +303,7 @@ class World:
                     jobs.values()
                 )
                 if (check and p.state == READY) or record["list"] >= LIST_WANT:
-                    assert int(record["want"]) == self.want(p)
+                    assert int(self.records.wants[slot]) == record["list"] - LIST_WANT == self.want(p)
 
     def audit_subsets(self, rows):
         """Each member on a subset says which samples that has, in a row that never changes."""
