@@ -11,8 +11,8 @@
 #define AVX2 __attribute__((target("avx2")))
 
 /*
- * Across, two rows go at once, one in each half of a register: what to fetch, how to shuffle it and
- * what to multiply it with is the same for both.
+ * Across, four rows go at once, two in a register, one in each half: what to fetch, how to shuffle
+ * it and what to multiply it with is the same for all, and read once.
  *
  *   16 bytes of a row --shuffle--> a a' b b' c c' d d' --multiply-add--> 4 sums --pack--> 4 bytes
  *
