@@ -32,6 +32,7 @@ typedef struct {
 typedef struct {
     int8_t order[16]; /* the last shuffle */
     uint32_t pairs, steps, step_bytes, group_bytes;
+    uint32_t reuse; /* 16 bytes have two pairs of samples of every group */
 } layout;
 
 static size_t step_size(uint32_t pairs)
@@ -41,19 +42,24 @@ static size_t step_size(uint32_t pairs)
 
 static layout choose_layout(const sn_taps *taps)
 {
-    layout made = {{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, 0, 0, 16, 4};
+    layout made = {{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, 0, 0, 16, 4, 0};
     static const int8_t drop_fourth[16] = {0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1};
 
-    for (uint32_t i = 0; i < taps->count; i++) {
-        uint32_t pairs = (taps->used[i] + 1) / 2;
+    uint32_t most = 0, apart = 0;
 
-        made.pairs = pairs > made.pairs ? pairs : made.pairs;
-        if (i > 0 && abs((int)(taps->start[i] - taps->start[i - 1])) > 3) {
-            memcpy(made.order, drop_fourth, sizeof drop_fourth);
-            made.step_bytes = 12;
-            made.group_bytes = 3;
-        }
+    for (uint32_t i = 0; i < taps->count; i++) {
+        uint32_t by = i > 0 ? (uint32_t)abs((int)(taps->start[i] - taps->start[i - 1])) : 0;
+
+        most = taps->used[i] > most ? taps->used[i] : most;
+        apart = by > apart ? by : apart;
     }
+    if (apart > 3) {
+        memcpy(made.order, drop_fourth, sizeof drop_fourth);
+        made.step_bytes = 12;
+        made.group_bytes = 3;
+    }
+    made.reuse = apart <= 1 || (apart == 2 && most <= 3) || apart > 3;
+    made.pairs = (most + 1) / 2;
     made.steps = (3 * taps->count + made.step_bytes - 1) / made.step_bytes;
     return made;
 }
@@ -112,7 +118,8 @@ AVX2 static inline __m256i load_twice(const void *from)
 /* Called with constants where these are common: the loops then unroll away. */
 AVX2 static inline __attribute__((always_inline)) void across_steps(const sn_taps *taps, uint32_t pairs,
                                                                     const uint8_t *const *rows,
-                                                                    uint8_t *const *outs, int registers)
+                                                                    uint8_t *const *outs, int registers,
+                                                                    bool reuse)
 {
     const layout *l = (const layout *)taps->layout.data;
     const uint8_t *at = (const uint8_t *)(l + 1), *end = at + l->steps * step_size(pairs);
@@ -130,20 +137,28 @@ AVX2 static inline __attribute__((always_inline)) void across_steps(const sn_tap
 #pragma GCC unroll 4
         for (int group = 0; group < 4; group++) {
             __m256i places = load_twice(s->places[group]);
+            __m256i further = _mm256_add_epi16(places, _mm256_set1_epi16(6));
             size_t offset = s->offset[group];
 
 #pragma GCC unroll 2
             for (int r = 0; r < registers; r++)
                 sums[r][group] = half;
-            for (uint32_t pair = 0; pair < pairs; pair++, offset += 6) {
+            for (uint32_t pair = 0; pair < pairs; pair += reuse ? 2 : 1, offset += reuse ? 12 : 6) {
+                bool second = reuse && pair + 1 < pairs;
                 __m256i weights = load_twice(s->weights[pair][group]);
+                __m256i more = second ? load_twice(s->weights[pair + 1][group]) : weights;
 
 #pragma GCC unroll 2
                 for (int r = 0; r < registers; r++) {
                     __m256i samples = load_two(in[2 * r] + offset, in[2 * r + 1] + offset);
 
-                    samples = _mm256_shuffle_epi8(samples, places);
-                    sums[r][group] = _mm256_add_epi32(sums[r][group], _mm256_madd_epi16(samples, weights));
+                    sums[r][group] = _mm256_add_epi32(
+                        sums[r][group],
+                        _mm256_madd_epi16(_mm256_shuffle_epi8(samples, places), weights));
+                    if (second)
+                        sums[r][group] = _mm256_add_epi32(
+                            sums[r][group],
+                            _mm256_madd_epi16(_mm256_shuffle_epi8(samples, further), more));
                 }
             }
 #pragma GCC unroll 2
@@ -164,7 +179,8 @@ AVX2 static inline __attribute__((always_inline)) void across_steps(const sn_tap
 
 AVX2 static void across(const sn_taps *taps, const uint8_t *const *rows, uint8_t *const *outs, uint32_t n_rows)
 {
-    uint32_t pairs = ((const layout *)taps->layout.data)->pairs;
+    const layout *l = (const layout *)taps->layout.data;
+    uint32_t pairs = l->pairs;
     const uint8_t *from[SN_ACROSS_ROWS];
     uint8_t *to[SN_ACROSS_ROWS];
 
@@ -173,15 +189,17 @@ AVX2 static void across(const sn_taps *taps, const uint8_t *const *rows, uint8_t
         to[i] = outs[i < n_rows ? i : 0];
     }
     if (n_rows <= 2)
-        across_steps(taps, pairs, from, to, 1);
+        across_steps(taps, pairs, from, to, 1, false);
     else if (pairs == 1)
-        across_steps(taps, 1, from, to, 2);
+        across_steps(taps, 1, from, to, 2, false);
+    else if (pairs == 2 && l->reuse)
+        across_steps(taps, 2, from, to, 2, true);
     else if (pairs == 2)
-        across_steps(taps, 2, from, to, 2);
-    else if (pairs == 3)
-        across_steps(taps, 3, from, to, 2);
+        across_steps(taps, 2, from, to, 2, false);
+    else if (l->reuse)
+        across_steps(taps, pairs, from, to, 2, true);
     else
-        across_steps(taps, pairs, from, to, 2);
+        across_steps(taps, pairs, from, to, 2, false);
 }
 
 /*
