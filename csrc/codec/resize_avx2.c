@@ -44,7 +44,6 @@ static layout choose_layout(const sn_taps *taps)
 {
     layout made = {{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, 0, 0, 16, 4, 0};
     static const int8_t drop_fourth[16] = {0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1};
-
     uint32_t most = 0, apart = 0;
 
     for (uint32_t i = 0; i < taps->count; i++) {
@@ -58,6 +57,7 @@ static layout choose_layout(const sn_taps *taps)
         made.step_bytes = 12;
         made.group_bytes = 3;
     }
+    /* Two pixels that are 1 apart, or 2 and one sample fewer; or one pixel. */
     made.reuse = apart <= 1 || (apart == 2 && most <= 3) || apart > 3;
     made.pairs = (most + 1) / 2;
     made.steps = (3 * taps->count + made.step_bytes - 1) / made.step_bytes;
