@@ -33,11 +33,9 @@ AVX2 static inline __m256 quotient(__m256 x, divider d)
     return _mm256_fmadd_ps(remainder, d.reciprocal, guess);
 }
 
-AVX2 static inline __m256 normalise(__m128i eight_bytes, divider scale, channel c)
+AVX2 static inline __m256 normalise(__m256i pixels, divider scale, channel c)
 {
-    __m256 pixel = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(eight_bytes));
-
-    return quotient(_mm256_sub_ps(quotient(pixel, scale), c.mean), c.std);
+    return quotient(_mm256_sub_ps(quotient(_mm256_cvtepi32_ps(pixels), scale), c.mean), c.std);
 }
 
 /* Eight floats to places `place` and on of an array of this dtype, rounded as element.h rounds. */
@@ -97,21 +95,23 @@ AVX2 static inline __attribute__((always_inline)) void planar(const sn_plan *pla
 {
     divider scale = divide_by(_mm256_set1_ps(plan->divisor));
     channel channels[3];
+    __m256i take[3]; /* one byte each, and three of 0, to its 32 bits */
     size_t k;
 
-    for (int c = 0; c < 3; c++)
+    for (int c = 0; c < 3; c++) {
         channels[c] = (channel){_mm256_set1_ps(plan->mean[c]), divide_by(_mm256_set1_ps(plan->std[c]))};
-    for (k = 0; k + 16 <= n_pixels; k += 16) {
-        __m128i bytes[3];
+        take[c] = _mm256_add_epi32(_mm256_setr_epi32(0, 3, 6, 9, 4, 7, 10, 13),
+                                   _mm256_set1_epi32((int)0x80808000 + c));
+    }
+    for (k = 0; k + 8 <= n_pixels; k += 8) {
+        /* Four pixels in each half: the first 12 bytes of the one, the last 12 of the other. */
+        __m256i pixels = _mm256_inserti128_si256(
+            _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(rgb + 3 * k))),
+            _mm_loadu_si128((const __m128i *)(rgb + 3 * k + 8)), 1);
 
-        split(rgb + 3 * k, bytes);
-        for (size_t c = 0; c < 3; c++) {
-            size_t place = c * n_pixels + k;
-
-            put_eight(dtype, out, place, normalise(bytes[c], scale, channels[c]));
-            put_eight(dtype, out, place + 8,
-                      normalise(_mm_srli_si128(bytes[c], 8), scale, channels[c]));
-        }
+        for (size_t c = 0; c < 3; c++)
+            put_eight(dtype, out, c * n_pixels + k,
+                      normalise(_mm256_shuffle_epi8(pixels, take[c]), scale, channels[c]));
     }
     for (; k < n_pixels; k++)
         for (size_t c = 0; c < 3; c++)
@@ -140,7 +140,7 @@ AVX2 static inline __attribute__((always_inline)) void packed(const sn_plan *pla
         for (size_t v = 0; v < 3; v++) {
             __m128i eight = _mm_loadl_epi64((const __m128i *)(rgb + k + 8 * v));
 
-            put_eight(dtype, out, k + 8 * v, normalise(eight, scale, vectors[v]));
+            put_eight(dtype, out, k + 8 * v, normalise(_mm256_cvtepu8_epi32(eight), scale, vectors[v]));
         }
     for (; k < n; k++)
         sn_element_put(dtype, out, k, sn_normalised(plan, dtype, k % 3, rgb[k]));

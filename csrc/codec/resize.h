@@ -3,11 +3,12 @@
  *
  *   source rows --across--> ring of a few narrow rows --down--> output rows
  *
- * Each source row is resized across once, into a ring that holds as many rows as an output row is
- * made of and stays in the first-level cache; each output row is then a weighted sum of those.
- * Rounding to 8 bits happens between the two, as in Pillow. Only a window of the output is
- * computed, and only the span of the source that the window needs is read; of that, rows that no
- * output row is made of, which a plain filter leaves, are passed over.
+ * Each source row is resized across once, a few at a time, into a ring that holds as many rows as
+ * an output row is made of, and those that came early, and stays in the first-level cache; each
+ * output row is then a weighted sum of those. Rounding to 8 bits happens between the two, as in
+ * Pillow. Only a window of the output is computed, and only the span of the source that the window
+ * needs is read; of that, rows that no output row is made of, which a plain filter leaves, are passed
+ * over. Rows are fetched from memory some way ahead.
  *
  *   sn_resizer_prepare (the two axes) --> spans --> sn_resizer_run (pixels of the spans)
  *

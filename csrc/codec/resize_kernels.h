@@ -10,20 +10,29 @@
 #include "simd.h"
 #include "taps.h"
 
-/* Past the last pixel, `across` may read this many bytes of `row` ... */
-#define SN_ACROSS_READS_PAST 16
-/* ... and write this many of `out`. */
+/* As many rows at most go across at once. */
+#define SN_ACROSS_ROWS 4
+
+/* Past the last pixel, `across` may read as many bytes of a row ... */
+static inline size_t sn_across_reads_past(const sn_taps *taps)
+{
+    return (size_t)taps->width * 3 + 16;
+}
+/* ... and write this many of what it makes. */
 #define SN_ACROSS_WRITES_PAST 16
 
 typedef struct {
-    /* One row of RGB triples, from taps->span_count wide to taps->count wide. */
-    void (*across)(const sn_taps *taps, const uint8_t *row, uint8_t *out);
+    /* Rows of RGB triples, each from taps->span_count wide to taps->count wide. */
+    void (*across)(const sn_taps *taps, const uint8_t *const *rows, uint8_t *const *outs,
+                   uint32_t n_rows);
 
-    /* out[k] = sum of weight[i] * rows[i][k] for k < n_bytes; writes nothing past them. */
+    /* out[k] = sum of weight[i] * rows[i][k] for k < n_bytes; writes nothing past them. After an odd
+     * number of rows comes one more, with a weight of 0, that may be read. */
     void (*down)(const uint8_t *const *rows, const int16_t *weight, uint32_t n_rows, int shift,
                  uint8_t *out, size_t n_bytes);
 
-    bool wants_blocks; /* `across` reads taps->blocks */
+    /* Make taps->layout, which `across` reads, of the rest; -ENOMEM. NULL: `across` reads none. */
+    int (*lay_out)(sn_taps *taps);
 } sn_resize_kernels;
 
 extern const sn_resize_kernels sn_resize_plain;

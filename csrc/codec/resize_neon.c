@@ -12,7 +12,7 @@
  * weight. The processor overlaps the sums of outputs, which do not wait for each other. The fourth
  * byte that is written is the next output's, written before it.
  */
-static void across(const sn_taps *taps, const uint8_t *row, uint8_t *out)
+static void across_one(const sn_taps *taps, const uint8_t *row, uint8_t *out)
 {
     static const int8_t first[16] = {0, -1, 1, -1, 2, -1, -1, -1, 3, -1, 4, -1, 5, -1, -1, -1};
     static const int8_t second[16] = {6, -1, 7, -1, 8, -1, -1, -1, 9, -1, 10, -1, 11, -1, -1, -1};
@@ -43,6 +43,12 @@ static void across(const sn_taps *taps, const uint8_t *row, uint8_t *out)
         rgb = vget_lane_u32(vreinterpret_u32_u8(vqmovun_s16(sums)), 0);
         memcpy(out, &rgb, sizeof rgb);
     }
+}
+
+static void across(const sn_taps *taps, const uint8_t *const *rows, uint8_t *const *outs, uint32_t n_rows)
+{
+    for (uint32_t i = 0; i < n_rows; i++)
+        across_one(taps, rows[i], outs[i]);
 }
 
 /* 16 bytes of one output row. */
@@ -82,6 +88,6 @@ static void down(const uint8_t *const *rows, const int16_t *weight, uint32_t n_r
         down_16(rows, weight, n_rows, right, half, n_bytes - 16, out);
 }
 
-const sn_resize_kernels sn_resize_simd = {across, down, false};
+const sn_resize_kernels sn_resize_simd = {across, down, NULL};
 
 #endif

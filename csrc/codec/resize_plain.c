@@ -5,7 +5,7 @@ static inline uint8_t clip(int32_t value)
     return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
 }
 
-static void across(const sn_taps *taps, const uint8_t *row, uint8_t *out)
+static void across_one(const sn_taps *taps, const uint8_t *row, uint8_t *out)
 {
     const int16_t *weight = taps->weight;
     int32_t half = 1 << (taps->shift - 1);
@@ -23,6 +23,12 @@ static void across(const sn_taps *taps, const uint8_t *row, uint8_t *out)
         out[1] = clip(g >> taps->shift);
         out[2] = clip(b >> taps->shift);
     }
+}
+
+static void across(const sn_taps *taps, const uint8_t *const *rows, uint8_t *const *outs, uint32_t n_rows)
+{
+    for (uint32_t i = 0; i < n_rows; i++)
+        across_one(taps, rows[i], outs[i]);
 }
 
 /* A strip at a time, so that the sums stay in registers or at worst in the first-level cache and
@@ -47,4 +53,4 @@ static void down(const uint8_t *const *rows, const int16_t *weight, uint32_t n_r
     }
 }
 
-const sn_resize_kernels sn_resize_plain = {across, down, false};
+const sn_resize_kernels sn_resize_plain = {across, down, NULL};

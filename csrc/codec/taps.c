@@ -19,18 +19,27 @@ static bool is_cubic(const sn_axis *axis)
     return axis->filter == SN_BICUBIC || axis->filter == SN_PLAIN_BICUBIC;
 }
 
-/* How many source samples one output sample steps on. */
-static double scale_of(const sn_axis *axis)
+/* What is the same for all outputs of an axis, worked out once. */
+typedef struct {
+    double scale;   /* source samples that one output steps on */
+    double stretch; /* how much wider the filter is than it is for enlarging */
+    double support; /* how far it reaches */
+} reach;
+
+static reach reach_of(const sn_axis *axis)
 {
-    return axis->extent / axis->full;
+    double scale = axis->extent / axis->full;
+    double stretch = scale < 1.0 || is_plain(axis) ? 1.0 : scale;
+
+    return (reach){scale, stretch, (is_cubic(axis) ? 2.0 : 1.0) * stretch};
 }
 
-/* How much wider the filter is than it is for enlarging. */
-static double stretch_of(const sn_axis *axis)
+/* As floor(), which is a call where the baseline has no instruction for it. */
+static inline int64_t whole(double value)
 {
-    double scale = scale_of(axis);
+    int64_t cut = (int64_t)value;
 
-    return scale < 1.0 || is_plain(axis) ? 1.0 : scale;
+    return cut - (value < (double)cut);
 }
 
 /* The filter at a distance. Cubic: Keys' convolution, with Pillow's parameter and torch's. */
@@ -49,30 +58,30 @@ static double filter_at(const sn_axis *axis, double away)
 }
 
 /* Pillow's rule: the most bits with which the largest weight stays below 2^15. */
-static int choose_shift(const double *weights, size_t n)
+static int choose_shift(double largest)
 {
-    double largest = 0;
     int shift = 0;
 
-    for (size_t k = 0; k < n; k++)
-        if (weights[k] > largest)
-            largest = weights[k];
     while (shift < MAX_SHIFT && (int)(0.5 + largest * (1 << (shift + 1))) < 1 << 15)
         shift++;
     return shift;
 }
 
-/* The exact weights of one output, normalised, added to zeros; returns its first sample, *n of
- * them. */
-static uint32_t exact_weights(const sn_axis *axis, uint32_t output, double *weights, uint32_t *n)
+/* One output, made of `n` source samples from `first` on; of its weights, `skip` come before. */
+typedef struct {
+    double sum; /* by which the exact weights are to be divided */
+    uint32_t first, n, skip;
+} output;
+
+/* The exact weights of an output, added to zeros; *largest becomes the largest of all. */
+static void exact_weights(const sn_axis *axis, const reach *r, uint32_t number, output *made,
+                          double *weights, double *largest)
 {
-    double stretch = stretch_of(axis), narrow = 1.0 / stretch;
-    double support = (is_cubic(axis) ? 2.0 : 1.0) * stretch;
-    double center = axis->origin + (output + 0.5) * scale_of(axis);
-    double sum = 0;
-    int64_t low = (int64_t)floor(center - support + 0.5), first = low < 0 ? 0 : low;
-    int64_t high = (int64_t)floor(center + support + 0.5);
+    double narrow = 1.0 / r->stretch, center = axis->origin + (number + 0.5) * r->scale;
+    int64_t low = whole(center - r->support + 0.5), first = low < 0 ? 0 : low;
+    int64_t high = whole(center + r->support + 0.5);
     int64_t end = high > axis->source ? axis->source : high;
+    double sum = 0, most = 0;
 
     /* Beyond the edges there is nothing, and the other weights make up for it; or, plain, the
      * sample at the edge once more. */
@@ -83,11 +92,14 @@ static uint32_t exact_weights(const sn_axis *axis, uint32_t output, double *weig
         weights[at - first] += weight;
         sum += weight;
     }
-    *n = (uint32_t)(end - first);
-    if (sum != 0)
-        for (uint32_t k = 0; k < *n; k++)
-            weights[k] /= sum;
-    return (uint32_t)first;
+    made->sum = sum != 0 ? sum : 1;
+    made->first = (uint32_t)first;
+    made->n = (uint32_t)(end - first);
+    made->skip = 0;
+    for (uint32_t k = 0; k < made->n; k++)
+        most = weights[k] > most ? weights[k] : most;
+    if (most / made->sum > *largest)
+        *largest = most / made->sum;
 }
 
 /* Rounded to fixed point, halves away from zero. */
@@ -98,113 +110,81 @@ static int16_t fixed(double weight, int shift)
 
 int sn_taps_build(sn_taps *taps, const sn_axis *axis)
 {
-    size_t room = (size_t)ceil((is_cubic(axis) ? 2.0 : 1.0) * stretch_of(axis)) * 2 + 1;
+    reach r = reach_of(axis);
+    size_t room = (size_t)ceil(r.support) * 2 + 1;
     uint32_t count = axis->count, widest = 1, first = UINT32_MAX, end = 0, next = UINT32_MAX;
-    uint32_t *low, *start, *used;
-    double *exact;
-    int16_t *weight;
-    size_t padded;
+    uint32_t *start, *used;
+    double *exact, largest = 0;
+    output *outputs;
+    int16_t *rounded, *weight;
     int rc;
 
     /* Every output, not only the wanted: the shift, and with it each pixel, must not depend on
      * the window. */
-    rc = sn_buffer_reserve(&taps->exact, axis->full * (room * sizeof *exact + 2 * sizeof *low));
+    rc = sn_buffer_reserve(&taps->exact, axis->full * (sizeof *outputs + room * (sizeof *exact +
+                                                                                 sizeof *rounded)));
     if (rc != 0)
         goto out;
-    exact = (double *)taps->exact.data;
-    low = (uint32_t *)(exact + axis->full * room);
+    outputs = (output *)taps->exact.data;
+    exact = (double *)(outputs + axis->full);
+    rounded = (int16_t *)(exact + axis->full * room);
     memset(exact, 0, axis->full * room * sizeof *exact);
     for (uint32_t i = 0; i < axis->full; i++)
-        low[i] = exact_weights(axis, i, exact + i * room, &low[axis->full + i]);
-    taps->shift = choose_shift(exact, axis->full * room);
+        exact_weights(axis, &r, i, &outputs[i], exact + i * room, &largest);
+    taps->shift = choose_shift(largest);
 
     /* A weight that rounds to nothing asks for no sample: do not decode one for it. One that the
      * next output is made of is kept all the same: a cubic filter is 0 one sample away, not
      * farther, and who goes down the rows must not have passed over that sample. */
     for (uint32_t i = axis->first + count; i-- > axis->first;) {
-        uint32_t n = low[axis->full + i], skip = 0;
+        output *o = &outputs[i];
 
-        while (n > 1 && fixed(exact[i * room + n - 1], taps->shift) == 0)
-            n--;
-        while (skip + 1 < n && low[i] + skip < next && fixed(exact[i * room + skip], taps->shift) == 0)
-            skip++;
-        memmove(exact + i * room, exact + i * room + skip, (n - skip) * sizeof *exact);
-        low[i] += skip;
-        next = low[i];
-        low[axis->full + i] = n - skip;
-        widest = n - skip > widest ? n - skip : widest;
-        first = low[i] < first ? low[i] : first;
-        end = low[i] + n - skip > end ? low[i] + n - skip : end;
+        weight = rounded + i * room;
+        for (uint32_t k = 0; k < o->n; k++)
+            weight[k] = fixed(exact[i * room + k] / o->sum, taps->shift);
+        while (o->n > 1 && weight[o->n - 1] == 0)
+            o->n--;
+        while (o->n > 1 && o->first < next && weight[o->skip] == 0) {
+            o->first++;
+            o->skip++;
+            o->n--;
+        }
+        next = o->first;
+        widest = o->n > widest ? o->n : widest;
+        first = o->first < first ? o->first : first;
+        end = o->first + o->n > end ? o->first + o->n : end;
     }
 
     taps->span_first = first;
     taps->span_count = end - first;
     taps->count = count;
     taps->width = (widest + 3) / 4 * 4;
-    taps->blocks = NULL;
 
-    padded = ((size_t)count + 3) / 4 * 4;
-    rc = sn_buffer_reserve(&taps->store, 2 * padded * sizeof *start +
-                                             (size_t)count * taps->width * sizeof *weight);
+    rc = sn_buffer_reserve(&taps->store,
+                           count * (2 * sizeof *start + taps->width * sizeof *weight));
     if (rc != 0)
         goto out;
     taps->start = start = (uint32_t *)taps->store.data;
-    taps->used = used = start + padded;
-    taps->weight = weight = (int16_t *)(used + padded);
-    memset(start, 0, padded * sizeof *start);
+    taps->used = used = start + count;
+    taps->weight = weight = (int16_t *)(used + count);
     memset(weight, 0, (size_t)count * taps->width * sizeof *weight);
     for (uint32_t i = 0; i < count; i++, weight += taps->width) {
-        uint32_t output = axis->first + (axis->flip ? count - 1 - i : i);
-        uint32_t n = low[axis->full + output], begin = low[output] - first, lead = 0;
+        uint32_t number = axis->first + (axis->flip ? count - 1 - i : i);
+        const output *o = &outputs[number];
 
-        /* Near the end start earlier, with leading zeros, so that whole groups of four weights
-         * stay within the row. */
-        if (begin + taps->width > taps->span_count) {
-            uint32_t earlier = taps->span_count > taps->width ? taps->span_count - taps->width : 0;
-            lead = begin - earlier;
-            begin = earlier;
-        }
-        start[i] = begin;
-        used[i] = lead + n;
-        for (uint32_t k = 0; k < n; k++)
-            weight[lead + k] = fixed(exact[output * room + k], taps->shift);
+        start[i] = o->first - first;
+        used[i] = o->n;
+        for (uint32_t k = 0; k < o->n; k++)
+            weight[k] = rounded[number * room + o->skip + k];
     }
 
 out:
     return rc;
 }
 
-int sn_taps_build_blocks(sn_taps *taps)
-{
-    uint32_t groups = taps->width / 4, blocks = (taps->count + 3) / 4;
-    size_t size = (size_t)blocks * groups * 64 * sizeof(int16_t);
-    int16_t *out;
-    int rc = sn_buffer_reserve(&taps->block_store, size);
-
-    if (rc != 0)
-        return rc;
-    taps->blocks = out = (int16_t *)taps->block_store.data;
-    for (uint32_t block = 0; block < blocks; block++)
-        for (uint32_t group = 0; group < groups; group++)
-            for (uint32_t vector = 0; vector < 4; vector++)
-                for (uint32_t lane = 0; lane < 2; lane++, out += 8) {
-                    uint32_t i = 4 * block + 2 * lane + vector / 2;
-                    const int16_t *pair;
-                    uint32_t bits = 0;
-
-                    if (i < taps->count) {
-                        pair = taps->weight + (size_t)i * taps->width + 4 * group + 2 * (vector % 2);
-                        memcpy(&bits, pair, sizeof bits);
-                    }
-                    for (int k = 0; k < 4; k++)
-                        memcpy(out + 2 * k, &bits, sizeof bits);
-                }
-    return SN_OK;
-}
-
 void sn_taps_release(sn_taps *taps)
 {
     sn_buffer_release(&taps->exact);
     sn_buffer_release(&taps->store);
-    sn_buffer_release(&taps->block_store);
+    sn_buffer_release(&taps->layout);
 }

@@ -51,20 +51,18 @@ typedef struct {
     uint32_t width;         /* weights an output, a multiple of 4; those not used are 0 */
     int shift;              /* 1.0 is 1 << shift */
     const uint32_t *start;  /* [count] first sample, of each output no earlier than of the one
-                               before (flipped: no later); start + width > span_count only if the
-                               span is narrower than width. Zeros up to a multiple of 4. */
-    const uint32_t *used;   /* [count] weights from the first on, the rest being 0 */
+                               before (flipped: no later) */
+    const uint32_t *used;   /* [count] weights from the first on, the rest being 0 and, it may be,
+                               past the span */
     const int16_t *weight;  /* [count][width] */
-    const int16_t *blocks;  /* sn_taps_build_blocks(), else NULL */
 
-    sn_buffer exact, store, block_store;
+    sn_buffer exact, store;
+    sn_buffer layout;       /* of resize_kernels.h */
+    size_t layout_bytes;
 } sn_taps;
 
 /* Fill *taps; the buffers in it are reused from call to call (all zero at first). */
 int sn_taps_build(sn_taps *taps, const sn_axis *axis);
-
-/* Lay the weights out for four RGB outputs at a time, see resize_avx2.c. */
-int sn_taps_build_blocks(sn_taps *taps);
 
 void sn_taps_release(sn_taps *taps);
 

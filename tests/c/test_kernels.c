@@ -30,7 +30,7 @@
 #define AREA ((size_t)1 << 19)
 
 /* What lies between pages of its own. */
-enum area { START, USED, WEIGHT, BLOCKS, SOURCE, OUT, ROWS, ROW, N_AREAS = ROW + MAX_ROWS };
+enum area { START, USED, WEIGHT, LAYOUT, SOURCE, OUT, ROWS, ROW, N_AREAS = ROW + MAX_ROWS };
 enum edge { AT_BEGIN, AT_END, N_EDGES };
 
 static uint8_t *areas[N_AREAS];
@@ -118,35 +118,43 @@ static sn_axis draw_axis(uint32_t most)
 
 static void test_across(sn_taps *taps)
 {
-    static uint8_t pixels[3 * MAX_SAMPLES], plain[3 * MAX_OUTPUTS + SN_ACROSS_WRITES_PAST];
+    static uint8_t pixels[SN_ACROSS_ROWS][3 * MAX_SAMPLES], plain[SN_ACROSS_ROWS][3 * MAX_OUTPUTS];
     sn_axis axis = draw_axis(MAX_SAMPLES);
-    size_t count, padded, bytes;
+    uint32_t n_rows = 1 + sn_rng_below(&rng, SN_ACROSS_ROWS);
+    size_t count, bytes, past;
 
     CHECK_EQUAL(sn_taps_build(taps, &axis), SN_OK, "source %u, full %u", axis.source, axis.full);
-    if (sn_resize_simd.wants_blocks)
-        CHECK_EQUAL(sn_taps_build_blocks(taps), SN_OK, "source %u, full %u", axis.source, axis.full);
+    if (sn_resize_simd.lay_out != NULL)
+        CHECK_EQUAL(sn_resize_simd.lay_out(taps), SN_OK, "source %u, full %u", axis.source, axis.full);
     count = taps->count;
-    padded = (count + 3) / 4 * 4;
     bytes = (size_t)3 * taps->span_count;
-    snprintf(doing, sizeof doing, "across, %u to %u samples, %u of them, %u weights, filter %u", axis.source,
-             axis.full, axis.count, taps->width, axis.filter);
-    draw_pixels(pixels, bytes);
+    past = sn_across_reads_past(taps);
+    snprintf(doing, sizeof doing, "across, %u to %u samples, %u of them, %u weights, filter %u, %u rows",
+             axis.source, axis.full, axis.count, taps->width, axis.filter, n_rows);
+    draw_pixels(pixels[0], sizeof pixels);
     for (enum edge edge = 0; edge < N_EDGES; edge++) {
+        const uint8_t *rows[SN_ACROSS_ROWS];
+        uint8_t *outs[SN_ACROSS_ROWS], *plain_outs[SN_ACROSS_ROWS];
         sn_taps fenced = *taps;
-        uint8_t *row, *out = place(OUT, edge, 3 * count + SN_ACROSS_WRITES_PAST);
 
-        fenced.start = copy_to(START, edge, taps->start, padded * sizeof *taps->start);
+        fenced.start = copy_to(START, edge, taps->start, count * sizeof *taps->start);
         fenced.used = copy_to(USED, edge, taps->used, count * sizeof *taps->used);
         fenced.weight = copy_to(WEIGHT, edge, taps->weight, count * taps->width * sizeof *taps->weight);
-        if (sn_resize_simd.wants_blocks) /* each weight for R, G, B and a fourth that is not used */
-            fenced.blocks = copy_to(BLOCKS, edge, taps->blocks, padded * taps->width * 4 * sizeof *taps->blocks);
-        row = place(SOURCE, edge, bytes + SN_ACROSS_READS_PAST);
-        memcpy(row, pixels, bytes);
-        draw_pixels(row + bytes, SN_ACROSS_READS_PAST); /* may be read, must not count */
-        memset(out, 0xa5, 3 * count);
-        sn_resize_plain.across(&fenced, row, plain);
-        sn_resize_simd.across(&fenced, row, out);
-        compare(out, plain, 3 * count);
+        if (sn_resize_simd.lay_out != NULL)
+            fenced.layout.data = copy_to(LAYOUT, edge, taps->layout.data, taps->layout_bytes);
+        for (uint32_t i = 0; i < n_rows; i++) {
+            uint8_t *row = place(ROW + (int)i, edge, bytes + past);
+
+            rows[i] = memcpy(row, pixels[i], bytes);
+            draw_pixels(row + bytes, past); /* may be read, must not count */
+            outs[i] = place(ROW + SN_ACROSS_ROWS + (int)i, edge, 3 * count + SN_ACROSS_WRITES_PAST);
+            memset(outs[i], 0xa5, 3 * count);
+            plain_outs[i] = plain[i];
+        }
+        sn_resize_plain.across(&fenced, rows, plain_outs, n_rows);
+        sn_resize_simd.across(&fenced, rows, outs, n_rows);
+        for (uint32_t i = 0; i < n_rows; i++)
+            compare(outs[i], plain[i], 3 * count);
     }
 }
 
@@ -155,7 +163,7 @@ static void test_down(sn_taps *taps)
     static uint8_t plain[3 * MAX_SAMPLES];
     const uint8_t *rows[MAX_ROWS], **fenced_rows;
     sn_axis axis;
-    uint32_t output, n_rows;
+    uint32_t output, n_rows, even;
     size_t n_bytes = some(3 * MAX_SAMPLES);
 
     do {
@@ -163,18 +171,19 @@ static void test_down(sn_taps *taps)
         CHECK_EQUAL(sn_taps_build(taps, &axis), SN_OK, "source %u, full %u", axis.source, axis.full);
         output = sn_rng_below(&rng, taps->count);
         n_rows = taps->used[output];
+        even = (n_rows + 1) / 2 * 2;
     } while (n_rows > MAX_ROWS);
     snprintf(doing, sizeof doing, "down, %u rows of %zu bytes, filter %u", n_rows, n_bytes, axis.filter);
     for (enum edge edge = 0; edge < N_EDGES; edge++) {
         const int16_t *weight = copy_to(WEIGHT, edge, taps->weight + (size_t)output * taps->width,
-                                        n_rows * sizeof *weight);
+                                        even * sizeof *weight);
         uint8_t *out = place(OUT, edge, n_bytes);
 
-        for (uint32_t i = 0; i < n_rows; i++) {
+        for (uint32_t i = 0; i < even; i++) {
             rows[i] = place(ROW + (int)i, edge, n_bytes);
             draw_pixels((uint8_t *)rows[i], n_bytes);
         }
-        fenced_rows = copy_to(ROWS, edge, rows, n_rows * sizeof *rows);
+        fenced_rows = copy_to(ROWS, edge, rows, even * sizeof *rows);
         memset(out, 0xa5, n_bytes);
         sn_resize_plain.down(fenced_rows, weight, n_rows, taps->shift, plain, n_bytes);
         sn_resize_simd.down(fenced_rows, weight, n_rows, taps->shift, out, n_bytes);
@@ -185,7 +194,7 @@ static void test_down(sn_taps *taps)
 /* A picture without a byte of room around it, resized both ways at once. */
 static void test_picture(sn_resizer *resizer)
 {
-    static uint8_t plain[3 * MAX_OUTPUTS], ring[MAX_SIDE][3 * MAX_OUTPUTS + SN_ACROSS_WRITES_PAST];
+    static uint8_t plain[3 * MAX_OUTPUTS], ring[MAX_SIDE][3 * MAX_OUTPUTS];
     sn_axis down_axis = draw_axis(MAX_SIDE), across_axis = draw_axis(MAX_SIDE);
     const sn_taps *down = &resizer->down, *across = &resizer->across;
     size_t bytes, stride, size, out_bytes, out_stride;
@@ -207,8 +216,12 @@ static void test_picture(sn_resizer *resizer)
 
         draw_pixels(pixels, size);
         CHECK_EQUAL(sn_resizer_run(resizer, &view, out, (ptrdiff_t)out_stride), SN_OK, "%s", doing);
-        for (uint32_t y = 0; y < down->span_count; y++)
-            sn_resize_plain.across(across, pixels + y * stride, ring[y]);
+        for (uint32_t y = 0; y < down->span_count; y++) {
+            const uint8_t *row = pixels + y * stride;
+            uint8_t *narrow = ring[y];
+
+            sn_resize_plain.across(across, &row, &narrow, 1);
+        }
         for (uint32_t y = 0; y < down->count; y++) {
             const uint8_t *rows[MAX_SIDE];
 
