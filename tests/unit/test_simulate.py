@@ -267,13 +267,6 @@ def test_no_policy_prepares_or_reads_less_than_the_bound(policy, cached, speeds)
     assert found["hits"] <= found["bound"] + UNDER_WAY
 
 
-@pytest.mark.parametrize("policy", [sampling_policies.Threshold, sampling_policies.Joader])
-def test_what_is_cached_augmented_does_not_serve_a_job_twice(policy):
-    """Alone, with all of the dataset in memory, every epoch has to be prepared."""
-    scenario = Scenario([Job(epochs=3)], N)
-    assert run(scenario, policy(scenario, N)).preparations >= 3 * N
-
-
 def test_what_is_read_in_advance_is_no_hit():
     class Reads(Alone):
         def draw(self, job, wanted):
