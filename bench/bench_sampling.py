@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -260,7 +261,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ours = [row for row in found[part] if row["policy"] == OURS]
         if ours:
             verdict(part, ours)
-    print(f"took {time.perf_counter() - began:.0f} s")
+    times = os.times()
+    busy = times.user + times.system + times.children_user + times.children_system
+    print(f"took {time.perf_counter() - began:.0f} s, {busy:.0f} s of CPU time")
     if options.json:
         results = {"rows": found["sharing"], "by_cache_size": found["memory"], "overlap": found["overlap"]}
         options.json.write_text(json.dumps(results, indent=1) + "\n")
