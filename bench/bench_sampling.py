@@ -5,6 +5,9 @@ is read or decoded, and preparing takes time: the host prepares half of what the
 together. The other policies (``sampling_policies.py``) run under the same clock with the same memory, on a
 dataset that is smaller in all proportions (``--peer-samples``): they are written in Python.
 
+Seneca's rows are means over ``--seeds`` runs, with the lowest of these beside them; a seed names orders,
+jitter and arrivals. The other policies run once, with the first of the seeds.
+
 * **Sharing**: efficiency = bound / preparations, where the bound is what the fastest attached job consumes.
   Jobs start a tenth of an epoch of the fastest apart and run until the slowest could have had four epochs.
   A stage of 1 % of the dataset, batches of 64, two ahead. ``jitter``: a step's time varies by 30 % (gamma).
@@ -27,11 +30,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +46,7 @@ import numpy as np  # noqa: E402
 from report import machine, print_table  # noqa: E402
 from sampling_policies import POLICIES  # noqa: E402
 
-from seneca.simulate import Job, Outcome, run, simulate  # noqa: E402
+from seneca.simulate import Job, Scenario, run, simulate  # noqa: E402
 
 STAGE = 0.01
 JITTER = 0.3
@@ -56,25 +60,26 @@ SPEEDS: dict[str, tuple[float, ...]] = {
     "4:2:1": (4, 2, 1),
     "1:1:1:3": (1, 1, 1, 3),
 }
+OURS = "seneca"
 GOAL = 0.98
 HIT_GOAL = 0.70
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much is simulated."""
+    """How much is simulated, and the seed."""
 
     samples: int
     batch: int
     epochs: int  # of the slowest job
-    seed: int
-    peers: int  # the other policies' dataset
+    seed: int = 0
 
-    def of(self, policy: str) -> tuple[int, int]:
-        """Samples and batch size of a policy's simulation: all in proportion."""
-        if policy == "seneca":
-            return self.samples, self.batch
-        return self.peers, max(1, round(self.batch * self.peers / self.samples))
+    def smaller(self, samples: int) -> Size:
+        """The same in proportion, on a dataset of so many samples."""
+        return replace(self, samples=samples, batch=max(1, round(self.batch * samples / self.samples)))
+
+    def scenario(self, jobs: Sequence[Job], **options: Any) -> Scenario:
+        return Scenario(jobs, self.samples, batch=self.batch, seed=self.seed, **options)
 
     def jobs(self, speeds: Sequence[float], jitter: float = 0.0) -> list[Job]:
         """Jobs that start a tenth of the fastest job's epoch apart and run to the same end."""
@@ -91,15 +96,37 @@ class Size:
         return [Job(start=float(start), epochs=2, jitter=jitter) for start in np.cumsum(gaps)]
 
 
-def one(policy: str, jobs: list[Job], cached: float, size: Size, **options: Any) -> Outcome:
-    """Run one simulation with memory for ``cached`` of the dataset."""
-    n_samples, batch = size.of(policy)
-    options |= {"batch": batch, "seed": size.seed}
-    memory = round(cached * n_samples)
-    if policy == "seneca":
-        stage = round(STAGE * n_samples)
-        return simulate(jobs, n_samples, stage=stage, kept=memory - stage, **options)
-    return run(jobs, n_samples, POLICIES[policy](jobs, n_samples, memory, size.seed), **options)
+Named = tuple[dict[str, Any], Scenario]
+"""A scenario, and what names its line in a table."""
+
+
+def sharing(size: Size) -> Iterator[Named]:
+    for jitter, suffix in ((0.0, ""), (JITTER, " jitter")):
+        for name, speeds in SPEEDS.items():
+            yield {"speeds": name + suffix, "stage": STAGE}, size.scenario(size.jobs(speeds, jitter))
+        arrivals = size.scenario(size.arrivals(jitter), at_once=4)
+        yield {"speeds": "poisson" + suffix, "stage": STAGE}, arrivals
+
+
+def memory(size: Size) -> Iterator[Named]:
+    for name in ("1:1:1", "4:2:1"):
+        jobs = size.jobs(SPEEDS[name])
+        whole = max(job.end for job in jobs) - max(1, size.epochs - 1)  # so many epochs are counted
+        for cached in CACHED:
+            yield {"speeds": name, "cached": cached}, size.scenario(jobs, count_from=whole)
+
+
+def overlap(size: Size) -> Iterator[Named]:
+    for count in (2, 4):
+        for part in OVERLAPS:
+            jobs = [
+                Job(len(own) / size.samples, 0.1 * place, end=size.epochs + 0.1 * count, samples=own)
+                for place, own in enumerate(subsets(count, part, size.samples, size.seed))
+            ]
+            yield {"jobs": count, "overlap": part}, size.scenario(jobs)
+
+
+PARTS = {"sharing": sharing, "memory": memory, "overlap": overlap}
 
 
 def subsets(count: int, overlap: float, n_samples: int, seed: int) -> list[np.ndarray]:
@@ -111,85 +138,75 @@ def subsets(count: int, overlap: float, n_samples: int, seed: int) -> list[np.nd
     return [np.concatenate([mixed[:common], part]) for part in own]
 
 
-def sharing(size: Size, policies: Sequence[str], pool: ProcessPoolExecutor) -> Iterator[tuple[dict, Future]]:
-    for jitter, suffix in ((0.0, ""), (JITTER, " jitter")):
-        scenarios = {name + suffix: size.jobs(speeds, jitter) for name, speeds in SPEEDS.items()}
-        for name, jobs in {**scenarios, "poisson" + suffix: size.arrivals(jitter)}.items():
-            for policy in policies:
-                at_once = 4 if name.startswith("poisson") else None
-                row = {"policy": policy, "speeds": name, "stage": STAGE}
-                yield row, pool.submit(one, policy, jobs, STAGE, size, at_once=at_once)
+def one(policy: str, scenario: Scenario, cached: float) -> dict[str, float]:
+    """Run one simulation with memory for ``cached`` of the dataset."""
+    memory = round(cached * scenario.n_samples)
+    if policy == OURS:
+        stage = round(STAGE * scenario.n_samples)
+        outcome = simulate(scenario, stage=stage, kept=memory - stage)
+    else:
+        outcome = run(scenario, POLICIES[policy](scenario, memory))
+    return {
+        "efficiency": outcome.efficiency,
+        "hits": outcome.hits,
+        "preparations": outcome.preparations,
+        "bound": 1 - (1 - cached) * outcome.bound / sum(outcome.served),  # of hits
+    }
 
 
-def memory(size: Size, policies: Sequence[str], pool: ProcessPoolExecutor) -> Iterator[tuple[dict, Future]]:
-    for name in ("1:1:1", "4:2:1"):
-        jobs = size.jobs(SPEEDS[name])
-        for cached in CACHED:
-            for policy in policies:
-                row = {"policy": policy, "cached": cached, "speeds": name}
-                whole = max(job.end for job in jobs) - max(1, size.epochs - 1)  # so many epochs are counted
-                yield row, pool.submit(one, policy, jobs, cached, size, count_from=whole)
+def measure(
+    part: str, sizes: dict[str, list[Size]], pool: Executor
+) -> Iterator[tuple[dict[str, Any], list[Future]]]:
+    """Start all runs of a part: a row for each policy and scenario, and its runs, one a seed."""
+    for policy, of_seeds in sizes.items():
+        if part == "overlap" and policy not in (OURS, "joader"):
+            continue  # the others' jobs have one dataset, or share no preparing
+        for same in zip(*(PARTS[part](size) for size in of_seeds), strict=True):
+            row = {"policy": policy} | same[0][0]
+            yield row, [pool.submit(one, policy, scenario, row.get("cached", STAGE)) for _, scenario in same]
 
 
-def overlap(size: Size, policies: Sequence[str], pool: ProcessPoolExecutor) -> Iterator[tuple[dict, Future]]:
-    for count in (2, 4):
-        for part in OVERLAPS:
-            for policy in policies:
-                n_samples, _ = size.of(policy)
-                jobs = [
-                    Job(len(own) / n_samples, 0.1 * place, end=size.epochs + 0.1 * count, samples=own)
-                    for place, own in enumerate(subsets(count, part, n_samples, size.seed))
-                ]
-                if policy in ("seneca", "joader"):
-                    row = {"policy": policy, "jobs": count, "overlap": part}
-                    yield row, pool.submit(one, policy, jobs, STAGE, size)
+def collect(row: dict[str, Any], runs: list[Future]) -> dict[str, Any]:
+    """The means over the seeds, and the lowest of what the table is about."""
+    found = [run.result() for run in runs]
+    means = {key: sum(each[key] for each in found) / len(found) for key in found[0]}
+    about = "hits" if "cached" in row else "efficiency"
+    told = ("hits", "bound") if "cached" in row else ("efficiency", "hits", "preparations")
+    lowest = min(each[about] for each in found)
+    return row | {key: means[key] for key in told} | {"lowest": lowest, "seeds": len(found)}
 
 
-def collect(rows: list[tuple[dict, Future]]) -> list[dict]:
-    results = []
-    for row, future in rows:
-        outcome: Outcome = future.result()
-        counts = {
-            "preparations": outcome.preparations,
-            "hits": outcome.hits,
-            "efficiency": outcome.efficiency,
-        }
-        if "cached" in row:
-            fastest = outcome.bound / sum(outcome.served)
-            counts = {"hits": outcome.hits, "bound": 1 - (1 - row["cached"]) * fastest}
-        results.append(row | counts)
-    return results
-
-
-def show(title: str, rows: list[dict], line: tuple[str, ...], value: str, policies: Sequence[str]) -> None:
+def show(title: str, rows: list[dict], line: tuple[str, ...], value: str) -> None:
     """One line for each combination of the keys ``line``, one column a policy."""
     lines: dict[tuple, dict[str, float]] = {}
     for row in rows:
-        lines.setdefault(tuple(row[key] for key in line), {})[row["policy"]] = row[value]
-        if "bound" in row:
-            lines[tuple(row[key] for key in line)].setdefault("bound", row["bound"])
-    columns = [p for p in (*policies, "bound") if any(p in found for found in lines.values())]
-    cells = [
+        cells = lines.setdefault(tuple(row[key] for key in line), {})
+        cells[row["policy"]] = row[value]
+        if row["seeds"] > 1:
+            cells["lowest"] = row["lowest"]
+        if "bound" in row and (row["policy"] == OURS or "bound" not in cells):
+            cells["bound"] = row["bound"]
+    columns = [c for c in (OURS, "lowest", *POLICIES, "bound") if any(c in cells for cells in lines.values())]
+    table = [
         [" ".join(f"{part:.0%}" if isinstance(part, float) else str(part) for part in key)]
-        + [f"{found[column]:.3f}" if column in found else "" for column in columns]
-        for key, found in lines.items()
+        + [f"{cells[column]:.3f}" if column in cells else "" for column in columns]
+        for key, cells in lines.items()
     ]
-    print_table(title, [", ".join(line), *columns], cells)
+    print_table(title, [", ".join(line), *columns], table)
 
 
-def verdict(rows: list[dict], by_size: list[dict], common: list[dict]) -> None:
-    ours = [row for row in rows if row["policy"] == "seneca"]
-    for what, found in (("sharing", ours), ("overlap", [row for row in common if row["policy"] == "seneca"])):
-        if found:
-            least = min(found, key=lambda row: row["efficiency"])
-            where = least.get("speeds") or f"{least['jobs']} jobs, overlap {least['overlap']:.0%}"
-            reached = "reached" if least["efficiency"] >= GOAL else "missed"
-            print(f"{what}: least efficiency {least['efficiency']:.4f} ({where}); {GOAL} {reached}")
-    for row in by_size:
-        if (row["policy"], row["cached"], row["speeds"]) == ("seneca", CACHED[0], "1:1:1"):
-            reached = "reached" if row["hits"] >= HIT_GOAL else "missed"
-            found = f"{row['hits']:.1%} hits at 20 % cached, bound {row['bound']:.1%}"
-            print(f"memory: {found}; {HIT_GOAL:.0%} {reached}")
+def verdict(what: str, rows: list[dict]) -> None:
+    """Whether Seneca reached the goal, with each seed."""
+    for row in (row for row in rows if "cached" in row):
+        if (row["cached"], row["speeds"]) == (CACHED[0], "1:1:1"):
+            hits = f"{row['hits']:.1%} hits at 20 % cached (lowest {row['lowest']:.1%})"
+            reached = "reached" if row["lowest"] >= HIT_GOAL else "missed"
+            print(f"{what}: {hits}, bound {row['bound']:.1%}; {HIT_GOAL:.0%} {reached}")
+    for row in (row for row in rows if "efficiency" in row and row["lowest"] < GOAL):
+        where = row.get("speeds") or f"{row['jobs']} jobs, overlap {row['overlap']:.0%}"
+        print(f"{what}: {where} misses {GOAL}: {row['efficiency']:.4f}, lowest {row['lowest']:.4f}")
+    if what != "memory":
+        print(f"{what}: least efficiency of a seed {min(row['lowest'] for row in rows):.4f}; goal {GOAL}")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -197,46 +214,58 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--samples", type=int, default=200_000, help="of the dataset")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--epochs", type=int, default=4, help="of the slowest job")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="the first")
+    parser.add_argument("--seeds", type=int, default=3, help="runs of each of Seneca's rows")
     parser.add_argument("--peer-samples", type=int, default=20_000, help="of the other policies' dataset")
-    parser.add_argument(
-        "--policies", default="seneca,threshold,page-cache,minio,joader", help="comma-separated"
-    )
-    parser.add_argument("--parts", default="sharing,memory,overlap", help="which of these, comma-separated")
-    parser.add_argument("--quick", action="store_true", help="one epoch of 20,000 samples, batches of 16")
+    parser.add_argument("--policies", default=",".join([OURS, *POLICIES]), help="comma-separated")
+    parser.add_argument("--parts", default=",".join(PARTS), help="which of these, comma-separated")
+    parser.add_argument("--quick", action="store_true", help="one epoch of 20,000 samples, one seed")
     parser.add_argument("--workers", type=int, default=2, help="simulations at a time")
     parser.add_argument("--json", type=Path, help="write all rows there")
     options = parser.parse_args(arguments)
-    size = Size(options.samples, options.batch, options.epochs, options.seed, options.peer_samples)
+    size = Size(options.samples, options.batch, options.epochs, options.seed)
+    seeds, peers = options.seeds, options.peer_samples
     if options.quick:
-        size = Size(20_000, 16, 1, options.seed, 5_000)
-    policies = options.policies.split(",")
-    unknown = set(policies) - {"seneca", *POLICIES}
-    if unknown:
-        parser.error(f"no policy {', '.join(sorted(unknown))}; there are seneca, {', '.join(POLICIES)}")
+        size, seeds, peers = Size(20_000, 16, 1, options.seed), 1, 5_000
+    policies, parts = options.policies.split(","), options.parts.split(",")
+    for asked, known in ((policies, [OURS, *POLICIES]), (parts, list(PARTS))):
+        if unknown := set(asked) - set(known):
+            parser.error(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    if seeds < 1:
+        parser.error(f"--seeds is at least 1, not {seeds}")
+    sizes = {
+        policy: [replace(size, seed=size.seed + i) for i in range(seeds)]
+        if policy == OURS
+        else [size.smaller(peers)]
+        for policy in policies
+    }
 
     print(machine(["numpy"]))
-    print(f"{size.samples:,} samples, batches of {size.batch}, {size.epochs} epochs, seed {size.seed}")
+    print(f"{OURS}: {size.samples:,} samples, batches of {size.batch}, {size.epochs} epochs, {seeds} seeds")
+    if set(policies) - {OURS}:
+        small = size.smaller(peers)
+        print(f"other policies: {small.samples:,} samples, batches of {small.batch}, 1 seed")
     began = time.perf_counter()
     with ProcessPoolExecutor(options.workers) as pool:
-        wanted = {"sharing": sharing, "memory": memory, "overlap": overlap}
-        under_way = {
-            name: list(part(size, policies, pool))
-            for name, part in wanted.items()
-            if name in options.parts.split(",")
-        }
-        found = {name: collect(under_way.get(name, [])) for name in wanted}
-    rows, by_size, common = found["sharing"], found["memory"], found["overlap"]
-    if rows:
-        show(f"Sharing efficiency, a stage of {STAGE:.0%}", rows, ("speeds",), "efficiency", policies)
-    if by_size:
-        show("Served without reading storage", by_size, ("speeds", "cached"), "hits", policies)
-    if common:
-        show("Sharing efficiency of subsets", common, ("jobs", "overlap"), "efficiency", policies)
-    verdict(rows, by_size, common)
-    print(f"took {time.perf_counter() - began:.0f} s")
+        started = {part: list(measure(part, sizes, pool)) for part in parts}
+        found = {part: [collect(row, runs) for row, runs in started.get(part, [])] for part in PARTS}
+    tables = {
+        "sharing": (f"Sharing efficiency, a stage of {STAGE:.0%}", ("speeds",), "efficiency"),
+        "memory": ("Served without reading storage", ("speeds", "cached"), "hits"),
+        "overlap": ("Sharing efficiency of subsets", ("jobs", "overlap"), "efficiency"),
+    }
+    for part in parts:
+        title, line, value = tables[part]
+        show(title, found[part], line, value)
+    for part in parts:
+        ours = [row for row in found[part] if row["policy"] == OURS]
+        if ours:
+            verdict(part, ours)
+    times = os.times()
+    busy = times.user + times.system + times.children_user + times.children_system
+    print(f"took {time.perf_counter() - began:.0f} s, {busy:.0f} s of CPU time")
     if options.json:
-        results = {"rows": rows, "by_cache_size": by_size, "overlap": common}
+        results = {"rows": found["sharing"], "by_cache_size": found["memory"], "overlap": found["overlap"]}
         options.json.write_text(json.dumps(results, indent=1) + "\n")
 
 

@@ -39,6 +39,7 @@ def plot(results: dict[str, Any], path: Path) -> None:
             align="edge",
             color=colours[policy],
             label=policy,
+            yerr=([row["efficiency"] - row["lowest"] for row in rows], [0] * len(rows)),  # the lowest seed
         )
     jobs.set_xticks(range(len(names)), names, rotation=45, ha="right")
     jobs.axhline(0.98, color="black", linewidth=0.8, linestyle=":")

@@ -1,18 +1,18 @@
 """Policies to compare with, under the same virtual clock: each a model of what a published system does.
 
-All get the same memory, in samples, and deliver each sample once an epoch (the published artifacts of some
-do not). Where a model is kinder than the system, its docstring says so.
+All get the same memory, in samples. They deliver each sample once an epoch (the published artifacts of some
+do not), and give no job one augmented copy twice. Where a model is kinder than the system, or less kind, its
+docstring says so.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from seneca.simulate import Batch, Job
+from seneca.simulate import Batch, Scenario
 
 STORAGE, ENCODED, AUGMENTED = 0, 1, 3
 Indices = npt.NDArray[np.uint32]
@@ -24,11 +24,11 @@ class Independent:
     Subclasses say which of them are in memory.
     """
 
-    def __init__(self, jobs: Sequence[Job], n_samples: int, memory: int, seed: int) -> None:
-        self.jobs = jobs
-        self.n_samples = n_samples
+    def __init__(self, scenario: Scenario, memory: int) -> None:
+        self.jobs = scenario.jobs
+        self.n_samples = scenario.n_samples
         self.memory = memory
-        self.rng = np.random.default_rng(seed)
+        self.rng = np.random.default_rng(scenario.seed)
         self.order: dict[int, Indices] = {}
         self.at: dict[int, int] = {}
 
@@ -104,14 +104,16 @@ class Threshold(Independent):
     """The paper's opportunistic sampling (Desai et al., FAST '26): augmented copies serve all jobs.
 
     Places are served from copies whose sample the job has not had in this epoch, at random. A copy is dropped
-    when it was used as often as there are jobs, and another sample, at random, takes its place. Kinder than
-    the system: that one is there at once (it is counted, and takes the host's time).
+    when it was used as often as there are jobs, and another sample, at random, takes its place: it is read
+    and prepared in advance, which counts and takes the host's time. Kinder than the system: that one is there
+    at once. Less kind: who has used a copy is known, so that none serves a job in two epochs.
     """
 
     def __init__(self, *args, **options) -> None:
         super().__init__(*args, **options)
         self.cached = np.empty(0, np.uint32)
         self.uses = np.empty(0, np.int64)
+        self.used = np.zeros((len(self.jobs), 0), bool)  # job, slot: whether it has had this copy
         self.is_cached = np.zeros(self.n_samples, bool)
         self.seen: dict[int, npt.NDArray[np.bool_]] = {}
         self.here: set[int] = set()
@@ -129,7 +131,7 @@ class Threshold(Independent):
 
     def draw(self, job: int, wanted: int) -> Batch | None:
         seen = self.seen[job]
-        usable = np.flatnonzero(~seen[self.cached])
+        usable = np.flatnonzero(~(seen[self.cached] | self.used[job]))
         hits = self.rng.permutation(usable)[:wanted] if len(usable) > wanted else usable
         served = self.cached[hits]
         seen[served] = True
@@ -138,14 +140,18 @@ class Threshold(Independent):
             return None
         seen[misses] = True
         self.uses[hits] += 1
+        self.used[job, hits] = True
         batch = Batch(
             np.concatenate([served, misses]),
             np.repeat(np.array([AUGMENTED, STORAGE], np.uint8), [len(served), len(misses)]),
         )
-        new = misses[: self.memory - len(self.cached)]
-        self.cached = np.concatenate([self.cached, new])
-        self.uses = np.concatenate([self.uses, np.ones(len(new), np.int64)])
-        self.is_cached[new] = True
+        new = misses[~self.is_cached[misses]][: self.memory - len(self.cached)]
+        if len(new):
+            self.cached = np.concatenate([self.cached, new])
+            self.uses = np.concatenate([self.uses, np.ones(len(new), np.int64)])
+            self.used = np.pad(self.used, ((0, 0), (0, len(new))))
+            self.used[job, -len(new) :] = True
+            self.is_cached[new] = True
         batch.besides = self.replace(np.flatnonzero(self.uses >= len(self.here)))
         return batch
 
@@ -172,6 +178,7 @@ class Threshold(Independent):
             self.cached[slot] = sample
             self.is_cached[sample] = True
         self.uses[slots] = 0
+        self.used[:, slots] = False
         return len(slots)
 
 
@@ -202,18 +209,19 @@ class Joader:
     that has most left draws at random, and each other takes that sample too if it has still to be given it,
     else one that an earlier job of the round drew, else one at random. What a job left out still needs is
     kept while there is room; the least needed goes first. Kinder than the system: no sample is
-    lost when a slow job leaves, and a round costs nothing.
+    lost when a slow job leaves, and a round costs nothing. Less kind: no copy serves a job in two epochs.
     """
 
-    def __init__(self, jobs: Sequence[Job], n_samples: int, memory: int, seed: int) -> None:
-        self.jobs = jobs
-        self.n_samples = n_samples
+    def __init__(self, scenario: Scenario, memory: int) -> None:
+        self.jobs = scenario.jobs
+        self.n_samples = scenario.n_samples
         self.memory = memory
-        self.rng = np.random.default_rng(seed)
+        self.rng = np.random.default_rng(scenario.seed)
         self.random: list[float] = []
         self.rest: dict[int, _Rest] = {}
         self.queues: dict[int, list[tuple[int, int]]] = {}  # samples given and not yet drawn, and their forms
-        self.needs: dict[int, int] = {}  # cached sample -> jobs that still need it
+        self.used: dict[int, int] = {}  # cached sample -> the jobs that had this copy of it, a bit each
+        self.needs: dict[int, int] = {}  # cached sample -> how many jobs still need it
         self.by_need: dict[int, OrderedDict[int, None]] = {}
 
     def join(self, job: int) -> None:
@@ -256,41 +264,42 @@ class Joader:
         jobs = [j for j, rest in self.rest.items() if rest and len(self.queues[j]) < room]
         jobs.sort(key=lambda j: -len(self.rest[j]))
         drawn: list[int] = []
-        made = set()
         for j in jobs:
-            rest = self.rest[j]
-            sample = next((s for s in drawn if s in rest), None)
+            rest, bit, form = self.rest[j], 1 << j, AUGMENTED
+            sample = next((s for s in drawn if s in rest and not self.used[s] & bit), None)
             if sample is None:
                 sample = rest.items[self.pick(len(rest))]
-                drawn.append(sample)
-                if sample not in self.needs:
-                    made.add(sample)
-                    self.queues[j].append((sample, STORAGE))
-                else:
-                    self.queues[j].append((sample, AUGMENTED))
-            else:
-                self.queues[j].append((sample, AUGMENTED))
+                if sample not in drawn:
+                    drawn.append(sample)
+                if self.used.get(sample, bit) & bit:  # there is no copy, or one that it has had
+                    self.used[sample], form = 0, STORAGE
+            self.used[sample] |= bit
+            self.queues[j].append((sample, form))
             rest.remove(sample)
         for sample in drawn:
-            if sample in made or sample in self.needs:
-                self.count(sample)
+            self.count(sample)
 
     def count(self, sample: int) -> None:
-        """Note how many still need a sample; keep it while somebody does and there is room."""
+        """Note how many still need a copy; keep it while somebody does and there is room."""
+        if sample not in self.used:
+            return  # given up for another of this round
         old = self.needs.pop(sample, None)
         if old is not None:
             del self.by_need[old][sample]
-        need = sum(sample in rest for rest in self.rest.values())
-        if need == 0:
-            return
-        if len(self.needs) >= self.memory:
-            least = min((n for n, samples in self.by_need.items() if samples), default=0)
+        used = self.used[sample]
+        need = sum(sample in rest and not used >> j & 1 for j, rest in self.rest.items())
+        if need and len(self.needs) >= self.memory:
+            least = min((n for n, samples in self.by_need.items() if samples), default=need)
             if least >= need:
-                return
-            evicted, _ = self.by_need[least].popitem(last=False)
-            del self.needs[evicted]
-        self.needs[sample] = need
-        self.by_need.setdefault(need, OrderedDict())[sample] = None
+                need = 0
+            else:
+                evicted, _ = self.by_need[least].popitem(last=False)
+                del self.needs[evicted], self.used[evicted]
+        if need:
+            self.needs[sample] = need
+            self.by_need.setdefault(need, OrderedDict())[sample] = None
+        else:
+            del self.used[sample]
 
 
 POLICIES = {"threshold": Threshold, "page-cache": PageCache, "minio": MinIO, "joader": Joader}

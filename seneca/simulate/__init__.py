@@ -2,10 +2,9 @@
 
 ::
 
-    jobs --(pace, start, end)--> clock --draw, commit--> policy: the real engine, or one to compare with
-                                   |
-                                   +--> host: how long preparing takes
-                                   +--> outcome: preparations, forms, bound, efficiency
+    scenario: jobs --(pace, start, end)--> clock --draw, commit--> policy: the engine, or one to compare with
+              host --(its pace)-----------^  |
+                                             +--> outcome: preparations, forms, bound, efficiency
 
 :func:`simulate` runs the loader's own core (the C draw over a segment in shared memory, never a copy of
 it) with payloads that nobody writes. Time is virtual: one unit is what a job of speed 1 takes for
@@ -16,5 +15,6 @@ from seneca.simulate.clock import Batch, Delivered, Policy, run
 from seneca.simulate.engine import Engine, simulate
 from seneca.simulate.jobs import Job
 from seneca.simulate.outcome import Outcome
+from seneca.simulate.scenario import Scenario
 
-__all__ = ["Batch", "Delivered", "Engine", "Job", "Outcome", "Policy", "run", "simulate"]
+__all__ = ["Batch", "Delivered", "Engine", "Job", "Outcome", "Policy", "Scenario", "run", "simulate"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -19,12 +19,16 @@ import numpy.typing as npt
 from seneca.simulate.host import Host
 from seneca.simulate.jobs import Job
 from seneca.simulate.outcome import Outcome, Tally
+from seneca.simulate.scenario import Scenario
 
 FORMS = 4
 AUGMENTED = 3
 
 Delivered = Callable[[int, int, npt.NDArray[np.uint32], float], None]
-"""``delivered(job, epoch, indices, time)``: job ``job`` is given a batch, each job its own in order."""
+"""``delivered(job, epoch, indices, time)``: a job is given a batch, each its own in the order of its epoch.
+
+``job`` is the place in the scenario's jobs, ``indices`` a uint32 array.
+"""
 
 
 @dataclass(eq=False)
@@ -34,7 +38,7 @@ class Batch:
     indices: npt.NDArray[np.uint32]
     forms: npt.NDArray[np.uint8]  # what each is served from
     handle: object = None  # the policy's own
-    besides: int = 0  # samples that the policy prepares in advance, which nobody waits for
+    besides: int = 0  # samples that the policy reads and prepares in advance, which nobody waits for
 
     def __post_init__(self) -> None:
         self.misses = np.flatnonzero(self.forms != AUGMENTED)
@@ -73,15 +77,17 @@ class _Running:
 
 
 class _Clock:
-    def __init__(self, jobs: Sequence[Job], policy: Policy, host: Host, tally: Tally, seed: int) -> None:
-        streams = np.random.SeedSequence(seed).spawn(len(jobs))
+    def __init__(self, scenario: Scenario, policy: Policy) -> None:
+        jobs = scenario.jobs
+        streams = np.random.SeedSequence(scenario.seed).spawn(len(jobs))
+        self.scenario = scenario
         self.running = [_Running(job, np.random.default_rng(s)) for job, s in zip(jobs, streams, strict=True)]
         self.policy = policy
-        self.host = host
-        self.tally = tally
+        self.host = Host(scenario.prepared_per_time, scenario.threads)
+        self.tally = Tally([job.samples for job in jobs], scenario.n_samples)
         self.preparing: deque[tuple[int, int, Batch]] = deque()  # job, its epoch; done in this order
         self.served = np.zeros(FORMS, np.int64)
-        self.preparations = 0
+        self.besides = 0
 
     def settle(self, now: float) -> None:
         """Tell the policy what has been prepared by now."""
@@ -96,15 +102,15 @@ class _Clock:
                 return
             self.preparing.popleft()
 
-    def draw(self, number: int, now: float, size: int, ahead: int) -> None:
+    def draw(self, number: int, now: float) -> None:
         runs = self.running[number]
-        while len(runs.under_way) <= ahead:
-            batch = self.policy.draw(number, size)
+        while len(runs.under_way) <= self.scenario.ahead:
+            batch = self.policy.draw(number, self.scenario.batch)
             if batch is None:
                 return
             runs.under_way.append(batch)
             self.served += np.bincount(batch.forms, minlength=FORMS)
-            self.preparations += len(batch.misses) + batch.besides
+            self.besides += batch.besides
             batch.done = self.host.prepare(now, len(batch.misses))
             self.host.prepare(now, batch.besides)
             if len(batch.misses):
@@ -113,7 +119,7 @@ class _Clock:
     def forget(self) -> None:
         """Count from now on."""
         self.served[:] = 0
-        self.preparations = 0
+        self.besides = 0
         self.tally.forget()
 
     def leave(self, number: int) -> None:
@@ -125,26 +131,11 @@ class _Clock:
         self.tally.next_stretch()
 
 
-def run(
-    jobs: Sequence[Job],
-    n_samples: int,
-    policy: Policy,
-    *,
-    batch: int = 64,
-    ahead: int = 2,
-    preparing: float = 0.5,
-    threads: int = 8,
-    at_once: int | None = None,
-    count_from: float = 0.0,
-    seed: int = 0,
-    delivered: Delivered | None = None,
-) -> Outcome:
-    """Run ``jobs`` over ``policy``. :func:`seneca.simulate.simulate` says what the arguments are."""
-    at_once = at_once or len(jobs)
-    fastest = sorted((job.speed for job in jobs), reverse=True)[:at_once]
-    host = Host(preparing * sum(fastest) * n_samples, threads)
-    tally = Tally([job.samples for job in jobs], n_samples)
-    clock = _Clock(jobs, policy, host, tally, seed)
+def run(scenario: Scenario, policy: Policy, delivered: Delivered | None = None) -> Outcome:
+    """Run the jobs of a scenario over ``policy``; each batch that a job is given is told to ``delivered``."""
+    jobs, count_from = scenario.jobs, scenario.count_from
+    clock = _Clock(scenario, policy)
+    tally = clock.tally
     asking = [(job.start, number) for number, job in enumerate(jobs)]
     heapq.heapify(asking)
     waiting: deque[int] = deque()
@@ -160,7 +151,7 @@ def run(
             clock.forget()
             count_from = 0
         if not runs.here:
-            if attached == at_once:
+            if attached == scenario.places:
                 waiting.append(number)
                 continue
             attached += 1
@@ -170,14 +161,14 @@ def run(
             policy.begin(number, 0)
         gone = job.end is not None and now >= job.end
         if not gone:
-            clock.draw(number, now, batch, ahead)
+            clock.draw(number, now)
             if not runs.under_way:  # the epoch is over
                 runs.epoch += 1
                 gone = runs.epoch == job.epochs
                 if not gone:
                     policy.end(number)
                     policy.begin(number, runs.epoch)
-                    clock.draw(number, now, batch, ahead)
+                    clock.draw(number, now)
         if gone:
             clock.leave(number)
             attached -= 1
@@ -192,15 +183,16 @@ def run(
         tally.consume(number, front.indices)
         if delivered is not None:
             delivered(number, runs.epoch, front.indices, ready)
-        step = len(front.indices) / (job.speed * n_samples)
+        step = len(front.indices) / (job.speed * scenario.n_samples)
         if job.jitter:
             step *= runs.rng.gamma(job.jitter**-2, job.jitter**2)
         heapq.heappush(asking, (ready + step, number))
 
+    storage, encoded, decoded, augmented = clock.served.tolist()
     return Outcome(
-        preparations=clock.preparations,
         bound=tally.bound,
-        served=(int(clock.served[0]), int(clock.served[1]), int(clock.served[2]), int(clock.served[3])),
+        served=(storage, encoded, decoded, augmented),
+        besides=clock.besides,
         delivered=tuple(runs.delivered for runs in clock.running),
         epochs=tuple(runs.epoch for runs in clock.running),
         stalled=tuple(runs.stalled for runs in clock.running),

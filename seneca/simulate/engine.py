@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +17,8 @@ import posix_ipc
 
 from seneca._core import store
 from seneca.simulate.clock import AUGMENTED, Batch, Delivered, run
-from seneca.simulate.jobs import Job
 from seneca.simulate.outcome import Outcome
+from seneca.simulate.scenario import Scenario
 
 SIDE = 16  # of a copy's pixels: less than a granule
 KEPT_BYTES = 1000  # of a payload that is kept: likewise
@@ -31,33 +30,21 @@ class Engine:
     """The real draw, for :func:`seneca.simulate.run`. A context manager: leaving removes the segment.
 
     Args:
-        jobs: Who they are.
-        n_samples: Of the dataset.
-        stage: Augmented copies that there is room for.
+        scenario: The jobs and their dataset.
+        stage: Augmented copies that there is room for; twice what all have in flight is given in any case
+            as far as ``stage + kept`` goes.
         kept: Encoded payloads that there is room for, besides.
-        batch, ahead: As :func:`simulate`'s.
-        seed: Of the orders.
     """
 
-    def __init__(
-        self,
-        jobs: Sequence[Job],
-        n_samples: int,
-        *,
-        stage: int,
-        kept: int,
-        batch: int,
-        ahead: int,
-        seed: int = 0,
-    ) -> None:
-        self._jobs = jobs
-        self._n_samples = n_samples
-        self._in_flight = batch * (ahead + 1)
+    def __init__(self, scenario: Scenario, *, stage: int, kept: int = 0) -> None:
+        self._jobs = jobs = scenario.jobs
+        self._n_samples = scenario.n_samples
+        self._in_flight = scenario.batch * (scenario.ahead + 1)
         self._kept = kept
         self._bytes = (stage + kept) * store.GRANULE
         share = round(10000 * kept / (stage + kept))
         self._split = (0, share, 0, 10000 - share)
-        self._seeds = np.random.SeedSequence(seed).generate_state(len(jobs), np.uint64)
+        self._seeds = np.random.SeedSequence(scenario.seed).generate_state(len(jobs), np.uint64)
         self.name = f"/seneca-{os.geteuid()}-simulated-{secrets.token_hex(6)}"
         self._handles: dict[int, store.Segment] = {}
         self._members: dict[int, store.Member] = {}
@@ -168,58 +155,16 @@ class Engine:
                 member.offer_done(*answer)
 
 
-def simulate(
-    jobs: Sequence[Job],
-    n_samples: int,
-    *,
-    stage: int,
-    kept: int = 0,
-    batch: int = 64,
-    ahead: int = 2,
-    preparing: float = 0.5,
-    threads: int = 8,
-    at_once: int | None = None,
-    count_from: float = 0.0,
-    seed: int = 0,
-    delivered: Delivered | None = None,
-) -> Outcome:
-    """Run jobs over the real engine, under a virtual clock.
-
-    Preparing takes time: the host prepares ``preparing`` times as many samples a unit of time as the
-    jobs would consume together if they never waited (of ``at_once`` jobs the fastest count), in the order in
-    which they were drawn, on ``threads`` threads; a batch is ready when its last sample is. At 0.5 jobs
-    that do not share wait half of their time. Equal arguments give equal outcomes.
+def simulate(scenario: Scenario, *, stage: int, kept: int = 0, delivered: Delivered | None = None) -> Outcome:
+    """Run a scenario over the real engine, under a virtual clock.
 
     Args:
-        jobs: Who they are; in one process here, but each with a handle of its own.
-        n_samples: Of the dataset.
-        stage: Augmented copies that there is room for; twice what all have in flight is given in any case
-            as far as ``stage + kept`` goes.
-        kept: Encoded payloads that there is room for, besides.
-        batch: Samples in a batch.
-        ahead: Batches under way beyond the one that is asked for.
-        preparing: What the host prepares, as a share of what the jobs want to consume.
-        threads: Of the host, for all jobs.
-        at_once: Jobs that run at a time; who comes when all places are taken waits. None: all.
-        count_from: What was drawn before this time is not counted, as with a warm cache.
-        seed: Of orders and jitter.
-        delivered: Called with ``(job, epoch, indices, time)`` for each batch that a job is given, in
-            the order of its epoch; ``job`` is the place in ``jobs``, ``indices`` a uint32 array.
+        scenario: The jobs, their dataset and host.
+        stage, kept: Room for augmented copies, and for encoded payloads; see :class:`Engine`.
+        delivered: Called with ``(job, epoch, indices, time)`` for each batch that a job is given.
 
     Returns:
         The counts, and sharing efficiency.
     """
-    with Engine(jobs, n_samples, stage=stage, kept=kept, batch=batch, ahead=ahead, seed=seed) as engine:
-        return run(
-            jobs,
-            n_samples,
-            engine,
-            batch=batch,
-            ahead=ahead,
-            preparing=preparing,
-            threads=threads,
-            at_once=at_once,
-            count_from=count_from,
-            seed=seed,
-            delivered=delivered,
-        )
+    with Engine(scenario, stage=stage, kept=kept) as engine:
+        return run(scenario, engine, delivered)

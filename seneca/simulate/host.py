@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+_NOTHING = np.empty(0)
+
 
 class Host:
     """Threads that prepare samples in the order in which they were drawn, each as long as the other.
@@ -20,6 +22,8 @@ class Host:
 
     def prepare(self, now: float, count: int) -> npt.NDArray[np.float64]:
         """When each of ``count`` samples that were drawn ``now`` is done, in their order; never decreases."""
+        if count == 0:
+            return _NOTHING
         threads = len(self._free_at)
         begins = np.maximum(self._free_at, now)
         turns = np.arange(count)

@@ -15,7 +15,7 @@ class Job:
 
     Attributes:
         speed: Samples it consumes a unit of time, as a share of ``n_samples``, when it never waits.
-        start: When it comes; it may have to wait for a place, see ``at_once`` of :func:`simulate`.
+        start: When it comes; it may have to wait for a place, see ``at_once`` of :class:`Scenario`.
         epochs: It leaves after so many; None: not for that reason.
         end: It leaves at this time, in mid-epoch; None: not for that reason.
         jitter: The standard deviation of a batch's step time over its mean; steps are gamma distributed.

@@ -13,22 +13,27 @@ class Outcome:
     """Of one run.
 
     Attributes:
-        preparations: Augmented copies made, for one job or for several.
         bound: The least that could have been, see :class:`Tally`.
         served: Samples drawn by the form they were served from: storage, encoded, decoded, augmented.
+        besides: Samples read and prepared in advance, which nobody had asked for.
         delivered: Samples that each job was given.
         epochs: Epochs that each job completed.
         stalled: Time that each job waited for batches.
         time: When the last job left.
     """
 
-    preparations: int
     bound: float
     served: tuple[int, int, int, int]
+    besides: int
     delivered: tuple[int, ...]
     epochs: tuple[int, ...]
     stalled: tuple[float, ...]
     time: float
+
+    @property
+    def preparations(self) -> int:
+        """Augmented copies made, for one job or for several."""
+        return sum(self.served[:3]) + self.besides
 
     @property
     def efficiency(self) -> float:
@@ -38,12 +43,12 @@ class Outcome:
     @property
     def reads(self) -> int:
         """Samples read from storage."""
-        return self.served[0]
+        return self.served[0] + self.besides
 
     @property
     def hits(self) -> float:
-        """The share of samples that were served without reading storage."""
-        return 1 - self.served[0] / max(1, sum(self.served))
+        """The share of samples that were served without reading storage, for them or in advance."""
+        return 1 - self.reads / max(1, sum(self.served))
 
 
 @dataclass

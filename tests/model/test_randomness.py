@@ -22,7 +22,7 @@ import pytest
 from scipy.stats import kstest
 
 from seneca._core import store
-from seneca.simulate import Job, simulate
+from seneca.simulate import Job, Scenario, simulate
 
 SEED = int(os.environ.get("SENECA_TEST_SEED") or 0)
 RUNS = 100
@@ -149,10 +149,8 @@ def runs_of(jobs, n_samples, *, epochs=EPOCHS, stage=STAGE, runs=RUNS):
         def delivered(job, epoch, indices, time, given=given):
             given[job][epoch].append(indices)
 
-        seed = SEED * 1000 + run
-        copies += simulate(jobs, n_samples, stage=stage, batch=BATCH, seed=seed, delivered=delivered).served[
-            3
-        ]
+        scenario = Scenario(jobs, n_samples, batch=BATCH, seed=SEED * 1000 + run)
+        copies += simulate(scenario, stage=stage, delivered=delivered).served[3]
         for k, job in enumerate(jobs):
             lists = [np.concatenate(epoch) for epoch in given[k]]
             orders[k][run] = np.searchsorted(own_of(job, n_samples), lists)

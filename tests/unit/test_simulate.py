@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 import bench_sampling
 import sampling_policies
 
-from seneca.simulate import Batch, Engine, Job, run, simulate
+from seneca.simulate import Batch, Engine, Job, Scenario, run, simulate
 from seneca.simulate.host import Host
 
 N = 3000
@@ -23,7 +24,7 @@ N = 3000
 class Alone:
     """A policy without any sharing: each job prepares its own, in order."""
 
-    def __init__(self, jobs, n_samples):
+    def __init__(self, n_samples):
         self.n_samples = n_samples
         self.at = {}
         self.told = []
@@ -62,7 +63,7 @@ def test_a_host_of_some_threads_prepares_in_order_and_as_fast_as_it_can():
 
 def test_a_job_that_prepares_half_of_what_it_consumes_waits_half_of_its_time():
     jobs = [Job(epochs=2)]
-    outcome = run(jobs, 6400, Alone(jobs, 6400), preparing=0.5)
+    outcome = run(Scenario(jobs, 6400, preparing=0.5), Alone(6400))
     assert outcome.preparations == outcome.bound == outcome.delivered[0] == 12800
     assert outcome.time == pytest.approx(4, rel=0.02)
     assert outcome.stalled[0] == pytest.approx(2, rel=0.05)
@@ -70,16 +71,16 @@ def test_a_job_that_prepares_half_of_what_it_consumes_waits_half_of_its_time():
 
 def test_a_job_that_need_not_wait_consumes_at_its_own_pace():
     times = []
-    jobs = [Job(speed=2, start=1, epochs=1)]
-    outcome = run(jobs, 640, Alone(jobs, 640), preparing=np.inf, delivered=lambda *a: times.append(a[3]))
+    scenario = Scenario([Job(speed=2, start=1, epochs=1)], 640, preparing=np.inf)
+    outcome = run(scenario, Alone(640), lambda *a: times.append(a[3]))
     assert times == pytest.approx([1 + 0.05 * batch for batch in range(10)])
     assert outcome.time == pytest.approx(1.5) and outcome.stalled == (0,)
 
 
 def test_the_pace_jitters_around_its_mean():
     times = []
-    jobs = [Job(epochs=1, jitter=0.3)]
-    run(jobs, 64000, Alone(jobs, 64000), preparing=np.inf, delivered=lambda *a: times.append(a[3]))
+    scenario = Scenario([Job(epochs=1, jitter=0.3)], 64000, preparing=np.inf)
+    run(scenario, Alone(64000), lambda *a: times.append(a[3]))
     steps = np.diff(times) * 1000
     assert steps.mean() == pytest.approx(1, abs=0.05) and steps.std() == pytest.approx(0.3, abs=0.05)
 
@@ -87,21 +88,14 @@ def test_the_pace_jitters_around_its_mean():
 def test_jobs_wait_for_a_place_in_the_order_in_which_they_came():
     order = []
     jobs = [Job(start=0.1 * number, epochs=1) for number in (2, 0, 1)]
-    run(
-        jobs,
-        64,
-        Alone(jobs, 64),
-        preparing=np.inf,
-        at_once=1,
-        delivered=lambda *a: order.append((a[0], a[3])),
-    )
+    run(Scenario(jobs, 64, preparing=np.inf, at_once=1), Alone(64), lambda *a: order.append((a[0], a[3])))
     assert order == [(1, 0.0), (2, 1.0), (0, 2.0)]
 
 
 def test_a_job_leaves_at_its_end_in_mid_epoch():
     jobs = [Job(end=0.55), Job(epochs=1)]
-    policy = Alone(jobs, 640)
-    outcome = run(jobs, 640, policy, preparing=np.inf)
+    policy = Alone(640)
+    outcome = run(Scenario(jobs, 640, preparing=np.inf), policy)
     assert outcome.delivered == (6 * 64, 640) and outcome.epochs == (0, 1)
     assert policy.here == set() and policy.at == {}
     assert len(policy.told) == 8 * 64 + 640  # a draw is told of when it is next asked: none after the end
@@ -109,7 +103,7 @@ def test_a_job_leaves_at_its_end_in_mid_epoch():
 
 def test_the_bound_is_what_the_fastest_attached_job_consumes():
     jobs = [Job(epochs=1), Job(speed=2, start=0.5, epochs=1)]  # alone for a half, then overtaken, to the end
-    outcome = run(jobs, 6400, Alone(jobs, 6400), preparing=np.inf)
+    outcome = run(Scenario(jobs, 6400, preparing=np.inf), Alone(6400))
     assert outcome.bound == pytest.approx(1.5 * 6400, abs=2 * 64)
     assert outcome.efficiency == pytest.approx(0.75, abs=0.02)
 
@@ -123,7 +117,7 @@ def test_of_subsets_the_bound_counts_what_they_have_in_common_once():
             batch = super().draw(job, wanted)
             return batch and Batch(halves[job][batch.indices], batch.forms)
 
-    assert run(jobs, 6400, Own(jobs, 3200), preparing=np.inf).bound == 4800
+    assert run(Scenario(jobs, 6400, preparing=np.inf), Own(3200)).bound == 4800
 
 
 @pytest.mark.parametrize("jitter", [0, 0.3])
@@ -136,10 +130,8 @@ def test_the_engine_gives_each_job_each_of_its_samples_once_an_epoch(jitter):
         Job(epochs=2, samples=own),
     ]
     outcome = simulate(
-        jobs,
-        N,
+        Scenario(jobs, N, batch=50),
         stage=600,
-        batch=50,
         delivered=lambda job, epoch, indices, _: given[job, epoch].extend(indices),
     )
     for (job, _), indices in given.items():
@@ -156,26 +148,27 @@ def test_equal_arguments_give_equal_outcomes():
     for seed in (1, 1, 2):
         orders = []
         outcome = simulate(
-            jobs, N, stage=500, seed=seed, delivered=lambda *a, orders=orders: orders.append(a[2].tolist())
+            Scenario(jobs, N, seed=seed),
+            stage=500,
+            delivered=lambda *a, orders=orders: orders.append(a[2].tolist()),
         )
         outcomes.append((outcome, orders))
     assert outcomes[0] == outcomes[1] != outcomes[2]
 
 
 def test_what_is_kept_is_read_from_storage_once():
-    outcome = simulate([Job(epochs=3)], N, stage=400, kept=N)
+    scenario = Scenario([Job(epochs=3)], N)
+    outcome = simulate(scenario, stage=400, kept=N)
     assert outcome.served == (N, 2 * N, 0, 0)
-    half = simulate([Job(epochs=3)], N, stage=400, kept=N // 2)
+    half = simulate(scenario, stage=400, kept=N // 2)
     assert half.served[1] == pytest.approx(N, abs=N // 50)
 
 
 def test_what_a_job_leaves_unfinished_is_not_served():
-    jobs = [Job(end=0.2, speed=3), Job(epochs=1)]
-    with Engine(jobs, N, stage=1000, kept=0, batch=64, ahead=2) as engine:
+    scenario = Scenario([Job(end=0.2, speed=3), Job(epochs=1)], N, preparing=0.01)
+    with Engine(scenario, stage=1000) as engine:
         given = []
-        outcome = run(
-            jobs, N, engine, preparing=0.01, delivered=lambda *a: given.extend([a[2]] * (a[0] == 1))
-        )
+        outcome = run(scenario, engine, lambda *a: given.extend([a[2]] * (a[0] == 1)))
         assert engine.check() is None
     assert sorted(np.concatenate(given)) == list(range(N)) and outcome.epochs == (0, 1)
 
@@ -184,14 +177,11 @@ def test_nothing_is_left_in_shared_memory():
     def broken(*_):
         raise KeyError("mine")
 
-    jobs = [Job(epochs=1), Job(epochs=1)]
-    with (
-        pytest.raises(KeyError, match="mine"),
-        Engine(jobs, N, stage=500, kept=0, batch=64, ahead=2) as engine,
-    ):
+    scenario = Scenario([Job(epochs=1), Job(epochs=1)], N)
+    with pytest.raises(KeyError, match="mine"), Engine(scenario, stage=500) as engine:
         name = engine.name.lstrip("/")
         assert name in os.listdir("/dev/shm")
-        run(jobs, N, engine, delivered=broken)
+        run(scenario, engine, broken)
     assert name not in os.listdir("/dev/shm")
 
 
@@ -211,10 +201,8 @@ def test_jobs_on_overlapping_subsets_are_not_served_first_what_they_share():
     classes = defaultdict(list)
     jobs = [Job(size / n, 0.13 * place, epochs=2, samples=part, jitter=0.3) for place, part in enumerate(own)]
     outcome = simulate(
-        jobs,
-        n,
+        Scenario(jobs, n, batch=16),
         stage=300,
-        batch=16,
         delivered=lambda job, epoch, i, _: classes[job, epoch].extend(is_common[i]),
     )
     for order in classes.values():
@@ -227,7 +215,7 @@ def test_jobs_on_overlapping_subsets_are_not_served_first_what_they_share():
 def test_a_copy_that_few_still_want_is_served_first():
     """Eight jobs whose pace jitters drift apart; copies that one of them still needs would fill the stage."""
     jobs = [Job(start=0.1 * place, end=2, jitter=0.3) for place in range(8)]
-    outcome = simulate(jobs, 5000, stage=100, batch=3)
+    outcome = simulate(Scenario(jobs, 5000, batch=3), stage=100)
     assert outcome.efficiency > 0.95
 
 
@@ -238,42 +226,76 @@ def test_policies_to_compare_with_deliver_each_sample_once_an_epoch(policy):
     jobs = [Job(epochs=2), Job(speed=2, start=0.3, epochs=3), Job(epochs=2, samples=own)]
     if policy == "threshold":
         jobs.pop()  # the paper's jobs have one dataset
-    policy = sampling_policies.POLICIES[policy](jobs, N, N // 5, 0)
-    outcome = run(
-        jobs, N, policy, batch=50, delivered=lambda job, epoch, indices, _: given[job, epoch].extend(indices)
-    )
+    scenario = Scenario(jobs, N, batch=50)
+    policy = sampling_policies.POLICIES[policy](scenario, N // 5)
+    outcome = run(scenario, policy, lambda job, epoch, indices, _: given[job, epoch].extend(indices))
     for (job, _), indices in given.items():
         assert sorted(indices) == (own.tolist() if job == 2 else list(range(N)))
     assert len(given) == sum(outcome.epochs)
 
 
 def test_policies_keep_what_they_say():
-    jobs = [Job(epochs=4)]
+    scenario = Scenario([Job(epochs=4)], N, count_from=2.0)
 
-    def hits(policy, **options):
-        return run(jobs, N, sampling_policies.POLICIES[policy](jobs, N, N // 2, 0), count_from=2.0).hits
+    def hits(policy):
+        return run(scenario, sampling_policies.POLICIES[policy](scenario, N // 2)).hits
 
     assert hits("minio") == pytest.approx(0.5, abs=0.02)
     assert hits("page-cache") < 0.45  # of a new order the last half of the old one is there at first only
-    twins = [Job(epochs=2), Job(epochs=2)]
-    together = run(twins, N, sampling_policies.Joader(twins, N, N // 5, 0), preparing=np.inf)
+    twins = Scenario([Job(epochs=2), Job(epochs=2)], N, preparing=np.inf)
+    together = run(twins, sampling_policies.Joader(twins, N // 5))
     assert together.efficiency > 0.9, "in step they draw alike"
+
+
+POLICIES = [bench_sampling.OURS, *sampling_policies.POLICIES]
+SMALL = bench_sampling.Size(samples=2000, batch=8, epochs=2)
+UNDER_WAY = 0.015  # of what is drawn: three batches a job and the stage, when counting begins
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("cached", [0.2, 0.8])
+@pytest.mark.parametrize("speeds", ["1:1:1", "4:2:1"])
+def test_no_policy_prepares_or_reads_less_than_the_bound(policy, cached, speeds):
+    jobs = SMALL.jobs(bench_sampling.SPEEDS[speeds])
+    together = [replace(job, start=0.0) for job in jobs]  # no copy is older than a job that uses it
+    cold = bench_sampling.one(policy, SMALL.scenario(together), cached)
+    assert cold["efficiency"] <= 1 and cold["hits"] <= cold["bound"]
+    warm = next(
+        s for row, s in bench_sampling.memory(SMALL) if (row["cached"], row["speeds"]) == (cached, speeds)
+    )
+    found = bench_sampling.one(policy, warm, cached)
+    assert found["hits"] <= found["bound"] + UNDER_WAY
+
+
+def test_what_is_read_in_advance_is_no_hit():
+    class Reads(Alone):
+        def draw(self, job, wanted):
+            batch = super().draw(job, wanted)
+            if batch:
+                batch.besides = len(batch.indices) // 2
+            return batch
+
+    outcome = run(Scenario([Job(epochs=1)], 640), Reads(640))
+    assert (outcome.reads, outcome.preparations, outcome.hits) == (960, 960, -0.5)
 
 
 def test_the_benchmark_writes_what_it_prints(tmp_path, capsys):
     path = tmp_path / "sampling.json"
-    small = ["--samples", "2000", "--peer-samples", "500", "--batch", "2", "--epochs", "1", "--workers", "1"]
-    bench_sampling.main([*small, "--parts", "memory", "--policies", "seneca", "--json", str(path)])
+    small = ["--samples", "1000", "--peer-samples", "500", "--batch", "2", "--epochs", "1", "--workers", "1"]
+    bench_sampling.main(
+        [*small, "--parts", "memory", "--policies", "seneca,minio", "--seeds", "2", "--json", str(path)]
+    )
     results = json.loads(path.read_text())
     assert set(results) >= {"rows", "by_cache_size"}
-    ours = {
-        row["cached"]: row
-        for row in results["by_cache_size"]
-        if row["policy"] == "seneca" and row["speeds"] == "1:1:1"
-    }
-    assert list(ours) == [0.2, 0.4, 0.6, 0.8]
+    ours, other = (
+        {row["cached"]: row for row in results["by_cache_size"] if (row["policy"], row["speeds"]) == who}
+        for who in (("seneca", "1:1:1"), ("minio", "1:1:1"))
+    )
+    assert list(ours) == list(other) == [0.2, 0.4, 0.6, 0.8]
     assert ours[0.2]["bound"] == pytest.approx(0.73, abs=0.02)
     assert ours[0.2]["hits"] == pytest.approx(ours[0.2]["bound"], abs=0.06)
+    assert (ours[0.2]["seeds"], other[0.2]["seeds"]) == (2, 1)
+    assert ours[0.2]["lowest"] < ours[0.2]["hits"] and other[0.2]["lowest"] == other[0.2]["hits"]
     assert f"{ours[0.2]['hits']:.1%} hits at 20 %" in capsys.readouterr().out
 
 
