@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from job_processes import Host, transform
+from job_processes import Host, in_step, transform
 
 import seneca
 from seneca.cli.invariants import check
@@ -210,6 +210,7 @@ def test_two_loaders_of_one_job_never_get_one_copy_twice(host: Host, small_pictu
 
 def test_equal_jobs_prepare_about_once_for_all(host: Host, small_pictures):
     """Three jobs in step on a stage with room make far fewer copies than three alone would: 2,700."""
+    meet = in_step(3)
 
     def work(log):
         dataset = seneca.ImageFolder(small_pictures, transform=transform())
@@ -224,7 +225,7 @@ def test_equal_jobs_prepare_about_once_for_all(host: Host, small_pictures):
         )
         for _ in range(3):
             for _ in loader:
-                time.sleep(0.005)
+                meet()
         log(0, [loader.stats()["prepared"]])
 
     jobs = [host.start(work) for _ in range(3)]
