@@ -131,8 +131,8 @@ class _Plan:
             places -= places % sampler.batch_size
         self._index_of = None
         if terms.own is not None:
-            self._index_of = np.zeros(terms.n_samples, np.int64)
-            self._index_of[terms.own] = np.arange(len(terms.own))
+            self._index_of = np.zeros(terms.n_samples, np.uint32)
+            self._index_of[terms.own] = np.arange(len(terms.own), dtype=np.uint32)
         self._member = store.Member(
             None if cache is None else cache.segment,
             n_samples=terms.n_samples,
