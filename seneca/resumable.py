@@ -25,7 +25,7 @@ from seneca.resume import (
     unchanged_global_generator,
     unnamed,
 )
-from seneca.walks import Stream, Walk, Walks, generators_of, ranks_of, rest_of_senecas, sampled
+from seneca.walks import Stream, Walk, Walks, generators_of, ranks_of, sampled, samples_of
 
 __all__ = ["Resumable", "ResumableBatchSampler", "ResumableLoader"]
 
@@ -106,8 +106,8 @@ class Resumable(ABC):
                     f"the state is of the dataset {state['dataset']}, but this is {identity}: its samples "
                     "have changed; if they have not, say so with state['dataset'] = None"
                 )
-        drawn = state.get("order") in ("samples", "batches")
-        if drawn and len(state["generators"]) > len(self._generators()):
+        is_a_samplers = state.get("order") in ("samples", "batches")
+        if is_a_samplers and len(state["generators"]) > len(self._generators()):
             raise StateError("the state's order is that of a generator; give the loader one, in any state")
         orders, sampler = self._orders()
         same = state.get("order") == "seneca" or state.get("sampler") == type(sampler).__name__
@@ -289,11 +289,8 @@ class ResumableLoader(Resumable):
         orders, sampler = self._orders()
         if type(batches) is not BatchSampler:
             return sampled(sampler, epoch, identify, order=orders[0])
-        each: dict[str, Any] = {"batch_size": batches.batch_size, "drop_last": batches.drop_last}
-        resumed = None if epoch.resumed is None else epoch.resumed["order"]
-        if resumed == "seneca" and type(sampler) is RandomSampler:
-            return rest_of_senecas(sampler, epoch, identify, count=len(self.dataset), **each)
-        return sampled(sampler, epoch, identify, order="samples", **each)
+        size, drop_last = batches.batch_size, batches.drop_last
+        return samples_of(sampler, epoch, identify, batch_size=size, drop_last=drop_last)
 
     def _walks_the_dataset(self) -> bool:
         """Whether torch's own batch sampler goes over every sample once, in a random order or in theirs,
@@ -370,12 +367,8 @@ class ResumableBatchSampler(BatchSampler, Resumable):
 
     def _torchs(self, epoch: Epoch) -> Iterator[tuple[list[int], Any]]:
         """The sampler's order."""
-        batches: dict[str, Any] = {"batch_size": self.batch_size, "drop_last": self.drop_last}
-        resumed = None if epoch.resumed is None else epoch.resumed["order"]
-        if resumed == "seneca" and isinstance(self.sampler, RandomSampler):
-            count = len(self.sampler.data_source)
-            return rest_of_senecas(self.sampler, epoch, self._identity, count=count, **batches)
-        return sampled(self.sampler, epoch, self._identity, order="samples", **batches)
+        size, drop_last = self.batch_size, self.drop_last
+        return samples_of(self.sampler, epoch, self._identity, batch_size=size, drop_last=drop_last)
 
     def _walks_it_all(self) -> bool:
         """Whether the sampler goes over every sample of its dataset once."""

@@ -18,7 +18,7 @@ from seneca.resumable import Resumable, ResumableBatchSampler
 from seneca.resume import Epoch
 from seneca.shared import SharedDataset
 from seneca.terms import PlannedBatch, Terms
-from seneca.walks import Walk, dealt_by, drawn, sampled
+from seneca.walks import Walk, dealt_by, drawn_seed, sampled
 from seneca.witness import open_log_of
 
 __all__ = ["OpportunisticBatchSampler"]
@@ -115,7 +115,7 @@ class _Plan:
     ) -> None:
         seed, generator = sampler.seed, getattr(sampler.sampler, "generator", None)
         if indices is None and shuffles and seed is None and (generator is not None or epoch.resumed is None):
-            seed = drawn(generator)
+            seed = drawn_seed(generator)
         seed = epoch.name("seed", lambda: seed or 0)
         self._shared = shared
         self._batch_size = sampler.batch_size

@@ -1,8 +1,8 @@
 """What is drawn at random follows torchvision's distributions, in the native core and in its Pillow twin.
 
-20,000 draws of ours and 8,000 of torchvision's, which is slow, are compared by Kolmogorov and Smirnov's test, or Pearson's where there are
-few values. Seeds are fixed, so each test passes or fails for good; a right implementation fails one of
-the comparisons here by bad luck with a probability of a thousandth.
+20,000 draws of ours and 8,000 of torchvision's, which is slow, are compared by Kolmogorov and Smirnov's
+test, or Pearson's where there are few values. Seeds are fixed, so each test passes or fails for good; a
+right implementation fails one of the comparisons here by bad luck with a probability of a thousandth.
 """
 
 from __future__ import annotations
