@@ -15,7 +15,7 @@ from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, Seque
 
 from seneca.errors import StateError
 from seneca.merging import merge_states
-from seneca.portions import portion_of
+from seneca.portions import each_of, portion_of
 from seneca.resume import (
     ORDERS,
     VERSION,
@@ -438,4 +438,4 @@ def _is_through(state: dict[str, Any]) -> bool:
     """Whether a rank's state is at the end of its portion, and so of everybody's."""
     left = state["n_samples"] - int(np.count_nonzero(flags(state["before"], state["n_samples"])))
     ranks, drop_last = state["ranks"][1], state["dealt"][2]
-    return bool(state["done"] == (left // ranks if drop_last else -(-left // ranks)))
+    return bool(state["done"] == each_of(left, ranks, drop_last))

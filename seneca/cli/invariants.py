@@ -95,6 +95,10 @@ class _Entry:
 def check(folder: Path) -> Report:
     """Check all logs of a folder.
 
+    Returns:
+        What was checked, and every violation; a test of randomness is one when chance would not give it once
+        in a million checks.
+
     Raises:
         BadLog: There is none, or one that cannot be read.
     """
