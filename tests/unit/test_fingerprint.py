@@ -549,7 +549,7 @@ plain = st.recursive(
 
 
 @given(plain, plain)
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 def test_plain_values_are_the_same_when_they_are_written_the_same(first, second):
     # complex numbers are no exception: repr tells signed zeros and what is not a number
     assert (fingerprint(first) == fingerprint(second)) == (repr(first) == repr(second))
@@ -557,7 +557,7 @@ def test_plain_values_are_the_same_when_they_are_written_the_same(first, second)
 
 
 @given(plain, plain)
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_values_beside_what_is_not_plain_are_walked_to_the_same_end(first, second):
     one, two = fingerprint([first, len]), fingerprint([second, len])
     assert (one == two) == (repr(first) == repr(second))
