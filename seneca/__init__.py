@@ -29,7 +29,7 @@ from seneca.switch import off_because
 if TYPE_CHECKING:
     from seneca.cache import SampleCache
     from seneca.loader import DataLoader
-    from seneca.resumable import merge_states
+    from seneca.merging import merge_states
     from seneca.samplers import OpportunisticBatchSampler
     from seneca.shared import SharedDataset
     from seneca.stages import StagedDataset
@@ -63,7 +63,7 @@ def __getattr__(name: str) -> Any:
     elif name == "SharedDataset":
         module = "seneca.shared" if off_because() is None else "seneca.fallback"
     elif name == "merge_states":
-        module = "seneca.resumable"
+        module = "seneca.merging"
     elif name == "SampleCache":
         module = "seneca.cache"
     elif name == "StagedDataset":

@@ -227,7 +227,7 @@ class Content:
         records: :data:`RECORD`, of all batches in their order.
         sizes: Of each batch.
         failures: Indices of each batch that was an error.
-        skipped: Indices; and how many at a time.
+        skipped, skipped_sizes: Indices that cannot be prepared; and how many at a time.
         done: Whether the epoch was over.
         torn_bytes: At the end, of a frame that is not whole.
         tags: Of all frames, in their order.

@@ -20,7 +20,7 @@ from seneca._pipeline.sample import open_picture
 from seneca.audit import Log
 from seneca.cache import SampleCache
 from seneca.ending import FIRST, finalize
-from seneca.walks import dealt_by, drawn, seeded
+from seneca.walks import dealt_by, drawn_seed, seeded
 from seneca.witness import open_log_of
 
 if TYPE_CHECKING:
@@ -92,12 +92,12 @@ class NativeIterator(_BaseDataLoaderIter):
             shuffle and not senecas
         ):  # nothing will take another's place: torch's order, from torch's numbers
             if sampler.generator is None:
-                sampler = seeded(sampler, epoch.name("order_seed", lambda: drawn(None)))
+                sampler = seeded(sampler, epoch.name("order_seed", lambda: drawn_seed(None)))
             self._sampled = iter(sampler)
             chosen = np.fromiter(itertools.islice(self._sampled, samples), np.int64, samples)
             order = chosen.astype(np.uint32) if order is None else order[chosen]
         elif shuffle and sampler.generator is not None:
-            seed = drawn(sampler.generator)
+            seed = drawn_seed(sampler.generator)
         seed = epoch.name("seed", lambda: seed)
         nonce = epoch.name("nonce", lambda: secrets.randbits(64) | 1)
         left = samples - int(np.count_nonzero(epoch.before[:samples]))

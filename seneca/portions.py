@@ -9,7 +9,12 @@ import numpy as np
 import torch
 from torch.utils.data import DistributedSampler
 
-__all__ = ["Portion", "portion_of"]
+__all__ = ["Portion", "each_of", "portion_of"]
+
+
+def each_of(count: int, ranks: int, drop_last: bool) -> int:
+    """How many of ``count`` samples each rank has: where that is not even, some are dropped or repeated."""
+    return count // ranks if drop_last else -(-count // ranks)
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class Portion:
     drop_last: bool
 
     def __len__(self) -> int:
-        return self.count // self.ranks if self.drop_last else -(-self.count // self.ranks)
+        return each_of(self.count, self.ranks, self.drop_last)
 
     def order(self) -> np.ndarray:
         """All samples as this epoch has them, int64: the same in all ranks."""
@@ -55,7 +60,7 @@ class Portion:
         if delivered is not None:
             order = order[~delivered[order]]
         count = len(order)
-        each = count // self.ranks if self.drop_last else -(-count // self.ranks)
+        each = each_of(count, self.ranks, self.drop_last)
         end = each * self.ranks
         own = order[self.rank : end : self.ranks]
         if len(own) == each:

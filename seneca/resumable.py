@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence, Sized
 from contextlib import nullcontext
 from typing import Any, cast
@@ -13,131 +14,26 @@ import torch
 from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, SequentialSampler
 
 from seneca.errors import StateError
-from seneca.portions import Portion, portion_of
+from seneca.merging import merge_states
+from seneca.portions import each_of, portion_of
 from seneca.resume import (
     ORDERS,
     VERSION,
     Epoch,
     flags,
     named,
-    packed,
     unchanged_global_generator,
     unnamed,
-    unpacked,
 )
-from seneca.walks import Stream, Walk, Walks, generators_of, ranks_of, rest_of_senecas, sampled
+from seneca.walks import Stream, Walk, Walks, generators_of, ranks_of, sampled, samples_of
 
-__all__ = ["Resumable", "ResumableBatchSampler", "ResumableLoader", "merge_states"]
+__all__ = ["Resumable", "ResumableBatchSampler", "ResumableLoader"]
 
 REMEMBERED = 256  # batches that a batch sampler's state can leave out
-OF_ALL_RANKS = (
-    "seneca_state",
-    "n_samples",
-    "dataset",
-    "epoch",
-    "order",
-    "sampler",
-    "sampler_epoch",
-    "dealt",
-    "before",
-)
 BATCHES_AHEAD = 8  # that a stock DataLoader may have under way, where nothing is said
 
 
-def merge_states(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What all ranks together have delivered: a state for another number of ranks, or for a single process.
-
-    Each sample that no rank has delivered is delivered once more in the epoch, by one of those who go on.
-    Who is given all states by ``load_state_dict([...])`` need not ask for this.
-
-    Args:
-        states: Of every rank, in any order, saved after the same batch. One process's alone will do
-            where it was the only one.
-
-    Raises:
-        StateError: One is missing, they are not of one epoch of one run, or its order cannot be told
-            without the run's own sampler.
-
-    Example:
-        >>> import torch, seneca
-        >>> data = torch.arange(8)
-        >>> def rank(number, ranks):
-        ...     sampler = torch.utils.data.DistributedSampler(data, ranks, number)
-        ...     return seneca.DataLoader(data, 2, sampler=sampler, cache=None)
-        >>> two = [rank(0, 2), rank(1, 2)]
-        >>> seen = [int(one) for loader in two for one in next(iter(loader))]
-        >>> three = [rank(number, 3) for number in range(3)]
-        >>> for loader in three:
-        ...     loader.load_state_dict(seneca.merge_states([loader.state_dict() for loader in two]))
-        >>> rest = [int(one) for loader in three for batch in loader for one in batch]
-        >>> set(seen).isdisjoint(rest), sorted({*seen, *rest}), len(rest)
-        (True, [0, 1, 2, 3, 4, 5, 6, 7], 6)
-    """
-    if not states or not all(isinstance(state, dict) and "seneca_state" in state for state in states):
-        raise StateError("states of ranks are a list of what state_dict() has returned, one a rank")
-    first = states[0]
-    for name in OF_ALL_RANKS:
-        values = {str(state.get(name)) for state in states}
-        if len(values) > 1:
-            different = " and ".join(sorted(value[:60] for value in values))
-            raise StateError(f"the states are not of one step of one run: their {name} is {different}")
-    if "order" not in first:
-        return copy.deepcopy(first)
-    ranks = first["ranks"][1] if "ranks" in first else 1
-    given = {state["ranks"][0] if "ranks" in state else 0: state for state in states}
-    if missing := set(range(ranks)) - set(given):
-        raise StateError(
-            f"the epoch was divided among {ranks} ranks, and the states of ranks "
-            f"{', '.join(map(str, sorted(missing)))} are missing"
-        )
-    if len(given) < len(states):
-        raise StateError("two of the states are of one rank, or of runs that each had the whole epoch")
-    delivered = np.zeros(first["n_samples"], bool)
-    for state in given.values():
-        order = _order_of(state)
-        done = unpacked(state["done"])[: len(order)]
-        delivered[order[: len(done)][done]] = True
-        delivered |= flags(state.get("before", 0), len(delivered))
-    written = [part for state in given.values() for part in state.get("audit", [{"log": None, "batches": 0}])]
-    kept = ("seneca_state", "n_samples", "dataset", "epoch", "sampler", "sampler_epoch", "seed", "nonce")
-    return {
-        **{name: first[name] for name in kept if name in first},
-        "generators": first["generators"],
-        "order": "seneca",
-        "done": packed(delivered),
-        **({"audit": written} if any(part["log"] for part in written) else {}),
-    }
-
-
-def _order_of(state: dict[str, Any]) -> np.ndarray:
-    """The sample at each place."""
-    count = state["n_samples"]
-    if state["order"] == "seneca" or state["sampler"] == "SequentialSampler":
-        return np.arange(count)
-    if "ranks" in state:
-        (rank, ranks), (shuffle, seed, drop_last) = state["ranks"], state["dealt"]
-        portion = Portion(count, rank, ranks, shuffle, seed, state["sampler_epoch"], drop_last)
-        return portion.indices(flags(state["before"], count) if state["before"] else None)
-    if state["sampler"] == "RandomSampler" and ("order_seed" in state or state["generators"]):
-        generator = torch.Generator()
-        if "order_seed" in state:
-            generator.manual_seed(state["order_seed"])
-        else:
-            generator.set_state(unnamed(state["generators"][-1]))
-        return torch.randperm(count, generator=generator).numpy()
-    raise StateError(
-        f"only the run's own {state['sampler']} can tell what was delivered; go on with as many ranks"
-    )
-
-
-def _is_through(state: dict[str, Any]) -> bool:
-    """Whether a rank's state is at the end of its portion, and so of everybody's."""
-    left = state["n_samples"] - int(np.count_nonzero(flags(state["before"], state["n_samples"])))
-    ranks, drop_last = state["ranks"][1], state["dealt"][2]
-    return bool(state["done"] == (left // ranks if drop_last else -(-left // ranks)))
-
-
-class Resumable:
+class Resumable(ABC):
     """What a loader and a batch sampler have in common that can be resumed.
 
     Attributes:
@@ -210,8 +106,8 @@ class Resumable:
                     f"the state is of the dataset {state['dataset']}, but this is {identity}: its samples "
                     "have changed; if they have not, say so with state['dataset'] = None"
                 )
-        drawn = state.get("order") in ("samples", "batches")
-        if drawn and len(state["generators"]) > len(self._generators()):
+        is_a_samplers = state.get("order") in ("samples", "batches")
+        if is_a_samplers and len(state["generators"]) > len(self._generators()):
             raise StateError("the state's order is that of a generator; give the loader one, in any state")
         orders, sampler = self._orders()
         same = state.get("order") == "seneca" or state.get("sampler") == type(sampler).__name__
@@ -274,25 +170,25 @@ class Resumable:
 
     # What each has of its own.
 
+    @abstractmethod
     def _orders(self) -> tuple[tuple[str, ...], Any]:
         """The orders in which an epoch can go on, see :data:`ORDERS`; and whose they are."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _ranks(self) -> tuple[()] | tuple[int, int]:
         """``(rank, ranks)`` among which its sampler deals an epoch out; empty: it does not."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _count(self) -> int | None:
         """Samples of the dataset; None: it has no length."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _identity(self) -> str | None:
         """Names the dataset's samples as they are now; None: that is not known."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _generators(self) -> list[torch.Generator]:
         """Of the loader and its sampler, each once."""
-        raise NotImplementedError
 
 
 class ResumableLoader(Resumable):
@@ -393,11 +289,8 @@ class ResumableLoader(Resumable):
         orders, sampler = self._orders()
         if type(batches) is not BatchSampler:
             return sampled(sampler, epoch, identify, order=orders[0])
-        each: dict[str, Any] = {"batch_size": batches.batch_size, "drop_last": batches.drop_last}
-        resumed = None if epoch.resumed is None else epoch.resumed["order"]
-        if resumed == "seneca" and type(sampler) is RandomSampler:
-            return rest_of_senecas(sampler, epoch, identify, count=len(self.dataset), **each)
-        return sampled(sampler, epoch, identify, order="samples", **each)
+        size, drop_last = batches.batch_size, batches.drop_last
+        return samples_of(sampler, epoch, identify, batch_size=size, drop_last=drop_last)
 
     def _walks_the_dataset(self) -> bool:
         """Whether torch's own batch sampler goes over every sample once, in a random order or in theirs,
@@ -474,12 +367,8 @@ class ResumableBatchSampler(BatchSampler, Resumable):
 
     def _torchs(self, epoch: Epoch) -> Iterator[tuple[list[int], Any]]:
         """The sampler's order."""
-        batches: dict[str, Any] = {"batch_size": self.batch_size, "drop_last": self.drop_last}
-        resumed = None if epoch.resumed is None else epoch.resumed["order"]
-        if resumed == "seneca" and isinstance(self.sampler, RandomSampler):
-            count = len(self.sampler.data_source)
-            return rest_of_senecas(self.sampler, epoch, self._identity, count=count, **batches)
-        return sampled(self.sampler, epoch, self._identity, order="samples", **batches)
+        size, drop_last = self.batch_size, self.drop_last
+        return samples_of(self.sampler, epoch, self._identity, batch_size=size, drop_last=drop_last)
 
     def _walks_it_all(self) -> bool:
         """Whether the sampler goes over every sample of its dataset once."""
@@ -543,3 +432,10 @@ class ResumableBatchSampler(BatchSampler, Resumable):
 
     def _generators(self) -> list[torch.Generator]:
         return generators_of(self.sampler)
+
+
+def _is_through(state: dict[str, Any]) -> bool:
+    """Whether a rank's state is at the end of its portion, and so of everybody's."""
+    left = state["n_samples"] - int(np.count_nonzero(flags(state["before"], state["n_samples"])))
+    ranks, drop_last = state["ranks"][1], state["dealt"][2]
+    return bool(state["done"] == each_of(left, ranks, drop_last))

@@ -43,6 +43,7 @@ __all__ = [
     "Epoch",
     "flags",
     "named",
+    "of_length",
     "packed",
     "unchanged_global_generator",
     "unnamed",
@@ -113,8 +114,12 @@ def unpacked(done: int | bytes) -> np.ndarray:
 
 def flags(done: int | bytes, count: int) -> np.ndarray:
     """As :func:`unpacked`, of so many places."""
-    found = unpacked(done)[:count]
-    return np.pad(found, (0, count - len(found)))
+    return of_length(unpacked(done), count)
+
+
+def of_length(flags: np.ndarray, count: int) -> np.ndarray:
+    """The first ``count`` of them; those that there are not are False."""
+    return np.pad(flags[:count], (0, max(0, count - len(flags))))
 
 
 def _with_bits(bits: np.ndarray, batches: list[Any], repeats: bool) -> np.ndarray:
@@ -211,10 +216,9 @@ class Epoch:
         """The samples at the places delivered before it went on, a bit each; None: it begins anew."""
         if self.resumed is None:
             return None
-        flags = np.zeros(n_samples, bool)
-        if sample_of is None:
-            flags[: len(self.before)] = self.before[:n_samples]
-        else:
+        flags = of_length(self.before, n_samples)
+        if sample_of is not None:
+            flags = np.zeros(n_samples, bool)
             flags[sample_of[: len(self.before)][self.before[: len(sample_of)]]] = True
         return np.packbits(flags, bitorder="little")
 

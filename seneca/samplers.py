@@ -18,7 +18,7 @@ from seneca.resumable import Resumable, ResumableBatchSampler
 from seneca.resume import Epoch
 from seneca.shared import SharedDataset
 from seneca.terms import PlannedBatch, Terms
-from seneca.walks import Walk, dealt_by, drawn, sampled
+from seneca.walks import Walk, dealt_by, drawn_seed, sampled
 from seneca.witness import open_log_of
 
 __all__ = ["OpportunisticBatchSampler"]
@@ -115,7 +115,7 @@ class _Plan:
     ) -> None:
         seed, generator = sampler.seed, getattr(sampler.sampler, "generator", None)
         if indices is None and shuffles and seed is None and (generator is not None or epoch.resumed is None):
-            seed = drawn(generator)
+            seed = drawn_seed(generator)
         seed = epoch.name("seed", lambda: seed or 0)
         self._shared = shared
         self._batch_size = sampler.batch_size
@@ -131,8 +131,8 @@ class _Plan:
             places -= places % sampler.batch_size
         self._index_of = None
         if terms.own is not None:
-            self._index_of = np.zeros(terms.n_samples, np.int64)
-            self._index_of[terms.own] = np.arange(len(terms.own))
+            self._index_of = np.zeros(terms.n_samples, np.uint32)
+            self._index_of[terms.own] = np.arange(len(terms.own), dtype=np.uint32)
         self._member = store.Member(
             None if cache is None else cache.segment,
             n_samples=terms.n_samples,

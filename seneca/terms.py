@@ -14,9 +14,20 @@ __all__ = ["PlannedBatch", "Terms"]
 
 @dataclass(frozen=True)
 class Terms:
-    """On what terms processes of a job share: the same in all of them."""
+    """On what terms processes of a job share: the same in all of them.
 
-    name: str  # of the cache, or "auto"
+    Attributes:
+        name: Of the cache, or "auto".
+        source: Names the samples: 16 bytes.
+        n_samples: Of the dataset beneath ``Subset``: records are kept of all.
+        bytes_about: What its ENCODED payloads take, roughly, for ``cache_bytes="auto"``.
+        cache_bytes, split: As the user says.
+        shares: Whether AUGMENTED copies are shared.
+        stages: How a sample is made.
+        own: Indices of the ``n_samples`` that the job goes over, uint32; None: all.
+    """
+
+    name: str
     source: bytes
     n_samples: int
     bytes_about: int

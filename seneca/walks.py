@@ -15,7 +15,7 @@ import torch
 from torch.utils.data import RandomSampler, SequentialSampler
 
 from seneca.portions import Portion, portion_of
-from seneca.resume import Epoch, flags, unchanged_global_generator, unnamed
+from seneca.resume import Epoch, flags, of_length, unchanged_global_generator, unnamed
 
 if TYPE_CHECKING:
     from seneca.resumable import Resumable
@@ -25,11 +25,11 @@ __all__ = [
     "Walk",
     "Walks",
     "dealt_by",
-    "drawn",
+    "drawn_seed",
     "generators_of",
     "ranks_of",
-    "rest_of_senecas",
     "sampled",
+    "samples_of",
     "seeded",
 ]
 
@@ -224,35 +224,42 @@ def sampled(
         yield [one for _, one in batch], [place for place, _ in batch]
 
 
-def rest_of_senecas(
-    sampler: Any,
+def samples_of(
+    sampler: Any, epoch: Epoch, identify: Callable[[], str | None], *, batch_size: int, drop_last: bool
+) -> Batches:
+    """Batches of a sampler of samples where it has nothing to share; arguments as :func:`sampled`'s."""
+    resumed = None if epoch.resumed is None else epoch.resumed["order"]
+    if resumed == "seneca" and isinstance(sampler, RandomSampler):
+        return _rest_of_senecas(sampler, epoch, identify, batch_size=batch_size, drop_last=drop_last)
+    return sampled(sampler, epoch, identify, order="samples", batch_size=batch_size, drop_last=drop_last)
+
+
+def _rest_of_senecas(
+    sampler: RandomSampler,
     epoch: Epoch,
     identify: Callable[[], str | None],
     *,
-    count: int,
     batch_size: int,
     drop_last: bool,
 ) -> Batches:
     """The rest of an epoch that was begun in Seneca's order, where nothing is shared now: in a random one."""
-    seed = epoch.name("seed", lambda: drawn(None))
+    count = len(sampler.data_source)
+    seed = epoch.name("seed", lambda: drawn_seed(None))
     if sampler.generator is not None:
-        drawn(sampler.generator)  # as the epoch did
+        drawn_seed(sampler.generator)  # as the epoch did
     if epoch.resumed is not None and "nonce" in epoch.resumed:
         epoch.note(nonce=epoch.resumed["nonce"])
     epoch.begin("seneca", sampler, identify)
-    done = np.zeros(count, bool)
-    done[: len(epoch.before)] = epoch.before[:count]
-    left = np.flatnonzero(~done)
-    left = left[
-        torch.randperm(len(left), generator=torch.Generator().manual_seed(seed + epoch.number)).numpy()
-    ]
+    left = np.flatnonzero(~of_length(epoch.before, count))
+    generator = torch.Generator().manual_seed(seed + epoch.number)
+    left = left[torch.randperm(len(left), generator=generator).numpy()]
     for at in range(0, len(left), batch_size):
         batch = left[at : at + batch_size]
         if len(batch) == batch_size or not drop_last:
             yield batch.tolist(), batch
 
 
-def drawn(generator: torch.Generator | None) -> int:
+def drawn_seed(generator: torch.Generator | None) -> int:
     """A seed, as torch's samplers draw theirs."""
     return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
 
@@ -313,12 +320,11 @@ def seeded(sampler: RandomSampler, seed: int) -> RandomSampler:
 def _from_the_beginning(sampler: Any, epoch: Epoch) -> Iterator[Any]:
     """All that a sampler yields in this epoch, as far as it hangs on what can be set."""
     resumes = epoch.resumed is not None
-    if (
-        portion := dealt_by(sampler, len(sampler.dataset) if hasattr(sampler, "dataset") else 0, epoch)
-    ) is not None:
-        return iter(portion.indices.tolist())
+    count = len(sampler.dataset) if hasattr(sampler, "dataset") else 0
+    if (dealt := dealt_by(sampler, count, epoch)) is not None:
+        return iter(dealt.indices.tolist())
     if type(sampler) is RandomSampler and sampler.generator is None:
-        return iter(seeded(sampler, epoch.name("order_seed", lambda: drawn(None))))
+        return iter(seeded(sampler, epoch.name("order_seed", lambda: drawn_seed(None))))
     both: list[Any] = [one for one in (sampler, getattr(sampler, "sampler", None)) if one is not None]
     for one in both:
         if hasattr(one, "state_dict") and hasattr(one, "load_state_dict"):

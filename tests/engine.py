@@ -24,7 +24,7 @@ EMPTY, WRITING, READY, FAILED = range(4)
 STORAGE, ENCODED, DECODED, AUGMENTED = range(4)
 ALL_STAGED = (0, 0, 0, 10000)
 PR_SET_PDEATHSIG = 1
-PATIENCE_S = 60  # a child that says nothing for so long has hung
+PATIENCE_S = 300  # a child that says nothing for so long has hung, however loaded the machine is
 
 # csrc/shm/sn_layout.h
 HEADER = np.dtype([

@@ -61,7 +61,18 @@ class Violation:
 
 @dataclass
 class Report:
-    """What was checked, and what was found."""
+    """What was checked, and what was found.
+
+    Attributes:
+        files, torn_files: Logs; and those that broke off in a record.
+        jobs: Training runs that wrote them.
+        samples: Delivered, of all jobs.
+        epochs, incomplete: Of loaders: whole ones, and those that were left half-way.
+        own_order: Epochs in an order of the user's, which promises nothing.
+        served: Samples, by the form they were served from.
+        checked: By invariant, how much it was held against: epochs, copies, tests, batches, resumed epochs.
+        violations: By invariant, job, loader and epoch.
+    """
 
     files: int = 0
     torn_files: int = 0
@@ -69,7 +80,7 @@ class Report:
     samples: int = 0
     epochs: int = 0
     incomplete: int = 0
-    own_order: int = 0  # epochs in an order of the user's, which promises nothing
+    own_order: int = 0
     served: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FORMS, 0))
     checked: dict[int, int] = field(default_factory=lambda: dict.fromkeys(INVARIANTS, 0))
     violations: list[Violation] = field(default_factory=list)
@@ -83,6 +94,10 @@ class _Entry:
 
 def check(folder: Path) -> Report:
     """Check all logs of a folder.
+
+    Returns:
+        What was checked, and every violation; a test of randomness is one when chance would not give it once
+        in a million checks.
 
     Raises:
         BadLog: There is none, or one that cannot be read.

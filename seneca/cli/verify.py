@@ -19,6 +19,11 @@ SHOWN = 20  # violations of one invariant that are told; --json has all
 def run(folder: Path, to: Path | None, console: Console | None = None) -> int:
     """Check the logs of a folder and tell.
 
+    Args:
+        folder: As ``SENECA_AUDIT`` was; nothing in it is changed.
+        to: Where :func:`as_json` is written too; None: nowhere.
+        console: Where :func:`lines` go; None: standard output.
+
     Returns:
         The status: 0 all hold, 1 not.
 

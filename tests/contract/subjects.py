@@ -14,7 +14,7 @@ import torch.utils.data
 import seneca
 
 SAMPLES = 12  # of the datasets that most rows load
-PATIENCE_S = 30  # what takes so long has hung
+PATIENCE_S = 300  # what takes so long has hung, however loaded the machine is
 
 MEANT = {
     "arguments": "Seneca's own arguments, keyword-only and behind torch's.",

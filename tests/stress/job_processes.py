@@ -1,5 +1,6 @@
 """Jobs as real processes, each of which writes down what it was given."""
 
+import multiprocessing
 import multiprocessing.forkserver
 import multiprocessing.util
 import os
@@ -7,6 +8,7 @@ import secrets
 import signal
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +18,18 @@ import seneca
 from seneca import transforms as T
 
 SIZE = 32
+TIME_OUT_S = 300.0  # what takes so long has hung, however loaded the machine is
 
 
 def transform(size=SIZE):
     normalize = T.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD)
     return T.Compose([T.RandomResizedCrop(size), T.RandomHorizontalFlip(), normalize])
+
+
+def in_step(jobs: int) -> Callable[[], object]:
+    """What so many jobs call after each batch, to wait there for each other; made before they are."""
+    barrier = multiprocessing.get_context("fork").Barrier(jobs)
+    return lambda: barrier.wait(TIME_OUT_S)
 
 
 class Job:
@@ -46,7 +55,7 @@ class Job:
                 multiprocessing.util._exit_function()
                 os._exit(status)
 
-    def wait(self, timeout_s: float = 120.0) -> int:
+    def wait(self, timeout_s: float = TIME_OUT_S) -> int:
         """Its exit status; negative, the signal that ended it."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:

@@ -25,7 +25,7 @@ from seneca import transforms as T
 PICTURES, OPAQUE = 299, 899  # no multiples of 2 or 3
 EPOCHS = 2
 BATCH_SIZE = 8
-TIME_OUT_S = 120
+TIME_OUT_S = 300
 
 KILLED = "killed, and begun again"
 CASES = {

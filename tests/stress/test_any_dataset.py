@@ -1,13 +1,13 @@
 """Two jobs on datasets of every grade, as processes with workers of every kind: what each was given."""
 
+import itertools
 import os
-import time
 from multiprocessing import get_context
 
 import numpy as np
 import pytest
 import torch
-from job_processes import Host
+from job_processes import Host, in_step
 from test_jobs import assert_exactly_once
 
 import seneca
@@ -77,8 +77,11 @@ def tiny_pictures(tmp_path_factory, with_torchvision):
     return seneca.pictures.make_pictures(tmp_path_factory.mktemp("tiny"), count=SAMPLES, classes=3)
 
 
-def train(grade, name, *, folder=None, count=SAMPLES, epochs=2, batch_size=8, pace_s=0, meet=None, **options):
-    """What a job does, see :mod:`job_processes`; the last thing that it logs is what it prepared."""
+def train(grade, name, *, folder=None, count=SAMPLES, epochs=2, batch_size=8, meet=None, **options):
+    """What a job does, see :mod:`job_processes`; the last thing that it logs is what it prepared.
+
+    ``meet`` is called before the first batch and after each.
+    """
 
     def work(log):
         torch.manual_seed(os.getpid())  # forked from one process, jobs would have one order
@@ -95,8 +98,7 @@ def train(grade, name, *, folder=None, count=SAMPLES, epochs=2, batch_size=8, pa
         )  # fmt: skip
         assert loader.explain().startswith(f"{grade}: ")
         get_context("forkserver").set_forkserver_preload([__name__, "seneca.shared"])
-        if meet is not None:
-            meet()
+        meet is None or meet()
         for epoch in range(epochs):
             for batch in loader:
                 if grade == "native":
@@ -107,8 +109,7 @@ def train(grade, name, *, folder=None, count=SAMPLES, epochs=2, batch_size=8, pa
                 else:
                     ids = ids_of_rows(batch) if grade == "opaque" else ids_of_sounds(batch)
                 log(epoch, ids)
-                if pace_s:
-                    time.sleep(pace_s)
+                meet is None or meet()
         stats = loader.stats()
         assert stats["delivered"] == epochs * len(dataset)
         log(epochs, [stats["prepared"]])
@@ -124,13 +125,23 @@ def prepared(job, epochs):
     return int(made)
 
 
-@pytest.mark.parametrize("method", ["none", "fork", "spawn", "forkserver"])
-@pytest.mark.parametrize("grade", ["native", "staged", "opaque"])
+METHODS = ("none", "fork", "spawn", "forkserver")
+
+
+@pytest.mark.parametrize(
+    ("grade", "method"),
+    # Natively there are threads: no method starts them.
+    [("native", "none"), ("native", "fork"), *itertools.product(("staged", "opaque"), METHODS)],
+)
 def test_two_jobs_get_each_sample_once_an_epoch(host: Host, tiny_pictures, grade, method):
     options = {}
     if method != "none":
-        # Starting takes longer than all the rest: workers that are not forked stay for both epochs.
-        options = dict(num_workers=2, multiprocessing_context=method, persistent_workers=method != "fork")
+        # Starting takes longer than all the rest: workers that are not forked are few, and stay for both
+        # epochs. They have pickled the dataset, which two of one job do as two of two do.
+        forked = method == "fork"
+        options = dict(
+            num_workers=2 if forked else 1, multiprocessing_context=method, persistent_workers=not forked
+        )
     work = train(grade, host.name, folder=tiny_pictures, **options)
     jobs = [host.start(work) for _ in range(2)]
     assert [job.wait() for job in jobs] == [0, 0]
@@ -151,19 +162,17 @@ METHODS = os.environ.get("SENECA_TEST_METHODS", "fork").split(",")
 def test_jobs_of_equal_speed_prepare_about_once_with_a_small_stage(
     host: Host, tmp_path, with_torchvision, grade, method
 ):
-    """A stage of 5 % of the samples, batches of 32. SENECA_TEST_SAMPLES makes it larger than 10,000."""
+    """A stage of 5 % of the samples, batches of 32. SENECA_TEST_SAMPLES makes it larger than 10,000.
+
+    The jobs wait for each other after every batch, so that they are of equal speed on any machine.
+    """
     folder, options = None, {"multiprocessing_context": method}
     if grade == "native":
         folder, options = seneca.pictures.make_pictures(tmp_path, MEASURED, sides=(24, 32)), {}
-
-    def meet():
-        (host.folder / str(os.getpid())).touch()
-        while len([name for name in os.listdir(host.folder) if name.isdigit()]) < 2:
-            time.sleep(0.001)
-
+    meet = in_step(2)
     epochs = 2
     work = train(
-        grade, host.name, folder=folder, count=MEASURED, epochs=epochs, batch_size=32, pace_s=0.02, meet=meet,
+        grade, host.name, folder=folder, count=MEASURED, epochs=epochs, batch_size=32, meet=meet,
         num_workers=2, persistent_workers=True, cache_bytes=MEASURED // 20 * 4096, split="0-0-100", **options,
     )  # fmt: skip
     jobs = [host.start(work) for _ in range(2)]

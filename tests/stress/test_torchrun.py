@@ -20,7 +20,7 @@ import seneca
 
 HERE = Path(__file__).parent
 RANKS = int(os.environ.get("SENECA_TEST_RANKS") or 2)
-TIME_OUT_S = 300
+TIME_OUT_S = 600
 
 
 def indices(batches):

@@ -22,6 +22,8 @@ from seneca.cli.processes import Processes, ending
 from seneca.cli.verdict import Verdict, exactly_once, judge, read_ids, write_ids
 from seneca.cli.view import JobState, View, summary_lines
 
+PATIENCE_S = 300  # what takes so long has hung, however loaded the machine is
+
 
 def left_in_shared_memory(pid: int) -> list[Path]:
     return list(Path("/dev/shm").glob(f"seneca-*-demo-{pid}"))
@@ -89,7 +91,7 @@ def events_of(processes: Processes, count: int) -> list[tuple[int, str]]:
     """All events until ``count`` processes have ended."""
     events = []
     while sum(what == "ended" for _, what in events) < count:
-        event = processes.next(timeout_s=60)
+        event = processes.next(timeout_s=PATIENCE_S)
         assert event is not None
         events.append((event.process, event.what["event"]))
     return events
@@ -112,7 +114,7 @@ def test_how_a_process_died_is_told(tmp_path):
 def test_a_process_gets_what_it_is_told_and_a_dead_one_does_not_mind(tmp_path):
     code = """import json; print(json.dumps({"event": input()}), flush=True)"""
     with Processes([python(code), python("")], tmp_path) as two:
-        while (event := two.next(timeout_s=60)) is None or event.process != 1:
+        while (event := two.next(timeout_s=PATIENCE_S)) is None or event.process != 1:
             pass
         two.tell(1, "hello")
         two.tell(0, "go")
@@ -127,7 +129,7 @@ def test_no_process_outlives_the_block_even_one_that_will_not_end(tmp_path, monk
         print(json.dumps({"event": "ready", "pid": os.getpid()}), flush=True)
         time.sleep(600)"""
     with pytest.raises(KeyError), Processes([python(code)], tmp_path) as one:
-        event = one.next(timeout_s=60)
+        event = one.next(timeout_s=PATIENCE_S)
         raise KeyError
     with pytest.raises(ProcessLookupError):
         os.kill(event.what["pid"], 0)
@@ -243,7 +245,7 @@ def test_two_jobs_share_and_each_gets_every_picture_once(picture_folder, tmp_pat
         *("--json", tmp_path / "summary.json"),
         scratch=tmp_path / "scratch",
     )
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, err) == (0, ""), out + err
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["exactly_once"] and (summary["epochs_checked"], summary["ids_checked"]) == (4, 192)
@@ -266,15 +268,17 @@ def test_ctrl_c_ends_all_jobs_with_one_line(picture_folder, tmp_path):
     ]
     assert len(children) == 2
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, err) == (130, "seneca demo: interrupted; all jobs have ended\n")
     assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
     assert list((tmp_path / "scratch").glob("seneca-*")) == []
     assert left_in_shared_memory(process.pid) == []
 
 
-def test_jobs_end_by_themselves_when_the_demo_is_killed(picture_folder, tmp_path):
-    process = start_demo("--data", picture_folder, "--epochs", "1000000", scratch=tmp_path / "scratch")
+def test_a_job_ends_by_itself_when_the_demo_is_killed(picture_folder, tmp_path):
+    process = start_demo(
+        *("--data", picture_folder, "--jobs", "1", "--epochs", "1000000"), scratch=tmp_path / "scratch"
+    )
     assert process.stdout is not None
     while "job" not in (line := process.stdout.readline()):
         assert line, process.communicate()
@@ -283,11 +287,12 @@ def test_jobs_end_by_themselves_when_the_demo_is_killed(picture_folder, tmp_path
         for path in Path("/proc").glob("[0-9]*/stat")
         if path.read_text().rpartition(")")[2].split()[1] == str(process.pid)
     ]
+    assert len(children) == 1
     process.kill()
     process.communicate()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while any(child.exists() for child in children):
-        assert time.monotonic() < deadline, "the jobs go on"
+        assert time.monotonic() < deadline, "the job goes on"
         time.sleep(0.05)
 
 

@@ -315,11 +315,11 @@ print(json.dumps([fingerprint(made(source, "__main__")).hex() for source in sour
 """
 
 
-def run(script, seed="random", *arguments):
+def run(script, seed, *arguments):
     paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": paths}
     done = subprocess.run(
-        [sys.executable, *arguments, script], env=environment, capture_output=True, text=True, timeout=300
+        [sys.executable, script, *arguments], env=environment, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -329,8 +329,7 @@ def test_every_process_finds_the_same_whatever_its_hash_seed(tmp_path):
     (tmp_path / "all.py").write_text(ALL.format(folder=str(Path(__file__).parent)))
     here = [fingerprint(made(s)).hex() for table in (SAME, DIFFERS) for pair in table.values() for s in pair]
     assert len(here) > 200
-    for seed in (1, 2):
-        assert run(tmp_path / "all.py", seed) == here
+    assert run(tmp_path / "all.py", 1 if os.environ.get("PYTHONHASHSEED") != "1" else 2) == here
 
 
 JOB = '''
@@ -365,9 +364,9 @@ class Mine(torch.utils.data.Dataset):
 def worker(dataset, queue):
     queue.put(fingerprint(dataset).hex())
 
-def main():
+def main(*methods):
     found = [fingerprint(Mine()).hex()]
-    for method in ("fork", "spawn"):
+    for method in methods:
         context = multiprocessing.get_context(method)
         queue = context.SimpleQueue()
         process = context.Process(target=worker, args=(Mine(), queue))
@@ -377,7 +376,7 @@ def main():
     return found
 
 if __name__ == "__main__":
-    print(json.dumps(main()))
+    print(json.dumps(main(*sys.argv[1:])))
 '''
 
 
@@ -391,8 +390,9 @@ def test_a_main_module_its_workers_and_an_import_of_it_agree(tmp_path):
     elsewhere.mkdir()
     (elsewhere / "job.py").write_text("\n# Moved.\n" + JOB.replace("A dataset", "Another"))
     (elsewhere / "helpers.py").write_text("def half(x): return x / 2\n")
-    found = run(tmp_path / "job.py", 1) + run(tmp_path / "other.py", 2) + run(elsewhere / "job.py", 3)
-    assert len(found) == 7 and len(set(found)) == 1
+    found = run(tmp_path / "job.py", 1, "fork", "spawn")
+    found += run(tmp_path / "other.py", 2) + run(elsewhere / "job.py", 3)
+    assert len(found) == 5 and len(set(found)) == 1
 
     (elsewhere / "helpers.py").write_text("def half(x): return x / 3\n")
     (other,) = set(run(elsewhere / "job.py", 4))
@@ -549,7 +549,7 @@ plain = st.recursive(
 
 
 @given(plain, plain)
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 def test_plain_values_are_the_same_when_they_are_written_the_same(first, second):
     # complex numbers are no exception: repr tells signed zeros and what is not a number
     assert (fingerprint(first) == fingerprint(second)) == (repr(first) == repr(second))
@@ -557,7 +557,7 @@ def test_plain_values_are_the_same_when_they_are_written_the_same(first, second)
 
 
 @given(plain, plain)
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_values_beside_what_is_not_plain_are_walked_to_the_same_end(first, second):
     one, two = fingerprint([first, len]), fingerprint([second, len])
     assert (one == two) == (repr(first) == repr(second))

@@ -1,5 +1,6 @@
 """What is found in a dataset: its grade, the reasons, and the names under which jobs share."""
 
+import json
 import os
 import re
 import subprocess
@@ -405,40 +406,43 @@ DATA = """
 """
 
 PRINT = """
-    import sys
-    from pathlib import Path
+    import importlib.util, json, sys
     from torchvision_here import torchvision, v1
     from seneca.grades import grade_of
-    import data
 
-    def show(*datasets):
-        for dataset in datasets:
-            stages = grade_of(dataset).stages
-            print(stages.source.hex(), stages.decoded, stages.augmented)
+    def names_in(place):
+        spec = importlib.util.spec_from_file_location("data", place)
+        sys.modules["data"] = data = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(data)
+        transform = v1.Compose([v1.Resize((8, 8)), data.noisy])
+        datasets = data.Rows(), data.Sounds(), torchvision.datasets.ImageFolder(sys.argv[1], transform)
+        stages = [grade_of(dataset).stages for dataset in datasets]
+        return [[one.source.hex(), one.decoded, one.augmented] for one in stages]
 
-    transform = v1.Compose([v1.Resize((8, 8)), data.noisy])
-    show(data.Rows(), data.Sounds(), torchvision.datasets.ImageFolder(sys.argv[1], transform))
+    print(json.dumps([names_in(place) for place in sys.argv[2:]]))
 """
 
 
 def test_names_are_equal_in_all_processes_and_follow_the_code(picture_folder, tmp_path):
     (tmp_path / "print.py").write_text(textwrap.dedent(PRINT))
 
-    def printed(factor, hash_seed):
-        (tmp_path / "data.py").write_text(textwrap.dedent(DATA) + f"\n\nFACTOR = {factor}\n")
-        places = [str(tmp_path), *sys.path]
+    def printed(hash_seed, *factors):
+        places = [tmp_path / str(factor) / "data.py" for factor in factors]
+        for place, factor in zip(places, factors, strict=True):
+            place.parent.mkdir(exist_ok=True)
+            place.write_text(textwrap.dedent(DATA) + f"\n\nFACTOR = {factor}\n")
         run = subprocess.run(
-            [sys.executable, "-B", str(tmp_path / "print.py"), str(picture_folder)],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(places), "PYTHONHASHSEED": hash_seed},
+            [sys.executable, "-B", str(tmp_path / "print.py"), str(picture_folder), *map(str, places)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": hash_seed},
             capture_output=True,
             text=True,
         )
         assert run.returncode == 0, run.stderr
-        return [line.split() for line in run.stdout.splitlines()]
+        return json.loads(run.stdout)
 
-    rows, sounds, pictures = printed(1, "1")
-    assert [rows, sounds, pictures] == printed(1, "2")
-    other_rows, other_sounds, other_pictures = printed(2, "1")
+    [[rows, sounds, pictures]] = printed("1", 1)
+    again, [other_rows, other_sounds, other_pictures] = printed("2", 1, 2)
+    assert again == [rows, sounds, pictures]
     assert rows[0] != other_rows[0] and rows[2] != other_rows[2]
     assert sounds[0] != other_sounds[0] and sounds[2] != other_sounds[2]
     assert pictures[:2] == other_pictures[:2] and pictures[2] != other_pictures[2]

@@ -146,7 +146,7 @@ def test_workers_belong_to_the_job_of_the_process_that_loads_not_of_the_one_that
     here, there = multiprocessing.Pipe()
     process = multiprocessing.get_context("fork").Process(target=job_of_workers, args=(there, shared))
     process.start()
-    assert here.poll(60)
+    assert here.poll(300)
     of_worker, of_process = here.recv()
     process.join()
     assert of_worker == of_process != shared._job_key
@@ -233,7 +233,7 @@ def test_an_exception_that_cannot_be_sent_comes_as_the_nearest_that_can():
 
         raise Local("no such thing")
 
-    batches = iter(load(Numbers(8, fail), None, num_workers=1, timeout=30))
+    batches = iter(load(Numbers(8, fail), None, num_workers=1, timeout=300))
     for _ in range(2):
         with pytest.raises(Unsendable, match=r"(?s)worker process 0.*Local: no such thing"):
             next(batches)

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 
 import numpy as np
 import pytest
-from engine import AUGMENTED, DECODED, ENCODED, NONE, READY, WRITING, Place, Process
+from engine import AUGMENTED, DECODED, ENCODED, NONE, PATIENCE_S, READY, WRITING, Place, Process
 
 FLOCK = "@hhqqi"  # struct flock
 SEED = int(os.environ.get("SENECA_TEST_SEED") or secrets.randbits(32))
@@ -264,7 +264,7 @@ def test_a_stopped_holder_stops_nobody(seed):
 
 
 def wait_until(condition):
-    give_up = time.monotonic() + 60
+    give_up = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < give_up
         time.sleep(0.001)

@@ -1,0 +1,115 @@
+"""The states of all ranks of a run as one: what they have delivered together."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from seneca.errors import StateError
+from seneca.portions import Portion
+from seneca.resume import flags, packed, unnamed, unpacked
+
+__all__ = ["merge_states"]
+
+# What the states of one step of one run say alike.
+OF_ALL_RANKS = (
+    "seneca_state",
+    "n_samples",
+    "dataset",
+    "epoch",
+    "order",
+    "sampler",
+    "sampler_epoch",
+    "dealt",
+    "before",
+)
+
+
+def merge_states(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What all ranks together have delivered: a state for another number of ranks, or for a single process.
+
+    Each sample that no rank has delivered is delivered once more in the epoch, by one of those who go on.
+    Who is given all states by ``load_state_dict([...])`` need not ask for this.
+
+    Args:
+        states: Of every rank, in any order, saved after the same batch. One process's alone will do
+            where it was the only one.
+
+    Raises:
+        StateError: One is missing, they are not of one epoch of one run, or its order cannot be told
+            without the run's own sampler.
+
+    Example:
+        >>> import torch, seneca
+        >>> data = torch.arange(8)
+        >>> def rank(number, ranks):
+        ...     sampler = torch.utils.data.DistributedSampler(data, ranks, number)
+        ...     return seneca.DataLoader(data, 2, sampler=sampler, cache=None)
+        >>> two = [rank(0, 2), rank(1, 2)]
+        >>> seen = [int(one) for loader in two for one in next(iter(loader))]
+        >>> three = [rank(number, 3) for number in range(3)]
+        >>> for loader in three:
+        ...     loader.load_state_dict(seneca.merge_states([loader.state_dict() for loader in two]))
+        >>> rest = [int(one) for loader in three for batch in loader for one in batch]
+        >>> set(seen).isdisjoint(rest), sorted({*seen, *rest}), len(rest)
+        (True, [0, 1, 2, 3, 4, 5, 6, 7], 6)
+    """
+    if not states or not all(isinstance(state, dict) and "seneca_state" in state for state in states):
+        raise StateError("states of ranks are a list of what state_dict() has returned, one a rank")
+    first = states[0]
+    for name in OF_ALL_RANKS:
+        values = {str(state.get(name)) for state in states}
+        if len(values) > 1:
+            different = " and ".join(sorted(value[:60] for value in values))
+            raise StateError(f"the states are not of one step of one run: their {name} is {different}")
+    if "order" not in first:
+        return copy.deepcopy(first)
+    ranks = first["ranks"][1] if "ranks" in first else 1
+    given = {state["ranks"][0] if "ranks" in state else 0: state for state in states}
+    if missing := set(range(ranks)) - set(given):
+        raise StateError(
+            f"the epoch was divided among {ranks} ranks, and the states of ranks "
+            f"{', '.join(map(str, sorted(missing)))} are missing"
+        )
+    if len(given) < len(states):
+        raise StateError("two of the states are of one rank, or of runs that each had the whole epoch")
+    delivered = np.zeros(first["n_samples"], bool)
+    for state in given.values():
+        order = _order_of(state)
+        done = unpacked(state["done"])[: len(order)]
+        delivered[order[: len(done)][done]] = True
+        delivered |= flags(state.get("before", 0), len(delivered))
+    written = [part for state in given.values() for part in state.get("audit", [{"log": None, "batches": 0}])]
+    kept = ("seneca_state", "n_samples", "dataset", "epoch", "sampler", "sampler_epoch", "seed", "nonce")
+    return {
+        **{name: first[name] for name in kept if name in first},
+        "generators": first["generators"],
+        "order": "seneca",
+        "done": packed(delivered),
+        **({"audit": written} if any(part["log"] for part in written) else {}),
+    }
+
+
+def _order_of(state: dict[str, Any]) -> np.ndarray:
+    """The sample at each place."""
+    count = state["n_samples"]
+    if state["order"] == "seneca" or state["sampler"] == "SequentialSampler":
+        return np.arange(count)
+    if "ranks" in state:
+        (rank, ranks), (shuffle, seed, drop_last) = state["ranks"], state["dealt"]
+        portion = Portion(count, rank, ranks, shuffle, seed, state["sampler_epoch"], drop_last)
+        return portion.indices(flags(state["before"], count) if state["before"] else None)
+    if state["sampler"] == "RandomSampler" and ("order_seed" in state or state["generators"]):
+        generator = torch.Generator()
+        if "order_seed" in state:
+            generator.manual_seed(state["order_seed"])
+        else:
+            generator.set_state(unnamed(state["generators"][-1]))
+        return torch.randperm(count, generator=generator).numpy()
+    raise StateError(
+        f"only the run's own {state['sampler']} can tell what was delivered; go on with as many ranks"
+    )
