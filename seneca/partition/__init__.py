@@ -1,5 +1,39 @@
-"""How a cache's memory is divided among the forms of a sample. Pure: no torch, no native core."""
+"""How a cache's memory is divided among the forms of a sample. Pure: no torch, no native core.
 
+::
+
+    Profile (rates, sizes) --+
+    Jobs ---------------------+--> model --> Prediction (samples/s, what limits)
+    Split --------------------+
+    solve: the Split that a model likes best
+"""
+
+from seneca.partition.advice import Worth, cores_that_help, curve, least_memory, worth
+from seneca.partition.bottleneck import BOTTLENECK, bottleneck
+from seneca.partition.estimate import Model, Prediction
+from seneca.partition.jobs import Jobs
+from seneca.partition.paper import PAPER, paper
+from seneca.partition.profile import Profile, ProfileError
+from seneca.partition.solve import refine, solve
 from seneca.partition.split import Split, default_split
 
-__all__ = ["Split", "default_split"]
+__all__ = [
+    "BOTTLENECK",
+    "PAPER",
+    "Jobs",
+    "Model",
+    "Prediction",
+    "Profile",
+    "ProfileError",
+    "Split",
+    "Worth",
+    "bottleneck",
+    "cores_that_help",
+    "curve",
+    "default_split",
+    "least_memory",
+    "paper",
+    "refine",
+    "solve",
+    "worth",
+]
