@@ -29,6 +29,7 @@ from seneca.switch import off_because
 if TYPE_CHECKING:
     from seneca.cache import SampleCache
     from seneca.loader import DataLoader
+    from seneca.measure import profile
     from seneca.samplers import OpportunisticBatchSampler
     from seneca.shared import SharedDataset
     from seneca.stages import StagedDataset
@@ -45,6 +46,7 @@ __all__ = [
     "StagedDataset",
     "__version__",
     "errors",
+    "profile",
     "transforms",
 ]
 
@@ -64,6 +66,8 @@ def __getattr__(name: str) -> Any:
         module = "seneca.cache"
     elif name == "StagedDataset":
         module = "seneca.stages"
+    elif name == "profile":
+        module = "seneca.measure"
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(module), name)

@@ -307,10 +307,15 @@ def _payload_bytes(dataset: Dataset, cache_bytes: int | str) -> int:
     """How much space for payloads to reserve if the cache has to be made."""
     if cache_bytes != "auto":
         return -(-parse_bytes(cache_bytes) // store.GRANULE) * store.GRANULE
-    half = min(_free_space(), _free_memory()) // 2
+    half = min(_free_space(), free_memory()) // 2
     records = store.segment_bytes(len(dataset), half) - half if len(dataset) and half else 0
     useful = USEFUL_BYTES_PER_ENCODED * dataset.total_bytes() + USEFUL_BYTES_PER_SAMPLE * len(dataset)
     return max(1, min(half - records, useful) // store.GRANULE) * store.GRANULE
+
+
+def auto_bytes(dataset: Dataset) -> int:
+    """What ``cache_bytes="auto"`` would reserve for payloads of this dataset now."""
+    return _payload_bytes(dataset, "auto")
 
 
 def _free_space() -> int:
@@ -327,7 +332,7 @@ def _no_space(samples: int, payload_bytes: int) -> errors.NoSpaceError:
     )
 
 
-def _free_memory() -> int:
+def free_memory() -> int:
     """What the kernel and the control group still allow, in bytes."""
     with open("/proc/meminfo") as file:
         fields = dict(line.split(":", 1) for line in file)

@@ -13,18 +13,21 @@ from seneca.partition.bottleneck import BOTTLENECK, bottleneck
 from seneca.partition.estimate import Model, Prediction
 from seneca.partition.jobs import Jobs
 from seneca.partition.paper import PAPER, paper
-from seneca.partition.profile import Profile, ProfileError
+from seneca.partition.profile import Cost, Profile, ProfileError, Reading, Size
 from seneca.partition.solve import refine, solve
 from seneca.partition.split import Split, default_split
 
 __all__ = [
     "BOTTLENECK",
     "PAPER",
+    "Cost",
     "Jobs",
     "Model",
     "Prediction",
     "Profile",
     "ProfileError",
+    "Reading",
+    "Size",
     "Split",
     "Worth",
     "bottleneck",

@@ -1,0 +1,135 @@
+"""How fast files come from storage, with more and more of them asked for at a time."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from seneca.partition import Reading
+
+__all__ = ["READERS", "read_storage"]
+
+READERS = (1, 2, 4, 8, 16)
+MOST_FILES = 1024  # of one number of readers
+COLD_SHARE = 0.9  # of the files that were found dropped, for the reading to be of storage
+
+
+@dataclass(frozen=True)
+class StorageRates:
+    """What :func:`read_storage` found.
+
+    Args:
+        readings: One for each number of readers.
+        cold: Whether the files came from storage and not from the page cache.
+    """
+
+    readings: tuple[Reading, ...]
+    cold: bool
+
+
+def read_storage(
+    paths: Sequence[str], seconds: float, tell: Callable[[float, str], None] = lambda share, what: None
+) -> StorageRates:
+    """Read files whole, with each of ``READERS`` at a time, after asking the kernel to forget them.
+
+    Args:
+        paths: In the order in which to read them; each number of readers takes up where the last
+            has stopped, and begins again at the end.
+        seconds: For all numbers of readers together.
+        tell: Called with the share that is done, and with what is being done.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    readings: list[Reading] = []
+    place = dropped = looked_at = 0
+    numbers = [number for number in READERS if number <= len(paths)]
+    for step, readers in enumerate(numbers):
+        tell(step / len(numbers), f"storage, {readers} at a time")
+        chosen = [paths[(place + i) % len(paths)] for i in range(min(MOST_FILES, len(paths)))]
+        until = time.perf_counter() + seconds / len(numbers)
+        gone = 0
+        fit = []
+        for path in chosen:  # as many as are forgotten in a fifth of the time: asking costs time as well
+            gone += _drop(path)
+            fit.append(path)
+            if time.perf_counter() > until - 0.8 * seconds / len(numbers) and len(fit) >= 4 * readers:
+                break
+        reading, read = _read(fit, readers, until)
+        readings.append(reading)
+        place += read
+        dropped, looked_at = dropped + gone, looked_at + len(fit)
+    return StorageRates(tuple(readings), dropped >= COLD_SHARE * looked_at)
+
+
+def _read(paths: list[str], readers: int, until: float) -> tuple[Reading, int]:
+    """Read until there are no more or the time is over, every reader one file at least."""
+    waiting = iter(paths)
+    lock = threading.Lock()
+    latencies: list[float] = []
+    failed: list[OSError] = []
+    amount = 0
+
+    def reader() -> None:
+        nonlocal amount
+        buffer = bytearray(1 << 20)
+        first = True
+        while first or time.perf_counter() < until:
+            first = False
+            with lock:
+                path = next(waiting, None)
+            if path is None or failed:
+                return
+            began = time.perf_counter()
+            try:
+                got = _read_whole(path, buffer)
+            except OSError as error:
+                failed.append(error)
+                return
+            took = time.perf_counter() - began
+            with lock:
+                latencies.append(took)
+                amount += got
+
+    threads = [threading.Thread(target=reader) for _ in range(readers)]
+    began = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    took = time.perf_counter() - began
+    if failed:
+        raise failed[0]
+    return Reading(readers, amount / took, statistics.median(latencies)), len(latencies)
+
+
+def _read_whole(path: str, buffer: bytearray) -> int:
+    """As the loader's threads do: open, read to the end, close."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        total = 0
+        while got := os.readv(file, [buffer]):
+            total += got
+        return total
+    finally:
+        os.close(file)
+
+
+def _drop(path: str) -> bool:
+    """Ask the kernel to forget a file; whether it has. Who maps it, or has changed it, keeps it there."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        try:
+            os.preadv(file, [bytearray(1)], 0, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return True
+        except OSError:  # a file system that cannot say, as memory's own
+            return False
+        return False
+    finally:
+        os.close(file)
