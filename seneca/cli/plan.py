@@ -172,7 +172,9 @@ ROWS = {
     "samples/s of a job": lambda one: _per_job(one.best),
     "limited by": lambda one: one.best.limited_by,
     "prepared from storage": lambda one: f"{one.best.mix['storage']:.0%}",
-    "  of these in the page cache": lambda one: f"{one.best.page_cache:.0%}",
+    "  of these in the page cache": lambda one: (
+        f"{one.best.page_cache:.0%}" if one.best.mix["storage"] > 0 else "-"
+    ),
     "prepared from encoded, decoded": lambda one: (
         f"{one.best.mix['encoded']:.0%}, {one.best.mix['decoded']:.0%}"
     ),

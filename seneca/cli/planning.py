@@ -99,9 +99,7 @@ def _profile(wanted: Wanted, console: Console) -> Profile:
         try:
             profile = dataclasses.replace(profile, step_per_s=float(wanted.step))
         except ValueError:
-            raise BadPlan(
-                f"--step {wanted.step}: with --profile it is a number of samples a second"
-            ) from None
+            raise BadPlan(f"--step {wanted.step}: with --profile it is samples a second, above 0") from None
     return profile
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from seneca.partition.estimate import Estimates, Model, Prediction
+from seneca.partition.estimate import Estimates, Model, Prediction, shares_of
 from seneca.partition.jobs import Jobs
 from seneca.partition.profile import Profile
 from seneca.partition.split import Split
@@ -58,7 +58,7 @@ def bottleneck(profile: Profile, split: Split, jobs: Jobs) -> Prediction:
     Returns:
         The prediction; ``ceilings`` names what each of ``RESOURCES`` would allow.
     """
-    work = _work(profile, np.array([[split.encoded, split.decoded, split.augmented]]), jobs)
+    work = _work(profile, shares_of(split), jobs)
     rate, rates = _common_rate(work, jobs)
     per_job = tuple(min(pace, float(rate[0])) for pace in jobs.paces)
     total = sum(per_job)
@@ -135,10 +135,13 @@ def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> _Work:
             (profile.augment.one_s, profile.prepare.one_s, profile.fetch.one_s),
         )
     )
+    # What has to go through memory in any case: a file, of a picture as much as the copy has, and the
+    # batch. A copy that is not staged stays in the cores' caches.
+    staged_bytes = profile.augmented.mean_bytes if sharing else 0.0
     moved = (
-        decoded * profile.decoded.mean_bytes
+        decoded * profile.augmented.mean_bytes
         + (encoded + 3 * storage) * profile.encoded.mean_bytes  # from storage: read, written, read again
-        + profile.augmented.mean_bytes
+        + staged_bytes
     )
     ones = np.ones_like(stage)
     return _Work(
@@ -155,7 +158,7 @@ def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> _Work:
                 0.0 * ones,
                 profile.batch.all_s * ones,
                 profile.batch.one_s * ones,
-                (profile.augmented.mean_bytes + profile.batch_bytes) * ones,
+                (staged_bytes + profile.batch_bytes) * ones,
             ]
         ),
         capacity=np.array(

@@ -11,7 +11,7 @@ from seneca.partition.jobs import Jobs
 from seneca.partition.profile import Profile
 from seneca.partition.split import Split
 
-__all__ = ["Estimates", "Model", "Prediction"]
+__all__ = ["Estimates", "Model", "Prediction", "shares_of"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,11 @@ class Estimates:
 
     samples_per_s: np.ndarray
     memory_bytes: np.ndarray
+
+
+def shares_of(split: Split) -> np.ndarray:
+    """One split as :class:`Model` takes many: float64 (1, 3)."""
+    return np.array([[split.encoded, split.decoded, split.augmented]], np.float64)
 
 
 @dataclass(frozen=True)

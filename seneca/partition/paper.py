@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from seneca.partition.estimate import Estimates, Model, Prediction
+from seneca.partition.estimate import Estimates, Model, Prediction, shares_of
 from seneca.partition.jobs import Jobs
 from seneca.partition.profile import Profile
 from seneca.partition.split import Split
@@ -227,7 +227,7 @@ def paper(profile: Profile, split: Split, jobs: Jobs) -> Prediction:
         jobs: Whose steps take samples.
     """
     machine, dataset = _of_profile(profile, jobs)
-    found = throughputs(machine, dataset, np.array([[split.encoded, split.decoded, split.augmented]]))
+    found = throughputs(machine, dataset, shares_of(split))
     total = float(found.overall(dataset.samples)[0])
     mix = {
         form: float(getattr(found, form)[0]) / dataset.samples

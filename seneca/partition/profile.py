@@ -219,9 +219,7 @@ class Profile:
         try:
             return cls(**{name: _read(name, value) for name, value in fields.items()})
         except (TypeError, KeyError) as error:
-            raise ProfileError(
-                f"a profile with other fields than version {PROFILE_VERSION}: {error}"
-            ) from None
+            raise ProfileError(f"not the fields of version {PROFILE_VERSION}: {error}") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a file, whole or not at all; folders are made where missing."""

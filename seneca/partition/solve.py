@@ -7,7 +7,7 @@ import functools
 import numpy as np
 
 from seneca.partition.bottleneck import BOTTLENECK
-from seneca.partition.estimate import Model, Prediction
+from seneca.partition.estimate import Model, Prediction, shares_of
 from seneca.partition.jobs import Jobs
 from seneca.partition.profile import Profile
 from seneca.partition.split import Split
@@ -71,7 +71,7 @@ def refine(profile: Profile, jobs: Jobs | None = None, *, model: Model = BOTTLEN
         shares = np.stack([encoded.ravel(), decoded.ravel(), 1 - encoded.ravel() - decoded.ravel()], axis=1)
         shares[np.abs(shares) < FINEST / 10] = 0.0
         inside = shares[np.all((shares >= 0) & (shares <= 1), axis=1)]
-        centre = np.array([[split.encoded, split.decoded, split.augmented]])
+        centre = shares_of(split)
         split = _best(profile, np.concatenate([centre, inside]), jobs, model)
         distance /= 2
     return model.predict(profile, split, jobs)
