@@ -93,6 +93,8 @@ def profile(
         ValueError: ``step`` or ``cache_bytes`` is not what they can be.
     """
     began = time.perf_counter()
+    if not (step is None or callable(step) or (math.isfinite(step) and step > 0)):
+        raise ValueError(f"step is samples a second, above 0, but got {step!r}")
     tell = progress or (lambda share, what: None)
     tell(0.0, "listing files")
     files, pipeline, max_pixels = _what_runs(dataset, transform)
@@ -108,8 +110,6 @@ def profile(
     if callable(step):
         tell(0.9, "training step")
         step = pace_of(step, batch_size, pipeline)
-    elif step is not None and not (math.isfinite(step) and step > 0):
-        raise ValueError(f"step is samples a second, above 0, but got {step!r}")
     tell(1.0, "done")
     return dataclasses.replace(
         known, cache_bytes=memory, free_memory_bytes=max(memory, free_memory()), step_per_s=step

@@ -221,6 +221,8 @@ def test_more_of_what_limits_gives_more_and_more_of_the_rest_nothing(profile, sp
     for name, grow in GROWN.items():
         if name == "threads" and before.limited_by == "storage":
             continue  # more threads read more at once, and storage gives them more
+        if name == "step" and min(jobs.paces) < max(before.per_job):
+            continue  # a slow job that becomes faster takes of what the others share
         more = bottleneck(*(changed := grow(profile, jobs))[:1], split, changed[1]).samples_per_s
         if name == before.limited_by:
             assert more > before.samples_per_s * 1.005
@@ -234,12 +236,22 @@ def test_throughput_never_falls_when_a_resource_grows(profile, split, jobs, fact
     before = bottleneck(profile, split, jobs).samples_per_s
     for changed in (
         profile.with_storage(profile.storage_bytes_per_s * factor),
-        profile.with_memory(int(profile.cache_bytes * factor)),
         dataclasses.replace(profile, cores=math.ceil(profile.cores * factor)),
         dataclasses.replace(profile, memory_bytes_per_s=profile.memory_bytes_per_s * factor),
         dataclasses.replace(profile, free_memory_bytes=int(profile.free_memory_bytes * factor)),
     ):
         assert bottleneck(changed, split, jobs).samples_per_s >= before * (1 - 1e-9)
+
+
+@given(profiles, all_jobs)
+@settings(max_examples=25, deadline=None)
+def test_more_memory_never_makes_the_best_split_worse(profile, jobs):
+    # Every split of a grid keeps the same in twice the memory on a grid twice as fine; the stage, whose
+    # need does not grow with it, is left out.
+    alone = dataclasses.replace(jobs, share="none")
+    before = solve(profile, alone, step=0.02).samples_per_s
+    twice = profile.with_memory(2 * profile.cache_bytes)
+    assert solve(twice, alone, step=0.01).samples_per_s >= before * (1 - 2e-6)
 
 
 @pytest.mark.parametrize("model", [BOTTLENECK, PAPER], ids=lambda model: model.name)
