@@ -100,8 +100,15 @@ def answers(plan: Plan) -> list[str]:
             f"Jobs wait for storage with {show_bytes(now)} of cache; "
             f"with {show_bytes(plan.least_memory)} they would not."
         )
+    if best.page_cache > NOTHING and best.mix["storage"] > NOTHING:
+        said.append(
+            f"Of the reads from files the page cache serves {best.page_cache:.0%}, "
+            "as long as nothing else takes that memory."
+        )
     gain = plan.worth.core / best.samples_per_s
-    if gain > NOTHING:
+    if best.limited_by == "threads":
+        said.append("More threads (num_workers) would help, before more cores do.")
+    elif gain > NOTHING:
         said.append(
             f"More cores would help: one more adds {gain:.0%}; "
             f"beyond {plan.cores_that_help} another adds nothing."
@@ -162,6 +169,7 @@ def _step_text(jobs: Jobs) -> str:
 
 
 ROWS = {
+    "samples": lambda one: f"{one.profile.samples:,}",
     "cores": lambda one: f"{one.profile.cores}",
     "memory for the cache": lambda one: show_bytes(one.profile.cache_bytes),
     "storage": lambda one: show_rate(one.profile.storage_bytes_per_s),

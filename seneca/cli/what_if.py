@@ -99,8 +99,12 @@ QUANTITIES = {
     "batch": Quantity(
         _count, _show_count, lambda p, j, v: (p, dataclasses.replace(j, batch_size=int(v))), True, "128"
     ),
+    "samples": Quantity(
+        _count, _show_count, lambda p, j, v: (dataclasses.replace(p, samples=int(v)), j), True, "1281167"
+    ),
 }
-"""``memory``: for payloads. ``step``: samples a second that each job takes. ``threads``: of each job."""
+"""``memory``: for payloads. ``samples``: of the dataset, where the profile is of a part of it.
+``step``: samples a second that each job takes. ``threads``: of each job."""
 
 
 @dataclass(frozen=True)

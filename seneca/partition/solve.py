@@ -24,8 +24,8 @@ def solve(
     """Split a cache among encoded, decoded and augmented samples for throughput.
 
     Tries every split on a grid of ``step`` in one call of the model. Of equally good ones it takes
-    the one that fills less memory, of these the one with most for ENCODED: equal inputs give equal
-    answers. Pure: reads no clock, file or environment.
+    the one that fills less memory, of these the one with most for ENCODED, then for DECODED: equal
+    inputs give equal answers. Pure: reads no clock, file or environment.
     Method: model-driven partitioning (Desai et al., FAST '26, section 5.1), a brute-force search
     over whole percents.
 
@@ -94,5 +94,5 @@ def _best(profile: Profile, shares: np.ndarray, jobs: Jobs, model: Model) -> Spl
     good = np.flatnonzero(found.samples_per_s >= found.samples_per_s.max() * (1 - EQUAL))
     memory = found.memory_bytes[good]
     good = good[memory <= memory.min() * (1 + EQUAL)]
-    encoded, decoded, augmented = shares[good[np.argmax(shares[good, 0])]]
+    encoded, decoded, augmented = shares[good[np.lexsort((shares[good, 1], shares[good, 0]))[-1]]]
     return Split(float(encoded), float(decoded), float(augmented))

@@ -51,7 +51,7 @@ def words(result):
             (),
         ),
         ("step=1200.5,threads=3, batch=64", {"step": 1200.5, "threads": 3, "batch": 64}, None, ()),
-        ("cores=2..4", {}, "cores", (2, 3, 4)),
+        ("cores=2..4 samples=1281167", {"samples": 1281167}, "cores", (2, 3, 4)),
         ("jobs=8 memory=1GiB..1GiB", {"jobs": 8}, "memory", (1 << 30,)),
     ],
 )
@@ -155,6 +155,14 @@ def test_a_range_gives_a_curve(saved):
     assert "1 GiB 100-0-0" in words(RUN.invoke(app, arguments))
 
 
+def test_what_the_page_cache_serves_is_told(tmp_path):
+    path = tmp_path / "profile.json"
+    round_profile(free_memory_bytes=8_000_000_000).save(path)
+    result = RUN.invoke(app, ["plan", "--profile", str(path), "--what-if", "samples=200000"])
+    assert result.stdout.count("Of the reads from files the page cache serves") == 2
+    assert "samples 100,000 200,000" in words(result)
+
+
 def test_cores_are_said_to_help_where_they_do(tmp_path):
     path = tmp_path / "profile.json"
     round_profile(cache_bytes=60_000_000_000).save(path)
@@ -229,11 +237,8 @@ def test_a_folder_is_measured_and_shown(picture_folder, short, tmp_path):
     step.write_text("def step(images, labels):\n    assert images.shape == (4, 3, 32, 32)\n")
     ours = tmp_path / "ours.py"
     ours.write_text("from seneca import transforms as T\ntrain = T.Compose([T.RandomResizedCrop(32)])\n")
-    result = RUN.invoke(
-        app,
-        ["profile", str(picture_folder), *f"--transform {ours}:train --step {step} --json {file}".split()]
-        + "--batch 4 --memory 8MiB".split(),
-    )
+    options = f"--transform {ours}:train --step {step} --json {file} --batch 4 --memory 8MiB"
+    result = RUN.invoke(app, ["profile", str(picture_folder), *options.split()])
     assert result.exit_code == 0, result.stderr
     found = Profile.load(file)
     assert (found.samples, found.cache_bytes, found.augmented.mean_bytes) == (48, 8 << 20, 32 * 32 * 3)

@@ -320,6 +320,12 @@ def test_where_all_splits_fill_the_memory_encoded_keeps_most():
     assert str(solve(round_profile(cache_bytes=1_000_000), Jobs(step_per_s=1.0)).split) == "100-0-0"
 
 
+def test_a_share_for_the_stage_that_it_has_anyway_is_not_asked_for():
+    # The stage of two jobs takes a tenth of this memory by itself; DECODED saves CPU, which limits.
+    profile = round_profile(cache_bytes=4_656_000_000, storage=(Reading(1, 1e12, 0.0),))
+    assert str(solve(profile, Jobs(2)).split) == "0-100-0"
+
+
 @pytest.mark.parametrize("step", [0, -0.1, 1.5])
 def test_a_grid_that_is_none_is_refused(step):
     with pytest.raises(ValueError, match="step is above 0 and at most 1"):
