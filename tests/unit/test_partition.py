@@ -118,6 +118,11 @@ def test_who_is_slow_by_itself_leaves_the_rest_to_the_others():
     assert found.limited_by == "storage"
 
 
+def test_what_three_paces_leave_goes_to_the_fastest():
+    found = bottleneck(ROUND, AUGMENTED, Jobs(3, step_per_s=(100.0, 1e6, 50.0), share="none"))
+    assert found.per_job == (100.0, pytest.approx(50e6 / 97_952 - 150), 50.0)
+
+
 @pytest.mark.parametrize("jobs", [Jobs(2, share="decoded"), Jobs(2, share="none")])
 def test_jobs_that_do_not_share_copies_prepare_all_themselves(jobs):
     assert bottleneck(ROUND, AUGMENTED, jobs).prepared == 1.0
@@ -314,6 +319,12 @@ def test_of_equal_splits_the_one_with_less_memory_wins():
     slow = solve(round_profile(cache_bytes=100_000_000_000), Jobs(step_per_s=50.0))
     assert slow.limited_by == "step"
     assert str(slow.split) == "100-0-0" and slow.memory_bytes == pytest.approx(10e9)
+
+
+def test_less_memory_goes_before_encoded():
+    shrunk = round_profile(cache_bytes=100_000_000_000, decoded=Size(17_952.0))  # smaller than its file
+    found = solve(shrunk, Jobs(step_per_s=50.0))
+    assert str(found.split) == "0-100-0" and found.memory_bytes == pytest.approx(2e9)
 
 
 def test_where_all_splits_fill_the_memory_encoded_keeps_most():
