@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import secrets
 import sys
 import threading
 import time
@@ -23,6 +22,7 @@ from seneca._core import store
 from seneca.ending import LAST, finalize
 from seneca.options import parse_bytes, parse_split
 from seneca.partition import Split, default_split
+from seneca.ranks import job_key
 
 __all__ = ["SampleCache"]
 
@@ -56,6 +56,7 @@ class SampleCache:
     Attributes:
         name: What other jobs say to meet here.
         created: Whether this process made it.
+        job: The key of the training run that this process is of, where it joined.
 
     Example:
         >>> import tempfile, seneca
@@ -69,8 +70,9 @@ class SampleCache:
         >>> folder.cleanup()
     """
 
-    def __init__(self, segment: store.Segment, name: str) -> None:
+    def __init__(self, segment: store.Segment, name: str, job: int) -> None:
         self.name = name
+        self.job = job
         self.created: bool = segment.created
         self._segment = segment
         self._owner = os.getpid()
@@ -118,7 +120,8 @@ class SampleCache:
             FileNotFoundError: There is none.
             SegmentMismatchError: It holds another dataset.
         """
-        return cls(_open(name, dataset, None, None, False), name)
+        job = job_key()
+        return cls(_open(name, dataset, None, None, False, job), name, job)
 
     @classmethod
     def join(
@@ -129,12 +132,14 @@ class SampleCache:
         cache_bytes: int | str = "auto",
         split: str | Split = "auto",
         keep: bool = False,
+        job: str | None = None,
     ) -> SampleCache:
         """Join the cache of this name, or make it: what a loader does. Arguments as :meth:`create`'s.
 
-        Who comes second takes size and split as they are.
+        Who comes second takes size and split as they are. ``job`` is :class:`seneca.DataLoader`'s.
         """
-        return cls(_open(name, dataset, cache_bytes, parse_split(split), keep), name)
+        key = job_key(job)
+        return cls(_open(name, dataset, cache_bytes, parse_split(split), keep, key), name, key)
 
     @staticmethod
     def remove(name: str) -> None:
@@ -191,10 +196,9 @@ class SampleCache:
         return f"SampleCache({self.name!r}, {'closed' if self._segment.closed else 'open'})"
 
 
-# One handle a process and name: its loaders share row, mapping and descriptor.
-_joined: weakref.WeakValueDictionary[tuple[int, str], SampleCache] = weakref.WeakValueDictionary()
+# One handle a process, name and job: its loaders share row, mapping and descriptor.
+_joined: weakref.WeakValueDictionary[tuple[int, str, int], SampleCache] = weakref.WeakValueDictionary()
 _joining = threading.Lock()
-_job_keys: dict[int, int] = {}
 
 
 def cache_name(name: str, fingerprint: bytes) -> str:
@@ -202,14 +206,16 @@ def cache_name(name: str, fingerprint: bytes) -> str:
     return fingerprint.hex()[:16] if name == "auto" else name
 
 
-def shared_cache(name: str, dataset: Dataset, cache_bytes: int | str, split: str | Split) -> SampleCache:
-    """This process's cache of that name for a loader; ``"auto"`` names it after the dataset."""
+def shared_cache(
+    name: str, dataset: Dataset, cache_bytes: int | str, split: str | Split, job: str | None
+) -> SampleCache:
+    """This process's cache of that name for a loader of ``job``; ``"auto"`` names it after the dataset."""
     name = cache_name(name, dataset.fingerprint())
-    key = (os.getpid(), name)  # a forked child joins for itself
+    key = (os.getpid(), name, job_key(job))  # a forked child joins for itself
     with _joining:
         cache = _joined.get(key)
         if cache is None or cache.segment.closed or not cache.segment.linked:
-            cache = SampleCache.join(name, dataset, cache_bytes=cache_bytes, split=split)
+            cache = SampleCache.join(name, dataset, cache_bytes=cache_bytes, split=split, job=job)
             _joined[key] = cache
         elif cache.segment.fingerprint != dataset.fingerprint():
             raise errors.SegmentMismatchError(
@@ -217,16 +223,6 @@ def shared_cache(name: str, dataset: Dataset, cache_bytes: int | str, split: str
                 "give each dataset a name of its own"
             )
     return cache
-
-
-def job_key() -> int:
-    """64 random bits that name this training run: the process's own, not its parent's."""
-    return _job_keys.setdefault(os.getpid(), secrets.randbits(64) | 1)
-
-
-def belong_to_job(key: int) -> None:
-    """Say which training run this worker process is of."""
-    _job_keys[os.getpid()] = key
 
 
 def _object_name(name: str) -> str:
@@ -248,6 +244,7 @@ def _open(
     cache_bytes: int | str | None,
     split: Split | Literal["auto"] | None,
     keep: bool,
+    job: int,
 ) -> store.Segment:
     """Join the segment or, where ``cache_bytes`` is given, make it."""
     object_name = _object_name(name)
@@ -283,7 +280,7 @@ def _open(
                 samples,
                 payload_bytes,
                 keep=keep,
-                job_key=job_key(),
+                job_key=job,
                 split=shares,
                 progress=patience.tell_progress,
             )

@@ -32,6 +32,7 @@ class DataLoader(torch.utils.data.DataLoader):
         on_error: No effect: a damaged picture raises.
         memory_format: No effect: batches are contiguous.
         key: No effect.
+        job: No effect.
         device: No effect: batches stay where they are made.
         **kwargs: Torch's.
 
@@ -49,10 +50,11 @@ class DataLoader(torch.utils.data.DataLoader):
         on_error: OnError = "raise",
         memory_format: torch.memory_format = torch.contiguous_format,
         key: str | None = None,
+        job: str | None = None,
         device: str | torch.device | None = None,
         **kwargs: Any,
     ) -> None:
-        Options(cache, cache_bytes, split, share, on_error, memory_format, key)
+        Options(cache, cache_bytes, split, share, on_error, memory_format, key, job)
         super().__init__(*args, **kwargs)
         self.cache = cache
         self.cache_bytes = cache_bytes
@@ -61,6 +63,7 @@ class DataLoader(torch.utils.data.DataLoader):
         self.on_error = on_error
         self.memory_format = memory_format
         self.key = key
+        self.job = job
         self.device = device
         _give_notice()
 
@@ -83,6 +86,7 @@ class SharedDataset(torch.utils.data.Dataset[Any]):
         split: No effect.
         share: No effect.
         key: No effect.
+        job: No effect.
     """
 
     def __init__(
@@ -94,8 +98,9 @@ class SharedDataset(torch.utils.data.Dataset[Any]):
         split: str | Sequence[float] | Split = "auto",
         share: Share = "augmented",
         key: str | None = None,
+        job: str | None = None,
     ) -> None:
-        Options(cache, cache_bytes, split, share, key=key)
+        Options(cache, cache_bytes, split, share, key=key, job=job)
         self.dataset = dataset
         _give_notice()
 

@@ -7,6 +7,7 @@ same cache. See :class:`DataLoader`.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Sized
 from typing import Any, TypeVar, cast
 
@@ -22,7 +23,9 @@ from seneca.grades import Grade, grade_of
 from seneca.native import NativeIterator
 from seneca.notices import warn
 from seneca.options import Options
+from seneca.portions import portion_of
 from seneca.processes import iterate
+from seneca.ranks import job_key, world
 from seneca.samplers import OpportunisticBatchSampler
 from seneca.shared import SharedDataset
 from seneca.sources.files import PictureFiles
@@ -46,7 +49,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     processes, and its items are shared if it can be told what they are made of, or with ``key``;
     :meth:`explain` says what was found. An ``IterableDataset`` is torch's alone. With
     ``shuffle=True`` the order is Seneca's, random but not torch's; any other order is kept, and so
-    is torch's with ``cache=None``.
+    is torch's with ``cache=None``. With a ``DistributedSampler`` each process of a run has the part
+    that it deals out, in its order but for what other jobs have made first.
 
     Args:
         dataset: As torch's. A :class:`seneca.SharedDataset` is shared on its own terms, not on these.
@@ -66,6 +70,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             loads, batches are ``torch.contiguous_format``, and the warning says so.
         key: Stands for what of the dataset cannot be fingerprinted: jobs that say the same share, and
             that their items are interchangeable is then the user's word.
+        job: Names the training run that this process is of; all its processes say the same. None: the
+            processes that meet by torchrun's or torch.distributed's environment are one run, any other is
+            a run by itself. A copy that is made for others reaches a run once.
         device: Where batches go, ``"cuda"`` say: each is copied while the one before is in use. None:
             they stay where they are made.
         batch_size, num_workers, prefetch_factor and the rest: As torch's. On the native path
@@ -119,10 +126,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         on_error: Any = "raise",
         memory_format: torch.memory_format = torch.contiguous_format,
         key: str | None = None,
+        job: str | None = None,
         device: str | torch.device | None = None,
     ) -> None:
         self._device = check_device(device)
-        self._options = Options(cache, cache_bytes, split, share, on_error, memory_format, key)
+        self._options = Options(cache, cache_bytes, split, share, on_error, memory_format, key, job)
         self.cache = cache
         self.cache_bytes = cache_bytes
         self.split = split
@@ -130,6 +138,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self.on_error = on_error
         self.memory_format = memory_format
         self.key = key
+        self.job = job
         self.device = device
         self._sample_cache: SampleCache | None = None
         self._shared: SharedDataset | None = None
@@ -179,6 +188,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             self._warn_of_torch(("an IterableDataset has no indices by which jobs could share",))
             return super()._get_iterator()
         grade = self._grade()
+        rank, ranks = world()
+        if ranks > 1 and rank == 0 and type(self.sampler) is RandomSampler and grade.own is None:
+            _tell_that_ranks_do_not_divide(ranks)
         reason = self._not_native_because(grade)
         if reason is None:
             if self.num_workers > 0:
@@ -227,6 +239,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
                 split=self.split,
                 share=self.share,
                 key=self.key,
+                job=self.job,
             )
         return self._shared
 
@@ -235,14 +248,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if shared.terms is None or not shared.terms.shares or not self._walks_the_dataset():
             return self._index_sampler
         batches: Any = self.batch_sampler
-        sampler: Any = SequentialSampler(shared)
-        if type(batches.sampler) is RandomSampler:
-            sampler = RandomSampler(shared, generator=batches.sampler.generator)
         ahead = 1 + self.num_workers * (self.prefetch_factor or 0)
         planned = OpportunisticBatchSampler(
-            sampler, batches.batch_size, batches.drop_last, batches_ahead=ahead
+            batches.sampler, batches.batch_size, batches.drop_last, batches_ahead=ahead
         )
-        planned.looked = True
+        planned.shared, planned.looked = shared, True
         return planned
 
     def _warn(self, text: str) -> None:
@@ -282,7 +292,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         Returns:
             ``served``, samples by the form they came from (``storage``, ``encoded``, ``decoded``,
             ``augmented``); ``prepared``, augmented copies made here; ``staged``, those of them
-            made for other jobs too; ``delivered`` and ``skipped``, samples; ``unshared``, items
+            made for other jobs too; ``delivered`` and ``skipped``, samples; ``repeated``, those of them
+            that took the places of skipped ones a second time, in ranks; ``unshared``, items
             that cannot be laid out in shared memory; ``read_bytes`` from storage, where Seneca reads;
             ``stall_s``, seconds that iterating waited on the native path; ``cache``, what the shared
             cache holds (``None`` without one), see :meth:`seneca.SampleCache.stats`.
@@ -315,15 +326,16 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         return None
 
     def _walks_the_dataset(self) -> bool:
-        """Whether torch's own batch sampler goes over every sample once, in a random order or in theirs."""
+        """Whether torch's own batch sampler goes over every sample once, in a random order or in theirs,
+        or over what is a rank's.
+        """
         batches: Any = self.batch_sampler
-        if type(batches) is not BatchSampler or type(batches.sampler) not in (
-            RandomSampler,
-            SequentialSampler,
-        ):
+        if type(batches) is not BatchSampler:
             return False
         sampler: Any = batches.sampler
         count = len(cast(Sized, self.dataset))
+        if type(sampler) not in (RandomSampler, SequentialSampler):
+            return portion_of(sampler, count) is not None
         if len(sampler.data_source) != count or len(sampler) != count:
             return False
         return type(sampler) is SequentialSampler or not sampler.replacement
@@ -338,15 +350,15 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         files, name = grade.files, self.cache
         assert files is not None
         if isinstance(name, SampleCache):
-            if name.owned_here:
+            if name.owned_here and name.job == job_key(self.job):
                 if name.segment.fingerprint != files.fingerprint():
                     raise SegmentMismatchError(f"{name!r} holds another dataset than {files.root}")
                 return name
-            name = name.name  # a forked child's copy: join for itself
+            name = name.name  # a forked child's copy, or another job's: join for itself
         if name is None:
             return None
         try:
-            return shared_cache(name, files, self.cache_bytes, self._options.split_wanted)
+            return shared_cache(name, files, self.cache_bytes, self._options.split_wanted, self.job)
         except (NoSpaceError, SegmentMismatchError):
             raise
         except SegmentError as error:
@@ -363,3 +375,12 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             "_options": dataclasses.replace(self._options, cache=cache),
             **own,
         }
+
+
+@functools.cache
+def _tell_that_ranks_do_not_divide(ranks: int) -> None:
+    """Once a process."""
+    warn(
+        f"each of the {ranks} processes of this job loads every sample, as with torch's loader; to divide an "
+        "epoch among them, give sampler=torch.utils.data.DistributedSampler(dataset) instead of shuffle=True"
+    )

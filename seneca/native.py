@@ -18,6 +18,7 @@ from seneca._pipeline.prefetch import Prefetcher
 from seneca._pipeline.sample import open_picture
 from seneca.cache import SampleCache
 from seneca.ending import FIRST, finalize
+from seneca.portions import portion_of
 
 if TYPE_CHECKING:
     from seneca.grades import Grade
@@ -65,14 +66,18 @@ class NativeIterator(_BaseDataLoaderIter):
         loader._sample_cache = cache
         batches: Any = loader.batch_sampler
         sampler, batch_size = batches.sampler, batches.batch_size
-        shuffle = type(sampler) is RandomSampler
+        portion = portion_of(sampler, len(loader.dataset))  # type: ignore[arg-type]  # map-style
+        shuffle = type(sampler) is RandomSampler if portion is None else portion.shuffle
         self._sampled: Iterator[int] = iter(())
         skip = loader.on_error == "skip"
         ahead = 0 if loader.num_workers == 0 else loader.prefetch_factor or BATCHES_AHEAD
-        samples = len(loader.dataset)  # type: ignore[arg-type]  # map-style
+        samples = len(sampler)
         seed, order = int(self._base_seed), grade.own
         shares = shuffle and cache is not None and loader.share == "augmented" and not pipeline.deterministic
-        if shuffle and not shares:  # nothing will take another's place: torch's order, from torch's numbers
+        if portion is not None:
+            drawn = portion.indices()
+            order = drawn.astype(np.uint32) if order is None else order[drawn]
+        elif shuffle and not shares:  # nothing will take another's place: torch's order, from torch's numbers
             self._sampled = iter(sampler)
             drawn = np.fromiter(itertools.islice(self._sampled, samples), np.int64, samples)
             order = drawn.astype(np.uint32) if order is None else order[drawn]
@@ -89,7 +94,7 @@ class NativeIterator(_BaseDataLoaderIter):
             places=samples if skip else min(samples, len(batches) * batch_size),
             seed=seed,
             epoch=loader._epochs,
-            fixed=not shares,
+            fixed=portion is not None or not shares,
             decoded=pipeline.head_fingerprint,
             augmented=pipeline.augmented_fingerprint,
             height=height,
@@ -137,6 +142,7 @@ class NativeIterator(_BaseDataLoaderIter):
             path_of=lambda index: files.samples[index][0],
             skip=skip,
             drop_last=batches.drop_last,
+            evenly=None if portion is None else min(samples, len(batches) * batch_size),
             counts=loader._counts,
         )
         self._begin_with = None

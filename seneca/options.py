@@ -104,6 +104,7 @@ class Options:
         memory_format: How images lie in memory: ``torch.contiguous_format`` or
             ``torch.channels_last``.
         key: What the user vouches for instead of a fingerprint, or None.
+        job: What the processes of one training run all say, or None.
 
     Raises:
         ValueError: A value that none of these allows; the message lists what is allowed.
@@ -121,6 +122,7 @@ class Options:
     on_error: OnError = "raise"
     memory_format: Any = "torch.contiguous_format"
     key: str | None = None
+    job: str | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.cache, str):
@@ -138,6 +140,10 @@ class Options:
             raise ValueError(f"memory_format is {choices}, but got {self.memory_format!r}")
         if not (self.key is None or (isinstance(self.key, str) and self.key)):
             raise ValueError(f"key is a few letters that name the samples, or None, but got {self.key!r}")
+        if not (self.job is None or (isinstance(self.job, str) and self.job)):
+            raise ValueError(
+                f"job is a few letters that name the training run, or None, but got {self.job!r}"
+            )
         # Read both once, so that a slip surfaces here and not in the first epoch.
         _ = self.bytes_wanted, self.split_wanted
 

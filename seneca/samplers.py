@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, cast
@@ -14,6 +13,8 @@ from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 from seneca._core import store
 from seneca.cache import SampleCache
 from seneca.ending import FIRST, finalize
+from seneca.portions import Portion, portion_of
+from seneca.ranks import world
 from seneca.shared import SharedDataset
 from seneca.terms import PlannedBatch, Terms
 
@@ -28,9 +29,10 @@ class OpportunisticBatchSampler(BatchSampler):
 
     Takes the place of ``torch.utils.data.BatchSampler`` and has its signature. The order is
     Seneca's where ``sampler`` is a ``RandomSampler`` of the whole shared dataset without
-    replacement: as random, and another with every epoch. It is the sampler's own where that is any other.
-    Where several processes train together (``WORLD_SIZE``), each sees the same permutation of (seed,
-    epoch), for what shards it from outside.
+    replacement: as random, and another with every epoch. With a ``DistributedSampler`` each rank has the
+    samples that it deals out, in its order but for what others have made first. Any other sampler's order
+    is kept. Where several processes train together (``WORLD_SIZE``) and the sampler is no distributed one,
+    each sees the same permutation of (seed, epoch), for what shards it from outside.
 
     Args:
         sampler: Of a :class:`SharedDataset`.
@@ -58,6 +60,7 @@ class OpportunisticBatchSampler(BatchSampler):
         self.seed = seed
         self.batches_ahead = batches_ahead
         self.epoch = 0
+        self.shared: SharedDataset | None = None  # whose batches these are, where the sampler does not say
         self.looked = False  # whether somebody has looked at the dataset for the epoch that is to begin
 
     def set_epoch(self, epoch: int) -> None:
@@ -68,39 +71,41 @@ class OpportunisticBatchSampler(BatchSampler):
 
     def __iter__(self) -> Iterator[list[int]]:
         sampler: Any = self.sampler
-        shared = getattr(sampler, "data_source", getattr(sampler, "dataset", None))
+        shared = self.shared
+        if shared is None:
+            shared = getattr(sampler, "data_source", getattr(sampler, "dataset", None))
         if not isinstance(shared, SharedDataset):
             return super().__iter__()
         if not self.looked:
             shared.look()  # before workers begin, so that they need not
         self.looked = True
+        return _Batches(lambda: self._begin(shared))
+
+    def _begin(self, shared: SharedDataset) -> Iterator[list[int]]:
+        sampler: Any = self.sampler
+        self.looked = False
+        shared.join()  # for the workers: what they leave there stays when they end with the epoch
+        plans = shared.terms is not None and shared.terms.shares
+        portion = portion_of(sampler, len(shared))
+        if portion is not None:
+            if plans:
+                return _Plan(self, shared, portion.epoch, portion.shuffle, portion)
+            return super().__iter__()
+        # The sampler alone is told the epoch where accelerate deals out the batches of a resumed run.
+        epoch = max(self.epoch, getattr(sampler, "epoch", 0))
+        self.epoch = epoch + 1
         shuffles = isinstance(sampler, RandomSampler)
         whole = type(sampler) is SequentialSampler or (
             shuffles and not sampler.replacement and len(sampler) == len(shared)
         )
-        return _Batches(lambda: self._begin(shared, whole, shuffles))
-
-    def _begin(self, shared: SharedDataset, whole: bool, shuffles: bool) -> Iterator[list[int]]:
-        # The sampler alone is told the epoch where accelerate deals out the batches of a resumed run.
-        epoch = max(self.epoch, getattr(self.sampler, "epoch", 0))
-        self.epoch = epoch + 1
-        self.looked = False
-        shared.join()  # for the workers: what they leave there stays when they end with the epoch
-        one_of_many = _is_one_of_many()
-        if whole and shuffles and one_of_many:
+        is_dealt_out = self.shared is None and world()[1] > 1
+        if whole and shuffles and is_dealt_out:
             generator = torch.Generator().manual_seed((self.seed or 0) + epoch)
             order = torch.randperm(len(shared), generator=generator).tolist()
             return iter(BatchSampler(order, self.batch_size, self.drop_last))
-        if whole and not one_of_many and shared.terms is not None and shared.terms.shares:
+        if whole and plans and not is_dealt_out:
             return _Plan(self, shared, epoch, shuffles)
         return super().__iter__()  # nothing will take another's place
-
-
-def _is_one_of_many() -> bool:
-    """Whether other processes train the same model."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_world_size() > 1
-    return os.environ.get("WORLD_SIZE", "1") not in ("", "1")
 
 
 class _Batches:
@@ -128,19 +133,28 @@ class _Plan:
     """The batches of one epoch, drawn by a member that workers prepare for."""
 
     def __init__(
-        self, sampler: OpportunisticBatchSampler, shared: SharedDataset, epoch: int, shuffles: bool
+        self,
+        sampler: OpportunisticBatchSampler,
+        shared: SharedDataset,
+        epoch: int,
+        shuffles: bool,
+        portion: Portion | None = None,
     ) -> None:
         seed = sampler.seed or 0
-        if shuffles and sampler.seed is None:
+        if portion is None and shuffles and sampler.seed is None:
             generator = cast(RandomSampler, sampler.sampler).generator
             seed = int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
         self._shared = shared
         self._batch_size = sampler.batch_size
         self.terms = terms = cast(Terms, shared.terms)
         cache = shared.join()
-        self._places = len(shared)
+        samples = terms.own
+        if portion is not None:
+            indices = portion.indices()
+            samples = indices.astype(np.uint32) if samples is None else samples[indices]
+        places = terms.n_samples if samples is None else len(samples)
         if sampler.drop_last:
-            self._places -= self._places % sampler.batch_size
+            places -= places % sampler.batch_size
         self._index_of = None
         if terms.own is not None:
             self._index_of = np.zeros(terms.n_samples, np.int64)
@@ -148,11 +162,11 @@ class _Plan:
         self._member = store.Member(
             None if cache is None else cache.segment,
             n_samples=terms.n_samples,
-            samples=terms.own,
-            places=self._places,
+            samples=samples,
+            places=places,
             seed=seed,
             epoch=epoch,
-            fixed=not shuffles,
+            fixed=portion is not None or not shuffles,
             decoded=terms.stages.decoded,
             augmented=terms.stages.augmented,
             height=0,

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset, get_worker_info
 
-from seneca.cache import SampleCache, belong_to_job, cache_name, job_key, shared_cache
+from seneca.cache import SampleCache, cache_name, shared_cache
 from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
 from seneca.forms import Form
 from seneca.grades import Grade, grade_of
@@ -27,12 +27,13 @@ from seneca.maker import COUNTERS, Maker
 from seneca.notices import warn
 from seneca.options import Options
 from seneca.partition import Split
+from seneca.ranks import belong_to_job, job_key
 from seneca.terms import PlannedBatch, Terms
 
 __all__ = ["SharedDataset"]
 
 # Public attributes that are this one's; all others are the dataset's.
-OWN = frozenset({"dataset", "cache", "cache_bytes", "split", "share", "key", "terms", "copy_bytes"})
+OWN = frozenset({"dataset", "cache", "cache_bytes", "split", "share", "key", "job", "terms", "copy_bytes"})
 COUNT_ROWS = 257  # one for each worker process, the last for all beyond, the first for the loader's own
 
 
@@ -53,6 +54,7 @@ class SharedDataset(Dataset[Any]):
         share: Likewise.
         key: Stands for what a fingerprint cannot be made of: jobs that say the same share,
             and that their items are interchangeable is then the user's word.
+        job: As :class:`seneca.DataLoader`'s.
 
     Raises:
         TypeError: An ``IterableDataset``, which has no indices, or what is shared already.
@@ -77,12 +79,13 @@ class SharedDataset(Dataset[Any]):
         split: Any = "auto",
         share: Any = "augmented",
         key: str | None = None,
+        job: str | None = None,
     ) -> None:
         if isinstance(dataset, SharedDataset):
             raise TypeError("a SharedDataset goes into a DataLoader as it is; or share its .dataset anew")
         if isinstance(dataset, torch.utils.data.IterableDataset):
             raise TypeError(f"a map-style dataset can be shared, but got {type(dataset).__name__}")
-        self._options = Options(cache, cache_bytes, split, share, key=key)
+        self._options = Options(cache, cache_bytes, split, share, key=key, job=job)
         if cache is not None and not isinstance(cache, str):
             raise TypeError(f'cache is "auto", a name or None, but got {cache!r}')
         self.dataset = dataset
@@ -91,7 +94,8 @@ class SharedDataset(Dataset[Any]):
         self.split = split
         self.share = share
         self.key = key
-        self._job = job_key()
+        self.job = job
+        self._job_key = job_key(job)
         self.terms: Terms | None = None
         self.copy_bytes = 0  # that an item takes, as far as is known; tells the next epoch
         self._cache: SampleCache | None = None  # held between epochs, so that what is kept stays
@@ -196,7 +200,7 @@ class SharedDataset(Dataset[Any]):
         """
         grade = grade or grade_of(self.dataset, key=self.key, shares=self.cache is not None)
         if get_worker_info() is None:
-            self._job = job_key()  # this process's, wherever it was made
+            self._job_key = job_key(self.job)  # this process's, wherever it was made
         self._base = grade.base
         self._state = list(getattr(self._base, "__dict__", {}).values())
         stages = grade.stages
@@ -264,9 +268,9 @@ class SharedDataset(Dataset[Any]):
         if terms is None:
             return None
         if get_worker_info() is not None:
-            belong_to_job(self._job)
+            belong_to_job(self._job_key)
         try:
-            self._cache = shared_cache(terms.name, terms, terms.cache_bytes, terms.split)
+            self._cache = shared_cache(terms.name, terms, terms.cache_bytes, terms.split, self.job)
             return self._cache
         except (NoSpaceError, SegmentMismatchError):
             raise
@@ -295,8 +299,8 @@ class SharedDataset(Dataset[Any]):
         return self.dataset if self.key is None else (self.key, len(self))
 
     def __getstate__(self) -> dict[str, Any]:
-        job = self._job if get_worker_info() is not None else job_key()
-        return {**vars(self), "_job": job, "_maker": None, "_cache": None, "_state": None}
+        job = self._job_key if get_worker_info() is not None else job_key(self.job)
+        return {**vars(self), "_job_key": job, "_maker": None, "_cache": None, "_state": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

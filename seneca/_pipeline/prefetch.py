@@ -33,6 +33,7 @@ class Counts:
     staged: int = 0
     delivered: int = 0
     skipped: int = 0
+    repeated: int = 0
     read_bytes: int = 0
     stall_s: float = 0.0
 
@@ -55,9 +56,10 @@ class Ready(NamedTuple):
 class _UnderWay:
     """A batch that is being prepared, or is complete."""
 
-    def __init__(self, batch: Batch, room: Any) -> None:
-        self.batch = batch
+    def __init__(self, batch: Batch | None, room: Any, size: int) -> None:
+        self.batch = batch  # None: the epoch is drawn through, and all of it are repeated ones
         self.room = room
+        self.size = size
         self.indices: np.ndarray | None = None  # once complete: its good samples
         self.failures: list[Exception] = []
 
@@ -75,6 +77,8 @@ class Prefetcher:
         path_of: Names a sample in errors.
         skip: Whether a bad sample gives its place to another instead of raising.
         drop_last: Whether a batch that cannot be filled is left out.
+        evenly: With ``skip``, how many samples to deliver whatever is bad: where the epoch has no more,
+            good ones are delivered again, so that all ranks have as many batches. None: good ones only.
         counts: Where to count.
     """
 
@@ -90,6 +94,7 @@ class Prefetcher:
         path_of: Callable[[int], str],
         skip: bool,
         drop_last: bool,
+        evenly: int | None = None,
         counts: Counts,
     ) -> None:
         self._stream = stream
@@ -101,6 +106,8 @@ class Prefetcher:
         self._path_of = path_of
         self._skip = skip
         self._drop_last = drop_last
+        self._to_fill = evenly if skip else None  # of it, what is not under way yet
+        self._good: tuple[int, np.ndarray] | None = None  # one that was delivered, to be repeated
         self._counts = counts
         self._under_way: collections.deque[_UnderWay] = collections.deque()
 
@@ -117,32 +124,42 @@ class Prefetcher:
             began = time.perf_counter()
             try:
                 indices = self._complete(first)
-                if first.failures and self._skip:
+                if self._skip and len(indices) < first.size:
                     indices = self._refill(first)
             finally:
                 self._counts.stall_s += time.perf_counter() - began
             self._under_way.popleft()  # not before: a Ctrl-C in the wait must not lose the batch
-            if first.failures and not self._skip:
+            nothing_good = self._to_fill is not None and len(indices) == 0
+            if first.failures and (nothing_good or not self._skip):
                 raise first.failures[0]
             if len(indices) == 0 or (self._drop_last and len(indices) < self._batch_size):
                 continue
+            if self._to_fill is not None:
+                self._good = int(indices[0]), first.room.array[0].copy()
             self._counts.delivered += len(indices)
             return Ready(indices, first.room)
 
     def _draw(self) -> None:
         """Have the batch that is asked for and those ahead of it under way, as far as the epoch goes."""
-        while self._left and len(self._under_way) <= self._ahead and self._stream.member.left:
-            room = self._room(min(self._batch_size, self._stream.member.left))
-            batch = self._stream.draw(room.array)
-            assert batch is not None  # some were left, and nobody else draws
-            self._under_way.append(_UnderWay(batch, room))
+        while self._left and len(self._under_way) <= self._ahead:
+            samples = self._stream.member.left if self._to_fill is None else self._to_fill
+            if samples == 0:
+                break
+            size = min(self._batch_size, samples)
+            room = self._room(size)
+            self._under_way.append(_UnderWay(self._stream.draw(room.array), room, size))
             self._left -= 1
+            if self._to_fill is not None:
+                self._to_fill -= size
 
     def _complete(self, entry: _UnderWay) -> np.ndarray:
         """Wait for a batch, once; its good samples, moved to the front where some are bad."""
         if entry.indices is not None:
             return entry.indices
         batch = entry.batch
+        if batch is None:
+            entry.indices = np.empty(0, np.uint32)
+            return entry.indices
         while not batch.wait(LOOK_UP_MS):
             pass  # between two waits the interpreter delivers signals
         failures: dict[int, Exception] = {}
@@ -178,16 +195,19 @@ class Prefetcher:
         """Give the places of bad samples to the next ones of the epoch.
 
         Where it has no more to draw, the last of those under way move up, so that only the
-        epoch's last batch is short.
+        epoch's last batch is short; or good ones are repeated, so that none is.
         """
         indices = self._complete(entry)
-        wanted = len(entry.batch)
+        wanted = entry.size
         while len(indices) < wanted:
             if self._stream.member.left:
                 spare = np.empty((wanted - len(indices), *entry.room.array.shape[1:]), entry.room.array.dtype)
                 batch = self._stream.draw(spare)
                 assert batch is not None
-                donor = _UnderWay(batch, _Spare(spare))
+                donor = _UnderWay(batch, _Spare(spare), len(batch))
+            elif self._to_fill is not None:
+                indices = self._repeat(entry, indices)
+                break
             elif len(self._under_way) > 1:
                 donor = self._under_way[-1]
             else:
@@ -202,6 +222,29 @@ class Prefetcher:
                 self._under_way.pop()
         entry.indices = indices
         return indices
+
+    def _repeat(self, entry: _UnderWay, indices: np.ndarray) -> np.ndarray:
+        """Fill a batch with these again, or else with one of another batch; empty where there is none."""
+        array, bad = entry.room.array, entry.size - len(indices)
+        if len(indices) == 0:
+            good = self._any_good()
+            if good is None:
+                return indices
+            indices, array[0] = np.array([good[0]], np.uint32), good[1]
+        again = np.arange(len(indices), entry.size) % len(indices)
+        array[len(indices) : entry.size] = array[again]
+        self._counts.repeated += bad
+        return np.concatenate([indices, indices[again]])
+
+    def _any_good(self) -> tuple[int, np.ndarray] | None:
+        """One that was delivered, or will be."""
+        if self._good is not None:
+            return self._good
+        for other in self._under_way:
+            indices = self._complete(other)
+            if len(indices):
+                return int(indices[0]), other.room.array[0]
+        return None
 
 
 class _Spare(NamedTuple):

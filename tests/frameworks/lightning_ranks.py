@@ -1,12 +1,16 @@
 """One of two processes that train with Lightning; writes what it was given to FOLDER/RANK.json."""
 
+import dataclasses
 import json
 import os
 import sys
 
 import torchvision_here  # noqa: F401
-from recorded import Points, ours, planned
+from recorded import COUNT, Points, ours, planned
 from recorded_lightning import Module, trainer_of
+
+from seneca.portions import portion_of
+from seneca.ranks import job_key
 
 
 def name_of(thing) -> str:
@@ -25,6 +29,8 @@ for make in (ours, planned):
         "loader": name_of(loader),
         "batch_sampler": name_of(loader.batch_sampler),
         "served": stats["delivered"],
+        "portion": dataclasses.astuple(portion_of(loader.batch_sampler.sampler, COUNT))[:3],
+        "job": job_key(),
     }
 with open(os.path.join(sys.argv[1], f"{os.environ['RANK']}.json"), "w") as file:
     json.dump(found, file)

@@ -78,6 +78,12 @@ def test_two_processes_divide_each_epoch_as_lightning_s_sampler_says(ranks, make
         assert sorted(both) == EVERY_SAMPLE
 
 
+@pytest.mark.parametrize("make", ["ours", "planned"])
+def test_two_processes_are_one_job_and_have_a_portion_each(ranks, make):
+    assert [rank[make]["portion"] for rank in ranks] == [[COUNT, 0, 2], [COUNT, 1, 2]]
+    assert ranks[0][make]["job"] == ranks[1][make]["job"]
+
+
 def test_two_processes_have_loaders_of_our_classes(ranks):
     for rank in ranks:
         assert rank["ours"]["loader"] == "seneca.loader.DataLoader"

@@ -132,7 +132,7 @@ def test_a_loader_with_a_cache_made_by_hand_can_be_pickled_and_counts_anew(pictu
 
 def job_of_workers(connection, shared):
     """Tell which job the workers of a loader here belong to, and this process."""
-    from seneca.cache import job_key
+    from seneca.ranks import job_key
 
     shared.dataset.transform = lambda index: job_key()
     batches = seneca.OpportunisticBatchSampler(RandomSampler(shared), 1)
@@ -149,7 +149,7 @@ def test_workers_belong_to_the_job_of_the_process_that_loads_not_of_the_one_that
     assert here.poll(60)
     of_worker, of_process = here.recv()
     process.join()
-    assert of_worker == of_process != shared._job
+    assert of_worker == of_process != shared._job_key
 
 
 class Told(Dataset):
@@ -161,7 +161,7 @@ class Told(Dataset):
         return 8
 
     def __getitem__(self, index):
-        return self.told, sum(pid == os.getpid() for pid, _ in cache._joined)
+        return self.told, sum(pid == os.getpid() for pid, *_ in cache._joined)
 
 
 def tell(worker):
