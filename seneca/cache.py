@@ -20,6 +20,7 @@ import posix_ipc
 from seneca import errors
 from seneca._core import store
 from seneca.ending import LAST, finalize
+from seneca.memory import free_memory
 from seneca.options import parse_bytes, parse_split
 from seneca.partition import Split, default_split
 from seneca.ranks import job_key
@@ -327,25 +328,6 @@ def _no_space(samples: int, payload_bytes: int) -> errors.NoSpaceError:
         "(payloads and their records). Give a smaller cache_bytes, or make it larger: "
         f"mount -o remount,size=... {SHM_FOLDER}; in Docker --shm-size=..."
     )
-
-
-def free_memory() -> int:
-    """What the kernel and the control group still allow, in bytes."""
-    with open("/proc/meminfo") as file:
-        fields = dict(line.split(":", 1) for line in file)
-    free = int(fields["MemAvailable"].split()[0]) * 1024
-    for limit, usage in (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
-    ):
-        try:
-            with open(limit) as at_most, open(usage) as used:
-                text = at_most.read().strip()
-                if text != "max":
-                    free = min(free, int(text) - int(used.read()))
-        except OSError:
-            continue  # the other version of control groups, or none
-    return max(0, free)
 
 
 def _sweep_others(object_name: str) -> None:

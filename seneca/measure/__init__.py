@@ -25,11 +25,12 @@ from typing import Any
 import numpy as np
 
 from seneca._pipeline.plan import MAX_PIXELS, NativeTransform, Pipeline, compile_transform
-from seneca.cache import auto_bytes, free_memory
+from seneca.cache import auto_bytes
 from seneca.errors import DecodeError, PlanError
 from seneca.measure import host
 from seneca.measure.storage import read_storage
 from seneca.measure.work import NUMPY_TYPES, Work, batch_shape, costs, work_through
+from seneca.memory import free_memory
 from seneca.options import parse_bytes
 from seneca.partition import Profile, ProfileError
 from seneca.sources import ImageFolder
