@@ -89,14 +89,21 @@ def jobs_of(count: int, options: Any) -> Jobs:
     return Jobs(count, batch_size=options.batch, threads=options.threads)
 
 
+def pictures(data: Path) -> Any:
+    """The dataset; the folder lost+found of a mounted image is no class with pictures."""
+    import seneca
+    from seneca.measure import default_transform
+
+    return seneca.ImageFolder(data, default_transform(), allow_empty=True)
+
+
 def train(voice: Voice, number: int, data: str, cache: dict[str, Any], options: Any) -> dict[str, Any]:
     """One job: fill the cache, wait for the others, and count for so many seconds."""
     import seneca
-    from seneca.measure import default_transform
     from seneca.memory import free_memory
 
     loader = seneca.DataLoader(
-        seneca.ImageFolder(data, default_transform()),
+        pictures(Path(data)),
         batch_size=options.batch,
         shuffle=True,
         num_workers=options.threads,
@@ -245,7 +252,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     import seneca
 
     print(report.machine(["torch", "numpy"]))
-    profile = seneca.profile(options.data, fresh=True)
+    profile = seneca.profile(pictures(options.data), fresh=True)
     slow = "cold" if profile.storage_cold else "NOT cold, so as fast as memory"
     print(
         f"{profile.samples} pictures of {profile.encoded.mean_bytes / 1e3:.0f} kB on {profile.cores} cores;"

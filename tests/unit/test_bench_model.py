@@ -1,0 +1,96 @@
+"""bench_model: which settings it measures, what it makes of the measurements, and one run of it."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from pathlib import Path
+
+import pytest
+from profiles import ROUND, round_profile
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+
+import bench_model
+
+from seneca import measure
+from seneca.partition import Jobs, solve
+
+
+def row(measured, bottleneck, paper, *, ratio=2.0, jobs=1, split="100-0-0", chosen=False):
+    return {
+        "ratio": ratio,
+        "jobs": jobs,
+        "split": split,
+        "chosen": chosen,
+        "measured": measured,
+        "bottleneck": bottleneck,
+        "paper": paper,
+        "limited_by": "cpu",
+    }
+
+
+def test_each_ratio_and_number_of_jobs_has_every_split_and_the_chosen_one():
+    options = bench_model.parse(["--data", "x", "--threads", "4"])
+    settings = bench_model.settings_of(ROUND, (2.0, 0.25), (1, 2), options.splits, options)
+    for ratio in (2.0, 0.25):
+        for jobs in (1, 2):
+            group = [one for one in settings if (one.ratio, one.jobs) == (ratio, jobs)]
+            best = solve(bench_model.with_cache(ROUND, ratio), Jobs(jobs, batch_size=64, threads=4)).split
+            assert [one.split for one in group if one.chosen] == [str(best)]
+            assert {one.split for one in group} == {*bench_model.SPLITS, str(best)}
+            assert len(group) == len({one.split for one in group})
+
+
+def test_the_settings_of_the_command_are_24_at_least():
+    options = bench_model.parse(["--data", "x"])
+    assert len(bench_model.settings_of(ROUND, options.ratios, options.jobs, options.splits, options)) >= 24
+
+
+def test_a_ratio_is_of_the_files_to_the_cache():
+    assert bench_model.with_cache(ROUND, 4.0).cache_bytes == int(100_000 * 97_952 / 4)
+    assert bench_model.with_cache(ROUND, 0.5).free_memory_bytes == int(100_000 * 97_952 / 0.5)
+    more = round_profile(free_memory_bytes=10**12)
+    assert bench_model.with_cache(more, 0.5).free_memory_bytes == 10**12
+
+
+def test_error_correlation_and_regret_are_as_they_are_defined():
+    rows = [
+        row(100.0, 110.0, 300.0, chosen=True),
+        row(200.0, 210.0, 200.0, split="0-100-0"),
+        row(50.0, 40.0, 100.0, jobs=2, chosen=True),
+    ]
+    summary = bench_model.summary_of(rows)
+    assert summary["settings"] == rows
+    assert summary["bottleneck"]["mape"] == pytest.approx((0.1 + 0.05 + 0.2) / 3)
+    assert summary["paper"]["mape"] == pytest.approx((2.0 + 0.0 + 1.0) / 3)
+    for name, said in (("bottleneck", [110, 210, 40]), ("paper", [300, 200, 100])):
+        assert summary[name]["pearson"] == pytest.approx(statistics.correlation([100, 200, 50], said))
+    assert summary["regret"] == [
+        {"ratio": 2.0, "jobs": 1, "regret": 0.5},
+        {"ratio": 2.0, "jobs": 2, "regret": 0.0},
+    ]
+
+
+def test_models_that_always_say_the_same_have_no_correlation():
+    rows = [row(100.0, 7.0, 7.0, chosen=True), row(200.0, 7.0, 8.0, split="0-100-0")]
+    summary = bench_model.summary_of(rows)
+    assert summary["bottleneck"]["pearson"] is None and summary["paper"]["pearson"] == pytest.approx(1)
+
+
+def test_it_runs_and_writes_what_it_found(picture_folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("STORAGE_S", "ALONE_S", "TOGETHER_S", "MEMORY_S"):
+        monkeypatch.setattr(measure, name, 0.05)
+    file = tmp_path / "model.json"
+    options = f"--data {picture_folder} --json {file} --ratios 0.01 --jobs 2 --splits 100-0-0"
+    options += " --warm 1 --seconds 0.2 --batch 8 --threads 1"
+    assert bench_model.main(options.split()) == 0
+    found = json.loads(file.read_text())
+    assert found.keys() == {"settings", "bottleneck", "paper", "regret"}
+    assert all(one["measured"] > 0 and one["bottleneck"] > 0 for one in found["settings"])
+    kept = next(one for one in found["settings"] if one["split"] == "100-0-0")
+    assert kept["served"]["storage"] == 0 and kept["served"]["encoded"] > 0
+    assert found["regret"][0]["jobs"] == 2
+    assert "bottleneck: correlation" in capsys.readouterr().out
