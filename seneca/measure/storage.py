@@ -15,7 +15,7 @@ __all__ = ["READERS", "read_storage"]
 
 READERS = (1, 2, 4, 8, 16)
 MOST_FILES = 1024  # of one number of readers
-COLD_SHARE = 0.9  # of the files that were found dropped, for the reading to be of storage
+COLD_SHARE = 0.9  # of the bytes that came from storage, for the reading to be of it
 
 
 @dataclass(frozen=True)
@@ -46,28 +46,27 @@ def read_storage(
         OSError: A file cannot be read.
     """
     readings: list[Reading] = []
-    place = dropped = looked_at = 0
+    place = amount = 0
     numbers = [number for number in READERS if number <= len(paths)]
+    from_disk = _from_storage()
     for step, readers in enumerate(numbers):
         tell(step / len(numbers), f"storage, {readers} at a time")
-        chosen = [paths[(place + i) % len(paths)] for i in range(min(MOST_FILES, len(paths)))]
         until = time.perf_counter() + seconds / len(numbers)
-        gone = 0
-        fit = []
-        for path in chosen:  # as many as are forgotten in a fifth of the time: asking costs time as well
-            gone += _drop(path)
-            fit.append(path)
-            if time.perf_counter() > until - 0.8 * seconds / len(numbers) and len(fit) >= 4 * readers:
-                break
-        reading, read = _read(fit, readers, until)
+        chosen = [paths[(place + i) % len(paths)] for i in range(min(MOST_FILES, len(paths)))]
+        for path in chosen:
+            _drop(path)
+        reading, read, read_bytes = _read(chosen, readers, until)
         readings.append(reading)
-        place += read
-        dropped, looked_at = dropped + gone, looked_at + len(fit)
-    return StorageRates(tuple(readings), dropped >= COLD_SHARE * looked_at)
+        place, amount = place + read, amount + read_bytes
+    return StorageRates(tuple(readings), _from_storage() - from_disk >= COLD_SHARE * amount > 0)
 
 
-def _read(paths: list[str], readers: int, until: float) -> tuple[Reading, int]:
-    """Read until there are no more or the time is over, every reader one file at least."""
+def _read(paths: list[str], readers: int, until: float) -> tuple[Reading, int, int]:
+    """Read until there are no more or the time is over, every reader one file at least.
+
+    Returns:
+        The reading, files, bytes.
+    """
     waiting = iter(paths)
     lock = threading.Lock()
     latencies: list[float] = []
@@ -104,7 +103,7 @@ def _read(paths: list[str], readers: int, until: float) -> tuple[Reading, int]:
     took = time.perf_counter() - began
     if failed:
         raise failed[0]
-    return Reading(readers, amount / took, statistics.median(latencies)), len(latencies)
+    return Reading(readers, amount / took, statistics.median(latencies)), len(latencies), amount
 
 
 def _read_whole(path: str, buffer: bytearray) -> int:
@@ -119,17 +118,23 @@ def _read_whole(path: str, buffer: bytearray) -> int:
         os.close(file)
 
 
-def _drop(path: str) -> bool:
-    """Ask the kernel to forget a file; whether it has. Who maps it, or has changed it, keeps it there."""
+def _drop(path: str) -> None:
+    """Ask the kernel to forget a file. What others map, or have changed and not written back, stays."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
-        try:
-            os.preadv(file, [bytearray(1)], 0, os.RWF_NOWAIT)
-        except BlockingIOError:
-            return True
-        except OSError:  # a file system that cannot say, as memory's own
-            return False
-        return False
     finally:
         os.close(file)
+
+
+def _from_storage() -> int:
+    """Bytes that this process has made the kernel fetch from storage so far; 0 where it is not told.
+
+    To ask page by page what is in memory (mincore, RWF_NOWAIT) is either not allowed to who does not own
+    the file, or starts to read it.
+    """
+    try:
+        with open("/proc/self/io") as file:
+            return int(dict(line.split(": ") for line in file)["read_bytes"])
+    except (OSError, KeyError):
+        return 0

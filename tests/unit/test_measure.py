@@ -171,8 +171,9 @@ def test_storage_is_read_by_so_many_at_a_time(picture_folder, monkeypatch):
         return got
 
     monkeypatch.setattr(storage, "_read_whole", read_whole)
-    reading, count = storage._read(paths, 4, time.perf_counter() + 60)
+    reading, count, amount = storage._read(paths, 4, time.perf_counter() + 60)
     assert (reading.readers, count, most, all_here.broken) == (4, 48, 4, False)
+    assert amount == sum(os.path.getsize(path) for path in paths)
     assert sorted(read) == paths
     assert reading.bytes_per_s > 0 and reading.latency_s > 0
 
@@ -183,8 +184,22 @@ def test_small_files_are_dropped_and_read_for_every_number_of_readers(picture_fo
     assert [one.readers for one in storage.read_storage(paths[:3], 0.2).readings] == [1, 2]
 
 
+@pytest.mark.parametrize(("share", "cold"), [(1.0, True), (0.5, False)])
+def test_files_are_cold_if_their_bytes_come_from_storage(picture_folder, monkeypatch, share, cold):
+    paths = sorted(str(path) for path in picture_folder.rglob("*.jpg"))
+    real, fetched = storage._read_whole, [0.0]
+
+    def read_whole(path, buffer):
+        fetched[0] += share * os.path.getsize(path)
+        return real(path, buffer)
+
+    monkeypatch.setattr(storage, "_read_whole", read_whole)
+    monkeypatch.setattr(storage, "_from_storage", lambda: fetched[0])
+    assert storage.read_storage(paths[:1], 0.1).cold == cold
+
+
 def test_files_that_stay_in_memory_are_told(picture_folder, monkeypatch):
-    monkeypatch.setattr(storage, "_drop", lambda path: False)
+    monkeypatch.setattr(storage, "_drop", lambda path: None)
     found = seneca.profile(picture_folder)
     assert not found.storage_cold
     assert any("could not be dropped from the page cache" in note for note in found.notes)
