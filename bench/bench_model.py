@@ -53,35 +53,17 @@ class Setting:
         ratio: The files' bytes by those of the cache.
         jobs: That run at once.
         split: As it is written.
-        chosen: Whether the default model chose it for this ratio and these jobs.
     """
 
     ratio: float
     jobs: int
     split: str
-    chosen: bool
 
 
-def settings_of(
-    profile: Profile, ratios: Sequence[float], jobs: Sequence[int], splits: Sequence[str], options: Any
-) -> list[Setting]:
-    """Every split for every ratio and number of jobs, and the one that the model chooses there."""
-    found = []
-    for ratio in ratios:
-        for count in jobs:
-            best = solve(with_cache(profile, ratio), jobs_of(count, options)).split
-            found += [
-                Setting(ratio, count, split, split == str(best))
-                for split in dict.fromkeys([*splits, str(best)])
-            ]
-    return found
-
-
-def with_cache(profile: Profile, ratio: float) -> Profile:
-    """The profile with a cache of this ratio, in the memory that there is."""
+def with_cache(profile: Profile, ratio: float, free_bytes: int) -> Profile:
+    """The profile with a cache of this ratio, and so much memory beside it that is free for files."""
     cache_bytes = int(profile.samples * profile.encoded.mean_bytes / ratio)
-    free = max(cache_bytes, profile.free_memory_bytes)
-    return dataclasses.replace(profile, cache_bytes=cache_bytes, free_memory_bytes=free)
+    return dataclasses.replace(profile, cache_bytes=cache_bytes, free_memory_bytes=cache_bytes + free_bytes)
 
 
 def jobs_of(count: int, options: Any) -> Jobs:
@@ -130,10 +112,9 @@ def train(voice: Voice, number: int, data: str, cache: dict[str, Any], options: 
 
 def measure(setting: Setting, profile: Profile, options: Any) -> dict[str, Any]:
     """Run one setting: what was measured, and what each model says."""
-    cached = with_cache(profile, setting.ratio)
     cache = {
         "cache": f"bench-model-{os.getpid()}",
-        "cache_bytes": cached.cache_bytes,
+        "cache_bytes": with_cache(profile, setting.ratio, 0).cache_bytes,
         "split": setting.split,
     }
     with started([(train, (str(options.data), cache, options))] * setting.jobs) as jobs:
@@ -141,18 +122,39 @@ def measure(setting: Setting, profile: Profile, options: Any) -> dict[str, Any]:
         for job in jobs:
             job.tell()
         results = [job.hear("done") for job in jobs]
-    there = dataclasses.replace(cached, free_memory_bytes=cached.cache_bytes + free)
+    there = with_cache(profile, setting.ratio, free)
     jobs_wanted, split = jobs_of(setting.jobs, options), Split.parse(setting.split)
     predictions = {name: model(there, split, jobs_wanted) for name, model in MODELS.items()}
-    return {
+    row = {
         **dataclasses.asdict(setting),
-        "cache_bytes": cached.cache_bytes,
+        "cache_bytes": there.cache_bytes,
         "free_bytes": free,
         "measured": sum(result["per_s"] for result in results),
         "served": {form: sum(result["served"][form] for result in results) for form in results[0]["served"]},
         "limited_by": predictions["bottleneck"].limited_by,
         **{name: prediction.samples_per_s for name, prediction in predictions.items()},
     }
+    print(
+        f"ratio {setting.ratio:g}, {setting.jobs} jobs, {setting.split}:"
+        f" {row['measured']:,.0f} measured, {row['bottleneck']:,.0f} predicted",
+        flush=True,
+    )
+    return row
+
+
+def group_of(
+    ratio: float, jobs: int, splits: Sequence[str], profile: Profile, options: Any
+) -> list[dict[str, Any]]:
+    """All splits of one ratio and number of jobs, and the one that the default model chooses for them.
+
+    As a loader would, it chooses in the memory that is there when the jobs run, which take of it themselves.
+    """
+    rows = [measure(Setting(ratio, jobs, split), profile, options) for split in splits]
+    free = min(row["free_bytes"] for row in rows)
+    chosen = str(solve(with_cache(profile, ratio, free), jobs_of(jobs, options)).split)
+    if chosen not in splits:
+        rows.append(measure(Setting(ratio, jobs, chosen), profile, options))
+    return [{**row, "chosen": row["split"] == chosen} for row in rows]
 
 
 def summary_of(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -260,15 +262,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f" {options.threads} threads a job, batches of {options.batch}"
     )
     rows = []
-    settings = settings_of(profile, options.ratios, options.jobs, options.splits, options)
-    for number, setting in enumerate(settings, 1):
-        row = measure(setting, profile, options)
-        rows.append(row)
-        print(
-            f"{number} of {len(settings)}: ratio {setting.ratio:g}, {setting.jobs} jobs, {setting.split}:"
-            f" {row['measured']:,.0f} measured, {row['bottleneck']:,.0f} predicted",
-            flush=True,
-        )
+    for ratio in options.ratios:
+        for jobs in options.jobs:
+            rows += group_of(ratio, jobs, options.splits, profile, options)
     summary = summary_of(rows)
     show(summary)
     if options.json is not None:

@@ -15,6 +15,7 @@ __all__ = ["READERS", "read_storage"]
 
 READERS = (1, 2, 4, 8, 16)
 MOST_FILES = 1024  # of one number of readers
+UNSETTLED = 0.3  # of the time of each number of readers, at its begin
 COLD_SHARE = 0.9  # of the bytes that came from storage, for the reading to be of it
 
 
@@ -71,12 +72,10 @@ def _read(paths: list[str], readers: int, until: float) -> tuple[Reading, int, i
     """
     waiting = iter(paths)
     lock = threading.Lock()
-    latencies: list[float] = []
+    done: list[tuple[float, float, int]] = []  # when, how long it took, bytes
     failed: list[OSError] = []
-    amount = 0
 
     def reader() -> None:
-        nonlocal amount
         buffer = bytearray(1 << 20)
         first = True
         while first or time.perf_counter() < until:
@@ -91,10 +90,9 @@ def _read(paths: list[str], readers: int, until: float) -> tuple[Reading, int, i
             except OSError as error:
                 failed.append(error)
                 return
-            took = time.perf_counter() - began
+            ended = time.perf_counter()
             with lock:
-                latencies.append(took)
-                amount += got
+                done.append((ended, ended - began, got))
 
     threads = [threading.Thread(target=reader) for _ in range(readers)]
     began = time.perf_counter()
@@ -102,10 +100,14 @@ def _read(paths: list[str], readers: int, until: float) -> tuple[Reading, int, i
         thread.start()
     for thread in threads:
         thread.join()
-    took = time.perf_counter() - began
+    ended = time.perf_counter()
     if failed:
         raise failed[0]
-    return Reading(readers, amount / took, statistics.median(latencies)), len(latencies), amount
+    # What was idle gives more at first: buckets of tokens are full, caches of disks read ahead.
+    settled = began + UNSETTLED * (ended - began) if len(done) > 4 * readers else began
+    bytes_per_s = sum(got for when, _, got in done if when > settled) / (ended - settled)
+    latency_s = statistics.median(took for _, took, _ in done)
+    return Reading(readers, bytes_per_s, latency_s), len(done), sum(got for _, _, got in done)
 
 
 def _read_whole(path: str, buffer: bytearray) -> int:
