@@ -100,9 +100,9 @@ def _read(paths: list[str], readers: int, until: float) -> tuple[Reading, int, i
         thread.start()
     for thread in threads:
         thread.join()
-    ended = time.perf_counter()
     if failed:
         raise failed[0]
+    ended = max(when for when, _, _ in done)  # not when the threads are: they may have to wait for a core
     # What was idle gives more at first: buckets of tokens are full, caches of disks read ahead.
     settled = began + UNSETTLED * (ended - began) if len(done) > 4 * readers else began
     bytes_per_s = sum(got for when, _, got in done if when > settled) / (ended - settled)
