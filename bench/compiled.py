@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -22,8 +23,10 @@ class CompileError(RuntimeError):
     """The compiler refused; the message is its own."""
 
 
-def compile_program(name: str, folder: Path) -> Path:
+def compile_program(name: str, folder: Path, *, wrap: Sequence[str] = ()) -> Path:
     """Compile ``bench/native/<name>.c`` and all of csrc/ in ``folder``; the path of the program.
+
+    A call of a function ``f`` that ``wrap`` names goes to ``__wrap_f`` of the program's own.
 
     SENECA_CFLAGS, SENECA_LDFLAGS and CC count as they do for setup.py.
 
@@ -41,7 +44,7 @@ def compile_program(name: str, folder: Path) -> Path:
         ):
             pass
     program = folder / name
-    more = os.environ.get("SENECA_LDFLAGS", "").split()
+    more = [*(f"-Wl,--wrap={name}" for name in wrap), *os.environ.get("SENECA_LDFLAGS", "").split()]
     _run([*compiler, *flags, *objects, "-o", program, *more, *LIBRARIES])
     return program
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from seneca.cache import SampleCache
     from seneca.loader import DataLoader
     from seneca.measure import profile
+    from seneca.resumable import merge_states
     from seneca.samplers import OpportunisticBatchSampler
     from seneca.shared import SharedDataset
     from seneca.stages import StagedDataset
@@ -46,6 +47,7 @@ __all__ = [
     "StagedDataset",
     "__version__",
     "errors",
+    "merge_states",
     "profile",
     "transforms",
 ]
@@ -62,6 +64,8 @@ def __getattr__(name: str) -> Any:
         module = "seneca.samplers" if off_because() is None else "seneca.fallback"
     elif name == "SharedDataset":
         module = "seneca.shared" if off_because() is None else "seneca.fallback"
+    elif name == "merge_states":
+        module = "seneca.resumable"
     elif name == "SampleCache":
         module = "seneca.cache"
     elif name == "StagedDataset":

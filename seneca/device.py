@@ -6,7 +6,7 @@ training loop gets is complete in the order of its own stream.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -63,13 +63,17 @@ class CopiedAhead:
     Args:
         batches: What makes them, an iterator of torch's or of Seneca's.
         device: Where they go. Only CUDA copies while something else runs.
+        hand_out: Called when a batch, an error or the end is told, which is after it was fetched.
 
     Errors come where the batch would have come; iterating may go on behind them, as with torch.
     """
 
-    def __init__(self, batches: Any, device: torch.device) -> None:
+    def __init__(
+        self, batches: Any, device: torch.device, hand_out: Callable[[], None] = lambda: None
+    ) -> None:
         self._batches = batches
         self._device = device
+        self._hand_out = hand_out
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._next: tuple[Any, BaseException | None] | None = None  # under way: a batch, or an error
 
@@ -84,6 +88,7 @@ class CopiedAhead:
             self._fetch()
         assert self._next is not None
         (batch, error), self._next = self._next, None
+        self._hand_out()
         if error is not None:
             raise error
         if self._stream is not None:

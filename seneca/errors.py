@@ -23,6 +23,7 @@ __all__ = [
     "SegmentOwnerError",
     "SegmentVersionError",
     "SenecaError",
+    "StateError",
     "TooManyJobsError",
     "TooManyMembersError",
 ]
@@ -64,6 +65,14 @@ class NotFingerprinted(SenecaError, TypeError):
         if not self.why:
             return self.where
         return f"{self.where} {self.why}; leave it out, or say what the items depend on with key="
+
+
+class StateError(SenecaError, ValueError):
+    """What ``load_state_dict`` was given cannot be gone on from here.
+
+    Remedy: the message names what the state is of and what is here; give the loader the dataset,
+    sampler and number of ranks of the run that saved it, or begin anew.
+    """
 
 
 class DecodeError(SenecaError, ValueError):

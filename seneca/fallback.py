@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 import torch.utils.data
+from torch.utils.data import IterableDataset
 
 from seneca.notices import warn
 from seneca.options import OnError, Options, Share
 from seneca.partition import Split
+from seneca.processes import iterate
+from seneca.resumable import ResumableBatchSampler, ResumableLoader
 from seneca.switch import off_because
 
 __all__ = ["DataLoader", "OpportunisticBatchSampler", "SharedDataset"]
 
 
-class DataLoader(torch.utils.data.DataLoader):
+class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
     """``torch.utils.data.DataLoader`` that also takes Seneca's arguments.
 
     They are checked and stored under their own names, as the real loader does, and have no
@@ -56,6 +59,7 @@ class DataLoader(torch.utils.data.DataLoader):
     ) -> None:
         Options(cache, cache_bytes, split, share, on_error, memory_format, key, job)
         super().__init__(*args, **kwargs)
+        self._never_begun()
         self.cache = cache
         self.cache_bytes = cache_bytes
         self.split = split
@@ -66,6 +70,19 @@ class DataLoader(torch.utils.data.DataLoader):
         self.job = job
         self.device = device
         _give_notice()
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # torch promises its own class
+        with self._settled(self._epoch_to_begin()):
+            return super().__iter__()
+
+    def _get_iterator(self) -> Any:
+        return iterate(self, self._stream() if isinstance(self.dataset, IterableDataset) else self._walks())
+
+    def _identity(self) -> None:
+        return None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_iterator": None, "_under_way": None}
 
     def stats(self) -> dict[str, Any]:
         """Empty: torch's loader counts nothing. Here so that a script that asks still runs."""
@@ -124,7 +141,7 @@ class SharedDataset(torch.utils.data.Dataset[Any]):
         return f"not shared: {off_because()}"
 
 
-class OpportunisticBatchSampler(torch.utils.data.BatchSampler):
+class OpportunisticBatchSampler(ResumableBatchSampler):
     """``torch.utils.data.BatchSampler`` that takes the arguments of the real one.
 
     Args:
@@ -134,22 +151,6 @@ class OpportunisticBatchSampler(torch.utils.data.BatchSampler):
         seed: No effect.
         batches_ahead: No effect.
     """
-
-    def __init__(
-        self,
-        sampler: Any,
-        batch_size: int,
-        drop_last: bool = False,
-        *,
-        seed: int | None = None,
-        batches_ahead: int = 8,
-    ) -> None:
-        super().__init__(sampler, batch_size, drop_last)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Forwarded to the sampler, where it has such a method."""
-        if hasattr(self.sampler, "set_epoch"):
-            self.sampler.set_epoch(epoch)
 
 
 @functools.cache

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
-from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, SequentialSampler, default_collate
+from torch.utils.data import IterableDataset, RandomSampler, default_collate
 
 from seneca._pipeline.prefetch import Counts
 from seneca.cache import SampleCache, cache_name, shared_cache
@@ -23,20 +23,23 @@ from seneca.grades import Grade, grade_of
 from seneca.native import NativeIterator
 from seneca.notices import warn
 from seneca.options import Options
-from seneca.portions import portion_of
 from seneca.processes import iterate
 from seneca.ranks import job_key, world
+from seneca.resumable import ResumableLoader
+from seneca.resume import Epoch
 from seneca.samplers import OpportunisticBatchSampler
 from seneca.shared import SharedDataset
 from seneca.sources.files import PictureFiles
 from seneca.stages import Stages
+from seneca.walks import Walks
+from seneca.witness import open_log_of
 
 __all__ = ["DataLoader"]
 
 _T_co = TypeVar("_T_co", covariant=True)
 
 
-class DataLoader(torch.utils.data.DataLoader[_T_co]):
+class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
     """A ``torch.utils.data.DataLoader`` whose batches the jobs of this host prepare together.
 
     Every epoch delivers each sample exactly once, in random order, whatever other jobs do. Jobs
@@ -143,7 +146,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self._sample_cache: SampleCache | None = None
         self._shared: SharedDataset | None = None
         self._counts = Counts()
-        self._epochs = 0
+        self._never_begun()
         self._warned = False
         self.last_indices: np.ndarray | None = None
         super().__init__(
@@ -169,13 +172,23 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # torch promises its own class
         if self._iterator is not None and not self._still_suits(self._iterator):
             self._iterator = None  # persistent workers of what the dataset was
-        if self._device is None:
-            return super().__iter__()
-        if self._device.type == "cuda" and not torch.cuda.is_available():
+        if self._device is not None and self._device.type == "cuda" and not torch.cuda.is_available():
             raise RuntimeError(
                 f"device={self.device!r}, but torch sees no CUDA device; leave it out to load without"
             )
-        return CopiedAhead(super().__iter__(), self._device)
+        epoch = self._epoch_to_begin()
+        with self._settled(epoch):
+            iterator = super().__iter__()
+        if self._device is None:
+            return iterator
+        epoch.watched = True
+        return CopiedAhead(iterator, self._device, epoch.hand_out)
+
+    def _identity(self) -> str | None:
+        return None if isinstance(self.dataset, IterableDataset) else self._grade().identity()
+
+    def _identify(self) -> Callable[[], str | None]:
+        return self._shared_dataset()._identity
 
     @property
     def _pins(self) -> bool:
@@ -186,7 +199,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     def _get_iterator(self) -> Any:
         if isinstance(self.dataset, IterableDataset):
             self._warn_of_torch(("an IterableDataset has no indices by which jobs could share",))
-            return super()._get_iterator()
+            return iterate(self, self._stream())
         grade = self._grade()
         rank, ranks = world()
         if ranks > 1 and rank == 0 and type(self.sampler) is RandomSampler and grade.own is None:
@@ -205,7 +218,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         shared = self._shared_dataset()
         shared.look(grade)
         self._sample_cache = shared.join()
-        return iterate(self, shared, self._index_sampler_over(shared))
+        return iterate(self, self._walks_over(shared), shared, pins=self._pins)
 
     def _grade(self) -> Grade:
         if isinstance(self.dataset, SharedDataset):
@@ -243,17 +256,20 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             )
         return self._shared
 
-    def _index_sampler_over(self, shared: SharedDataset) -> Any:
+    def _walks_over(self, shared: SharedDataset) -> Walks:
         """Batches that are planned, where the order is one that Seneca may choose or look ahead in."""
+        batches: Any = self._index_sampler
         if shared.terms is None or not shared.terms.shares or not self._walks_the_dataset():
-            return self._index_sampler
-        batches: Any = self.batch_sampler
+            return self._walks()
         ahead = 1 + self.num_workers * (self.prefetch_factor or 0)
         planned = OpportunisticBatchSampler(
             batches.sampler, batches.batch_size, batches.drop_last, batches_ahead=ahead
         )
         planned.shared, planned.looked = shared, True
-        return planned
+        return Walks(planned, lambda: planned.walk(self._epoch_of_iterator(), self))
+
+    def _open_log(self, batches: Any, epoch: Epoch) -> Any:
+        return open_log_of(self, batches, self._shared_dataset(), epoch)
 
     def _warn(self, text: str) -> None:
         """Once a loader."""
@@ -325,21 +341,6 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             return "it has an order or batches of its own"
         return None
 
-    def _walks_the_dataset(self) -> bool:
-        """Whether torch's own batch sampler goes over every sample once, in a random order or in theirs,
-        or over what is a rank's.
-        """
-        batches: Any = self.batch_sampler
-        if type(batches) is not BatchSampler:
-            return False
-        sampler: Any = batches.sampler
-        count = len(cast(Sized, self.dataset))
-        if type(sampler) not in (RandomSampler, SequentialSampler):
-            return portion_of(sampler, count) is not None
-        if len(sampler.data_source) != count or len(sampler) != count:
-            return False
-        return type(sampler) is SequentialSampler or not sampler.replacement
-
     def _join(self, grade: Grade) -> SampleCache | None:
         """The cache that the native path shares, joined when it is first iterated; None: nothing is shared.
 
@@ -368,7 +369,13 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     def __getstate__(self) -> dict[str, Any]:
         # The membership is this process's, and so is what was counted; the copy joins for itself.
         cache = self.cache.name if isinstance(self.cache, SampleCache) else self.cache
-        own = {"_sample_cache": None, "_shared": None, "_iterator": None, "_counts": Counts()}
+        own = {
+            "_sample_cache": None,
+            "_shared": None,
+            "_iterator": None,
+            "_under_way": None,
+            "_counts": Counts(),
+        }
         return {
             **vars(self),
             "cache": cache,

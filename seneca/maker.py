@@ -13,15 +13,18 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
 from seneca._core import store
 from seneca._pipeline import items
+from seneca.audit import Header, Log, audit_folder
 from seneca.cache import SampleCache
 from seneca.ending import FIRST, finalize
 from seneca.forms import Form
+from seneca.ranks import job_key
 from seneca.stages import KeptStages, Payload, Stages
 from seneca.terms import PlannedBatch, Terms
 
@@ -30,6 +33,7 @@ __all__ = ["COUNTERS", "Maker"]
 COUNTERS = ("storage", "encoded", "decoded", "augmented", "prepared", "staged", "unshared", "read_bytes")
 STORAGE, ENCODED, DECODED, AUGMENTED = (int(form) for form in Form)
 MAX_SIDE = 2**16 - 1  # of a picture in a slot's record
+LOGS_OPEN = 4  # iterators that a process serves at the same time
 NO_CLAIMS = np.zeros(0, store.CLAIM)
 
 
@@ -51,6 +55,8 @@ class Maker:
         self._in_use = threading.Lock()
         self.copy_bytes = 0  # the room that an item of this dataset has needed at the most
         self.keeps_decoded = True  # as long as it can be laid out
+        folder = audit_folder()
+        self._audit = None if folder is None else _Audit(folder, terms, cache)
         self._close = finalize(self, _close, self._worker, cache, order=FIRST)
 
     def close(self) -> None:
@@ -66,13 +72,18 @@ class Maker:
         with self._in_use:
             if planned is not None and planned.claims is None and self._stages.decoded == 0:
                 made = self._make_alone(samples)  # nothing is held, and nothing could be kept
+                copies = None
             else:
-                made = self._make_here(samples, planned)
+                made, copies = self._make_here(samples, planned)
+            if self._audit is not None:
+                self._audit.served(indices, copies)
         if type(self._stages).present is Stages.present:
             return made
         return [self._stages.present(sample, item) for sample, item in zip(samples, made, strict=True)]
 
-    def _make_here(self, samples: list[int], planned: PlannedBatch | None) -> list[Any]:
+    def _make_here(
+        self, samples: list[int], planned: PlannedBatch | None
+    ) -> tuple[list[Any], np.ndarray | None]:
         row, generation = store.NONE, 0
         if planned is not None:
             row, generation = planned.row, planned.generation
@@ -84,10 +95,10 @@ class Maker:
             claims["slot"] = store.NONE
         places = self._worker.begin(claims, row, generation)[0]
         if _hold_nothing(places):
-            return self._make_alone(samples)
+            return self._make_alone(samples), None
         batch = _Batch(self, samples, places)
         try:
-            return batch.make()
+            return batch.make(), None if self._audit is None else batch.copies()
         finally:
             batch.end()
 
@@ -126,6 +137,42 @@ class Maker:
 def _hold_nothing(places: np.ndarray) -> bool:
     """Whether all of a batch comes from storage, and goes nowhere but to the loader."""
     return not (places["source"].any() or places["keep"].any() or (places["target_slot"] != store.NONE).any())
+
+
+class _Audit:
+    """Writes down what a process serves, a file for each epoch that asked; see :mod:`seneca.audit`."""
+
+    def __init__(self, folder: Path, terms: Terms, cache: SampleCache | None) -> None:
+        self._folder, self._terms, self._cache = folder, terms, cache
+        self._logs: dict[str | None, Log] = {}  # by who drew the batches
+
+    def served(self, indices: Sequence[int], copies: np.ndarray | None) -> None:
+        drawn_in = getattr(indices, "log", None)
+        if drawn_in not in self._logs:
+            if len(self._logs) == LOGS_OPEN:
+                self._logs.pop(next(iter(self._logs))).close()
+            self._logs[drawn_in] = self._open(drawn_in)
+        if copies is None:
+            copies = np.full((len(indices), 3), [store.NONE, 0, STORAGE], np.uint32)
+        self._logs[drawn_in].gave(indices, copies)
+
+    def _open(self, drawn_in: str | None) -> Log:
+        own = self._terms.own
+        job, segment = job_key(), None
+        attached: list[int] = []
+        if self._cache is not None:
+            job = self._cache.segment.job_key
+            segment, attached = self._cache.segment.attachments()
+        header = Header(
+            kind="served",
+            job=f"{job:016x}",
+            dataset=self._terms.source.hex(),
+            samples=self._terms.n_samples if own is None else len(own),
+            of=drawn_in,
+            segment=segment,
+            attached=attached,
+        )
+        return Log(self._folder, header)
 
 
 def _close(worker: store.Worker, cache: SampleCache | None) -> None:
@@ -176,6 +223,14 @@ class _Batch:
             self._counts[COUNTERS[source]] += 1
         self._counts["prepared"] = len(made) - self._counts["augmented"]
         return made
+
+    def copies(self) -> np.ndarray:
+        """Slot, generation and form of each, as an audit wants it; before all is let go of."""
+        copies = np.empty((len(self._samples), 3), np.uint32)
+        for k, (source, place) in enumerate(zip(self._sources, self._places, strict=True)):
+            slot = int(place["source_slot"] if source == AUGMENTED else place["target_slot"])
+            copies[k] = slot, 0 if slot == store.NONE else self._worker.generation(slot), source
+        return copies
 
     def _make_by_stages(self, k: int) -> Any:
         """From what is kept, or leaving on the way what is worth keeping."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import secrets
 from collections.abc import Iterator
@@ -16,9 +17,11 @@ from seneca._core import pool, store
 from seneca._pipeline.batch import Rooms
 from seneca._pipeline.prefetch import Prefetcher
 from seneca._pipeline.sample import open_picture
+from seneca.audit import Log
 from seneca.cache import SampleCache
 from seneca.ending import FIRST, finalize
-from seneca.portions import portion_of
+from seneca.walks import dealt_by, drawn, seeded
+from seneca.witness import open_log_of
 
 if TYPE_CHECKING:
     from seneca.grades import Grade
@@ -45,6 +48,7 @@ class NativeIterator(_BaseDataLoaderIter):
             "DataLoader requires timeout == 0 without workers"
         )
         assert loader.num_workers == 0 or loader.prefetch_factor, "prefetch_factor must be greater than 0"
+        self._epoch = loader._epoch_of_iterator()
         super().__init__(loader)
         self.grade = grade
         # As torch's: without workers nothing is drawn before the first batch.
@@ -55,6 +59,7 @@ class NativeIterator(_BaseDataLoaderIter):
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         super()._reset(loader, first_iter)
         self._close()
+        self._epoch = loader._epoch_of_iterator()
         self._begin_with = (loader, self.grade, loader._join(self.grade))
         self._begin()
 
@@ -66,24 +71,39 @@ class NativeIterator(_BaseDataLoaderIter):
         loader._sample_cache = cache
         batches: Any = loader.batch_sampler
         sampler, batch_size = batches.sampler, batches.batch_size
-        portion = portion_of(sampler, len(loader.dataset))  # type: ignore[arg-type]  # map-style
-        shuffle = type(sampler) is RandomSampler if portion is None else portion.shuffle
+        epoch = self._epoch
+        loader._begin_epoch(epoch)
+        dealt = dealt_by(sampler, len(loader.dataset), epoch)  # type: ignore[arg-type]  # map-style
+        shuffle = type(sampler) is RandomSampler if dealt is None else dealt.portion.shuffle
         self._sampled: Iterator[int] = iter(())
         skip = loader.on_error == "skip"
         ahead = 0 if loader.num_workers == 0 else loader.prefetch_factor or BATCHES_AHEAD
         samples = len(sampler)
         seed, order = int(self._base_seed), grade.own
         shares = shuffle and cache is not None and loader.share == "augmented" and not pipeline.deterministic
-        if portion is not None:
-            drawn = portion.indices()
-            order = drawn.astype(np.uint32) if order is None else order[drawn]
-        elif shuffle and not shares:  # nothing will take another's place: torch's order, from torch's numbers
+        senecas = shares and dealt is None  # the order; of an epoch that goes on it is what it was
+        if epoch.resumed is not None and dealt is None:
+            senecas = shuffle and epoch.resumed["order"] == "seneca"
+            shares = shares and senecas
+        if dealt is not None:
+            order = dealt.indices.astype(np.uint32) if order is None else order[dealt.indices]
+            samples = len(order)
+        elif (
+            shuffle and not senecas
+        ):  # nothing will take another's place: torch's order, from torch's numbers
+            if sampler.generator is None:
+                sampler = seeded(sampler, epoch.name("order_seed", lambda: drawn(None)))
             self._sampled = iter(sampler)
-            drawn = np.fromiter(itertools.islice(self._sampled, samples), np.int64, samples)
-            order = drawn.astype(np.uint32) if order is None else order[drawn]
+            chosen = np.fromiter(itertools.islice(self._sampled, samples), np.int64, samples)
+            order = chosen.astype(np.uint32) if order is None else order[chosen]
         elif shuffle and sampler.generator is not None:
-            seed = int(torch.empty((), dtype=torch.int64).random_(generator=sampler.generator).item())
-        self._asked, self._whole = 0, samples // batch_size
+            seed = drawn(sampler.generator)
+        seed = epoch.name("seed", lambda: seed)
+        nonce = epoch.name("nonce", lambda: secrets.randbits(64) | 1)
+        left = samples - int(np.count_nonzero(epoch.before[:samples]))
+        to_yield = left if dealt is None else samples - epoch.yielded
+        n_batches = to_yield // batch_size if batches.drop_last else -(-to_yield // batch_size)
+        self._asked, self._whole = 0, left // batch_size
         self._ask(loader.num_workers * (loader.prefetch_factor or 0))
         height, width = pipeline.output_size
         member = store.Member(
@@ -91,10 +111,11 @@ class NativeIterator(_BaseDataLoaderIter):
             n_samples=len(files),
             samples=order,
             # What replaces a bad sample may come from what drop_last leaves over.
-            places=samples if skip else min(samples, len(batches) * batch_size),
+            places=left if skip else min(left, n_batches * batch_size),
+            taken=epoch.taken(len(files), order),
             seed=seed,
-            epoch=loader._epochs,
-            fixed=portion is not None or not shares,
+            epoch=epoch.number,
+            fixed=not senecas,
             decoded=pipeline.head_fingerprint,
             augmented=pipeline.augmented_fingerprint,
             height=height,
@@ -104,17 +125,22 @@ class NativeIterator(_BaseDataLoaderIter):
             keeps=True,
             substitutes=shares,
         )
+        count = min(to_yield, n_batches * batch_size)
+        log = open_log_of(loader, batches, loader.dataset, epoch, cache=cache, count=count)
+        self._witness = None if log is None else _Witness(log, len(files), grade.own)
         stream = pool.Stream(
             member,
             pipeline.plan,
             *files.path_table(),
             seed=seed,
-            epoch=loader._epochs,
-            nonce=secrets.randbits(64) | 1,
+            epoch=epoch.number,
+            nonce=nonce,
             threads=loader.num_workers,
             max_pixels=grade.max_pixels,
+            copies=None if self._witness is None else self._witness.copies,
         )
-        loader._epochs += 1
+        epoch.log = log
+        epoch.begin("seneca" if senecas else "samples", batches.sampler, grade.identity, order)
         self._close = finalize(self, _end, stream, cache, order=FIRST)
         if cache is not None and not member.shared:
             loader._warn("this epoch shares nothing: the cache's rows are all taken, or its lock was not had")
@@ -122,7 +148,7 @@ class NativeIterator(_BaseDataLoaderIter):
         self._labels = files.labels()
         self._prefetcher = Prefetcher(
             stream,
-            batches=len(batches),
+            batches=n_batches,
             batch_size=batch_size,
             ahead=ahead,
             room=Rooms(
@@ -142,7 +168,7 @@ class NativeIterator(_BaseDataLoaderIter):
             path_of=lambda index: files.samples[index][0],
             skip=skip,
             drop_last=batches.drop_last,
-            evenly=None if portion is None else min(samples, len(batches) * batch_size),
+            evenly=None if dealt is None else count,
             counts=loader._counts,
         )
         self._begin_with = None
@@ -161,11 +187,51 @@ class NativeIterator(_BaseDataLoaderIter):
         self._ask(1)
         try:
             indices, room = next(self._prefetcher)
-        except (StopIteration, pool.StreamClosed):
+        except (StopIteration, pool.StreamClosed) as end:
             self._close()
+            if isinstance(end, pool.StreamClosed):
+                self._epoch.log = None  # half-way
+            self._tell()
+            self._epoch.end()
             raise StopIteration from None
+        except Exception:
+            self._tell(failed=True)
+            raise
+        self._tell(indices)
         self._loader.last_indices = indices
         return room.tensor[: len(indices)], torch.from_numpy(self._labels[indices])
+
+    def _tell(self, indices: np.ndarray | None = None, *, failed: bool = False) -> None:
+        """What the batch that was made, or has failed, has used up."""
+        gone, self._prefetcher.gone = self._prefetcher.gone, []
+        if gone:
+            batch = gone[0] if len(gone) == 1 else np.concatenate(gone)
+            write = None
+            if self._witness is not None:
+                write = functools.partial(self._witness.write, batch, indices, failed)
+            self._epoch.made(batch, len(batch) if indices is None else len(indices), write)
+
+
+class _Witness:
+    """Writes down what an epoch delivers; see :mod:`seneca.audit`."""
+
+    def __init__(self, log: Log, files: int, own: np.ndarray | None) -> None:
+        self._log = log
+        self.copies = np.zeros((files, 3), np.uint32)  # of each sample; written by the draws
+        self._index_of = np.arange(files, dtype=np.uint32)
+        if own is not None:
+            self._index_of[own] = np.arange(len(own))
+
+    def write(self, gone: np.ndarray, given: np.ndarray | None, failed: bool) -> None:
+        """Of the samples that are gone some were given; the others were bad."""
+        if failed:
+            self._log.failed(self._index_of[gone])
+            return
+        skipped = gone if given is None else np.setdiff1d(gone, given)
+        if len(skipped):
+            self._log.skipped(self._index_of[skipped])
+        if given is not None:
+            self._log.gave(self._index_of[given], self.copies[given])
 
 
 def _end(stream: pool.Stream, cache: SampleCache | None) -> None:

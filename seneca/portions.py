@@ -45,14 +45,23 @@ class Portion:
         generator = torch.Generator().manual_seed(self.seed + self.epoch)
         return torch.randperm(self.count, generator=generator).numpy()
 
-    def indices(self) -> np.ndarray:
-        """This rank's samples in their order, int64: to the index what the sampler yields."""
-        order, end = self.order(), len(self) * self.ranks
+    def indices(self, delivered: np.ndarray | None = None) -> np.ndarray:
+        """This rank's samples in their order, int64: to the index what the sampler yields.
+
+        Args:
+            delivered: A bool for each sample of the dataset: those that are left are dealt, likewise.
+        """
+        order = self.order()
+        if delivered is not None:
+            order = order[~delivered[order]]
+        count = len(order)
+        each = count // self.ranks if self.drop_last else -(-count // self.ranks)
+        end = each * self.ranks
         own = order[self.rank : end : self.ranks]
-        if len(own) == len(self):
+        if len(own) == each:
             return own
         over = np.arange(self.rank + len(own) * self.ranks, end, self.ranks)
-        return np.concatenate([own, order[over % self.count]])
+        return np.concatenate([own, order[over % count]])
 
 
 def portion_of(sampler: Any, count: int) -> Portion | None:

@@ -1,7 +1,8 @@
-"""Iterating with torch's worker processes over a :class:`seneca.SharedDataset`.
+"""Iterating with torch's worker processes.
 
 Torch's own iterators do the work; here is what they are shown instead of the loader, and what
-torch leaves out: a worker that dies says why, and what cannot be pickled is an error.
+torch leaves out: a worker that dies says why, what cannot be pickled is an error, and what of an
+epoch is used up is told.
 """
 
 from __future__ import annotations
@@ -19,33 +20,30 @@ from torch._utils import ExceptionWrapper
 from torch.utils.data import get_worker_info
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 
-from seneca.shared import SharedDataset
+from seneca.walks import Walks
 
 __all__ = ["iterate"]
 
 
-def iterate(loader: Any, shared: SharedDataset, index_sampler: Any) -> Any:
-    """An iterator over ``shared``, in the order of ``index_sampler``, and in all else as the loader says."""
+def iterate(loader: Any, index_sampler: Walks, dataset: Any = None, *, pins: bool = False) -> Any:
+    """An iterator in the order of ``index_sampler``, and in all else as the loader says.
+
+    Args:
+        loader: Whose.
+        index_sampler: Of which it knows how far the epoch has come.
+        dataset: A :class:`seneca.SharedDataset` instead of the loader's.
+        pins: Whether batches lie in page-locked memory even if the loader does not ask for it.
+    """
+    shown: dict[str, Any] = {"_index_sampler": index_sampler, "pin_memory": loader.pin_memory or pins}
+    if dataset is not None:
+        shown["dataset"] = dataset
     if loader.num_workers == 0:
-        return _SingleProcessDataLoaderIter(
-            _View(
-                loader,
-                dataset=shared,
-                _index_sampler=index_sampler,
-                pin_memory=loader.pin_memory or loader._pins,
-            )
-        )
+        return Alone(_View(loader, **shown))
     loader.check_worker_number_rationality()
-    return Workers(
-        _View(
-            loader,
-            dataset=shared,
-            _index_sampler=index_sampler,
-            pin_memory=loader.pin_memory or loader._pins,
-            worker_init_fn=_WorkerInit(loader.worker_init_fn),
-            multiprocessing_context=_Context(loader.multiprocessing_context or torch.multiprocessing),
-        )
-    )
+    if dataset is not None:
+        shown["worker_init_fn"] = _WorkerInit(loader.worker_init_fn)
+    shown["multiprocessing_context"] = _Context(loader.multiprocessing_context or torch.multiprocessing)
+    return Workers(_View(loader, **shown))
 
 
 class _View:
@@ -59,8 +57,59 @@ class _View:
         return getattr(self._loader, name)
 
 
+class Alone(_SingleProcessDataLoaderIter):
+    """Torch's iterator without workers, which tells what of the epoch is used up."""
+
+    def _next_data(self) -> Any:
+        walk = self._sampler_iter
+        if walk.is_stream:
+            return walk.pass_on(super()._next_data)
+        walk.drawn = None, None
+        try:
+            data = super()._next_data()
+        except StopIteration:
+            walk.epoch.end()
+            raise
+        except Exception:
+            if walk.places is not None:
+                walk.made(walk.drawn, failed=True)
+            raise
+        walk.made(walk.drawn)
+        return data
+
+
 class Workers(_MultiProcessingDataLoaderIter):
-    """Torch's worker processes."""
+    """Torch's worker processes, and what of the epoch is used up by what they have made."""
+
+    def __init__(self, loader: Any) -> None:
+        self._drawn: dict[int, Any] = {}  # of the batches under way, by torch's numbers
+        super().__init__(loader)
+
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
+        self._drawn = {}
+        super()._reset(loader, first_iter)
+
+    def _next_index(self) -> Any:
+        index = super()._next_index()
+        self._drawn[self._send_idx] = self._sampler_iter.drawn
+        return index
+
+    def _next_data(self) -> Any:
+        walk = self._sampler_iter
+        if walk.is_stream:
+            return walk.pass_on(super()._next_data)
+        failed = True
+        try:
+            data = super()._next_data()
+            failed = False
+        except StopIteration:
+            walk.epoch.end()
+            raise
+        finally:
+            # Torch forgets what it has taken out, whether that was a batch or an error.
+            for number in [number for number in self._drawn if number not in self._task_info]:
+                walk.made(self._drawn.pop(number), failed=failed)
+        return data
 
     def _try_get_data(self, *args: Any, **kwargs: Any) -> Any:
         try:

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
 import torch
-from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
+from torch.utils.data import RandomSampler
 
 from seneca._core import store
 from seneca.cache import SampleCache
 from seneca.ending import FIRST, finalize
-from seneca.portions import Portion, portion_of
 from seneca.ranks import world
+from seneca.resumable import Resumable, ResumableBatchSampler
+from seneca.resume import Epoch
 from seneca.shared import SharedDataset
 from seneca.terms import PlannedBatch, Terms
+from seneca.walks import Walk, dealt_by, drawn, sampled
+from seneca.witness import open_log_of
 
 __all__ = ["OpportunisticBatchSampler"]
 
 BATCHES_ALONE = 4  # that are drawn at once while no other job is there: it takes less time
-BATCHES_AHEAD = 8  # that a stock DataLoader may have under way, where nothing is said
 
 
-class OpportunisticBatchSampler(BatchSampler):
+class OpportunisticBatchSampler(ResumableBatchSampler):
     """Batches of a :class:`SharedDataset`, each sample once an epoch, what others have made first.
 
     Takes the place of ``torch.utils.data.BatchSampler`` and has its signature. The order is
@@ -47,86 +49,57 @@ class OpportunisticBatchSampler(BatchSampler):
     Example: see :class:`SharedDataset`.
     """
 
-    def __init__(
-        self,
-        sampler: Any,
-        batch_size: int,
-        drop_last: bool = False,
-        *,
-        seed: int | None = None,
-        batches_ahead: int = BATCHES_AHEAD,
-    ) -> None:
-        super().__init__(sampler, batch_size, drop_last)
-        self.seed = seed
-        self.batches_ahead = batches_ahead
-        self.epoch = 0
-        self.shared: SharedDataset | None = None  # whose batches these are, where the sampler does not say
-        self.looked = False  # whether somebody has looked at the dataset for the epoch that is to begin
+    shared: SharedDataset | None = None  # whose batches these are, where the sampler does not say
+    looked = False  # whether somebody has looked at the dataset for the epoch that is to begin
 
-    def set_epoch(self, epoch: int) -> None:
-        """Name the next epoch, as ``DistributedSampler`` does; the sampler's own is set too."""
-        self.epoch = epoch
-        if hasattr(self.sampler, "set_epoch"):
-            self.sampler.set_epoch(epoch)
-
-    def __iter__(self) -> Iterator[list[int]]:
-        sampler: Any = self.sampler
-        shared = self.shared
-        if shared is None:
-            shared = getattr(sampler, "data_source", getattr(sampler, "dataset", None))
-        if not isinstance(shared, SharedDataset):
-            return super().__iter__()
-        if not self.looked:
+    def walk(self, epoch: Epoch, owner: Resumable, *, drawn_is_delivered: bool = False) -> Walk:
+        shared = self._shared_dataset()
+        if shared is not None and not self.looked:
             shared.look()  # before workers begin, so that they need not
         self.looked = True
-        return _Batches(lambda: self._begin(shared))
+        return super().walk(epoch, owner, drawn_is_delivered=drawn_is_delivered)
 
-    def _begin(self, shared: SharedDataset) -> Iterator[list[int]]:
+    def _open_log(self, batches: Any, epoch: Epoch) -> Any:
+        return open_log_of(self, batches, self._shared_dataset(), epoch)
+
+    def _shared_dataset(self) -> SharedDataset | None:
         sampler: Any = self.sampler
+        shared = self.shared or getattr(sampler, "data_source", getattr(sampler, "dataset", None))
+        return shared if isinstance(shared, SharedDataset) else None
+
+    def _begin(self, epoch: Epoch, owner: Resumable) -> Iterator[tuple[list[int], Any]]:
+        self._begin_number(epoch, owner)
         self.looked = False
+        shared = self._shared_dataset()
+        if shared is None:
+            return self._torchs(epoch)
         shared.join()  # for the workers: what they leave there stays when they end with the epoch
         plans = shared.terms is not None and shared.terms.shares
-        portion = portion_of(sampler, len(shared))
-        if portion is not None:
-            if plans:
-                return _Plan(self, shared, portion.epoch, portion.shuffle, portion)
-            return super().__iter__()
-        # The sampler alone is told the epoch where accelerate deals out the batches of a resumed run.
-        epoch = max(self.epoch, getattr(sampler, "epoch", 0))
-        self.epoch = epoch + 1
-        shuffles = isinstance(sampler, RandomSampler)
-        whole = type(sampler) is SequentialSampler or (
-            shuffles and not sampler.replacement and len(sampler) == len(shared)
-        )
+        if plans and (portion := dealt_by(self.sampler, len(shared), epoch)) is not None:
+            return _Plan(self, shared, epoch, portion.portion.shuffle, portion.indices)
+        if not self._walks_it_all():
+            return self._torchs(epoch)
+        shuffles = isinstance(self.sampler, RandomSampler)
         is_dealt_out = self.shared is None and world()[1] > 1
-        if whole and shuffles and is_dealt_out:
-            generator = torch.Generator().manual_seed((self.seed or 0) + epoch)
+        resumed = None if epoch.resumed is None else epoch.resumed["order"]
+        if shuffles and is_dealt_out and resumed != "seneca":
+            seed = epoch.name("order_seed", lambda: (self.seed or 0) + epoch.number)
+            generator = torch.Generator().manual_seed(seed)
             order = torch.randperm(len(shared), generator=generator).tolist()
-            return iter(BatchSampler(order, self.batch_size, self.drop_last))
-        if whole and plans and not is_dealt_out:
+            each: dict[str, Any] = {"batch_size": self.batch_size, "drop_last": self.drop_last}
+            return sampled(order, epoch, self._identity, order="samples", of=self.sampler, **each)
+        if plans and not is_dealt_out and not (shuffles and resumed == "samples"):
             return _Plan(self, shared, epoch, shuffles)
-        return super().__iter__()  # nothing will take another's place
+        return self._torchs(epoch)  # nothing will take another's place
 
+    def _identity(self) -> str | None:
+        shared = self._shared_dataset()
+        return None if shared is None else shared._identity()
 
-class _Batches:
-    """One epoch of a batch sampler. As torch's, it draws nothing before it is asked for the first batch."""
-
-    def __init__(self, begin: Callable[[], Iterator[list[int]]]) -> None:
-        self._begin = begin
-        self._batches: Iterator[list[int]] | None = None
-
-    def __iter__(self) -> _Batches:
-        return self
-
-    def __next__(self) -> list[int]:
-        self.begin()
-        assert self._batches is not None
-        return next(self._batches)
-
-    def begin(self) -> None:
-        """Join the epoch, as the first batch does: from now on other jobs make copies for it."""
-        if self._batches is None:
-            self._batches = self._begin()
+    def _checked(self, state: Any) -> dict[str, Any]:
+        if (shared := self._shared_dataset()) is not None:
+            shared.look()
+        return super()._checked(state)
 
 
 class _Plan:
@@ -136,23 +109,24 @@ class _Plan:
         self,
         sampler: OpportunisticBatchSampler,
         shared: SharedDataset,
-        epoch: int,
+        epoch: Epoch,
         shuffles: bool,
-        portion: Portion | None = None,
+        indices: np.ndarray | None = None,
     ) -> None:
-        seed = sampler.seed or 0
-        if portion is None and shuffles and sampler.seed is None:
-            generator = cast(RandomSampler, sampler.sampler).generator
-            seed = int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
+        seed, generator = sampler.seed, getattr(sampler.sampler, "generator", None)
+        if indices is None and shuffles and seed is None and (generator is not None or epoch.resumed is None):
+            seed = drawn(generator)
+        seed = epoch.name("seed", lambda: seed or 0)
         self._shared = shared
         self._batch_size = sampler.batch_size
         self.terms = terms = cast(Terms, shared.terms)
         cache = shared.join()
         samples = terms.own
-        if portion is not None:
-            indices = portion.indices()
+        if indices is not None:  # a rank's
             samples = indices.astype(np.uint32) if samples is None else samples[indices]
+        # Of what was not delivered yet: with drop_last as much as fills batches.
         places = terms.n_samples if samples is None else len(samples)
+        places -= int(np.count_nonzero(epoch.before[:places]))
         if sampler.drop_last:
             places -= places % sampler.batch_size
         self._index_of = None
@@ -164,9 +138,10 @@ class _Plan:
             n_samples=terms.n_samples,
             samples=samples,
             places=places,
+            taken=epoch.taken(terms.n_samples, samples),
             seed=seed,
-            epoch=epoch,
-            fixed=portion is not None or not shuffles,
+            epoch=epoch.number,
+            fixed=indices is not None or not shuffles,
             decoded=terms.stages.decoded,
             augmented=terms.stages.augmented,
             height=0,
@@ -179,14 +154,16 @@ class _Plan:
             hands_over=True,
             wanted_alone=sampler.batch_size * BATCHES_ALONE,
         )
+        order = "seneca" if shuffles and indices is None else "samples"
+        epoch.begin(order, sampler.sampler, shared._identity, indices)
         # Open until the loader has let go of this: what it holds is claimed by and by.
         self._close = finalize(self, _close, self._member, cache, order=FIRST)
-        self._drawn: deque[PlannedBatch] = deque()
+        self._drawn: deque[tuple[PlannedBatch, np.ndarray]] = deque()  # each with its indices
 
     def __iter__(self) -> _Plan:
         return self
 
-    def __next__(self) -> list[int]:
+    def __next__(self) -> tuple[PlannedBatch, np.ndarray]:
         if not self._drawn:
             self._draw()
         return self._drawn.popleft()
@@ -199,14 +176,15 @@ class _Plan:
             raise StopIteration
         self._shared.copy_bytes = self._member.copy_bytes
         samples = places["sample"]
-        indices = (samples if self._index_of is None else self._index_of[samples]).tolist()
+        indices = samples if self._index_of is None else self._index_of[samples]
         row, generation, claims = self._member.claims(places)
         for start in range(0, len(indices), size):
-            batch = PlannedBatch(indices[start : start + size])
+            drawn = indices[start : start + size]
+            batch = PlannedBatch(drawn.tolist())
             batch.source, batch.augmented = self.terms.source, self.terms.stages.augmented
             batch.row, batch.generation = row, generation
             batch.claims = None if claims is None else claims[start : start + size]
-            self._drawn.append(batch)
+            self._drawn.append((batch, drawn))
 
 
 def _close(member: store.Member, cache: SampleCache | None) -> None:

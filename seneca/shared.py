@@ -102,6 +102,7 @@ class SharedDataset(Dataset[Any]):
         self._looked = False
         self._planned = b""  # the source of the last planned batch
         self._base: Any = dataset
+        self._seen: Grade | None = None
         self._state: list[Any] = []  # the values of its attributes when it was looked at
         self._warned = False
         self._maker: Maker | None = None
@@ -163,6 +164,10 @@ class SharedDataset(Dataset[Any]):
             setattr(self.dataset, name, value)
             self.terms, self._looked = None, False  # also where a key says that items are the same
 
+    def _identity(self) -> str | None:
+        """Names the samples in their order, as the last look found them; None: that cannot be told."""
+        return None if self._seen is None else self._seen.identity()
+
     def explain(self, grade: Grade | None = None) -> str:
         """In plain words: what of this dataset is shared, with whom, and why not more. See :meth:`look`."""
         grade = self.look(grade)
@@ -201,7 +206,7 @@ class SharedDataset(Dataset[Any]):
         grade = grade or grade_of(self.dataset, key=self.key, shares=self.cache is not None)
         if get_worker_info() is None:
             self._job_key = job_key(self.job)  # this process's, wherever it was made
-        self._base = grade.base
+        self._base, self._seen = grade.base, grade
         self._state = list(getattr(self._base, "__dict__", {}).values())
         stages = grade.stages
         self._looked = True
@@ -300,7 +305,7 @@ class SharedDataset(Dataset[Any]):
 
     def __getstate__(self) -> dict[str, Any]:
         job = self._job_key if get_worker_info() is not None else job_key(self.job)
-        return {**vars(self), "_job_key": job, "_maker": None, "_cache": None, "_state": None}
+        return {**vars(self), "_job_key": job, "_maker": None, "_cache": None, "_state": None, "_seen": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

@@ -58,6 +58,7 @@ class PlannedBatch(list[int]):
         augmented: Names what the claimed copies hold.
         row: The member's, and ``generation`` whose it is.
         claims: In the order of the indices; None: nothing is held, and everything is made.
+        log: Where its delivery is written down; None: nowhere.
     """
 
     source: bytes
@@ -65,3 +66,4 @@ class PlannedBatch(list[int]):
     row: int
     generation: int
     claims: np.ndarray | None
+    log: str | None = None

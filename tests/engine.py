@@ -32,15 +32,18 @@ HEADER = np.dtype([
     ("payload_bytes", "u8"), ("n_samples", "u4"), ("keep", "u4"),
     ("split_at_birth", "u4", 4), ("segment_bytes", "u8"),
     ("n_stage", "u4"), ("n_slots", "u4"), ("n_granules", "u4"), ("n_ledger", "u4"),
-    ("rows_at", "u8"), ("ledgers_at", "u8"), ("seen_at", "u8"), ("slots_at", "u8"), ("first_at", "u8"),
-    ("eligible_at", "u8"), ("blocks_at", "u8"), ("granules_at", "u8"), ("payload_at", "u8"),
+    ("n_writing", "u4"), ("unused", "u4"),
+    ("rows_at", "u8"), ("slots_at", "u8"), ("first_at", "u8"), ("writing_at", "u8"),
+    ("granules_at", "u8"), ("payload_at", "u8"),
+    ("rooms_at", "u8"), ("room_bytes", "u8"), ("seen_in", "u8"), ("eligible_in", "u8"), ("blocks_in", "u8"),
+    ("room_end", "u8"),
     ("busy", "u4"), ("failures", "u4"), ("abandoned", "u4"), ("split", "u4", 4),
     ("granules_of", "u4", 4), ("budget_of", "u4", 4), ("granules_free", "u4"),
 ])  # fmt: skip
 ROW = np.dtype([
     ("state", "u4"), ("generation", "u4"), ("kind", "u4"), ("job", "u4"), ("job_key", "u8"),
-    ("pipeline", "u8"), ("stage_need", "u4"), ("copy_bytes", "u4"), ("pid", "i4"), ("eligible", "u4"),
-    ("staged", "u4"), ("reserved", "u4", 3),
+    ("pipeline", "u8"), ("stage_need", "u4"), ("copy_bytes", "u4"), ("pid", "i4"), ("subset", "u4"),
+    ("eligible", "u4"), ("staged", "u4"), ("reserved", "u4", 2),
 ])  # fmt: skip
 SLOT = np.dtype([
     ("state", "u4"), ("generation", "u4"), ("sample", "u4"), ("writer_row", "u2"), ("form", "u1"),
@@ -50,7 +53,7 @@ SLOT = np.dtype([
 ])  # fmt: skip
 MAX_ROWS = 128
 assert ROW.itemsize == SLOT.itemsize == 64
-assert store.LAYOUT_VERSION == 2, "the records above are those of layout 2"
+assert store.LAYOUT_VERSION == 3, "the records above are those of layout 3"
 
 
 class Records:
@@ -67,7 +70,7 @@ class Records:
     def seen(self, row):
         """Which samples the row's mirror has as taken: a bool array."""
         words = int(self.head["row_words"])
-        at = int(self.head["seen_at"]) + row * words * 8
+        at = int(self.head["rooms_at"]) + row * int(self.head["room_bytes"]) + int(self.head["seen_in"])
         bits = np.unpackbits(self.bytes[at : at + words * 8], bitorder="little")
         return bits[: int(self.head["n_samples"])].astype(bool)
 

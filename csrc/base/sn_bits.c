@@ -1,5 +1,7 @@
 #include "sn_bits.h"
 
+#define SUMMED 16 /* blocks at a time */
+
 uint64_t sn_bits_next(const uint64_t *words, uint64_t from, uint64_t end, int value)
 {
     if (from >= end)
@@ -33,15 +35,33 @@ void sn_bits_fill(uint64_t *words, uint64_t from, uint64_t count, int value)
     }
 }
 
+/* The compiler's own is a call where it may not suppose that the processor has an instruction for it. */
+static uint32_t count_ones(uint64_t bits)
+{
+    bits -= bits >> 1 & 0x5555555555555555u;
+    bits = (bits & 0x3333333333333333u) + (bits >> 2 & 0x3333333333333333u);
+    bits = (bits + (bits >> 4)) & 0x0F0F0F0F0F0F0F0Fu;
+    return (uint32_t)(bits * 0x0101010101010101u >> 56);
+}
+
 uint32_t sn_counted_select(sn_counted v, uint32_t k)
 {
+    /* Many blocks at a time: their sum is a few vector instructions. */
     uint32_t block = 0;
+    for (; block + SUMMED <= v.n_blocks; block += SUMMED) {
+        uint32_t sum = 0;
+        for (uint32_t i = 0; i < SUMMED; i++)
+            sum += v.blocks[block + i];
+        if (k < sum)
+            break;
+        k -= sum;
+    }
     while (k >= v.blocks[block])
         k -= v.blocks[block++];
 
     uint32_t word = block * SN_BLOCK_WORDS;
     for (;;) {
-        uint32_t set = (uint32_t)__builtin_popcountll(v.words[word]);
+        uint32_t set = count_ones(v.words[word]);
         if (k < set)
             break;
         k -= set;

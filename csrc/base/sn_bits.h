@@ -53,6 +53,7 @@ typedef struct {
     uint64_t *words;
     uint32_t *blocks;
     uint32_t *total;
+    uint32_t n_blocks;
 } sn_counted;
 
 /* Both answer whether the bit changed. */

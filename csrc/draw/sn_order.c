@@ -1,22 +1,62 @@
+#define _GNU_SOURCE
 #include "sn_order.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "../base/sn_bits.h"
 #include "../base/sn_status.h"
 
 #define NONE UINT32_MAX
+#define HUGE_PAGE ((uint64_t)2 << 20)
 
 /* More than are in preparation at any time on a host of some hundred cores; past it a member
  * prepares the sample itself, which is correct and only less shared. */
 #define MAX_DEFERRED 65536u
 
-static uint32_t sample_at(const sn_order *order, uint32_t place)
+/* Looked up at once: their taken bits are on their way from memory together. */
+#define GROUP 16u
+#define MAX_AHEAD 1024u /* a power of two */
+
+typedef struct sn_ahead {
+    uint32_t sample;
+    uint32_t after; /* the cursor when it was offered */
+} sn_ahead;
+
+uint32_t sn_order_at(const sn_order *order, uint32_t place)
 {
     uint32_t at = order->fixed ? place : sn_perm_at(&order->perm, place);
     return order->samples ? order->samples[at] : at;
+}
+
+/* Begin where the epoch was left. The cursor is moved here, for a draw moves it under the lock. */
+static void go_on(sn_order *order, const uint64_t *taken)
+{
+    for (uint64_t sample = sn_bits_next(taken, 0, order->n_samples, 1); sample < order->n_samples;
+         sample = sn_bits_next(taken, sample + 1, order->n_samples, 1))
+        if (!sn_order_is_taken(order, (uint32_t)sample))
+            sn_order_take(order, (uint32_t)sample);
+    while (order->cursor < order->perm.n && sn_order_is_taken(order, sn_order_at(order, order->cursor)))
+        order->cursor++;
+    order->looked = order->cursor;
+}
+
+/* Written at once: pages that are first read lie at a page of zeros, and are copied from it one by one in
+ * the draws that write to them. In huge pages where there are some, as bits are met at random places. */
+static uint64_t *zeroed(uint64_t words)
+{
+    uint64_t bytes = words * sizeof(uint64_t);
+    uint64_t page = bytes < HUGE_PAGE / 2 ? 64 : HUGE_PAGE;
+    uint64_t rounded = (bytes + page - 1) / page * page;
+    uint64_t *bits = aligned_alloc(page, rounded);
+
+    if (bits && page == HUGE_PAGE)
+        madvise(bits, rounded, MADV_HUGEPAGE);
+    if (bits)
+        memset(bits, 0, bytes);
+    return bits;
 }
 
 int sn_order_init(sn_order *order, const sn_epoch *epoch)
@@ -28,9 +68,10 @@ int sn_order_init(sn_order *order, const sn_epoch *epoch)
     order->n_samples = epoch->n_samples;
     order->fixed = epoch->fixed;
     order->capacity = n < MAX_DEFERRED ? n : MAX_DEFERRED;
-    order->taken = calloc(sn_bits_words(epoch->n_samples) + 1, sizeof *order->taken);
+    order->taken = zeroed(sn_bits_words(epoch->n_samples) + 1);
     order->deferred = malloc((order->capacity ? order->capacity : 1) * sizeof *order->deferred);
-    if (!order->taken || !order->deferred)
+    order->ahead = malloc(MAX_AHEAD * sizeof *order->ahead);
+    if (!order->taken || !order->deferred || !order->ahead)
         goto out;
     rc = sn_perm_init(&order->perm, n, epoch->seed, epoch->epoch);
     if (rc != 0)
@@ -51,8 +92,13 @@ int sn_order_init(sn_order *order, const sn_epoch *epoch)
         }
     }
     order->left = n;
-    for (uint32_t place = epoch->places; place < n; place++)
-        sn_order_take(order, sample_at(order, place));
+    if (epoch->taken)
+        go_on(order, epoch->taken);
+    for (uint32_t place = n; order->left > epoch->places;) {
+        uint32_t sample = sn_order_at(order, --place);
+        if (!sn_order_is_taken(order, sample))
+            sn_order_take(order, sample);
+    }
     rc = 0;
 out:
     if (rc != 0)
@@ -66,7 +112,32 @@ void sn_order_free(sn_order *order)
     free(order->samples);
     free(order->taken);
     free(order->deferred);
+    free(order->ahead);
     memset(order, 0, sizeof *order);
+}
+
+void sn_order_look_ahead(sn_order *order, uint32_t wanted)
+{
+    if (wanted > MAX_AHEAD - GROUP)
+        wanted = MAX_AHEAD - GROUP;
+    while (order->ahead_last - order->ahead_first < wanted && order->looked < order->perm.n) {
+        uint32_t left = order->perm.n - order->looked, n = left < GROUP ? left : GROUP;
+        uint32_t samples[GROUP];
+        for (uint32_t i = 0; i < n; i++) {
+            samples[i] = sn_order_at(order, order->looked + i);
+            __builtin_prefetch(&order->taken[samples[i] >> 6]);
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            order->looked++;
+            if (!sn_order_is_taken(order, samples[i]))
+                order->ahead[order->ahead_last++ % MAX_AHEAD] = (sn_ahead){samples[i], order->looked};
+        }
+    }
+}
+
+uint32_t sn_order_ahead(const sn_order *order, uint32_t i)
+{
+    return i < order->ahead_last - order->ahead_first ? order->ahead[(order->ahead_first + i) % MAX_AHEAD].sample : NONE;
 }
 
 void sn_order_begin(sn_order *order)
@@ -84,11 +155,17 @@ uint32_t sn_order_next(sn_order *order)
         if (!sn_order_is_taken(order, sample))
             return sample;
     }
-    while (order->cursor < order->perm.n) {
-        uint32_t sample = sample_at(order, order->cursor++);
-        if (!sn_order_is_taken(order, sample))
-            return sample;
+    for (;;) {
+        if (order->ahead_first == order->ahead_last)
+            sn_order_look_ahead(order, 1);
+        if (order->ahead_first == order->ahead_last)
+            break;
+        const sn_ahead *next = &order->ahead[order->ahead_first++ % MAX_AHEAD];
+        order->cursor = next->after;
+        if (!sn_order_is_taken(order, next->sample))
+            return next->sample;
     }
+    order->cursor = order->perm.n;
     return NONE;
 }
 

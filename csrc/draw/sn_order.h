@@ -1,8 +1,9 @@
 /*
  * sn_order.h -- the order in which one member would take its samples if it were alone.
  *
- *      permutation:  7 2 9 4 | 1 8 0 ...        deferred:  2 4
+ *      permutation:  7 2 9 4 | 1 8 0 | ...      deferred:  2 4
  *                            ^ cursor           (others were preparing them)
+ *                              -------> ahead: looked up before the draw, without the lock
  *
  * A round offers candidates, the deferred first; the caller takes or defers each. What is
  * taken out of turn (a substitute) is skipped when its turn comes, so a displaced sample
@@ -27,6 +28,8 @@ typedef struct {
     uint32_t cursor;
     uint32_t left; /* samples not yet taken */
     uint64_t *taken;
+    struct sn_ahead *ahead; /* what was untaken of the places from the cursor to `looked` */
+    uint32_t ahead_first, ahead_last, looked;
     uint32_t *deferred;
     uint32_t read, kept, count, capacity;
 } sn_order;
@@ -36,15 +39,23 @@ typedef struct {
     uint32_t n_samples;      /* of the dataset */
     const uint32_t *samples; /* the member's own, each once; NULL: all */
     uint32_t count;          /* how many these are */
-    uint32_t places;         /* of the permutation: what lies behind is dropped (drop_last) */
+    uint32_t places;         /* to be taken: what lies behind them in the order is dropped (drop_last) */
     uint64_t seed;
     uint32_t epoch;
     uint8_t fixed;           /* in the order given: no permutation */
+    const uint64_t *taken;   /* by sample: taken before, in an epoch that goes on; NULL: none */
 } sn_epoch;
 
 /* 0; -ENOMEM; -EINVAL for a sample that does not exist or comes twice. */
 int sn_order_init(sn_order *order, const sn_epoch *epoch);
 void sn_order_free(sn_order *order);
+
+/* Look up the next candidates of the permutation, some `wanted` of them: late in an epoch that has taken
+ * most samples out of turn there are many places to pass for one. */
+void sn_order_look_ahead(sn_order *order, uint32_t wanted);
+
+/* What was looked up, from the next on (i = 0); SN_NONE behind the last. It may be taken by now. */
+uint32_t sn_order_ahead(const sn_order *order, uint32_t i);
 
 /* Begin a round: the deferred are asked again. */
 void sn_order_begin(sn_order *order);
@@ -57,6 +68,9 @@ int sn_order_defer(sn_order *order, uint32_t sample);
 
 /* One that was deferred in this round, when there is nothing else; SN_NONE without one. */
 uint32_t sn_order_force(sn_order *order);
+
+/* The sample at a place of the permutation. */
+uint32_t sn_order_at(const sn_order *order, uint32_t place);
 
 void sn_order_take(sn_order *order, uint32_t sample);
 int sn_order_is_taken(const sn_order *order, uint32_t sample);

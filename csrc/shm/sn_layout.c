@@ -38,19 +38,26 @@ int sn_layout_plan(const sn_geometry *geometry, sn_header *layout)
     layout->n_stage = least(granules, n);
     layout->n_slots = layout->n_stage + least(granules, 2 * n);
     layout->n_ledger = least(SN_MAX_LEDGER, layout->n_slots);
+    layout->n_writing = least(SN_MAX_WRITING, layout->n_slots);
     layout->row_words = (uint32_t)sn_bits_words(n);
     memcpy(layout->split, geometry->split, sizeof layout->split);
 
     uint64_t at = sizeof(sn_header);
     layout->rows_at = place(&at, SN_MAX_ROWS * sizeof(sn_row), 64);
-    layout->ledgers_at = place(&at, (uint64_t)SN_MAX_ROWS * layout->n_ledger * 4, 64);
-    layout->seen_at = place(&at, (uint64_t)SN_MAX_ROWS * layout->row_words * 8, 64);
     layout->slots_at = place(&at, (uint64_t)layout->n_slots * sizeof(sn_slot), 64);
     layout->first_at = place(&at, n * 4, 64);
-    layout->eligible_at = place(&at, SN_MAX_ROWS * sn_bits_words(layout->n_stage) * 8, 64);
-    layout->blocks_at = place(&at, SN_MAX_ROWS * sn_bits_blocks(layout->n_stage) * 4, 64);
+    layout->writing_at = place(&at, (uint64_t)layout->n_writing * 4, 64);
     layout->granules_at = place(&at, sn_bits_words(granules) * 8, 64);
     layout->payload_at = place(&at, granules * SN_GRANULE, SN_GRANULE);
+
+    uint64_t in = (uint64_t)layout->n_ledger * 4; /* the ledger */
+    layout->seen_in = place(&in, (uint64_t)layout->row_words * 8, 64);
+    layout->eligible_in = place(&in, sn_bits_words(layout->n_stage) * 8, 64);
+    layout->blocks_in = place(&in, sn_bits_blocks(layout->n_stage) * 4, 64);
+    layout->room_end = in;
+    uint64_t page = in < SN_HUGE_PAGE / 2 ? SN_GRANULE : SN_HUGE_PAGE;
+    layout->room_bytes = (in + page - 1) / page * page;
+    layout->rooms_at = place(&at, SN_MAX_ROWS * layout->room_bytes, page);
     layout->segment_bytes = at;
     return 0;
 }
@@ -68,11 +75,13 @@ int sn_layout_validate(const sn_header *found, uint64_t file_bytes)
     if (found->row_words != planned.row_words || found->segment_bytes != planned.segment_bytes ||
         found->n_stage != planned.n_stage || found->n_slots != planned.n_slots ||
         found->n_granules != planned.n_granules || found->n_ledger != planned.n_ledger ||
-        found->rows_at != planned.rows_at || found->ledgers_at != planned.ledgers_at ||
-        found->seen_at != planned.seen_at || found->slots_at != planned.slots_at ||
-        found->first_at != planned.first_at || found->eligible_at != planned.eligible_at ||
-        found->blocks_at != planned.blocks_at || found->granules_at != planned.granules_at ||
-        found->payload_at != planned.payload_at)
+        found->n_writing != planned.n_writing || found->unused != planned.unused || found->writing_at != planned.writing_at ||
+        found->rows_at != planned.rows_at || found->slots_at != planned.slots_at ||
+        found->first_at != planned.first_at || found->granules_at != planned.granules_at ||
+        found->payload_at != planned.payload_at || found->rooms_at != planned.rooms_at ||
+        found->room_bytes != planned.room_bytes || found->seen_in != planned.seen_in ||
+        found->eligible_in != planned.eligible_in || found->blocks_in != planned.blocks_in ||
+        found->room_end != planned.room_end)
         return SN_E_CORRUPT;
     return 0;
 }

@@ -1,11 +1,15 @@
 /*
  * sn_layout.h -- what lies where in a segment.
  *
- *   header | rows | ledgers | seen | slots | first | eligible | granule map | payload
- *            who    held     taken   what    where   derived     derived      bytes
+ *   header | rows | slots | first | writing | granule map | payload | a room for each row
+ *            who    what    where   derived   derived       bytes     ledger | seen  | eligible | counts
+ *                                                                     held     taken   derived    derived
  *
  * Truth: rows, ledgers, seen bits, and the upper part of each slot record. All else is
  * derived from it and made anew by sn_store_rebuild().
+ *
+ * All of it but the rooms is reserved at birth. A room has no memory until a row is claimed that
+ * uses it: seen bits of 128 rows would be the most of the records of a large dataset.
  *
  * Lives in   the segment. Offsets and fixed widths, never pointers; 64-byte aligned parts.
  * Callers    everything here is read and written by the lock holder, except
@@ -20,12 +24,14 @@
 #include <stdint.h>
 
 #define SN_MAGIC 0x31304143454E4553u /* "SENECA01", little endian */
-#define SN_LAYOUT_VERSION 2u
+#define SN_LAYOUT_VERSION 3u
 
 #define SN_GRANULE 4096u     /* payload space is given out in pages */
+#define SN_HUGE_PAGE 2097152u /* records of many samples lie in these, where the kernel has them */
 #define SN_MAX_ROWS 128u     /* participants at once */
 #define SN_MAX_JOBS 64u      /* one bit each in a copy's uses mask */
 #define SN_MAX_LEDGER 16384u /* slots that one participant may hold at once */
+#define SN_MAX_WRITING 65536u /* slots that are being written at once */
 #define SN_NONE UINT32_MAX   /* no slot, no granule, no row */
 
 enum sn_form { SN_STORAGE = 0, SN_ENCODED = 1, SN_DECODED = 2, SN_AUGMENTED = 3, SN_FORMS = 4 };
@@ -42,10 +48,13 @@ enum sn_row_state { SN_ROW_FREE = 0, SN_ROW_LIVE = 1 };
 enum sn_row_kind {
     SN_ROW_HOLDER = 1, /* a process that is attached: keeps the segment and its job's bit, and
                           holds what its workers pin and write */
-    SN_ROW_MEMBER = 2  /* one iterator that draws batches */
+    SN_ROW_MEMBER = 2, /* one iterator that draws batches */
+    SN_ROW_SUBSET = 3  /* says which samples a member's dataset has, where these are not all: seen
+                          bits that do not change, of the member's job and pipeline */
 };
 
-/* Every slot record is on exactly one list. Wanted copies: list SN_LIST_WANT + want. */
+/* Every slot record is on exactly one list. Wanted copies: list SN_LIST_WANT + want. The writing
+ * list is an array, because every draw looks at all of it. */
 enum sn_list {
     SN_LIST_FREE_STAGE = 0,
     SN_LIST_FREE_KEEP = 1,
@@ -76,7 +85,7 @@ typedef struct {
     uint16_t pins; /* ledger entries that name this slot */
     uint8_t list;  /* the list that it is on */
     uint8_t unused;
-    uint32_t list_next, list_prev;
+    uint32_t list_next, list_prev; /* on the writing list list_prev is the place in it */
 } sn_slot;
 
 _Static_assert(sizeof(sn_slot) == 64, "one cache line a slot");
@@ -93,10 +102,11 @@ typedef struct {
     uint32_t stage_need; /* granules: twice what it has in flight */
     uint32_t copy_bytes; /* the largest of these copies that it has made; 0: none yet */
     int32_t pid;         /* for people; never trusted */
+    uint32_t subset;     /* SN_ROW_SUBSET: names its samples, whoever draws from them */
     /* derived */
     uint32_t eligible; /* set bits of its eligible vector */
     uint32_t staged;   /* granules of the staged copies that it reserved */
-    uint32_t reserved[3];
+    uint32_t reserved[2];
 } sn_row;
 
 _Static_assert(sizeof(sn_row) == 64, "one cache line a row");
@@ -119,9 +129,11 @@ typedef struct {
     uint32_t row_words; /* 64-bit words of seen bits a row */
     sn_geometry geometry;
     uint64_t segment_bytes;
-    uint32_t n_stage, n_slots, n_granules, n_ledger;
-    uint64_t rows_at, ledgers_at, seen_at, slots_at, first_at;
-    uint64_t eligible_at, blocks_at, granules_at, payload_at;
+    uint32_t n_stage, n_slots, n_granules, n_ledger, n_writing, unused;
+    uint64_t rows_at, slots_at, first_at, writing_at, granules_at, payload_at, rooms_at;
+    uint64_t room_bytes;                      /* from one room to the next */
+    uint64_t seen_in, eligible_in, blocks_in; /* in a room, whose ledger comes first */
+    uint64_t room_end;                        /* likewise: behind it nothing is used */
 
     /* The lock holder's. */
     _Atomic uint32_t busy;     /* set while a critical section runs: whoever finds it set rebuilds */

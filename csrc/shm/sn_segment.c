@@ -16,6 +16,11 @@
  * reserved in pieces, each with signals blocked. */
 #define RESERVE_PIECE ((uint64_t)64 << 20)
 
+#define HUGE_PAGE ((uint64_t)SN_HUGE_PAGE)
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
+
 static pthread_mutex_t handles_mutex = PTHREAD_MUTEX_INITIALIZER;
 static sn_segment *handles;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
@@ -76,20 +81,52 @@ static void resolve(sn_segment *segment, const sn_header *layout)
     uint8_t *base = (uint8_t *)segment->head;
 
     segment->rows = (sn_row *)(base + layout->rows_at);
-    segment->ledgers = (uint32_t *)(base + layout->ledgers_at);
-    segment->seen = (uint64_t *)(base + layout->seen_at);
     segment->slots = (sn_slot *)(base + layout->slots_at);
     segment->first = (uint32_t *)(base + layout->first_at);
-    segment->eligible = (uint64_t *)(base + layout->eligible_at);
-    segment->blocks = (uint32_t *)(base + layout->blocks_at);
+    segment->writing = (uint32_t *)(base + layout->writing_at);
     segment->granules = (uint64_t *)(base + layout->granules_at);
     segment->payload = base + layout->payload_at;
+    segment->rooms = base + layout->rooms_at;
+    segment->room_bytes = layout->room_bytes;
+    segment->seen_in = layout->seen_in;
+    segment->eligible_in = layout->eligible_in;
+    segment->blocks_in = layout->blocks_in;
+    segment->room_end = layout->room_end;
     segment->n_samples = layout->geometry.n_samples;
     segment->n_stage = layout->n_stage;
     segment->n_slots = layout->n_slots;
     segment->n_granules = layout->n_granules;
     segment->n_ledger = layout->n_ledger;
+    segment->n_writing = layout->n_writing;
     segment->row_words = layout->row_words;
+}
+
+/* Records are met at random places, and a page's address has to be looked up for each: seen bits and
+ * first slots of many samples take half the time in huge pages. Where there are none they stay. */
+static void collapse(void *start, uint64_t bytes)
+{
+    madvise(start, bytes, MADV_COLLAPSE);
+}
+
+/* A huge page is mapped as one where address and place in the file agree. */
+static void *map_at_huge_page(int fd, uint64_t bytes)
+{
+    uint8_t *room = mmap(NULL, bytes + HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED)
+        return MAP_FAILED;
+    uint8_t *base = room + (-(uintptr_t)room & (HUGE_PAGE - 1));
+    uint64_t before = (uint64_t)(base - room), pages = (bytes + SN_GRANULE - 1) / SN_GRANULE * SN_GRANULE;
+
+    if (mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+        int error = errno;
+        munmap(room, bytes + HUGE_PAGE);
+        errno = error;
+        return MAP_FAILED;
+    }
+    if (before)
+        munmap(room, before);
+    munmap(base + pages, bytes + HUGE_PAGE - before - pages);
+    return base;
 }
 
 /* Through a description of its own: a mapping holds on to the one that it was made from, and a
@@ -107,27 +144,26 @@ static int map(sn_segment *segment, uint64_t bytes)
         rc = -errno;
     else if (ours.st_ino != named.st_ino || ours.st_dev != named.st_dev)
         rc = SN_E_GONE;
-    void *base = rc == 0 ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    void *base = rc == 0 ? map_at_huge_page(fd, bytes) : MAP_FAILED;
     if (rc == 0 && base == MAP_FAILED)
         rc = -errno;
     close(fd);
     if (rc != 0)
         return rc;
-    /* Payloads are hundreds of kilobytes: huge pages spare page faults where they are to be had. */
     madvise(base, bytes, MADV_HUGEPAGE);
     segment->head = base;
     segment->bytes = bytes;
     return 0;
 }
 
-static int reserve(int fd, uint64_t bytes, sn_progress progress, void *context)
+static int reserve(int fd, uint64_t from, uint64_t bytes, sn_progress progress, void *context)
 {
     for (uint64_t done = 0; done < bytes;) {
         uint64_t piece = bytes - done < RESERVE_PIECE ? bytes - done : RESERVE_PIECE;
         sigset_t all, before;
         sigfillset(&all);
         pthread_sigmask(SIG_BLOCK, &all, &before);
-        int failed = posix_fallocate(fd, (off_t)done, (off_t)piece);
+        int failed = posix_fallocate(fd, (off_t)(from + done), (off_t)piece);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
         if (failed)
             return -failed;
@@ -136,6 +172,17 @@ static int reserve(int fd, uint64_t bytes, sn_progress progress, void *context)
             progress(context, done, bytes);
     }
     return 0;
+}
+
+int sn_segment_reserve_room(sn_segment *segment, uint32_t row, enum sn_row_kind kind)
+{
+    uint8_t *room = segment->rooms + row * segment->room_bytes;
+    uint64_t bytes = kind != SN_ROW_HOLDER ? segment->room_end : segment->seen_in;
+    uint64_t at = (uint64_t)(room - (uint8_t *)segment->head), last = at + (bytes - 1) / SN_GRANULE * SN_GRANULE;
+
+    if (lseek(segment->fd, (off_t)last, SEEK_DATA) == (off_t)last)
+        return 0; /* one before had it */
+    return reserve(segment->fd, at, bytes, NULL, NULL);
 }
 
 /* The file may hold what a creator left who died before writing the magic. Nobody has it
@@ -149,7 +196,9 @@ static int create(sn_segment *segment, const sn_geometry *geometry, sn_progress 
     if (rc == 0 && fchmod(segment->fd, 0600) != 0)
         rc = -errno;
     if (rc == 0)
-        rc = reserve(segment->fd, layout.segment_bytes, progress, context);
+        rc = reserve(segment->fd, 0, layout.rooms_at, progress, context);
+    if (rc == 0 && ftruncate(segment->fd, (off_t)layout.segment_bytes) != 0)
+        rc = -errno;
     if (rc == 0)
         rc = map(segment, layout.segment_bytes);
     if (rc != 0) {
@@ -162,6 +211,7 @@ static int create(sn_segment *segment, const sn_geometry *geometry, sn_progress 
     resolve(segment, &layout);
     /* Fresh pages are zero: rows are free, slots empty, nobody has seen anything. Derived
      * state is built by the caller's first rebuild, which `busy` asks for. */
+    collapse(segment->head, layout.payload_at / HUGE_PAGE * HUGE_PAGE);
     atomic_store(&segment->head->busy, 1);
     atomic_store_explicit(&segment->head->magic, SN_MAGIC, memory_order_release);
     return SN_ATTACH_CREATED;

@@ -36,15 +36,14 @@ typedef struct sn_segment {
     /* Resolved once from a validated layout; never read again from shared memory. */
     sn_header *head;
     sn_row *rows;
-    uint32_t *ledgers;
-    uint64_t *seen;
     sn_slot *slots;
     uint32_t *first; /* sample -> its first slot */
-    uint64_t *eligible;
-    uint32_t *blocks;
+    uint32_t *writing; /* the slots that are being written */
     uint64_t *granules;
     uint8_t *payload;
-    uint32_t n_samples, n_stage, n_slots, n_granules, n_ledger, row_words;
+    uint8_t *rooms;
+    uint64_t room_bytes, seen_in, eligible_in, blocks_in, room_end; /* as in the header */
+    uint32_t n_samples, n_stage, n_slots, n_granules, n_ledger, n_writing, row_words;
 
     pthread_mutex_t mutex;
     uint32_t next_probe;                 /* whose life is asked about next */
@@ -79,6 +78,10 @@ int sn_segment_attach(int fd, const char *name, const sn_geometry *geometry, int
 
 /* Unmap and close; the kernel frees every lock of this description. */
 void sn_segment_close(sn_segment *segment);
+
+/* Memory for what a row of this kind uses of its room, under the lock: 0, -ENOSPC, -errno. What was
+ * reserved once stays, with what lies in it. */
+int sn_segment_reserve_room(sn_segment *segment, uint32_t row, enum sn_row_kind kind);
 
 /* Whether the name still leads to this segment; take the name away (under the lock). */
 int sn_segment_linked(const sn_segment *segment);

@@ -4,11 +4,31 @@
 
 #include "sn_space.h"
 
+static void writing_append(sn_segment *segment, uint32_t slot)
+{
+    uint32_t *count = &segment->head->lists[SN_LIST_WRITING].count;
+    segment->slots[slot].list = SN_LIST_WRITING;
+    segment->slots[slot].list_prev = *count;
+    segment->writing[(*count)++] = slot;
+}
+
+static void writing_remove(sn_segment *segment, uint32_t slot)
+{
+    uint32_t last = segment->writing[--segment->head->lists[SN_LIST_WRITING].count];
+    uint32_t place = segment->slots[slot].list_prev;
+    segment->writing[place] = last;
+    segment->slots[last].list_prev = place;
+}
+
 static void list_append(sn_segment *segment, uint32_t slot, uint32_t list)
 {
     sn_list_head *head = &segment->head->lists[list];
     sn_slot *record = &segment->slots[slot];
 
+    if (list == SN_LIST_WRITING) {
+        writing_append(segment, slot);
+        return;
+    }
     record->list = (uint8_t)list;
     record->list_next = SN_NONE;
     record->list_prev = head->tail;
@@ -20,11 +40,32 @@ static void list_append(sn_segment *segment, uint32_t slot, uint32_t list)
     head->count++;
 }
 
+/* Free records are used again soonest first: those in use stay few and near each other. */
+static void list_prepend(sn_segment *segment, uint32_t slot, uint32_t list)
+{
+    sn_list_head *head = &segment->head->lists[list];
+    sn_slot *record = &segment->slots[slot];
+
+    record->list = (uint8_t)list;
+    record->list_prev = SN_NONE;
+    record->list_next = head->head;
+    if (head->head == SN_NONE)
+        head->tail = slot;
+    else
+        segment->slots[head->head].list_prev = slot;
+    head->head = slot;
+    head->count++;
+}
+
 static void list_remove(sn_segment *segment, uint32_t slot)
 {
     sn_slot *record = &segment->slots[slot];
     sn_list_head *head = &segment->head->lists[record->list];
 
+    if (record->list == SN_LIST_WRITING) {
+        writing_remove(segment, slot);
+        return;
+    }
     if (record->list_prev == SN_NONE)
         head->head = record->list_next;
     else
@@ -75,7 +116,7 @@ uint32_t sn_slot_reserve(sn_segment *segment, const sn_payload *payload, uint32_
 {
     uint32_t list = payload->form == SN_AUGMENTED ? SN_LIST_FREE_STAGE : SN_LIST_FREE_KEEP;
     uint32_t slot = segment->head->lists[list].head;
-    if (slot == SN_NONE)
+    if (slot == SN_NONE || segment->head->lists[SN_LIST_WRITING].count == segment->n_writing)
         return SN_NONE;
     uint32_t granule = sn_space_take(segment, payload->form, sn_granules_for(payload->length));
     if (granule == SN_NONE)
@@ -111,7 +152,8 @@ void sn_slot_free(sn_segment *segment, uint32_t slot)
     chain_remove(segment, slot);
     count_staged(segment, record, -1);
     sn_space_give(segment, record->form, record->granule, sn_granules_for(record->length));
-    sn_slot_move(segment, slot, free_list(segment, slot));
+    list_remove(segment, slot);
+    list_prepend(segment, slot, free_list(segment, slot));
 }
 
 void sn_slots_clear(sn_segment *segment)

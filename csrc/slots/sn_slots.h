@@ -52,14 +52,27 @@ typedef struct {
 } sn_payload;
 
 /* A record and room for this payload, WRITING, on the writing list and the sample's chain.
- * SN_NONE when no record is free or no run of granules long enough. */
+ * SN_NONE when no record is free, no run of granules long enough, or the writing list full. */
 uint32_t sn_slot_reserve(sn_segment *segment, const sn_payload *payload, uint32_t row);
 
 /* Give record and room back. The slot must have no pins. */
 void sn_slot_free(sn_segment *segment, uint32_t slot);
 
-/* A slot is on exactly one list; new ones go to the tail, the oldest are at the head. */
+/* A slot is on exactly one list; new ones go to the tail, the oldest are at the head. On the
+ * writing list alone they are in no order. */
 void sn_slot_move(sn_segment *segment, uint32_t slot, uint32_t list);
+
+/* This slot will be moved or freed, and its record is at hand: fetch what that touches from memory. */
+static inline void sn_slot_foresee(const sn_segment *segment, uint32_t slot)
+{
+    const sn_slot *record = &segment->slots[slot];
+
+    __builtin_prefetch(&segment->first[record->sample]);
+    if (record->list_prev != SN_NONE)
+        __builtin_prefetch(&segment->slots[record->list_prev]);
+    if (record->list_next != SN_NONE)
+        __builtin_prefetch(&segment->slots[record->list_next]);
+}
 
 /* Rebuilding: forget all lists and chains, then put each slot where its record says. */
 void sn_slots_clear(sn_segment *segment);

@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../slots/sn_slots.h"
 #include "sn_rows.h"
+
+#define LOOK_AHEAD 16
 
 int sn_holder_init(sn_holder *holder, sn_segment *segment)
 {
@@ -44,9 +47,28 @@ void sn_holder_done(sn_holder *holder, uint32_t entry)
         holder->done_entries[holder->n_done++] = entry;
 }
 
+/* Hundreds of records at random places: fetch those that come next, and then what freeing them touches. */
+static void foresee(const sn_holder *holder)
+{
+    const sn_segment *segment = holder->segment;
+    const uint32_t *ledger = sn_ledger(segment, holder->row);
+
+    if (holder->n_done > 2 * LOOK_AHEAD) {
+        uint32_t line = ledger[holder->done_entries[holder->n_done - 1 - 2 * LOOK_AHEAD]];
+        if (line != 0)
+            __builtin_prefetch(&segment->slots[line - 1]);
+    }
+    if (holder->n_done > LOOK_AHEAD) {
+        uint32_t line = ledger[holder->done_entries[holder->n_done - 1 - LOOK_AHEAD]];
+        if (line != 0)
+            sn_slot_foresee(segment, line - 1);
+    }
+}
+
 void sn_holder_let_go(sn_holder *holder)
 {
     while (holder->n_done > 0) {
+        foresee(holder);
         uint32_t entry = holder->done_entries[--holder->n_done];
         sn_ledger_let_go(holder->segment, holder->row, entry);
         holder->free_entries[holder->n_free++] = entry;

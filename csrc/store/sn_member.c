@@ -7,13 +7,16 @@
 #include "../base/sn_bits.h"
 #include "../base/sn_rng.h"
 #include "../base/sn_status.h"
+#include "../draw/sn_due.h"
 #include "../slots/sn_slots.h"
 #include "../slots/sn_space.h"
 #include "sn_rows.h"
 #include "sn_store.h"
+#include "sn_subsets.h"
 #include "sn_want.h"
 
 #define DRAW_DEADLINE_MS 100
+#define LOOK_AHEAD 16
 
 struct sn_member {
     sn_segment *segment; /* NULL: private */
@@ -21,6 +24,9 @@ struct sn_member {
     sn_client client;
     sn_member_options options;
     sn_order order;
+    sn_due due;            /* begun where a member of its pipeline is on a subset */
+    sn_subsets subsets;    /* what its classes are made of */
+    uint32_t subset_row;   /* says which samples are its dataset's; SN_NONE: all, or no row was to be had */
     sn_rng choose;
 
     /* Lines that workers may claim; each is looked at in every draw until it is empty. */
@@ -34,6 +40,24 @@ static uint32_t stage_need(const sn_member *member)
     if (!member->options.shares || member->client.copy_bytes == 0)
         return 0;
     return 2 * member->options.in_flight * sn_granules_for(member->client.copy_bytes);
+}
+
+/* Tell the others which samples its dataset has. Without a row for that it exchanges as if it had
+ * all of them. */
+static void publish_subset(sn_member *member, sn_segment *segment, const sn_participant *who)
+{
+    sn_participant subset = *who;
+    const sn_order *order = &member->order;
+
+    if (!order->samples || !member->options.shares)
+        return;
+    subset.kind = SN_ROW_SUBSET;
+    subset.stage_need = 0;
+    subset.subset = sn_subsets_key(order->samples, order->perm.n);
+    if (sn_row_claim(segment, &subset, &member->subset_row) != 0)
+        return;
+    for (uint32_t i = 0; i < order->perm.n; i++)
+        sn_bit_clear(sn_seen(segment, member->subset_row), order->samples[i]);
 }
 
 /* A row of its own in the segment, all under the lock. */
@@ -55,6 +79,7 @@ static int join(sn_member *member, sn_segment *segment)
         memcpy(sn_seen(segment, member->holder.row), member->order.taken, segment->row_words * 8);
         if (member->options.shares)
             sn_want_join(segment, member->holder.row);
+        publish_subset(member, segment, &who);
         member->segment = segment;
     }
     sn_store_leave(segment);
@@ -64,6 +89,8 @@ static int join(sn_member *member, sn_segment *segment)
 static void destroy(sn_member *member)
 {
     sn_order_free(&member->order);
+    sn_due_free(&member->due);
+    sn_subsets_free(&member->subsets);
     sn_holder_free(&member->holder);
     free(member->handed);
     free(member);
@@ -80,7 +107,8 @@ int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_mem
         return -ENOMEM;
     member->options = *options;
     member->options.epoch.samples = NULL; /* the order has its own copy */
-    member->holder.row = SN_NONE;
+    member->options.epoch.taken = NULL;
+    member->holder.row = member->subset_row = SN_NONE;
     member->client = (sn_client){
         .holder = &member->holder,
         .decoded_pipeline = options->decoded_pipeline,
@@ -180,18 +208,54 @@ static void take(sn_member *member, uint32_t sample)
     sn_want_taken(member->segment, member->holder.row, sample);
 }
 
-/* Serve a staged copy that another job made. */
-static int serve_substitute(sn_member *member, sn_item *item)
+/* Ask for what serving a sample of its own touches, a few samples before its turn. */
+static void foresee(const sn_member *member, uint32_t i)
 {
-    sn_counted eligible = sn_eligible(member->segment, member->holder.row);
+    uint32_t sample = sn_order_ahead(&member->order, i);
 
-    if (!member->options.shares || !member->options.substitutes || *eligible.total == 0)
-        return SN_MISS;
-    uint32_t slot = sn_counted_select(eligible, sn_rng_below(&member->choose, *eligible.total));
-    if (sn_serve_copy(&member->client, slot, item) != 0)
-        return SN_MISS;
-    take(member, item->sample);
-    return 0;
+    if (sample == SN_NONE)
+        return;
+    __builtin_prefetch(&member->order.taken[sample >> 6]);
+    sn_want_foresee(member->segment, sample);
+}
+
+/* The same for a copy, whose record is at hand. */
+static void foresee_copy(const sn_member *member, uint32_t slot)
+{
+    uint32_t sample = member->segment->slots[slot].sample;
+
+    sn_slot_foresee(member->segment, slot);
+    __builtin_prefetch(&sn_seen(member->segment, member->holder.row)[sample >> 6]);
+    __builtin_prefetch(&member->order.taken[sample >> 6]);
+}
+
+/* Serve staged copies that other jobs made, those first that the fewest want: what is taken by its
+ * last leaves room. Answers how many of the `n` places are served. */
+static uint32_t serve_substitutes(sn_member *member, uint32_t n, sn_item *items)
+{
+    sn_segment *segment = member->segment;
+    uint32_t row = member->holder.row;
+    sn_counted eligible = sn_eligible(segment, row);
+    uint32_t slots[SN_PICK_MOST], served = 0, before;
+
+    if (!member->options.shares || !member->options.substitutes)
+        return 0;
+    do {
+        before = served;
+        uint32_t picked = *eligible.total == 0 ? 0 :
+            sn_want_pick(segment, row, sn_rng_below(&member->choose, *eligible.total), n - served, slots);
+        for (uint32_t i = 0; i < picked; i++) {
+            if (i + LOOK_AHEAD < picked)
+                foresee_copy(member, slots[i + LOOK_AHEAD]);
+            /* Of two copies of one sample the first that was taken ended the want of the other. */
+            if (!sn_bit_get(eligible.words, slots[i]) ||
+                sn_serve_copy(&member->client, slots[i], &items[served]) != 0)
+                continue;
+            take(member, items[served].sample);
+            served++;
+        }
+    } while (served < n && served > before);
+    return served;
 }
 
 /* Another job is making a copy of this sample that will serve this member. */
@@ -224,12 +288,10 @@ static uint32_t next_of_own(sn_member *member, int *forced)
     return sn_order_force(&member->order);
 }
 
-/* Serve a sample of its own; for workers, in an order that is not Seneca's, from a copy of it that is
- * there. */
-static void serve_own(sn_member *member, sn_item *item)
+/* Prepare this sample, or for workers, in an order that is not Seneca's, serve it from a copy of it
+ * that is there. */
+static void serve_sample(sn_member *member, uint32_t sample, int forced, sn_item *item)
 {
-    int forced;
-    uint32_t sample = next_of_own(member, &forced);
     uint32_t copy = member->options.hands_over ? sn_serve_find_copy(&member->client, sample) : SN_NONE;
 
     item->sample = sample;
@@ -240,6 +302,115 @@ static void serve_own(sn_member *member, sn_item *item)
             sn_serve_target(&member->client, sample, item);
     }
     take(member, sample);
+}
+
+static void serve_own(sn_member *member, sn_item *item)
+{
+    int forced;
+    foresee(member, LOOK_AHEAD);
+    uint32_t sample = next_of_own(member, &forced);
+    serve_sample(member, sample, forced, item);
+}
+
+/* Copies to substitute by class, in the order in which they were picked. */
+typedef struct {
+    uint32_t slots[SN_PICK_MOST], n;
+    uint64_t class_of[SN_PICK_MOST];
+    uint64_t classes[SN_MAX_SUBSETS];
+    uint32_t next_of[SN_MAX_SUBSETS], n_classes; /* where to look on for a copy of the class */
+} sn_picks;
+
+static void pick_by_class(sn_member *member, sn_picks *picks)
+{
+    sn_segment *segment = member->segment;
+    uint32_t row = member->holder.row;
+
+    picks->n = picks->n_classes = 0;
+    if (segment->rows[row].eligible > 0)
+        picks->n = sn_want_pick(segment, row, sn_rng_below(&member->choose, segment->rows[row].eligible), SN_PICK_MOST,
+                                picks->slots);
+    for (uint32_t i = 0; i < picks->n; i++)
+        picks->class_of[i] = sn_subsets_class(&member->subsets, segment->slots[picks->slots[i]].sample);
+}
+
+static int serve_pick(sn_member *member, sn_picks *picks, uint64_t class, sn_item *item)
+{
+    sn_counted eligible = sn_eligible(member->segment, member->holder.row);
+    uint32_t c = 0;
+
+    while (c < picks->n_classes && picks->classes[c] != class)
+        c++;
+    if (c == SN_MAX_SUBSETS)
+        return SN_MISS; /* of so many classes the last are not exchanged */
+    if (c == picks->n_classes) {
+        picks->classes[c] = class;
+        picks->next_of[c] = 0;
+        picks->n_classes++;
+    }
+    while (picks->next_of[c] < picks->n) {
+        uint32_t i = picks->next_of[c]++;
+        if (picks->class_of[i] == class && sn_bit_get(eligible.words, picks->slots[i]) &&
+            sn_serve_copy(&member->client, picks->slots[i], item) == 0) {
+            take(member, item->sample);
+            return 0;
+        }
+    }
+    return SN_MISS;
+}
+
+/* The queue from which the next place is filled, not empty; NULL: there is none, and *sample, where
+ * it is not SN_NONE, found no room in one. */
+static sn_due_queue *next_due(sn_member *member, uint32_t *sample)
+{
+    sn_due_queue *queue;
+
+    while ((*sample = sn_due_next(&member->due, &member->order)) != SN_NONE) {
+        queue = sn_due_of_class(&member->due, sn_subsets_class(&member->subsets, *sample));
+        if (!sn_order_is_taken(&member->order, *sample) && (!queue || sn_due_push(queue, *sample) != 0))
+            return NULL;
+        if (queue && sn_due_trim(queue, &member->order))
+            return queue;
+    }
+    for (uint32_t q = 0; q < member->due.n_queues; q++)
+        if (sn_due_trim(&member->due.queues[q], &member->order))
+            return &member->due.queues[q];
+    return NULL;
+}
+
+/* Where datasets overlap: each place goes to a sample of the class that is due there. Answers how
+ * many of the `n` places are served. */
+static uint32_t serve_by_class(sn_member *member, uint32_t n, sn_item *items)
+{
+    sn_picks picks;
+    uint32_t sample;
+
+    if (!member->options.shares || !member->options.substitutes)
+        return 0;
+    int met = sn_subsets_look(&member->subsets, member->segment, member->options.augmented_pipeline);
+    if (member->subsets.n == 0)
+        return 0;
+    if ((met > 0 || !sn_due_has_begun(&member->due)) && sn_due_begin(&member->due, &member->order) != 0 &&
+        !sn_due_has_begun(&member->due))
+        return 0; /* no memory to exchange by class with */
+    pick_by_class(member, &picks);
+    for (uint32_t i = 0; i < n; i++) {
+        sn_due_queue *queue = next_due(member, &sample);
+        if (!queue && sample == SN_NONE)
+            return i;
+        if (!queue) {
+            serve_sample(member, sample, 0, &items[i]);
+            continue;
+        }
+        if (serve_pick(member, &picks, queue->class, &items[i]) == 0)
+            continue;
+        uint32_t at = queue->begin; /* the first of the class that nobody is preparing, else the first */
+        while (at < queue->end && (sn_order_is_taken(&member->order, queue->samples[at]) ||
+                                   is_on_its_way(member, queue->samples[at])))
+            at++;
+        int forced = at == queue->end;
+        serve_sample(member, queue->samples[forced ? queue->begin : at], forced, &items[i]);
+    }
+    return n;
 }
 
 static void draw_apart(sn_member *member, uint32_t n, sn_item *items)
@@ -275,6 +446,8 @@ int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t 
                    uint32_t n_offers)
 {
     sn_segment *segment = member->segment;
+
+    sn_order_look_ahead(&member->order, wanted); /* while others may draw */
     int shared = segment && sn_store_enter(segment, member->apart ? 0 : DRAW_DEADLINE_MS) == 0;
 
     if (shared && wanted < member->options.wanted_alone && is_alone(member))
@@ -301,13 +474,16 @@ int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t 
     for (uint32_t i = 0; i < n_offers; i++)
         sn_serve_offer(&member->client, &offers[i]);
     sn_order_begin(&member->order);
-    for (uint32_t i = 0; i < n; i++) {
-        if (serve_substitute(member, &items[i]) != 0)
-            serve_own(member, &items[i]);
-        if (member->options.hands_over) {
-            hand(member, items[i].source_entry);
-            hand(member, items[i].target_entry);
-        }
+    uint32_t served = serve_by_class(member, n, items);
+    if (served == 0)
+        served = serve_substitutes(member, n, items);
+    for (uint32_t i = 0; i < LOOK_AHEAD && i < n - served; i++)
+        foresee(member, i);
+    for (; served < n; served++)
+        serve_own(member, &items[served]);
+    for (uint32_t i = 0; member->options.hands_over && i < n; i++) {
+        hand(member, items[i].source_entry);
+        hand(member, items[i].target_entry);
     }
     sn_store_leave(segment);
     return 0;
@@ -349,9 +525,13 @@ void sn_member_close(sn_member *member)
         if (sn_store_enter(segment, DRAW_DEADLINE_MS) == 0) {
             sn_store_fold(segment);
             sn_row_leave(segment, member->holder.row);
+            if (member->subset_row != SN_NONE)
+                sn_row_leave(segment, member->subset_row);
             sn_store_leave(segment);
         } else if (!atomic_load(&segment->forked)) {
             sn_row_desert(segment, member->holder.row);
+            if (member->subset_row != SN_NONE)
+                sn_row_desert(segment, member->subset_row);
         }
     }
     destroy(member);

@@ -8,8 +8,8 @@
  *              +-- or hands them over to a worker process: claims, see sn_worker.h
  *
  * A draw is one critical section for a whole batch. It serves, for each place, a staged copy
- * that another job has prepared (chosen uniformly among those that this member can use), or
- * else the next sample of its own order from the best form at hand; and reserves room where
+ * that another job has prepared (of those that this member can use, one that the fewest others
+ * want), or else the next sample of its own order from the best form at hand; and reserves room where
  * what it prepares is of use to others.
  *
  * Lives in   private memory. Its taken bits are the truth of what this epoch has drawn; the

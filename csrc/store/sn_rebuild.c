@@ -34,29 +34,31 @@ static uint64_t rebuild_rows(sn_segment *segment)
         if (atomic_load(&record->state) == SN_ROW_FREE)
             continue;
         if (atomic_load(&record->state) != SN_ROW_LIVE || record->job >= SN_MAX_JOBS ||
-            (record->kind != SN_ROW_HOLDER && record->kind != SN_ROW_MEMBER)) {
+            (record->kind != SN_ROW_HOLDER && record->kind != SN_ROW_MEMBER && record->kind != SN_ROW_SUBSET)) {
             atomic_store_explicit(&record->state, SN_ROW_FREE, memory_order_release);
             continue;
         }
         sn_bit_set(head->live_rows, row);
         if (record->kind == SN_ROW_MEMBER)
             sn_bit_set(head->member_rows, row);
+        if (record->kind == SN_ROW_MEMBER)
+            sn_want_clear(segment, row);
         jobs |= (uint64_t)1 << record->job;
     }
-    memset(segment->eligible, 0, SN_MAX_ROWS * sn_bits_words(segment->n_stage) * 8);
-    memset(segment->blocks, 0, SN_MAX_ROWS * sn_bits_blocks(segment->n_stage) * 4);
     return jobs;
 }
 
 static int stands(sn_segment *segment, uint32_t slot)
 {
     const sn_slot *record = &segment->slots[slot];
+    const sn_list_head *writing = &segment->head->lists[SN_LIST_WRITING];
     int staged = record->form == SN_AUGMENTED;
 
     return sn_slot_state(record) <= SN_SLOT_FAILED && staged == (slot < segment->n_stage) &&
            record->form >= SN_ENCODED && record->form <= SN_AUGMENTED &&
            record->sample < segment->n_samples && record->writer_row < SN_MAX_ROWS &&
            record->length > 0 &&
+           (sn_slot_state(record) == SN_SLOT_READY || writing->count < segment->n_writing) &&
            (record->height == 0 || record->length == 3u * record->height * record->width) &&
            sn_space_mark(segment, record->form, record->granule, sn_granules_for(record->length)) == 0;
 }
@@ -113,7 +115,7 @@ typedef struct {
     sn_header head;
     sn_row rows[SN_MAX_ROWS];
     sn_slot *slots;
-    uint64_t *eligible, *granules;
+    uint64_t *eligible, *granules; /* the eligible vectors and counts of all rows that are members */
     uint32_t *blocks;
     uint32_t *linked; /* how often a slot is met in its sample's chain */
 } snapshot;
@@ -140,17 +142,44 @@ static sn_slot *copy_slots(const sn_segment *segment)
     return to;
 }
 
+static int copy_eligible(sn_counted now, uint64_t n_words, uint64_t n_blocks, uint64_t *words, uint32_t *blocks)
+{
+    memcpy(words, now.words, n_words * sizeof *words);
+    memcpy(blocks, now.blocks, n_blocks * sizeof *blocks);
+    return 0;
+}
+
+static int eligible_differ(sn_counted now, uint64_t n_words, uint64_t n_blocks, uint64_t *words, uint32_t *blocks)
+{
+    return memcmp(words, now.words, n_words * sizeof *words) != 0 ||
+           memcmp(blocks, now.blocks, n_blocks * sizeof *blocks) != 0;
+}
+
+/* Of the members alone: other rows have none, and no memory for one. */
+static int for_each_eligible(const sn_segment *segment, const snapshot *s,
+                             int (*visit)(sn_counted, uint64_t, uint64_t, uint64_t *, uint32_t *))
+{
+    const uint64_t *members = segment->head->member_rows;
+    uint64_t n_words = sn_bits_words(segment->n_stage), n_blocks = sn_bits_blocks(segment->n_stage);
+
+    for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1))
+        if (visit(sn_eligible(segment, row), n_words, n_blocks, s->eligible + row * n_words, s->blocks + row * n_blocks))
+            return 1;
+    return 0;
+}
+
 static int take_snapshot(sn_segment *segment, snapshot *s)
 {
     s->head = *segment->head;
     memcpy(s->rows, segment->rows, sizeof s->rows);
     s->slots = copy_slots(segment);
-    s->eligible = copy(segment->eligible, SN_MAX_ROWS * sn_bits_words(segment->n_stage) * 8);
-    s->blocks = copy(segment->blocks, SN_MAX_ROWS * sn_bits_blocks(segment->n_stage) * 4);
+    s->eligible = calloc(SN_MAX_ROWS, sn_bits_words(segment->n_stage) * 8);
+    s->blocks = calloc(SN_MAX_ROWS, sn_bits_blocks(segment->n_stage) * 4);
     s->granules = copy(segment->granules, sn_bits_words(segment->n_granules) * 8);
     s->linked = calloc(segment->n_slots, sizeof *s->linked);
     if (!s->slots || !s->eligible || !s->blocks || !s->granules || !s->linked)
         return -1;
+    for_each_eligible(segment, s, copy_eligible);
     for (uint32_t sample = 0; sample < segment->n_samples; sample++)
         for (uint32_t slot = segment->first[sample]; slot < segment->n_slots && s->linked[slot] < 2;
              slot = segment->slots[slot].next_of_sample)
@@ -219,10 +248,8 @@ static int difference(const sn_segment *segment, const snapshot *s, char *why, s
         DIFFERS("free granules", s->head.granules_free, now->granules_free);
     if (memcmp(s->granules, segment->granules, sn_bits_words(segment->n_granules) * 8) != 0)
         DIFFERS("granule map", 0, 1);
-    if (memcmp(s->eligible, segment->eligible, SN_MAX_ROWS * sn_bits_words(segment->n_stage) * 8) != 0)
-        DIFFERS("eligible bits", 0, 1);
-    if (memcmp(s->blocks, segment->blocks, SN_MAX_ROWS * sn_bits_blocks(segment->n_stage) * 4) != 0)
-        DIFFERS("eligible counts", 0, 1);
+    if (for_each_eligible(segment, s, eligible_differ))
+        DIFFERS("eligible bits or their counts", 0, 1);
     return rows_differ(segment, s->rows, why, size);
 #undef DIFFERS
 }

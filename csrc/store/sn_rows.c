@@ -23,6 +23,18 @@ static uint64_t live_jobs(const sn_segment *segment)
     return jobs;
 }
 
+/* Keep these bits alone in the uses of every copy, written or being written. */
+static void forget_uses(sn_segment *segment, uint64_t keep)
+{
+    const sn_list_head *lists = segment->head->lists;
+
+    for (uint32_t i = 0; i < lists[SN_LIST_WRITING].count; i++)
+        segment->slots[segment->writing[i]].uses &= keep;
+    for (uint32_t list = SN_LIST_WANT; list < SN_LISTS; list++)
+        for (uint32_t slot = lists[list].head; slot != SN_NONE; slot = segment->slots[slot].list_next)
+            segment->slots[slot].uses &= keep;
+}
+
 /* The bit of this job; a new one is cleared in every record before it is given out. */
 static int job_bit(sn_segment *segment, uint64_t key, uint32_t *bit)
 {
@@ -37,8 +49,7 @@ static int job_bit(sn_segment *segment, uint64_t key, uint32_t *bit)
     if (jobs == ~(uint64_t)0)
         return SN_E_JOBS_FULL;
     *bit = (uint32_t)__builtin_ctzll(~jobs);
-    for (uint32_t slot = 0; slot < segment->n_stage; slot++)
-        segment->slots[slot].uses &= ~((uint64_t)1 << *bit);
+    forget_uses(segment, ~((uint64_t)1 << *bit));
     return 0;
 }
 
@@ -56,9 +67,18 @@ int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *out)
     if (row == SN_MAX_ROWS)
         return SN_E_ROWS_FULL;
 
+    rc = sn_segment_reserve_room(segment, row, who->kind);
+    if (rc != 0) {
+        sn_row_unlock(segment, row);
+        return rc;
+    }
+
     sn_row *record = &segment->rows[row];
     memset(sn_ledger(segment, row), 0, segment->n_ledger * sizeof(uint32_t));
-    memset(sn_seen(segment, row), 0xFF, segment->row_words * sizeof(uint64_t));
+    if (who->kind != SN_ROW_HOLDER) {
+        memset(sn_seen(segment, row), 0xFF, segment->row_words * sizeof(uint64_t));
+        sn_want_clear(segment, row);
+    }
     record->generation++;
     record->kind = who->kind;
     record->job = bit;
@@ -66,6 +86,7 @@ int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *out)
     record->pipeline = who->pipeline;
     record->stage_need = who->stage_need;
     record->copy_bytes = 0;
+    record->subset = who->subset;
     record->pid = (int32_t)getpid();
     record->staged = 0;
     atomic_store_explicit(&record->state, SN_ROW_LIVE, memory_order_release);

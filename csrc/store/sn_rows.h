@@ -21,10 +21,11 @@ typedef struct {
     uint64_t job_key;    /* the training run: equal keys share a bit */
     uint64_t pipeline;   /* of the AUGMENTED copies that it can use; 0: none */
     uint32_t stage_need; /* granules */
+    uint32_t subset;     /* of SN_ROW_SUBSET: names its samples */
 } sn_participant;
 
 /* A row for this participant, all of the dataset seen (nothing is wanted yet).
- * 0, SN_E_ROWS_FULL, SN_E_JOBS_FULL. */
+ * 0, SN_E_ROWS_FULL, SN_E_JOBS_FULL, -ENOSPC and others where its room has no memory. */
 int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *row);
 
 /* Give back the row, whatever it holds, and its proof of life. */
@@ -37,7 +38,7 @@ void sn_ledger_let_go(sn_segment *segment, uint32_t row, uint32_t entry);
 
 static inline uint32_t *sn_ledger(const sn_segment *segment, uint32_t row)
 {
-    return segment->ledgers + (size_t)row * segment->n_ledger;
+    return (uint32_t *)(segment->rooms + row * segment->room_bytes);
 }
 
 /* Members and their shares of the space have changed. */

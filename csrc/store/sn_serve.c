@@ -67,26 +67,39 @@ static int evict_kept(sn_segment *segment)
     return 0;
 }
 
+/* Whether the members of this pipeline fill more than their share of the stage. */
+static int is_over_its_share(const sn_segment *segment, uint64_t pipeline, uint32_t need)
+{
+    const sn_header *head = segment->head;
+    uint64_t members = 0, mine = 0, staged = need;
+
+    for (uint32_t r = sn_rows_next(head->member_rows, 0); r < SN_MAX_ROWS; r = sn_rows_next(head->member_rows, r + 1)) {
+        members++;
+        if (segment->rows[r].pipeline == pipeline) {
+            mine++;
+            staged += segment->rows[r].staged;
+        }
+    }
+    return staged * members > head->budget_of[SN_AUGMENTED] * mine;
+}
+
 /* Room for a copy that `want` members are expected to want. A full stage gives up the lowest
- * want, this row's own where it fills more than its share; a copy with less want than all
+ * want, of the own pipeline where that fills more than its share; a copy with less want than all
  * of these is not staged. */
 static uint32_t reserve_copy(sn_client *client, uint32_t sample, uint32_t want)
 {
     sn_segment *segment = client->holder->segment;
     sn_header *head = segment->head;
     const sn_row *self = row_of(client);
+    uint64_t pipeline = client->augmented_pipeline;
     uint32_t need = sn_granules_for(client->copy_bytes);
-    uint32_t members = 0;
-    for (uint32_t i = 0; i < SN_MAX_ROWS / 64; i++)
-        members += (uint32_t)__builtin_popcountll(head->member_rows[i]);
-    uint32_t share = head->budget_of[SN_AUGMENTED] / members; /* who wants it is a member */
     sn_payload payload = {
         .sample = sample,
         .length = client->copy_bytes,
         .height = client->height,
         .width = client->width,
         .form = SN_AUGMENTED,
-        .pipeline = client->augmented_pipeline,
+        .pipeline = pipeline,
         .uses = (uint64_t)1 << self->job,
     };
 
@@ -99,7 +112,7 @@ static uint32_t reserve_copy(sn_client *client, uint32_t sample, uint32_t want)
             if (head->lists[SN_LIST_FREE_STAGE].count > 0 && evict_kept(segment))
                 continue;
         }
-        uint32_t victim = sn_want_lowest(segment, want, self->staged + need > share ? client->holder->row : SN_NONE);
+        uint32_t victim = sn_want_lowest(segment, want, is_over_its_share(segment, pipeline, need) ? pipeline : 0);
         if (victim == SN_NONE)
             return SN_NONE;
         sn_want_evict(segment, victim);

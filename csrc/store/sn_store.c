@@ -8,6 +8,8 @@
 #include "sn_want.h"
 
 #define MAX_FAILURES 3
+#define FOLD_AT_ONCE 64 /* so many seen bits are on their way from memory together */
+#define LOOK_AHEAD 16   /* and so many slot records */
 
 int sn_store_entered(sn_segment *segment)
 {
@@ -42,19 +44,34 @@ void sn_store_leave(sn_segment *segment)
     sn_lock_leave(segment);
 }
 
+static void publish(sn_segment *segment, uint32_t slot)
+{
+    uint8_t form = segment->slots[slot].form;
+    if (form == SN_AUGMENTED)
+        sn_want_publish(segment, slot);
+    else
+        sn_slot_move(segment, slot, form == SN_DECODED ? SN_LIST_DECODED : SN_LIST_ENCODED);
+}
+
+/* From the end of the list backwards: what leaves it is replaced by one that was looked at. */
 void sn_store_fold(sn_segment *segment)
 {
-    uint32_t slot = segment->head->lists[SN_LIST_WRITING].head;
-    while (slot != SN_NONE) {
-        sn_slot *record = &segment->slots[slot];
-        uint32_t next = record->list_next;
-        if (sn_slot_state(record) == SN_SLOT_READY) {
-            if (record->form == SN_AUGMENTED)
-                sn_want_publish(segment, slot);
-            else
-                sn_slot_move(segment, slot, record->form == SN_DECODED ? SN_LIST_DECODED : SN_LIST_ENCODED);
+    const uint32_t *writing = segment->writing;
+    uint32_t ready[FOLD_AT_ONCE];
+
+    for (uint32_t left = segment->head->lists[SN_LIST_WRITING].count; left > 0;) {
+        uint32_t n = 0;
+        while (left > 0 && n < FOLD_AT_ONCE) {
+            if (left > LOOK_AHEAD)
+                __builtin_prefetch(&segment->slots[writing[left - 1 - LOOK_AHEAD]]);
+            uint32_t slot = writing[--left];
+            if (sn_slot_state(&segment->slots[slot]) == SN_SLOT_READY) {
+                sn_want_foresee(segment, segment->slots[slot].sample);
+                ready[n++] = slot;
+            }
         }
-        slot = next;
+        while (n > 0)
+            publish(segment, ready[--n]);
     }
 }
 
@@ -109,7 +126,6 @@ void sn_store_read_stats(const sn_segment *segment, sn_store_stats *stats)
         .free_bytes = (uint64_t)head->granules_free * SN_GRANULE,
         .writing = head->lists[SN_LIST_WRITING].count,
         .members = count(head->member_rows),
-        .processes = count(head->live_rows) - count(head->member_rows),
     };
     for (int form = 0; form < SN_FORMS; form++) {
         stats->bytes_of[form] = (uint64_t)head->granules_of[form] * SN_GRANULE;
@@ -119,7 +135,9 @@ void sn_store_read_stats(const sn_segment *segment, sn_store_stats *stats)
     stats->slots_of[SN_DECODED] = head->lists[SN_LIST_DECODED].count;
     for (uint32_t want = 0; want <= SN_MAX_ROWS; want++)
         stats->slots_of[SN_AUGMENTED] += head->lists[SN_LIST_WANT + want].count;
-    for (uint32_t row = sn_rows_next(head->live_rows, 0); row < SN_MAX_ROWS; row = sn_rows_next(head->live_rows, row + 1))
+    for (uint32_t row = sn_rows_next(head->live_rows, 0); row < SN_MAX_ROWS; row = sn_rows_next(head->live_rows, row + 1)) {
         jobs |= (uint64_t)1 << segment->rows[row].job;
+        stats->processes += segment->rows[row].kind == SN_ROW_HOLDER;
+    }
     stats->jobs = (uint32_t)__builtin_popcountll(jobs);
 }

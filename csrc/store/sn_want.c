@@ -1,5 +1,7 @@
 #include "sn_want.h"
 
+#include <string.h>
+
 #include "../slots/sn_slots.h"
 #include "sn_rows.h"
 
@@ -8,9 +10,28 @@
 
 sn_counted sn_eligible(const sn_segment *segment, uint32_t row)
 {
-    return (sn_counted){segment->eligible + row * sn_bits_words(segment->n_stage),
-                        segment->blocks + row * sn_bits_blocks(segment->n_stage),
-                        &segment->rows[row].eligible};
+    uint8_t *room = segment->rooms + row * segment->room_bytes;
+    return (sn_counted){.words = (uint64_t *)(room + segment->eligible_in),
+                        .blocks = (uint32_t *)(room + segment->blocks_in),
+                        .total = &segment->rows[row].eligible,
+                        .n_blocks = (uint32_t)sn_bits_blocks(segment->n_stage)};
+}
+
+void sn_want_foresee(const sn_segment *segment, uint32_t sample)
+{
+    const uint64_t *members = segment->head->member_rows;
+
+    __builtin_prefetch(&segment->first[sample]);
+    for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1))
+        __builtin_prefetch(&sn_seen(segment, row)[sample >> 6]);
+}
+
+void sn_want_clear(sn_segment *segment, uint32_t row)
+{
+    sn_counted eligible = sn_eligible(segment, row);
+    memset(eligible.words, 0, sn_bits_words(segment->n_stage) * sizeof *eligible.words);
+    memset(eligible.blocks, 0, sn_bits_blocks(segment->n_stage) * sizeof *eligible.blocks);
+    *eligible.total = 0;
 }
 
 static int can_use(const sn_segment *segment, uint32_t row, const sn_slot *copy)
@@ -115,7 +136,56 @@ uint32_t sn_want_expected(const sn_segment *segment, uint32_t job, uint64_t pipe
     return want;
 }
 
-uint32_t sn_want_lowest(const sn_segment *segment, uint32_t most, uint32_t row)
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The copies that `row` is eligible for in slots begin .. end - 1, at most `most`. */
+static uint32_t list_eligible(const sn_segment *segment, uint32_t row, uint32_t begin, uint32_t end, uint32_t *slots,
+                              uint32_t most)
+{
+    const uint64_t *words = sn_eligible(segment, row).words;
+    uint32_t n = 0;
+
+    for (uint64_t at = begin; n < most && (at = sn_bits_next(words, at, end, 1)) < end; at++) {
+        __builtin_prefetch(&segment->slots[at]);
+        slots[n++] = (uint32_t)at;
+    }
+    return n;
+}
+
+uint32_t sn_want_pick(const sn_segment *segment, uint32_t row, uint32_t k, uint32_t wanted, uint32_t *slots)
+{
+    sn_counted eligible = sn_eligible(segment, row);
+    uint32_t among[SN_PICK_AMONG], count[SN_MAX_ROWS + 1] = {0};
+    uint8_t wants[SN_PICK_AMONG];
+
+    wanted = least(wanted, SN_PICK_MOST);
+    uint32_t from = sn_counted_select(eligible, k), behind = *eligible.total - k;
+    uint32_t n = list_eligible(segment, row, from, segment->n_stage, among, least(behind, SN_PICK_AMONG));
+    n += list_eligible(segment, row, 0, from, among + n, least(k, SN_PICK_AMONG - n));
+
+    /* A counting sort by want. */
+    for (uint32_t i = 0; i < n; i++) {
+        wants[i] = segment->slots[among[i]].want;
+        count[wants[i]]++;
+    }
+    uint32_t begins = 0;
+    for (uint32_t want = 0; want <= SN_MAX_ROWS; want++) {
+        uint32_t begin = begins;
+        begins += count[want];
+        count[want] = begin;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t place = count[wants[i]]++;
+        if (place < wanted)
+            slots[place] = among[i];
+    }
+    return n < wanted ? n : wanted;
+}
+
+uint32_t sn_want_lowest(const sn_segment *segment, uint32_t most, uint64_t pipeline)
 {
     uint32_t looked = 0;
 
@@ -124,9 +194,7 @@ uint32_t sn_want_lowest(const sn_segment *segment, uint32_t most, uint32_t row)
         uint32_t slot = segment->head->lists[SN_LIST_WANT + want].head;
         for (; slot != SN_NONE; slot = segment->slots[slot].list_next) {
             const sn_slot *copy = &segment->slots[slot];
-            if (copy->pins == 0 &&
-                (row == SN_NONE || (copy->writer_row == row &&
-                                    copy->writer_generation == segment->rows[row].generation)))
+            if (copy->pins == 0 && (pipeline == 0 || copy->pipeline == pipeline))
                 return slot;
             if (++looked == LOOK_AT_MOST)
                 return SN_NONE;

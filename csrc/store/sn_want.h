@@ -18,8 +18,14 @@ sn_counted sn_eligible(const sn_segment *segment, uint32_t row);
 
 static inline uint64_t *sn_seen(const sn_segment *segment, uint32_t row)
 {
-    return segment->seen + (size_t)row * segment->row_words;
+    return (uint64_t *)(segment->rooms + row * segment->room_bytes + segment->seen_in);
 }
+
+/* It will be asked who wants this sample: fetch the answer from memory meanwhile. Needs no lock. */
+void sn_want_foresee(const sn_segment *segment, uint32_t sample);
+
+/* This row wants nothing, whatever its vector held. */
+void sn_want_clear(sn_segment *segment, uint32_t row);
 
 /* A staged copy is READY: find who wants it. Frees it when nobody does or holds it. */
 void sn_want_publish(sn_segment *segment, uint32_t slot);
@@ -40,9 +46,18 @@ void sn_want_leave(sn_segment *segment, uint32_t row);
 /* How many members of other jobs would want a copy of `sample` that `job` makes now. */
 uint32_t sn_want_expected(const sn_segment *segment, uint32_t job, uint64_t pipeline, uint32_t sample);
 
-/* A copy of the lowest want, at most `most`, that may be given up; written by `row` where that
- * is not SN_NONE. SN_NONE when the few that are looked at are all held. */
-uint32_t sn_want_lowest(const sn_segment *segment, uint32_t most, uint32_t row);
+/*
+ * Up to `wanted` (and SN_PICK_MOST) of the copies that this member is eligible for, lowest want
+ * first, into `slots`; answers how many. Looks at SN_PICK_AMONG of them at the most, from the
+ * `k`-th (below their number) on and around: with `k` at random none is left lying.
+ */
+#define SN_PICK_MOST 1024u
+#define SN_PICK_AMONG 2048u
+uint32_t sn_want_pick(const sn_segment *segment, uint32_t row, uint32_t k, uint32_t wanted, uint32_t *slots);
+
+/* A copy of the lowest want, at most `most`, that may be given up; of this pipeline where that is
+ * not 0. SN_NONE when the few that are looked at are all held. */
+uint32_t sn_want_lowest(const sn_segment *segment, uint32_t most, uint64_t pipeline);
 
 /* Give up a copy that nobody holds, whoever wants it. */
 void sn_want_evict(sn_segment *segment, uint32_t slot);

@@ -70,7 +70,8 @@ cdef class Stream:
     cdef sn_trip trip          # points into what the next three keep alive
     cdef readonly Member member
     cdef Plan plan
-    cdef object paths, path_at
+    cdef object paths, path_at, copies
+    cdef uint32_t *note        # into copies; NULL: nobody wants to know
     cdef sn_copy *offers       # owned: private payloads to offer in the next draw
     cdef uint32_t n_offers, offers_capacity
     cdef set under_way         # batches submitted and not yet done

@@ -26,6 +26,12 @@ class StreamClosed(Exception):
     """The stream was closed, by another thread or at the end of the process."""
 
 
+cdef void note_copy(uint32_t *note, const sn_segment *segment, const sn_item *item) noexcept nogil:
+    note[0] = item.source_slot if item.source == SN_AUGMENTED else item.target_slot
+    note[1] = segment.slots[note[0]].generation if note[0] != SN_NONE else 0  # held: it cannot change
+    note[2] = item.source
+
+
 # Threads read what it keeps alive until its batches are done with, and these keep it alive: a
 # garbage collection that finds all of them must not take anything from it before that.
 @cython.no_gc_clear
@@ -43,11 +49,15 @@ cdef class Stream:
         nonce: Mixed into what is staged for other jobs.
         threads: How many prepare; with 0 the waiting thread does.
         max_pixels: Of one picture; 0 for the codec's own limit.
+        copies: Where each draw notes which copy serves a sample, or None: uint32 ``(samples, 3)``, of the
+            staged copy that is served or made slot (``NONE``: it is this iterator's alone) and generation,
+            and the form that it is served from.
     """
 
     def __cinit__(self, Member member not None, Plan plan not None, bytes paths, path_at, *, seed, epoch, nonce,
-                  threads, max_pixels=0):
+                  threads, max_pixels=0, copies=None):
         cdef const uint64_t[::1] offsets = path_at
+        cdef uint32_t[:, ::1] notes
         cdef uint32_t n_threads = threads
         cdef uint64_t limit = max_pixels
         self.owner = os.getpid()
@@ -56,6 +66,12 @@ cdef class Stream:
         self.plan = plan
         self.paths = paths
         self.path_at = path_at
+        if copies is not None:
+            if copies.shape != (len(path_at) - 1, 3):
+                raise ValueError(f"copies has a row of 3 for each sample, but its shape is {copies.shape}")
+            notes = copies
+            self.copies = copies
+            self.note = &notes[0, 0]
         self.under_way = set()
         memset(&self.trip, 0, sizeof(self.trip))
         self.trip.plan = &plan.value
@@ -145,6 +161,8 @@ cdef class Stream:
             for i in range(drawn):
                 batch.handle.places[i].item = items[i]
                 samples[i] = items[i].sample
+                if self.note != NULL:
+                    note_copy(&self.note[3 * <size_t>items[i].sample], self.trip.segment, &items[i])
             if wanted:
                 batch.handle.out = &flat[0]
             free(items)

@@ -42,9 +42,19 @@ cdef extern from "shm/sn_layout.h" nogil:
     ctypedef struct sn_header:
         uint32_t layout_version
         sn_geometry geometry
-        uint64_t segment_bytes
+        uint64_t segment_bytes, rooms_at, room_bytes
+
+    enum:
+        SN_MAX_ROWS
+        SN_ROW_LIVE
+        SN_ROW_HOLDER
+
+    ctypedef struct sn_row:
+        uint32_t state, generation, kind
+        uint64_t job_key
 
     ctypedef struct sn_slot:
+        uint32_t generation
         uint32_t length
         uint16_t height, width
 
@@ -56,6 +66,7 @@ cdef extern from "shm/sn_segment.h" nogil:
         int fd
         int forked
         sn_header *head
+        sn_row *rows
         sn_slot *slots
         uint32_t n_slots
 
@@ -99,9 +110,6 @@ cdef extern from "store/sn_store.h" nogil:
 
 
 cdef extern from "store/sn_rows.h" nogil:
-    enum:
-        SN_ROW_HOLDER
-
     ctypedef struct sn_participant:
         int kind
         uint64_t job_key
@@ -121,6 +129,7 @@ cdef extern from "draw/sn_order.h" nogil:
         uint64_t seed
         uint32_t epoch
         uint8_t fixed
+        const uint64_t *taken
 
 
 cdef extern from "store/sn_holder.h" nogil:

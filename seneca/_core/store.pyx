@@ -87,13 +87,13 @@ cdef int set_geometry(sn_geometry *geometry, bytes fingerprint, object n_samples
 
 
 def segment_bytes(n_samples, payload_bytes):
-    """What a segment takes in all, records included; raises ValueError where none can be made."""
+    """What a segment takes for one job, records included; raises ValueError where none can be made."""
     cdef sn_geometry geometry
     cdef sn_header layout
     set_geometry(&geometry, b"\0" * 16, n_samples, payload_bytes, False)
     if sn_layout_plan(&geometry, &layout) != 0:
         raise ValueError(f"no cache can be made for {n_samples} samples in {payload_bytes} bytes")
-    return layout.segment_bytes
+    return layout.rooms_at + 2 * layout.room_bytes  # its process and its iterator
 
 
 cdef void report(void *context, uint64_t done, uint64_t total) noexcept with gil:
@@ -251,9 +251,26 @@ cdef class Segment:
         """Space for payloads."""
         return self.open().head.geometry.payload_bytes
 
+    def attachments(self):
+        """By which its copies are told from another segment's, and this job's uses of them from earlier ones.
+
+        Returns:
+            ``(segment, rows)``: a number that no other segment has since the host was started; row and
+            generation, in one number, of each process that the job has here, this one's first. A job
+            whose processes have all left is another to the copies when it comes again.
+        """
+        cdef sn_segment *handle = self.open()
+        cdef uint32_t row
+        rows = [(<uint64_t>self.row << 32) | handle.rows[self.row].generation]
+        for row in range(<uint32_t>SN_MAX_ROWS):
+            if (row != self.row and handle.rows[row].state == SN_ROW_LIVE and handle.rows[row].kind == SN_ROW_HOLDER
+                    and handle.rows[row].job_key == self.job_key):
+                rows.append((<uint64_t>row << 32) | handle.rows[row].generation)
+        return os.fstat(handle.fd).st_ino, rows
+
     @property
     def total_bytes(self):
-        """The whole segment, records included."""
+        """The whole segment, records included; the rooms of rows that nobody has had take no memory."""
         return self.open().head.segment_bytes
 
     def set_split(self, split):
@@ -322,6 +339,10 @@ cdef class Participant:
         cdef sn_slot *record = self.slot(slot)
         return record.height, record.width
 
+    def generation(self, uint32_t slot):
+        """Which occupant a slot has that is held."""
+        return self.slot(slot).generation
+
     cdef sn_slot *slot(self, uint32_t slot) except NULL:
         if self.segment is None or slot >= self.segment.open().n_slots:
             raise IndexError(slot)
@@ -367,9 +388,11 @@ cdef class Member(Participant):
         segment: Where it shares, or None.
         n_samples: Of the dataset.
         samples: uint32 array of the samples that are this member's, each once; None for all.
-        places: How many of them an epoch delivers; the rest of the permutation is dropped.
+        places: How many of them are delivered from here; what lies behind in the order is dropped.
         seed, epoch: Name the order.
         fixed: The samples as they are, not permuted.
+        taken: In an epoch that goes on, which samples of the dataset were delivered before: a bit
+            each, uint8 array, the lowest bit first; None: none.
         decoded, augmented: Fingerprints of the pipeline's head and of the whole.
         height, width: Of an AUGMENTED copy of pixels; 0 for one that says itself what it holds.
         copy_bytes: Room for an AUGMENTED copy; with no height and width 0 learns it.
@@ -381,9 +404,10 @@ cdef class Member(Participant):
 
     def __cinit__(self, Segment segment, *, n_samples, samples, places, seed, epoch, bint fixed, decoded, augmented,
                   height, width, in_flight, bint shares, bint keeps, bint substitutes, copy_bytes=0,
-                  bint hands_over=False, uint32_t wanted_alone=0):
+                  bint hands_over=False, uint32_t wanted_alone=0, taken=None):
         cdef sn_member_options options
         cdef const uint32_t[::1] own
+        cdef const uint64_t[::1] words
         cdef sn_segment *handle = NULL
         cdef int shared, rc
         memset(&options, 0, sizeof(options))
@@ -396,6 +420,11 @@ cdef class Member(Participant):
         options.epoch.seed = seed
         options.epoch.epoch = epoch
         options.epoch.fixed = fixed
+        if taken is not None:
+            whole = np.zeros((n_samples + 63) // 64 * 8 or 8, np.uint8)
+            whole[: len(taken)] = taken
+            words = whole.view(np.uint64)
+            options.epoch.taken = &words[0]
         options.decoded_pipeline = decoded
         options.augmented_pipeline = augmented
         options.height = height

@@ -80,6 +80,9 @@ class Prefetcher:
         evenly: With ``skip``, how many samples to deliver whatever is bad: where the epoch has no more,
             good ones are delivered again, so that all ranks have as many batches. None: good ones only.
         counts: Where to count.
+
+    Attributes:
+        gone: Samples that will not come again, delivered or bad, since somebody took them from here.
     """
 
     def __init__(
@@ -109,6 +112,7 @@ class Prefetcher:
         self._to_fill = evenly if skip else None  # of it, what is not under way yet
         self._good: tuple[int, np.ndarray] | None = None  # one that was delivered, to be repeated
         self._counts = counts
+        self.gone: list[np.ndarray] = []
         self._under_way: collections.deque[_UnderWay] = collections.deque()
 
     def __iter__(self) -> Iterator[Ready]:
@@ -131,12 +135,15 @@ class Prefetcher:
             self._under_way.popleft()  # not before: a Ctrl-C in the wait must not lose the batch
             nothing_good = self._to_fill is not None and len(indices) == 0
             if first.failures and (nothing_good or not self._skip):
+                assert first.batch is not None  # something has failed
+                self.gone.append(first.batch.indices)
                 raise first.failures[0]
             if len(indices) == 0 or (self._drop_last and len(indices) < self._batch_size):
                 continue
             if self._to_fill is not None:
                 self._good = int(indices[0]), first.room.array[0].copy()
             self._counts.delivered += len(indices)
+            self.gone.append(indices)
             return Ready(indices, first.room)
 
     def _draw(self) -> None:
@@ -183,6 +190,7 @@ class Prefetcher:
             entry.room.array[: len(good)] = entry.room.array[good]
             if self._skip:
                 self._note_skipped(entry.failures)
+                self.gone.append(batch.indices[sorted(failures)])
         entry.indices = batch.indices[good]
         return entry.indices
 

@@ -64,6 +64,27 @@ def demo(
     raise typer.Exit(run(options))
 
 
+@app.command()
+def verify(
+    logs: Annotated[Path, typer.Argument(help="Folder that SENECA_AUDIT named when the jobs ran.")],
+    json: Annotated[Path | None, typer.Option(help="Also write what was found to this file.")] = None,
+) -> None:
+    """Check that jobs delivered each sample exactly once an epoch, at random, and no copy twice.
+
+    The status is 0 when all invariants hold, 1 when one does not, 2 when there are no logs or they
+    cannot be read.
+    """
+    from seneca.audit import BadLog
+    from seneca.cli.verify import run
+
+    try:
+        status = run(logs, json)
+    except (BadLog, OSError) as error:
+        typer.echo(f"seneca verify: {error}", err=True)
+        raise typer.Exit(2) from None
+    raise typer.Exit(status)
+
+
 _FRESH = typer.Option(help="Measure, even where this host and folder have been measured before.")
 _TRANSFORM = typer.Option(help="module:name or file.py:name; else the usual one of image classifiers.")
 _STEP = typer.Option(help="Samples/s of the training step, or a script that defines step(images, labels).")

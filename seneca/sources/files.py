@@ -32,6 +32,7 @@ class PictureFiles:
         self.root = root
         self.samples = list(samples)
         self._fingerprint: bytes | None = None
+        self._names: bytes | None = None
         self._total_bytes = 0
         self._path_table: tuple[bytes, np.ndarray] | None = None
 
@@ -68,6 +69,19 @@ class PictureFiles:
             self.look()
             assert self._fingerprint is not None
         return self._fingerprint
+
+    def names(self) -> bytes:
+        """16 bytes that tell these pictures and their order from others, whatever is in them now.
+
+        Made of every file's path under ``root``; no file is asked for.
+        """
+        if self._names is None:
+            root = os.path.join(self.root, "")
+            digest = hashlib.blake2b(digest_size=16)
+            for path, _ in self.samples:
+                digest.update(os.fsencode(path.removeprefix(root)) + b"\0")
+            self._names = digest.digest()
+        return self._names
 
     def total_bytes(self) -> int:
         """The size of all files together, as :meth:`fingerprint` found them."""

@@ -18,14 +18,12 @@ static void share_mapping(sn_segment *handle, const sn_segment *with)
     CHECK(munmap(handle->head, handle->bytes) == 0);
     handle->head = with->head;
     handle->rows = with->rows;
-    handle->ledgers = with->ledgers;
-    handle->seen = with->seen;
     handle->slots = with->slots;
     handle->first = with->first;
-    handle->eligible = with->eligible;
-    handle->blocks = with->blocks;
+    handle->writing = with->writing;
     handle->granules = with->granules;
     handle->payload = with->payload;
+    handle->rooms = with->rooms;
 }
 
 void cache_make(cache *made, uint32_t n_handles, const uint64_t *job_keys, uint32_t n_samples,

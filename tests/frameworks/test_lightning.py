@@ -6,6 +6,7 @@ import pytest
 
 pytest.importorskip("lightning", reason="lightning is not here; `make test-frameworks` installs it")
 
+import lightning
 import torch
 from recorded import CACHE_BYTES, COUNT, Points, ours, planned
 from recorded_lightning import Module, trainer_of
@@ -103,3 +104,31 @@ def test_predicting_wraps_our_batch_sampler_and_gives_every_sample():
     module = Module()
     given = torch.cat(trainer_of().predict(module, planned(Points())))
     assert sorted(given.tolist()) == EVERY_SAMPLE
+
+
+class Saves(lightning.Callback):
+    """Saves a checkpoint after so many batches; at an epoch's end not before Lightning's loop is through."""
+
+    def __init__(self, path, batches):
+        self.path = path
+        self.batches = batches
+
+    def on_train_batch_end(self, trainer, *_):
+        if trainer.global_step == self.batches and self.batches % 13:
+            trainer.save_checkpoint(self.path)
+
+    def on_train_epoch_end(self, trainer, *_):
+        if trainer.global_step == self.batches:
+            trainer.save_checkpoint(self.path)
+
+
+@pytest.mark.parametrize("batches", [5, 13, 16])
+def test_a_checkpoint_goes_on_with_the_samples_that_are_left(tmp_path, batches):
+    whole, _ = fit(ours(Points()), callbacks=[Saves(tmp_path / "saved", batches)])
+    module = Module()
+    module.epochs.append([])  # of the epoch that goes on, whose beginning Lightning does not tell again
+    trainer_of(max_epochs=2).fit(module, ours(Points()), ckpt_path=tmp_path / "saved")
+    first, *rest = module.epochs
+    epoch, at = divmod(batches, 13)
+    assert sorted(whole[epoch][: 4 * at] + first) == EVERY_SAMPLE if at else first == []
+    assert [sorted(samples) for samples in rest] == [EVERY_SAMPLE] * (1 - epoch if at else 1)

@@ -6,7 +6,8 @@ says what each of these must lead to: which sample is served next and from where
 for a copy, who wants it, and when it goes. After every step the records in shared memory are held
 against the model, and what is derived in them against a rebuild.
 
-What the model leaves open: which of the eligible copies is served, and which copies a full stage gives up.
+What the model leaves open: which of the eligible copies of the lowest want is served, and which copies a
+full stage gives up.
 """
 
 import hashlib
@@ -15,12 +16,13 @@ import random
 import secrets
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 import pytest
 from engine import AUGMENTED, DECODED, ENCODED, FAILED, NONE, READY, STORAGE, WRITING, Place, Remote
 
-HOLDER, MEMBER = 1, 2  # kinds of rows
+HOLDER, MEMBER, SUBSET = 1, 2, 3  # kinds of rows
 LIST_WANT = 5  # the first list of published copies
 PAGE = 4096
 STEPS = 350
@@ -88,9 +90,51 @@ class Member:
     accepted: dict = field(default_factory=dict)  # slot -> ledger entry
     releases: list = field(default_factory=list)  # to be let go of in the next draw
 
+    met: list = field(default_factory=list)  # the subsets that its pipeline's members were seen to draw from
+    due: list = None  # samples whose places are to come, where datasets overlap
+    queues: dict = field(default_factory=dict)  # class -> samples whose places have come
+
+    @property
+    def exchanges(self):
+        return self.options["shares"] and self.options["substitutes"]
+
+    def class_of(self, sample):
+        return tuple(sample in subset for subset in self.met)
+
+    def meet(self, subsets):
+        """Where datasets overlap, samples change places with those of the same datasets only."""
+        new = [subset for subset in subsets if subset not in self.met]
+        self.met += new
+        if new:
+            places = self.order if self.due is None else [*chain(*self.queues.values()), *self.due]
+            self.due = [sample for sample in places if sample in self.unseen]
+            self.queues = {}
+
+    def next_in_line(self):
+        """Those who may fill the next place from its own order, the first first."""
+        while self.due:
+            sample = self.due.pop(0)
+            queue = self.queues.setdefault(self.class_of(sample), [])
+            if sample in self.unseen:
+                queue.append(sample)
+            queue[:] = [s for s in queue if s in self.unseen]
+            if queue:
+                return queue
+        return next([s for s in q if s in self.unseen] for q in self.queues.values() if self.unseen & set(q))
+
     @property
     def pipeline(self):
         return self.options["augmented"] if self.options["shares"] else 0
+
+    @property
+    def subset(self):
+        """Its dataset's samples; None: all."""
+        samples = self.options["samples"]
+        return None if samples is None else tuple(sorted(samples))
+
+    @property
+    def says_its_subset(self):
+        return self.subset is not None and self.options["shares"]
 
     def do(self, verb, *args, **options):
         return self.handle.do(verb, self.number, *args, **options)
@@ -216,7 +260,11 @@ class World:
         """The row that was claimed just now, and its generation."""
         rows = self.records.rows
         known = {x.row for x in self.rows() if self.has_row(x)}
-        new = [r for r in range(len(rows)) if rows[r]["state"] == 1 and r not in known]
+        new = [
+            r
+            for r in range(len(rows))
+            if rows[r]["state"] == 1 and r not in known and rows[r]["kind"] != SUBSET
+        ]
         assert len(new) == 1 and (rows[new[0]]["kind"], rows[new[0]]["job_key"]) == (kind, job)
         return new[0], int(rows[new[0]]["generation"])
 
@@ -225,7 +273,9 @@ class World:
         if check:
             assert self.anchor.segment.check() is None
         rows = self.records.rows
-        assert sorted(x.row for x in self.rows()) == [r for r in range(len(rows)) if rows[r]["state"] == 1]
+        live = [r for r in range(len(rows)) if rows[r]["state"] == 1]
+        assert sorted(x.row for x in self.rows()) == [r for r in live if rows[r]["kind"] != SUBSET]
+        self.audit_subsets([r for r in live if rows[r]["kind"] == SUBSET])
         jobs = {}
         for x in self.rows():
             assert jobs.setdefault(int(rows[x.row]["job"]), x.job) == x.job, "two jobs share a bit"
@@ -234,12 +284,10 @@ class World:
             assert {s for s in range(self.n) if not seen[s]} == member.unseen
 
         slots = self.records.slots
-        gone = []
         for slot, p in list(self.payloads.items()):
             record = slots[slot]
             if record["state"] == 0 or record["generation"] != p.generation:
                 assert evicts and p.state == READY and not p.holders, f"{p} went from slot {slot}"
-                gone.append(p)
                 self.done["evicted"] += 1
                 del self.payloads[slot]
         assert set(slots["state"].nonzero()[0].tolist()) == set(self.payloads)
@@ -256,7 +304,15 @@ class World:
                 )
                 if (check and p.state == READY) or record["list"] >= LIST_WANT:
                     assert int(record["want"]) == self.want(p)
-        return gone
+
+    def audit_subsets(self, rows):
+        """Each member on a subset says which samples that has, in a row that never changes."""
+        said = Counter()
+        for row in rows:
+            record = self.records.rows[row]
+            own = (~self.records.seen(row)).nonzero()[0].tolist()
+            said[int(record["job_key"]), int(record["pipeline"]), tuple(own)] += 1
+        assert said == Counter((m.job, m.pipeline, m.subset) for m in self.members if m.says_its_subset)
 
     # What can happen.
 
@@ -392,6 +448,9 @@ class World:
             and len(items) <= records
             and self.held(member) + 2 * len(items) + len(offers) <= n_ledger
         )
+        if member.exchanges:
+            others = [m for m in self.members if m.says_its_subset and m.pipeline == member.pipeline]
+            member.meet([set(m.subset) for m in sorted(others, key=lambda m: m.row)])
         went = []  # what the engine must have given up in this draw, for what it did to be right
         for offer, slot in zip(offers, slots, strict=True):
             self.answered(member, offer, slot)
@@ -402,9 +461,9 @@ class World:
             if p.generation < 0:
                 p.generation = int(self.records.slots[slot]["generation"])
         self.settle()
-        gone = self.audit(evicts=not is_roomy)
+        self.audit(evicts=not is_roomy)
         for p in went:
-            assert p in gone
+            assert p not in self.payloads.values()
         member.batches.append(items)
         self.done["drawn"] += len(items)
         if member.unseen == set():
@@ -419,7 +478,7 @@ class World:
         sample, form, length, height, width = offer
         slot, entry = answer
         pipeline = member.options["decoded"] if form == DECODED else 0
-        assert slot not in self.payloads
+        self.succeeds(slot, (ENCODED, DECODED))
         there = {(p.sample, p.form, p.pipeline) for p in self.payloads.values()}
         assert (sample, form, pipeline) not in there
         self.counter += 1
@@ -436,18 +495,24 @@ class World:
         assert sample in member.unseen, "served twice, or not its own"
         eligible = self.eligible(member) if options["substitutes"] else set()
         can_hold = self.held(member) < n_ledger
+        own = [s for s in member.order if s in member.unseen]
+        if member.exchanges and member.met:
+            own = member.next_in_line()
+            due = member.class_of(own[0])
+            assert member.class_of(sample) == due, "in the place of one that others have, or have not"
+            eligible = {s for s in eligible if member.class_of(self.payloads[s].sample) == due}
 
         if eligible and can_hold:
             assert item["source"] == AUGMENTED and slot in eligible
             assert target == NONE and self.payloads[slot].sample == sample
+            fewest = min(self.want(self.payloads[s]) for s in eligible)
+            assert self.want(self.payloads[slot]) == fewest, "fewer want another"
             self.payloads[slot].hold(member)
             self.payloads[slot].uses.add(member.job)
             self.done["substitutes"] += 1
         else:
             assert item["source"] != AUGMENTED
-            passes = options["shares"] and options["substitutes"]
-            own = [s for s in member.order if s in member.unseen]
-            free = [s for s in own if not (passes and self.is_on_its_way(member, s))]
+            free = [s for s in own if not (member.exchanges and self.is_on_its_way(member, s))]
             assert sample == (free or own)[0], "out of its own order"
             self.done["passed over"] += own[0] != sample
             self.done["forced"] += not free
@@ -497,13 +562,16 @@ class World:
             self.payloads[slot].hold(member)
             self.done["from kept"] += 1
 
+    def succeeds(self, slot, forms):
+        """A slot is reserved: what lay in it was given up in this draw, and is seen by its successor."""
+        old = self.payloads.pop(slot, None)
+        if old is not None:
+            assert old.form in forms and old.state == READY and not old.holders, "given up while in use"
+            self.done["evicted"] += 1
+
     def reserved(self, member, item, went):
         slot = item["target_slot"]
-        if slot in self.payloads:  # an eviction, seen by its successor
-            old = self.payloads[slot]
-            assert old.form == AUGMENTED and old.state == READY and not old.holders, "given up while in use"
-            del self.payloads[slot]
-            self.done["evicted"] += 1
+        self.succeeds(slot, (AUGMENTED,))
         self.counter += 1
         data = pattern(item["sample"], AUGMENTED, member.number, self.counter, length=self.copy_bytes)
         self.payloads[slot] = p = Payload(item["sample"], AUGMENTED, member.pipeline, self.side, member, data)

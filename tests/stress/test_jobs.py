@@ -11,6 +11,7 @@ import pytest
 from job_processes import Host, transform
 
 import seneca
+from seneca.cli.invariants import check
 
 MiB = 1 << 20
 
@@ -104,8 +105,9 @@ def test_a_job_that_joins_half_way_and_one_that_stops_half_way(host: Host, small
     assert host.segments() == []
 
 
-def test_a_killed_job_costs_the_others_nothing(host: Host, small_pictures, seed):
+def test_a_killed_job_costs_the_others_nothing(host: Host, small_pictures, seed, monkeypatch):
     """SIGKILL of one of three jobs at a random moment, 50 times over."""
+    monkeypatch.setenv("SENECA_AUDIT", str(host.folder / "audit"))
     rng = random.Random(seed)
     under_way = 0
     for round_ in range(50):
@@ -125,6 +127,9 @@ def test_a_killed_job_costs_the_others_nothing(host: Host, small_pictures, seed)
             assert max(job.delivered()) >= 1
         assert host.segments() == [], f"round {round_}"
     assert under_way >= 10, "most victims died before they had begun: the test shows little"
+    report = check(host.folder / "audit")
+    assert report.violations == []
+    assert report.epochs >= 200 and report.incomplete >= under_way and report.checked[2] > 0
 
 
 def test_all_killed_at_once_leave_nothing_to_the_next(host: Host, small_pictures, seed):

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 BENCH = ROOT / "bench"
 sys.path.insert(0, str(BENCH))
 
+import bench_accuracy  # noqa: E402
 import bench_decode  # noqa: E402
 import bench_drop_in  # noqa: E402
 import bench_jobs  # noqa: E402
@@ -25,6 +26,7 @@ import decode_peers  # noqa: E402
 import job_loaders  # noqa: E402
 import jobs  # noqa: E402
 import links  # noqa: E402
+import scale_loop  # noqa: E402
 import sharing  # noqa: E402
 
 
@@ -425,3 +427,29 @@ def test_the_drop_in_benchmark_compares_the_same_samples(picture_folder):
         assert len(loaders[0]) == len(loaders[1]) and len({loader.batch_size for loader in loaders}) == 1
     assert "native" in bench_drop_in.loader_of("torchvision's folder", str(picture_folder)).explain()
     assert "opaque" in bench_drop_in.loader_of("opaque pictures, seneca", str(picture_folder)).explain()
+
+
+def test_accuracy_is_compared_seed_by_seed():
+    rows = [
+        {"loader": loader, "seed": seed, "job": job, "accuracy": 0.5 + 0.1 * seed + gain + 0.01 * job}
+        for loader, gain in (("torch", 0.0), ("seneca", 0.02))
+        for seed in range(3)
+        for job in range(2)
+    ]
+    summary = bench_accuracy.summary_of(rows)
+    assert summary["difference"] == pytest.approx(0.02)
+    assert summary["difference_error"] == pytest.approx(0.0, abs=1e-12)
+    assert summary["torch"]["accuracy"] == pytest.approx(0.605)
+    assert summary["seneca"]["error"] == pytest.approx(0.1 / 3**0.5)
+    assert bench_accuracy.mean_and_error([0.5])[0] == 0.5
+
+
+def test_scale_is_measured_in_processes_that_leave_nothing_behind(tmp_path):
+    with scale_loop.ScaleJobs(scale_loop.compile_loop(tmp_path), 5_000, 2, 2_000, 64) as jobs:
+        assert len(jobs.open(0)) == 2
+        jobs.warm(10)
+        for took in (jobs.draw(20, 0.0), jobs.draw(5, 0.001), jobs.draw_in_turn(3)):
+            assert took.shape[1] == 2 and (took[:, 1] <= took[:, 0]).all() and (took > 0).all()
+        assert len(jobs.close()) == 2
+        assert jobs.reserved_bytes > 2_000 * 4096
+    assert not list(Path("/dev/shm").glob("seneca-*-bench-scale-*"))

@@ -62,14 +62,18 @@ class Batches:
 
 
 def test_errors_come_in_their_place_and_iterating_goes_on():
-    ahead = CopiedAhead(Batches(torch.ones(1), ValueError("bad"), torch.ones(2)), META)
+    told = []
+    ahead = CopiedAhead(
+        Batches(torch.ones(1), ValueError("bad"), torch.ones(2)), META, lambda: told.append(1)
+    )
     assert next(ahead).shape == (1,)
     with pytest.raises(ValueError, match="bad"):
         next(ahead)
-    assert next(ahead).shape == (2,)
+    assert next(ahead).shape == (2,) and len(told) == 3
     for _ in range(2):
         with pytest.raises(StopIteration):
             next(ahead)
+    assert len(told) == 5
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -125,6 +129,21 @@ def test_on_cuda_batches_are_whole_while_the_loop_is_busy(picture_folder, worker
                 weights = torch.tanh(weights @ weights)  # the loop's own stream has work to do
             seen.append(images.clone())
         assert torch.equal(torch.cat(seen).cpu(), wanted)
+
+
+@CUDA
+@pytest.mark.parametrize("workers", [0, 2])
+def test_on_cuda_the_batch_that_is_copied_ahead_is_not_delivered(picture_folder, workers):
+    for dataset in (seneca.ImageFolder(picture_folder, T.Resize((8, 8))), TensorDataset(torch.arange(48))):
+        options = {"batch_size": 10, "num_workers": workers, "device": "cuda", "cache": None}
+        loader = seneca.DataLoader(dataset, **options)
+        done = []
+        for _ in loader:
+            state = loader.state_dict()
+            done.append(state["done"])
+        assert done == [10, 20, 30, 40, 48] and "done" not in loader.state_dict()
+        loader.load_state_dict(state)
+        assert list(loader) == [] and len(list(loader)) == 5
 
 
 @CUDA

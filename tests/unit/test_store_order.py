@@ -138,3 +138,25 @@ def test_who_does_not_share_keeps_its_order_among_those_who_do():
         assert delivered == order(200, seed=7)
         for member in (*others, own):
             member.close()
+
+
+@pytest.mark.parametrize("n", [1, 200, 70_000])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_an_epoch_that_goes_on_takes_the_rest_in_its_order(n, fixed):
+    """Whatever was delivered before; what is dropped is dropped from the end of the rest."""
+    whole = order(n, seed=3, fixed=fixed)
+    for some in (whole[: n // 2], whole[::3], whole, []):
+        taken = np.zeros(n, bool)
+        taken[some] = True
+        bits = np.packbits(taken, bitorder="little")
+        rest = [sample for sample in whole if not taken[sample]]
+        for places in (n, len(rest), len(rest) // 2):
+            assert order(n, seed=3, fixed=fixed, taken=bits, places=places, batch=77) == rest[:places]
+
+
+def test_an_epoch_that_goes_on_of_some_samples_only():
+    own = np.arange(10, 50, dtype=np.uint32)
+    whole = order(100, seed=3, samples=own)
+    taken = np.zeros(100, bool)
+    taken[[*whole[:7], 3, 99]] = True  # two of them are not its own anyway
+    assert order(100, seed=3, samples=own, taken=np.packbits(taken, bitorder="little")) == whole[7:]

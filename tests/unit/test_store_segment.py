@@ -37,9 +37,31 @@ def test_who_comes_first_makes_it_and_who_comes_next_joins(place):
 def test_its_memory_is_reserved_in_full_and_its_own(place):
     segment = place.attach()
     file = os.stat(place.path)
-    assert file.st_size == segment.total_bytes == store.segment_bytes(100, 1 << 20)
-    assert file.st_blocks * 512 >= file.st_size, "no page is missing: never a bus error"
+    head = place.records().head
+    assert file.st_size == segment.total_bytes
+    assert file.st_blocks * 512 >= head["rooms_at"] + head["seen_in"], "no page is missing: never a bus error"
     assert stat.S_IMODE(file.st_mode) == 0o600
+
+
+@pytest.mark.parametrize("n_samples", [100, 1 << 24])  # small pages, and rooms that begin at huge ones
+def test_a_row_that_nobody_has_had_takes_no_memory(place, n_samples):
+    def reserved():
+        return os.stat(place.path).st_blocks * 512
+
+    place.n_samples = n_samples
+    segment = place.attach()
+    head = place.records().head
+    room = int(head["room_end"])
+    place.member(segment).close()
+    one = reserved()
+    assert head["rooms_at"] + room <= one <= store.segment_bytes(n_samples, 1 << 20)
+    place.member(segment, epoch=1).close()
+    assert reserved() == one, "the room is used again"
+    members = [place.member(segment, epoch=2), place.member(segment, epoch=2)]
+    assert one + room <= reserved() <= one + head["room_bytes"]
+    for member in members:
+        member.close()
+    assert segment.check() is None
 
 
 @pytest.mark.parametrize(("payload_bytes", "granules"), [(1, 1), (4096, 1), (4097, 2), (123 * 4096, 123)])

@@ -1,0 +1,415 @@
+"""The five invariants of sampling, held against audit logs alone: see :mod:`seneca.audit`.
+
+1. A completed epoch delivers each of its samples exactly once; one that was left has nothing twice.
+2. One augmented copy reaches a job at most once while the job is attached.
+3. Orders are random: a sample's place, its neighbours and, where no other job's copies were served, one
+   epoch beside another.
+4. Batches have their size, and ranks equally many.
+5. A resumed epoch is, with what went before, exactly once.
+
+Logs are read epoch by epoch. What is held all the while is 8 bytes a sample of a loader, and 8 a copy
+that jobs shared.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seneca.audit import FORM_UNKNOWN, NO_SLOT, SUFFIX, BadLog, Content, Header, read, read_header
+from seneca.cli.orders import TELLS_FROM, Orders, Test
+
+__all__ = ["INVARIANTS", "Report", "Violation", "check"]
+
+INVARIANTS = {
+    1: "each sample exactly once an epoch",
+    2: "one copy reaches one job at most once",
+    3: "orders are random",
+    4: "batches are exact, and equally many a rank",
+    5: "a resume continues its epoch",
+}
+FORMS = ("storage", "encoded", "decoded", "augmented")
+EXAMPLES = 8  # indices that a violation names
+FALSE_ALARM = 1e-6  # of all tests of one check together
+
+
+@dataclass(frozen=True)
+class Violation:
+    """What broke.
+
+    Attributes:
+        invariant: 1 to 5.
+        kind: In a word or two, the same for all of the kind.
+        job, loader, epoch: Where; -1 where a worker's look-up had none.
+        indices: Of the first samples that it is about.
+        text: A sentence.
+    """
+
+    invariant: int
+    kind: str
+    job: str
+    loader: int
+    epoch: int
+    indices: list[int]
+    text: str
+
+
+@dataclass
+class Report:
+    """What was checked, and what was found."""
+
+    files: int = 0
+    torn_files: int = 0
+    jobs: int = 0
+    samples: int = 0
+    epochs: int = 0
+    incomplete: int = 0
+    own_order: int = 0  # epochs in an order of the user's, which promises nothing
+    served: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FORMS, 0))
+    checked: dict[int, int] = field(default_factory=lambda: dict.fromkeys(INVARIANTS, 0))
+    violations: list[Violation] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    path: Path
+    header: Header
+
+
+def check(folder: Path) -> Report:
+    """Check all logs of a folder.
+
+    Raises:
+        BadLog: There is none, or one that cannot be read.
+    """
+    if not folder.is_dir():
+        raise BadLog(f"there is no folder {folder}")
+    report = Report()
+    entries = []
+    for path in sorted(folder.glob(f"*{SUFFIX}")):
+        report.files += 1
+        header = read_header(path)
+        if header is None:
+            report.torn_files += 1
+        else:
+            entries.append(_Entry(path, header))
+    if not entries:
+        raise BadLog(f"there is no audit log in {folder}; SENECA_AUDIT={folder} makes jobs write them")
+    report.jobs = len({entry.header.job for entry in entries})
+    logs = {entry.header.log: entry for entry in entries}
+    copies = _Copies(entries)
+    tests: list[tuple[_Epoch, Test]] = []
+    for epochs in _epochs_by_loader(entries):
+        orders = Orders(epochs[0].samples)
+        judged = epochs[0]
+        for epoch in epochs:
+            epoch.read(report, copies)
+            epoch.check(report, logs)
+            if epoch.is_whole_and_shuffled and len(epoch.sequence) >= TELLS_FROM:
+                judged = epoch
+                own = not epoch.has_substitutes
+                found = orders.judge(epoch.header.turn, epoch.sequence, epoch.places, own=own)
+                tests += [(epoch, test) for test in found]
+            epoch.contents.clear()
+        tests += [(judged, test) for test in orders.judge_all()]
+    for entry in entries:
+        if entry.header.kind == "served":
+            _read(entry, report, copies)
+    report.checked[2] = copies.count
+    report.violations += copies.violations(logs)
+    report.checked[3] = len(tests)
+    for epoch, test in tests:
+        if test.p < FALSE_ALARM / len(tests):
+            what = f"{test.what}: by chance one order in {1 / max(test.p, 1e-99):.0e}"
+            report.violations.append(epoch.violation(3, "order", what))
+    report.violations.sort(key=lambda v: (v.invariant, v.job, v.loader, v.epoch))
+    return report
+
+
+def _read(entry: _Entry, report: Report, copies: _Copies) -> Content:
+    content = read(entry.path)
+    report.torn_files += content.torn_bytes > 0
+    forms = np.bincount(content.records["form"], minlength=FORM_UNKNOWN + 1)
+    for form, name in enumerate(FORMS):
+        report.served[name] += int(forms[form])
+    copies.add(entry, content.records)
+    return content
+
+
+# Epochs
+
+
+def _epochs_by_loader(entries: Iterable[_Entry]) -> list[list[_Epoch]]:
+    """The epochs of each loader, in their order; ranks together."""
+    by_rank: dict[tuple[Any, ...], list[_Entry]] = defaultdict(list)
+    for entry in entries:
+        h = entry.header
+        if h.kind == "delivered":
+            # Who goes on, as other ranks perhaps, or is told another epoch, counts its turns anew.
+            loader = h.job, h.dataset, h.loader, h.ranks, h.epoch - h.turn
+            by_rank[loader, (h.turn, bool(h.resumed)), h.rank].append(entry)
+    loaders: dict[tuple[Any, ...], dict[tuple[int, bool], list[_Entry]]]
+    loaders = defaultdict(lambda: defaultdict(list))
+    for (loader, turn, _), same in by_rank.items():
+        # So does a job that is run again under its name.
+        for run, entry in enumerate(sorted(same, key=lambda entry: entry.header.began)):
+            loaders[loader, run][turn].append(entry)
+    return [[_Epoch(turns[turn]) for turn in sorted(turns)] for turns in loaders.values()]
+
+
+class _Epoch:
+    """One epoch of a loader, of all ranks."""
+
+    def __init__(self, entries: list[_Entry]) -> None:
+        self.entries = sorted(entries, key=lambda entry: entry.header.rank)
+        self.header = self.entries[0].header
+        self.samples = max(entry.header.samples for entry in entries)
+        self.contents: list[Content] = []
+        self.is_whole = False
+
+    def read(self, report: Report, copies: _Copies) -> None:
+        self.contents = [_read(entry, report, copies) for entry in self.entries]
+        self.is_whole = len(self.entries) == self.header.ranks and all(
+            content.done or (entry.header.count is not None and _settled(content) >= entry.header.count)
+            for entry, content in zip(self.entries, self.contents, strict=True)
+        )
+        report.samples += sum(len(content.records) for content in self.contents)
+        report.epochs += self.is_whole
+        report.incomplete += not self.is_whole
+
+    @property
+    def is_whole_and_shuffled(self) -> bool:
+        h = self.header
+        return self.is_whole and h.shuffled and h.count is not None and not h.resumed
+
+    @property
+    def has_substitutes(self) -> bool:
+        """Whether samples may have been served out of turn, as copies that other jobs made."""
+        forms = (FORMS.index("augmented"), FORM_UNKNOWN)
+        return self.header.segment is not None and any(
+            np.isin(content.records["form"], forms).any() for content in self.contents
+        )
+
+    @property
+    def sequence(self) -> np.ndarray:
+        """Indices in order of delivery, rank after rank."""
+        return np.concatenate([content.records["index"] for content in self.contents])
+
+    @property
+    def places(self) -> np.ndarray:
+        """When in the epoch each of :attr:`sequence` came, from 0 to 1."""
+        return np.concatenate(
+            [(np.arange(len(c.records)) + 0.5) / max(1, len(c.records)) for c in self.contents]
+        )
+
+    def violation(
+        self, invariant: int, kind: str, what: str, indices: Any = (), rank: int | None = None
+    ) -> Violation:
+        h = self.header
+        where = f"job {h.job}, loader {h.loader}, epoch {h.epoch}"
+        if rank is not None and h.ranks > 1:
+            where += f", rank {rank}"
+        named = [int(index) for index in indices[:EXAMPLES]]
+        return Violation(invariant, kind, h.job, h.loader, h.epoch, named, f"{where}: {what}")
+
+    def check(self, report: Report, logs: dict[str, _Entry]) -> None:
+        """Invariants 1, 4 and 5."""
+        found, h, n = report.violations, self.header, self.samples
+        own = self.sequence
+        if (own >= n).any():
+            foreign = own[own >= n]
+            what = f"{_few(foreign)} delivered, of a dataset of {n:,}"
+            found.append(self.violation(1, "foreign", what, foreign))
+        if h.count is None:
+            report.own_order += 1
+            return
+        self._check_batches(report)
+        report.checked[1] += self.is_whole
+        report.checked[5] += bool(h.resumed)
+        earlier, all_known, gone = self._before(logs)
+        if gone:
+            what = f"it was resumed after {gone} batches that the logs before it do not have"
+            found.append(self.violation(5, "resume lost", what))
+        hits_here = _hits(_through(self.contents), n)
+        before = _through(earlier)
+        hits_before = _hits(before, n)
+        skipped = np.unique(np.concatenate([content.skipped for content in self.contents + earlier]))
+        through = len(before) + sum(len(content.skipped) for content in earlier)
+        expected, extra = self._expected(found, through if all_known else None, len(skipped))
+
+        twice = np.flatnonzero(hits_here > 1)
+        again = np.flatnonzero((hits_here > 0) & (hits_before > 0))
+        extra -= int((hits_here[twice] - 1).sum())
+        if extra < 0:
+            found.append(self.violation(1, "repeated", f"{_few(twice)} delivered more than once", twice))
+        if len(again) > max(0, extra):
+            what = f"{_few(again)} delivered again after the resume"
+            found.append(self.violation(5, "resume repeated", what, again))
+        hits_before[skipped[skipped < n]] += 1
+        missing = np.flatnonzero(hits_here + hits_before == 0)
+        left_out = max(0, n - len(skipped) - expected)
+        if self.is_whole and len(missing) > left_out:
+            what = f"{_few(missing)} not delivered"
+            if left_out > 0:
+                what += f", where {left_out} may be left out"
+            invariant, kind = (5, "resume lost") if h.resumed else (1, "missing")
+            found.append(self.violation(invariant, kind, what, missing))
+
+    def _expected(self, found: list[Violation], before: int | None, skipped: int) -> tuple[int, int]:
+        """How many samples the epoch delivers in all, what went before included as far as it is known; and
+        how many repeats ranks may need to have equally many."""
+        h, n, size = self.header, self.samples, self.header.batch_size or 1
+        total = (before or 0) + sum(entry.header.count or 0 for entry in self.entries)
+        repeats = h.ranks - 1 if h.padded else 0
+        for_skipped = skipped if h.ranks > 1 else 0
+        if len(self.entries) < h.ranks or before is None:
+            return min(total, n - skipped), repeats + for_skipped
+        if h.ranks == 1 and not h.resumed:
+            may_drop = n % size if h.drop_last else 0
+        elif h.drop_last:
+            may_drop = h.ranks * size - 1
+        else:
+            may_drop = 0 if h.padded else h.ranks - 1
+        if not -repeats <= n - total <= may_drop:
+            what = f"its list has {total:,} samples of a dataset of {n:,}"
+            found.append(self.violation(1, "length", what))
+        # A rank fills up with what it leaves out else, or repeats where it has too little of that.
+        expected = min(total - for_skipped, n - skipped)
+        if skipped and h.drop_last and h.ranks == 1 and not h.resumed:
+            expected -= expected % size
+        return expected, max(0, total - n) + for_skipped
+
+    def _before(self, logs: dict[str, _Entry]) -> tuple[list[Content], bool, int]:
+        """What was delivered of it before it was resumed; whether all such logs are here; and how many
+        batches they lack."""
+        known: dict[str, int] = {}
+        all_known = True
+        for part in [part for entry in self.entries for part in entry.header.resumed]:
+            if part["log"] in logs:
+                known[part["log"]] = max(known.get(part["log"], 0), part["batches"])
+            else:
+                all_known = False
+        earlier = [read(logs[log].path).first(batches) for log, batches in known.items()]
+        gone = sum(known.values()) - sum(content.batches for content in earlier)
+        return earlier, all_known, gone
+
+    def _check_batches(self, report: Report) -> None:
+        for entry, content in zip(self.entries, self.contents, strict=True):
+            h, sizes = entry.header, content.sizes
+            report.checked[4] += len(sizes)
+            if h.batch_size is None:
+                continue
+            wrong = np.flatnonzero(sizes != h.batch_size)
+            if len(wrong) == 1 and not h.drop_last and sizes[wrong[0]] < h.batch_size:
+                at_end = wrong[0] == len(sizes) - 1 or not h.in_order
+                if at_end and _settled(content) + len(content.skipped) >= (h.count or 0):
+                    continue  # the last one
+            if len(wrong):
+                what = f"batch {wrong[0]} has {sizes[wrong[0]]} samples instead of {h.batch_size}"
+                if len(wrong) > 1:
+                    what += f", and {len(wrong) - 1} others are wrong"
+                start = int(sizes[: wrong[0]].sum())
+                inside = content.records["index"][start : start + int(sizes[wrong[0]])]
+                report.violations.append(self.violation(4, "batch size", what, inside, h.rank))
+        counts = [len(content.sizes) + len(content.failures) for content in self.contents]
+        if self.is_whole and len(set(counts)) > 1:
+            what = f"ranks have unequally many batches: {', '.join(map(str, counts))}"
+            report.violations.append(self.violation(4, "batch count", what))
+
+
+def _through(contents: list[Content]) -> np.ndarray:
+    """Indices that were delivered, or failed in their place."""
+    parts = [content.records["index"] for content in contents]
+    parts += [part for content in contents for part in content.failures]
+    return np.concatenate(parts) if parts else np.zeros(0, np.uint32)
+
+
+def _settled(content: Content) -> int:
+    """Samples that a member is done with: delivered, or an error in their place."""
+    return len(content.records) + sum(len(part) for part in content.failures)
+
+
+def _hits(indices: np.ndarray, n: int) -> np.ndarray:
+    return np.bincount(indices[indices < n], minlength=n)
+
+
+def _few(indices: np.ndarray) -> str:
+    """Their number, and the first."""
+    named = ", ".join(str(int(index)) for index in indices[:EXAMPLES])
+    if len(indices) == 1:
+        return f"sample {named}"
+    return f"{len(indices):,} samples ({named}{', ...' if len(indices) > EXAMPLES else ''})"
+
+
+# Copies
+
+
+class _Copies:
+    """Which copies each job was given, by segment, from when it attached until its last process left."""
+
+    def __init__(self, entries: Iterable[_Entry]) -> None:
+        self.count = 0
+        self._parents: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        self._keys: dict[tuple[Any, ...], list[tuple[_Entry, np.ndarray]]] = defaultdict(list)
+        for entry in entries:  # processes that were attached together are of one stay
+            rows = [self._stay(row) for row in self._rows(entry)]
+            for row in rows[1:]:
+                self._parents[self._stay(row)] = self._stay(rows[0])
+
+    @staticmethod
+    def _rows(entry: _Entry) -> list[tuple[Any, ...]]:
+        h = entry.header
+        return [(h.job, h.segment, row) for row in h.attached]
+
+    def _stay(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        while (parent := self._parents.get(row, row)) != row:
+            row = parent
+        return row
+
+    def add(self, entry: _Entry, records: np.ndarray) -> None:
+        keys = _copy_keys(records)
+        if entry.header.attached and len(keys):
+            self.count += len(keys)
+            self._keys[self._stay(self._rows(entry)[0])].append((entry, np.sort(keys)))
+
+    def violations(self, logs: dict[str, _Entry]) -> Iterator[Violation]:
+        """A violation for each copy that a job was given more than once, the first few of a job."""
+        for parts in self._keys.values():
+            keys = np.sort(np.concatenate([keys for _, keys in parts]))
+            twice = np.unique(keys[1:][keys[1:] == keys[:-1]])
+            for key in twice[:EXAMPLES]:
+                yield self._violation(key, [entry for entry, keys in parts if key in keys], len(twice), logs)
+
+    @staticmethod
+    def _violation(key: np.uint64, entries: list[_Entry], count: int, logs: dict[str, _Entry]) -> Violation:
+        where, indices, epoch = [], [], -1
+        for entry in entries:
+            header = entry.header
+            if header.of in logs:
+                header = logs[header.of].header
+            known = header.kind == "delivered"
+            epoch = header.epoch if known else epoch
+            records = read(entry.path).records
+            records = records[records["slot"] != NO_SLOT]
+            for record in records[_copy_keys(records) == key]:
+                indices.append(int(record["index"]))
+                how = "served from another" if record["form"] == FORMS.index("augmented") else "made"
+                when = f"in epoch {header.epoch} of loader {header.loader}" if known else "in a look-up"
+                where.append(f"{how} for index {record['index']} {when}")
+        slot, generation = int(key) >> 32, int(key) & 0xFFFFFFFF
+        text = f"job {header.job}: the copy in slot {slot}, generation {generation}, reached it "
+        text += f"{len(where)} times: {'; '.join(where)}"
+        if count > 1:
+            text += f" ({count:,} copies did so)"
+        return Violation(2, "copy twice", header.job, header.loader, epoch, indices[:EXAMPLES], text)
+
+
+def _copy_keys(records: np.ndarray) -> np.ndarray:
+    """Slot and generation in one number, of those that have a slot."""
+    shared = records[records["slot"] != NO_SLOT]
+    return shared["slot"].astype(np.uint64) << np.uint64(32) | shared["generation"]

@@ -1,0 +1,77 @@
+"""``seneca verify``: whether what jobs delivered holds the invariants of sampling, and what broke."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from seneca.cli.invariants import INVARIANTS, Report, check
+
+__all__ = ["as_json", "lines", "run"]
+
+SHOWN = 20  # violations of one invariant that are told; --json has all
+
+
+def run(folder: Path, to: Path | None, console: Console | None = None) -> int:
+    """Check the logs of a folder and tell.
+
+    Returns:
+        The status: 0 all hold, 1 not.
+
+    Raises:
+        BadLog: There is no log, or one that cannot be read.
+        OSError: Likewise.
+    """
+    report = check(folder)
+    if to is not None:
+        to.write_text(json.dumps(as_json(report), indent=1) + "\n")
+    console = console or Console()
+    for line in lines(report):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    return 1 if report.violations else 0
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """The report, as it goes to ``--json``.
+
+    Returns:
+        ``holds``; ``files`` and ``torn_files``, ``jobs``, ``samples``, ``epochs`` (whole), ``incomplete``
+        ones and those in an ``own_order``, ``served`` by form; ``checked``, how much by invariant, and
+        ``violations``, a dict each.
+    """
+    return {"holds": not report.violations, **dataclasses.asdict(report)}
+
+
+def lines(report: Report) -> list[str]:
+    """The report, for people."""
+    r = report
+    told = [
+        f"{_count(r.jobs, 'job')}, {_count(r.epochs, 'whole epoch')}, {r.incomplete:,} incomplete, "
+        f"{_count(r.samples, 'sample')} delivered"
+    ]
+    forms = [f"{name} {count:,}" for name, count in r.served.items() if count]
+    if forms:
+        told.append(f"  served from  {', '.join(forms)}")
+    if r.own_order:
+        told.append(f"  {_count(r.own_order, 'epoch')} in an order of the user's: not held to 1, 3 and 4")
+    if r.torn_files:
+        told.append(f"  {_count(r.torn_files, 'log')} broke off in a record, which is left out")
+    units = {1: "epoch", 2: "copy", 3: "test", 4: "batch", 5: "resumed epoch"}
+    for invariant, what in INVARIANTS.items():
+        broken = [violation for violation in r.violations if violation.invariant == invariant]
+        checked = r.checked[invariant]
+        answer = f"NO, {_count(len(broken), 'violation')}" if broken else "yes" if checked else "not checked"
+        told.append(f"{invariant} {what:<43} {answer}, by {_count(checked, units[invariant])}")
+        told += [f"    {violation.text}" for violation in broken[:SHOWN]]
+        if len(broken) > SHOWN:
+            told.append(f"    ... and {len(broken) - SHOWN:,} more; --json FILE has them")
+    return told
+
+
+def _count(number: int, noun: str) -> str:
+    plural = {"copy": "copies", "batch": "batches"}.get(noun, noun + "s")
+    return f"{number:,} {noun if number == 1 else plural}"

@@ -1,0 +1,545 @@
+"""What can be resumed: loaders and batch samplers, with Seneca's core or without it."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable, Iterator, Sequence, Sized
+from contextlib import nullcontext
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, SequentialSampler
+
+from seneca.errors import StateError
+from seneca.portions import Portion, portion_of
+from seneca.resume import (
+    ORDERS,
+    VERSION,
+    Epoch,
+    flags,
+    named,
+    packed,
+    unchanged_global_generator,
+    unnamed,
+    unpacked,
+)
+from seneca.walks import Stream, Walk, Walks, generators_of, ranks_of, rest_of_senecas, sampled
+
+__all__ = ["Resumable", "ResumableBatchSampler", "ResumableLoader", "merge_states"]
+
+REMEMBERED = 256  # batches that a batch sampler's state can leave out
+OF_ALL_RANKS = (
+    "seneca_state",
+    "n_samples",
+    "dataset",
+    "epoch",
+    "order",
+    "sampler",
+    "sampler_epoch",
+    "dealt",
+    "before",
+)
+BATCHES_AHEAD = 8  # that a stock DataLoader may have under way, where nothing is said
+
+
+def merge_states(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What all ranks together have delivered: a state for another number of ranks, or for a single process.
+
+    Each sample that no rank has delivered is delivered once more in the epoch, by one of those who go on.
+    Who is given all states by ``load_state_dict([...])`` need not ask for this.
+
+    Args:
+        states: Of every rank, in any order, saved after the same batch. One process's alone will do
+            where it was the only one.
+
+    Raises:
+        StateError: One is missing, they are not of one epoch of one run, or its order cannot be told
+            without the run's own sampler.
+
+    Example:
+        >>> import torch, seneca
+        >>> data = torch.arange(8)
+        >>> def rank(number, ranks):
+        ...     sampler = torch.utils.data.DistributedSampler(data, ranks, number)
+        ...     return seneca.DataLoader(data, 2, sampler=sampler, cache=None)
+        >>> two = [rank(0, 2), rank(1, 2)]
+        >>> seen = [int(one) for loader in two for one in next(iter(loader))]
+        >>> three = [rank(number, 3) for number in range(3)]
+        >>> for loader in three:
+        ...     loader.load_state_dict(seneca.merge_states([loader.state_dict() for loader in two]))
+        >>> rest = [int(one) for loader in three for batch in loader for one in batch]
+        >>> set(seen).isdisjoint(rest), sorted({*seen, *rest}), len(rest)
+        (True, [0, 1, 2, 3, 4, 5, 6, 7], 6)
+    """
+    if not states or not all(isinstance(state, dict) and "seneca_state" in state for state in states):
+        raise StateError("states of ranks are a list of what state_dict() has returned, one a rank")
+    first = states[0]
+    for name in OF_ALL_RANKS:
+        values = {str(state.get(name)) for state in states}
+        if len(values) > 1:
+            different = " and ".join(sorted(value[:60] for value in values))
+            raise StateError(f"the states are not of one step of one run: their {name} is {different}")
+    if "order" not in first:
+        return copy.deepcopy(first)
+    ranks = first["ranks"][1] if "ranks" in first else 1
+    given = {state["ranks"][0] if "ranks" in state else 0: state for state in states}
+    if missing := set(range(ranks)) - set(given):
+        raise StateError(
+            f"the epoch was divided among {ranks} ranks, and the states of ranks "
+            f"{', '.join(map(str, sorted(missing)))} are missing"
+        )
+    if len(given) < len(states):
+        raise StateError("two of the states are of one rank, or of runs that each had the whole epoch")
+    delivered = np.zeros(first["n_samples"], bool)
+    for state in given.values():
+        order = _order_of(state)
+        done = unpacked(state["done"])[: len(order)]
+        delivered[order[: len(done)][done]] = True
+        delivered |= flags(state.get("before", 0), len(delivered))
+    written = [part for state in given.values() for part in state.get("audit", [{"log": None, "batches": 0}])]
+    kept = ("seneca_state", "n_samples", "dataset", "epoch", "sampler", "sampler_epoch", "seed", "nonce")
+    return {
+        **{name: first[name] for name in kept if name in first},
+        "generators": first["generators"],
+        "order": "seneca",
+        "done": packed(delivered),
+        **({"audit": written} if any(part["log"] for part in written) else {}),
+    }
+
+
+def _order_of(state: dict[str, Any]) -> np.ndarray:
+    """The sample at each place."""
+    count = state["n_samples"]
+    if state["order"] == "seneca" or state["sampler"] == "SequentialSampler":
+        return np.arange(count)
+    if "ranks" in state:
+        (rank, ranks), (shuffle, seed, drop_last) = state["ranks"], state["dealt"]
+        portion = Portion(count, rank, ranks, shuffle, seed, state["sampler_epoch"], drop_last)
+        return portion.indices(flags(state["before"], count) if state["before"] else None)
+    if state["sampler"] == "RandomSampler" and ("order_seed" in state or state["generators"]):
+        generator = torch.Generator()
+        if "order_seed" in state:
+            generator.manual_seed(state["order_seed"])
+        else:
+            generator.set_state(unnamed(state["generators"][-1]))
+        return torch.randperm(count, generator=generator).numpy()
+    raise StateError(
+        f"only the run's own {state['sampler']} can tell what was delivered; go on with as many ranks"
+    )
+
+
+def _is_through(state: dict[str, Any]) -> bool:
+    """Whether a rank's state is at the end of its portion, and so of everybody's."""
+    left = state["n_samples"] - int(np.count_nonzero(flags(state["before"], state["n_samples"])))
+    ranks, drop_last = state["ranks"][1], state["dealt"][2]
+    return bool(state["done"] == (left // ranks if drop_last else -(-left // ranks)))
+
+
+class Resumable:
+    """What a loader and a batch sampler have in common that can be resumed.
+
+    Attributes:
+        _epochs: The number of the epoch that begins next.
+        _under_way: The epoch that was begun last.
+        _resumed: A state that the next iterator goes on with.
+    """
+
+    _epochs: int
+    _under_way: Epoch | None
+    _resumed: dict[str, Any] | None
+
+    def _never_begun(self) -> None:
+        self._epochs = 0
+        self._under_way = self._resumed = None
+
+    def _state(self, handed_out: int | None = None) -> dict[str, Any]:
+        if self._resumed is not None:
+            return copy.deepcopy(self._resumed)
+        epoch = self._under_way
+        state = {"seneca_state": VERSION, "n_samples": self._count(), "epoch": self._epochs}
+        if epoch is None or (epoch.ended and handed_out is None):
+            return {**state, "generators": [named(one.get_state()) for one in self._generators()]}
+        return {**state, **epoch.state(handed_out)}
+
+    def load_state_dict(self, state: dict[str, Any] | Sequence[dict[str, Any]]) -> None:
+        """Go on, with the next ``iter()``, where the loader stood whose :meth:`state_dict` this is.
+
+        An iterator that is in use is left alone. An empty dict changes nothing.
+
+        Args:
+            state: The state; where several ranks train together, this rank's, or a list of all ranks'.
+                With another number of ranks than saved them it has to be the list, or
+                :func:`seneca.merge_states` of it.
+
+        Raises:
+            StateError: It is no such state, is of a newer version, or of another dataset, order or rank.
+        """
+        if state == {}:
+            return
+        if isinstance(state, (list, tuple)):
+            state = self._own_of(state)
+        self._resumed = self._checked(state)
+
+    def _own_of(self, states: Sequence[Any]) -> Any:
+        """This rank's state, where there are as many ranks as saved them; else what all have delivered."""
+        ranks = self._ranks()
+        own = [one for one in states if isinstance(one, dict) and tuple(one.get("ranks", ())) == ranks]
+        if len(own) == 1 and len(states) == (ranks[1] if ranks else 1):
+            return own[0]
+        return merge_states(states)
+
+    def _checked(self, state: Any) -> dict[str, Any]:
+        if not isinstance(state, dict) or not isinstance(state.get("seneca_state"), int):
+            raise StateError(
+                f"this is no state that Seneca has saved, but {type(state).__name__} of another kind"
+            )
+        if state["seneca_state"] > VERSION:
+            raise StateError(
+                f"the state was saved by a newer Seneca: its version is {state['seneca_state']}, "
+                f"and this one reads up to {VERSION}; upgrade seneca-loader"
+            )
+        count = self._count()
+        if state["n_samples"] != count:
+            raise StateError(f"the state is of {state['n_samples']} samples, but the dataset has {count}")
+        if state.get("dataset") is not None:
+            identity = self._identity()
+            if identity is not None and identity != state["dataset"]:
+                raise StateError(
+                    f"the state is of the dataset {state['dataset']}, but this is {identity}: its samples "
+                    "have changed; if they have not, say so with state['dataset'] = None"
+                )
+        drawn = state.get("order") in ("samples", "batches")
+        if drawn and len(state["generators"]) > len(self._generators()):
+            raise StateError("the state's order is that of a generator; give the loader one, in any state")
+        orders, sampler = self._orders()
+        same = state.get("order") == "seneca" or state.get("sampler") == type(sampler).__name__
+        if "order" in state and (state["order"] not in orders or not same):
+            raise StateError(
+                f"the state is in the midst of {ORDERS.get(state['order'])}, {state['sampler']}, "
+                f"but this goes by {' or '.join(ORDERS[order] for order in orders)}, {type(sampler).__name__}"
+            )
+        state, ranks = copy.deepcopy(state), self._ranks()
+        if state.get("order") == "seneca" and ranks:  # what is left is dealt anew
+            state |= {"order": "samples", "sampler": type(sampler).__name__}
+            state |= {"before": state["done"], "done": 0}
+        elif "ranks" in state and tuple(state["ranks"]) != ranks:
+            rank, of = state["ranks"]
+            if ranks and of == ranks[-1] and isinstance(state["done"], int):
+                return state | {"ranks": ranks}  # all ranks have delivered so many, in their order
+            if ranks and _is_through(state):
+                return state | {"ranks": ranks, "before": state["n_samples"], "done": 0, "yielded": 0}
+            here = " of ".join(map(str, ranks))
+            raise StateError(
+                f"the state is of rank {rank} of {of}, and this is rank {here}: "
+                f"give load_state_dict a list of the states of all {of} ranks"
+            )
+        return state
+
+    def _epoch_to_begin(self, remember: int = 0) -> Epoch:
+        """For an iterator that comes to be now, and may begin later."""
+        resumed, before = self._resumed, self._under_way
+        self._resumed = None
+        if resumed is None and before is not None and not before.begun:
+            resumed = before.resumed  # nobody has gone on with it yet
+        if resumed is not None and "order" not in resumed:
+            self._restore(resumed)
+            resumed = None
+        epoch = self._under_way = Epoch(resumed, remember)
+        epoch.generators = [generator.get_state() for generator in self._generators()]
+        return epoch
+
+    def _epoch_of_iterator(self) -> Epoch:
+        """For an iterator, which may have been made past ``iter()``."""
+        epoch = self._under_way
+        return self._epoch_to_begin() if epoch is None or epoch.begun else epoch
+
+    def _begin_epoch(self, epoch: Epoch) -> None:
+        """Its sampler draws next."""
+        if epoch.resumed is not None:
+            self._restore(epoch.resumed)
+        epoch.generators = [generator.get_state() for generator in self._generators()]
+        epoch.number = self._epochs
+        self._epochs = epoch.number + 1
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self._epochs = state["epoch"]
+        for generator, name in zip(self._generators(), state["generators"], strict=False):
+            generator.set_state(unnamed(name))
+
+    def _open_log(self, batches: Any, epoch: Epoch) -> Any:
+        """Where it is written down what an epoch of these batches delivers; None: nowhere."""
+        return None
+
+    # What each has of its own.
+
+    def _orders(self) -> tuple[tuple[str, ...], Any]:
+        """The orders in which an epoch can go on, see :data:`ORDERS`; and whose they are."""
+        raise NotImplementedError
+
+    def _ranks(self) -> tuple[()] | tuple[int, int]:
+        """``(rank, ranks)`` among which its sampler deals an epoch out; empty: it does not."""
+        raise NotImplementedError
+
+    def _count(self) -> int | None:
+        """Samples of the dataset; None: it has no length."""
+        raise NotImplementedError
+
+    def _identity(self) -> str | None:
+        """Names the dataset's samples as they are now; None: that is not known."""
+        raise NotImplementedError
+
+    def _generators(self) -> list[torch.Generator]:
+        """Of the loader and its sampler, each once."""
+        raise NotImplementedError
+
+
+class ResumableLoader(Resumable):
+    """A loader of torch's arguments."""
+
+    dataset: Any
+    batch_sampler: Any
+    sampler: Any
+    _index_sampler: Any
+
+    def _settled(self, epoch: Epoch) -> Any:
+        """A context in which an iterator of this epoch is made.
+
+        What an epoch that goes on has drawn was drawn before: torch's seed of the workers is one too many.
+        """
+        return nullcontext() if epoch.resumed is None else unchanged_global_generator()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where this loader stands in its epochs, for :meth:`load_state_dict` of another run.
+
+        Legal at any time, by torchdata's protocol: in the loop it is the state after the batch that was
+        yielded last, however many are prepared ahead; after a ``break`` it stays that until the next
+        ``iter()``; at an epoch's end, and before the first, it is the beginning of the next epoch. Of
+        several iterators it is the one that was made last.
+
+        The run that goes on delivers what this one would have delivered: the same samples, and where no
+        other job's copy can take a sample's place (``share="none"``, ``cache=None``) in the same order with
+        the same pixels. It may have another number of workers and another batch size: what is left is
+        delivered in batches of that, with ``drop_last`` in as many as what was not delivered fills. Of
+        ranks each has a state of its own, see :meth:`load_state_dict`.
+
+        Returns:
+            A dict of plain values, pickled at most a bit a sample and 1 KB. More only with a sampler that
+            has a state of its own, one that draws from torch's global generator, a generator that has given
+            millions of numbers (3 KB each), and ranks whose epoch was dealt anew (another bit a sample).
+
+        Example:
+            >>> import torch, seneca
+            >>> data = torch.arange(6)
+            >>> first = seneca.DataLoader(data, batch_size=2, shuffle=True, cache=None)
+            >>> batches = iter(first)
+            >>> seen = next(batches).tolist()
+            >>> state = first.state_dict()
+            >>> second = seneca.DataLoader(data, batch_size=2, shuffle=True, cache=None, num_workers=1)
+            >>> second.load_state_dict(state)
+            >>> [batch.tolist() for batch in second] == [batch.tolist() for batch in batches]
+            True
+        """
+        return self._state()
+
+    def _orders(self) -> tuple[tuple[str, ...], Any]:
+        if isinstance(self.dataset, IterableDataset):
+            return ("stream",), self._index_sampler
+        batches: Any = self._index_sampler
+        if isinstance(batches, ResumableBatchSampler):
+            return batches._orders()
+        if type(batches) is not BatchSampler:
+            return ("samples",) if batches is self.sampler else ("batches",), batches
+        whole = self._walks_the_dataset()
+        return ("samples", "seneca") if whole else ("samples",), batches.sampler
+
+    def _ranks(self) -> tuple[()] | tuple[int, int]:
+        return ranks_of(getattr(self._index_sampler, "sampler", None), self._count())
+
+    def _count(self) -> int | None:
+        if isinstance(self.dataset, IterableDataset) or not hasattr(self.dataset, "__len__"):
+            return None
+        return len(self.dataset)
+
+    def _generators(self) -> list[torch.Generator]:
+        return generators_of(self, self._index_sampler)
+
+    def _identify(self) -> Callable[[], str | None]:
+        """What names the samples of the epoch that begins, whatever becomes of the dataset."""
+        return lambda: None
+
+    def _stream(self) -> Walks:
+        """Of an ``IterableDataset``."""
+        sampler = self._index_sampler
+        return Walks(sampler, lambda: Stream(sampler, self._epoch_of_iterator(), self))
+
+    def _walks(self) -> Walks:
+        """What torch's samplers yield, or the user's."""
+        batches = self._index_sampler
+        if isinstance(batches, ResumableBatchSampler):
+            return Walks(batches, lambda: batches.walk(self._epoch_of_iterator(), self))
+        return Walks(batches, self._walk)
+
+    def _walk(self) -> Walk:
+        epoch = self._epoch_of_iterator()
+        open_log = functools.partial(self._open_log, self._index_sampler, epoch)
+        return Walk(lambda: self._begin_walk(epoch), epoch, open_log=open_log)
+
+    def _begin_walk(self, epoch: Epoch) -> Iterator[tuple[Any, Any]]:
+        self._begin_epoch(epoch)
+        identify = self._identify()
+        batches: Any = self._index_sampler
+        orders, sampler = self._orders()
+        if type(batches) is not BatchSampler:
+            return sampled(sampler, epoch, identify, order=orders[0])
+        each: dict[str, Any] = {"batch_size": batches.batch_size, "drop_last": batches.drop_last}
+        resumed = None if epoch.resumed is None else epoch.resumed["order"]
+        if resumed == "seneca" and type(sampler) is RandomSampler:
+            return rest_of_senecas(sampler, epoch, identify, count=len(self.dataset), **each)
+        return sampled(sampler, epoch, identify, order="samples", **each)
+
+    def _walks_the_dataset(self) -> bool:
+        """Whether torch's own batch sampler goes over every sample once, in a random order or in theirs,
+        or over what is a rank's.
+        """
+        batches: Any = self.batch_sampler
+        if type(batches) is not BatchSampler:
+            return False
+        sampler: Any = batches.sampler
+        count = len(cast(Sized, self.dataset))
+        if type(sampler) not in (RandomSampler, SequentialSampler):
+            return portion_of(sampler, count) is not None
+        if len(sampler.data_source) != count or len(sampler) != count:
+            return False
+        return type(sampler) is SequentialSampler or not sampler.replacement
+
+
+class ResumableBatchSampler(BatchSampler, Resumable):
+    """Torch's ``BatchSampler``, of which a loader's own state is not needed to resume it.
+
+    Args:
+        sampler: As torch's, as the next two.
+        batch_size: Likewise.
+        drop_last: Likewise.
+        seed: Of an order that is not the sampler's.
+        batches_ahead: Batches that will be under way, at most.
+    """
+
+    def __init__(
+        self,
+        sampler: Any,
+        batch_size: int,
+        drop_last: bool = False,
+        *,
+        seed: int | None = None,
+        batches_ahead: int = BATCHES_AHEAD,
+    ) -> None:
+        super().__init__(sampler, batch_size, drop_last)
+        self.seed = seed
+        self.batches_ahead = batches_ahead
+        self._never_begun()
+        self.epoch: int
+
+    def set_epoch(self, epoch: int) -> None:
+        """Name the next epoch, as ``DistributedSampler`` does; the sampler's own is set too."""
+        self.epoch = epoch
+        if hasattr(self.sampler, "set_epoch"):
+            self.sampler.set_epoch(epoch)
+
+    def __iter__(self) -> Walk:
+        epoch = self._epoch_to_begin(max(REMEMBERED, self.batches_ahead))
+        return self.walk(epoch, self, drawn_is_delivered=True)
+
+    def walk(self, epoch: Epoch, owner: Resumable, *, drawn_is_delivered: bool = False) -> Walk:
+        """One epoch of it, as a loader has it which knows itself what of it is delivered.
+
+        Args:
+            epoch: To begin, or to go on with.
+            owner: Whose epoch it is.
+            drawn_is_delivered: See :class:`Walk`.
+        """
+        open_log = functools.partial(owner._open_log, self, epoch)
+        return Walk(lambda: self._begin(epoch, owner), epoch, drawn_is_delivered, open_log)
+
+    def _begin(self, epoch: Epoch, owner: Resumable) -> Iterator[tuple[list[int], Any]]:
+        self._begin_number(epoch, owner)
+        return self._torchs(epoch)
+
+    def _begin_number(self, epoch: Epoch, owner: Resumable) -> None:
+        # The sampler alone is told the epoch where accelerate deals out the batches of a resumed run.
+        owner._epochs = max(owner._epochs, self.epoch, getattr(self.sampler, "epoch", 0))
+        owner._begin_epoch(epoch)
+        self.epoch = epoch.number + 1
+
+    def _torchs(self, epoch: Epoch) -> Iterator[tuple[list[int], Any]]:
+        """The sampler's order."""
+        batches: dict[str, Any] = {"batch_size": self.batch_size, "drop_last": self.drop_last}
+        resumed = None if epoch.resumed is None else epoch.resumed["order"]
+        if resumed == "seneca" and isinstance(self.sampler, RandomSampler):
+            count = len(self.sampler.data_source)
+            return rest_of_senecas(self.sampler, epoch, self._identity, count=count, **batches)
+        return sampled(self.sampler, epoch, self._identity, order="samples", **batches)
+
+    def _walks_it_all(self) -> bool:
+        """Whether the sampler goes over every sample of its dataset once."""
+        sampler: Any = self.sampler
+        if type(sampler) is SequentialSampler:
+            return True
+        count = len(sampler.data_source) if isinstance(sampler, RandomSampler) else None
+        return count is not None and not sampler.replacement and len(sampler) == count
+
+    def state_dict(self, yielded: int | None = None) -> dict[str, Any]:
+        """Where it stands, for :meth:`load_state_dict` of another run: at most a bit a sample and 1 KB.
+
+        Whoever draws batches ahead has drawn more than it has delivered. A batch sampler cannot see
+        that, and counts what was drawn; in mid-epoch, say how much of it was delivered.
+
+        Args:
+            yielded: Batches that the loader has yielded in this epoch, since it was resumed if it was.
+
+        Raises:
+            ValueError: So many were not drawn; or it is too long ago to tell, more than 256 batches.
+
+        Example:
+            >>> import torch, seneca
+            >>> data = torch.utils.data.TensorDataset(torch.arange(6))
+            >>> def batches():
+            ...     shared = seneca.SharedDataset(data, cache_bytes="4MiB")
+            ...     sampler = torch.utils.data.RandomSampler(shared)
+            ...     return seneca.OpportunisticBatchSampler(sampler, batch_size=2)
+            >>> first, second = batches(), batches()
+            >>> drawn = iter(first)
+            >>> seen = next(drawn) + next(drawn)
+            >>> second.load_state_dict(first.state_dict())
+            >>> sorted(seen + [index for batch in second for index in batch])
+            [0, 1, 2, 3, 4, 5]
+        """
+        return self._state(yielded)
+
+    # As the common part asks.
+
+    @property
+    def _epochs(self) -> int:  # type: ignore[override]  # is an attribute elsewhere
+        return self.epoch
+
+    @_epochs.setter
+    def _epochs(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def _orders(self) -> tuple[tuple[str, ...], Any]:
+        whole = self._walks_it_all() or bool(self._ranks())
+        return ("samples", "seneca") if whole else ("samples",), self.sampler
+
+    def _ranks(self) -> tuple[()] | tuple[int, int]:
+        return ranks_of(self.sampler, self._count())
+
+    def _count(self) -> int | None:
+        source: Any = getattr(self.sampler, "data_source", getattr(self.sampler, "dataset", None))
+        return len(source) if hasattr(source, "__len__") else None
+
+    def _identity(self) -> str | None:
+        return None
+
+    def _generators(self) -> list[torch.Generator]:
+        return generators_of(self.sampler)

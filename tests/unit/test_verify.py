@@ -1,0 +1,598 @@
+"""What ``seneca verify`` finds: every violation that is planted, and nothing in logs that are clean."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from seneca.audit import FORM_UNKNOWN, NO_SLOT, BadLog, Header, Log
+from seneca.cli.app import app
+from seneca.cli.invariants import check
+from seneca.cli.verify import SHOWN, lines
+
+SAMPLES, BATCH, EPOCHS = 403, 16, 4
+STORAGE, AUGMENTED = 0, 3
+JOB, OTHER = f"{1:016x}", f"{2:016x}"
+
+
+class Member:
+    """One epoch of one member, as a list of batches that a test may spoil before it is written."""
+
+    def __init__(self, header, order, copies=None):
+        self.header = header
+        size = header.batch_size or BATCH
+        order = np.asarray(order)
+        self.batches = [order[k : k + size].copy() for k in range(0, len(order), size)]
+        self.copies = {} if copies is None else copies  # index: slot, generation, form
+        self.failed, self.skipped = [], []
+        self.done = True
+
+    def write(self, folder):
+        log = Log(folder, self.header)
+        for batch in self.batches:
+            copies = [self.copies.get(int(i), (NO_SLOT, 0, STORAGE)) for i in batch]
+            log.gave(batch, np.array(copies, np.uint32).reshape(-1, 3))
+        for batch in self.failed:
+            log.failed(batch)
+        if len(self.skipped):
+            log.skipped(self.skipped)
+        if self.done:
+            log.done()
+        return log
+
+
+def header(job=JOB, turn=0, **options):
+    defaults = {
+        "kind": "delivered", "job": job, "dataset": "d0", "samples": SAMPLES, "turn": turn, "epoch": turn,
+        "count": SAMPLES, "batch_size": BATCH, "shuffled": True, "segment": 77, "attached": [int(job, 16)],
+        "began": float(turn),
+    }  # fmt: skip
+    return Header(**(defaults | options))
+
+
+def clean(seed=0, jobs=(JOB, OTHER), **options):
+    """Members by job and epoch. Jobs make copies for each other: each index has a slot of its own in
+    an epoch, whose generation is the epoch's."""
+    rng = np.random.default_rng(seed)
+    members = {}
+    count = options.get("count", SAMPLES)
+    for turn in range(EPOCHS):
+        makes = rng.integers(0, len(jobs), SAMPLES)
+        for number, job in enumerate(jobs):
+            copies = {
+                i: (i, turn, STORAGE if makes[i] == number else AUGMENTED) for i in range(0, SAMPLES, 2)
+            }
+            order = rng.permutation(SAMPLES)[:count]
+            members[job, turn] = Member(header(job, turn, **options), order, copies)
+    return members
+
+
+def ranks(padded, seed=0, count=3):
+    """Two epochs of a job of several ranks, uneven: as DistributedSampler shares them out."""
+    rng = np.random.default_rng(seed)
+    share = -(-SAMPLES // count) if padded else SAMPLES // count
+    members = {}
+    for turn in range(2):
+        order = rng.permutation(SAMPLES)
+        order = np.concatenate([order, order])[: share * count]
+        for rank in range(count):
+            told = header(
+                turn=turn, rank=rank, ranks=count, padded=padded, count=share, attached=[rank + 1, 1]
+            )
+            members[rank, turn] = Member(told, order[rank::count])
+    return members
+
+
+def resumed(seed=0, first=160, second=96):
+    """An epoch that was killed, resumed, killed and resumed: each time the state is older than what was
+    delivered last."""
+    order = np.random.default_rng(seed).permutation(SAMPLES)
+    a = Member(header(epoch=3), order[: first + 48])
+    parts = [{"log": a.header.log, "batches": first // BATCH}]
+    rest = order[first:][::-1]  # exact as a set
+    b = Member(
+        header(epoch=3, resumed=parts, count=SAMPLES - first, began=1.0, attached=[5]), rest[: second + 10]
+    )
+    parts = [*parts, {"log": b.header.log, "batches": second // BATCH}]
+    rest = rest[second:]
+    c = Member(header(epoch=3, resumed=parts, count=len(rest), began=2.0, attached=[6]), rest)
+    a.done = b.done = False
+    a.batches, b.batches = a.batches[:-1], b.batches[:-1]
+    return {"killed": a, "again": b, "last": c}
+
+
+def found(folder, members, **expected):
+    """The kinds of violation that are found, and where."""
+    for member in members.values():
+        member.write(folder)
+    return check(folder)
+
+
+def kinds(report):
+    return {(v.invariant, v.kind) for v in report.violations}
+
+
+# Clean
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_is_found_in_clean_logs(tmp_path, seed):
+    report = found(tmp_path, clean(seed))
+    assert report.violations == []
+    assert (report.jobs, report.epochs, report.incomplete) == (2, 8, 0)
+    assert report.samples == 8 * SAMPLES and sum(report.served.values()) == 8 * SAMPLES
+    # Of the order: three tests an epoch.
+    assert report.checked == {1: 8, 2: 8 * 202, 3: 2 * 3 * 4, 4: 8 * 26, 5: 0}
+
+
+def test_epochs_are_held_beside_each_other_where_no_other_job_s_copies_were_served(tmp_path):
+    members = clean()
+    for turn in range(EPOCHS):
+        members[JOB, turn].copies = {}
+    # One for each epoch that follows another, and one of all.
+    assert found(tmp_path / "own", members).checked[3] == 2 * 3 * 4 + 3 + 1
+    members = clean()
+    members[JOB, 2].batches = [batch.copy() for batch in members[JOB, 1].batches]
+    assert found(tmp_path / "shared", members).violations == []
+
+
+def test_what_is_dropped_or_padded_or_skipped_or_failed_is_no_violation(tmp_path):
+    whole = SAMPLES - SAMPLES % BATCH
+    assert found(tmp_path / "dropped", clean(count=whole, drop_last=True)).violations == []
+    for padded in (True, False):
+        report = found(tmp_path / f"padded {padded}", ranks(padded))
+        assert (report.violations, report.epochs, report.checked[1]) == ([], 2, 2)
+
+    members = clean()
+    skips, fails = members[JOB, 0], members[JOB, 1]
+    order = np.setdiff1d(np.concatenate(skips.batches), [7, 9])
+    members[JOB, 0] = Member(skips.header, np.random.default_rng(1).permutation(order), skips.copies)
+    members[JOB, 0].skipped = [7, 9]
+    fails.failed = [fails.batches.pop(5)]
+    report = found(tmp_path / "bad samples", members)
+    assert report.violations == [] and report.epochs == 8
+
+    members = clean(count=whole, drop_last=True)
+    skips = members[JOB, 0]
+    order = np.setdiff1d(np.random.default_rng(2).permutation(SAMPLES), [1, 2, 3, 4])
+    fits = len(order) // BATCH * BATCH
+    members[JOB, 0] = Member(skips.header, np.random.default_rng(3).permutation(order)[:fits])
+    members[JOB, 0].skipped = [1, 2, 3, 4]
+    assert found(tmp_path / "skipped and dropped", members).violations == []
+
+
+def test_an_epoch_that_was_left_may_lack_samples_and_is_not_judged_by_its_order(tmp_path):
+    members = clean()
+    left = members[JOB, 1]
+    left.batches, left.done = [np.arange(k, k + BATCH) for k in range(0, 320, BATCH)], False
+    report = found(tmp_path, members)
+    assert (report.violations, report.epochs, report.incomplete) == ([], 7, 1)
+
+
+def test_all_delivered_is_whole_though_nobody_asked_for_more(tmp_path):
+    members = clean()
+    members[JOB, 1].done = False
+    report = found(tmp_path, members)
+    assert (report.violations, report.epochs, report.incomplete) == ([], 8, 0)
+
+
+def test_resumed_epochs_are_clean_and_counted(tmp_path):
+    report = found(tmp_path, resumed())
+    assert (report.violations, report.checked[5], report.epochs) == ([], 2, 1)
+
+
+def test_a_resume_by_other_ranks_is_held_to_what_all_had_before(tmp_path):
+    order = np.random.default_rng(0).permutation(SAMPLES)
+    before = [
+        Member(header(rank=r, ranks=2, padded=True, count=202, attached=[r]), order[r:200:2])
+        for r in range(2)
+    ]
+    parts = [{"log": member.header.log, "batches": 6} for member in before]
+    rest = np.concatenate([order[192:], order[:2]])  # 211, and one of three ranks' 71 is short of two
+    after = [
+        Member(header(OTHER, rank=r, ranks=3, padded=True, count=71, resumed=parts, attached=[r]), rest[r::3])
+        for r in range(3)
+    ]
+    for member in before:
+        member.done = False
+        member.batches.pop()
+    members = dict(enumerate(before + after))
+    report = found(tmp_path / "clean", members)
+    assert (report.violations, report.checked[5]) == ([], 1)
+    after[1].batches[2][0] = after[0].batches[0][0]
+    spoilt = check_written(tmp_path / "spoilt", members)
+    assert kinds(spoilt) == {(5, "resume repeated"), (5, "resume lost")}
+
+
+def check_written(folder, members):
+    for member in members.values():
+        member.write(folder)
+    return check(folder)
+
+
+def test_an_order_of_the_user_s_promises_nothing_but_its_copies(tmp_path):
+    members = clean(count=None, batch_size=None, shuffled=False)
+    report = found(tmp_path / "fine", {0: Member(members[JOB, 0].header, np.zeros(40, int))})
+    assert (report.violations, report.own_order) == ([], 1)
+    twice = Member(header(count=None, batch_size=None), [3, 3], {3: (0, 0, AUGMENTED)})
+    assert kinds(found(tmp_path / "spoilt", {0: twice})) == {(2, "copy twice")}
+
+
+# Planted: what is spoilt, and what is said of it
+
+
+def plant_missing(members):
+    spoilt = members[JOB, 2]
+    lost = int(spoilt.batches[-1][-1])
+    spoilt.batches[-1] = spoilt.batches[-1][:-1]
+    return lost
+
+
+def plant_doubled(members):
+    """One twice, another not at all: the number is right."""
+    spoilt = members[JOB, 2]
+    spoilt.copies = {}
+    spoilt.batches[4][3] = spoilt.batches[2][1]
+    return spoilt.batches[2][1]
+
+
+def plant_doubled_in_an_epoch_that_was_left(members):
+    spoilt = members[JOB, 2]
+    spoilt.copies, spoilt.done = {}, False
+    spoilt.batches = spoilt.batches[:9]
+    spoilt.batches[4][3] = spoilt.batches[2][1]
+    return spoilt.batches[2][1]
+
+
+def plant_foreign(members):
+    members[JOB, 2].batches[4][3] = SAMPLES
+    return SAMPLES
+
+
+def plant_short_list(members):
+    spoilt = members[JOB, 2]
+    spoilt.header = replace(spoilt.header, count=SAMPLES - BATCH)
+    order = np.concatenate(spoilt.batches)[: SAMPLES - BATCH]
+    members[JOB, 2] = Member(spoilt.header, order, spoilt.copies)
+
+
+def plant_copy_twice_in_an_epoch(members):
+    spoilt = members[JOB, 2]
+    spoilt.copies[1] = spoilt.copies[100] = (0, 99, AUGMENTED)
+    return 1
+
+
+def plant_copy_again_in_the_next(members):
+    """Of another sample: it would be found by its slot and generation alone."""
+    members[JOB, 3].copies[51] = members[JOB, 2].copies[50]
+    return 51
+
+
+def plant_copy_of_one_s_own(members):
+    """Served back to the job that made it."""
+    members[JOB, 2].copies[50] = (0, 99, STORAGE)
+    members[JOB, 3].copies[51] = (0, 99, AUGMENTED)
+    return 51
+
+
+def plant_order_by_index(members):
+    members[JOB, 2] = Member(members[JOB, 2].header, np.arange(SAMPLES))
+
+
+def plant_the_same_order_again(members):
+    for turn in (1, 2):
+        members[JOB, turn].copies = {}
+    members[JOB, 2].batches = [batch.copy() for batch in members[JOB, 1].batches]
+
+
+def plant_blocks(members):
+    """Blocks of 13 in random order, each by index: places are as good as random."""
+    rng = np.random.default_rng(5)
+    order = np.concatenate([np.arange(13 * k, 13 * k + 13) for k in rng.permutation(31)])
+    members[JOB, 2] = Member(members[JOB, 2].header, order, members[JOB, 2].copies)
+
+
+def plant_the_same_first(members):
+    """A third of the samples come in the first half of each epoch, in two thirds of the cases."""
+    rng = np.random.default_rng(5)
+    chosen = rng.permutation(SAMPLES)[:130]
+    for turn in range(EPOCHS):
+        weight = rng.random(SAMPLES)
+        weight[chosen] *= 0.35
+        members[JOB, turn] = Member(members[JOB, turn].header, np.argsort(weight))
+
+
+def plant_short_batch(members):
+    batches = members[JOB, 2].batches
+    batches[4], batches[5] = batches[4][:-1], np.concatenate([batches[4][-1:], batches[5]])
+    return batches[4][0]
+
+
+def plant_last_batch_early(members):
+    batches = members[JOB, 2].batches
+    batches.insert(3, batches.pop())
+    return batches[3][0]
+
+
+PLANTED = [
+    (plant_missing, 1, "missing", 2),
+    (plant_doubled, 1, "repeated", 2),
+    (plant_doubled_in_an_epoch_that_was_left, 1, "repeated", 2),
+    (plant_foreign, 1, "foreign", 2),
+    (plant_short_list, 1, "length", 2),
+    (plant_copy_twice_in_an_epoch, 2, "copy twice", 2),
+    (plant_copy_again_in_the_next, 2, "copy twice", 3),
+    (plant_copy_of_one_s_own, 2, "copy twice", 3),
+    (plant_order_by_index, 3, "order", 2),
+    (plant_the_same_order_again, 3, "order", 2),
+    (plant_blocks, 3, "order", 2),
+    (plant_the_same_first, 3, "order", 3),
+    (plant_short_batch, 4, "batch size", 2),
+    (plant_last_batch_early, 4, "batch size", 2),
+]
+
+
+@pytest.mark.parametrize(("plant", "invariant", "kind", "epoch"), PLANTED)
+@pytest.mark.parametrize("seed", range(2))
+def test_what_is_planted_is_found_and_named(tmp_path, plant, invariant, kind, epoch, seed):
+    members = clean(seed)
+    index = plant(members)
+    report = found(tmp_path, members)
+    told = [v for v in report.violations if (v.invariant, v.kind) == (invariant, kind)]
+    assert told, report.violations
+    assert (JOB, epoch) in {(v.job, v.epoch) for v in told} <= {(JOB, e) for e in range(epoch, EPOCHS)}
+    assert all(JOB in v.text for v in told)
+    if index is not None:
+        assert any(int(index) in v.indices for v in told)
+    allowed = {(invariant, kind)}
+    if kind in ("repeated", "foreign"):
+        allowed |= {(1, "missing")}  # of which it took the place
+    if plant is plant_missing or plant is plant_short_list:
+        allowed |= {(4, "batch size"), (1, "missing")}
+    if plant in (plant_the_same_order_again, plant_order_by_index):
+        allowed |= {(3, "order")}
+    assert kinds(report) <= allowed
+
+
+def test_a_copy_may_serve_a_job_again_once_all_its_processes_have_left(tmp_path):
+    def members(*stays):
+        orders = [np.random.default_rng(k).permutation(SAMPLES) for k in range(len(stays))]
+        copy = {5: (1, 1, AUGMENTED)}
+        return {k: Member(header(turn=k, attached=stay), orders[k], copy) for k, stay in enumerate(stays)}
+
+    assert kinds(found(tmp_path / "left and came", members([1], [2]))) == set()
+    assert kinds(found(tmp_path / "stayed", members([1], [1]))) == {(2, "copy twice")}
+    assert kinds(found(tmp_path / "ranks", members([1], [2, 1]))) == {(2, "copy twice")}
+    other = members([1], [1])
+    other[1].header = replace(other[1].header, segment=78)
+    assert kinds(found(tmp_path / "another segment", other)) == set()
+
+
+def test_copies_that_workers_served_are_held_to_the_epoch_that_asked(tmp_path):
+    member = Member(header(segment=None, attached=[]), np.random.default_rng(0).permutation(SAMPLES))
+    for batch in member.batches:
+        assert len(batch)
+    log = Log(tmp_path, replace(member.header, log="a" * 16))
+    for batch in member.batches:
+        log.gave(batch)
+    log.done()
+    worker = {"kind": "served", "job": JOB, "dataset": "d0", "samples": SAMPLES, "segment": 77}
+    for row in (2, 3):
+        served = Log(tmp_path, Header(**worker, of="a" * 16, attached=[row, 1]))
+        served.gave([row], np.array([[9, 9, AUGMENTED]], np.uint32))
+    (violation,) = check(tmp_path).violations
+    assert (violation.invariant, violation.job, violation.epoch) == (2, JOB, 0)
+    assert sorted(violation.indices) == [2, 3]
+    assert check(tmp_path).served["augmented"] == 2
+
+
+@pytest.mark.parametrize("padded", [True, False])
+def test_ranks_that_share_out_an_epoch_wrongly(tmp_path, padded):
+    uneven = ranks(padded)
+    uneven[1, 1].batches = [batch[:-1] if k == 8 else batch for k, batch in enumerate(uneven[1, 1].batches)][
+        :-1
+    ]
+    report = found(tmp_path / "uneven", uneven)
+    assert {(1, "missing"), (4, "batch count")} <= kinds(report)
+    assert {v.epoch for v in report.violations} == {1}
+
+    twice = ranks(padded)
+    twice[1, 1].batches[3][0] = twice[0, 1].batches[3][0]  # not one of those that pad
+    assert (1, "repeated") in kinds(found(tmp_path / "twice", twice))
+
+    both = ranks(padded)
+    both[1, 1].batches = [batch.copy() for batch in both[0, 1].batches]
+    assert {(1, "repeated"), (1, "missing")} <= kinds(found(tmp_path / "the same part", both))
+
+    one_gone = ranks(padded)
+    del one_gone[2, 1]
+    report = found(tmp_path / "a rank that never began", one_gone)
+    assert (report.violations, report.epochs, report.incomplete) == ([], 1, 1)
+
+
+def test_ranks_that_skip_may_repeat_good_samples_in_their_places(tmp_path):
+    def members():
+        known = ranks(padded=False)
+        for (rank, turn), member in known.items():
+            order = np.concatenate(member.batches)
+            good = order[10:] if rank == 1 else order
+            good = np.concatenate([good, good[:4]])[:128]
+            told = replace(member.header, count=128, drop_last=True)
+            known[rank, turn] = Member(told, np.random.default_rng(turn).permutation(good))
+            known[rank, turn].skipped = order[:10] if rank == 1 else []
+        return known
+
+    report = found(tmp_path / "clean", members())
+    assert (report.violations, report.epochs) == ([], 2)
+    spoilt = members()
+    for batch in spoilt[0, 1].batches[:3]:
+        batch[:] = batch[0]
+    assert {(1, "repeated"), (1, "missing")} <= kinds(found(tmp_path / "spoilt", spoilt))
+
+
+def resume_repeats(members):
+    last, killed = members["last"], members["killed"]
+    last.batches[3][2] = killed.batches[0][0]
+    return {(5, "resume repeated"), (5, "resume lost")}
+
+
+def resume_begins_too_early(members):
+    """From an older state than it says."""
+    last, again = members["last"], members["again"]
+    order = np.concatenate(again.batches)[64:96], *last.batches
+    members["last"] = Member(last.header, np.concatenate(order))
+    return {(5, "resume repeated")}
+
+
+def resume_loses(members):
+    last = members["last"]
+    last.batches[0] = last.batches[0][1:]
+    return {(5, "resume lost"), (4, "batch size")}
+
+
+def resume_of_more_than_was_delivered(members):
+    last = members["last"]
+    parts = [last.header.resumed[0], last.header.resumed[1] | {"batches": 5000}]
+    last.header = replace(last.header, resumed=parts)
+    return {(5, "resume lost"), (1, "length"), (5, "resume repeated")}
+
+
+@pytest.mark.parametrize(
+    ("plant", "kind"),
+    [
+        (resume_repeats, "resume repeated"),
+        (resume_begins_too_early, "resume repeated"),
+        (resume_loses, "resume lost"),
+        (resume_of_more_than_was_delivered, "resume lost"),
+    ],
+)
+def test_a_resume_that_repeats_or_loses(tmp_path, plant, kind):
+    members = resumed()
+    may = plant(members)
+    report = found(tmp_path, members)
+    assert (5, kind) in kinds(report) and kinds(report) <= may
+    assert {v.epoch for v in report.violations} == {3}
+
+
+def test_a_resume_from_logs_that_are_not_here_is_held_to_the_number(tmp_path):
+    members = resumed()
+    del members["killed"], members["again"]
+    assert kinds(found(tmp_path / "clean", members)) == set()
+    members["last"].batches = members["last"].batches[:-2]
+    assert kinds(found(tmp_path / "lost", members)) == {(5, "resume lost")}
+
+
+# Torn and damaged
+
+
+def test_a_log_may_break_off_at_any_byte(tmp_path):
+    Member(replace(header(), log="b" * 16), np.random.default_rng(0).permutation(SAMPLES)).write(tmp_path)
+    (path,) = tmp_path.iterdir()
+    content = path.read_bytes()
+    keeps = Member(header(OTHER), np.random.default_rng(1).permutation(SAMPLES))
+    last = None
+    for size in [*range(30), *range(30, len(content), 37), len(content) - 1]:
+        folder = tmp_path / str(size)
+        keeps.write(folder)
+        (folder / path.name).write_bytes(content[:size])
+        report = check(folder)
+        assert report.violations == []
+        assert (report.epochs, report.incomplete) in ((1, 0), (1, 1), (2, 0))
+        assert report.torn_files <= 1
+        last = report
+    assert last.epochs == 2  # of the end alone one byte is lacking, and all is there
+    assert last.torn_files == 1
+
+
+def test_a_torn_record_is_told(tmp_path):
+    for member in clean().values():
+        member.write(tmp_path)
+    paths = sorted(tmp_path.iterdir())
+    paths[0].write_bytes(paths[0].read_bytes()[:-100])
+    report = check(tmp_path)
+    assert report.torn_files == 1 and report.violations == []
+    assert any("1 log broke off" in line for line in lines(report))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "text"),
+    [
+        (lambda content: content.replace(b"SENECA-AUDIT   1", b"SENECA-AUDIT   2"), "is of version 2"),
+        (lambda content: b"something else" + content, "is no audit log"),
+        (lambda content: content[:40].replace(b"HEAD", b"TAIL") + content[40:], "damaged"),
+        (lambda content: content.replace(b'"kind"', b'"king"'), "header cannot be read"),
+        (lambda content: content[:-400] + b"\0" * 400, "damaged: there is no record at byte"),
+    ],
+)
+def test_what_cannot_be_read_is_bad_input_in_one_line(tmp_path, spoil, text):
+    """Also where all other logs are fine: of mixed versions, say."""
+    for member in clean().values():
+        member.write(tmp_path)
+    path = sorted(tmp_path.iterdir())[3]
+    path.write_bytes(spoil(path.read_bytes()))
+    answer = CliRunner().invoke(app, ["verify", str(tmp_path)])
+    assert answer.exit_code == 2
+    assert text in answer.stderr and str(path) in answer.stderr and answer.stderr.count("\n") == 1
+
+
+# The command
+
+
+def test_no_folder_and_no_logs_are_bad_input(tmp_path):
+    (tmp_path / "notes.txt").write_text("no log")
+    for folder, text in ((tmp_path / "none", "there is no folder"), (tmp_path, "there is no audit log in")):
+        answer = CliRunner().invoke(app, ["verify", str(folder)])
+        assert answer.exit_code == 2
+        assert text in answer.stderr and str(folder) in answer.stderr and answer.stderr.count("\n") == 1
+    with pytest.raises(BadLog):
+        check(tmp_path)
+
+
+def test_the_command_says_what_holds_and_what_broke(tmp_path):
+    members = clean()
+    for member in members.values():
+        member.write(tmp_path / "clean")
+    answer = CliRunner().invoke(
+        app, ["verify", str(tmp_path / "clean"), "--json", str(tmp_path / "clean.json")]
+    )
+    assert answer.exit_code == 0, answer.output
+    assert "NO" not in answer.output and "each sample exactly once an epoch" in answer.output
+    told = json.loads((tmp_path / "clean.json").read_text())
+    assert told["holds"] and told["violations"] == [] and told["checked"]["1"] == 8
+
+    members = clean(1)
+    lost = plant_missing(members)
+    for member in members.values():
+        member.write(tmp_path / "spoilt")
+    answer = CliRunner().invoke(
+        app, ["verify", str(tmp_path / "spoilt"), "--json", str(tmp_path / "spoilt.json")]
+    )
+    assert answer.exit_code == 1
+    assert f"epoch 2: sample {lost} not delivered" in answer.output and JOB in answer.output
+    told = json.loads((tmp_path / "spoilt.json").read_text())
+    assert not told["holds"]
+    first = told["violations"][0]
+    assert [first[name] for name in ("invariant", "kind", "epoch", "indices")] == [1, "missing", 2, [lost]]
+
+
+def test_of_many_violations_the_first_are_told(tmp_path):
+    members = {}
+    for turn in range(SHOWN + 5):
+        members[turn] = Member(header(turn=turn), np.random.default_rng(turn).permutation(SAMPLES))
+        members[turn].batches[0][0] = SAMPLES + 1
+    report = found(tmp_path, members)
+    text = lines(report)
+    assert sum(f"sample {SAMPLES + 1} delivered" in line for line in text) <= SHOWN
+    assert any("more; --json FILE has them" in line for line in text)
+
+
+def test_a_form_that_is_not_known_is_not_counted(tmp_path):
+    log = Log(tmp_path, header())
+    log.gave(np.random.default_rng(0).permutation(SAMPLES)[:BATCH])
+    log.close()
+    report = check(tmp_path)
+    assert report.samples == BATCH and sum(report.served.values()) == 0 and FORM_UNKNOWN > 3
