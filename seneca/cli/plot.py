@@ -25,8 +25,11 @@ def draw(profile: Profile, jobs: Jobs, model: Model, file: Path) -> None:
     """
     from matplotlib.figure import Figure  # no pyplot: there is no screen to prepare for
 
-    best = solve(profile, jobs, model=model)
     figure = Figure(figsize=(11, 8.5), layout="constrained")
+    kinds = figure.canvas.get_supported_filetypes()
+    if file.suffix.lower().removeprefix(".") not in kinds:
+        raise ValueError(f"it draws {', '.join(kinds)}, and knows the kind by the file's ending")
+    best = solve(profile, jobs, model=model)
     axes = figure.subplots(2, 2)
     _triangle(axes[0, 0], profile, jobs, model)
     axes[0, 0].set_title(f"best: {best.split}, {best.samples_per_s:,.0f} samples/s")

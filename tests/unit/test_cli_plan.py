@@ -212,13 +212,12 @@ def test_a_profile_of_another_version_is_one_line_and_status_2(saved):
 
 def test_a_plot_is_drawn(saved, tmp_path):
     pytest.importorskip("matplotlib")
-    for ending, begins in (("png", b"\x89PNG"), ("svg", b"<?xml")):
-        picture = tmp_path / f"plan.{ending}"
-        result = RUN.invoke(app, ["plan", "--profile", str(saved), "--plot", str(picture)])
-        assert result.exit_code == 0, result.stderr
-        assert picture.read_bytes().startswith(begins)
+    picture = tmp_path / "plan.png"
+    result = RUN.invoke(app, ["plan", "--profile", str(saved), "--plot", str(picture)])
+    assert result.exit_code == 0, result.stderr
+    assert picture.read_bytes().startswith(b"\x89PNG")
     result = RUN.invoke(app, ["plan", "--profile", str(saved), "--plot", str(tmp_path / "plan.nothing")])
-    assert result.exit_code == 2 and "--plot" in result.stderr
+    assert result.exit_code == 2 and "knows the kind by the file's ending" in result.stderr
 
 
 @pytest.mark.skipif(importlib.util.find_spec("matplotlib") is not None, reason="matplotlib is here")
