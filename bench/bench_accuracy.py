@@ -11,8 +11,8 @@ each epoch the accuracy on all pictures of ``test/`` is taken. What is compared 
 after the last epoch: over the seeds its mean and standard error, and those of the difference, seed by seed.
 
 ``--data`` is a folder with ``train/`` and ``test/``, each with a folder a class: the split is the
-folder's own. Without it pictures are made up. All seeds take some 15 minutes on two cores; ``--quick``
-takes one, on a tenth of the pictures.
+folder's own. Without it pictures are made up. ``--quick`` takes two
+seeds and two epochs, on a tenth of the pictures.
 
     python bench/bench_accuracy.py --data cifar10/ --json accuracy.json --plot accuracy.png
 """

@@ -266,7 +266,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             batches.sampler, batches.batch_size, batches.drop_last, batches_ahead=ahead
         )
         planned.shared, planned.looked = shared, True
-        return Walks(planned, lambda: planned.walk(self._epoch_of_iterator(), self))
+        return Walks(planned, lambda loader: planned.walk(loader._epoch_of_iterator(), loader), self)
 
     def _open_log(self, batches: Any, epoch: Epoch) -> Any:
         return open_log_of(self, batches, self._shared_dataset(), epoch)

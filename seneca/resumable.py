@@ -372,14 +372,14 @@ class ResumableLoader(Resumable):
     def _stream(self) -> Walks:
         """Of an ``IterableDataset``."""
         sampler = self._index_sampler
-        return Walks(sampler, lambda: Stream(sampler, self._epoch_of_iterator(), self))
+        return Walks(sampler, lambda loader: Stream(sampler, loader._epoch_of_iterator(), loader), self)
 
     def _walks(self) -> Walks:
         """What torch's samplers yield, or the user's."""
         batches = self._index_sampler
         if isinstance(batches, ResumableBatchSampler):
-            return Walks(batches, lambda: batches.walk(self._epoch_of_iterator(), self))
-        return Walks(batches, self._walk)
+            return Walks(batches, lambda loader: batches.walk(loader._epoch_of_iterator(), loader), self)
+        return Walks(batches, ResumableLoader._walk, self)
 
     def _walk(self) -> Walk:
         epoch = self._epoch_of_iterator()

@@ -6,6 +6,7 @@ import copy
 import functools
 import itertools
 import numbers
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -58,7 +59,7 @@ class Walk:
         drawn_is_delivered: bool = False,
         open_log: Callable[[], Any] = lambda: None,
     ) -> None:
-        self._begin = batches
+        self._begin: Callable[[], Batches] | None = batches
         self._batches: Batches | None = None
         self._drawn_is_delivered = drawn_is_delivered
         self._open_log = open_log
@@ -101,8 +102,16 @@ class Walk:
     def begin(self) -> None:
         """Join the epoch, as the first batch does: from now on other jobs make copies for it."""
         if self._batches is None:
+            assert self._begin is not None
             self._batches = self._begin()
             self.epoch.log = self._open_log()
+            # Nothing leads from a walk to the loader, which may hold the iterator whose walk it is: worker
+            # processes are ended as soon as their loader is let go of.
+            self._begin, self._open_log = None, _nowhere
+
+
+def _nowhere() -> None:
+    """No log."""
 
 
 def _indices(batch: Any) -> list[int]:
@@ -117,15 +126,14 @@ class Stream(Walk):
     is_stream = True
 
     def __init__(self, index_sampler: Any, epoch: Epoch, owner: Resumable) -> None:
-        super().__init__(self._endless, epoch)
-        self._index_sampler = index_sampler
-        self._owner = owner
+        super().__init__(functools.partial(self._endless, index_sampler, epoch, owner), epoch)
         self._place = 0
 
-    def _endless(self) -> Batches:
-        self._owner._begin_epoch(self.epoch)
-        self.epoch.begin("stream", self._index_sampler, lambda: None)
-        return ((index, None) for index in self._index_sampler)
+    @staticmethod
+    def _endless(index_sampler: Any, epoch: Epoch, owner: Resumable) -> Batches:
+        owner._begin_epoch(epoch)
+        epoch.begin("stream", index_sampler, lambda: None)
+        return ((index, None) for index in index_sampler)
 
     def pass_on(self, next_batch: Callable[[], Any]) -> Any:
         """The next batch that was not delivered before."""
@@ -152,15 +160,19 @@ class Walks:
 
     Args:
         batch_sampler: Any; what has a length has it here.
-        walk: Makes the walk of an epoch.
+        walk: Makes the walk of an epoch of the loader's.
+        loader: Whose. Not held: torch's iterators hold this, and the loader may hold the iterator.
     """
 
-    def __init__(self, batch_sampler: Any, walk: Callable[[], Walk]) -> None:
+    def __init__(self, batch_sampler: Any, walk: Callable[[Any], Walk], loader: Any) -> None:
         self._batch_sampler = batch_sampler
         self._walk = walk
+        self._loader = weakref.ref(loader)
 
     def __iter__(self) -> Walk:
-        return self._walk()
+        loader = self._loader()
+        assert loader is not None, "only the loader makes and resets its iterators"
+        return self._walk(loader)
 
     def __len__(self) -> int:
         return len(self._batch_sampler)

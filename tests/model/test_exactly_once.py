@@ -414,5 +414,33 @@ def test_every_epoch_is_exactly_once_whatever_happens():
         )
     finally:
         print(dict(seen))
-    for what in ("epochs", "served", "served by a worker", "died with members"):
-        assert seen[what] > 0, f"nothing {what}: the walks show little"
+
+
+def test_the_walks_can_meet_what_they_are_to_show():
+    """A walk by hand: what a random one meets is a matter of luck, and is not judged."""
+    seen.clear()
+    for kind in ("shares", "hands over"):
+        walk = Jobs()
+        try:
+            walk.begin(n=80, pages=300, staged=10000, jobs=[1, 2, 3], batch_size=8, kind=kind)
+            walk.all_go_on(rounds=3, fails=2)
+            walk.leave_half_way(which=0)
+            walk.draw_apart(which=0)
+            walk.go(which=2, dies=True)
+            if kind == "hands over":
+                walk.attach(job=3)
+                walk.prepare_late(which=0, who=2, after=1)
+            walk.finish(which=1, again=True)
+            walk.finish(which=0, again=False)
+        finally:
+            walk.teardown()
+    for what in (
+        "epochs",
+        "served",
+        "served by a worker",
+        "failed",
+        "died with members",
+        "drawn apart",
+        "prepared late",
+    ):
+        assert seen[what] > 0, f"nothing {what}: {dict(seen)}"

@@ -1,12 +1,12 @@
 """Jobs as real processes, each of which writes down what it was given."""
 
 import multiprocessing.forkserver
+import multiprocessing.util
 import os
 import secrets
 import signal
 import time
 import traceback
-import weakref
 from pathlib import Path
 
 import numpy as np
@@ -35,14 +35,15 @@ class Job:
                 torch.set_num_threads(1)  # OpenMP's threads are the parent's and did not come along
                 # Nor did the fork server that a test may have begun there.
                 multiprocessing.forkserver._forkserver.__init__()
+                multiprocessing.process._children.clear()
                 with open(log, "wb", buffering=0) as file:
                     work(lambda epoch, ids: file.write(np.uint32([epoch, len(ids), *ids]).tobytes()))
                 status = 0
             except BaseException:
                 traceback.print_exc()
             finally:
-                # As at the end of a script: what holds the cache lets go of it.
-                weakref.finalize._exitfunc()
+                # As at the end of a script: worker processes are ended, what holds the cache lets go of it.
+                multiprocessing.util._exit_function()
                 os._exit(status)
 
     def wait(self, timeout_s: float = 120.0) -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import gc
 import itertools
+import multiprocessing.util
 import os
 import pickle
 import secrets
 import signal
-import weakref
 
 import numpy as np
 import pytest
@@ -457,7 +457,7 @@ def test_ranks_that_go_on_as_others_are_one_epoch_in_the_logs(folder, pictures, 
             pipe.send(gone_through(loader, steps))
             pipe.receive()
             del loader
-            weakref.finalize._exitfunc()
+            multiprocessing.util._run_finalizers()
 
         return Process(work)
 
@@ -503,7 +503,7 @@ def begins_together(loader_made, epochs, stops_after=None):
                     pipe.receive(patience_s=None)
         pipe.send(loader.stats()["served"])
         del iterator, loader
-        weakref.finalize._exitfunc()  # as at the end of a script
+        multiprocessing.util._run_finalizers()  # as at the end of a script
 
     return Process(work)
 

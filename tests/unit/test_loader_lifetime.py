@@ -5,6 +5,8 @@ import os
 import resource
 import secrets
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -157,3 +159,41 @@ def test_without_a_lock_to_be_had_it_goes_on_with_a_warning(picture_folder, name
         assert sum(len(images) for images, _ in load(picture_folder, name)) == 48
     os.close(shm.fd)
     posix_ipc.unlink_shared_memory(f"/seneca-{os.geteuid()}-{name}")
+
+
+SCRIPT = """
+import sys, torch, seneca
+
+kind, name = sys.argv[1:]
+data = torch.utils.data.TensorDataset(torch.arange(64))
+workers = {"num_workers": 2, "persistent_workers": True}
+if kind == "torch's":
+    shared = seneca.SharedDataset(data, cache=name, cache_bytes="2MiB")
+    batches = seneca.OpportunisticBatchSampler(torch.utils.data.RandomSampler(shared), 8)
+    loader = torch.utils.data.DataLoader(shared, batch_sampler=batches, **workers)
+else:
+    loader = seneca.DataLoader(data, 8, shuffle=True, cache=name, cache_bytes="2MiB", **workers)
+assert sum(len(batch) for batch, in loader) == 64
+"""
+
+
+@pytest.mark.parametrize("kind", ["torch's", "seneca's"])
+def test_workers_that_live_until_the_process_ends_leave_nothing_behind(name, kind):
+    """A loader at the top of a script: its workers are ended when the process is, and do not leave."""
+    ended = subprocess.run([sys.executable, "-c", SCRIPT, kind, name], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert [entry for entry in os.listdir("/dev/shm") if name in entry] == []
+
+
+def test_persistent_workers_end_with_their_loader(name):
+    loader = seneca.DataLoader(
+        torch.arange(64), 8, shuffle=True, cache=name, num_workers=2, persistent_workers=True
+    )
+    assert sum(map(len, loader)) == 64
+    workers = list(loader._iterator._workers)
+    gc.disable()
+    try:
+        del loader
+        assert not any(worker.is_alive() for worker in workers)
+    finally:
+        gc.enable()
