@@ -36,7 +36,7 @@ from seneca.partition import Profile, ProfileError
 from seneca.sources import ImageFolder
 from seneca.sources.files import PictureFiles, files_of
 
-__all__ = ["default_transform", "pace_of", "profile", "profile_path"]
+__all__ = ["default_transform", "pace_of", "profile", "profile_path", "recall"]
 
 # Seconds at the most; with the step's, 14.
 STORAGE_S, ALONE_S, TOGETHER_S, MEMORY_S, STEP_S = 5.0, 2.5, 2.5, 0.5, 3.0
@@ -121,6 +121,11 @@ def profile_path(host_name: str, dataset: str, pipeline: str) -> Path:
     """Where the measurement of a host, files and a transform is kept."""
     folder = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return Path(folder) / "seneca" / "profiles" / f"{host_name}-{dataset}-{pipeline}.json"
+
+
+def recall(dataset: str, pipeline: Pipeline) -> Profile | None:
+    """What was measured before on this host, of files of this fingerprint; None where nothing was."""
+    return _recall(profile_path(host.fingerprint(), dataset, _fingerprint(pipeline)))
 
 
 def pace_of(step: Callable[[Any, Any], Any], batch_size: int, pipeline: Pipeline) -> float:

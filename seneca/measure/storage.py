@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from seneca.partition import Reading
 
-__all__ = ["READERS", "read_storage"]
+__all__ = ["READERS", "from_storage", "read_storage"]
 
 READERS = (1, 2, 4, 8, 16)
 MOST_FILES = 1024  # of one number of readers
@@ -33,35 +33,42 @@ class StorageRates:
 
 
 def read_storage(
-    paths: Sequence[str], seconds: float, tell: Callable[[float, str], None] = lambda share, what: None
+    paths: Sequence[str],
+    seconds: float,
+    tell: Callable[[float, str], None] = lambda share, what: None,
+    *,
+    readers: Sequence[int] = READERS,
+    most_files: int = MOST_FILES,
 ) -> StorageRates:
-    """Read files whole, with each of ``READERS`` at a time, after asking the kernel to forget them.
+    """Read files whole, with each of some numbers of readers, after asking the kernel to forget them.
 
     Args:
         paths: In the order in which to read them; each number of readers takes up where the last
             has stopped, and begins again at the end.
         seconds: For all numbers of readers together.
         tell: Called with the share that is done, and with what is being done.
+        readers: The numbers of readers, rising.
+        most_files: That each number of readers has.
 
     Raises:
         OSError: A file cannot be read.
     """
     readings: list[Reading] = []
     place = amount = 0
-    numbers = [number for number in READERS if number <= len(paths)]
-    from_disk = _from_storage()
-    for step, readers in enumerate(numbers):
-        tell(step / len(numbers), f"storage, {readers} at a time")
+    numbers = [number for number in readers if number <= len(paths)]
+    from_disk = from_storage()
+    for step, count in enumerate(numbers):
+        tell(step / len(numbers), f"storage, {count} at a time")
         began, chosen = time.perf_counter(), []
-        for i in range(min(MOST_FILES, len(paths))):
-            if time.perf_counter() - began > 0.2 * seconds / len(numbers) and i >= 4 * readers:
+        for i in range(min(most_files, len(paths))):
+            if time.perf_counter() - began > 0.2 * seconds / len(numbers) and i >= 4 * count:
                 break  # to open a file far away takes time as well
             chosen.append(paths[(place + i) % len(paths)])
             _drop(chosen[-1])
-        reading, read, read_bytes = _read(chosen, readers, began + seconds / len(numbers))
+        reading, read, read_bytes = _read(chosen, count, began + seconds / len(numbers))
         readings.append(reading)
         place, amount = place + read, amount + read_bytes
-    return StorageRates(tuple(readings), _from_storage() - from_disk >= COLD_SHARE * amount > 0)
+    return StorageRates(tuple(readings), from_storage() - from_disk >= COLD_SHARE * amount > 0)
 
 
 def _read(paths: list[str], readers: int, until: float) -> tuple[Reading, int, int]:
@@ -131,7 +138,7 @@ def _drop(path: str) -> None:
         os.close(file)
 
 
-def _from_storage() -> int:
+def from_storage() -> int:
     """Bytes that this process has made the kernel fetch from storage so far; 0 where it is not told.
 
     To ask page by page what is in memory (mincore, RWF_NOWAIT) is either not allowed to who does not own

@@ -8,6 +8,7 @@
     solve: the Split that a model likes best
 """
 
+from seneca.partition.adapt import Adaptation, Change, Seen, Spent, profile_of
 from seneca.partition.advice import Worth, cores_that_help, curve, least_memory, worth
 from seneca.partition.bottleneck import BOTTLENECK, bottleneck
 from seneca.partition.estimate import Model, Prediction
@@ -20,6 +21,8 @@ from seneca.partition.split import Split, default_split
 __all__ = [
     "BOTTLENECK",
     "PAPER",
+    "Adaptation",
+    "Change",
     "Cost",
     "Jobs",
     "Model",
@@ -27,7 +30,9 @@ __all__ = [
     "Profile",
     "ProfileError",
     "Reading",
+    "Seen",
     "Size",
+    "Spent",
     "Split",
     "Worth",
     "bottleneck",
@@ -36,6 +41,7 @@ __all__ = [
     "default_split",
     "least_memory",
     "paper",
+    "profile_of",
     "refine",
     "solve",
     "worth",

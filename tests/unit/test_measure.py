@@ -194,7 +194,7 @@ def test_files_are_cold_if_their_bytes_come_from_storage(picture_folder, monkeyp
         return real(path, buffer)
 
     monkeypatch.setattr(storage, "_read_whole", read_whole)
-    monkeypatch.setattr(storage, "_from_storage", lambda: fetched[0])
+    monkeypatch.setattr(storage, "from_storage", lambda: fetched[0])
     assert storage.read_storage(paths[:1], 0.1).cold == cold
 
 
