@@ -28,13 +28,12 @@ from seneca.measure.quick import quick
 from seneca.measure.storage import from_storage
 from seneca.memory import free_memory
 from seneca.partition import Adaptation, Jobs, Profile, Seen, Spent, Split, default_split, profile_of, solve
-from seneca.partition.adapt import ENOUGH
 from seneca.sources.files import PictureFiles
 
 __all__ = ["Adapter", "Progress", "profile_for", "profile_kept"]
 
 LOOK_EVERY_S = 2.0
-LONGEST_S = 20.0  # that it goes by
+LONGEST_S = 60.0  # that rates are means of, where what is seldom done is waited for
 GONE_S = 60.0  # who has said nothing for so long is not at work
 LEAST_WORK = 0.05  # of the time, for a training step to have a pace
 ANY_PACE = 2**32 - 1  # of a step that is not known, or takes no time
@@ -82,7 +81,7 @@ def profile_for(files: PictureFiles, pipeline: Pipeline, max_pixels: int) -> Kno
 
 
 def profile_kept(source: bytes, pipeline: Pipeline | None) -> Known:
-    """What is known of what workers prepare: a profile that was kept, or nothing; no code of theirs is run."""
+    """What is known of what workers prepare: a profile that was kept, or nothing; their code is not run."""
 
     def find(cache_bytes: int) -> tuple[Profile | None, str]:
         try:
@@ -161,7 +160,7 @@ class Adapter:
             self._consider(now, Seen(jobs, spent, seconds, cold, memory + free_memory()))
         elif self._adaptation is not None:
             self._adaptation.follow(jobs)
-        if max(spent.times) >= ENOUGH or seconds > LONGEST_S:
+        if self._adaptation is not None and (spent.tells_enough or seconds > LONGEST_S):
             self._since = now, done, fetched
 
     def _choose(self, profile: Profile | None, why: str) -> None:

@@ -25,7 +25,7 @@ __all__ = ["Adaptation", "Change", "Seen", "Spent", "corrected", "profile_of"]
 PARTED = 1.25  # a rate that is so many times another is another rate
 WORTH = 1.05  # of the samples a second that are expected now, for a change to be made
 CHANGE_EVERY_S = 10.0
-ENOUGH = 32  # times that something was done, for its mean to tell anything
+ENOUGH = 64  # times that something was done, for its mean to tell anything
 LEAST_COLD = 0.05  # of the bytes: less tells nothing of storage
 SLOW_FOR_MEMORY, SLOW_S = 4.0, 1e-3  # what takes so much longer than the page cache is storage
 STAGES = ("read", "prepare", "decode", "augment")
@@ -55,6 +55,11 @@ class Spent:
             self.read_bytes - before.read_bytes,
             self.decoded_bytes - before.decoded_bytes,
         )
+
+    @property
+    def tells_enough(self) -> bool:
+        """Whether all that was done was done often enough, and something was."""
+        return any(self.times) and all(times == 0 or times >= ENOUGH for times in self.times)
 
     def mean_s(self, stage: str) -> float | None:
         """Seconds of one; None where it was not done often enough."""
