@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import importlib.util
 import json
 import os
 import sys
@@ -243,6 +244,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path, help="draw predicted over measured; needs matplotlib")
     options = parser.parse_args(arguments)
+    if options.plot and importlib.util.find_spec("matplotlib") is None:
+        parser.error("--plot needs matplotlib: pip install 'seneca-loader[plot]', not beside pillow-simd")
     options.jobs = tuple(int(count) for count in options.jobs)
     for split in options.splits:
         Split.parse(split)

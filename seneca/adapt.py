@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable
 
 from seneca import measure
+from seneca._core import store
 from seneca._pipeline.plan import Pipeline
 from seneca.cache import SampleCache, shares_of, split_of
 from seneca.measure import host
@@ -195,7 +196,7 @@ class Adapter:
         """Of a DECODED payload, as those that are there have on average."""
         try:
             stats = self._cache.segment.stats()
-        except BlockingIOError:
+        except (BlockingIOError, store.Unlinked):
             return 0.0
         return stats["bytes"]["decoded"] / max(1, stats["payloads"]["decoded"])
 
@@ -203,8 +204,8 @@ class Adapter:
         try:
             if not self._cache.segment.change_split(shares_of(split), after, why):
                 return  # another was faster
-        except BlockingIOError:
-            return  # its lock is with a process that is stopped; there will be reason again
+        except (BlockingIOError, store.Unlinked):
+            return  # its lock is with a process that is stopped, or it was given up
         logger.info("cache %r: encoded-decoded-augmented %s %s", self._cache.name, split, why)
 
     def _tell(self, now: float) -> None:

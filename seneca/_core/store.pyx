@@ -10,9 +10,6 @@ from libc.string cimport memset
 
 from seneca import errors
 
-cdef extern from "string.h" nogil:
-    size_t strnlen(const char *text, size_t size)
-
 __all__ = [
     "CLAIM", "GRANULE", "ITEM", "NONE", "LAYOUT_VERSION", "Member", "Segment", "Unlinked", "Worker",
     "segment_bytes", "sweep",
@@ -341,7 +338,7 @@ cdef class Segment:
         for i in range(n_changes - min(n_changes, <uint32_t>SN_CHANGES), n_changes):
             change = &self.handle.head.changes[i % SN_CHANGES]
             changes.append((change.when, tuple(<object>share for share in change.split[:4]),
-                            change.why[:strnlen(change.why, sizeof(change.why))].decode(errors="replace")))
+                            change.why[:sizeof(change.why)].partition(b"\0")[0].decode(errors="replace")))
         sn_store_leave(self.handle)
         forms = {"encoded": SN_ENCODED, "decoded": SN_DECODED, "augmented": SN_AUGMENTED}
         return {

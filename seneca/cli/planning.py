@@ -109,6 +109,8 @@ def _draw(profile: Profile, jobs: Jobs, model: Model, file: Path) -> None:
     try:
         draw(profile, jobs, model, file)
     except ImportError:
-        raise BadPlan("--plot needs matplotlib: pip install 'seneca-loader[plot]', not beside pillow-simd") from None
+        raise BadPlan(
+            "--plot needs matplotlib: pip install 'seneca-loader[plot]', not beside pillow-simd"
+        ) from None
     except (OSError, ValueError) as error:
         raise BadPlan(f"--plot {file}: {error}") from None

@@ -203,6 +203,12 @@ def test_the_first_to_change_a_split_is_the_only_one():
         assert abs(changes[0][0] - time.time()) < 3600
 
 
+def test_what_a_segment_has_is_read_as_a_split_whatever_it_is():
+    assert split_of((0, 5800, 4200, 0)) == Split(0.58, 0.42, 0)
+    assert split_of((0, 1, 1, 2)) == Split(0.25, 0.25, 0.5)
+    assert split_of((7, 0, 0, 0)) == Split(0, 0, 1)
+
+
 def test_a_row_says_nothing_of_who_had_it_before():
     with Place(100) as place:
         one, other = place.attach(1), place.attach(2)
@@ -320,7 +326,7 @@ def test_nothing_that_goes_wrong_in_looking_stops_a_loader(picture_folder, monke
         for path in picture_folder.rglob("*.jpg"):
             path.write_bytes(b"\xff\xd8\xff no picture")
     elif what == "gone":
-        monkeypatch.setattr(adapt, "quick", lambda *arguments: open(tmp_path / "nothing"))
+        monkeypatch.setattr(adapt, "quick", lambda *arguments: (tmp_path / "nothing").read_bytes())
     else:
         (tmp_path / "a file").touch()
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a file"))
@@ -332,25 +338,6 @@ def test_nothing_that_goes_wrong_in_looking_stops_a_loader(picture_folder, monke
     assert cache["split_changes"][0]["why"].startswith("by default: ")
 
 
-class Sounds:
-    """Three forms, and storage that answers when it is told to."""
-
-    wait_s = 0.0
-
-    def __len__(self):
-        return 200
-
-    def read(self, index):
-        time.sleep(self.wait_s)
-        return bytes([index % 251]) * 2000
-
-    def decode(self, data):
-        return np.frombuffer(data * 4, np.uint8)
-
-    def augment(self, array, rng):
-        return np.roll(array, int(rng.integers(100)))
-
-
 def busily(array):
     """The same, after some milliseconds of the CPU."""
     until = time.thread_time() + 4e-3
@@ -359,15 +346,24 @@ def busily(array):
     return array
 
 
-class SlowToDecode(Sounds):
+class SlowToDecode:
     """Worth keeping decoded, as long as storage answers at once."""
 
+    def __len__(self):
+        return 200
+
     def read(self, index):
-        time.sleep(float(os.environ.get("SENECA_TEST_WAIT_S", 0)))
+        if wait_s := os.environ.get(
+            "SENECA_TEST_WAIT_S"
+        ):  # else not even a sleep of 0 s, which lets others run
+            time.sleep(float(wait_s))
         return bytes([index % 251]) * 2000
 
     def decode(self, data):
         return busily(np.frombuffer(data * 4, np.uint8))
+
+    def augment(self, array, rng):
+        return np.roll(array, int(rng.integers(100)))
 
 
 @pytest.mark.usefixtures("quickly")

@@ -90,7 +90,7 @@ def test_it_runs_and_writes_what_it_found(picture_folder, tmp_path, monkeypatch,
     for name in ("STORAGE_S", "ALONE_S", "TOGETHER_S", "MEMORY_S"):
         monkeypatch.setattr(measure, name, 0.05)
     file = tmp_path / "model.json"
-    options = f"--data {picture_folder} --json {file} --ratios 0.01 --jobs 2 --splits 100-0-0"
+    options = f"--data {picture_folder} --json {file} --ratios 0.001 --jobs 2 --splits 100-0-0"
     options += " --warm 2 --seconds 0.2 --batch 8 --threads 1"
     assert bench_model.main(options.split()) == 0
     found = json.loads(file.read_text())

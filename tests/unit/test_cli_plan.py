@@ -224,7 +224,8 @@ def test_a_plot_is_drawn(saved, tmp_path):
 def test_a_plot_without_matplotlib_is_one_line_and_status_2(saved, tmp_path):
     result = RUN.invoke(app, ["plan", "--profile", str(saved), "--plot", str(tmp_path / "plan.png")])
     assert result.exit_code == 2
-    assert result.stderr == "seneca plan: --plot needs matplotlib: pip install 'seneca-loader[plot]', not beside pillow-simd\n"
+    how = "pip install 'seneca-loader[plot]', not beside pillow-simd"
+    assert result.stderr == f"seneca plan: --plot needs matplotlib: {how}\n"
 
 
 # --- seneca profile
