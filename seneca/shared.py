@@ -19,7 +19,7 @@ from typing import Any, cast
 import torch
 from torch.utils.data import Dataset, get_worker_info
 
-from seneca.adapt import Adapter, Progress, profile_kept
+from seneca.adapt import Adapter, Progress, logger, profile_kept
 from seneca.cache import SampleCache, cache_name, shared_cache
 from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
 from seneca.forms import Form
@@ -291,11 +291,11 @@ class SharedDataset(Dataset[Any]):
         return self._cache
 
     def _adapt_from(self, terms: Terms, cache: SampleCache) -> None:
-        """Look after the split, where there is a choice: whole items are of one form."""
-        if terms.stages.decoded == 0:
-            self._adapter = None
-        elif self._adapter is None or not self._adapter.suits(cache):
+        """Look after the split."""
+        if self._adapter is None or not self._adapter.suits(cache):
             stages = terms.stages
+            if stages.decoded == 0:
+                logger.info("cache %r: all of it is for whole items, the one form there is", cache.name)
             native = isinstance(stages, Pictures) and stages.then is None and stages.static is None
             known = profile_kept(terms.source, cast(Pictures, stages).pipeline if native else None)
             job = Jobs(share=self.share)

@@ -10,6 +10,7 @@ import time
 
 import numpy as np
 import pytest
+import torch
 from engine import ENCODED, Place, Process
 from profiles import round_profile
 
@@ -403,14 +404,16 @@ def test_the_native_threads_tell_what_samples_take(picture_folder):
     assert not {"times", "spent_s", "decoded_bytes"} & loader.stats().keys(), "of no use to a user"
 
 
-def test_whole_items_have_one_form_and_no_choice():
-    import torch
-
+def test_whole_items_have_one_form_and_no_choice(caplog):
+    caplog.set_level(logging.INFO, "seneca")
     data = torch.utils.data.TensorDataset(torch.arange(64))
     loader = seneca.DataLoader(data, batch_size=8, shuffle=True, cache_bytes="1MiB")
     assert len(list(loader)) == 8
     cache = loader.stats()["cache"]
     assert (cache["split"], cache["split_changes"]) == ("0-0-100", [])
+    assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
+        "all of it is for whole items, the one form there is"
+    ]
 
 
 def train(pipe, folder):
