@@ -52,12 +52,14 @@ class Progress:
         delivered: Samples.
         stall_s: Seconds that its training loop waited for them; None: not known.
         reads_here: Whether its files are read in this process, of which the kernel counts what it reads.
+        copy_bytes: Of an AUGMENTED copy; 0: not known yet.
     """
 
     spent: Spent
     delivered: int
     stall_s: float | None
     reads_here: bool
+    copy_bytes: int
 
 
 Known = Callable[[int], tuple[Profile | None, str]]
@@ -110,16 +112,12 @@ class Adapter:
         known: Of its dataset and transform.
         jobs: One like this loader: batch, batches ahead, threads.
         samples: Of the dataset.
-        copy_bytes: Asks for the bytes of an AUGMENTED copy; 0: not known yet.
     """
 
-    def __init__(
-        self, cache: SampleCache, known: Known, jobs: Jobs, samples: int, copy_bytes: Callable[[], int]
-    ) -> None:
+    def __init__(self, cache: SampleCache, known: Known, jobs: Jobs, samples: int) -> None:
         self._cache = cache
         self._job = jobs
         self._samples = samples
-        self._copy_bytes = copy_bytes
         self._adaptation: Adaptation | None = None
         self._since: tuple[float, Progress, int] | None = None  # where what is seen now began
         self._look_at = 0.0
@@ -158,7 +156,7 @@ class Adapter:
         if self._decides(now):
             cold = (fetched - since[2]) / spent.read_bytes if done.reads_here and spent.read_bytes else None
             memory = self._cache.segment.payload_bytes
-            self._consider(now, Seen(jobs, spent, seconds, cold, memory + free_memory()))
+            self._consider(now, Seen(jobs, spent, seconds, cold, memory + free_memory()), done.copy_bytes)
         elif self._adaptation is not None:
             self._adaptation.follow(jobs)
         if self._adaptation is not None and (spent.tells_enough or seconds > LONGEST_S):
@@ -173,7 +171,7 @@ class Adapter:
         rate = f"{best.samples_per_s:,.0f} samples/s expected of one job, limited by {best.limited_by}"
         self._change(best.split, 0, f"by {why}: {rate}")
 
-    def _consider(self, now: float, seen: Seen) -> None:
+    def _consider(self, now: float, seen: Seen, copy_bytes: int) -> None:
         segment = self._cache.segment
         changes, shares = segment.split()
         if self._adaptation is None:
@@ -183,7 +181,7 @@ class Adapter:
                 cores=host.cores(),
                 cache_bytes=segment.payload_bytes,
                 decoded_bytes=self._decoded_bytes(),
-                copy_bytes=self._copy_bytes(),
+                copy_bytes=copy_bytes,
             )
             if profile is None:
                 return

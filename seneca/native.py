@@ -149,6 +149,7 @@ class NativeIterator(_BaseDataLoaderIter):
             loader._warn("this epoch shares nothing: the cache's rows are all taken, or its lock was not had")
         self._loader = loader
         self._labels = files.labels()
+        self._copy_bytes = 3 * height * width
         self._prefetcher = Prefetcher(
             stream,
             batches=n_batches,
@@ -214,15 +215,14 @@ class NativeIterator(_BaseDataLoaderIter):
         assert files is not None and pipeline is not None
         if before is not None and before.suits(cache):
             return before
-        height, width = pipeline.output_size
         job = Jobs(batch_size=batch_size, ahead=ahead, threads=max(1, loader.num_workers), share=loader.share)
         known = profile_for(files, pipeline, grade.max_pixels)
-        return Adapter(cache, known, job, len(files), lambda: 3 * height * width)
+        return Adapter(cache, known, job, len(files))
 
     def _progress(self) -> Progress:
         counts = self._loader._counts
         spent = Spent(counts.times, counts.spent_s, counts.read_bytes, counts.decoded_bytes)
-        return Progress(spent, counts.delivered, counts.stall_s, reads_here=True)
+        return Progress(spent, counts.delivered, counts.stall_s, reads_here=True, copy_bytes=self._copy_bytes)
 
     def _tell(self, indices: np.ndarray | None = None, *, failed: bool = False) -> None:
         """What the batch that was made, or has failed, has used up."""

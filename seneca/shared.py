@@ -299,7 +299,7 @@ class SharedDataset(Dataset[Any]):
             native = isinstance(stages, Pictures) and stages.then is None and stages.static is None
             known = profile_kept(terms.source, cast(Pictures, stages).pipeline if native else None)
             job = Jobs(share=self.share)
-            self._adapter = Adapter(cache, known, job, terms.n_samples, lambda: self.copy_bytes)
+            self._adapter = Adapter(cache, known, job, terms.n_samples)  # leads not back here: no cycle
         self.adapt()
 
     def adapt(self) -> None:
@@ -314,7 +314,7 @@ class SharedDataset(Dataset[Any]):
         seconds = tuple(counts[name] * 1e-9 for name in SPENT[n:])
         spent = Spent(times, seconds, counts["read_bytes"], counts["decoded_bytes"])
         delivered = sum(counts[form.name.lower()] for form in Form)
-        return Progress(spent, delivered, None, reads_here=False)
+        return Progress(spent, delivered, None, reads_here=False, copy_bytes=self.copy_bytes)
 
     def _maker_here(self) -> Maker | None:
         """This process's, for the terms of now; a forked child makes its own."""
