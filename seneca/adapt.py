@@ -120,7 +120,7 @@ class Adapter:
         self._samples = samples
         self._adaptation: Adaptation | None = None
         self._since: tuple[float, Progress, int] | None = None  # where what is seen now began
-        self._look_at = 0.0
+        self._looked_at = -math.inf
         self._pace = ANY_PACE
         segment = cache.segment
         self._adapts = segment.adapts
@@ -128,10 +128,11 @@ class Adapter:
             return  # the user's own split, and nobody changes it
         self._tell(time.monotonic())
         profile, why = known(segment.payload_bytes)
-        if segment.split()[0] == 0:
+        first = segment.split()[0] == 0
+        if first:
             self._choose(profile, why)
         if profile is not None:
-            self._adaptation = Adaptation(profile, self._jobs(time.monotonic()))
+            self._adaptation = Adaptation(profile, self._job if first else self._jobs(time.monotonic()))
 
     def suits(self, cache: SampleCache) -> bool:
         """Whether it goes on for a loader of this cache."""
@@ -140,12 +141,11 @@ class Adapter:
     def tick(self, progress: Callable[[], Progress]) -> None:
         """Between two batches: look at what has changed, every two seconds."""
         now = time.monotonic()
-        if not self._adapts or now < self._look_at or self._cache.segment.closed:
+        if not self._adapts or now < self._looked_at + LOOK_EVERY_S or self._cache.segment.closed:
             return
-        self._look_at = now + LOOK_EVERY_S
         done, fetched = progress(), from_storage()
-        since = self._since
-        if since is None or now - since[0] > GONE_S:  # it was not at work
+        since, looked_at, self._looked_at = self._since, self._looked_at, now
+        if since is None or now - looked_at > GONE_S:  # it was not at work
             self._since = now, done, fetched
             self._tell(now)
             return

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from seneca._core import store
 from seneca._pipeline.plan import compile_transform
 from seneca.cache import split_of
 from seneca.measure import host
+from seneca.measure.quick import quick
 from seneca.partition import (
     Adaptation,
     Jobs,
@@ -318,6 +320,39 @@ def test_who_joins_follows_and_what_the_user_wants_stays(picture_folder, monkeyp
             assert sum(len(labels) for _, labels in loader) == 48
     cache = second.stats()["cache"]
     assert (cache["split"], cache["split_changes"]) == ("10-20-70", [])
+
+
+@pytest.mark.usefixtures("quickly")
+def test_who_joins_while_the_first_looks_is_not_overlooked(picture_folder, monkeypatch):
+    monkeypatch.setattr(decision, "WORTH", 0.0)  # any reason will do
+    dataset, loader = native(picture_folder, cache="both-begin")
+    others = []
+
+    def look(*arguments):
+        others.append(seneca.SampleCache.join("both-begin", dataset, job="other"))
+        others[0].segment.tell(int(time.monotonic()) + 1, 1000)
+        return quick(*arguments)
+
+    monkeypatch.setattr(adapt, "quick", look)
+    list(loader)
+    changes = loader.stats()["cache"]["split_changes"]
+    others[0].close()
+    assert "2 jobs in place of 1" in changes[1]["why"]
+
+
+def test_what_is_seldom_seen_is_waited_for(picture_folder, monkeypatch):
+    monkeypatch.setattr(decision, "WORTH", 0.0)
+    clock = [1000.0]
+    monkeypatch.setattr(adapt, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    dataset, _ = native(picture_folder)
+    with seneca.SampleCache.create("seldom", dataset, cache_bytes="256KiB") as cache:
+        adapter = adapt.Adapter(cache, lambda cache_bytes: (None, "a test"), ONE, 48)
+        for count in range(1, 100):  # one of each in two seconds
+            spent = Spent((count,) * 4, (0.01 * count,) * 4, 1000 * count, 5000 * count)
+            adapter.tick(lambda spent=spent: adapt.Progress(spent, 0, None, False, 3000))
+            clock[0] += adapt.LOOK_EVERY_S
+        why = [change["why"] for change in cache.stats()["split_changes"]]
+    assert why[0] == "by default: a test" and "its rates are known now" in why[1]
 
 
 @pytest.mark.usefixtures("quickly")
