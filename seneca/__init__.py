@@ -29,6 +29,7 @@ from seneca.switch import off_because
 if TYPE_CHECKING:
     from seneca.cache import SampleCache
     from seneca.loader import DataLoader
+    from seneca.measure import profile
     from seneca.merging import merge_states
     from seneca.samplers import OpportunisticBatchSampler
     from seneca.shared import SharedDataset
@@ -47,6 +48,7 @@ __all__ = [
     "__version__",
     "errors",
     "merge_states",
+    "profile",
     "transforms",
 ]
 
@@ -68,6 +70,8 @@ def __getattr__(name: str) -> Any:
         module = "seneca.cache"
     elif name == "StagedDataset":
         module = "seneca.stages"
+    elif name == "profile":
+        module = "seneca.measure"
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(module), name)

@@ -20,6 +20,7 @@ import posix_ipc
 from seneca import errors
 from seneca._core import store
 from seneca.ending import LAST, finalize
+from seneca.memory import free_memory
 from seneca.options import parse_bytes, parse_split
 from seneca.partition import Split, default_split
 from seneca.ranks import job_key
@@ -95,7 +96,8 @@ class SampleCache:
             name: What other jobs say to meet here.
             dataset: Whose samples it will hold.
             cache_bytes: Memory for payloads, or ``"auto"``: half of what is free.
-            split: Shares of the forms, or ``"auto"``.
+            split: Shares of the forms, or ``"auto"``: chosen by what is measured here, and changed where
+                jobs or rates do.
             keep: Whether it outlives the last who leaves, until :meth:`remove`.
 
         Raises:
@@ -159,12 +161,19 @@ class SampleCache:
         Returns:
             ``payload_bytes`` and ``free_bytes``; ``bytes``, ``budget_bytes`` and ``payloads`` by
             form; ``writing``, payloads under way; ``members`` (iterators that draw),
-            ``processes`` and ``jobs`` that are attached.
+            ``processes`` and ``jobs`` that are attached; ``split``, the shares of the forms in percent,
+            and ``split_changes``, the last times that Seneca chose them: a dict each of ``split``, ``why``
+            and ``when`` (seconds since 1970).
 
         Raises:
             BlockingIOError: Its lock was not to be had in 100 ms.
         """
-        return self._segment.stats()
+        found = self._segment.stats()
+        found["split"] = _text_of(found["split"])
+        found["split_changes"] = [
+            {"split": _text_of(split), "why": why, "when": when} for when, split, why in found.pop("changes")
+        ]
+        return found
 
     def close(self) -> None:
         """Leave; the last to leave removes the segment unless it is to be kept.
@@ -254,7 +263,7 @@ def _open(
     samples = 0 if dataset is None else len(dataset)
     payload_bytes = 0 if cache_bytes is None or dataset is None else _payload_bytes(dataset, cache_bytes)
     needed = store.segment_bytes(samples, payload_bytes) if payload_bytes else 0
-    shares = _shares(split if isinstance(split, Split) else default_split())
+    shares = shares_of(split if isinstance(split, Split) else default_split())
     patience = _Patience(name)
     while True:
         try:
@@ -282,6 +291,7 @@ def _open(
                 keep=keep,
                 job_key=job,
                 split=shares,
+                adapts=not isinstance(split, Split),
                 progress=patience.tell_progress,
             )
         except store.Unlinked:
@@ -296,18 +306,36 @@ def _open(
             raise errors.SegmentError(f"the cache {name!r} could not be used: {error.strerror}") from None
 
 
-def _shares(split: Split) -> tuple[int, int, int, int]:
+def shares_of(split: Split) -> tuple[int, int, int, int]:
+    """As a segment has it, by form."""
     return (0, round(split.encoded * 10000), round(split.decoded * 10000), round(split.augmented * 10000))
+
+
+def split_of(shares: tuple[int, ...]) -> Split:
+    """The split of what a segment has; whatever lies there, the shares sum to 1."""
+    total = sum(shares[1:])
+    if total == 0:
+        return Split(0.0, 0.0, 1.0)
+    return Split(shares[1] / total, shares[2] / total, shares[3] / total)
+
+
+def _text_of(shares: tuple[int, ...]) -> str:
+    return str(split_of(shares))
 
 
 def _payload_bytes(dataset: Dataset, cache_bytes: int | str) -> int:
     """How much space for payloads to reserve if the cache has to be made."""
     if cache_bytes != "auto":
         return -(-parse_bytes(cache_bytes) // store.GRANULE) * store.GRANULE
-    half = min(_free_space(), _free_memory()) // 2
+    half = min(_free_space(), free_memory()) // 2
     records = store.segment_bytes(len(dataset), half) - half if len(dataset) and half else 0
     useful = USEFUL_BYTES_PER_ENCODED * dataset.total_bytes() + USEFUL_BYTES_PER_SAMPLE * len(dataset)
     return max(1, min(half - records, useful) // store.GRANULE) * store.GRANULE
+
+
+def auto_bytes(dataset: Dataset) -> int:
+    """What ``cache_bytes="auto"`` would reserve for payloads of this dataset now."""
+    return _payload_bytes(dataset, "auto")
 
 
 def _free_space() -> int:
@@ -322,25 +350,6 @@ def _no_space(samples: int, payload_bytes: int) -> errors.NoSpaceError:
         "(payloads and their records). Give a smaller cache_bytes, or make it larger: "
         f"mount -o remount,size=... {SHM_FOLDER}; in Docker --shm-size=..."
     )
-
-
-def _free_memory() -> int:
-    """What the kernel and the control group still allow, in bytes."""
-    with open("/proc/meminfo") as file:
-        fields = dict(line.split(":", 1) for line in file)
-    free = int(fields["MemAvailable"].split()[0]) * 1024
-    for limit, usage in (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
-    ):
-        try:
-            with open(limit) as at_most, open(usage) as used:
-                text = at_most.read().strip()
-                if text != "max":
-                    free = min(free, int(text) - int(used.read()))
-        except OSError:
-            continue  # the other version of control groups, or none
-    return max(0, free)
 
 
 def _sweep_others(object_name: str) -> None:

@@ -16,6 +16,7 @@ import torch
 from torch.utils.data import IterableDataset, RandomSampler, default_collate
 
 from seneca._pipeline.prefetch import Counts
+from seneca.adapt import Adapter
 from seneca.cache import SampleCache, cache_name, shared_cache
 from seneca.device import CopiedAhead, check_device
 from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
@@ -145,6 +146,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         self.device = device
         self._sample_cache: SampleCache | None = None
         self._shared: SharedDataset | None = None
+        self._adapter: Adapter | None = None
         self._counts = Counts()
         self._never_begun()
         self._warned = False
@@ -320,6 +322,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         except BlockingIOError:
             holds = None  # its lock is with a process that is stopped
         counts = {**vars(self._counts), "served": dict(self._counts.served), "unshared": 0}
+        for name in ("times", "spent_s", "decoded_bytes"):
+            del counts[name]
         if self._shared is not None:
             of_workers = self._shared.stats()
             counts["served"] = {form: n + of_workers["served"][form] for form, n in counts["served"].items()}
@@ -372,6 +376,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         own = {
             "_sample_cache": None,
             "_shared": None,
+            "_adapter": None,
             "_iterator": None,
             "_under_way": None,
             "_counts": Counts(),

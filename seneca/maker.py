@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -28,9 +29,14 @@ from seneca.ranks import job_key
 from seneca.stages import KeptStages, Payload, Stages
 from seneca.terms import PlannedBatch, Terms
 
-__all__ = ["COUNTERS", "Maker"]
+__all__ = ["COUNTERS", "SPENT", "Maker"]
 
-COUNTERS = ("storage", "encoded", "decoded", "augmented", "prepared", "staged", "unshared", "read_bytes")
+# For who adapts the cache, as seneca.partition.Spent has them; times are nanoseconds.
+SPENT = ("reads", "prepares", "decodes", "augments", "read_ns", "prepare_ns", "decode_ns", "augment_ns")
+COUNTERS = (
+    *("storage", "encoded", "decoded", "augmented", "prepared", "staged", "unshared", "read_bytes"),
+    *(*SPENT, "decoded_bytes"),
+)
 STORAGE, ENCODED, DECODED, AUGMENTED = (int(form) for form in Form)
 MAX_SIDE = 2**16 - 1  # of a picture in a slot's record
 LOGS_OPEN = 4  # iterators that a process serves at the same time
@@ -43,8 +49,10 @@ class Maker:
     def __init__(self, terms: Terms, cache: SampleCache | None, counts: np.ndarray) -> None:
         self.terms = terms
         self.pid = os.getpid()
-        self._stages = terms.stages
         self._counts = counts
+        self._stages = terms.stages
+        if isinstance(terms.stages, KeptStages):
+            self._stages = _Timed(terms.stages, counts)
         self._worker = store.Worker(
             None if cache is None else cache.segment,
             decoded=terms.stages.decoded,
@@ -77,9 +85,10 @@ class Maker:
                 made, copies = self._make_here(samples, planned)
             if self._audit is not None:
                 self._audit.served(indices, copies)
-        if type(self._stages).present is Stages.present:
+        stages = self.terms.stages
+        if type(stages).present is Stages.present:
             return made
-        return [self._stages.present(sample, item) for sample, item in zip(samples, made, strict=True)]
+        return [stages.present(sample, item) for sample, item in zip(samples, made, strict=True)]
 
     def _make_here(
         self, samples: list[int], planned: PlannedBatch | None
@@ -128,10 +137,48 @@ class Maker:
 
     def _was_planned(self, batch: PlannedBatch, samples: list[int]) -> bool:
         """Whether what the sampler holds is of these samples, on these terms."""
-        named = self._stages.source, self._stages.augmented
+        named = self.terms.stages.source, self.terms.stages.augmented
         if (batch.source, batch.augmented) != named:
             return False
         return batch.claims is None or np.array_equal(batch.claims["sample"], samples)
+
+
+class _Timed(KeptStages):
+    """The stages of a dataset, and what each of them takes: reading by the wall, the others of the CPU."""
+
+    def __init__(self, stages: KeptStages, counts: np.ndarray) -> None:
+        self._stages, self._counts = stages, counts
+        self.decoded = stages.decoded
+
+    def read(self, index: int) -> bytes:
+        began = time.perf_counter_ns()
+        data = self._stages.read(index)
+        self._note("read", time.perf_counter_ns() - began)
+        self._counts[COUNTERS.index("read_bytes")] += len(data)
+        return data
+
+    def decode(self, index: int, data: bytes) -> Payload:
+        began = time.thread_time_ns()
+        decoded = self._stages.decode(index, data)
+        self._note("decode", time.thread_time_ns() - began)
+        self._counts[COUNTERS.index("decoded_bytes")] += len(decoded.data)
+        return decoded
+
+    def augment(self, index: int, decoded: Payload) -> Any:
+        began = time.thread_time_ns()
+        item = self._stages.augment(index, decoded)
+        self._note("augment", time.thread_time_ns() - began)
+        return item
+
+    def augment_encoded(self, index: int, data: bytes) -> Any:
+        began = time.thread_time_ns()
+        item = self._stages.augment_encoded(index, data)
+        self._note("prepare", time.thread_time_ns() - began)
+        return item
+
+    def _note(self, stage: str, ns: int) -> None:
+        self._counts[COUNTERS.index(f"{stage}s")] += 1
+        self._counts[COUNTERS.index(f"{stage}_ns")] += ns
 
 
 def _hold_nothing(places: np.ndarray) -> bool:
@@ -244,7 +291,6 @@ class _Batch:
                 data = bytes(self._worker.payload(self._source_slots[k]))
             else:
                 data = stages.read(sample)
-                self._counts["read_bytes"] += len(data)
             kept = self._decode_to_keep(k, data) if self._keeps[k] == DECODED else None
             if kept is not None:
                 self._offer(sample, DECODED, kept)

@@ -17,9 +17,11 @@ from seneca._core import pool, store
 from seneca._pipeline.batch import Rooms
 from seneca._pipeline.prefetch import Prefetcher
 from seneca._pipeline.sample import open_picture
+from seneca.adapt import Adapter, Progress, profile_for
 from seneca.audit import Log
 from seneca.cache import SampleCache
 from seneca.ending import FIRST, finalize
+from seneca.partition import Jobs, Spent
 from seneca.walks import dealt_by, drawn_seed, seeded
 from seneca.witness import open_log_of
 
@@ -141,11 +143,13 @@ class NativeIterator(_BaseDataLoaderIter):
         )
         epoch.log = log
         epoch.begin("seneca" if senecas else "samples", batches.sampler, grade.identity, order)
+        loader._adapter = None if cache is None else self._adapter(loader, grade, cache, batch_size, ahead)
         self._close = finalize(self, _end, stream, cache, order=FIRST)
         if cache is not None and not member.shared:
             loader._warn("this epoch shares nothing: the cache's rows are all taken, or its lock was not had")
         self._loader = loader
         self._labels = files.labels()
+        self._copy_bytes = 3 * height * width
         self._prefetcher = Prefetcher(
             stream,
             batches=n_batches,
@@ -198,8 +202,27 @@ class NativeIterator(_BaseDataLoaderIter):
             self._tell(failed=True)
             raise
         self._tell(indices)
+        if self._loader._adapter is not None:
+            self._loader._adapter.tick(self._progress)
         self._loader.last_indices = indices
         return room.tensor[: len(indices)], torch.from_numpy(self._labels[indices])
+
+    def _adapter(
+        self, loader: DataLoader, grade: Grade, cache: SampleCache, batch_size: int, ahead: int
+    ) -> Adapter:
+        """The loader's, or a new one."""
+        before, files, pipeline = loader._adapter, grade.files, grade.pipeline
+        assert files is not None and pipeline is not None
+        if before is not None and before.suits(cache):
+            return before
+        job = Jobs(batch_size=batch_size, ahead=ahead, threads=max(1, loader.num_workers), share=loader.share)
+        known = profile_for(files, pipeline, grade.max_pixels)
+        return Adapter(cache, known, job, len(files))
+
+    def _progress(self) -> Progress:
+        counts = self._loader._counts
+        spent = Spent(counts.times, counts.spent_s, counts.read_bytes, counts.decoded_bytes)
+        return Progress(spent, counts.delivered, counts.stall_s, reads_here=True, copy_bytes=self._copy_bytes)
 
     def _tell(self, indices: np.ndarray | None = None, *, failed: bool = False) -> None:
         """What the batch that was made, or has failed, has used up."""

@@ -14,20 +14,22 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from operator import is_
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.utils.data import Dataset, get_worker_info
 
+from seneca.adapt import Adapter, Progress, logger, profile_kept
 from seneca.cache import SampleCache, cache_name, shared_cache
 from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
 from seneca.forms import Form
 from seneca.grades import Grade, grade_of
-from seneca.maker import COUNTERS, Maker
+from seneca.maker import COUNTERS, SPENT, Maker
 from seneca.notices import warn
 from seneca.options import Options
-from seneca.partition import Split
+from seneca.partition import Jobs, Spent, Split
 from seneca.ranks import belong_to_job, job_key
+from seneca.stages import Pictures
 from seneca.terms import PlannedBatch, Terms
 
 __all__ = ["SharedDataset"]
@@ -106,6 +108,7 @@ class SharedDataset(Dataset[Any]):
         self._state: list[Any] = []  # the values of its attributes when it was looked at
         self._warned = False
         self._maker: Maker | None = None
+        self._adapter: Adapter | None = None  # the loader's process's
         # A row for each worker, so that none overwrites what another counts. Seen by all processes.
         self._counts = torch.zeros(COUNT_ROWS, len(COUNTERS), dtype=torch.int64).share_memory_()
 
@@ -194,6 +197,8 @@ class SharedDataset(Dataset[Any]):
             cannot be laid out in shared memory; ``delivered``; ``read_bytes``, of ENCODED.
         """
         counts = dict(zip(COUNTERS, self._counts.sum(0).tolist(), strict=True))
+        for name in (*SPENT, "decoded_bytes"):
+            del counts[name]
         served = {form.name.lower(): counts.pop(form.name.lower()) for form in Form}
         return {"served": served, **counts, "delivered": sum(served.values())}
 
@@ -276,12 +281,40 @@ class SharedDataset(Dataset[Any]):
             belong_to_job(self._job_key)
         try:
             self._cache = shared_cache(terms.name, terms, terms.cache_bytes, terms.split, self.job)
-            return self._cache
         except (NoSpaceError, SegmentMismatchError):
             raise
         except SegmentError as error:
             self._warn(f"going on without the shared cache: {error}")
             return None
+        if get_worker_info() is None:
+            self._adapt_from(terms, self._cache)
+        return self._cache
+
+    def _adapt_from(self, terms: Terms, cache: SampleCache) -> None:
+        """Look after the split."""
+        if self._adapter is None or not self._adapter.suits(cache):
+            stages = terms.stages
+            if stages.decoded == 0:
+                logger.info("cache %r: all of it is for whole items, the one form there is", cache.name)
+            native = isinstance(stages, Pictures) and stages.then is None and stages.static is None
+            known = profile_kept(terms.source, cast(Pictures, stages).pipeline if native else None)
+            job = Jobs(share=self.share)
+            self._adapter = Adapter(cache, known, job, terms.n_samples)  # leads not back here: no cycle
+        self.adapt()
+
+    def adapt(self) -> None:
+        """Between two batches, in the loader's process: change the split if it is time to."""
+        if self._adapter is not None:
+            self._adapter.tick(self._progress)
+
+    def _progress(self) -> Progress:
+        counts = dict(zip(COUNTERS, self._counts.sum(0).tolist(), strict=True))
+        n = len(SPENT) // 2
+        times = tuple(counts[name] for name in SPENT[:n])
+        seconds = tuple(counts[name] * 1e-9 for name in SPENT[n:])
+        spent = Spent(times, seconds, counts["read_bytes"], counts["decoded_bytes"])
+        delivered = sum(counts[form.name.lower()] for form in Form)
+        return Progress(spent, delivered, None, reads_here=False, copy_bytes=self.copy_bytes)
 
     def _maker_here(self) -> Maker | None:
         """This process's, for the terms of now; a forked child makes its own."""
@@ -305,7 +338,8 @@ class SharedDataset(Dataset[Any]):
 
     def __getstate__(self) -> dict[str, Any]:
         job = self._job_key if get_worker_info() is not None else job_key(self.job)
-        return {**vars(self), "_job_key": job, "_maker": None, "_cache": None, "_state": None, "_seen": None}
+        own = dict.fromkeys(("_maker", "_adapter", "_cache", "_state", "_seen"))
+        return {**vars(self), "_job_key": job, **own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

@@ -30,7 +30,7 @@ PATIENCE_S = 300  # a child that says nothing for so long has hung, however load
 HEADER = np.dtype([
     ("magic", "u8"), ("layout_version", "u4"), ("row_words", "u4"), ("fingerprint", "u8", 2),
     ("payload_bytes", "u8"), ("n_samples", "u4"), ("keep", "u4"),
-    ("split_at_birth", "u4", 4), ("segment_bytes", "u8"),
+    ("split_at_birth", "u4", 4), ("adapts", "u4"), ("unused_at_birth", "u4"), ("segment_bytes", "u8"),
     ("n_stage", "u4"), ("n_slots", "u4"), ("n_granules", "u4"), ("n_ledger", "u4"),
     ("n_writing", "u4"), ("unused", "u4"),
     ("rows_at", "u8"), ("slots_at", "u8"), ("first_at", "u8"), ("wants_at", "u8"), ("writing_at", "u8"),
@@ -43,7 +43,7 @@ HEADER = np.dtype([
 ROW = np.dtype([
     ("state", "u4"), ("generation", "u4"), ("kind", "u4"), ("job", "u4"), ("job_key", "u8"),
     ("pipeline", "u8"), ("stage_need", "u4"), ("copy_bytes", "u4"), ("pid", "i4"), ("subset", "u4"),
-    ("eligible", "u4"), ("staged", "u4"), ("reserved", "u4", 2),
+    ("eligible", "u4"), ("staged", "u4"), ("told_at", "u4"), ("pace", "u4"),
 ])  # fmt: skip
 SLOT = np.dtype([
     ("state", "u4"), ("generation", "u4"), ("sample", "u4"), ("writer_row", "u2"), ("form", "u1"),

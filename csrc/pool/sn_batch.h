@@ -28,11 +28,20 @@ typedef struct {
     uint32_t epoch;
 } sn_trip;
 
+/* Nanoseconds that a place took of its thread, 0 for what it did not need. */
+typedef struct {
+    uint64_t read;    /* by the wall: a thread that waits for storage does nothing else */
+    uint64_t prepare; /* ENCODED to AUGMENTED in one go; the next three by the thread's own clock too */
+    uint64_t decode;  /* ENCODED to DECODED, which is to be kept */
+    uint64_t augment; /* DECODED to AUGMENTED */
+} sn_spent;
+
 typedef struct {
     sn_item item;
     _Atomic uint32_t settled; /* nobody will touch its slots again; release, see sn_batch_settle() */
     int32_t status;     /* 0; SN_E_NOT_JPEG: wants sn_finish(); else the failure */
     uint32_t read_bytes; /* from storage */
+    sn_spent spent;
     char *message;      /* of a failure; owned */
     uint8_t *kept;      /* a private payload that might be kept; owned */
     sn_offer offer;     /* what it is */

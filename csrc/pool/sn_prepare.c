@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../base/sn_status.h"
@@ -24,6 +25,13 @@ void sn_bench_free(sn_bench *bench)
     sn_codec_free(bench->codec);
     free(bench->bytes);
     free(bench->pixels);
+}
+
+static uint64_t now(clockid_t clock)
+{
+    struct timespec time;
+    clock_gettime(clock, &time);
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
 static int grow(uint8_t **buffer, size_t *capacity, size_t needed)
@@ -151,19 +159,28 @@ static void keep_encoded(sn_place *place, const uint8_t *bytes, size_t length)
 static int augment_encoded(sn_bench *bench, const sn_trip *trip, sn_place *place, sn_rng *rng,
                            const uint8_t *bytes, size_t length, uint8_t *pixels)
 {
-    if (place->item.keep != SN_DECODED)
-        return sn_codec_augment_encoded(bench->codec, trip->plan, rng, bytes, length, pixels);
-
+    uint64_t began = now(CLOCK_THREAD_CPUTIME_ID), between;
     sn_view decoded;
-    int rc = sn_codec_decode(bench->codec, trip->plan, bytes, length, &decoded);
-    if (rc != 0)
+    int rc;
+
+    if (place->item.keep == SN_DECODED) {
+        rc = sn_codec_decode(bench->codec, trip->plan, bytes, length, &decoded);
+        if (rc != 0)
+            return rc;
+        keep_decoded(place, &decoded);
+    }
+    if (!place->kept) {
+        rc = sn_codec_augment_encoded(bench->codec, trip->plan, rng, bytes, length, pixels);
+        place->spent.prepare = now(CLOCK_THREAD_CPUTIME_ID) - began;
         return rc;
-    keep_decoded(place, &decoded);
-    if (!place->kept)
-        return sn_codec_augment_encoded(bench->codec, trip->plan, rng, bytes, length, pixels);
+    }
     decoded.pixels = place->kept; /* the codec's own view ends with the next call */
     decoded.stride = (size_t)3 * decoded.width;
-    return sn_codec_augment_decoded(bench->codec, trip->plan, rng, &decoded, pixels);
+    between = now(CLOCK_THREAD_CPUTIME_ID);
+    rc = sn_codec_augment_decoded(bench->codec, trip->plan, rng, &decoded, pixels);
+    place->spent.decode = between - began;
+    place->spent.augment = now(CLOCK_THREAD_CPUTIME_ID) - between;
+    return rc;
 }
 
 void sn_prepare(sn_bench *bench, const sn_trip *trip, sn_place *place, uint8_t *out)
@@ -191,7 +208,9 @@ void sn_prepare(sn_bench *bench, const sn_trip *trip, sn_place *place, uint8_t *
             sn_abandon(trip, place, SN_E_DECODE, "its decoded payload is not the size that its record says");
             return;
         }
+        uint64_t began = now(CLOCK_THREAD_CPUTIME_ID);
         rc = sn_codec_augment_decoded(bench->codec, trip->plan, &rng, &decoded, pixels);
+        place->spent.augment = now(CLOCK_THREAD_CPUTIME_ID) - began;
     } else {
         const uint8_t *bytes;
         size_t length;
@@ -200,7 +219,9 @@ void sn_prepare(sn_bench *bench, const sn_trip *trip, sn_place *place, uint8_t *
             length = source->length;
             rc = 0;
         } else {
+            uint64_t began = now(CLOCK_MONOTONIC);
             rc = read_file(bench, path, &length);
+            place->spent.read = now(CLOCK_MONOTONIC) - began;
             bytes = bench->bytes;
             place->read_bytes = (uint32_t)length;
             if (rc != 0) {

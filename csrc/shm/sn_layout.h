@@ -32,6 +32,7 @@
 #define SN_MAX_JOBS 64u      /* one bit each in a copy's uses mask */
 #define SN_MAX_LEDGER 16384u /* slots that one participant may hold at once */
 #define SN_MAX_WRITING 65536u /* slots that are being written at once */
+#define SN_CHANGES 8u        /* of the split that are remembered */
 #define SN_NONE UINT32_MAX   /* no slot, no granule, no row */
 
 enum sn_form { SN_STORAGE = 0, SN_ENCODED = 1, SN_DECODED = 2, SN_AUGMENTED = 3, SN_FORMS = 4 };
@@ -107,7 +108,9 @@ typedef struct {
     /* derived */
     uint32_t eligible; /* set bits of its eligible vector */
     uint32_t staged;   /* granules of the staged copies that it reserved */
-    uint32_t reserved[2];
+    /* SN_ROW_HOLDER: what its owner tells the others of itself, without the lock; a hint. */
+    _Atomic uint32_t told_at; /* second of CLOCK_MONOTONIC; 0: nothing yet */
+    _Atomic uint32_t pace;    /* samples a second that its training step takes */
 } sn_row;
 
 _Static_assert(sizeof(sn_row) == 64, "one cache line a row");
@@ -122,7 +125,16 @@ typedef struct {
     uint32_t n_samples;
     uint32_t keep;            /* outlives the last who leaves */
     uint32_t split[SN_FORMS]; /* shares of the payload space at birth, in 1/10,000 */
+    uint32_t adapts;          /* whether they are Seneca's to change: nobody has asked for them */
+    uint32_t unused;
 } sn_geometry;
+
+/* A split that was chosen, for people. */
+typedef struct {
+    uint64_t when; /* seconds since 1970 */
+    uint32_t split[SN_FORMS];
+    char why[232]; /* ends with a NUL, or is cut off */
+} sn_change;
 
 typedef struct {
     _Atomic uint64_t magic; /* written last */
@@ -152,6 +164,9 @@ typedef struct {
     uint64_t live_rows[SN_MAX_ROWS / 64];
     uint64_t member_rows[SN_MAX_ROWS / 64];
     sn_list_head lists[SN_LISTS];
+
+    uint32_t n_changes; /* truth: of the split, since birth; the last are at [n % SN_CHANGES] */
+    sn_change changes[SN_CHANGES];
 } sn_header;
 
 /* Where everything goes for a cache of this size; fills `layout` but not its magic.

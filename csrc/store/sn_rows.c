@@ -84,6 +84,8 @@ int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *out)
     record->subset = who->subset;
     record->pid = (int32_t)getpid();
     record->staged = 0;
+    atomic_store_explicit(&record->told_at, 0, memory_order_relaxed);
+    atomic_store_explicit(&record->pace, 0, memory_order_relaxed);
     atomic_store_explicit(&record->state, SN_ROW_LIVE, memory_order_release);
 
     sn_bit_set(head->live_rows, row);

@@ -1,5 +1,8 @@
 #include "sn_store.h"
 
+#include <string.h>
+#include <time.h>
+
 #include "../base/sn_bits.h"
 #include "../base/sn_foresee.h"
 #include "../base/sn_status.h"
@@ -107,6 +110,22 @@ void sn_store_set_split(sn_segment *segment, const uint32_t split[SN_FORMS])
     for (int form = 0; form < SN_FORMS; form++)
         segment->head->split[form] = split[form];
     sn_rows_derive_budgets(segment);
+}
+
+int sn_store_change_split(sn_segment *segment, const uint32_t split[SN_FORMS], uint32_t after, const char *why)
+{
+    sn_header *head = segment->head;
+    sn_change *change = &head->changes[after % SN_CHANGES];
+
+    if (head->n_changes != after)
+        return SN_MISS;
+    memset(change, 0, sizeof *change);
+    change->when = (uint64_t)time(NULL);
+    memcpy(change->split, split, sizeof change->split);
+    strncpy(change->why, why, sizeof change->why - 1);
+    head->n_changes = after + 1;
+    sn_store_set_split(segment, split);
+    return 0;
 }
 
 static uint32_t count(const uint64_t *set)

@@ -17,10 +17,14 @@ cdef extern from "pool/sn_batch.h" nogil:
         uint64_t seed, nonce
         uint32_t epoch
 
+    ctypedef struct sn_spent:
+        uint64_t read, prepare, decode, augment
+
     ctypedef struct sn_place:
         sn_item item
         int32_t status
         uint32_t read_bytes
+        sn_spent spent
         char *message
         uint8_t *kept
         sn_offer offer

@@ -274,8 +274,12 @@ cdef class Batch:
         """Complete and read: let go of what it holds. Answers what it took, a dict of counts."""
         cdef uint32_t i, prepared = 0, staged = 0
         cdef uint32_t served[4]
-        cdef uint64_t read_bytes = 0
+        cdef uint64_t read_bytes = 0, decoded_bytes = 0
+        cdef uint32_t[4] times
+        cdef sn_spent spent
         cdef sn_place *place
+        memset(&spent, 0, sizeof(spent))
+        memset(times, 0, sizeof(times))
         memset(served, 0, sizeof(served))
         with self.stream.lock:
             self.stream.open()
@@ -283,6 +287,16 @@ cdef class Batch:
                 place = &self.handle.places[i]
                 read_bytes += place.read_bytes
                 if place.status == 0:
+                    spent.read += place.spent.read
+                    spent.prepare += place.spent.prepare
+                    spent.decode += place.spent.decode
+                    spent.augment += place.spent.augment
+                    times[0] += place.spent.read != 0
+                    times[1] += place.spent.prepare != 0
+                    times[2] += place.spent.decode != 0
+                    times[3] += place.spent.augment != 0
+                    if place.spent.decode != 0:
+                        decoded_bytes += place.offer.length
                     served[place.item.source] += 1
                     prepared += place.item.source != SN_AUGMENTED
                     staged += place.item.target_slot != SN_NONE
@@ -297,6 +311,9 @@ cdef class Batch:
             "prepared": prepared,
             "staged": staged,
             "read_bytes": read_bytes,
+            "decoded_bytes": decoded_bytes,
+            "times": (times[0], times[1], times[2], times[3]),
+            "spent_s": (spent.read * 1e-9, spent.prepare * 1e-9, spent.decode * 1e-9, spent.augment * 1e-9),
         }
 
     def drop(self):

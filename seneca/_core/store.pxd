@@ -38,13 +38,23 @@ cdef extern from "shm/sn_layout.h" nogil:
         uint32_t n_samples
         uint32_t keep
         uint32_t split[4]
+        uint32_t adapts
+
+    ctypedef struct sn_change:
+        uint64_t when
+        uint32_t split[4]
+        char why[232]
 
     ctypedef struct sn_header:
         uint32_t layout_version
         sn_geometry geometry
         uint64_t segment_bytes, rooms_at, room_bytes
+        uint32_t split[4]
+        uint32_t n_changes
+        sn_change changes[8]
 
     enum:
+        SN_CHANGES
         SN_MAX_ROWS
         SN_ROW_LIVE
         SN_ROW_HOLDER
@@ -52,6 +62,7 @@ cdef extern from "shm/sn_layout.h" nogil:
     ctypedef struct sn_row:
         uint32_t state, generation, kind
         uint64_t job_key
+        uint32_t told_at, pace
 
     ctypedef struct sn_slot:
         uint32_t generation
@@ -106,6 +117,7 @@ cdef extern from "store/sn_store.h" nogil:
     uint32_t sn_store_reap(sn_segment *segment, int all)
     int sn_store_check(sn_segment *segment, char *why, size_t size)
     void sn_store_set_split(sn_segment *segment, const uint32_t *split)
+    int sn_store_change_split(sn_segment *segment, const uint32_t *split, uint32_t after, const char *why)
     void sn_store_read_stats(const sn_segment *segment, sn_store_stats *stats)
 
 

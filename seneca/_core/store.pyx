@@ -128,6 +128,7 @@ cdef class Segment:
         keep: Whether it outlives the last who leaves, if it has to be made.
         job_key: 64 bits that name the training run.
         split: Shares by form in 1/10,000 (storage, encoded, decoded, augmented), likewise.
+        adapts: Whether nobody has asked for these, and they may be changed, likewise.
         progress: Called with bytes done and in all while space is reserved.
 
     Raises:
@@ -138,7 +139,7 @@ cdef class Segment:
     """
 
     def __cinit__(self, int fd, str name, bytes fingerprint, n_samples, payload_bytes, *, bint keep, job_key,
-                  split, progress=None):
+                  split, bint adapts=False, progress=None):
         cdef sn_geometry wanted
         cdef sn_geometry *geometry = NULL
         cdef sn_participant who
@@ -154,6 +155,7 @@ cdef class Segment:
                 set_geometry(&wanted, fingerprint, n_samples, payload_bytes, keep)
                 for form in range(4):
                     wanted.split[form] = split[form]
+                wanted.adapts = adapts
                 geometry = &wanted
             self.job_key = job_key
         except BaseException:
@@ -273,6 +275,46 @@ cdef class Segment:
         """The whole segment, records included; the rooms of rows that nobody has had take no memory."""
         return self.open().head.segment_bytes
 
+    @property
+    def adapts(self):
+        """Whether nobody has asked for its split, and it may be changed."""
+        return bool(self.open().head.geometry.adapts)
+
+    def split(self):
+        """``(changes, split)``: how often its split was changed, and the shares; without the lock, a hint."""
+        cdef sn_header *head = self.open().head
+        return head.n_changes, tuple(<object>share for share in head.split[:4])
+
+    def change_split(self, split, uint32_t after, str why):
+        """As :meth:`set_split`, unless somebody was first: whether it was changed ``after`` times so far."""
+        cdef uint32_t shares[4]
+        cdef bytes text = why.encode()
+        cdef int rc
+        for form in range(4):
+            shares[form] = split[form]
+        self.enter()
+        rc = sn_store_change_split(self.handle, shares, after, text)
+        sn_store_leave(self.handle)
+        return rc == 0
+
+    def tell(self, uint32_t second, uint32_t pace):
+        """Tell the other processes samples a second that this one's training step takes, and when."""
+        cdef sn_row *row = &self.open().rows[self.row]
+        row.pace = pace
+        row.told_at = second
+
+    def told(self):
+        """``(mine, job_key, second, pace)`` of each process that has told something, in the order of rows."""
+        cdef sn_segment *handle = self.open()
+        cdef sn_row *row
+        cdef uint32_t i
+        found = []
+        for i in range(<uint32_t>SN_MAX_ROWS):
+            row = &handle.rows[i]
+            if row.state == SN_ROW_LIVE and row.kind == SN_ROW_HOLDER and row.told_at != 0:
+                found.append((i == self.row, row.job_key, row.told_at, row.pace))
+        return found
+
     def set_split(self, split):
         """Shares by form in 1/10,000; they change at once."""
         cdef uint32_t shares[4]
@@ -285,10 +327,18 @@ cdef class Segment:
     def stats(self):
         """What the segment holds: a dict of bytes, budgets and counts."""
         cdef sn_store_stats stats
+        cdef sn_change *change
+        cdef uint32_t i, n_changes
         self.enter()
         sn_store_reap(self.handle, 1)
         sn_store_fold(self.handle)
         sn_store_read_stats(self.handle, &stats)
+        n_changes, split = self.split()
+        changes = []
+        for i in range(n_changes - min(n_changes, <uint32_t>SN_CHANGES), n_changes):
+            change = &self.handle.head.changes[i % SN_CHANGES]
+            changes.append((change.when, tuple(<object>share for share in change.split[:4]),
+                            change.why[:sizeof(change.why)].partition(b"\0")[0].decode(errors="replace")))
         sn_store_leave(self.handle)
         forms = {"encoded": SN_ENCODED, "decoded": SN_DECODED, "augmented": SN_AUGMENTED}
         return {
@@ -301,6 +351,8 @@ cdef class Segment:
             "members": stats.members,
             "processes": stats.processes,
             "jobs": stats.jobs,
+            "split": split,
+            "changes": changes,
         }
 
     def check(self):

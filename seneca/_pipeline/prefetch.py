@@ -7,6 +7,7 @@ in its place. Knows neither torch nor labels.
 from __future__ import annotations
 
 import collections
+import operator
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -36,6 +37,10 @@ class Counts:
     repeated: int = 0
     read_bytes: int = 0
     stall_s: float = 0.0
+    # Of the native threads, for who adapts the cache: see seneca.partition.Spent.
+    times: tuple[int, ...] = (0, 0, 0, 0)
+    spent_s: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
+    decoded_bytes: int = 0
 
     def add(self, done: dict[str, Any]) -> None:
         """Count what a finished batch took."""
@@ -44,6 +49,9 @@ class Counts:
         self.prepared += done["prepared"]
         self.staged += done["staged"]
         self.read_bytes += done["read_bytes"]
+        self.decoded_bytes += done["decoded_bytes"]
+        self.times = tuple(map(operator.add, self.times, done["times"]))
+        self.spent_s = tuple(map(operator.add, self.spent_s, done["spent_s"]))
 
 
 class Ready(NamedTuple):

@@ -83,3 +83,81 @@ def verify(
         typer.echo(f"seneca verify: {error}", err=True)
         raise typer.Exit(2) from None
     raise typer.Exit(status)
+
+
+_FRESH = typer.Option(help="Measure, even where this host and folder have been measured before.")
+_TRANSFORM = typer.Option(help="module:name or file.py:name; else the usual one of image classifiers.")
+_STEP = typer.Option(help="Samples/s of the training step, or a script that defines step(images, labels).")
+_BATCH = typer.Option(help="Samples of a batch.", min=1)
+_MEMORY = typer.Option(help='For payloads, as the loader\'s cache_bytes: "8GiB", or "auto".')
+
+
+@app.command()
+def profile(
+    folder: Annotated[Path, typer.Argument(help="Folder of class folders of pictures.")],
+    transform: Annotated[str | None, _TRANSFORM] = None,
+    step: Annotated[str | None, _STEP] = None,
+    batch: Annotated[int, _BATCH] = 256,
+    memory: Annotated[str, _MEMORY] = "auto",
+    fresh: Annotated[bool, _FRESH] = False,
+    json: Annotated[Path | None, typer.Option(help="Also write the profile to this file.")] = None,
+) -> None:
+    """Measure this host with your files and your transform: storage, CPU, memory; in 15 seconds.
+
+    The status is 2 when something cannot be used or read.
+    """
+    from rich.console import Console
+
+    from seneca.cli.profile import BadProfiling, measured, profile_table
+
+    console = Console()
+    try:
+        found = measured(
+            folder, console, transform=transform, step=step, batch=batch, memory=memory, fresh=fresh
+        )
+        if json is not None:
+            found.save(json)
+    except (BadProfiling, OSError) as error:
+        typer.echo(f"seneca profile: {error}", err=True)
+        raise typer.Exit(2) from None
+    profile_table(found, console)
+
+
+@app.command()
+def plan(
+    folder: Annotated[Path | None, typer.Argument(help="Folder of class folders of pictures.")] = None,
+    profile: Annotated[Path | None, typer.Option(help="A profile in a file, instead of a folder.")] = None,
+    jobs: Annotated[int, typer.Option(help="Training jobs that run at once.")] = 1,
+    step: Annotated[str | None, _STEP] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="That prepare in each job (num_workers); else one a core.", min=1)
+    ] = None,
+    batch: Annotated[int, _BATCH] = 256,
+    memory: Annotated[str, _MEMORY] = "auto",
+    transform: Annotated[str | None, _TRANSFORM] = None,
+    what_if: Annotated[
+        str | None,
+        typer.Option(help='Another host or other jobs: "memory=64GiB cores=16 storage=1GB/s jobs=1..8".'),
+    ] = None,
+    model: Annotated[
+        str, typer.Option(help="bottleneck, or paper: the equations as published.")
+    ] = "bottleneck",
+    fresh: Annotated[bool, _FRESH] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw throughput into this file.")] = None,
+) -> None:
+    """How to split the cache, what that gives, what limits, and what more memory or cores would.
+
+    The status is 2 when something cannot be used or read.
+    """
+    from seneca.cli.planning import BadPlan, Wanted, run
+
+    try:
+        run(
+            Wanted(folder, profile, jobs, step, threads, batch, memory, transform, what_if, model, fresh),
+            json=json,
+            plot=plot,
+        )
+    except BadPlan as error:
+        typer.echo(f"seneca plan: {error}", err=True)
+        raise typer.Exit(2) from None

@@ -65,7 +65,7 @@ class Split:
 
 
 def default_split() -> Split:
-    """What ``split="auto"`` means while nothing has been measured on this host: 60-20-20.
+    """What ``split="auto"`` means where nothing can be measured: 60-20-20.
 
     Encoded payloads are some five times smaller than decoded ones, so they keep most samples off
     slow storage for their bytes and get most. Decoded ones save the CPU, and augmented ones give

@@ -1,0 +1,253 @@
+"""``seneca plan``: the split that pays, what limits then, and what more of something would be worth.
+
+::
+
+    Profile, Jobs --> solve --> now --------+
+    --what-if     --> solve --> instead      +--> tables and answers, or JSON; --plot
+                  --> solve ... --> curve --+
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from seneca.cli.what_if import QUANTITIES, WhatIf, show_bytes, show_rate
+from seneca.partition import (
+    Jobs,
+    Model,
+    Prediction,
+    Profile,
+    Worth,
+    cores_that_help,
+    curve,
+    least_memory,
+    refine,
+    solve,
+    worth,
+)
+
+__all__ = ["Plan", "answers", "plan_json", "plan_of", "show_plan"]
+
+# What a resource is called where it is the limit.
+LIMITS = {
+    "storage": "storage",
+    "cpu": "the cores",
+    "threads": "the threads that prepare, which wait for storage",
+    "memory bandwidth": "memory bandwidth",
+    "step": "the training step",
+    "cache": "the cache's bandwidth",
+    "network": "the network",
+    "pcie": "PCIe",
+}
+NOTHING = 0.005  # relative: a gain of less is none
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is said of one host and some jobs.
+
+    Args:
+        profile: Of the host.
+        jobs: That run at once.
+        best: The best split in whole percents.
+        refined: The best split to a thousandth of a percent.
+        worth: What more of something adds.
+        least_memory: Bytes of cache with which jobs no longer wait for storage; None: they do not.
+        cores_that_help: The number of cores beyond which another adds nothing.
+    """
+
+    profile: Profile
+    jobs: Jobs
+    best: Prediction
+    refined: Prediction
+    worth: Worth
+    least_memory: int | None
+    cores_that_help: int
+
+
+def plan_of(profile: Profile, jobs: Jobs, model: Model) -> Plan:
+    """Put all questions to a model."""
+    return Plan(
+        profile,
+        jobs,
+        solve(profile, jobs, model=model),
+        refine(profile, jobs, model=model),
+        worth(profile, jobs, model=model),
+        least_memory(profile, jobs, model=model),
+        cores_that_help(profile, jobs, model=model),
+    )
+
+
+def curve_of(what_if: WhatIf, profile: Profile, jobs: Jobs, model: Model) -> list[tuple[float, Prediction]]:
+    """The best split for each value of what is a range."""
+    return curve(what_if.values, lambda value: what_if.given(profile, jobs, value), model=model)
+
+
+def answers(plan: Plan) -> list[str]:
+    """What DS-Analyzer asks of a host, in sentences: do jobs wait for storage, would cores help."""
+    best, now = plan.best, plan.profile.cache_bytes
+    said = [f"What limits is {LIMITS[best.limited_by]}."]
+    if plan.least_memory is None:
+        said.append(f"Jobs do not wait for storage with {show_bytes(now)} of cache.")
+    else:
+        said.append(
+            f"Jobs wait for storage with {show_bytes(now)} of cache; "
+            f"with {show_bytes(plan.least_memory)} they would not."
+        )
+    if best.page_cache > NOTHING and best.mix["storage"] > NOTHING:
+        said.append(
+            f"Of the reads from files the page cache serves {best.page_cache:.0%}, "
+            "as long as nothing else takes that memory."
+        )
+    gain = plan.worth.core / best.samples_per_s
+    if best.limited_by == "threads":
+        said.append("More threads (num_workers) would help, before more cores do.")
+    elif gain > NOTHING:
+        said.append(
+            f"More cores would help: one more adds {gain:.0%}; "
+            f"beyond {plan.cores_that_help} another adds nothing."
+        )
+    else:
+        said.append("More cores would not help.")
+    return said
+
+
+def show_plan(
+    plan: Plan,
+    instead: Plan | None,
+    what_if: WhatIf | None,
+    points: list[tuple[float, Prediction]],
+    console: Console,
+) -> None:
+    """Tables and sentences for people; with ``instead`` beside what is now."""
+    plans = [("now", plan)] + ([("instead", instead)] if instead is not None else [])
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    table.add_column("")
+    for name, _ in plans:
+        table.add_column(name if instead is not None else "", justify="right", no_wrap=True)
+    for name in ROWS:
+        table.add_row(name, *(ROWS[name](one) for _, one in plans))
+    console.print(table)
+    for name, one in plans:
+        console.print()
+        for sentence in answers(one):
+            lead = "" if instead is None else f"{name}: "
+            console.print(lead + sentence, markup=False, highlight=False, soft_wrap=True)
+    if what_if is not None and what_if.over is not None:
+        console.print()
+        _show_curve(what_if.over, points, console)
+
+
+def _show_curve(over: str, points: list[tuple[float, Prediction]], console: Console) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for name in (over, "split", "samples/s", "a job"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("limited by", no_wrap=True)
+    for value, best in points:
+        table.add_row(
+            QUANTITIES[over].show(value),
+            str(best.split),
+            f"{best.samples_per_s:,.0f}",
+            _per_job(best),
+            best.limited_by,
+        )
+    console.print(table)
+
+
+def _per_job(best: Prediction) -> str:
+    return " ".join(dict.fromkeys(f"{rate:,.0f}" for rate in best.per_job))
+
+
+def _step_text(jobs: Jobs) -> str:
+    return " ".join(dict.fromkeys("any" if math.isinf(pace) else f"{pace:,.0f}" for pace in jobs.paces))
+
+
+ROWS = {
+    "samples": lambda one: f"{one.profile.samples:,}",
+    "cores": lambda one: f"{one.profile.cores}",
+    "memory for the cache": lambda one: show_bytes(one.profile.cache_bytes),
+    "storage": lambda one: show_rate(one.profile.storage_bytes_per_s),
+    "jobs": lambda one: f"{one.jobs.count}",
+    "step, samples/s": lambda one: _step_text(one.jobs),
+    "split, encoded-decoded-augmented": lambda one: str(one.best.split),
+    "samples/s of all jobs": lambda one: f"{one.best.samples_per_s:,.0f}",
+    "samples/s of a job": lambda one: _per_job(one.best),
+    "limited by": lambda one: one.best.limited_by,
+    "prepared from storage": lambda one: f"{one.best.mix['storage']:.0%}",
+    "  of these in the page cache": lambda one: (
+        f"{one.best.page_cache:.0%}" if one.best.mix["storage"] > 0 else "-"
+    ),
+    "prepared from encoded, decoded": lambda one: (
+        f"{one.best.mix['encoded']:.0%}, {one.best.mix['decoded']:.0%}"
+    ),
+    "copies of another job's": lambda one: f"{1 - one.best.prepared:.0%}",
+    "memory filled": lambda one: show_bytes(one.best.memory_bytes),
+    "a GB of memory more adds": lambda one: f"{one.worth.gb_memory:,.0f}",
+    "a core more adds": lambda one: f"{one.worth.core:,.0f}",
+    "100 MB/s of storage more add": lambda one: f"{one.worth.storage_100mb_per_s:,.0f}",
+}
+
+
+def plan_json(
+    plan: Plan,
+    instead: Plan | None,
+    what_if: WhatIf | None,
+    points: list[tuple[float, Prediction]],
+    model: str,
+) -> dict[str, Any]:
+    """All of it for programs; rates in samples a second, memory in bytes, None for no limit."""
+    return {
+        "model": model,
+        "now": _one_json(plan),
+        "instead": None if instead is None else _one_json(instead),
+        "curve": None
+        if what_if is None or what_if.over is None
+        else {
+            "over": what_if.over,
+            "points": [{"value": value, **_prediction_json(best)} for value, best in points],
+        },
+    }
+
+
+def _one_json(plan: Plan) -> dict[str, Any]:
+    refined = plan.refined.split
+    return {
+        "cores": plan.profile.cores,
+        "cache_bytes": plan.profile.cache_bytes,
+        "storage_bytes_per_s": plan.profile.storage_bytes_per_s,
+        "jobs": plan.jobs.count,
+        "step_per_s": [_finite(pace) for pace in plan.jobs.paces],
+        **_prediction_json(plan.best),
+        "refined": {
+            "split": [refined.encoded, refined.decoded, refined.augmented],
+            "samples_per_s": plan.refined.samples_per_s,
+        },
+        "worth": dataclasses.asdict(plan.worth),
+        "least_memory_bytes": plan.least_memory,
+        "cores_that_help": plan.cores_that_help,
+        "answers": answers(plan),
+    }
+
+
+def _prediction_json(best: Prediction) -> dict[str, Any]:
+    return {
+        "split": str(best.split),
+        "samples_per_s": best.samples_per_s,
+        "per_job": list(best.per_job),
+        "limited_by": best.limited_by,
+        "ceilings": {name: _finite(value) for name, value in best.ceilings.items()},
+        "mix": best.mix,
+        "prepared": best.prepared,
+        "page_cache": best.page_cache,
+        "memory_bytes": best.memory_bytes,
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,116 @@
+"""``seneca plan`` from its options to what is printed: :mod:`seneca.cli.plan` has the parts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json as json_module
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from seneca.cli.plan import curve_of, plan_json, plan_of, show_plan
+from seneca.cli.profile import BadProfiling, measured
+from seneca.cli.what_if import BadWhatIf, WhatIf, parse_what_if
+from seneca.options import parse_bytes
+from seneca.partition import BOTTLENECK, PAPER, Jobs, Model, Profile, ProfileError
+
+__all__ = ["BadPlan", "Wanted", "run"]
+
+MODELS = {model.name: model for model in (BOTTLENECK, PAPER)}
+
+
+class BadPlan(ValueError):
+    """What cannot be planned; the message is one line that says why."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The options of ``seneca plan``, as they were written."""
+
+    folder: Path | None
+    profile: Path | None
+    jobs: int
+    step: str | None
+    threads: int | None
+    batch: int
+    memory: str
+    transform: str | None
+    what_if: str | None
+    model: str
+    fresh: bool
+
+
+def run(wanted: Wanted, *, json: bool, plot: Path | None) -> None:
+    """Plan and print.
+
+    Raises:
+        BadPlan: An option cannot be used, or a file cannot be read or written.
+    """
+    if wanted.model not in MODELS:
+        raise BadPlan(f"--model {wanted.model} is not {' or '.join(MODELS)}")
+    model = MODELS[wanted.model]
+    try:
+        what_if = None if wanted.what_if is None else parse_what_if(wanted.what_if)
+        console = Console(stderr=json)  # the bar keeps out of what a program reads
+        profile = _profile(wanted, console)
+        jobs = Jobs(
+            wanted.jobs, step_per_s=profile.step_per_s, batch_size=wanted.batch, threads=wanted.threads
+        )
+        now = plan_of(profile, jobs, model)
+        instead = None
+        if what_if is not None and what_if.fixed:
+            instead = plan_of(*what_if.given(profile, jobs), model)
+        points = curve_of(what_if or WhatIf({}), profile, jobs, model)
+    except BadWhatIf as error:
+        raise BadPlan(f"--what-if: {error}") from None
+    except (BadProfiling, ProfileError, ValueError) as error:
+        raise BadPlan(str(error)) from None
+    if json:
+        print(json_module.dumps(plan_json(now, instead, what_if, points, model.name), indent=2))
+    else:
+        show_plan(now, instead, what_if, points, console)
+    if plot is not None:
+        _draw(*(what_if or WhatIf({})).given(profile, jobs), model, plot)
+
+
+def _profile(wanted: Wanted, console: Console) -> Profile:
+    """From the file, or from the folder."""
+    if (wanted.folder is None) == (wanted.profile is None):
+        raise BadPlan("give either a folder of pictures or --profile FILE")
+    if wanted.folder is not None:
+        return measured(
+            wanted.folder,
+            console,
+            transform=wanted.transform,
+            step=wanted.step,
+            batch=wanted.batch,
+            memory=wanted.memory,
+            fresh=wanted.fresh,
+        )
+    assert wanted.profile is not None
+    try:
+        profile = Profile.load(wanted.profile)
+    except OSError as error:
+        raise BadPlan(f"{wanted.profile}: {error.strerror}") from None
+    if wanted.memory != "auto":
+        profile = profile.with_memory(parse_bytes(wanted.memory))
+    if wanted.step is not None:
+        try:
+            profile = dataclasses.replace(profile, step_per_s=float(wanted.step))
+        except ValueError:
+            raise BadPlan(f"--step {wanted.step}: with --profile it is samples a second, above 0") from None
+    return profile
+
+
+def _draw(profile: Profile, jobs: Jobs, model: Model, file: Path) -> None:
+    from seneca.cli.plot import draw
+
+    try:
+        draw(profile, jobs, model, file)
+    except ImportError:
+        raise BadPlan(
+            "--plot needs matplotlib: pip install 'seneca-loader[plot]', not beside pillow-simd"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise BadPlan(f"--plot {file}: {error}") from None

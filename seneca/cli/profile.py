@@ -1,0 +1,170 @@
+"""``seneca profile``: measure this host with a folder of pictures, and show what came of it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import runpy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from seneca.cli.what_if import show_bytes, show_rate
+from seneca.errors import SenecaError
+from seneca.partition import Cost, Profile, Size
+from seneca.switch import off_because
+
+__all__ = ["BadProfiling", "measured", "profile_table"]
+
+
+class BadProfiling(ValueError):
+    """What cannot be measured; the message is one line that says why."""
+
+
+def measured(
+    folder: Path,
+    console: Console,
+    *,
+    transform: str | None = None,
+    step: str | None = None,
+    batch: int = 256,
+    memory: str = "auto",
+    fresh: bool = False,
+) -> Profile:
+    """The profile of a folder, recalled or measured, with a progress bar on a terminal.
+
+    Args:
+        folder: Of class folders of pictures.
+        console: For the bar.
+        transform: ``module:name`` or ``file.py:name``; None: the usual one.
+        step: A number of samples a second, or a script that defines ``step(images, labels)``; None: unknown.
+        batch: Samples of the batches for ``step``.
+        memory: For payloads.
+        fresh: Whether to measure even what was measured before.
+
+    Raises:
+        BadProfiling: Something of this does not hold or cannot be read.
+    """
+    if (why := off_because()) is not None:
+        raise BadProfiling(f"there is nothing to measure here: {why}")
+    if not folder.is_dir():
+        raise BadProfiling(f"{folder} is no folder")
+    from seneca.measure import profile
+
+    progress = Progress(
+        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True
+    )
+    task = progress.add_task("", total=1.0)
+    try:
+        arguments = {"transform": _named(transform) if transform else None, "step": _step(step)}
+        with progress:
+            return profile(
+                folder,
+                **arguments,
+                batch_size=batch,
+                cache_bytes=memory,
+                fresh=fresh,
+                progress=lambda share, what: progress.update(task, completed=share, description=what),
+            )
+    except (OSError, ValueError, SenecaError) as error:
+        raise BadProfiling(" ".join(str(error).split())) from None
+
+
+def _step(step: str | None) -> float | Callable[..., Any] | None:
+    if step is None:
+        return None
+    try:
+        return float(step)
+    except ValueError:
+        pass
+    if not Path(step).is_file():
+        raise BadProfiling(f"--step {step} is neither a number of samples a second nor a script")
+    found = _run(Path(step), "--step").get("step")
+    if not callable(found):
+        raise BadProfiling(f"--step {step} defines no function step(images, labels)")
+    return found
+
+
+def _named(place: str) -> Any:
+    where, _, name = place.rpartition(":")
+    if not where:
+        raise BadProfiling(f"--transform {place} is not file.py:name or module:name")
+    if where.endswith(".py"):
+        if not Path(where).is_file():
+            raise BadProfiling(f"--transform {place}: there is no file {where}")
+        found = _run(Path(where), "--transform")
+    else:
+        sys.path.insert(0, "")
+        try:
+            found = vars(importlib.import_module(where))
+        except ImportError as error:
+            raise BadProfiling(f"--transform {place}: {error}") from None
+    if name not in found:
+        raise BadProfiling(f"--transform {place}: {where} has no {name}")
+    return found[name]
+
+
+def _run(script: Path, option: str) -> dict[str, Any]:
+    """The names that a script of the user's defines; not as ``__main__``, so that it need not train."""
+    try:
+        return runpy.run_path(str(script), run_name="__seneca__")
+    except (Exception, SystemExit) as error:
+        raise BadProfiling(f"{option} {script}: {type(error).__name__}: {error}") from None
+
+
+def profile_table(profile: Profile, console: Console) -> None:
+    """Show a profile to people."""
+
+    def line(name: str, text: str) -> None:
+        console.print(f"  {name:<18}{text}", markup=False, highlight=False, soft_wrap=True)
+
+    cores = "1 core" if profile.cores == 1 else f"{profile.cores} cores"
+    console.print(
+        f"{profile.samples:,} pictures on {cores}, {profile.measured_samples:,} of them looked at"
+        f" in {profile.took_s:.1f} s",
+        highlight=False,
+    )
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
+    for name in ("CPU time of a picture", "one thread", f"{profile.cores} threads", "scales"):
+        table.add_column(name, justify="left" if not table.columns else "right", no_wrap=True)
+    for name, what in STAGES.items():
+        cost: Cost = getattr(profile, name)
+        table.add_row(f"  {what}", _ms(cost.one_s), _ms(cost.all_s), f"{cost.scaling:.0%}")
+    console.print(table)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
+    for name in ("Storage, files at a time", "bytes", "one file takes"):
+        table.add_column(name, justify="left" if not table.columns else "right", no_wrap=True)
+    for reading in profile.storage:
+        table.add_row(f"  {reading.readers}", show_rate(reading.bytes_per_s), _ms(reading.latency_s))
+    console.print(table)
+    line("encoded", _size(profile.encoded))
+    line("decoded", f"{_size(profile.decoded)}, {profile.inflation:.2f} times as large")
+    line("augmented", f"{_size(profile.augmented)}; in the batch {show_bytes(profile.batch_bytes)}")
+    line("memory", f"{show_rate(profile.memory_bytes_per_s)}; {show_bytes(profile.free_memory_bytes)} free")
+    line("cache", show_bytes(profile.cache_bytes))
+    step = "not given" if profile.step_per_s is None else f"{profile.step_per_s:,.0f} samples/s"
+    line("training step", step)
+    for note in profile.notes:
+        line("note", note)
+
+
+STAGES = {
+    "fetch": "fetch, from the page cache",
+    "decode": "decode the whole",
+    "augment": "augment what is decoded",
+    "prepare": "decode and augment the crop",
+    "batch": "batch",
+}
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3f} ms"
+
+
+def _size(size: Size) -> str:
+    return f"{show_bytes(size.mean_bytes)} +- {show_bytes(size.std_bytes)}"

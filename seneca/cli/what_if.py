@@ -1,0 +1,193 @@
+"""``memory=64GiB cores=16 jobs=1..8``: another host or other jobs, put into words."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from seneca.options import parse_bytes
+from seneca.partition import Jobs, Profile
+
+__all__ = ["QUANTITIES", "BadWhatIf", "WhatIf", "parse_what_if", "span"]
+
+POINTS = 9  # of a curve over more values than these
+
+
+class BadWhatIf(ValueError):
+    """A text that says nothing of the kind; the message is one line."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """Something that a what-if can change.
+
+    Args:
+        read: From what stands behind the ``=``.
+        show: For people.
+        put: Into profile and jobs.
+        whole: Whether it comes in whole numbers.
+        example: For messages.
+    """
+
+    read: Callable[[str], float]
+    show: Callable[[float], str]
+    put: Callable[[Profile, Jobs, Any], tuple[Profile, Jobs]]
+    whole: bool
+    example: str
+
+
+def _count(text: str) -> float:
+    if not text.isdigit() or int(text) < 1:
+        raise ValueError
+    return int(text)
+
+
+def _rate(text: str) -> float:
+    return parse_bytes(text.removesuffix("/s"))
+
+
+def _pace(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise ValueError
+    return value
+
+
+def show_bytes(amount: float) -> str:
+    """As people write it, in powers of 1024: 8 GiB."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{amount:.3g} {unit}"
+        amount /= 1024
+    return f"{amount:.3g} TiB"
+
+
+def show_rate(bytes_per_s: float) -> str:
+    """In powers of 1000, as rates are written: 120 MB/s."""
+    for unit in ("B/s", "kB/s", "MB/s"):
+        if bytes_per_s < 999.5:
+            return f"{bytes_per_s:.3g} {unit}"
+        bytes_per_s /= 1000
+    return f"{bytes_per_s:.3g} GB/s"
+
+
+def _show_count(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _jobs(profile: Profile, jobs: Jobs, count: int) -> tuple[Profile, Jobs]:
+    return profile, dataclasses.replace(jobs, count=count)
+
+
+QUANTITIES = {
+    "memory": Quantity(parse_bytes, show_bytes, lambda p, j, v: (p.with_memory(int(v)), j), True, "64GiB"),
+    "cores": Quantity(
+        _count, _show_count, lambda p, j, v: (dataclasses.replace(p, cores=int(v)), j), True, "16"
+    ),
+    "jobs": Quantity(_count, _show_count, lambda p, j, v: _jobs(p, j, int(v)), True, "4"),
+    "storage": Quantity(_rate, show_rate, lambda p, j, v: (p.with_storage(v), j), True, "1GB/s"),
+    "step": Quantity(
+        _pace, _show_count, lambda p, j, v: (p, dataclasses.replace(j, step_per_s=v)), False, "2400"
+    ),
+    "threads": Quantity(
+        _count, _show_count, lambda p, j, v: (p, dataclasses.replace(j, threads=int(v))), True, "8"
+    ),
+    "batch": Quantity(
+        _count, _show_count, lambda p, j, v: (p, dataclasses.replace(j, batch_size=int(v))), True, "128"
+    ),
+    "samples": Quantity(
+        _count, _show_count, lambda p, j, v: (dataclasses.replace(p, samples=int(v)), j), True, "1281167"
+    ),
+}
+"""``memory``: for payloads. ``samples``: of the dataset, where the profile is of a part of it.
+``step``: samples a second that each job takes. ``threads``: of each job."""
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """What would be otherwise.
+
+    Args:
+        fixed: Quantity to value.
+        over: A quantity that takes several values, or None.
+        values: These, rising.
+    """
+
+    fixed: dict[str, float]
+    over: str | None = None
+    values: tuple[float, ...] = ()
+
+    def given(self, profile: Profile, jobs: Jobs, value: float | None = None) -> tuple[Profile, Jobs]:
+        """Profile and jobs as they would be; ``value`` is of the quantity that takes several.
+
+        Raises:
+            BadWhatIf: The jobs could not be like that.
+        """
+        changes = dict(self.fixed)
+        if self.over is not None and value is not None:
+            changes[self.over] = value
+        for name, changed in changes.items():
+            try:
+                profile, jobs = QUANTITIES[name].put(profile, jobs, changed)
+            except ValueError as error:
+                raise BadWhatIf(f"{name}={QUANTITIES[name].show(changed)}: {error}") from None
+        return profile, jobs
+
+
+def parse_what_if(text: str) -> WhatIf:
+    """Read ``"memory=8GiB..64GiB cores=16"``.
+
+    Args:
+        text: Pairs of quantity and value, with spaces or commas between; one of the values may be a
+            range, first and last with two dots between.
+
+    Raises:
+        BadWhatIf: It is no such text.
+
+    Example:
+        >>> parse_what_if("cores=16 jobs=1..4")
+        WhatIf(fixed={'cores': 16}, over='jobs', values=(1, 2, 3, 4))
+    """
+    fixed: dict[str, float] = {}
+    over: str | None = None
+    values: tuple[float, ...] = ()
+    for pair in text.replace(",", " ").split():
+        name, equals, written = pair.partition("=")
+        if name not in QUANTITIES or not equals:
+            raise BadWhatIf(f"{pair!r} is not one of {', '.join(f'{name}=' for name in QUANTITIES)}")
+        if name in fixed or name == over:
+            raise BadWhatIf(f"{name} is there twice")
+        first, dots, last = written.partition("..")
+        if not dots:
+            fixed[name] = _read(name, written)
+        elif over is not None:
+            raise BadWhatIf(f"{over} and {name} are both ranges, and a curve is over one")
+        else:
+            over, values = name, span(name, _read(name, first), _read(name, last))
+    if not fixed and over is None:
+        raise BadWhatIf('it is empty; write for example "memory=64GiB cores=16"')
+    return WhatIf(fixed, over, values)
+
+
+def _read(name: str, written: str) -> float:
+    try:
+        return QUANTITIES[name].read(written)
+    except ValueError:
+        raise BadWhatIf(
+            f"{name}={written} is no such amount; write for example {name}={QUANTITIES[name].example}"
+        ) from None
+
+
+def span(name: str, first: float, last: float) -> tuple[float, ...]:
+    """Values of a quantity from first to last: all of them where they are few, else in equal ratios."""
+    if last < first:
+        show = QUANTITIES[name].show
+        raise BadWhatIf(f"{name}={show(first)}..{show(last)} falls; write the smaller value first")
+    if QUANTITIES[name].whole and last - first < POINTS:
+        return tuple(range(int(first), int(last) + 1))
+    values = np.geomspace(first, last, POINTS)
+    return tuple(sorted({round(float(v)) if QUANTITIES[name].whole else float(v) for v in values}))

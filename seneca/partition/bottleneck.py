@@ -1,0 +1,222 @@
+"""The default model: what each resource must do for a sample, and which runs out first.
+
+::
+
+    split x memory --> samples kept in each form --> what a preparation costs --+
+    jobs, stage    --> preparations a delivered sample  ------------------------+--> samples/s
+    paces of the steps ---------------------------------------------------------+
+
+Everything is linear in two rates: R, samples delivered to all jobs together, and P, samples prepared.
+A resource k is used a_k P + b_k R and has C_k to give. Jobs that are given what they ask for run at the
+pace of their step; the others run at one common rate, the highest that no resource forbids.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from seneca.partition.estimate import Estimates, Model, Prediction, shares_of
+from seneca.partition.jobs import Jobs
+from seneca.partition.profile import Profile
+from seneca.partition.split import Split
+
+__all__ = ["BOTTLENECK", "RESOURCES", "bottleneck"]
+
+RESOURCES = ("storage", "cpu", "threads", "memory bandwidth")
+"""In this order where two run out at once; and ``"step"``, where the jobs could not take more."""
+
+GRANULE_BYTES = 4096  # what a payload's space is rounded up to
+
+# How much of the work that sharing could save it does save, by the copies that the stage has room
+# for, in samples under way: ARCHITECTURE.md's stage is twice that, and these are its measurements
+# there (0.99 of the bound) and at a quarter of it (0.74), for three equal jobs.
+STAGE_ROOM = (0.0, 0.5, 2.0)
+STAGE_SAVES = (0.0, 0.82, 0.995)
+
+
+def bottleneck(profile: Profile, split: Split, jobs: Jobs) -> Prediction:
+    """Predict the throughput of a split by the resource that runs out first.
+
+    Pure: reads no clock, file or environment. The steady state is meant: what is to be kept is kept.
+
+    * A sample is kept in one form. DECODED fills first, ENCODED takes of the rest; the stage has its
+      share of the split, and at least twice what all jobs have under way as soon as there are two.
+    * A preparation starts from the form that is kept. Its AUGMENTED copy serves every job once and
+      is then gone: kept copies save reading and decoding, never the augmenting of an epoch.
+    * What the fastest job takes must be prepared; the others find it staged.
+    * Memory that the cache leaves free holds files in the page cache, which forgets the least
+      recently read: with random orders it serves less than its share of the files.
+
+    Args:
+        profile: Rates of the host with the dataset, and the memory for payloads.
+        split: Shares of that memory.
+        jobs: That run at the same time.
+
+    Returns:
+        The prediction; ``ceilings`` names what each of ``RESOURCES`` would allow.
+    """
+    work = _work(profile, shares_of(split), jobs)
+    rate, rates = _common_rate(work, jobs)
+    per_job = tuple(min(pace, float(rate[0])) for pace in jobs.paces)
+    total = sum(per_job)
+    slowest = int(np.argmin(rates[:, 0]))
+    return Prediction(
+        split=split,
+        samples_per_s=total,
+        per_job=per_job,
+        limited_by="step" if rate[0] >= max(jobs.paces) else RESOURCES[slowest],
+        ceilings={
+            **{name: _ceiling(work, k, float(rates[k, 0]), jobs) for k, name in enumerate(RESOURCES)},
+            "step": sum(jobs.paces),
+        },
+        memory_bytes=float(work.memory_bytes[0]),
+        mix={form: float(share[0]) for form, share in work.mix.items()},
+        prepared=_prepared(per_job, float(work.saves[0])) / total,
+        page_cache=float(work.page_cache[0]),
+    )
+
+
+def _estimate(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Estimates:
+    work = _work(profile, shares, jobs)
+    rate, _ = _common_rate(work, jobs)
+    total = np.zeros_like(rate)
+    for pace in jobs.paces:
+        total += np.minimum(pace, rate)
+    return Estimates(total, work.memory_bytes)
+
+
+BOTTLENECK = Model("bottleneck", bottleneck, _estimate)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What n splits come to. The first axis of the loads is that of ``RESOURCES``."""
+
+    per_preparation: np.ndarray  # a_k: (4, n)
+    per_delivery: np.ndarray  # b_k: (4, n)
+    capacity: np.ndarray  # C_k: (4, 1)
+    saves: np.ndarray  # of R - (the fastest job's rate), the share that is not prepared
+    mix: dict[str, np.ndarray]
+    page_cache: np.ndarray
+    memory_bytes: np.ndarray
+
+
+def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> _Work:
+    x_encoded, x_decoded, x_augmented = shares.T
+    memory, samples = float(profile.cache_bytes), profile.samples
+    encoded_bytes = profile.encoded.mean_bytes + GRANULE_BYTES / 2
+    decoded_bytes = profile.decoded.mean_bytes + GRANULE_BYTES / 2
+    copy_bytes = GRANULE_BYTES * math.ceil(profile.augmented.mean_bytes / GRANULE_BYTES)
+
+    sharing = jobs.count > 1 and jobs.share == "augmented" and not profile.deterministic
+    need = min(2 * jobs.in_flight * copy_bytes, memory) if sharing else 0.0
+    stage = np.maximum(x_augmented * memory, need)
+    saves = np.interp(stage / (jobs.in_flight * copy_bytes), STAGE_ROOM, STAGE_SAVES) * sharing
+
+    kept = x_encoded + x_decoded
+    kept_memory = np.divide(memory - stage, kept, out=np.zeros_like(kept), where=kept > 0)
+    decoded = np.minimum(1.0, x_decoded * kept_memory / decoded_bytes / samples)
+    encoded = np.minimum(1.0 - decoded, x_encoded * kept_memory / encoded_bytes / samples)
+    storage = np.maximum(0.0, 1.0 - decoded - encoded)
+
+    spare = max(0.0, profile.free_memory_bytes - memory)
+    files = storage * samples * profile.encoded.mean_bytes
+    page_cache = _least_recently_used(np.divide(spare, files, out=np.ones_like(files), where=files > 0))
+    from_disk = storage * (1.0 - page_cache)
+
+    threads = jobs.count * (jobs.threads or profile.cores)
+    cpu, threads_busy = (
+        decoded * augment + encoded * prepare + storage * (fetch + prepare)
+        for augment, prepare, fetch in (
+            (profile.augment.all_s, profile.prepare.all_s, profile.fetch.all_s),
+            (profile.augment.one_s, profile.prepare.one_s, profile.fetch.one_s),
+        )
+    )
+    # What has to go through memory in any case: a file, of a picture as much as the copy has, and the
+    # batch. A copy that is not staged stays in the cores' caches.
+    staged_bytes = profile.augmented.mean_bytes if sharing else 0.0
+    moved = (
+        decoded * profile.augmented.mean_bytes
+        + (encoded + 3 * storage) * profile.encoded.mean_bytes  # from storage: read, written, read again
+        + staged_bytes
+    )
+    ones = np.ones_like(stage)
+    return _Work(
+        per_preparation=np.stack(
+            [
+                from_disk * profile.encoded.mean_bytes,
+                cpu,
+                threads_busy + from_disk * profile.storage[0].latency_s,
+                moved,
+            ]
+        ),
+        per_delivery=np.stack(
+            [
+                0.0 * ones,
+                profile.batch.all_s * ones,
+                profile.batch.one_s * ones,
+                (staged_bytes + profile.batch_bytes) * ones,
+            ]
+        ),
+        capacity=np.array(
+            [[profile.storage_at(threads)], [profile.cores], [threads], [profile.memory_bytes_per_s]]
+        ),
+        saves=saves,
+        mix={"storage": storage, "encoded": encoded, "decoded": decoded},
+        page_cache=page_cache,
+        memory_bytes=stage + decoded * samples * decoded_bytes + encoded * samples * encoded_bytes,
+    )
+
+
+def _least_recently_used(room: np.ndarray) -> np.ndarray:
+    """Hits of a cache with room for this share of the files, each read once an epoch in random order.
+
+    After a file the share u of the others is still to come in its epoch, and the share v comes before
+    it in the next, both uniform and independent. In between 1 - (1 - u) (1 - v) of the files are read,
+    and the file is found if these fit into c: with probability c + (1 - c) ln(1 - c).
+    """
+    miss = np.clip(1.0 - room, 0.0, 1.0)
+    return 1.0 - miss + miss * np.log(np.where(miss > 0, miss, 1.0))
+
+
+def _common_rate(work: _Work, jobs: Jobs) -> tuple[np.ndarray, np.ndarray]:
+    """The highest rate that jobs without an own pace reach: of all resources together, and of each.
+
+    Between two paces the load is a line in the rate, so each resource's rate is looked for from one
+    pace to the next.
+    """
+    a, b, capacity = work.per_preparation, work.per_delivery, work.capacity
+    rates = np.full(a.shape, np.inf)
+    found = np.zeros(a.shape, dtype=bool)
+    reached, load = 0.0, np.zeros(a.shape)
+    for pace in sorted(set(jobs.paces)):
+        faster = sum(other > reached for other in jobs.paces)
+        slope = a * (faster - work.saves * (faster - 1)) + b * faster
+        with np.errstate(divide="ignore", invalid="ignore"):
+            crossing = np.where(slope > 0, reached + (capacity - load) / slope, np.inf)
+        here = ~found & (crossing <= pace)
+        rates[here], found = crossing[here], found | here
+        load, reached = load + slope * (pace - reached) if math.isfinite(pace) else load, pace
+    return np.minimum(rates.min(axis=0), max(jobs.paces)), rates
+
+
+def _ceiling(work: _Work, resource: int, rate: float, jobs: Jobs) -> float:
+    """What a resource allows all jobs together; past their paces, as if all were faster alike."""
+    if math.isfinite(rate):
+        return sum(min(pace, rate) for pace in jobs.paces)
+    total = sum(jobs.paces)
+    if not math.isfinite(total):
+        return math.inf  # nothing of it is used
+    used = float(
+        work.per_preparation[resource, 0] * _prepared(jobs.paces, float(work.saves[0]))
+        + work.per_delivery[resource, 0] * total
+    )
+    return total * float(work.capacity[resource, 0]) / used if used > 0 else math.inf
+
+
+def _prepared(rates: tuple[float, ...], saves: float) -> float:
+    """Samples prepared a second for jobs of these rates."""
+    return sum(rates) - saves * (sum(rates) - max(rates))

@@ -1,0 +1,65 @@
+"""The training jobs that a prediction is for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+__all__ = ["Jobs"]
+
+MOST_JOBS = 64  # a bit each in a copy's mask of uses
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """Training jobs on one dataset, which share one cache.
+
+    Args:
+        count: How many, from 1 to 64.
+        step_per_s: Samples a second that one takes by itself; a tuple: each of them; None: as many as
+            it is given.
+        batch_size: Samples of a batch.
+        ahead: Batches that a loader prepares ahead (``prefetch_factor``).
+        threads: That prepare in each job (``num_workers``); None: as many as the host has cores.
+        share: As the loader's argument: with ``"augmented"`` a job uses copies that others made.
+
+    Raises:
+        ValueError: One of these does not hold; the message says which.
+
+    Example:
+        >>> Jobs(2, step_per_s=(900, 300)).paces
+        (900.0, 300.0)
+        >>> Jobs(3).paces
+        (inf, inf, inf)
+    """
+
+    count: int = 1
+    step_per_s: float | tuple[float, ...] | None = None
+    batch_size: int = 256
+    ahead: int = 2
+    threads: int | None = None
+    share: Literal["augmented", "decoded", "none"] = "augmented"
+    paces: tuple[float, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.count <= MOST_JOBS:
+            raise ValueError(f"jobs are from 1 to {MOST_JOBS}, but got {self.count!r}")
+        for name, value in (("batch_size", self.batch_size), ("threads", self.threads)):
+            if value is not None and value < 1:
+                raise ValueError(f"{name} is at least 1, but got {value!r}")
+        if self.ahead < 0:
+            raise ValueError(f"ahead is at least 0, but got {self.ahead!r}")
+        if self.share not in ("augmented", "decoded", "none"):
+            raise ValueError(f'share is "augmented", "decoded" or "none", but got {self.share!r}')
+        steps = self.step_per_s
+        if not isinstance(steps, tuple):
+            steps = (math.inf if steps is None else float(steps),) * self.count
+        if len(steps) != self.count or not all(step > 0 for step in steps):
+            raise ValueError(f"step_per_s is one number above 0 or one a job, but got {self.step_per_s!r}")
+        object.__setattr__(self, "paces", tuple(map(float, steps)))
+
+    @property
+    def in_flight(self) -> int:
+        """Samples that all of them have under way."""
+        return self.count * self.batch_size * (self.ahead + 1)

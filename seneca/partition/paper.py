@@ -1,0 +1,278 @@
+"""The model that Seneca's paper publishes: equations 1 to 9, and the tables that it gives with them.
+
+Kept for comparison, word for word where the paper is odd; docs/models.md says where it and the
+clock part. Desai et al., "Preparation Meets Opportunity: Enhancing Data Preprocessing for ML Training
+With Seneca", FAST '26, section 5.1.
+
+Per form a throughput, the least of what cache, network, PCIe, CPU and GPU allow; and the mean of
+these, weighted with the shares of samples that are found in each form.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from seneca.partition.estimate import Estimates, Model, Prediction, shares_of
+from seneca.partition.jobs import Jobs
+from seneca.partition.profile import Profile
+from seneca.partition.split import Split
+
+__all__ = [
+    "DATASETS",
+    "MACHINES",
+    "PAPER",
+    "TABLE_6",
+    "Dataset",
+    "Machine",
+    "Throughputs",
+    "paper",
+    "ring_reduce_bytes",
+    "throughputs",
+]
+
+GIGABIT = 1e9 / 8  # bytes
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A training node, and the cache and the storage that it reaches; the paper's symbols in parentheses.
+
+    Args:
+        gpu_per_s: Samples a second that a node's GPUs take (T_GPU).
+        decode_augment_per_s: Samples a second that its CPU decodes and augments (T_D+A).
+        augment_per_s: Samples a second that its CPU augments (T_A).
+        nic_bytes_per_s: Of its network (B_NIC).
+        pcie_bytes_per_s: Of its PCIe (B_PCIe).
+        cache_bytes_per_s: Of the cache, for all nodes (B_cache).
+        storage_bytes_per_s: Of storage, for all nodes (B_storage).
+        cache_bytes: Of the cache (S_cache, S_mem).
+        nodes: Training nodes, all alike (n).
+        nic_overhead_bytes: Of gradients, for each sample's trip over the network (C_nw).
+        pcie_overhead_bytes: The same over PCIe (C_PCIe).
+    """
+
+    gpu_per_s: float
+    decode_augment_per_s: float
+    augment_per_s: float
+    nic_bytes_per_s: float
+    pcie_bytes_per_s: float
+    cache_bytes_per_s: float
+    storage_bytes_per_s: float
+    cache_bytes: float
+    nodes: int = 1
+    nic_overhead_bytes: float = 0.0
+    pcie_overhead_bytes: float = 0.0
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A dataset as the paper sees one.
+
+    Args:
+        samples: How many (N_total).
+        encoded_bytes: The mean size of a file (S_data).
+        inflation: How many times larger a decoded or augmented sample is (M).
+    """
+
+    samples: float
+    encoded_bytes: float
+    inflation: float = 5.12
+
+
+MACHINES = {
+    "in-house": Machine(4550, 2132, 4050, 10 * GIGABIT, 32e9, 10 * GIGABIT, 500e6, 64e9),
+    "aws": Machine(9989, 3432, 6520, 10 * GIGABIT, 32e9, 10 * GIGABIT, 256e6, 64e9),
+    "azure": Machine(14301, 9783, 12930, 80 * GIGABIT, 64e9, 30 * GIGABIT, 250e6, 64e9),
+}
+"""Table 5: the in-house server (2 x RTX 5000), AWS p3.8xlarge (4 x V100), Azure NC96ads_v4 (4 x A100)."""
+
+DATASETS = {
+    "imagenet-1k": Dataset(1.3e6, 114.62e3),
+    "openimages-v7": Dataset(1.9e6, 315.84e3),
+    "imagenet-22k": Dataset(14e6, 91.39e3),
+}
+"""Table 6, its columns Images and Avg. Image size; the inflation is Table 5's."""
+
+EVALUATION_CACHE_BYTES = {"in-house": 115e9, "aws": 400e9, "azure": 400e9}
+"""Section 7: the remote caches of the evaluation, for which Table 6's splits are."""
+
+TABLE_6 = {
+    "imagenet-1k": {
+        ("in-house", 1): "58-42-0",
+        ("in-house", 2): "40-59-1",
+        ("aws", 1): "0-81-19",
+        ("azure", 1): "0-48-52",
+        ("azure", 2): "0-53-47",
+    },
+    "openimages-v7": {
+        ("in-house", 1): "62-37-1",
+        ("in-house", 2): "58-41-1",
+        ("aws", 1): "52-48-0",
+        ("azure", 1): "5-95-0",
+        ("azure", 2): "6-93-1",
+    },
+    "imagenet-22k": {
+        ("in-house", 1): "100-0-0",
+        ("in-house", 2): "100-0-0",
+        ("aws", 1): "100-0-0",
+        ("azure", 1): "100-0-0",
+        ("azure", 2): "100-0-0",
+    },
+}
+"""Table 6, its columns MDP: machine and number of nodes to the split that the paper prints."""
+
+
+def ring_reduce_bytes(participants: int, model_bytes: float) -> float:
+    """What ring-reduce moves for a batch: 2 (n - 1) / n times the model.
+
+    The paper takes the GPUs of a node for n in C_nw and the nodes in C_PCIe, prints the result as bytes
+    a batch, and adds it to the bytes of one sample (equations 1, 3, 5). Who wants it a sample divides
+    by the samples of a batch.
+    """
+    return 2 * (participants - 1) / participants * model_bytes
+
+
+class Throughputs(NamedTuple):
+    """Equations 1, 3, 5, 7, samples a second, and 2, 4, 6, 8, samples; of the latter arrays of length n."""
+
+    augmented_per_s: float
+    decoded_per_s: float
+    encoded_per_s: float
+    storage_per_s: float
+    augmented: np.ndarray
+    decoded: np.ndarray
+    encoded: np.ndarray
+    storage: np.ndarray
+
+    def overall(self, samples: float) -> np.ndarray:
+        """Equation 9, samples a second."""
+        return (
+            self.augmented * self.augmented_per_s
+            + self.decoded * self.decoded_per_s
+            + self.encoded * self.encoded_per_s
+            + self.storage * self.storage_per_s
+        ) / samples
+
+
+def throughputs(machine: Machine, dataset: Dataset, shares: np.ndarray) -> Throughputs:
+    """Equations 1 to 8.
+
+    Args:
+        machine: With Table 5's numbers, or others.
+        dataset: That is trained on.
+        shares: float64 (n, 3): x_E, x_D, x_A of each split.
+    """
+    rates = _paths(machine, dataset)
+    x_encoded, x_decoded, x_augmented = shares.T
+    tensor_bytes = dataset.inflation * dataset.encoded_bytes
+    augmented = np.minimum(dataset.samples, x_augmented * machine.cache_bytes / tensor_bytes)  # (2)
+    decoded = np.minimum(dataset.samples - augmented, x_decoded * machine.cache_bytes / tensor_bytes)  # (4)
+    encoded = np.minimum(
+        dataset.samples - augmented - decoded, x_encoded * machine.cache_bytes / dataset.encoded_bytes
+    )  # (6)
+    storage = dataset.samples - augmented - decoded - encoded  # (8)
+    least = {form: min(limits.values()) for form, limits in rates.items()}
+    return Throughputs(
+        least["augmented"],
+        least["decoded"],
+        least["encoded"],
+        least["storage"],
+        augmented,
+        decoded,
+        encoded,
+        storage,
+    )
+
+
+def _paths(machine: Machine, dataset: Dataset) -> dict[str, dict[str, float]]:
+    """What each component allows on the way from each form; equations 1, 3, 5, 7 take the least."""
+    n = machine.nodes
+    sample_bytes = dataset.encoded_bytes
+    tensor_bytes = dataset.inflation * sample_bytes
+    pcie = n * machine.pcie_bytes_per_s / (tensor_bytes + machine.pcie_overhead_bytes)
+    tensor = {
+        "cache": machine.cache_bytes_per_s / tensor_bytes,
+        "network": n * machine.nic_bytes_per_s / (tensor_bytes + machine.nic_overhead_bytes),
+        "pcie": pcie,
+        "step": n * machine.gpu_per_s,
+    }
+    encoded = {
+        "cache": machine.cache_bytes_per_s / sample_bytes,
+        "network": n * machine.nic_bytes_per_s / (sample_bytes + machine.nic_overhead_bytes),
+        "cpu": n * machine.decode_augment_per_s,
+        "pcie": pcie,
+        "step": n * machine.gpu_per_s,
+    }
+    return {
+        "augmented": tensor,
+        "decoded": {**tensor, "cpu": n * machine.augment_per_s},
+        "encoded": encoded,
+        "storage": {**encoded, "storage": machine.storage_bytes_per_s / sample_bytes},
+    }
+
+
+def paper(profile: Profile, split: Split, jobs: Jobs) -> Prediction:
+    """Predict as the paper does: one job's pipeline, with this host's rates for its symbols.
+
+    The cache is the host's own memory, so B_cache is its bandwidth, and network and PCIe are no
+    limit. The equations know neither jobs nor sharing: T_GPU is the paces of all steps together.
+
+    Args:
+        profile: Rates of the host with the dataset, and the memory for payloads.
+        split: Shares of that memory.
+        jobs: Whose steps take samples.
+    """
+    machine, dataset = _of_profile(profile, jobs)
+    found = throughputs(machine, dataset, shares_of(split))
+    total = float(found.overall(dataset.samples)[0])
+    mix = {
+        form: float(getattr(found, form)[0]) / dataset.samples
+        for form in ("storage", "encoded", "decoded", "augmented")
+    }
+    longest = max(mix, key=lambda form: mix[form] / getattr(found, f"{form}_per_s"))
+    limits = _paths(machine, dataset)[longest]
+    weights = [
+        pace / sum(jobs.paces) if math.isfinite(sum(jobs.paces)) else 1 / jobs.count for pace in jobs.paces
+    ]
+    return Prediction(
+        split=split,
+        samples_per_s=total,
+        per_job=tuple(total * weight for weight in weights),
+        limited_by=min(limits, key=lambda name: limits[name]),
+        memory_bytes=float(_memory_bytes(found, dataset)[0]),
+        mix=mix,
+    )
+
+
+def _estimate(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Estimates:
+    machine, dataset = _of_profile(profile, jobs)
+    found = throughputs(machine, dataset, shares)
+    return Estimates(found.overall(dataset.samples), _memory_bytes(found, dataset))
+
+
+PAPER = Model("paper", paper, _estimate)
+
+
+def _memory_bytes(found: Throughputs, dataset: Dataset) -> np.ndarray:
+    tensors = found.augmented + found.decoded
+    return (tensors * dataset.inflation + found.encoded) * dataset.encoded_bytes
+
+
+def _of_profile(profile: Profile, jobs: Jobs) -> tuple[Machine, Dataset]:
+    return (
+        Machine(
+            gpu_per_s=sum(jobs.paces),
+            decode_augment_per_s=profile.cores / (profile.prepare.all_s + profile.batch.all_s),
+            augment_per_s=profile.cores / (profile.augment.all_s + profile.batch.all_s),
+            nic_bytes_per_s=math.inf,
+            pcie_bytes_per_s=math.inf,
+            cache_bytes_per_s=profile.memory_bytes_per_s,
+            storage_bytes_per_s=profile.storage_bytes_per_s,
+            cache_bytes=profile.cache_bytes,
+        ),
+        Dataset(profile.samples, profile.encoded.mean_bytes, profile.inflation),
+    )

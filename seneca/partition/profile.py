@@ -1,0 +1,264 @@
+"""What was measured of a host and a dataset: the numbers that the models take.
+
+A :class:`Profile` is plain values with units in their names. It is measured elsewhere
+(``seneca.profile``), saved as JSON, and read by the models; nothing here looks at a clock or a host.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["PROFILE_VERSION", "Cost", "Profile", "ProfileError", "Reading", "Size"]
+
+PROFILE_VERSION = 1  # raise it when a field comes, goes, or means something else
+
+
+class ProfileError(ValueError):
+    """A file that is no profile, or one of another version; the message is one line."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """CPU seconds that one sample takes, of the thread that does it.
+
+    Args:
+        one_s: While one thread works.
+        all_s: While as many work as there are cores; more than ``one_s`` where cores share
+            what they need (memory, caches, the two threads of a core).
+    """
+
+    one_s: float
+    all_s: float
+
+    @property
+    def scaling(self) -> float:
+        """How much of a core's worth another core is, 1 where work scales; 0 for no work at all."""
+        return self.one_s / self.all_s if self.all_s else 0.0
+
+
+@dataclass(frozen=True)
+class Size:
+    """Bytes of the samples of one form.
+
+    Args:
+        mean_bytes: Their mean.
+        std_bytes: Their standard deviation.
+    """
+
+    mean_bytes: float
+    std_bytes: float = 0.0
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How fast whole files come from storage while so many are read at a time.
+
+    Args:
+        readers: Threads that read, each one file after the other.
+        bytes_per_s: Of all readers together.
+        latency_s: From opening a file to having all of it, the median.
+    """
+
+    readers: int
+    bytes_per_s: float
+    latency_s: float
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The rates of a host with a dataset and a transform.
+
+    Paper symbols in parentheses stand where a field bears one (Desai et al., FAST '26, Table 3).
+
+    Args:
+        host: Fingerprint of the machine it was measured on.
+        dataset: Fingerprint of the files.
+        pipeline: Fingerprint of the transform and of what the batch makes of its pictures.
+        samples: Pictures in the dataset (N_total).
+        cores: That this process may use.
+        cache_bytes: Memory for payloads, what ``cache_bytes="auto"`` would have reserved then (S_cache).
+        free_memory_bytes: Free on the host then, as the kernel and the control group allow. What the
+            cache does not take of it holds files in the page cache.
+        storage: One reading for each number of readers, rising (B_storage).
+        storage_cold: Whether the files had been dropped from the page cache; else ``storage`` tells
+            of memory, and storage is slower.
+        fetch: Of reading a file that is in the page cache.
+        decode: Of ENCODED to DECODED: the whole picture, and the deterministic steps.
+        augment: Of DECODED to AUGMENTED (1 / T_A of a core).
+        prepare: Of ENCODED to AUGMENTED in one go, which decodes no more than the crop takes
+            (1 / T_D+A of a core).
+        batch: Of AUGMENTED into the batch: normalised, cast, laid out.
+        memory_bytes_per_s: Read and written together, all cores at work.
+        encoded: Sizes of files (S_data).
+        decoded: Sizes of pictures as they would be kept (M x S_data).
+        augmented: Sizes of copies as they would be staged.
+        batch_bytes: Of one sample in a batch.
+        deterministic: Whether the transform draws no random numbers; its copies are not staged.
+        step_per_s: Samples a second that a training job takes by itself (T_GPU); None: any number.
+        measured_samples: Pictures that were looked at.
+        took_s: How long it took to measure.
+        notes: What the reader has to know of how it was measured, a sentence each.
+        version: Of this format.
+
+    Example:
+        >>> Profile.from_json("{}")
+        Traceback (most recent call last):
+        seneca.partition.profile.ProfileError: no profile of Seneca's: it has no version
+    """
+
+    host: str
+    dataset: str
+    pipeline: str
+    samples: int
+    cores: int
+    cache_bytes: int
+    free_memory_bytes: int
+    storage: tuple[Reading, ...]
+    storage_cold: bool
+    fetch: Cost
+    decode: Cost
+    augment: Cost
+    prepare: Cost
+    batch: Cost
+    memory_bytes_per_s: float
+    encoded: Size
+    decoded: Size
+    augmented: Size
+    batch_bytes: int
+    deterministic: bool = False
+    step_per_s: float | None = None
+    measured_samples: int = 0
+    took_s: float = 0.0
+    notes: tuple[str, ...] = ()
+    version: int = PROFILE_VERSION
+
+    def __post_init__(self) -> None:
+        if not self.storage:
+            raise ProfileError("a profile has at least one reading of storage")
+        if self.version != PROFILE_VERSION:
+            raise ProfileError(_other_version(self.version))
+        readers = [reading.readers for reading in self.storage]
+        if readers != sorted(set(readers)):
+            raise ProfileError("the readings of storage rise in their number of readers")
+        for name, value in (
+            ("samples", self.samples),
+            ("cores", self.cores),
+            ("memory_bytes_per_s", self.memory_bytes_per_s),
+            ("encoded.mean_bytes", self.encoded.mean_bytes),
+            ("decoded.mean_bytes", self.decoded.mean_bytes),
+            ("augmented.mean_bytes", self.augmented.mean_bytes),
+            *((f"storage[{i}].readers", reading.readers) for i, reading in enumerate(self.storage)),
+            *((f"storage[{i}].bytes_per_s", reading.bytes_per_s) for i, reading in enumerate(self.storage)),
+            *((f"{name}.all_s", getattr(self, name).all_s) for name in ("prepare", "batch")),
+            *([] if self.step_per_s is None else [("step_per_s", self.step_per_s)]),
+        ):
+            if not (math.isfinite(value) and value > 0):
+                raise ProfileError(f"a profile's {name} is more than 0, but got {value!r}")
+
+    @property
+    def inflation(self) -> float:
+        """How many times larger a decoded picture is than its file (M)."""
+        return self.decoded.mean_bytes / self.encoded.mean_bytes
+
+    @property
+    def storage_bytes_per_s(self) -> float:
+        """The most that storage gave, whatever the number of readers (B_storage)."""
+        return max(reading.bytes_per_s for reading in self.storage)
+
+    def storage_at(self, readers: float) -> float:
+        """Bytes a second for at most so many readers: between two readings on a line, never falling."""
+        best = 0.0
+        last = Reading(0, 0.0, 0.0)
+        for reading in self.storage:
+            if reading.readers >= readers:
+                part = (readers - last.readers) / (reading.readers - last.readers)
+                return max(best, last.bytes_per_s + part * (reading.bytes_per_s - last.bytes_per_s))
+            best, last = max(best, reading.bytes_per_s), reading
+        return best
+
+    def with_storage(self, bytes_per_s: float) -> Profile:
+        """The same host with storage that gives at most so much, and is as much quicker to answer."""
+        factor = bytes_per_s / self.storage_bytes_per_s
+        return dataclasses.replace(
+            self,
+            storage=tuple(
+                Reading(one.readers, one.bytes_per_s * factor, one.latency_s / factor) for one in self.storage
+            ),
+        )
+
+    def with_memory(self, cache_bytes: int) -> Profile:
+        """The same host with a cache of this size, its memory grown where that is more than was free."""
+        free = self.free_memory_bytes + max(0, cache_bytes - self.cache_bytes)
+        return dataclasses.replace(self, cache_bytes=cache_bytes, free_memory_bytes=free)
+
+    def to_json(self) -> str:
+        """As text that :meth:`from_json` reads."""
+        return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Profile:
+        """Read what :meth:`to_json` wrote.
+
+        Raises:
+            ProfileError: It is something else, or of another version.
+        """
+        try:
+            fields = json.loads(text)
+        except ValueError as error:
+            raise ProfileError(f"no profile of Seneca's: {error}") from None
+        if not isinstance(fields, dict) or "version" not in fields:
+            raise ProfileError("no profile of Seneca's: it has no version")
+        if fields["version"] != PROFILE_VERSION:
+            raise ProfileError(_other_version(fields["version"]))
+        try:
+            return cls(**{name: _read(name, value) for name, value in fields.items()})
+        except (TypeError, KeyError) as error:
+            raise ProfileError(f"not the fields of version {PROFILE_VERSION}: {error}") from None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to a file, whole or not at all; folders are made where missing."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f"{path.name}.{os.getpid()}")
+        draft.write_text(self.to_json())
+        draft.replace(path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Profile:
+        """Read a file.
+
+        Raises:
+            ProfileError: It is no profile, or of another version; the message names the file.
+            OSError: It cannot be read.
+        """
+        try:
+            return cls.from_json(Path(path).read_text())
+        except (ProfileError, UnicodeDecodeError) as error:
+            raise ProfileError(f"{os.fspath(path)}: {error}") from None
+
+
+_COSTS = ("fetch", "decode", "augment", "prepare", "batch")
+_SIZES = ("encoded", "decoded", "augmented")
+
+
+def _read(name: str, value: Any) -> Any:
+    if name in _COSTS:
+        return Cost(**value)
+    if name in _SIZES:
+        return Size(**value)
+    if name == "storage":
+        return tuple(Reading(**one) for one in value)
+    return tuple(value) if name == "notes" else value
+
+
+def _other_version(version: object) -> str:
+    return (
+        f"a profile of version {version!r}, and this Seneca reads version {PROFILE_VERSION}: "
+        "measure again with `seneca profile`"
+    )

@@ -1,0 +1,98 @@
+"""Find the split that a model likes best: every whole percent, then finer around the best."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from seneca.partition.bottleneck import BOTTLENECK
+from seneca.partition.estimate import Model, Prediction, shares_of
+from seneca.partition.jobs import Jobs
+from seneca.partition.profile import Profile
+from seneca.partition.split import Split
+
+__all__ = ["refine", "shares_grid", "solve"]
+
+EQUAL = 1e-6  # relative: predictions no further apart than this are the same
+FINEST = 1e-5
+
+
+def solve(
+    profile: Profile, jobs: Jobs | None = None, *, model: Model = BOTTLENECK, step: float = 0.01
+) -> Prediction:
+    """Split a cache among encoded, decoded and augmented samples for throughput.
+
+    Tries every split on a grid of ``step`` in one call of the model. Of equally good ones it takes
+    the one that fills less memory, of these the one with most for ENCODED, then for DECODED: equal
+    inputs give equal answers. Pure: reads no clock, file or environment.
+    Method: model-driven partitioning (Desai et al., FAST '26, section 5.1), a brute-force search
+    over whole percents.
+
+    Args:
+        profile: Rates of this host and dataset, and the memory: ``profile.cache_bytes``.
+        jobs: That share the cache; None: one.
+        model: ``BOTTLENECK`` or ``PAPER``.
+        step: Grid of the shares, in (0, 1]. 0.01 tries 5,151 splits.
+
+    Returns:
+        The prediction for the best split.
+
+    Raises:
+        ValueError: ``step`` outside (0, 1].
+    """
+    if not 0 < step <= 1:
+        raise ValueError(f"step is above 0 and at most 1, but got {step!r}")
+    jobs = jobs or Jobs()
+    return model.predict(profile, _best(profile, shares_grid(step), jobs, model), jobs)
+
+
+def refine(profile: Profile, jobs: Jobs | None = None, *, model: Model = BOTTLENECK) -> Prediction:
+    """The best split to a thousandth of a percent, found around that of :func:`solve`.
+
+    The neighbours of the best split at half the distance are tried, until that is 0.001 %. The ceiling
+    of each resource rises or falls along any line of splits and does not turn twice, so neither
+    does their least, and there is no better hill elsewhere; the page cache's part is the exception, for
+    which the grid of whole percents comes first.
+
+    Args:
+        profile: As :func:`solve`'s, as for the next two.
+        jobs: Likewise.
+        model: Likewise.
+
+    Returns:
+        The prediction; at least as many samples a second as :func:`solve`'s.
+    """
+    jobs = jobs or Jobs()
+    split, distance = solve(profile, jobs, model=model).split, 0.005
+    while distance >= FINEST:
+        around = distance * np.arange(-2, 3)
+        encoded, decoded = np.meshgrid(split.encoded + around, split.decoded + around, indexing="ij")
+        shares = np.stack([encoded.ravel(), decoded.ravel(), 1 - encoded.ravel() - decoded.ravel()], axis=1)
+        shares[np.abs(shares) < FINEST / 10] = 0.0
+        inside = shares[np.all((shares >= 0) & (shares <= 1), axis=1)]
+        centre = shares_of(split)
+        split = _best(profile, np.concatenate([centre, inside]), jobs, model)
+        distance /= 2
+    return model.predict(profile, split, jobs)
+
+
+@functools.lru_cache(maxsize=8)
+def shares_grid(step: float) -> np.ndarray:
+    """Every split on a grid: float64 (n, 3), encoded, decoded, augmented, not to be written to."""
+    parts = round(1 / step)
+    encoded, decoded = np.meshgrid(np.arange(parts + 1), np.arange(parts + 1), indexing="ij")
+    inside = encoded + decoded <= parts
+    encoded, decoded = encoded[inside], decoded[inside]
+    shares = np.stack([encoded, decoded, parts - encoded - decoded], axis=1) / parts
+    shares.flags.writeable = False
+    return shares
+
+
+def _best(profile: Profile, shares: np.ndarray, jobs: Jobs, model: Model) -> Split:
+    found = model.estimate(profile, shares, jobs)
+    good = np.flatnonzero(found.samples_per_s >= found.samples_per_s.max() * (1 - EQUAL))
+    memory = found.memory_bytes[good]
+    good = good[memory <= memory.min() * (1 + EQUAL)]
+    encoded, decoded, augmented = shares[good[np.lexsort((shares[good, 1], shares[good, 0]))[-1]]]
+    return Split(float(encoded), float(decoded), float(augmented))

@@ -1,0 +1,102 @@
+"""bench_model: which settings it measures, what it makes of the measurements, and one run of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import statistics
+import sys
+from pathlib import Path
+
+import pytest
+from profiles import ROUND
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+
+import bench_model
+
+from seneca import measure
+from seneca.partition import Jobs, solve
+
+
+def row(measured, bottleneck, paper, *, ratio=2.0, jobs=1, split="100-0-0", chosen=False):
+    return {
+        "ratio": ratio,
+        "jobs": jobs,
+        "split": split,
+        "chosen": chosen,
+        "measured": measured,
+        "bottleneck": bottleneck,
+        "paper": paper,
+        "limited_by": "cpu",
+    }
+
+
+def test_the_chosen_split_is_chosen_in_the_memory_that_the_jobs_leave(monkeypatch):
+    measured = []
+
+    def pretend(setting, profile, options):
+        measured.append(setting.split)
+        return {**dataclasses.asdict(setting), "free_bytes": 10**9 if setting.split == "0-0-100" else 10**12}
+
+    monkeypatch.setattr(bench_model, "measure", pretend)
+    options = bench_model.parse(["--data", "x", "--threads", "4"])
+    for ratio in (2.0, 0.5):
+        measured.clear()
+        rows = bench_model.group_of(ratio, 2, options.splits, ROUND, options)
+        there = bench_model.with_cache(ROUND, ratio, 10**9)
+        best = str(solve(there, Jobs(2, batch_size=64, threads=4)).split)
+        assert [row["split"] for row in rows if row["chosen"]] == [best]
+        assert measured == list(dict.fromkeys([*bench_model.SPLITS, best]))
+
+
+def test_the_settings_of_the_command_are_24_at_least():
+    options = bench_model.parse(["--data", "x"])
+    assert len(options.ratios) * len(options.jobs) * len(options.splits) >= 24
+
+
+def test_a_ratio_is_of_the_files_to_the_cache():
+    quarter = bench_model.with_cache(ROUND, 4.0, 7)
+    assert quarter.cache_bytes == int(100_000 * 97_952 / 4)
+    assert quarter.free_memory_bytes == quarter.cache_bytes + 7
+
+
+def test_error_correlation_and_regret_are_as_they_are_defined():
+    rows = [
+        row(100.0, 110.0, 300.0, chosen=True),
+        row(200.0, 210.0, 200.0, split="0-100-0"),
+        row(50.0, 40.0, 100.0, jobs=2, chosen=True),
+    ]
+    summary = bench_model.summary_of(rows)
+    assert summary["settings"] == rows
+    assert summary["bottleneck"]["mape"] == pytest.approx((0.1 + 0.05 + 0.2) / 3)
+    assert summary["paper"]["mape"] == pytest.approx((2.0 + 0.0 + 1.0) / 3)
+    for name, said in (("bottleneck", [110, 210, 40]), ("paper", [300, 200, 100])):
+        assert summary[name]["pearson"] == pytest.approx(statistics.correlation([100, 200, 50], said))
+    assert summary["regret"] == [
+        {"ratio": 2.0, "jobs": 1, "regret": 0.5},
+        {"ratio": 2.0, "jobs": 2, "regret": 0.0},
+    ]
+
+
+def test_models_that_always_say_the_same_have_no_correlation():
+    rows = [row(100.0, 7.0, 7.0, chosen=True), row(200.0, 7.0, 8.0, split="0-100-0")]
+    summary = bench_model.summary_of(rows)
+    assert summary["bottleneck"]["pearson"] is None and summary["paper"]["pearson"] == pytest.approx(1)
+
+
+def test_it_runs_and_writes_what_it_found(picture_folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("STORAGE_S", "ALONE_S", "TOGETHER_S", "MEMORY_S"):
+        monkeypatch.setattr(measure, name, 0.05)
+    file = tmp_path / "model.json"
+    options = f"--data {picture_folder} --json {file} --ratios 0.001 --jobs 2 --splits 100-0-0"
+    options += " --warm 2 --seconds 0.2 --batch 8 --threads 1"
+    assert bench_model.main(options.split()) == 0
+    found = json.loads(file.read_text())
+    assert found.keys() == {"settings", "bottleneck", "paper", "regret"}
+    assert all(one["measured"] > 0 and one["bottleneck"] > 0 for one in found["settings"])
+    kept = next(one for one in found["settings"] if one["split"] == "100-0-0")
+    assert kept["served"]["encoded"] > kept["served"]["storage"]
+    assert found["regret"][0]["jobs"] == 2
+    assert "bottleneck: correlation" in capsys.readouterr().out

@@ -1,0 +1,97 @@
+"""A profile: what it refuses, what it derives, and that a file gives back what was saved."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from profiles import ROUND, round_profile
+
+from seneca.partition import Cost, Profile, ProfileError, Reading, Size
+
+
+def test_a_file_gives_back_what_was_saved(tmp_path):
+    profile = round_profile(step_per_s=812.5, notes=("a note", "another"), deterministic=True, took_s=7.25)
+    path = tmp_path / "deep" / "profile.json"
+    profile.save(path)
+    assert Profile.load(path) == profile
+    assert [file.name for file in path.parent.iterdir()] == ["profile.json"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "no profile of Seneca's"),
+        ("[1]", "it has no version"),
+        ('{"version": 7}', "a profile of version 7, and this Seneca reads version 1"),
+        ('{"version": 1}', "not the fields of version 1"),
+        ('{"version": 1, "speed": 3}', "not the fields of version 1"),
+    ],
+)
+def test_what_is_no_profile_of_this_version_is_refused_in_one_line(tmp_path, text, message):
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    with pytest.raises(ProfileError) as raised:
+        Profile.load(path)
+    assert message in str(raised.value) and str(raised.value).startswith(str(path))
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"samples": 0}, "samples"),
+        ({"cores": 0}, "cores"),
+        ({"step_per_s": 0.0}, "step_per_s"),
+        ({"step_per_s": float("nan")}, "step_per_s"),
+        ({"prepare": Cost(1.0, 0.0)}, "prepare"),
+        ({"encoded": Size(0.0)}, "encoded"),
+        ({"storage": ()}, "storage"),
+        ({"storage": (Reading(1, 0.0, 0.0),)}, "storage"),
+        ({"storage": (Reading(2, 1.0, 0.0), Reading(1, 1.0, 0.0))}, "storage"),
+    ],
+)
+def test_rates_that_cannot_be_are_refused(changes, name):
+    with pytest.raises(ProfileError, match=name):
+        round_profile(**changes)
+
+
+def test_a_damaged_number_in_a_file_is_refused(tmp_path):
+    fields = json.loads(ROUND.to_json())
+    fields["cores"] = -1
+    with pytest.raises(ProfileError, match="cores is more than 0, but got -1"):
+        Profile.from_json(json.dumps(fields))
+
+
+@pytest.mark.parametrize(
+    ("readers", "bytes_per_s"),
+    [(1, 20e6), (1.5, 27.5e6), (2, 35e6), (3, 42.5e6), (4, 50e6), (64, 50e6), (0.5, 10e6)],
+)
+def test_storage_between_two_readings_is_on_the_line(readers, bytes_per_s):
+    assert ROUND.storage_at(readers) == pytest.approx(bytes_per_s)
+
+
+def test_more_readers_never_read_less():
+    falling = round_profile(storage=(Reading(1, 30e6, 0.0), Reading(2, 50e6, 0.0), Reading(8, 20e6, 0.0)))
+    assert falling.storage_at(4) == falling.storage_at(8) == falling.storage_at(99) == 50e6
+
+
+def test_other_storage_answers_as_much_quicker():
+    fast = ROUND.with_storage(100e6)
+    assert fast.storage == (Reading(1, 40e6, 2.5e-3), Reading(2, 70e6, 3e-3), Reading(4, 100e6, 4e-3))
+
+
+def test_memory_beyond_what_is_there_brings_its_own():
+    assert ROUND.with_memory(8_000_000_000).free_memory_bytes == 8_000_000_000
+    assert ROUND.with_memory(1_000_000_000).free_memory_bytes == 5_000_000_000  # the rest holds files
+
+
+def test_inflation_is_what_was_measured():
+    assert ROUND.inflation == pytest.approx(497_952 / 97_952)
+
+
+def test_a_profile_does_not_change():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        ROUND.cores = 8
+    assert hash(ROUND) == hash(round_profile())
