@@ -5,15 +5,16 @@ samples a second from those measured, and how much is lost by taking the split t
 chooses instead of the best that was measured?
 
 Method. The host is profiled as `seneca profile` does. Then each setting runs in processes of its own: every
-job goes through ``--warm`` epochs, in which the cache fills, and when all have, they are counted for
-``--seconds``. The models get the profile, the setting, and the memory that the kernel says is free for
-files at that moment; nothing that was measured of the loader.
+job goes through ``--warm`` epochs, in which the cache fills; before the last of them this process takes what
+memory is free beyond ``--free``, as other programs would, so that not all files lie in the page cache. When
+all have, they are counted for ``--seconds``. The models get the profile, the setting, and the memory that
+the kernel says is free for files at that moment; nothing that was measured of the loader.
 
 Storage must be slow, or nothing but the CPU is compared. With root, shared/tools/slowdisk gives a throttled
 image and a limit of memory, under which this whole program is run:
 
-    slowdisk make disk.img mnt imagenet-sample 4000
-    slowdisk run mnt 30 3G -- python -m bench.bench_model --data mnt --json model.json --plot model.png
+    slowdisk make disk.img mnt imagenet-sample 3000
+    slowdisk run mnt 40 4G -- python -m bench.bench_model --data mnt --free 100MB --json model.json
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ for place in (str(ROOT / "bench"), str(ROOT)):
 import report  # noqa: E402
 from jobs import Voice, started  # noqa: E402
 
+from seneca.memory import free_memory  # noqa: E402
+from seneca.options import parse_bytes  # noqa: E402
 from seneca.partition import Jobs, Profile, Split, bottleneck, paper, solve  # noqa: E402
 
 SPLITS = ("100-0-0", "0-100-0", "0-0-100", "50-50-0", "50-0-50", "0-50-50")  # of the paper's Figure 8
@@ -83,7 +86,6 @@ def pictures(data: Path) -> Any:
 def train(voice: Voice, number: int, data: str, cache: dict[str, Any], options: Any) -> dict[str, Any]:
     """One job: fill the cache, wait for the others, and count for so many seconds."""
     import seneca
-    from seneca.memory import free_memory
 
     loader = seneca.DataLoader(
         pictures(Path(data)),
@@ -93,7 +95,10 @@ def train(voice: Voice, number: int, data: str, cache: dict[str, Any], options: 
         persistent_workers=True,
         **cache,
     )
-    for _ in range(options.warm):
+    for epoch in range(options.warm):
+        if epoch == options.warm - 1:
+            voice.say("filled")
+            voice.wait()
         for _ in loader:
             pass
     before = loader.stats()
@@ -119,10 +124,16 @@ def measure(setting: Setting, profile: Profile, options: Any) -> dict[str, Any]:
         "split": setting.split,
     }
     with started([(train, (str(options.data), cache, options))] * setting.jobs) as jobs:
+        for job in jobs:
+            job.hear("filled")
+        others = None if options.free is None else np.ones(max(0, free_memory() - options.free), np.uint8)
+        for job in jobs:
+            job.tell()
         free = min(job.hear("ready") for job in jobs)
         for job in jobs:
             job.tell()
         results = [job.hear("done") for job in jobs]
+        del others
     there = with_cache(profile, setting.ratio, free)
     jobs_wanted, split = jobs_of(setting.jobs, options), Split.parse(setting.split)
     predictions = {name: model(there, split, jobs_wanted) for name, model in MODELS.items()}
@@ -240,6 +251,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each job")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--warm", type=int, default=2, help="epochs in which the cache fills")
+    parser.add_argument("--free", type=parse_bytes, help="memory for the page cache, as 100MB")
     parser.add_argument("--seconds", type=float, default=20.0, help="that a setting is counted for")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path, help="draw predicted over measured; needs matplotlib")

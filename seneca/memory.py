@@ -10,21 +10,28 @@ __all__ = ["free_memory"]
 PROC = Path("/proc")
 GROUPS = Path("/sys/fs/cgroup")
 
-# Of both versions of control groups: limit, usage, and what of the usage are files that the kernel
-# gives up when it is asked for memory. In a group of the first version that sums up its children.
-FIRST = ("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_inactive_file", "total_active_file"))
-SECOND = ("memory.max", "memory.current", ("inactive_file", "active_file"))
+# Of both versions of control groups: limit, usage, what of the usage are files, what is mapped, and
+# what of that may be shared memory and no file. In a group of the first version that sums up its children.
+FIRST = (
+    "memory.limit_in_bytes",
+    "memory.usage_in_bytes",
+    ("total_inactive_file", "total_active_file"),
+    ("total_mapped_file", "total_shmem"),
+)
+SECOND = ("memory.max", "memory.current", ("inactive_file", "active_file"), ("file_mapped", "shmem"))
+Group = tuple[str, str, tuple[str, str], tuple[str, str]]
 
 
 def free_memory() -> int:
     """What the kernel and this process's control groups still allow, in bytes.
 
-    Memory that holds files in the page cache counts as free: the kernel gives it up.
+    Memory that holds files in the page cache counts as free: the kernel gives it up. Not so, in a group,
+    the files that programs run from: they are needed again at once.
     """
     with open(PROC / "meminfo") as file:
         fields = dict(line.split(":", 1) for line in file)
     free = int(fields["MemAvailable"].split()[0]) * 1024
-    for group, (limit, usage, reclaimable) in _groups():
+    for group, (limit, usage, files, mapped) in _groups():
         try:
             at_most = (group / limit).read_text().strip()
             used = int((group / usage).read_text())
@@ -32,11 +39,14 @@ def free_memory() -> int:
         except OSError:
             continue  # no such controller here
         if at_most != "max":
-            free = min(free, int(at_most) - used + sum(int(stat.get(name, 0)) for name in reclaimable))
+            in_files, (in_maps, shared) = (
+                [int(stat.get(name, 0)) for name in names] for names in (files, mapped)
+            )
+            free = min(free, int(at_most) - used + max(0, sum(in_files) - max(0, in_maps - shared)))
     return max(0, free)
 
 
-def _groups() -> Iterator[tuple[Path, tuple[str, str, tuple[str, str]]]]:
+def _groups() -> Iterator[tuple[Path, Group]]:
     """The groups that this process is in, and those that these are in, each of which may limit it."""
     try:
         lines = (PROC / "self" / "cgroup").read_text().splitlines()

@@ -38,6 +38,16 @@ def test_a_group_of_the_second_version_limits(machine):
     assert memory.free_memory() == 1000 * MIB
 
 
+def test_files_that_programs_run_from_are_not_free(machine):
+    machine("proc/self/cgroup", "0::/job\n")
+    machine("groups/job/memory.max", f"{500 * MIB}\n")
+    machine("groups/job/memory.current", f"{400 * MIB}\n")
+    of_files = f"inactive_file {100 * MIB}\nactive_file {50 * MIB}\nshmem {80 * MIB}\n"
+    for mapped, free in ((0, 250), (80, 250), (120, 210), (400, 100)):
+        machine("groups/job/memory.stat", f"{of_files}file_mapped {mapped * MIB}\n")
+        assert memory.free_memory() == free * MIB
+
+
 def test_a_group_of_the_first_version_limits_through_its_parents(machine):
     machine("proc/self/cgroup", "7:blkio:/other\n8:cpu,memory:/user/job\n")
     for place, limit in (("user/job", 900), ("user", 300)):
