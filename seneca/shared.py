@@ -36,7 +36,9 @@ __all__ = ["SharedDataset"]
 
 # Public attributes that are this one's; all others are the dataset's.
 OWN = frozenset({"dataset", "cache", "cache_bytes", "split", "share", "key", "job", "terms", "copy_bytes"})
-COUNT_ROWS = 257  # one for each worker process, the last for all beyond, the first for the loader's own
+# One for each worker process, the last for all beyond, the first for the loader's own. All of them are less
+# than 32 KiB: more than that torch copies with threads, for which a forked process waits for ever.
+COUNT_ROWS = 129
 
 
 class SharedDataset(Dataset[Any]):
