@@ -219,7 +219,8 @@ def test_batches_of_any_class_leave_no_descriptors_open_in_the_worker():
     seen = [
         batch.descriptors for batch in load(Numbers(100, descriptors), None, num_workers=1, collate_fn=pair)
     ]
-    assert max(seen[5:]) <= max(seen[:5]) + 2
+    # Some are open while a batch is on its way, how many is a matter of luck; else a few a batch would be.
+    assert len(seen) >= 20 and seen[-1] < seen[0] + len(seen) // 2
 
 
 class Unsendable(ValueError):
