@@ -291,8 +291,7 @@ def test_a_kept_profile_decides_the_first_split(picture_folder, caplog):
     caplog.set_level(logging.INFO, "seneca")
     dataset, loader = native(picture_folder)
     # Decoding is free, and files are as good as pictures and a fifth of their size.
-    free = measure.Profile.__dataclass_fields__ and {"prepare": round_profile().augment}
-    profile = keep_profile(dataset, storage=(Reading(1, 1e5, 1e-3),), **free)
+    profile = keep_profile(dataset, storage=(Reading(1, 1e5, 1e-3),), prepare=round_profile().augment)
     next(iter(loader))
     cache = loader.stats()["cache"]
     wanted = solve(profile.with_memory(256 * 1024), Jobs(batch_size=8, threads=1))
@@ -389,9 +388,8 @@ class SlowToDecode:
         return 200
 
     def read(self, index):
-        if wait_s := os.environ.get(
-            "SENECA_TEST_WAIT_S"
-        ):  # else not even a sleep of 0 s, which lets others run
+        # Else not even a sleep of 0 s, which lets others run.
+        if wait_s := os.environ.get("SENECA_TEST_WAIT_S"):
             time.sleep(float(wait_s))
         return bytes([index % 251]) * 2000
 
@@ -422,7 +420,6 @@ def test_storage_that_becomes_slow_moves_the_split(monkeypatch):
     assert after["payloads"]["encoded"] > before["payloads"]["encoded"], "and what is over its share goes"
 
 
-@pytest.mark.usefixtures("quickly")
 @pytest.mark.usefixtures("quickly")
 def test_the_native_threads_tell_what_samples_take(picture_folder):
     _, loader = native(picture_folder, split="0-100-0", cache_bytes="1MiB")
