@@ -14,7 +14,7 @@ Storage must be slow, or nothing but the CPU is compared. With root, shared/tool
 image and a limit of memory, under which this whole program is run:
 
     slowdisk make disk.img mnt imagenet-sample 3000
-    slowdisk run mnt 40 4G -- python -m bench.bench_model --data mnt --free 100MB --json model.json
+    slowdisk run mnt 40 4G -- python -m bench.bench_model --data mnt --free 60MB --batch 16 --ratios 3,1.2
 """
 
 from __future__ import annotations
