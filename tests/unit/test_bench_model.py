@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import statistics
+import subprocess
 import sys
 from pathlib import Path
 
@@ -67,8 +69,8 @@ def test_error_correlation_and_regret_are_as_they_are_defined():
         row(200.0, 210.0, 200.0, split="0-100-0"),
         row(50.0, 40.0, 100.0, jobs=2, chosen=True),
     ]
-    summary = bench_model.summary_of(rows)
-    assert summary["settings"] == rows
+    summary = bench_model.summary_of(rows, "disk")
+    assert summary["settings"] == rows and summary["storage"] == "disk"
     assert summary["bottleneck"]["mape"] == pytest.approx((0.1 + 0.05 + 0.2) / 3)
     assert summary["paper"]["mape"] == pytest.approx((2.0 + 0.0 + 1.0) / 3)
     for name, said in (("bottleneck", [110, 210, 40]), ("paper", [300, 200, 100])):
@@ -81,7 +83,7 @@ def test_error_correlation_and_regret_are_as_they_are_defined():
 
 def test_models_that_always_say_the_same_have_no_correlation():
     rows = [row(100.0, 7.0, 7.0, chosen=True), row(200.0, 7.0, 8.0, split="0-100-0")]
-    summary = bench_model.summary_of(rows)
+    summary = bench_model.summary_of(rows, "disk")
     assert summary["bottleneck"]["pearson"] is None and summary["paper"]["pearson"] == pytest.approx(1)
 
 
@@ -94,9 +96,53 @@ def test_it_runs_and_writes_what_it_found(picture_folder, tmp_path, monkeypatch,
     options += " --warm 2 --seconds 0.2 --batch 8 --threads 1"
     assert bench_model.main(options.split()) == 0
     found = json.loads(file.read_text())
-    assert found.keys() == {"settings", "bottleneck", "paper", "regret"}
+    assert found.keys() == {"storage", "settings", "bottleneck", "paper", "regret"}
+    assert found["storage"] == "disk"
     assert all(one["measured"] > 0 and one["bottleneck"] > 0 for one in found["settings"])
     kept = next(one for one in found["settings"] if one["split"] == "100-0-0")
     assert kept["served"]["encoded"] > kept["served"]["storage"]
     assert found["regret"][0]["jobs"] == 2
     assert "bottleneck: correlation" in capsys.readouterr().out
+
+
+def test_a_throttled_run_says_so_and_counts_on_no_page_cache(picture_folder, tmp_path):
+    file = tmp_path / "model.json"
+    options = f"--data {picture_folder} --json {file} --throttle 2MB --ratios 0.001 --jobs 1 --splits 100-0-0"
+    options += " --warm 2 --seconds 0.2 --batch 8 --threads 1"
+    (tmp_path / "temporary").mkdir()
+    done = subprocess.run(
+        [sys.executable, bench_model.__file__, *options.split()],
+        env={**os.environ, "TMPDIR": str(tmp_path / "temporary"), "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(file.read_text())
+    assert found["storage"] == "token bucket, 2 MB/s"
+    assert "by a token bucket in this program, not by a disk" in done.stdout
+    assert [one["free_bytes"] for one in found["settings"]] == [0] * len(found["settings"])
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert not (tmp_path / "cache").exists(), "a profile of such storage is kept"
+
+
+def test_without_a_compiler_there_is_no_throttle(picture_folder, monkeypatch, capsys):
+    monkeypatch.setenv("CC", "no-such-compiler")
+    assert bench_model.main(["--data", str(picture_folder), "--throttle", "1MB"]) == 2
+    assert capsys.readouterr().err == (
+        "bench_model: no C compiler (no-such-compiler); install gcc, or name another in CC\n"
+    )
+
+
+@pytest.mark.parametrize("more", [[], ["--throttle", "1MB"]])
+def test_a_folder_without_pictures_is_told_in_one_line(tmp_path, capsys, more):
+    (tmp_path / "class").mkdir()
+    assert bench_model.main(["--data", str(tmp_path), *more]) == 2
+    assert capsys.readouterr().err == f"bench_model: no pictures in the class folders of {tmp_path}\n"
+    assert bench_model.main(["--data", str(tmp_path / "nowhere"), *more]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_memory_for_the_page_cache_is_not_asked_for_where_there_is_none(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        bench_model.parse(["--data", "x", "--throttle", "1MB", "--free", "60MB"])
+    assert "has no page cache" in capsys.readouterr().err
