@@ -39,10 +39,11 @@ def test_the_chosen_split_is_chosen_in_the_memory_that_the_jobs_leave(monkeypatc
 
     def pretend(setting, profile, options):
         measured.append(setting.split)
-        return {**dataclasses.asdict(setting), "free_bytes": 10**9 if setting.split == "0-0-100" else 10**12}
+        free = 10**9 if setting.split == "0-0-100" else 10**12
+        return {**dataclasses.asdict(setting), "free_bytes": free, "measured": 1.0}
 
     monkeypatch.setattr(bench_model, "measure", pretend)
-    options = bench_model.parse(["--data", "x", "--threads", "4"])
+    options = bench_model.parse(["--data", "x", "--threads", "4", "--again", "0"])
     for ratio in (2.0, 0.5):
         measured.clear()
         rows = bench_model.group_of(ratio, 2, options.splits, ROUND, options)
@@ -50,6 +51,43 @@ def test_the_chosen_split_is_chosen_in_the_memory_that_the_jobs_leave(monkeypatc
         best = str(solve(there, Jobs(2, batch_size=64, threads=4)).split)
         assert [row["split"] for row in rows if row["chosen"]] == [best]
         assert measured == list(dict.fromkeys([*bench_model.SPLITS, best]))
+
+
+@pytest.mark.parametrize(
+    ("measurements", "order", "regret"),
+    [
+        # Lucky once: the chosen one is as good.
+        ({"C": [100, 101, 99], "A": [110, 98, 97]}, "ACCACA", 0.0),
+        # Better indeed, by the medians of 90, 100, 95 and of 110, 100, 120.
+        ({"C": [90, 100, 95], "A": [110, 100, 120]}, "ACCACA", 1 - 95 / 110),
+        # When one was lucky the next has its turn, and the chosen one keeps all its runs.
+        ({"C": [100, 102, 101, 99, 98], "A": [110, 98, 97], "B": [105, 90, 91]}, "ABCCACACBCB", 0.0),
+        # Nothing was better: nothing is measured again.
+        ({"C": [100], "A": [99]}, "AC", 0.0),
+    ],
+)
+def test_what_measured_better_than_the_chosen_split_is_measured_again(
+    monkeypatch, measurements, order, regret
+):
+    chosen = str(solve(bench_model.with_cache(ROUND, 2.0, 0), Jobs(1, batch_size=64, threads=4)).split)
+    splits = {"A": "0-0-100", "B": "0-50-50", "C": chosen}
+    names = {split: name for name, split in splits.items()}
+    left, asked = {name: list(all_of) for name, all_of in measurements.items()}, []
+
+    def pretend(setting, profile, options):
+        name = names[setting.split]
+        asked.append(name)
+        return {**row(left[name].pop(0), 1.0, 1.0, split=setting.split), "free_bytes": 0}
+
+    monkeypatch.setattr(bench_model, "measure", pretend)
+    wanted = ",".join(splits[name] for name in "ABC" if name in measurements)
+    options = bench_model.parse(["--data", "x", "--threads", "4", "--splits", wanted, "--batch", "64"])
+    rows = bench_model.group_of(2.0, 1, options.splits, ROUND, options)
+    assert "".join(asked) == order
+    assert {names[one["split"]]: one["runs"] for one in rows} == measurements
+    assert [one["measured"] for one in rows] == [statistics.median(one["runs"]) for one in rows]
+    assert [names[one["split"]] for one in rows if one["chosen"]] == ["C"]
+    assert bench_model.summary_of(rows, "disk")["regret"][0]["regret"] == pytest.approx(regret)
 
 
 def test_the_settings_of_the_command_are_24_at_least():
@@ -98,7 +136,10 @@ def test_it_runs_and_writes_what_it_found(picture_folder, tmp_path, monkeypatch,
     found = json.loads(file.read_text())
     assert found.keys() == {"storage", "settings", "bottleneck", "paper", "regret"}
     assert found["storage"] == "disk"
-    assert all(one["measured"] > 0 and one["bottleneck"] > 0 for one in found["settings"])
+    assert all(
+        one["measured"] in one["runs"] and one["bottleneck"] > 0 < one["measured"]
+        for one in found["settings"]
+    )
     kept = next(one for one in found["settings"] if one["split"] == "100-0-0")
     assert kept["served"]["encoded"] > kept["served"]["storage"]
     assert found["regret"][0]["jobs"] == 2
