@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -250,7 +251,8 @@ def test_both_looks_say_the_same_of_what_they_both_know(picture_folder):
 
 def test_what_memory_gives_is_by_bytes_read_and_written(monkeypatch):
     seconds = iter([0.0, 0.5])
-    monkeypatch.setattr(host.time, "thread_time", lambda: next(seconds))
+    clocks = SimpleNamespace(perf_counter=time.perf_counter, thread_time=lambda: next(seconds))
+    monkeypatch.setattr(host, "time", clocks)
     assert host.memory_bytes_per_s(1, 0.0, 1 << 20) == 2 * (1 << 20) / 0.5
 
 
