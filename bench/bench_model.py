@@ -18,7 +18,7 @@ Storage must be slow, or nothing but the CPU is compared. With root, shared/tool
 image and a limit of memory, under which this whole program is run:
 
     slowdisk make disk.img mnt imagenet-sample 3000
-    slowdisk run mnt 40 4G -- python -m bench.bench_model --data mnt --free 60MB --batch 16 --ratios 3,1.2
+    slowdisk run mnt 40 4G -- python -m bench.bench_model --data mnt --free 60MB
 
 Without root ``--throttle 40MB`` lets every read of the files wait for a token bucket in the program itself
 (slow_reads.py), which output and JSON say. Such storage has no page cache: each read is paid for, and the
@@ -289,11 +289,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     numbers = {"type": lambda text: tuple(float(one) for one in text.split(","))}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of class folders, on slow storage")
-    parser.add_argument("--ratios", **numbers, default=(4.0, 1.5), help="files by cache, as 4,1.5")
+    parser.add_argument("--ratios", **numbers, default=(3.0, 1.2), help="files by cache, as 3,1.2")
     parser.add_argument("--jobs", **numbers, default=(1, 2, 4), help="numbers of jobs, as 1,2,4")
     parser.add_argument("--splits", type=lambda text: tuple(text.split(",")), default=SPLITS)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each job")
-    parser.add_argument("--batch", type=int, default=64)
+    # A job has three batches under way, and the stage takes twice that: of the cache of a few thousand
+    # pictures large ones would leave nothing to be divided.
+    parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--warm", type=int, default=2, help="epochs in which the cache fills")
     parser.add_argument("--free", type=parse_bytes, help="memory for the page cache, as 100MB")
     parser.add_argument(

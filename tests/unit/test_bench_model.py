@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 import bench_model
 
 from seneca import measure
-from seneca.partition import Jobs, solve
+from seneca.partition import Jobs, Split, bottleneck, solve
 
 
 def row(measured, bottleneck, paper, *, ratio=2.0, jobs=1, split="100-0-0", chosen=False):
@@ -48,7 +48,7 @@ def test_the_chosen_split_is_chosen_in_the_memory_that_the_jobs_leave(monkeypatc
         measured.clear()
         rows = bench_model.group_of(ratio, 2, options.splits, ROUND, options)
         there = bench_model.with_cache(ROUND, ratio, 10**9)
-        best = str(solve(there, Jobs(2, batch_size=64, threads=4)).split)
+        best = str(solve(there, Jobs(2, batch_size=options.batch, threads=4)).split)
         assert [row["split"] for row in rows if row["chosen"]] == [best]
         assert measured == list(dict.fromkeys([*bench_model.SPLITS, best]))
 
@@ -69,7 +69,7 @@ def test_the_chosen_split_is_chosen_in_the_memory_that_the_jobs_leave(monkeypatc
 def test_what_measured_better_than_the_chosen_split_is_measured_again(
     monkeypatch, measurements, order, regret
 ):
-    chosen = str(solve(bench_model.with_cache(ROUND, 2.0, 0), Jobs(1, batch_size=64, threads=4)).split)
+    chosen = str(solve(bench_model.with_cache(ROUND, 2.0, 0), Jobs(1, batch_size=16, threads=4)).split)
     splits = {"A": "0-0-100", "B": "0-50-50", "C": chosen}
     names = {split: name for name, split in splits.items()}
     left, asked = {name: list(all_of) for name, all_of in measurements.items()}, []
@@ -81,7 +81,7 @@ def test_what_measured_better_than_the_chosen_split_is_measured_again(
 
     monkeypatch.setattr(bench_model, "measure", pretend)
     wanted = ",".join(splits[name] for name in "ABC" if name in measurements)
-    options = bench_model.parse(["--data", "x", "--threads", "4", "--splits", wanted, "--batch", "64"])
+    options = bench_model.parse(["--data", "x", "--threads", "4", "--splits", wanted])
     rows = bench_model.group_of(2.0, 1, options.splits, ROUND, options)
     assert "".join(asked) == order
     assert {names[one["split"]]: one["runs"] for one in rows} == measurements
@@ -93,6 +93,15 @@ def test_what_measured_better_than_the_chosen_split_is_measured_again(
 def test_the_settings_of_the_command_are_24_at_least():
     options = bench_model.parse(["--data", "x"])
     assert len(options.ratios) * len(options.jobs) * len(options.splits) >= 24
+
+
+def test_the_stage_does_not_take_all_of_a_small_dataset_s_cache():
+    options = bench_model.parse(["--data", "x"])
+    small = dataclasses.replace(ROUND, samples=3000)
+    for ratio in options.ratios:
+        there = bench_model.with_cache(small, ratio, 0)
+        kept = bottleneck(there, Split(1.0, 0.0, 0.0), bench_model.jobs_of(max(options.jobs), options)).mix
+        assert kept["encoded"] > 0.1
 
 
 def test_a_ratio_is_of_the_files_to_the_cache():
