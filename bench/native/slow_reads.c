@@ -8,7 +8,7 @@
  * Lives in   each process of a benchmark; the bucket in a file of 16 bytes, which all of them map.
  * Callers    any thread.
  * Blocking   a read of the folder's until its bytes are paid for; no other.
- * Ordering   relaxed: the bucket is one atomic word, and orders nothing else.
+ * Ordering   relaxed: no other memory hangs on the bucket's words.
  * Crash      who dies while it waits has paid already.
  *
  * There is no page cache: every read is paid for, as often as it is made. A mapping of a file, sendfile()

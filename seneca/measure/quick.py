@@ -23,7 +23,7 @@ __all__ = ["quick"]
 STORAGE_S, WORK_S = 0.2, 0.2  # at the most, but for one file a reader and one picture a thread
 READERS = (1, 4)
 MOST_FILES = 8  # of each number of readers, and of each thread
-# That copy at once, each its part of what no cache holds: as many as it takes to keep memory busy.
+# Threads that copy at once, which keep any memory busy; all of them together what no cache holds.
 MOST_AT_MEMORY = 8
 
 
