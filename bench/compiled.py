@@ -49,6 +49,18 @@ def compile_program(name: str, folder: Path, *, wrap: Sequence[str] = ()) -> Pat
     return program
 
 
+def compile_library(name: str, folder: Path) -> Path:
+    """Compile ``bench/native/<name>.c`` by itself in ``folder``, to be preloaded; the path of the library.
+
+    Raises:
+        CompileError: there is no compiler, or it does not accept the source.
+    """
+    library = folder / f"{name}.so"
+    compiler = os.environ.get("CC", "cc").split()
+    _run([*compiler, *CFLAGS, "-fPIC", "-shared", NATIVE / f"{name}.c", "-o", library])
+    return library
+
+
 def _run(command: list[str | Path]) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True)

@@ -37,6 +37,7 @@ COUNTERS = (
     *("storage", "encoded", "decoded", "augmented", "prepared", "staged", "unshared", "read_bytes"),
     *(*SPENT, "decoded_bytes"),
 )
+AT = {name: place for place, name in enumerate(COUNTERS)}  # in the counts
 STORAGE, ENCODED, DECODED, AUGMENTED = (int(form) for form in Form)
 MAX_SIDE = 2**16 - 1  # of a picture in a slot's record
 LOGS_OPEN = 4  # iterators that a process serves at the same time
@@ -119,8 +120,8 @@ class Maker:
                 if self.lay_out(item) is not None:
                     self._worker.begin(NO_CLAIMS)  # tells it to all who reserve room
                     break
-        self._counts[COUNTERS.index("storage")] += len(made)
-        self._counts[COUNTERS.index("prepared")] += len(made)
+        self._counts[AT["storage"]] += len(made)
+        self._counts[AT["prepared"]] += len(made)
         return made
 
     def lay_out(self, item: Any) -> items.Layout | None:
@@ -128,7 +129,7 @@ class Maker:
         try:
             layout = items.lay_out(item)
         except items.Unsupported:
-            self._counts[COUNTERS.index("unshared")] += 1
+            self._counts[AT["unshared"]] += 1
             return None
         if layout.size_bytes > self.copy_bytes:
             self.copy_bytes = -(-layout.size_bytes // store.GRANULE) * store.GRANULE  # taken all the same
@@ -153,32 +154,32 @@ class _Timed(KeptStages):
     def read(self, index: int) -> bytes:
         began = time.perf_counter_ns()
         data = self._stages.read(index)
-        self._note("read", time.perf_counter_ns() - began)
-        self._counts[COUNTERS.index("read_bytes")] += len(data)
+        self._note("reads", "read_ns", time.perf_counter_ns() - began)
+        self._counts[AT["read_bytes"]] += len(data)
         return data
 
     def decode(self, index: int, data: bytes) -> Payload:
         began = time.thread_time_ns()
         decoded = self._stages.decode(index, data)
-        self._note("decode", time.thread_time_ns() - began)
-        self._counts[COUNTERS.index("decoded_bytes")] += len(decoded.data)
+        self._note("decodes", "decode_ns", time.thread_time_ns() - began)
+        self._counts[AT["decoded_bytes"]] += len(decoded.data)
         return decoded
 
     def augment(self, index: int, decoded: Payload) -> Any:
         began = time.thread_time_ns()
         item = self._stages.augment(index, decoded)
-        self._note("augment", time.thread_time_ns() - began)
+        self._note("augments", "augment_ns", time.thread_time_ns() - began)
         return item
 
     def augment_encoded(self, index: int, data: bytes) -> Any:
         began = time.thread_time_ns()
         item = self._stages.augment_encoded(index, data)
-        self._note("prepare", time.thread_time_ns() - began)
+        self._note("prepares", "prepare_ns", time.thread_time_ns() - began)
         return item
 
-    def _note(self, stage: str, ns: int) -> None:
-        self._counts[COUNTERS.index(f"{stage}s")] += 1
-        self._counts[COUNTERS.index(f"{stage}_ns")] += ns
+    def _note(self, times: str, total: str, ns: int) -> None:
+        self._counts[AT[times]] += 1
+        self._counts[AT[total]] += ns
 
 
 def _hold_nothing(places: np.ndarray) -> bool:

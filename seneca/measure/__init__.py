@@ -22,14 +22,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from seneca._pipeline.plan import MAX_PIXELS, NativeTransform, Pipeline, compile_transform
 from seneca.cache import auto_bytes
 from seneca.errors import DecodeError, PlanError
 from seneca.measure import host
 from seneca.measure.storage import read_storage
-from seneca.measure.work import NUMPY_TYPES, Work, batch_shape, costs, work_through
+from seneca.measure.whole import profile_by
+from seneca.measure.work import Work, work_through
 from seneca.memory import free_memory
 from seneca.options import parse_bytes
 from seneca.partition import Profile, ProfileError
@@ -204,29 +203,16 @@ def _measure(
         raise DecodeError(f"none of {together.damaged} pictures could be decoded", paths[0])
     tell(0.85, "memory")
     bandwidth = host.memory_bytes_per_s(n_cores, MEMORY_S)
-    encoded, cost = together.size("encoded"), costs(alone, together)
-    return Profile(
-        host=host.fingerprint(),
-        dataset=files.fingerprint().hex(),
+    return profile_by(
+        files,
+        pipeline,
+        rates,
+        alone,
+        together,
         pipeline=_fingerprint(pipeline),
-        samples=len(files),
-        cores=n_cores,
         cache_bytes=memory,
         free_memory_bytes=max(memory, free_memory()),
-        storage=rates.readings,
-        storage_cold=rates.cold,
-        fetch=cost["fetch"],
-        decode=cost["decode"],
-        augment=cost["augment"],
-        prepare=cost["prepare"],
-        batch=cost["batch"],
         memory_bytes_per_s=bandwidth,
-        encoded=dataclasses.replace(encoded, mean_bytes=files.total_bytes() / len(files)),
-        decoded=together.size("decoded"),
-        augmented=together.size("augmented"),
-        batch_bytes=math.prod(batch_shape(pipeline)) * np.dtype(NUMPY_TYPES[pipeline.dtype]).itemsize,
-        deterministic=pipeline.deterministic,
-        measured_samples=min(len(together.encoded), len(files)),
         notes=_notes(rates.cold, together),
     )
 

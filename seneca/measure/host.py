@@ -41,22 +41,27 @@ def fingerprint() -> str:
     return hashlib.blake2b(description.encode(), digest_size=8).hexdigest()
 
 
-def memory_bytes_per_s(threads: int, seconds: float) -> float:
+def memory_bytes_per_s(threads: int, seconds: float, bytes_each: int = COPIED_BYTES) -> float:
     """Bytes a second that so many threads read and write, copying arrays that no cache holds.
 
     By the clock of each thread, as the stages are measured: what other processes take is not counted.
+
+    Args:
+        threads: That copy at once.
+        seconds: When to stop; each thread copies once at least.
+        bytes_each: That a thread copies at a time. It takes twice as many while it does.
     """
     rates = [0.0] * threads
     here = threading.Barrier(threads)
 
     def copy(number: int) -> None:
-        source = np.ones(COPIED_BYTES, np.uint8)
+        source = np.ones(bytes_each, np.uint8)
         target = np.zeros_like(source)  # its pages are there before the clock starts
         here.wait()
         until, began, copied = time.perf_counter() + seconds, time.thread_time(), 0
         while copied == 0 or time.perf_counter() < until:
             np.copyto(target, source)
-            copied += 2 * COPIED_BYTES
+            copied += 2 * source.nbytes
         rates[number] = copied / (time.thread_time() - began)
 
     at_work = [threading.Thread(target=copy, args=(number,)) for number in range(threads)]

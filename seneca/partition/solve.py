@@ -14,7 +14,10 @@ from seneca.partition.split import Split
 
 __all__ = ["refine", "shares_grid", "solve"]
 
-EQUAL = 1e-6  # relative: predictions no further apart than this are the same
+# Relative: predictions no further apart than this are the same. That is rounding, though the model's own
+# error is larger: what a GB of memory adds (advice.py) is often less than a percent, and a wider tie was
+# not seen to choose better (docs/models.md).
+EQUAL = 1e-6
 FINEST = 1e-5
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from seneca import transforms as T
 from seneca._pipeline.plan import MAX_PIXELS, compile_transform
 from seneca.errors import DecodeError, PlanError
 from seneca.measure import host, storage, work
+from seneca.measure.quick import quick
 from seneca.partition import Cost, Profile
 
 
@@ -214,6 +216,44 @@ def test_a_file_that_has_gone_is_named(picture_folder):
         work.work_through(
             paths, compile_transform(measure.default_transform()), MAX_PIXELS, threads=2, seconds=60
         )
+
+
+@pytest.mark.parametrize("cores", [1, 6, 64])
+def test_a_quick_look_measures_memory_without_taking_much(picture_folder, monkeypatch, cores):
+    real, asked = host.memory_bytes_per_s, []
+
+    def measured(threads, seconds, bytes_each):
+        asked.append((threads, seconds, bytes_each))
+        real(threads, seconds, 1 << 10)
+        return 123e9
+
+    monkeypatch.setattr(host, "cores", lambda: cores)
+    monkeypatch.setattr(host, "memory_bytes_per_s", measured)
+    dataset = seneca.ImageFolder(picture_folder, T.Compose([T.RandomCrop(32)]))
+    found = quick(dataset, compile_transform(dataset.transform), MAX_PIXELS, 1 << 20)
+    assert found.memory_bytes_per_s == 123e9
+    [(threads, seconds, bytes_each)] = asked
+    assert threads == min(cores, 8) and seconds == 0.0  # each copies once
+    assert 0.9 * host.COPIED_BYTES < threads * bytes_each <= host.COPIED_BYTES
+
+
+def test_both_looks_say_the_same_of_what_they_both_know(picture_folder):
+    dataset = seneca.ImageFolder(picture_folder, T.Compose([T.Resize((40, 48)), T.RandomCrop(32)]))
+    quickly = quick(dataset, compile_transform(dataset.transform), MAX_PIXELS, 1 << 20)
+    whole = seneca.profile(dataset, cache_bytes="1MiB")
+    for name in ("host", "dataset", "samples", "cores", "cache_bytes", "decoded", "augmented", "batch_bytes"):
+        assert getattr(quickly, name) == getattr(whole, name), name
+    assert quickly.encoded.mean_bytes == whole.encoded.mean_bytes
+    for stage in work.STAGES:
+        assert getattr(quickly, stage).all_s > 0
+    assert 0 < quickly.measured_samples <= 48
+
+
+def test_what_memory_gives_is_by_bytes_read_and_written(monkeypatch):
+    seconds = iter([0.0, 0.5])
+    clocks = SimpleNamespace(perf_counter=time.perf_counter, thread_time=lambda: next(seconds))
+    monkeypatch.setattr(host, "time", clocks)
+    assert host.memory_bytes_per_s(1, 0.0, 1 << 20) == 2 * (1 << 20) / 0.5
 
 
 def test_a_control_group_may_allow_fewer_cores(tmp_path, monkeypatch):
