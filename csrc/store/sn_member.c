@@ -18,6 +18,7 @@
 
 #define DRAW_DEADLINE_MS 100
 #define AT_ONCE 256u /* so many samples' lines are on their way from memory together */
+#define TRIES 256u   /* at the most, to find what the poorest lacks: each is a word of 64 samples */
 
 struct sn_member {
     sn_segment *segment; /* NULL: private */
@@ -324,6 +325,78 @@ static void serve_own(sn_member *member, sn_item *item)
     serve_sample(member, sample, forced, item);
 }
 
+static uint32_t enough_copies(const sn_member *member)
+{
+    return member->options.in_flight / 2;
+}
+
+/* Another job's member whose copies do not last for half of what this one has in flight, the one with the
+ * fewest; SN_NONE: there is none. More than that is rarely there in a small stage. */
+static uint32_t find_poorest(const sn_member *member)
+{
+    const sn_segment *segment = member->segment;
+    const sn_row *self = &segment->rows[member->holder.row];
+    const uint64_t *members = segment->head->member_rows;
+    uint32_t fewest = enough_copies(member), poorest = SN_NONE;
+
+    for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1)) {
+        const sn_row *other = &segment->rows[row];
+        if (other->job != self->job && other->pipeline == self->pipeline && other->eligible < fewest) {
+            fewest = other->eligible;
+            poorest = row;
+        }
+    }
+    return poorest;
+}
+
+/* Those of 64 samples that are left to this member and that the other lacks too. */
+static uint64_t lacked_by_both(const sn_order *order, const uint64_t *seen, uint32_t word)
+{
+    uint64_t exist = word == order->n_samples / 64 ? ((uint64_t)1 << order->n_samples % 64) - 1 : ~(uint64_t)0;
+    return ~(order->taken[word] | seen[word]) & exist;
+}
+
+/* A member that runs out of copies prepares by itself next, and late in its epoch what it still lacks others
+ * have had. So prepare first what the poorest lacks too. Answers how many of the `n` places are served.
+ *
+ * That may be few samples of many, so 64 are looked at at once. Each is as likely to be chosen: a word with k
+ * of them is kept with probability k / most, and then each of these with 1 / k. */
+static uint32_t serve_poorest(sn_member *member, uint32_t n, sn_item *items)
+{
+    const sn_order *order = &member->order;
+    uint32_t served = 0, most = 0, words[TRIES];
+
+    if (n == 0 || !member->options.shares || !member->options.substitutes ||
+        member->segment->head->budget_of[SN_AUGMENTED] == 0)
+        return 0;
+    uint32_t poorest = find_poorest(member);
+    if (poorest == SN_NONE)
+        return 0;
+    uint32_t short_of = enough_copies(member) - member->segment->rows[poorest].eligible;
+    const uint64_t *seen = sn_seen(member->segment, poorest);
+    for (uint32_t i = 0; i < TRIES; i++) {
+        words[i] = sn_rng_below(&member->choose, (uint32_t)sn_bits_words(order->n_samples));
+        sn_fetch(&order->taken[words[i]]);
+        sn_fetch(&seen[words[i]]);
+    }
+    for (uint32_t i = 0; i < TRIES; i++) {
+        uint32_t k = (uint32_t)__builtin_popcountll(lacked_by_both(order, seen, words[i]));
+        most = k > most ? k : most;
+    }
+    for (uint32_t i = 0; most > 0 && i < TRIES && served < n && served < short_of; i++) {
+        uint64_t lacked = lacked_by_both(order, seen, words[i]); /* fewer than before, where some were taken */
+        uint32_t which = sn_rng_below(&member->choose, most);
+        if (which >= (uint32_t)__builtin_popcountll(lacked))
+            continue;
+        for (; which > 0; which--)
+            lacked &= lacked - 1;
+        uint32_t sample = words[i] * 64 + (uint32_t)__builtin_ctzll(lacked);
+        if (!is_on_its_way(member, sample))
+            serve_sample(member, sample, 0, &items[served++]);
+    }
+    return served;
+}
+
 /* Copies to substitute by class, in the order in which they were picked. */
 typedef struct {
     uint32_t slots[SN_PICK_MOST], n;
@@ -489,6 +562,7 @@ int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t 
     uint32_t served = serve_by_class(member, n, items);
     if (served == 0)
         served = serve_substitutes(member, n, items);
+    served += serve_poorest(member, n - served, items + served);
     for (uint32_t i = 0; served < n; i++, served++) {
         if (i % AT_ONCE == 0)
             foresee(member, n - served);

@@ -6,8 +6,8 @@ says what each of these must lead to: which sample is served next and from where
 for a copy, who wants it, and when it goes. After every step the records in shared memory are held
 against the model, and what is derived in them against a rebuild.
 
-What the model leaves open: which of the eligible copies of the lowest want is served, and which copies a
-full stage gives up.
+What the model leaves open: which of the eligible copies of the lowest want is served, which copies a full
+stage gives up, and which samples are prepared first because a member that is short of copies lacks them too.
 """
 
 import hashlib
@@ -87,6 +87,7 @@ class Member:
     batches: list = field(default_factory=list)  # drawn, not done with
     writes: set = field(default_factory=set)  # slots to be written
     offers: list = field(default_factory=list)  # to be made in the next draw
+    helps: tuple = None  # in the draw at hand: what the poorest lacks, and how many copies it is short of
     accepted: dict = field(default_factory=dict)  # slot -> ledger entry
     releases: list = field(default_factory=list)  # to be let go of in the next draw
 
@@ -229,6 +230,15 @@ class World:
             and not any(self.payloads[slot].sample == sample for slot in self.eligible(other))
             for other in self.members
         )
+
+    def poorest(self, member):
+        """What the member of another job that is shortest of copies lacks, and how many it is short of."""
+        others = [m for m in self.members if m.job != member.job and m.pipeline == member.pipeline]
+        enough = member.options["in_flight"] // 2
+        poorest = min(others, key=lambda m: (len(self.eligible(m)), m.row), default=None)
+        if poorest is None or not member.exchanges or member.met:
+            return set(), 0
+        return set(poorest.unseen), enough - len(self.eligible(poorest))
 
     def held(self, member):
         return sum(p.holders[member] for p in self.payloads.values())
@@ -454,6 +464,7 @@ class World:
         went = []  # what the engine must have given up in this draw, for what it did to be right
         for offer, slot in zip(offers, slots, strict=True):
             self.answered(member, offer, slot)
+        member.helps = None
         for item in items.tolist():
             item = dict(zip(items.dtype.names, item, strict=True))
             self.drawn(member, item, is_roomy, n_ledger, went)
@@ -513,7 +524,14 @@ class World:
         else:
             assert item["source"] != AUGMENTED
             free = [s for s in own if not (member.exchanges and self.is_on_its_way(member, s))]
-            assert sample == (free or own)[0], "out of its own order"
+            if member.helps is None:
+                member.helps = self.poorest(member)
+            if sample != (free or own)[0]:
+                lacked, short_of = member.helps
+                assert sample in free and sample in lacked, "out of its own order"
+                assert short_of > 0, "helped with more than it is short of"
+                member.helps = lacked, short_of - 1
+                self.done["helped"] += 1
             self.done["passed over"] += own[0] != sample
             self.done["forced"] += not free
             self.prepared(member, item, can_hold, went)
@@ -723,3 +741,15 @@ def test_a_kept_payload_is_served_in_its_best_form(first):
             items = member.draw(10)[0]
             assert items["source"][items["sample"] == 7] == form and (items["source"] == STORAGE).sum() == 9
             member.close()
+
+
+def test_what_a_member_short_of_copies_lacks_is_prepared_first():
+    with Place(1000) as place:
+        late = place.member(place.attach(1), in_flight=40)
+        late.done(late.draw(970)[0])
+        other = place.member(place.attach(2), in_flight=40)
+        prepared = set(other.draw(32)[0]["sample"].tolist())
+        lacked = set(late.draw(30)[0]["sample"].tolist())
+        assert len(prepared & lacked) == 20, "half of what the other has in flight"
+        late.close()
+        other.close()
