@@ -34,6 +34,8 @@ struct sn_member {
     /* Lines that workers may claim; each is looked at in every draw until it is empty. */
     uint32_t *handed, n_handed;
 
+    uint32_t prepared; /* of 65,536 samples, a mean over some 64 draws of this epoch: drawn to be prepared */
+
     int apart; /* drew without the lock since: the mirror is behind, the lock is only tried */
 };
 
@@ -356,6 +358,13 @@ static uint64_t lacked_by_both(const sn_order *order, const uint64_t *seen, uint
     return ~(order->taken[word] | seen[word]) & exist;
 }
 
+/* Whether others follow this member: it prepares three quarters and more of its samples by itself. What the
+ * followers lack it comes to anyway; what it prepared early for them, they could not prepare for it later. */
+static int leads(const sn_member *member)
+{
+    return member->prepared >= 49152;
+}
+
 /* A member that runs out of copies prepares by itself next, and late in its epoch what it still lacks others
  * have had. So prepare first what the poorest lacks too. Answers how many of the `n` places are served.
  *
@@ -366,7 +375,7 @@ static uint32_t serve_poorest(sn_member *member, uint32_t n, sn_item *items)
     const sn_order *order = &member->order;
     uint32_t served = 0, most = 0, words[TRIES];
 
-    if (n == 0 || !member->options.shares || !member->options.substitutes ||
+    if (n == 0 || !member->options.shares || !member->options.substitutes || leads(member) ||
         member->segment->head->budget_of[SN_AUGMENTED] == 0)
         return 0;
     uint32_t poorest = find_poorest(member);
@@ -562,6 +571,8 @@ int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t 
     uint32_t served = serve_by_class(member, n, items);
     if (served == 0)
         served = serve_substitutes(member, n, items);
+    if (n > 0)
+        member->prepared += (n - served) * 1024 / n - member->prepared / 64;
     served += serve_poorest(member, n - served, items + served);
     for (uint32_t i = 0; served < n; i++, served++) {
         if (i % AT_ONCE == 0)

@@ -753,3 +753,16 @@ def test_what_a_member_short_of_copies_lacks_is_prepared_first():
         assert len(prepared & lacked) == 20, "half of what the other has in flight"
         late.close()
         other.close()
+
+
+def test_a_member_that_others_follow_goes_on_in_its_own_order():
+    with Place(2000) as place:
+        leads, twin = (place.member(segment, in_flight=40) for segment in (place.attach(1), None))
+        for _ in range(150):
+            leads.done(leads.draw(8)[0])
+        late = place.member(place.attach(2), in_flight=40)
+        late.done(late.draw(1970)[0])
+        prepared = leads.draw(32)[0]["sample"].tolist()
+        assert prepared == twin.draw(1232)[0]["sample"][1200:].tolist()
+        for member in (leads, twin, late):
+            member.close()
