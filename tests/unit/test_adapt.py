@@ -383,22 +383,28 @@ def test_what_is_seldom_seen_is_waited_for(picture_folder, monkeypatch):
 
 
 @pytest.mark.usefixtures("quickly")
-@pytest.mark.parametrize("what", ["damaged", "gone", "no profile folder"])
+@pytest.mark.parametrize("what", ["damaged", "gone"])
 def test_nothing_that_goes_wrong_in_looking_stops_a_loader(picture_folder, monkeypatch, tmp_path, what):
     if what == "damaged":
         for path in picture_folder.rglob("*.jpg"):
             path.write_bytes(b"\xff\xd8\xff no picture")
-    elif what == "gone":
-        monkeypatch.setattr(adapt, "quick", lambda *arguments: (tmp_path / "nothing").read_bytes())
     else:
-        (tmp_path / "a file").touch()
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a file"))
+        monkeypatch.setattr(adapt, "quick", lambda *arguments: (tmp_path / "nothing").read_bytes())
     _, loader = native(picture_folder, on_error="skip")
     with contextlib.suppress(StopIteration):
         next(iter(loader))
     cache = loader.stats()["cache"]
     assert cache["split"] == str(default_split())
     assert cache["split_changes"][0]["why"].startswith("by default: ")
+
+
+@pytest.mark.usefixtures("quickly")
+def test_without_a_folder_of_profiles_a_quick_look_does(picture_folder, monkeypatch, tmp_path):
+    (tmp_path / "a file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a file"))
+    _, loader = native(picture_folder)
+    next(iter(loader))
+    assert loader.stats()["cache"]["split_changes"][0]["why"].startswith("by a quick look at ")
 
 
 def busily(array):

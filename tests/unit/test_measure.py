@@ -83,6 +83,18 @@ def test_a_profile_of_another_version_is_measured_anew(picture_folder):
     assert Profile.load(path).version == 1
 
 
+@pytest.mark.parametrize("home", ["/dev/null", "/proc/nowhere"])
+def test_without_a_home_it_is_measured_and_not_kept(picture_folder, monkeypatch, home):
+    """As of users that services run as."""
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", home)
+    dataset = seneca.ImageFolder(picture_folder, measure.default_transform())
+    found = seneca.profile(dataset)
+    assert found.samples == 48 and any("could not be kept" in note for note in found.notes)
+    pipeline = compile_transform(dataset.transform)
+    assert measure.recall(dataset.fingerprint().hex(), pipeline) is None
+
+
 def test_torch_is_not_needed_for_a_folder_of_jpegs(picture_folder, tmp_path):
     code = f"""if True:
         import sys, seneca.measure as measure
