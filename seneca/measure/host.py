@@ -8,24 +8,35 @@ import os
 import platform
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
+
+from seneca.groups import groups_of
 
 __all__ = ["cores", "fingerprint", "memory_bytes_per_s"]
 
 COPIED_BYTES = 32 << 20  # more than caches hold
-CPU_QUOTA = "/sys/fs/cgroup/cpu.max"
 
 
 def cores() -> int:
-    """Cores that this process may use, as its affinity and its control group allow."""
+    """Cores that this process may use, as its affinity and its control groups allow."""
     allowed = len(os.sched_getaffinity(0))
-    try:
-        with open(CPU_QUOTA) as file:
-            quota, period = file.read().split()
-    except OSError:  # the other version of control groups, or none
-        return allowed
-    return allowed if quota == "max" else max(1, min(allowed, math.ceil(int(quota) / int(period))))
+    for group, version in groups_of("cpu"):
+        try:
+            quota, period = _quota(group, version)
+        except OSError:
+            continue  # no such controller here
+        if quota not in ("max", "-1"):
+            allowed = min(allowed, math.ceil(int(quota) / int(period)))
+    return max(1, allowed)
+
+
+def _quota(group: Path, version: int) -> list[str]:
+    """What a group may take of the cores in a period, and the period, as they are written."""
+    if version == 2:
+        return (group / "cpu.max").read_text().split()
+    return [(group / f"cpu.cfs_{name}_us").read_text().strip() for name in ("quota", "period")]
 
 
 def fingerprint() -> str:

@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 import seneca
-from seneca import measure
+from seneca import groups, measure
 from seneca import transforms as T
 from seneca._pipeline.plan import MAX_PIXELS, compile_transform
 from seneca.errors import DecodeError, PlanError
@@ -268,10 +268,24 @@ def test_what_memory_gives_is_by_bytes_read_and_written(monkeypatch):
     assert host.memory_bytes_per_s(1, 0.0, 1 << 20) == 2 * (1 << 20) / 0.5
 
 
-def test_a_control_group_may_allow_fewer_cores(tmp_path, monkeypatch):
-    quota = tmp_path / "cpu.max"
-    monkeypatch.setattr(host, "CPU_QUOTA", str(quota))
+@pytest.fixture
+def grouped(tmp_path, monkeypatch):
+    """A host of 8 cores; ``grouped(path, text)`` writes a file of its control groups."""
+
+    def write(path, text):
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    monkeypatch.setattr(groups, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(groups, "GROUPS", tmp_path / "groups")
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
+    return write
+
+
+@pytest.mark.parametrize("place", ["", "user/job/", "user/"])
+def test_a_control_group_may_allow_fewer_cores(grouped, place):
+    grouped("proc/self/cgroup", "0::/user/job\n")
     assert host.cores() == 8
     for text, cores in (
         ("max 100000\n", 8),
@@ -279,5 +293,22 @@ def test_a_control_group_may_allow_fewer_cores(tmp_path, monkeypatch):
         ("50000 100000\n", 1),
         ("9900000 100000", 8),
     ):
-        quota.write_text(text)
+        grouped(f"groups/{place}cpu.max", text)
         assert host.cores() == cores
+
+
+def test_the_group_that_allows_least_decides(grouped):
+    grouped("proc/self/cgroup", "0::/user/job\n")
+    grouped("groups/user/job/cpu.max", "500000 100000\n")
+    grouped("groups/user/cpu.max", "300000 100000\n")
+    assert host.cores() == 3
+    grouped("groups/user/job/cpu.max", "200000 100000\n")
+    assert host.cores() == 2
+
+
+@pytest.mark.parametrize(("quota", "cores"), [(-1, 8), (250000, 3), (1000, 1)])
+def test_a_control_group_of_the_first_version_may_allow_fewer_cores(grouped, quota, cores):
+    grouped("proc/self/cgroup", "7:memory:/other\n4:cpu,cpuacct:/user/job\n")
+    grouped("groups/cpu/user/job/cpu.cfs_quota_us", f"{quota}\n")
+    grouped("groups/cpu/user/job/cpu.cfs_period_us", "100000\n")
+    assert host.cores() == cores
