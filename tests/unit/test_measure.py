@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -178,7 +179,7 @@ def test_storage_is_read_by_so_many_at_a_time(picture_folder, monkeypatch):
             read.append(path)
             first = len(read) <= 4
         if first:
-            all_here.wait(timeout=60)  # broken if there are fewer
+            all_here.wait(timeout=5)  # broken if there are fewer
         got = real(path, buffer)
         with lock:
             at_once -= 1
@@ -267,6 +268,51 @@ def test_what_memory_gives_is_by_bytes_read_and_written(monkeypatch):
     monkeypatch.setattr(host, "time", clocks)
     assert host.memory_bytes_per_s(1, 0.0, 1 << 20) == 2 * (1 << 20) / 0.5
 
+
+@pytest.mark.parametrize(("free", "each"), [(1 << 40, 1 << 20), (8 << 20, 1 << 20), (2 << 20, 1 << 18)])
+def test_memory_is_measured_with_half_of_what_is_free_at_the_most(monkeypatch, free, each):
+    real, taken = np.empty, []
+    monkeypatch.setattr(np, "empty", lambda size, kind: taken.append(size) or real(size, kind))
+    monkeypatch.setattr(host, "free_memory", lambda: free)
+    assert host.memory_bytes_per_s(2, 0.0, 1 << 20) > 0
+    assert taken == [each] * 4
+
+
+@pytest.mark.parametrize("lacks", ["room", "pages", "threads"])
+def test_no_thread_waits_for_one_that_does_not_come(monkeypatch, lacks):
+    real, thread, before = np.empty, threading.Thread, threading.active_count()
+    arrays, threads = itertools.count(), itertools.count()
+
+    class WithoutPages:
+        def fill(self, value):
+            raise MemoryError("lacks pages")
+
+    def empty(size, kind):
+        number = next(arrays)
+        if lacks == "room" and number == 5:
+            raise MemoryError("lacks room")
+        return WithoutPages() if lacks == "pages" and number == 4 else real(size, kind)
+
+    class Thread(thread):
+        def start(self):
+            if lacks == "threads" and next(threads) == 2:
+                raise RuntimeError("lacks threads")
+            super().start()
+
+    monkeypatch.setattr(np, "empty", empty)
+    monkeypatch.setattr(threading, "Thread", Thread)
+    told = []
+
+    def measured():
+        with pytest.raises((MemoryError, RuntimeError)) as raised:
+            host.memory_bytes_per_s(3, 0.0, 1 << 16)
+        told.append(str(raised.value))
+
+    asks = thread(target=measured, daemon=True)
+    asks.start()
+    asks.join(timeout=60)
+    assert told == [f"lacks {lacks}"], "who waits for ever tells nothing"
+    assert threading.active_count() == before
 
 @pytest.fixture
 def grouped(tmp_path, monkeypatch):
