@@ -110,6 +110,12 @@ def test_amounts_are_written_as_people_do():
     ]
 
 
+def test_no_amount_is_written_as_a_power_of_ten():
+    shown = [show_bytes(amount) for amount in (999, 999 << 20, 1000 << 20, 1023 << 30, 1500 << 40)]
+    assert shown == ["999 B", "999 MiB", "0.977 GiB", "0.999 TiB", "1,500 TiB"]
+    assert [show_rate(rate) for rate in (120.4e9, 1.5e12)] == ["120 GB/s", "1,500 GB/s"]
+
+
 # --- seneca plan
 
 
