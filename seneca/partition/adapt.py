@@ -147,7 +147,8 @@ def _reasons(before: Profile, now: Profile, jobs_before: Jobs, seen: Seen) -> li
         paces = zip(sorted(jobs_before.paces), sorted(seen.jobs.paces), strict=True)
         parted = next(((a, b) for a, b in paces if _parted(a, b)), None)
         if parted is not None:
-            reasons.append(f"a job's step takes {_number(parted[1])} samples/s in place of {_number(parted[0])}")
+            was, becomes = map(_number, parted)
+            reasons.append(f"a job's step takes {becomes} samples/s in place of {was}")
     for stage in ("prepare", "augment", "decode"):
         a, b = getattr(before, stage).all_s, getattr(now, stage).all_s
         if _parted(a, b):
