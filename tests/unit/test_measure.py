@@ -314,6 +314,7 @@ def test_no_thread_waits_for_one_that_does_not_come(monkeypatch, lacks):
     assert told == [f"lacks {lacks}"], "who waits for ever tells nothing"
     assert threading.active_count() == before
 
+
 @pytest.fixture
 def grouped(tmp_path, monkeypatch):
     """A host of 8 cores; ``grouped(path, text)`` writes a file of its control groups."""
