@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
+
+from seneca.groups import groups_of
 
 __all__ = ["free_memory"]
 
 PROC = Path("/proc")
-GROUPS = Path("/sys/fs/cgroup")
 
-# Of both versions of control groups: limit, usage, what of the usage are files, what is mapped, and
+# By the version of control groups: limit, usage, what of the usage are files, what is mapped, and
 # what of that may be shared memory and no file. In a group of the first version that sums up its children.
-FIRST = (
-    "memory.limit_in_bytes",
-    "memory.usage_in_bytes",
-    ("total_inactive_file", "total_active_file"),
-    ("total_mapped_file", "total_shmem"),
-)
-SECOND = ("memory.max", "memory.current", ("inactive_file", "active_file"), ("file_mapped", "shmem"))
-Group = tuple[str, str, tuple[str, str], tuple[str, str]]
+FILES_OF = {
+    1: (
+        "memory.limit_in_bytes",
+        "memory.usage_in_bytes",
+        ("total_inactive_file", "total_active_file"),
+        ("total_mapped_file", "total_shmem"),
+    ),
+    2: ("memory.max", "memory.current", ("inactive_file", "active_file"), ("file_mapped", "shmem")),
+}
 
 
 def free_memory() -> int:
@@ -31,7 +32,8 @@ def free_memory() -> int:
     with open(PROC / "meminfo") as file:
         fields = dict(line.split(":", 1) for line in file)
     free = int(fields["MemAvailable"].split()[0]) * 1024
-    for group, (limit, usage, files, mapped) in _groups():
+    for group, version in groups_of("memory"):
+        limit, usage, files, mapped = FILES_OF[version]
         try:
             at_most = (group / limit).read_text().strip()
             used = int((group / usage).read_text())
@@ -44,24 +46,3 @@ def free_memory() -> int:
             )
             free = min(free, int(at_most) - used + max(0, sum(in_files) - max(0, in_maps - shared)))
     return max(0, free)
-
-
-def _groups() -> Iterator[tuple[Path, Group]]:
-    """The groups that this process is in, and those that these are in, each of which may limit it."""
-    try:
-        lines = (PROC / "self" / "cgroup").read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            root, version = GROUPS, SECOND
-        elif "memory" in controllers.split(","):
-            root, version = GROUPS / "memory", FIRST
-        else:
-            continue
-        group = root / path.lstrip("/")
-        yield root, version  # in a container the path may be the host's, which is not there
-        while group != root and root in group.parents:
-            yield group, version
-            group = group.parent

@@ -11,7 +11,7 @@ import torch
 
 from seneca.errors import StateError
 from seneca.portions import Portion
-from seneca.resume import flags, packed, unnamed, unpacked
+from seneca.resume import ORDERS, flags, packed, unnamed, unpacked
 
 __all__ = ["merge_states"]
 
@@ -68,6 +68,11 @@ def merge_states(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
             raise StateError(f"the states are not of one step of one run: their {name} is {different}")
     if "order" not in first:
         return copy.deepcopy(first)
+    if first["n_samples"] is None:
+        raise StateError(
+            f"the states are in the midst of {ORDERS[first['order']]}, of a dataset without a length: "
+            "what was delivered of it cannot be told; go on with as many ranks"
+        )
     ranks = first["ranks"][1] if "ranks" in first else 1
     given = {state["ranks"][0] if "ranks" in state else 0: state for state in states}
     if missing := set(range(ranks)) - set(given):
@@ -95,7 +100,11 @@ def merge_states(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _order_of(state: dict[str, Any]) -> np.ndarray:
-    """The sample at each place."""
+    """The sample at each place.
+
+    Raises:
+        StateError: The state does not say it, or a sample has several places.
+    """
     count = state["n_samples"]
     if state["order"] == "seneca" or state["sampler"] == "SequentialSampler":
         return np.arange(count)
@@ -103,7 +112,8 @@ def _order_of(state: dict[str, Any]) -> np.ndarray:
         (rank, ranks), (shuffle, seed, drop_last) = state["ranks"], state["dealt"]
         portion = Portion(count, rank, ranks, shuffle, seed, state["sampler_epoch"], drop_last)
         return portion.indices(flags(state["before"], count) if state["before"] else None)
-    if state["sampler"] == "RandomSampler" and ("order_seed" in state or state["generators"]):
+    permuted = tuple(state.get("draws", (count, count, False))) == (count, count, False)
+    if state["sampler"] == "RandomSampler" and permuted and ("order_seed" in state or state["generators"]):
         generator = torch.Generator()
         if "order_seed" in state:
             generator.manual_seed(state["order_seed"])
@@ -111,5 +121,13 @@ def _order_of(state: dict[str, Any]) -> np.ndarray:
             generator.set_state(unnamed(state["generators"][-1]))
         return torch.randperm(count, generator=generator).numpy()
     raise StateError(
-        f"only the run's own {state['sampler']} can tell what was delivered; go on with as many ranks"
+        f"only the run's own {state['sampler']}{_draws(state)} can tell what was delivered; "
+        "go on with as many ranks"
     )
+
+
+def _draws(state: dict[str, Any]) -> str:
+    if "draws" not in state:
+        return ""
+    count, times, replacement = state["draws"]
+    return f", which draws {times} times out of {count} samples{' with replacement' if replacement else ''},"

@@ -21,6 +21,7 @@ A state is a dict of plain values:
 * ``done``: the places delivered.
 * ``ranks``, ``dealt``, ``before``, ``yielded``: where a sampler deals the epoch to ranks, which of how many
   this is, how it deals, the indices that had been delivered before it was dealt, and samples yielded since.
+* ``draws``: of a random sampler, which draws so many times out of so many samples, with replacement or not.
 * ``audit``: the logs that say what was delivered, where there are any, see :mod:`seneca.audit`.
 * ``seed``, ``nonce``, ``order_seed``, ``sampler_state``, ``sampler_epoch``, ``global_generator``: what
   order and pixels hang on, as far as they do.

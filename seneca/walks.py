@@ -323,6 +323,8 @@ def _from_the_beginning(sampler: Any, epoch: Epoch) -> Iterator[Any]:
     count = len(sampler.dataset) if hasattr(sampler, "dataset") else 0
     if (dealt := dealt_by(sampler, count, epoch)) is not None:
         return iter(dealt.indices.tolist())
+    if type(sampler) is RandomSampler:
+        epoch.note(draws=(len(sampler.data_source), sampler.num_samples, sampler.replacement))
     if type(sampler) is RandomSampler and sampler.generator is None:
         return iter(seeded(sampler, epoch.name("order_seed", lambda: drawn_seed(None))))
     both: list[Any] = [one for one in (sampler, getattr(sampler, "sampler", None)) if one is not None]

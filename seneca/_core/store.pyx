@@ -288,7 +288,7 @@ cdef class Segment:
     def change_split(self, split, uint32_t after, str why):
         """As :meth:`set_split`, unless somebody was first: whether it was changed ``after`` times so far."""
         cdef uint32_t shares[4]
-        cdef bytes text = why.encode()
+        cdef bytes text = why.encode(errors="backslashreplace")  # it may name a file in no encoding
         cdef int rc
         for form in range(4):
             shares[form] = split[form]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import runpy
 import sys
 from collections.abc import Callable
@@ -104,6 +103,11 @@ def _named(place: str) -> Any:
             found = vars(importlib.import_module(where))
         except ImportError as error:
             raise BadProfiling(f"--transform {place}: {error}") from None
+        except (Exception, SystemExit) as error:  # whatever the module does
+            raise BadProfiling(f"--transform {place}: {type(error).__name__}: {error}") from None
+        finally:
+            if "" in sys.path:  # the module may have changed it
+                sys.path.remove("")
     if name not in found:
         raise BadProfiling(f"--transform {place}: {where} has no {name}")
     return found[name]

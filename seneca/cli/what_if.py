@@ -60,10 +60,10 @@ def _pace(text: str) -> float:
 def show_bytes(amount: float) -> str:
     """As people write it, in powers of 1024: 8 GiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if amount < 1024:
+        if amount < 999.5:
             return f"{amount:.3g} {unit}"
         amount /= 1024
-    return f"{amount:.3g} TiB"
+    return f"{_three_digits(amount)} TiB"
 
 
 def show_rate(bytes_per_s: float) -> str:
@@ -72,7 +72,12 @@ def show_rate(bytes_per_s: float) -> str:
         if bytes_per_s < 999.5:
             return f"{bytes_per_s:.3g} {unit}"
         bytes_per_s /= 1000
-    return f"{bytes_per_s:.3g} GB/s"
+    return f"{_three_digits(bytes_per_s)} GB/s"
+
+
+def _three_digits(value: float) -> str:
+    """Or more, where it has them: never as a power of ten."""
+    return f"{value:,.0f}" if value >= 99.95 else f"{value:.3g}"
 
 
 def _show_count(value: float) -> str:

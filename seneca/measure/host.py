@@ -8,24 +8,36 @@ import os
 import platform
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
+
+from seneca.groups import groups_of
+from seneca.memory import free_memory
 
 __all__ = ["cores", "fingerprint", "memory_bytes_per_s"]
 
 COPIED_BYTES = 32 << 20  # more than caches hold
-CPU_QUOTA = "/sys/fs/cgroup/cpu.max"
 
 
 def cores() -> int:
-    """Cores that this process may use, as its affinity and its control group allow."""
+    """Cores that this process may use, as its affinity and its control groups allow."""
     allowed = len(os.sched_getaffinity(0))
-    try:
-        with open(CPU_QUOTA) as file:
-            quota, period = file.read().split()
-    except OSError:  # the other version of control groups, or none
-        return allowed
-    return allowed if quota == "max" else max(1, min(allowed, math.ceil(int(quota) / int(period))))
+    for group, version in groups_of("cpu"):
+        try:
+            quota, period = _quota(group, version)
+        except OSError:
+            continue  # no such controller here
+        if quota not in ("max", "-1"):
+            allowed = min(allowed, math.ceil(int(quota) / int(period)))
+    return max(1, allowed)
+
+
+def _quota(group: Path, version: int) -> list[str]:
+    """What a group may take of the cores in a period, and the period, as they are written."""
+    if version == 2:
+        return (group / "cpu.max").read_text().split()
+    return [(group / f"cpu.cfs_{name}_us").read_text().strip() for name in ("quota", "period")]
 
 
 def fingerprint() -> str:
@@ -49,14 +61,24 @@ def memory_bytes_per_s(threads: int, seconds: float, bytes_each: int = COPIED_BY
     Args:
         threads: That copy at once.
         seconds: When to stop; each thread copies once at least.
-        bytes_each: That a thread copies at a time. It takes twice as many while it does.
+        bytes_each: That a thread copies at a time. It takes twice as many while it does; fewer where all
+            threads would take more than half of the memory that is free.
+
+    Raises:
+        MemoryError: There is no room for the arrays.
+        RuntimeError: There cannot be so many threads.
     """
     rates = [0.0] * threads
+    failed: list[Exception] = []
     here = threading.Barrier(threads)
+    each = max(1, min(bytes_each, free_memory() // (4 * threads)))
+    # Asked for here, where that can fail before anybody waits for anybody.
+    arrays = [(np.empty(each, np.uint8), np.empty(each, np.uint8)) for _ in range(threads)]
 
     def copy(number: int) -> None:
-        source = np.ones(bytes_each, np.uint8)
-        target = np.zeros_like(source)  # its pages are there before the clock starts
+        source, target = arrays[number]
+        source.fill(1)  # the pages are there before the clock starts, in the memory next to this thread
+        target.fill(0)
         here.wait()
         until, began, copied = time.perf_counter() + seconds, time.thread_time(), 0
         while copied == 0 or time.perf_counter() < until:
@@ -64,9 +86,25 @@ def memory_bytes_per_s(threads: int, seconds: float, bytes_each: int = COPIED_BY
             copied += 2 * source.nbytes
         rates[number] = copied / (time.thread_time() - began)
 
-    at_work = [threading.Thread(target=copy, args=(number,)) for number in range(threads)]
-    for one in at_work:
-        one.start()
-    for one in at_work:
-        one.join()
+    def copy_or_tell(number: int) -> None:
+        try:
+            copy(number)
+        except Exception as error:
+            failed.append(error)
+            here.abort()  # nobody waits for one that will not come
+
+    at_work: list[threading.Thread] = []
+    try:
+        for number in range(threads):
+            one = threading.Thread(target=copy_or_tell, args=(number,))
+            one.start()
+            at_work.append(one)
+    except BaseException:
+        here.abort()
+        raise
+    finally:
+        for one in at_work:
+            one.join()
+    if failed:
+        raise failed[0]
     return sum(rates)

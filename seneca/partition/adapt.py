@@ -147,18 +147,26 @@ def _reasons(before: Profile, now: Profile, jobs_before: Jobs, seen: Seen) -> li
         paces = zip(sorted(jobs_before.paces), sorted(seen.jobs.paces), strict=True)
         parted = next(((a, b) for a, b in paces if _parted(a, b)), None)
         if parted is not None:
-            reasons.append(f"a job's step takes {parted[1]:,.0f} samples/s in place of {parted[0]:,.0f}")
+            was, becomes = map(_number, parted)
+            reasons.append(f"a job's step takes {becomes} samples/s in place of {was}")
     for stage in ("prepare", "augment", "decode"):
         a, b = getattr(before, stage).all_s, getattr(now, stage).all_s
         if _parted(a, b):
-            reasons.append(f"to {stage} takes {1e3 * b:.3g} ms in place of {1e3 * a:.3g}")
+            reasons.append(f"to {stage} takes {_number(1e3 * b)} ms in place of {_number(1e3 * a)}")
             break  # they part together: one says it
     rates = before.storage_bytes_per_s, now.storage_bytes_per_s
     if _parted(*rates):
-        reasons.append(f"storage gives {rates[1] / 1e6:,.3g} MB/s in place of {rates[0] / 1e6:,.3g}")
+        reasons.append(f"storage gives {_number(rates[1] / 1e6)} MB/s in place of {_number(rates[0] / 1e6)}")
     elif now.free_memory_bytes == now.cache_bytes < before.free_memory_bytes:
         reasons.append("the page cache does not help")
     return reasons
+
+
+def _number(value: float) -> str:
+    """In words to people: three digits or more, and no limit is any number."""
+    if math.isinf(value):
+        return "any"
+    return f"{value:,.0f}" if value >= 99.95 else f"{value:.3g}"
 
 
 def _parted(a: float, b: float) -> bool:

@@ -226,8 +226,11 @@ class Profile:
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f"{path.name}.{os.getpid()}")
-        draft.write_text(self.to_json())
-        draft.replace(path)
+        try:
+            draft.write_text(self.to_json())
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)  # of a write that failed
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Profile:

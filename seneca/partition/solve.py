@@ -51,9 +51,9 @@ def solve(
 
 
 def refine(profile: Profile, jobs: Jobs | None = None, *, model: Model = BOTTLENECK) -> Prediction:
-    """The best split to a thousandth of a percent, found around that of :func:`solve`.
+    """The best split to two thousandths of a percent, found around that of :func:`solve`.
 
-    The neighbours of the best split at half the distance are tried, until that is 0.001 %. The ceiling
+    The neighbours of the best split at half the distance are tried, until that is 0.002 %. The ceiling
     of each resource rises or falls along any line of splits and does not turn twice, so neither
     does their least, and there is no better hill elsewhere; the page cache's part is the exception, for
     which the grid of whole percents comes first.

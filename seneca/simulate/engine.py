@@ -32,17 +32,23 @@ class Engine:
     Args:
         scenario: The jobs and their dataset.
         stage: Augmented copies that there is room for; twice what all have in flight is given in any case
-            as far as ``stage + kept`` goes.
+            as far as ``stage + kept`` goes. 0: nothing is staged, and the jobs share only what is kept.
         kept: Encoded payloads that there is room for, besides.
+
+    Raises:
+        ValueError: ``stage`` or ``kept`` is below 0.
     """
 
     def __init__(self, scenario: Scenario, *, stage: int, kept: int = 0) -> None:
+        if stage < 0 or kept < 0:
+            raise ValueError(f"stage and kept are at least 0, but got {stage} and {kept}")
         self._jobs = jobs = scenario.jobs
         self._n_samples = scenario.n_samples
         self._in_flight = scenario.batch * (scenario.ahead + 1)
-        self._kept = kept
-        self._bytes = (stage + kept) * store.GRANULE
-        share = round(10000 * kept / (stage + kept))
+        self._stage, self._kept = stage, kept
+        room = max(1, stage + kept)  # a segment has some
+        self._bytes = room * store.GRANULE
+        share = round(10000 * kept / room)
         self._split = (0, share, 0, 10000 - share)
         self._seeds = np.random.SeedSequence(scenario.seed).generate_state(len(jobs), np.uint64)
         self.name = f"/seneca-{os.geteuid()}-simulated-{secrets.token_hex(6)}"
@@ -107,7 +113,7 @@ class Engine:
             height=SIDE,
             width=SIDE,
             in_flight=self._in_flight,
-            shares=True,
+            shares=self._stage > 0,
             keeps=self._kept > 0,
             substitutes=True,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import logging
 import os
@@ -26,6 +27,7 @@ from seneca.measure import host
 from seneca.measure.quick import quick
 from seneca.partition import (
     Adaptation,
+    Cost,
     Jobs,
     Reading,
     Seen,
@@ -117,6 +119,18 @@ def test_the_pace_of_a_step_is_a_reason():
     assert adaptation.consider(0, Split(0, 0, 1), seen(Jobs(1, step_per_s=900))) is None
     change = adaptation.consider(0, Split(0, 0, 1), seen(Jobs(1, step_per_s=2000)))
     assert change.why.startswith("a job's step takes 2,000 samples/s in place of 1,000: ")
+
+
+def test_reasons_are_written_as_people_do():
+    """Neither inf nor a power of ten."""
+    split, halved = Split(0, 0, 1), round_profile().with_storage(2e9)
+    limited = Adaptation(round_profile(), Jobs(1, step_per_s=500)).consider(0, split, seen(ONE))
+    assert limited.why.startswith("a job's step takes any samples/s in place of 500: ")
+    [reason] = decision._reasons(halved, halved.with_storage(1.2e9), ONE, seen(ONE))
+    assert reason == "storage gives 1,200 MB/s in place of 2,000"
+    slow = dataclasses.replace(halved, prepare=Cost(1.5, 1.5))
+    [reason] = decision._reasons(halved, slow, ONE, seen(ONE))
+    assert reason == "to prepare takes 1,500 ms in place of 1.6"
 
 
 def test_a_gain_of_a_few_per_cent_is_not_worth_a_change():
@@ -383,22 +397,28 @@ def test_what_is_seldom_seen_is_waited_for(picture_folder, monkeypatch):
 
 
 @pytest.mark.usefixtures("quickly")
-@pytest.mark.parametrize("what", ["damaged", "gone", "no profile folder"])
+@pytest.mark.parametrize("what", ["damaged", "gone"])
 def test_nothing_that_goes_wrong_in_looking_stops_a_loader(picture_folder, monkeypatch, tmp_path, what):
     if what == "damaged":
         for path in picture_folder.rglob("*.jpg"):
             path.write_bytes(b"\xff\xd8\xff no picture")
-    elif what == "gone":
-        monkeypatch.setattr(adapt, "quick", lambda *arguments: (tmp_path / "nothing").read_bytes())
     else:
-        (tmp_path / "a file").touch()
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a file"))
+        monkeypatch.setattr(adapt, "quick", lambda *arguments: (tmp_path / "nothing").read_bytes())
     _, loader = native(picture_folder, on_error="skip")
     with contextlib.suppress(StopIteration):
         next(iter(loader))
     cache = loader.stats()["cache"]
     assert cache["split"] == str(default_split())
     assert cache["split_changes"][0]["why"].startswith("by default: ")
+
+
+@pytest.mark.usefixtures("quickly")
+def test_without_a_folder_of_profiles_a_quick_look_does(picture_folder, monkeypatch, tmp_path):
+    (tmp_path / "a file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a file"))
+    _, loader = native(picture_folder)
+    next(iter(loader))
+    assert loader.stats()["cache"]["split_changes"][0]["why"].startswith("by a quick look at ")
 
 
 def busily(array):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 
 import pytest
 from profiles import ROUND, round_profile
@@ -107,6 +108,12 @@ def test_amounts_are_written_as_people_do():
         "5.5 kB/s",
         "12 B/s",
     ]
+
+
+def test_no_amount_is_written_as_a_power_of_ten():
+    shown = [show_bytes(amount) for amount in (999, 999 << 20, 1000 << 20, 1023 << 30, 1500 << 40)]
+    assert shown == ["999 B", "999 MiB", "0.977 GiB", "0.999 TiB", "1,500 TiB"]
+    assert [show_rate(rate) for rate in (120.4e9, 1.5e12)] == ["120 GB/s", "1,500 GB/s"]
 
 
 # --- seneca plan
@@ -269,13 +276,24 @@ def test_a_folder_is_measured_and_shown(picture_folder, short, tmp_path):
             ["PICTURES", "--transform", "BROKEN:train"],
             "--transform BROKEN: ZeroDivisionError: division by zero",
         ),
+        (
+            ["PICTURES", "--transform", "broken_module:train"],
+            "--transform broken_module:train: NameError: name 'undefined' is not defined",
+        ),
+        (
+            ["PICTURES", "--transform", "leaving_module:train"],
+            "--transform leaving_module:train: SystemExit: 3",
+        ),
         (["PICTURES", "--transform", "builtins:len"], "only what runs natively can be profiled"),
         (["PICTURES", "--memory", "some"], "'some' is not an amount of memory"),
     ],
 )
 def test_what_cannot_be_profiled_is_one_line_and_status_2(
-    picture_folder, short, tmp_path, arguments, message
+    picture_folder, short, tmp_path, monkeypatch, arguments, message
 ):
+    (tmp_path / "broken_module.py").write_text("train = undefined\n")
+    (tmp_path / "leaving_module.py").write_text("raise SystemExit(3)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
     places = {"EMPTY": tmp_path / "empty", "SCRIPT": tmp_path / "script.py", "BROKEN": tmp_path / "broken.py"}
     places["EMPTY"].mkdir()
     places["SCRIPT"].write_text("x = 1\n")
@@ -287,6 +305,19 @@ def test_what_cannot_be_profiled_is_one_line_and_status_2(
     result = RUN.invoke(app, ["profile", *arguments])
     assert (result.exit_code, result.stdout.strip()) == (2, "")
     assert result.stderr.startswith(f"seneca profile: {message}") and result.stderr.count("\n") == 1
+
+
+def test_a_module_of_the_current_folder_is_found_and_the_path_is_as_it_was(
+    picture_folder, short, tmp_path, monkeypatch
+):
+    (tmp_path / "module_here.py").write_text(
+        "from seneca import transforms as T\ntrain = T.Compose([T.RandomResizedCrop(16)])\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    before = [*sys.path]
+    result = RUN.invoke(app, ["profile", str(picture_folder), "--transform", "module_here:train"])
+    assert result.exit_code == 0, result.stderr
+    assert sys.path == before
 
 
 def test_where_seneca_is_off_there_is_nothing_to_measure(picture_folder, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -16,7 +17,7 @@ import pytest
 from PIL import Image
 
 import seneca
-from seneca import measure
+from seneca import groups, measure
 from seneca import transforms as T
 from seneca._pipeline.plan import MAX_PIXELS, compile_transform
 from seneca.errors import DecodeError, PlanError
@@ -81,6 +82,18 @@ def test_a_profile_of_another_version_is_measured_anew(picture_folder):
     path.write_text(json.dumps({**fields, "version": 99}))
     assert seneca.profile(picture_folder).version == 1
     assert Profile.load(path).version == 1
+
+
+@pytest.mark.parametrize("home", ["/dev/null", "/proc/nowhere"])
+def test_without_a_home_it_is_measured_and_not_kept(picture_folder, monkeypatch, home):
+    """As of users that services run as."""
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", home)
+    dataset = seneca.ImageFolder(picture_folder, measure.default_transform())
+    found = seneca.profile(dataset)
+    assert found.samples == 48 and any("could not be kept" in note for note in found.notes)
+    pipeline = compile_transform(dataset.transform)
+    assert measure.recall(dataset.fingerprint().hex(), pipeline) is None
 
 
 def test_torch_is_not_needed_for_a_folder_of_jpegs(picture_folder, tmp_path):
@@ -166,7 +179,7 @@ def test_storage_is_read_by_so_many_at_a_time(picture_folder, monkeypatch):
             read.append(path)
             first = len(read) <= 4
         if first:
-            all_here.wait(timeout=60)  # broken if there are fewer
+            all_here.wait(timeout=5)  # broken if there are fewer
         got = real(path, buffer)
         with lock:
             at_once -= 1
@@ -256,10 +269,70 @@ def test_what_memory_gives_is_by_bytes_read_and_written(monkeypatch):
     assert host.memory_bytes_per_s(1, 0.0, 1 << 20) == 2 * (1 << 20) / 0.5
 
 
-def test_a_control_group_may_allow_fewer_cores(tmp_path, monkeypatch):
-    quota = tmp_path / "cpu.max"
-    monkeypatch.setattr(host, "CPU_QUOTA", str(quota))
+@pytest.mark.parametrize(("free", "each"), [(1 << 40, 1 << 20), (8 << 20, 1 << 20), (2 << 20, 1 << 18)])
+def test_memory_is_measured_with_half_of_what_is_free_at_the_most(monkeypatch, free, each):
+    real, taken = np.empty, []
+    monkeypatch.setattr(np, "empty", lambda size, kind: taken.append(size) or real(size, kind))
+    monkeypatch.setattr(host, "free_memory", lambda: free)
+    assert host.memory_bytes_per_s(2, 0.0, 1 << 20) > 0
+    assert taken == [each] * 4
+
+
+@pytest.mark.parametrize("lacks", ["room", "pages", "threads"])
+def test_no_thread_waits_for_one_that_does_not_come(monkeypatch, lacks):
+    real, thread, before = np.empty, threading.Thread, threading.active_count()
+    arrays, threads = itertools.count(), itertools.count()
+
+    class WithoutPages:
+        def fill(self, value):
+            raise MemoryError("lacks pages")
+
+    def empty(size, kind):
+        number = next(arrays)
+        if lacks == "room" and number == 5:
+            raise MemoryError("lacks room")
+        return WithoutPages() if lacks == "pages" and number == 4 else real(size, kind)
+
+    class Thread(thread):
+        def start(self):
+            if lacks == "threads" and next(threads) == 2:
+                raise RuntimeError("lacks threads")
+            super().start()
+
+    monkeypatch.setattr(np, "empty", empty)
+    monkeypatch.setattr(threading, "Thread", Thread)
+    told = []
+
+    def measured():
+        with pytest.raises((MemoryError, RuntimeError)) as raised:
+            host.memory_bytes_per_s(3, 0.0, 1 << 16)
+        told.append(str(raised.value))
+
+    asks = thread(target=measured, daemon=True)
+    asks.start()
+    asks.join(timeout=60)
+    assert told == [f"lacks {lacks}"], "who waits for ever tells nothing"
+    assert threading.active_count() == before
+
+
+@pytest.fixture
+def grouped(tmp_path, monkeypatch):
+    """A host of 8 cores; ``grouped(path, text)`` writes a file of its control groups."""
+
+    def write(path, text):
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    monkeypatch.setattr(groups, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(groups, "GROUPS", tmp_path / "groups")
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
+    return write
+
+
+@pytest.mark.parametrize("place", ["", "user/job/", "user/"])
+def test_a_control_group_may_allow_fewer_cores(grouped, place):
+    grouped("proc/self/cgroup", "0::/user/job\n")
     assert host.cores() == 8
     for text, cores in (
         ("max 100000\n", 8),
@@ -267,5 +340,22 @@ def test_a_control_group_may_allow_fewer_cores(tmp_path, monkeypatch):
         ("50000 100000\n", 1),
         ("9900000 100000", 8),
     ):
-        quota.write_text(text)
+        grouped(f"groups/{place}cpu.max", text)
         assert host.cores() == cores
+
+
+def test_the_group_that_allows_least_decides(grouped):
+    grouped("proc/self/cgroup", "0::/user/job\n")
+    grouped("groups/user/job/cpu.max", "500000 100000\n")
+    grouped("groups/user/cpu.max", "300000 100000\n")
+    assert host.cores() == 3
+    grouped("groups/user/job/cpu.max", "200000 100000\n")
+    assert host.cores() == 2
+
+
+@pytest.mark.parametrize(("quota", "cores"), [(-1, 8), (250000, 3), (1000, 1)])
+def test_a_control_group_of_the_first_version_may_allow_fewer_cores(grouped, quota, cores):
+    grouped("proc/self/cgroup", "7:memory:/other\n4:cpu,cpuacct:/user/job\n")
+    grouped("groups/cpu/user/job/cpu.cfs_quota_us", f"{quota}\n")
+    grouped("groups/cpu/user/job/cpu.cfs_period_us", "100000\n")
+    assert host.cores() == cores

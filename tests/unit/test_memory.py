@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seneca import memory
+from seneca import groups, memory
 
 MIB = 1 << 20
 
@@ -18,8 +18,9 @@ def machine(tmp_path, monkeypatch):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
 
-    monkeypatch.setattr(memory, "PROC", tmp_path / "proc")
-    monkeypatch.setattr(memory, "GROUPS", tmp_path / "groups")
+    for module in (memory, groups):
+        monkeypatch.setattr(module, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(groups, "GROUPS", tmp_path / "groups")
     write("proc/meminfo", f"MemTotal: {4000 * 1024} kB\nMemAvailable: {1000 * 1024} kB\n")
     return write
 

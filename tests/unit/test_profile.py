@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
+import os
+from pathlib import Path
 
 import pytest
 from profiles import ROUND, round_profile
@@ -17,6 +20,21 @@ def test_a_file_gives_back_what_was_saved(tmp_path):
     profile.save(path)
     assert Profile.load(path) == profile
     assert [file.name for file in path.parent.iterdir()] == ["profile.json"]
+
+
+@pytest.mark.parametrize("fails", ["write_text", "replace"])
+def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path, monkeypatch, fails):
+    path = tmp_path / "profile.json"
+    round_profile(took_s=1.0).save(path)
+
+    def full(self, *_):
+        self.touch()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, fails, full)
+    with pytest.raises(OSError, match="No space left"):
+        round_profile(took_s=2.0).save(path)
+    assert os.listdir(tmp_path) == ["profile.json"] and Profile.load(path).took_s == 1.0
 
 
 @pytest.mark.parametrize(

@@ -1012,6 +1012,57 @@ def test_states_of_another_order_cannot_be_put_together():
     assert seneca.merge_states([between, between]) == between
 
 
+@pytest.mark.parametrize("generator", [True, False])
+@pytest.mark.parametrize(
+    ("source", "draws", "message"),
+    [
+        (22, {"replacement": True}, "22 times out of 22 samples with replacement"),
+        (22, {"num_samples": 55}, "55 times out of 22 samples"),
+        (22, {"num_samples": 11}, "11 times out of 22 samples"),
+        (20, {}, "20 times out of 20 samples"),
+    ],
+)
+def test_what_is_no_permutation_cannot_be_put_together(source, draws, message, generator):
+    given = {"generator": torch.Generator().manual_seed(3)} if generator else {}
+    sampler = RandomSampler(range(source), **draws, **given)
+    loader = numbers(cache=None, shuffle=None, sampler=sampler)
+    batches = iter(loader)
+    next(batches)
+    state = sent(loader.state_dict())
+    with pytest.raises(StateError, match=f"own RandomSampler, which draws {message}, can tell"):
+        seneca.merge_states([state])
+    rest = list(batches)
+    loader.load_state_dict([state])
+    assert list(loader) == rest, "it goes on itself"
+
+
+@pytest.mark.parametrize("generator", [True, False])
+def test_a_permutation_is_put_together_whether_its_state_says_so_or_is_older(generator):
+    given = {"generator": torch.Generator().manual_seed(3)} if generator else {}
+    loader = numbers(cache=None, shuffle=None, sampler=RandomSampler(range(22), **given))
+    seen = next(iter(loader))
+    state = sent(loader.state_dict())
+    older = {name: value for name, value in state.items() if name != "draws"}
+    assert len(older) == len(state) - 1
+    for one in (state, older):
+        merged = seneca.merge_states([one])
+        assert np.flatnonzero(resume.flags(merged["done"], 22)).tolist() == sorted(seen)
+
+
+def test_what_a_stream_has_delivered_cannot_be_put_together():
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return iter(range(20))
+
+    loader = seneca.DataLoader(Stream(), 4, cache=None)
+    assert next(iter(loader)).tolist() == [0, 1, 2, 3]
+    state = loader.state_dict()
+    with pytest.raises(StateError, match=r"IterableDataset, of a dataset without a length: .* as many ranks"):
+        seneca.merge_states([state, state])
+    loader.load_state_dict([state])
+    assert next(batch.tolist() for batch in loader) == [4, 5, 6, 7]
+
+
 @pytest.mark.filterwarnings("ignore:.*skipped a sample")
 def test_ranks_that_skip_stay_even_when_they_go_on(picture_folder, name):
     dataset = seneca.ImageFolder(picture_folder, TRAIN)

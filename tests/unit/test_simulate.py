@@ -164,6 +164,15 @@ def test_what_is_kept_is_read_from_storage_once():
     assert half.served[1] == pytest.approx(N, abs=N // 50)
 
 
+def test_without_a_stage_each_job_prepares_all_of_its_own():
+    scenario = Scenario([Job(epochs=2), Job(epochs=2)], N)
+    assert simulate(scenario, stage=0).served == (4 * N, 0, 0, 0)
+    kept = simulate(scenario, stage=0, kept=N).served
+    assert sum(kept) == 4 * N and kept[3] == 0 and N <= kept[0] < 2 * N, "the files are read and kept once"
+    with pytest.raises(ValueError, match="at least 0, but got -1 and 0"):
+        simulate(scenario, stage=-1)
+
+
 def test_what_a_job_leaves_unfinished_is_not_served():
     scenario = Scenario([Job(end=0.2, speed=3), Job(epochs=1)], N, preparing=0.01)
     with Engine(scenario, stage=1000) as engine:

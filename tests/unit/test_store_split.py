@@ -53,3 +53,11 @@ def test_two_jobs_take_room_for_the_stage_from_what_is_kept():
         assert segments[0].check() is None
         alone.close()
         other.close()
+
+
+def test_a_reason_may_name_a_file_that_no_encoding_can_name():
+    with Place(100, split=(0, 6000, 2000, 2000)) as place:
+        segment = place.attach(1, adapts=True)
+        assert segment.change_split((0, 10000, 0, 0), 0, "by default: /data/\udcffcat/7.jpg is damaged")
+        [(_, _, why)] = segment.stats()["changes"]
+        assert why == r"by default: /data/\udcffcat/7.jpg is damaged"
