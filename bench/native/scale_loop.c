@@ -100,7 +100,7 @@ static void settle(uint32_t batch)
 {
     for (uint32_t i = 0; i < held[batch]; i++)
         if (items[batch][i].target_slot != SN_NONE)
-            sn_slot_commit(&segment->slots[items[batch][i].target_slot]);
+            sn_slot_commit(segment, items[batch][i].target_slot);
     sn_member_done(member, items[batch], held[batch]);
     held[batch] = 0;
 }

@@ -85,6 +85,8 @@ static void resolve(sn_segment *segment, const sn_header *layout)
     segment->first = (uint32_t *)(base + layout->first_at);
     segment->wants = base + layout->wants_at;
     segment->writing = (uint32_t *)(base + layout->writing_at);
+    segment->committed = (_Atomic uint64_t *)(base + layout->committed_at);
+    segment->groups = (_Atomic uint64_t *)(base + layout->groups_at);
     segment->granules = (uint64_t *)(base + layout->granules_at);
     segment->payload = base + layout->payload_at;
     segment->rooms = base + layout->rooms_at;

@@ -89,8 +89,10 @@ int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *out)
     atomic_store_explicit(&record->state, SN_ROW_LIVE, memory_order_release);
 
     sn_bit_set(head->live_rows, row);
-    if (who->kind == SN_ROW_MEMBER)
+    if (who->kind == SN_ROW_MEMBER) {
         sn_bit_set(head->member_rows, row);
+        sn_bit_set(head->members_of_job[bit], row);
+    }
     sn_rows_derive_budgets(segment);
     *out = row;
     return 0;
@@ -108,6 +110,7 @@ void sn_row_leave(sn_segment *segment, uint32_t row)
     atomic_store_explicit(&segment->rows[row].state, SN_ROW_FREE, memory_order_release);
     sn_bit_clear(head->live_rows, row);
     sn_bit_clear(head->member_rows, row);
+    sn_bit_clear(head->members_of_job[segment->rows[row].job], row);
     sn_rows_derive_budgets(segment);
     sn_row_unlock(segment, row);
 }

@@ -97,7 +97,7 @@ cdef extern from "shm/sn_segment.h" nogil:
 
 
 cdef extern from "slots/sn_slots.h" nogil:
-    void sn_slot_commit(sn_slot *slot)
+    void sn_slot_commit(sn_segment *segment, uint32_t slot)
     void sn_slot_abort(sn_slot *slot)
     uint8_t *sn_slot_payload(const sn_segment *segment, const sn_slot *slot)
 

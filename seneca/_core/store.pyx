@@ -375,7 +375,8 @@ cdef class Participant:
 
     def commit(self, uint32_t slot):
         """What was reserved is written: others may read it."""
-        sn_slot_commit(self.slot(slot))
+        self.slot(slot)
+        sn_slot_commit(self.segment.handle, slot)
 
     def abort(self, uint32_t slot):
         """What was reserved will not be written."""
