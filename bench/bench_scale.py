@@ -35,6 +35,7 @@ def measure(options: argparse.Namespace, program: Path) -> dict[str, Any]:
     """All of it, seconds and bytes."""
     copies = max(4096, options.samples // 100)
     with ScaleJobs(program, options.samples, options.jobs, copies, options.batch) as jobs:
+        attached = jobs.attached
         first = jobs.open(0)
         jobs.warm(int(options.samples * options.part / options.batch))
         draws: dict[str, Any] = {}
@@ -55,6 +56,7 @@ def measure(options: argparse.Namespace, program: Path) -> dict[str, Any]:
         "batch": options.batch,
         "copies": copies,
         "draws": draws,
+        "attach": {"made": attached[0], "joined": percentiles(attached[1:] or attached)},
         "epoch": {"first": percentiles(first), "begin": percentiles(begins), "end": percentiles(ends)},
         "records": records,
         "allowed": sum(bytes_of(options.samples, options.jobs, slots).values()),
@@ -79,8 +81,13 @@ def show(result: dict[str, Any]) -> None:
     ):
         times = result["epoch"][what]
         lines.append((name, *(f"{times[part] * 1000:,.2f} ms" for part in ("median", "p99", "max"))))
+    made, joined = result["attach"]["made"], result["attach"]["joined"]["median"]
     title = f"{result['samples']:,} samples, {result['jobs']} jobs, a stage of {result['copies']:,} copies"
     report.print_table(title, ["", "median", "p99", "max"], lines)
+    payload = result["copies"] * GRANULE / 2**20
+    print(
+        f"the segment, {payload:,.0f} MiB besides records, is made in {made * 1000:,.0f} ms, joined in {joined * 1000:.2f}"
+    )
     records, allowed = result["records"] / 2**20, result["allowed"] / 2**20
     print(
         f"records: {records:,.1f} MiB, {result['records'] / result['samples']:.2f} bytes a sample;"

@@ -9,7 +9,8 @@
  * derived from it and made anew by sn_store_rebuild().
  *
  * All of it but the rooms is reserved at birth. A room has no memory until a row is claimed that
- * uses it: seen bits of 128 rows would be the most of the records of a large dataset.
+ * uses it: seen bits of 128 rows would be the most of the records of a large dataset. Those of the
+ * last rows, which members are given first, are put into huge pages at birth, where rooms are that large.
  *
  * Lives in   the segment. Offsets and fixed widths, never pointers; 64-byte aligned parts.
  * Callers    everything here is read and written by the lock holder, except
@@ -29,6 +30,7 @@
 #define SN_GRANULE 4096u     /* payload space is given out in pages */
 #define SN_HUGE_PAGE 2097152u /* records of many samples lie in these, where the kernel has them */
 #define SN_MAX_ROWS 128u     /* participants at once */
+#define SN_ROOMS_AT_BIRTH 8u /* of the last rows, where rooms are huge pages: a member for each GPU of a host */
 #define SN_MAX_JOBS 64u      /* one bit each in a copy's uses mask */
 #define SN_MAX_LEDGER 16384u /* slots that one participant may hold at once */
 #define SN_MAX_WRITING 65536u /* slots that are being written at once */
