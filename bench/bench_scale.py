@@ -9,8 +9,12 @@ an epoch in turns. Then draws are timed in C, in three settings: *paced*, where 
 ``--period`` ms (that varies by half of it) as jobs do that train, and two cores have time for all;
 *in turn*, one draw after another, so nobody waits and caches are warm; *saturated*, where eight processes
 do nothing but draw, which no job does. A draw's time has its wait for the lock in it; what it waited is told
-besides. An epoch's beginning is all of sn_member_open(), the permutation's key, the member's bits and its
-row. Records are what the segment takes but the payloads.
+besides. Who lets go of the lock has it again before a waiter wakes, so of saturated draws most wait for
+nobody and few for time slices. Handed over in turn it would make every draw wait for seven others, and wake a
+process for each; jobs that train meet too seldom to gain by it.
+An epoch's beginning is all of sn_member_open(), the permutation's key, the member's bits and its row. Making
+the segment is told besides, since memory for the first eight members is made with it. Records are what the
+segment takes but the payloads.
 
     python bench/bench_scale.py --json scale.json
 """
@@ -35,6 +39,7 @@ def measure(options: argparse.Namespace, program: Path) -> dict[str, Any]:
     """All of it, seconds and bytes."""
     copies = max(4096, options.samples // 100)
     with ScaleJobs(program, options.samples, options.jobs, copies, options.batch) as jobs:
+        attached = jobs.attached
         first = jobs.open(0)
         jobs.warm(int(options.samples * options.part / options.batch))
         draws: dict[str, Any] = {}
@@ -55,6 +60,7 @@ def measure(options: argparse.Namespace, program: Path) -> dict[str, Any]:
         "batch": options.batch,
         "copies": copies,
         "draws": draws,
+        "attach": {"made": attached[0], "joined": percentiles(attached[1:] or attached)},
         "epoch": {"first": percentiles(first), "begin": percentiles(begins), "end": percentiles(ends)},
         "records": records,
         "allowed": sum(bytes_of(options.samples, options.jobs, slots).values()),
@@ -79,8 +85,14 @@ def show(result: dict[str, Any]) -> None:
     ):
         times = result["epoch"][what]
         lines.append((name, *(f"{times[part] * 1000:,.2f} ms" for part in ("median", "p99", "max"))))
+    made, joined = result["attach"]["made"], result["attach"]["joined"]["median"]
     title = f"{result['samples']:,} samples, {result['jobs']} jobs, a stage of {result['copies']:,} copies"
     report.print_table(title, ["", "median", "p99", "max"], lines)
+    payload = result["copies"] * GRANULE / 2**20
+    print(
+        f"the segment, {payload:,.0f} MiB besides records, is made in {made * 1000:,.0f} ms,"
+        f" and joined in {joined * 1000:.2f} ms"
+    )
     records, allowed = result["records"] / 2**20, result["allowed"] / 2**20
     print(
         f"records: {records:,.1f} MiB, {result['records'] / result['samples']:.2f} bytes a sample;"

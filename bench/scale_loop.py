@@ -38,6 +38,7 @@ class ScaleJobs:
         self._samples = samples
         self._name = f"/seneca-{os.geteuid()}-bench-scale-{secrets.token_hex(4)}"
         command = [str(part) for part in (program, self._name, samples, copies, 1)]
+        self.attached: list[float] = []  # seconds that each took; the first makes the segment
         self._processes: list[subprocess.Popen[str]] = []
         for job in range(jobs):
             self._processes.append(
@@ -45,7 +46,7 @@ class ScaleJobs:
                     [*command, str(job + 1)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
                 )
             )
-            self._hear(self._processes[-1])
+            self.attached.append(int(self._hear(self._processes[-1])) * 1e-9)
 
     def __enter__(self) -> ScaleJobs:
         return self

@@ -34,7 +34,7 @@ HEADER = np.dtype([
     ("n_stage", "u4"), ("n_slots", "u4"), ("n_granules", "u4"), ("n_ledger", "u4"),
     ("n_writing", "u4"), ("unused", "u4"),
     ("rows_at", "u8"), ("slots_at", "u8"), ("first_at", "u8"), ("wants_at", "u8"), ("writing_at", "u8"),
-    ("granules_at", "u8"), ("payload_at", "u8"),
+    ("committed_at", "u8"), ("groups_at", "u8"), ("granules_at", "u8"), ("payload_at", "u8"),
     ("rooms_at", "u8"), ("room_bytes", "u8"), ("seen_in", "u8"), ("eligible_in", "u8"), ("blocks_in", "u8"),
     ("room_end", "u8"),
     ("busy", "u4"), ("failures", "u4"), ("abandoned", "u4"), ("split", "u4", 4),
@@ -53,7 +53,7 @@ SLOT = np.dtype([
 ])  # fmt: skip
 MAX_ROWS = 128
 assert ROW.itemsize == SLOT.itemsize == 64
-assert store.LAYOUT_VERSION == 4, "the records above are those of layout 4"
+assert store.LAYOUT_VERSION == 5, "the records above are those of layout 5"
 
 
 class Records:

@@ -1,7 +1,7 @@
 /*
  * scale_loop.c -- one job of many that draw from one segment, timed where it happens.
  *
- *   scale_loop NAME SAMPLES COPIES PAGES JOB      then, line by line:
+ *   scale_loop NAME SAMPLES COPIES PAGES JOB      says how many nanoseconds attaching took; then, line by line:
  *      in   open EPOCH                out   nanoseconds
  *      in   draw COUNT BATCH PERIOD   out   COUNT pairs: nanoseconds of a draw, and of its wait for the lock
  *      in   turn COUNT BATCH          out   COUNT: as many draws, not timed, an epoch begun where one ends
@@ -53,12 +53,13 @@ static sn_item items[AHEAD][MAX_BATCH];
 static uint32_t held[AHEAD];
 static uint32_t turn;
 
-static void attach(const char *name, uint64_t copies)
+static uint64_t attach(const char *name, uint64_t copies)
 {
     sn_geometry geometry = {.payload_bytes = copies * copy_bytes, .n_samples = samples,
                             .split = {[SN_AUGMENTED] = 10000}};
     sn_participant who = {.kind = SN_ROW_HOLDER, .job_key = job};
     uint32_t row;
+    uint64_t start = nanoseconds(CLOCK_MONOTONIC);
     int fd = shm_open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 
     if (fd < 0)
@@ -72,6 +73,7 @@ static void attach(const char *name, uint64_t copies)
     if (rc != 0)
         give_up("%d from claiming a row", rc);
     sn_store_leave(segment);
+    return nanoseconds(CLOCK_MONOTONIC) - start;
 }
 
 static uint64_t open_member(void)
@@ -100,7 +102,7 @@ static void settle(uint32_t batch)
 {
     for (uint32_t i = 0; i < held[batch]; i++)
         if (items[batch][i].target_slot != SN_NONE)
-            sn_slot_commit(&segment->slots[items[batch][i].target_slot]);
+            sn_slot_commit(segment, items[batch][i].target_slot);
     sn_member_done(member, items[batch], held[batch]);
     held[batch] = 0;
 }
@@ -176,8 +178,7 @@ int main(int argc, char **argv)
     samples = (uint32_t)strtoul(argv[2], NULL, 10);
     copy_bytes = (uint32_t)strtoul(argv[4], NULL, 10) * SN_GRANULE;
     job = strtoul(argv[5], NULL, 10);
-    attach(argv[1], strtoul(argv[3], NULL, 10));
-    printf("%llu\n", (unsigned long long)segment->bytes);
+    printf("%llu\n", (unsigned long long)attach(argv[1], strtoul(argv[3], NULL, 10)));
     fflush(stdout);
     while (fgets(line, sizeof line, stdin) != NULL) {
         int words = sscanf(line, "%15s %llu %llu %llu", word, &a, &b, &c);

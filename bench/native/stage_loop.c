@@ -230,7 +230,7 @@ static uint64_t draw_in_turn(const sn_stage *stage, uint64_t calls, uint32_t job
         spent += now() - start;
         for (uint32_t i = 0; i < drawn; i++)
             if (items[i].target_slot != SN_NONE)
-                sn_slot_commit(&segment->slots[items[i].target_slot]);
+                sn_slot_commit(segment, items[i].target_slot);
         sn_member_done(*member, items, drawn);
     }
     for (uint32_t job = 0; job < jobs; job++)
@@ -255,7 +255,7 @@ static uint64_t commit(const sn_stage *stage, uint64_t calls)
     uint64_t start = now();
 
     for (uint64_t k = 0; k < calls; k++)
-        sn_slot_commit(&segment->slots[k % COPIES]);
+        sn_slot_commit(segment, k % COPIES);
     start = now() - start;
     sn_segment_close(segment);
     return start;

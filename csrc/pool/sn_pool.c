@@ -47,7 +47,7 @@ static void run(sn_bench *bench, sn_batch *batch, uint32_t task)
     sn_copy *copy = &batch->copies[task];
     sn_slot *slot = &trip->segment->slots[copy->offer.slot];
     memcpy(sn_slot_payload(trip->segment, slot), copy->payload, copy->offer.length);
-    sn_slot_commit(slot);
+    sn_slot_commit(trip->segment, copy->offer.slot);
     free(copy->payload);
     copy->payload = NULL;
 }

@@ -120,7 +120,7 @@ static void deliver(const sn_trip *trip, sn_place *place, const uint8_t *pixels,
     sn_rng rng;
 
     if (place->item.target_slot != SN_NONE)
-        sn_slot_commit(&trip->segment->slots[place->item.target_slot]);
+        sn_slot_commit(trip->segment, place->item.target_slot);
     sn_rng_start(&rng, trip->seed, 0, trip->epoch, place->item.sample, SN_STREAM_ERASE);
     sn_batch_write(trip->plan, pixels, trip->height, trip->width, &rng, out);
     place->status = 0;

@@ -48,6 +48,9 @@ int sn_layout_plan(const sn_geometry *geometry, sn_header *layout)
     layout->first_at = place(&at, n * 4, 64);
     layout->wants_at = place(&at, layout->n_stage, 64);
     layout->writing_at = place(&at, (uint64_t)layout->n_writing * 4, 64);
+    uint64_t groups = ((uint64_t)layout->n_slots + SN_GROUP - 1) / SN_GROUP;
+    layout->committed_at = place(&at, groups * SN_GROUP / 8, 64);
+    layout->groups_at = place(&at, sn_bits_words(groups) * 8, 64);
     layout->granules_at = place(&at, sn_bits_words(granules) * 8, 64);
     layout->payload_at = place(&at, granules * SN_GRANULE, SN_GRANULE);
 
@@ -77,6 +80,7 @@ int sn_layout_validate(const sn_header *found, uint64_t file_bytes)
         found->n_stage != planned.n_stage || found->n_slots != planned.n_slots ||
         found->n_granules != planned.n_granules || found->n_ledger != planned.n_ledger ||
         found->n_writing != planned.n_writing || found->unused != planned.unused || found->writing_at != planned.writing_at ||
+        found->committed_at != planned.committed_at || found->groups_at != planned.groups_at ||
         found->rows_at != planned.rows_at || found->slots_at != planned.slots_at ||
         found->first_at != planned.first_at || found->wants_at != planned.wants_at || found->granules_at != planned.granules_at ||
         found->payload_at != planned.payload_at || found->rooms_at != planned.rooms_at ||

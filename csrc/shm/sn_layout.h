@@ -1,20 +1,21 @@
 /*
  * sn_layout.h -- what lies where in a segment.
  *
- *   header | rows | slots | first | wants   | writing | granule map | payload | a room for each row
- *            who    what    where   derived   derived   derived       bytes     ledger | seen  | eligible | counts
- *                                                                               held     taken   derived    derived
+ *   header | rows | slots | first | wants   | writing | committed | granule map | payload | a room for each row
+ *            who    what    where   derived   derived   hints       derived       bytes     ledger | seen  | eligible | counts
+ *                                                                                           held     taken   derived    derived
  *
  * Truth: rows, ledgers, seen bits, and the upper part of each slot record. All else is
  * derived from it and made anew by sn_store_rebuild().
  *
  * All of it but the rooms is reserved at birth. A room has no memory until a row is claimed that
- * uses it: seen bits of 128 rows would be the most of the records of a large dataset.
+ * uses it: seen bits of 128 rows would be the most of the records of a large dataset. Those of the
+ * last rows, which members are given first, are put into huge pages at birth, where rooms are that large.
  *
  * Lives in   the segment. Offsets and fixed widths, never pointers; 64-byte aligned parts.
  * Callers    everything here is read and written by the lock holder, except
- *            `sn_slot.state` (its writer publishes without the lock), `sn_header.magic`
- *            and payload bytes (a slot's writer; whoever pins it).
+ *            `sn_slot.state` and the committed bits (a slot's writer publishes without the lock),
+ *            `sn_header.magic` and payload bytes (a slot's writer; whoever pins it).
  * Crash      see sn_store.h.
  */
 #ifndef SN_LAYOUT_H
@@ -24,14 +25,16 @@
 #include <stdint.h>
 
 #define SN_MAGIC 0x31304143454E4553u /* "SENECA01", little endian */
-#define SN_LAYOUT_VERSION 4u
+#define SN_LAYOUT_VERSION 5u
 
 #define SN_GRANULE 4096u     /* payload space is given out in pages */
 #define SN_HUGE_PAGE 2097152u /* records of many samples lie in these, where the kernel has them */
 #define SN_MAX_ROWS 128u     /* participants at once */
+#define SN_ROOMS_AT_BIRTH 8u /* of the last rows, where rooms are huge pages: a member for each GPU of a host */
 #define SN_MAX_JOBS 64u      /* one bit each in a copy's uses mask */
 #define SN_MAX_LEDGER 16384u /* slots that one participant may hold at once */
 #define SN_MAX_WRITING 65536u /* slots that are being written at once */
+#define SN_GROUP 512u        /* slots whose committed bits share a cache line */
 #define SN_CHANGES 8u        /* of the split that are remembered */
 #define SN_NONE UINT32_MAX   /* no slot, no granule, no row */
 
@@ -56,7 +59,7 @@ enum sn_row_kind {
 
 /* Every slot record is on exactly one list. Copies that n members are eligible for: list SN_LIST_WANT + n.
  * That number is in `wants` besides, a byte a staged slot, for a draw compares it of many. The writing
- * list is an array, because every draw looks at all of it. */
+ * list is an array, for a slot's place in it to be a number. */
 enum sn_list {
     SN_LIST_FREE_STAGE = 0,
     SN_LIST_FREE_KEEP = 1,
@@ -143,7 +146,7 @@ typedef struct {
     sn_geometry geometry;
     uint64_t segment_bytes;
     uint32_t n_stage, n_slots, n_granules, n_ledger, n_writing, unused;
-    uint64_t rows_at, slots_at, first_at, wants_at, writing_at, granules_at, payload_at, rooms_at;
+    uint64_t rows_at, slots_at, first_at, wants_at, writing_at, committed_at, groups_at, granules_at, payload_at, rooms_at;
     uint64_t room_bytes;                      /* from one room to the next */
     uint64_t seen_in, eligible_in, blocks_in; /* in a room, whose ledger comes first */
     uint64_t room_end;                        /* likewise: behind it nothing is used */
@@ -163,6 +166,7 @@ typedef struct {
     uint32_t largest_run; /* no free run is longer than this; SN_NONE: not known */
     uint64_t live_rows[SN_MAX_ROWS / 64];
     uint64_t member_rows[SN_MAX_ROWS / 64];
+    uint64_t members_of_job[SN_MAX_JOBS][SN_MAX_ROWS / 64];
     sn_list_head lists[SN_LISTS];
 
     uint32_t n_changes; /* truth: of the split, since birth; the last are at [n % SN_CHANGES] */

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <time.h>
 
 #include "../base/sn_status.h"
@@ -51,42 +52,57 @@ static int is_past(const struct timespec *deadline)
            (now.tv_sec == deadline->tv_sec && now.tv_nsec >= deadline->tv_nsec);
 }
 
-int sn_lock_enter(sn_segment *segment, int deadline_ms)
+static int try_lock(int fd)
 {
-    struct flock lock;
-    if (atomic_load(&segment->forked))
-        return SN_E_FORKED;
-
-    struct timespec deadline = after_ms(deadline_ms);
-    if (pthread_mutex_trylock(&segment->mutex) != 0 &&
-        pthread_mutex_clocklock(&segment->mutex, CLOCK_MONOTONIC, &deadline) != 0)
-        return SN_BUSY;
-
     int rc;
-    struct timespec pause = {0, FIRST_PAUSE_NS};
-    while ((rc = ofd(segment, F_OFD_SETLK, F_WRLCK, 0, &lock)) == -EAGAIN || rc == -EACCES) {
-        rc = SN_BUSY;
-        if (is_past(&deadline))
-            break;
+    do
+        rc = flock(fd, LOCK_EX | LOCK_NB);
+    while (rc != 0 && errno == EINTR);
+    if (rc == 0)
+        return 0;
+    return errno == EWOULDBLOCK ? SN_BUSY : -errno;
+}
+
+/* Another thread or process has it. */
+static int wait_for_lock(sn_segment *segment, int has_mutex, int deadline_ms)
+{
+    struct timespec deadline = after_ms(deadline_ms), pause = {0, FIRST_PAUSE_NS};
+    int rc;
+
+    if (!has_mutex && pthread_mutex_clocklock(&segment->mutex, CLOCK_MONOTONIC, &deadline) != 0)
+        return SN_BUSY;
+    while ((rc = try_lock(segment->fd)) == SN_BUSY && !is_past(&deadline)) {
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < LONGEST_PAUSE_NS)
             pause.tv_nsec *= 2;
     }
-    if (rc != 0) {
+    if (rc != 0)
         pthread_mutex_unlock(&segment->mutex);
-        return rc;
-    }
-    atomic_thread_fence(memory_order_seq_cst);
-    return 0;
+    return rc;
+}
+
+int sn_lock_enter(sn_segment *segment, int deadline_ms)
+{
+    if (atomic_load(&segment->forked))
+        return SN_E_FORKED;
+
+    int has_mutex = pthread_mutex_trylock(&segment->mutex) == 0;
+    int rc = has_mutex ? try_lock(segment->fd) : SN_BUSY;
+    if (rc == SN_BUSY)
+        rc = wait_for_lock(segment, has_mutex, deadline_ms);
+    else if (rc != 0)
+        pthread_mutex_unlock(&segment->mutex);
+    if (rc == 0)
+        atomic_thread_fence(memory_order_seq_cst);
+    return rc;
 }
 
 void sn_lock_leave(sn_segment *segment)
 {
-    struct flock lock;
     if (atomic_load(&segment->forked))
         return;
     atomic_thread_fence(memory_order_seq_cst);
-    ofd(segment, F_OFD_SETLK, F_UNLCK, 0, &lock);
+    flock(segment->fd, LOCK_UN);
     pthread_mutex_unlock(&segment->mutex);
 }
 
@@ -115,11 +131,16 @@ void sn_row_desert(sn_segment *segment, uint32_t row)
     pthread_mutex_unlock(&segment->mutex);
 }
 
+int sn_row_is_own(const sn_segment *segment, uint32_t row)
+{
+    return (int)(segment->own_rows[row / 64] >> (row % 64) & 1);
+}
+
 int sn_row_is_alive(const sn_segment *segment, uint32_t row)
 {
     struct flock lock;
     /* Through the description that holds it a lock looks free. */
-    if (segment->own_rows[row / 64] >> (row % 64) & 1)
+    if (sn_row_is_own(segment, row))
         return 1;
     /* When the kernel cannot be asked, nobody is declared dead. */
     return ofd(segment, F_OFD_GETLK, F_WRLCK, 1 + row, &lock) != 0 || lock.l_type != F_UNLCK;

@@ -20,6 +20,7 @@
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25 /* Linux 6.1 */
 #endif
+#define COLLAPSE_TRIES 3
 
 static pthread_mutex_t handles_mutex = PTHREAD_MUTEX_INITIALIZER;
 static sn_segment *handles;
@@ -85,6 +86,8 @@ static void resolve(sn_segment *segment, const sn_header *layout)
     segment->first = (uint32_t *)(base + layout->first_at);
     segment->wants = base + layout->wants_at;
     segment->writing = (uint32_t *)(base + layout->writing_at);
+    segment->committed = (_Atomic uint64_t *)(base + layout->committed_at);
+    segment->groups = (_Atomic uint64_t *)(base + layout->groups_at);
     segment->granules = (uint64_t *)(base + layout->granules_at);
     segment->payload = base + layout->payload_at;
     segment->rooms = base + layout->rooms_at;
@@ -104,9 +107,21 @@ static void resolve(sn_segment *segment, const sn_header *layout)
 
 /* Records are met at random places, and a page's address has to be looked up for each: seen bits and
  * first slots of many samples take half the time in huge pages. Where there are none they stay. */
-static void collapse(void *start, uint64_t bytes)
+static void collapse(const sn_segment *segment, uint64_t at, uint64_t bytes)
 {
-    madvise(start, bytes, MADV_COLLAPSE);
+    for (int tries = 0; tries < COLLAPSE_TRIES; tries++)
+        if (madvise((uint8_t *)segment->head + at, bytes, MADV_COLLAPSE) == 0 || errno != EAGAIN)
+            return; /* EAGAIN: a page was in somebody's hands */
+}
+
+/* The same for memory that is not reserved yet. One small page in each huge one is enough: the kernel makes
+ * up for the others as it puts them together, where those that are there it has to copy. */
+static void make_huge(const sn_segment *segment, uint64_t at, uint64_t bytes)
+{
+    for (uint64_t page = at; page < at + bytes; page += HUGE_PAGE)
+        if (posix_fallocate(segment->fd, (off_t)page, SN_GRANULE) != 0)
+            return; /* whoever needs the memory is told so when it is reserved */
+    collapse(segment, at, bytes);
 }
 
 /* A huge page is mapped as one where address and place in the file agree. */
@@ -179,10 +194,10 @@ int sn_segment_reserve_room(sn_segment *segment, uint32_t row, enum sn_row_kind 
 {
     uint8_t *room = segment->rooms + row * segment->room_bytes;
     uint64_t bytes = kind != SN_ROW_HOLDER ? segment->room_end : segment->seen_in;
-    uint64_t at = (uint64_t)(room - (uint8_t *)segment->head), last = at + (bytes - 1) / SN_GRANULE * SN_GRANULE;
+    uint64_t at = (uint64_t)(room - (uint8_t *)segment->head);
 
-    if (lseek(segment->fd, (off_t)last, SEEK_DATA) == (off_t)last)
-        return 0; /* one before had it */
+    if (lseek(segment->fd, (off_t)at, SEEK_HOLE) >= (off_t)(at + bytes))
+        return 0; /* one before had it, or it was made at birth */
     int rc = reserve(segment->fd, at, bytes, NULL, NULL);
     if (rc == 0 && kind != SN_ROW_HOLDER)
         atomic_fetch_or(&segment->new_rooms[row / 64], (uint64_t)1 << (row % 64));
@@ -195,7 +210,7 @@ void sn_segment_settle_room(sn_segment *segment, uint32_t row)
     uint64_t whole = (segment->room_end + HUGE_PAGE / 4) / HUGE_PAGE * HUGE_PAGE; /* the last if it is nearly full */
 
     if ((atomic_fetch_and(&segment->new_rooms[row / 64], ~bit) & bit) && whole > 0)
-        collapse(segment->rooms + row * segment->room_bytes, whole);
+        collapse(segment, (uint64_t)(segment->rooms - (uint8_t *)segment->head) + row * segment->room_bytes, whole);
 }
 
 /* The file may hold what a creator left who died before writing the magic. Nobody has it
@@ -208,12 +223,14 @@ static int create(sn_segment *segment, const sn_geometry *geometry, sn_progress 
         rc = -errno;
     if (rc == 0 && fchmod(segment->fd, 0600) != 0)
         rc = -errno;
-    if (rc == 0)
-        rc = reserve(segment->fd, 0, layout.rooms_at, progress, context);
     if (rc == 0 && ftruncate(segment->fd, (off_t)layout.segment_bytes) != 0)
         rc = -errno;
     if (rc == 0)
         rc = map(segment, layout.segment_bytes);
+    if (rc == 0) {
+        make_huge(segment, 0, layout.payload_at / HUGE_PAGE * HUGE_PAGE);
+        rc = reserve(segment->fd, 0, layout.rooms_at, progress, context);
+    }
     if (rc != 0) {
         if (rc != SN_E_GONE)
             sn_segment_unlink(segment);
@@ -224,7 +241,10 @@ static int create(sn_segment *segment, const sn_geometry *geometry, sn_progress 
     resolve(segment, &layout);
     /* Fresh pages are zero: rows are free, slots empty, nobody has seen anything. Derived
      * state is built by the caller's first rebuild, which `busy` asks for. */
-    collapse(segment->head, layout.payload_at / HUGE_PAGE * HUGE_PAGE);
+    if (layout.room_bytes >= HUGE_PAGE) {
+        uint64_t bytes = SN_ROOMS_AT_BIRTH * layout.room_bytes;
+        make_huge(segment, layout.segment_bytes - bytes, bytes);
+    }
     atomic_store(&segment->head->busy, 1);
     atomic_store_explicit(&segment->head->magic, SN_MAGIC, memory_order_release);
     return SN_ATTACH_CREATED;

@@ -1,15 +1,18 @@
 /*
  * sn_segment.h -- one process's hold on a segment: the mapping, the lock, the proof of life.
  *
- *   file bytes as locks:   [0] the segment's lock   [1 + row] "this row's owner lives"
+ *   on the whole file, flock(2):   the segment's lock
+ *   on byte 1 + row, an OFD lock:  "this row's owner lives"
  *
- * Both are OFD locks (open file description): the kernel gives them back when the last
- * descriptor of their owner closes, however it died. Not a robust mutex: over 19,617 kills
- * of its owner 26 left the survivors stalled, of this none in 11,386 (DESIGN, section 4).
+ * Both belong to an open file description: the kernel gives them back when the last descriptor of
+ * their owner closes, however it died. They do not see each other. To take a lock on a byte the
+ * kernel walks all such locks of the file, one a row; flock takes 0.6 of the time, with 16 rows.
+ * Not a robust mutex: over 19,617 kills of its owner 26 left the survivors stalled, of locks that
+ * are a description's none in 11,386 (DESIGN, section 4).
  *
  * Lives in   private memory; points into the mapping.
  * Callers    any thread; one description a handle, so an in-process mutex stands before
- *            the OFD lock (threads of one description do not exclude each other).
+ *            the file's lock (threads of one description do not exclude each other).
  * Blocking   only sn_lock_enter(), up to its deadline, and sn_segment_attach().
  * Crash      the kernel frees the lock; `busy` stays set and tells the next holder so.
  * Fork       the child's copy of the handle is dead: its descriptor is closed at once (an
@@ -40,6 +43,7 @@ typedef struct sn_segment {
     uint32_t *first; /* sample -> its first slot */
     uint8_t *wants;    /* staged slot -> how many members are eligible for its copy */
     uint32_t *writing; /* the slots that are being written */
+    _Atomic uint64_t *committed, *groups; /* of these, hints: a bit a slot, and a bit a group that has such */
     uint64_t *granules;
     uint8_t *payload;
     uint8_t *rooms;
@@ -47,7 +51,7 @@ typedef struct sn_segment {
     uint32_t n_samples, n_stage, n_slots, n_granules, n_ledger, n_writing, row_words;
 
     pthread_mutex_t mutex;
-    uint32_t next_probe;                 /* whose life is asked about next */
+    uint32_t next_probe, sections;       /* whose life is asked about next; in which sections it might be */
     uint64_t own_rows[SN_MAX_ROWS / 64]; /* rows whose byte this description locks */
     _Atomic uint64_t new_rooms[SN_MAX_ROWS / 64]; /* reserved by this process and not settled yet */
     struct sn_segment *next_handle;      /* of this process, for the fork handler */
@@ -95,7 +99,7 @@ void sn_segment_unlink(sn_segment *segment);
 
 /*
  * Take the lock. 0; SN_BUSY when it was not had within `deadline_ms` (0: one try);
- * SN_E_FORKED; -errno. What another process did under the lock is seen: the fcntl
+ * SN_E_FORKED; -errno. What another process did under the lock is seen: the flock
  * calls order memory, and a fence stands beside them for the compiler.
  * A `busy` word that is found set is the caller's to handle (sn_store_enter()).
  */
@@ -108,7 +112,8 @@ void sn_row_unlock(sn_segment *segment, uint32_t row);
 
 /* Without the lock: look dead, so that somebody reaps what the row holds. */
 void sn_row_desert(sn_segment *segment, uint32_t row);
-int sn_row_is_alive(const sn_segment *segment, uint32_t row); /* 0.4 us */
+int sn_row_is_own(const sn_segment *segment, uint32_t row); /* of this process */
+int sn_row_is_alive(const sn_segment *segment, uint32_t row); /* a system call, but for an own one */
 
 /* Whether any row of the segment behind `fd` has a living owner, other than through `fd` itself.
  * Asks the kernel alone: needs no lock, and trusts nothing that lies in the segment. */

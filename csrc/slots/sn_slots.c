@@ -2,7 +2,10 @@
 
 #include <string.h>
 
+#include "../base/sn_bits.h"
 #include "sn_space.h"
+
+#define AT_ONCE 256 /* so many records are on their way from memory together */
 
 static void writing_append(sn_segment *segment, uint32_t slot)
 {
@@ -146,6 +149,47 @@ uint32_t sn_slot_reserve(sn_segment *segment, const sn_payload *payload, uint32_
     sn_slot_move(segment, slot, SN_LIST_WRITING);
     count_staged(segment, record, 1);
     return slot;
+}
+
+/* A bit may be of a slot that a rebuild has taken off the list, or of none: they are no more than hints. */
+static void note_places(const sn_segment *segment, const uint32_t *slots, uint32_t n, uint64_t *places)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const sn_slot *record = &segment->slots[slots[i]];
+        if (slots[i] < segment->n_slots && record->list == SN_LIST_WRITING && sn_slot_state(record) == SN_SLOT_READY)
+            sn_bit_set(places, record->list_prev);
+    }
+}
+
+static uint64_t take_bits(_Atomic uint64_t *word)
+{
+    if (atomic_load_explicit(word, memory_order_relaxed) == 0)
+        return 0; /* most are: not written to */
+    return atomic_exchange_explicit(word, 0, memory_order_acquire);
+}
+
+void sn_slots_committed(sn_segment *segment, uint64_t *places)
+{
+    uint32_t slots[AT_ONCE + 64], n = 0, n_groups = (segment->n_slots + SN_GROUP - 1) / SN_GROUP;
+
+    memset(places, 0, sn_bits_words(segment->head->lists[SN_LIST_WRITING].count) * sizeof *places);
+    for (uint32_t group_word = 0; group_word < sn_bits_words(n_groups); group_word++) {
+        for (uint64_t groups = take_bits(&segment->groups[group_word]); groups; groups &= groups - 1) {
+            uint32_t group = group_word * 64 + (uint32_t)__builtin_ctzll(groups);
+            uint32_t first = group * (SN_GROUP / 64), end = group < n_groups ? first + SN_GROUP / 64 : first;
+            for (uint32_t word = first; word < end; word++) {
+                for (uint64_t bits = take_bits(&segment->committed[word]); bits; bits &= bits - 1) {
+                    slots[n] = word * 64 + (uint32_t)__builtin_ctzll(bits);
+                    sn_foresee(&segment->slots[slots[n++]]);
+                }
+                if (n >= AT_ONCE) {
+                    note_places(segment, slots, n, places);
+                    n = 0;
+                }
+            }
+        }
+    }
+    note_places(segment, slots, n, places);
 }
 
 void sn_slot_free(sn_segment *segment, uint32_t slot)

@@ -12,9 +12,11 @@
  *            All else: the lock holder.
  * Blocking   never.
  * Ordering   commit (release) pairs with sn_slot_state() (acquire): who sees READY sees the
- *            whole payload. Reserve writes the fields first and the state last, free the
+ *            whole payload. It says so in two bits besides, which sn_slots_committed() takes
+ *            (acquire) in the other order, so that none is ever lost; a bit may be there in vain. Reserve writes the fields first and the state last, free the
  *            state first, so that a record which is not EMPTY is whole at every instant.
- * Crash      a dead writer leaves WRITING behind; the rebuild frees it.
+ * Crash      a dead writer leaves WRITING behind, which the rebuild frees, or READY without its
+ *            bits, which the rebuild finds.
  */
 #ifndef SN_SLOTS_H
 #define SN_SLOTS_H
@@ -33,9 +35,12 @@ static inline uint8_t *sn_slot_payload(const sn_segment *segment, const sn_slot 
 }
 
 /* The writer's side, without the lock. */
-static inline void sn_slot_commit(sn_slot *slot)
+static inline void sn_slot_commit(sn_segment *segment, uint32_t slot)
 {
-    atomic_store_explicit(&slot->state, SN_SLOT_READY, memory_order_release);
+    uint32_t group = slot / SN_GROUP;
+    atomic_store_explicit(&segment->slots[slot].state, SN_SLOT_READY, memory_order_release);
+    atomic_fetch_or_explicit(&segment->committed[slot / 64], (uint64_t)1 << slot % 64, memory_order_release);
+    atomic_fetch_or_explicit(&segment->groups[group / 64], (uint64_t)1 << group % 64, memory_order_release);
 }
 
 static inline void sn_slot_abort(sn_slot *slot)
@@ -55,6 +60,10 @@ typedef struct {
 /* A record and room for this payload, WRITING, on the writing list and the sample's chain.
  * SN_NONE when no record is free, no run of granules long enough, or the writing list full. */
 uint32_t sn_slot_reserve(sn_segment *segment, const sn_payload *payload, uint32_t row);
+
+/* Which slots on the writing list have been committed since this was last asked: a bit each in `places`,
+ * by their place in the list, of which the first sn_bits_words(length of the list) words are written. */
+void sn_slots_committed(sn_segment *segment, uint64_t *places);
 
 /* Give record and room back. The slot must have no pins. */
 void sn_slot_free(sn_segment *segment, uint32_t slot);

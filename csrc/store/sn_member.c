@@ -223,8 +223,10 @@ static void foresee(const sn_member *member, uint32_t n)
 
     while (known < n && known < AT_ONCE && (samples[known] = sn_order_ahead(&member->order, known)) != SN_NONE)
         known++;
-    for (uint32_t i = 0; i < known; i++)
+    for (uint32_t i = 0; i < known; i++) {
+        sn_foresee(&member->segment->first[samples[i]]);
         sn_fetch(&member->order.taken[samples[i] >> 6]);
+    }
     sn_want_foresee(member->segment, samples, known);
 }
 
@@ -526,14 +528,10 @@ static void hand(sn_member *member, uint32_t entry)
 /* Whether no other job draws. */
 static int is_alone(const sn_member *member)
 {
-    const sn_segment *segment = member->segment;
-    const uint64_t *members = segment->head->member_rows;
-    uint32_t job = segment->rows[member->holder.row].job;
+    const sn_header *head = member->segment->head;
+    uint32_t job = member->segment->rows[member->holder.row].job;
 
-    for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1))
-        if (segment->rows[row].job != job)
-            return 0;
-    return 1;
+    return memcmp(head->member_rows, head->members_of_job[job], sizeof head->member_rows) == 0;
 }
 
 int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t *drawn, sn_offer *offers,

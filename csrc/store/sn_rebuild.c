@@ -27,6 +27,7 @@ static uint64_t rebuild_rows(sn_segment *segment)
 
     memset(head->live_rows, 0, sizeof head->live_rows);
     memset(head->member_rows, 0, sizeof head->member_rows);
+    memset(head->members_of_job, 0, sizeof head->members_of_job);
     for (uint32_t row = 0; row < SN_MAX_ROWS; row++) {
         sn_row *record = &segment->rows[row];
         record->eligible = 0;
@@ -39,10 +40,11 @@ static uint64_t rebuild_rows(sn_segment *segment)
             continue;
         }
         sn_bit_set(head->live_rows, row);
-        if (record->kind == SN_ROW_MEMBER)
+        if (record->kind == SN_ROW_MEMBER) {
             sn_bit_set(head->member_rows, row);
-        if (record->kind == SN_ROW_MEMBER)
+            sn_bit_set(head->members_of_job[record->job], row);
             sn_want_clear(segment, row);
+        }
         jobs |= (uint64_t)1 << record->job;
     }
     return jobs;

@@ -48,18 +48,27 @@ static int job_bit(sn_segment *segment, uint64_t key, uint32_t *bit)
     return 0;
 }
 
+/* Members are given the last rows, whose rooms are the first to have memory, and processes the first. */
+static uint32_t lock_free_row(sn_segment *segment, enum sn_row_kind kind)
+{
+    for (uint32_t i = 0; i < SN_MAX_ROWS; i++) {
+        uint32_t row = kind == SN_ROW_HOLDER ? i : SN_MAX_ROWS - 1 - i;
+        if (atomic_load(&segment->rows[row].state) == SN_ROW_FREE && sn_row_lock(segment, row) == 0)
+            return row;
+    }
+    return SN_NONE;
+}
+
 int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *out)
 {
     sn_header *head = segment->head;
-    uint32_t row, bit;
+    uint32_t bit;
 
     int rc = job_bit(segment, who->job_key, &bit);
     if (rc != 0)
         return rc;
-    for (row = 0; row < SN_MAX_ROWS; row++)
-        if (atomic_load(&segment->rows[row].state) == SN_ROW_FREE && sn_row_lock(segment, row) == 0)
-            break;
-    if (row == SN_MAX_ROWS)
+    uint32_t row = lock_free_row(segment, who->kind);
+    if (row == SN_NONE)
         return SN_E_ROWS_FULL;
 
     rc = sn_segment_reserve_room(segment, row, who->kind);
@@ -89,8 +98,10 @@ int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *out)
     atomic_store_explicit(&record->state, SN_ROW_LIVE, memory_order_release);
 
     sn_bit_set(head->live_rows, row);
-    if (who->kind == SN_ROW_MEMBER)
+    if (who->kind == SN_ROW_MEMBER) {
         sn_bit_set(head->member_rows, row);
+        sn_bit_set(head->members_of_job[bit], row);
+    }
     sn_rows_derive_budgets(segment);
     *out = row;
     return 0;
@@ -108,6 +119,7 @@ void sn_row_leave(sn_segment *segment, uint32_t row)
     atomic_store_explicit(&segment->rows[row].state, SN_ROW_FREE, memory_order_release);
     sn_bit_clear(head->live_rows, row);
     sn_bit_clear(head->member_rows, row);
+    sn_bit_clear(head->members_of_job[segment->rows[row].job], row);
     sn_rows_derive_budgets(segment);
     sn_row_unlock(segment, row);
 }

@@ -12,6 +12,7 @@
 #include "sn_want.h"
 
 #define MAX_FAILURES 3
+#define PROBE_EVERY 4    /* sections of a process: asking the kernel who lives is a system call */
 #define FOLD_AT_ONCE 256 /* so many records are on their way from memory together, and then who wants them */
 
 int sn_store_entered(sn_segment *segment)
@@ -59,23 +60,21 @@ static void publish(sn_segment *segment, uint32_t slot)
 /* From the end of the list backwards: what leaves it is replaced by one that was looked at. */
 void sn_store_fold(sn_segment *segment)
 {
-    const uint32_t *writing = segment->writing;
+    uint64_t places[SN_MAX_WRITING / 64];
     uint32_t ready[FOLD_AT_ONCE], samples[FOLD_AT_ONCE];
 
-    for (uint32_t left = segment->head->lists[SN_LIST_WRITING].count; left > 0;) {
-        uint32_t n = 0, end = left > FOLD_AT_ONCE ? left - FOLD_AT_ONCE : 0;
-        for (uint32_t i = end; i < left; i++)
-            sn_foresee(&segment->slots[writing[i]]);
-        while (left > end) {
-            uint32_t slot = writing[--left];
-            if (sn_slot_state(&segment->slots[slot]) == SN_SLOT_READY) {
-                samples[n] = segment->slots[slot].sample;
-                ready[n++] = slot;
-            }
+    sn_slots_committed(segment, places);
+    for (uint32_t end, left = segment->head->lists[SN_LIST_WRITING].count; left > 0; left = end) {
+        uint32_t n = 0;
+        end = left > FOLD_AT_ONCE ? left - FOLD_AT_ONCE : 0;
+        for (uint64_t at = sn_bits_next(places, end, left, 1); at < left; at = sn_bits_next(places, at + 1, left, 1)) {
+            ready[n] = segment->writing[at];
+            samples[n] = segment->slots[ready[n]].sample;
+            n++;
         }
         sn_want_foresee(segment, samples, n);
-        while (n > 0)
-            publish(segment, ready[--n]);
+        for (uint32_t i = 0; i < n; i++)
+            publish(segment, ready[i]);
     }
 }
 
@@ -84,6 +83,8 @@ uint32_t sn_store_reap(sn_segment *segment, int all)
     const uint64_t *live = segment->head->live_rows;
     uint32_t dead = 0;
 
+    if (!all && segment->sections++ % PROBE_EVERY != 0)
+        return 0;
     uint32_t row = sn_rows_next(live, all ? 0 : segment->next_probe);
     if (row == SN_MAX_ROWS && !all)
         row = sn_rows_next(live, 0);
@@ -96,7 +97,7 @@ uint32_t sn_store_reap(sn_segment *segment, int all)
                 row = 0;
             }
         }
-        if (!all)
+        if (!all && !sn_row_is_own(segment, row))
             break;
     }
     /* Deaths are rare: the one answer to a crash serves here too. */

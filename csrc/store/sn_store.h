@@ -34,7 +34,7 @@ int sn_store_entered(sn_segment *segment);
 void sn_store_fold(sn_segment *segment);
 
 /* Free the rows whose owners died and what they held; answers how many. `all` 0 looks at one
- * row, another each time. */
+ * row of another's, a different one each time, and not in every section. */
 uint32_t sn_store_reap(sn_segment *segment, int all);
 
 /* Make derived state anew from the truth. */

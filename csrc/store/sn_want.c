@@ -22,9 +22,7 @@ void sn_want_foresee(const sn_segment *segment, const uint32_t *samples, uint32_
 {
     const uint64_t *members = segment->head->member_rows;
 
-    for (uint32_t i = 0; i < n; i++)
-        sn_foresee(&segment->first[samples[i]]);
-    for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1)) {
+    for (uint32_t row = sn_rows_next(members, 0); n > 0 && row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1)) {
         const uint64_t *seen = sn_seen(segment, row);
         for (uint32_t i = 0; i < n; i++)
             sn_fetch(&seen[samples[i] >> 6]);
@@ -79,12 +77,11 @@ void sn_want_drop(sn_segment *segment, uint32_t row, uint32_t slot)
 
 void sn_want_use(sn_segment *segment, uint32_t job, uint32_t slot)
 {
-    const uint64_t *members = segment->head->member_rows;
+    const uint64_t *members = segment->head->members_of_job[job];
 
     segment->slots[slot].uses |= (uint64_t)1 << job;
     for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1))
-        if (segment->rows[row].job == job)
-            sn_want_drop(segment, row, slot);
+        sn_want_drop(segment, row, slot);
 }
 
 void sn_want_taken(sn_segment *segment, uint32_t row, uint32_t sample)
@@ -155,28 +152,37 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* The copies that `row` is eligible for in slots begin .. end - 1, at most `most`. */
+/* The copies that `row` is eligible for in slots begin .. end - 1, at most `most`; `slots` has room for
+ * ANY_WORD more. Where few are eligible a word has none, one or two, and which it is cannot be
+ * predicted: so that many are written down without asking. */
+#define ANY_WORD 64
 static uint32_t list_eligible(const sn_segment *segment, uint32_t row, uint32_t begin, uint32_t end, uint32_t *slots,
                               uint32_t most)
 {
     const uint64_t *words = sn_eligible(segment, row).words;
+    const uint64_t last = (uint64_t)1 << 63; /* for the processor, which cannot find a bit in 0 */
     uint64_t mask = ~(uint64_t)0 << (begin & 63);
     uint32_t n = 0;
 
-    for (uint32_t word = begin / 64; n < most && (uint64_t)word * 64 < end; word++, mask = ~(uint64_t)0)
-        for (uint64_t bits = words[word] & mask; bits && n < most; bits &= bits - 1) {
-            uint32_t slot = word * 64 + (uint32_t)__builtin_ctzll(bits);
-            if (slot >= end)
-                return n;
-            slots[n++] = slot;
+    for (uint32_t first = begin & ~63u; n < most && first < end; first += 64, mask = ~(uint64_t)0) {
+        uint64_t bits = words[first / 64] & mask;
+        sn_foresee(&segment->wants[first]); /* asked next: a line has those of the slots of a word */
+        if (end - first < 64)
+            bits &= ((uint64_t)1 << (end - first)) - 1;
+        for (int i = 0; i < 2; i++, bits &= bits - 1) {
+            slots[n] = first + (uint32_t)__builtin_ctzll(bits | last);
+            n += bits != 0;
         }
-    return n;
+        for (; bits; bits &= bits - 1)
+            slots[n++] = first + (uint32_t)__builtin_ctzll(bits);
+    }
+    return least(n, most);
 }
 
 uint32_t sn_want_pick(const sn_segment *segment, uint32_t row, uint32_t k, uint32_t wanted, uint32_t *slots)
 {
     sn_counted eligible = sn_eligible(segment, row);
-    uint32_t among[SN_PICK_AMONG], count[SN_MAX_ROWS + 1] = {0};
+    uint32_t among[SN_PICK_AMONG + ANY_WORD], sorted[SN_PICK_MOST + 1], count[SN_MAX_ROWS + 1] = {0};
     uint8_t wants[SN_PICK_AMONG];
 
     wanted = least(wanted, SN_PICK_MOST);
@@ -189,24 +195,20 @@ uint32_t sn_want_pick(const sn_segment *segment, uint32_t row, uint32_t k, uint3
         wants[i] = segment->wants[among[i]];
         count[wants[i]]++;
     }
-    uint32_t begins = 0, most = 0; /* no copy of a larger want is among those that are picked */
+    uint32_t begins = 0;
     for (uint32_t want = 0; want <= SN_MAX_ROWS; want++) {
         uint32_t begin = begins;
         begins += count[want];
-        if (begin < wanted)
-            most = want;
         count[want] = begin;
     }
-    for (uint32_t i = 0; i < n; i++) {
-        if (wants[i] > most)
-            continue;
-        uint32_t place = count[wants[i]]++;
-        if (place < wanted) {
-            slots[place] = among[i];
-            sn_foresee(&segment->slots[among[i]]);
-        }
+    for (uint32_t i = 0; i < n; i++)
+        sorted[least(count[wants[i]]++, wanted)] = among[i]; /* those that are too many all go behind the last */
+    wanted = least(wanted, n);
+    for (uint32_t i = 0; i < wanted; i++) {
+        slots[i] = sorted[i];
+        sn_foresee(&segment->slots[slots[i]]);
     }
-    return n < wanted ? n : wanted;
+    return wanted;
 }
 
 uint32_t sn_want_lowest(const sn_segment *segment, uint32_t most, uint64_t pipeline)

@@ -26,6 +26,8 @@ cdef extern from "shm/sn_layout.h" nogil:
     enum:
         SN_GRANULE
         SN_LAYOUT_VERSION
+        SN_HUGE_PAGE
+        SN_ROOMS_AT_BIRTH
         SN_NONE
         SN_FORMS
         SN_ENCODED
@@ -97,7 +99,7 @@ cdef extern from "shm/sn_segment.h" nogil:
 
 
 cdef extern from "slots/sn_slots.h" nogil:
-    void sn_slot_commit(sn_slot *slot)
+    void sn_slot_commit(sn_segment *segment, uint32_t slot)
     void sn_slot_abort(sn_slot *slot)
     uint8_t *sn_slot_payload(const sn_segment *segment, const sn_slot *slot)
 

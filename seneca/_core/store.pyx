@@ -93,7 +93,9 @@ def segment_bytes(n_samples, payload_bytes):
     set_geometry(&geometry, b"\0" * 16, n_samples, payload_bytes, False)
     if sn_layout_plan(&geometry, &layout) != 0:
         raise ValueError(f"no cache can be made for {n_samples} samples in {payload_bytes} bytes")
-    return layout.rooms_at + 2 * layout.room_bytes  # its process and its iterator
+    # Its process and its iterator; where rooms are huge pages, some are made at birth.
+    rooms = 1 + SN_ROOMS_AT_BIRTH if layout.room_bytes >= SN_HUGE_PAGE else 2
+    return layout.rooms_at + rooms * layout.room_bytes
 
 
 cdef void report(void *context, uint64_t done, uint64_t total) noexcept with gil:
@@ -375,7 +377,8 @@ cdef class Participant:
 
     def commit(self, uint32_t slot):
         """What was reserved is written: others may read it."""
-        sn_slot_commit(self.slot(slot))
+        self.slot(slot)
+        sn_slot_commit(self.segment.handle, slot)
 
     def abort(self, uint32_t slot):
         """What was reserved will not be written."""

@@ -22,6 +22,8 @@ static void share_mapping(sn_segment *handle, const sn_segment *with)
     handle->first = with->first;
     handle->wants = with->wants;
     handle->writing = with->writing;
+    handle->committed = with->committed;
+    handle->groups = with->groups;
     handle->granules = with->granules;
     handle->payload = with->payload;
     handle->rooms = with->rooms;

@@ -136,7 +136,7 @@ static void commit_or_abort(player *p, uint32_t slot)
         sn_slot_abort(&p->segment->slots[slot]);
         p->aborted++;
     } else {
-        sn_slot_commit(&p->segment->slots[slot]);
+        sn_slot_commit(p->segment, slot);
         p->committed++;
     }
 }
@@ -237,6 +237,9 @@ static void scribble(sn_segment *segment)
     memset(segment->head->lists, 0xAB, sizeof segment->head->lists);
     memset(segment->head->member_rows, 0, sizeof segment->head->member_rows);
     memset(segment->first, 0xCD, segment->n_samples * sizeof *segment->first);
+    for (uint32_t word = 0; word < SN_GROUP / 64; word++) /* more than there are slots */
+        atomic_store(&segment->committed[word], ~(uint64_t)0);
+    atomic_store(&segment->groups[0], ~(uint64_t)0);
     segment->head->granules_free = 7;
 }
 

@@ -1,11 +1,12 @@
 /*
  * tsan.c -- what ThreadSanitizer has to be told about the segment's lock.
  *
+ *   flock(LOCK_EX)               orders after  flock(LOCK_UN), close()
  *   fcntl(F_OFD_SETLK, F_WRLCK)  orders after  fcntl(F_OFD_SETLK, F_UNLCK), close()
  *
  * The kernel orders memory where it hands a lock from one holder to the next, as it must between
  * processes; the sanitizer sees a system call and nothing more, and would report all that two
- * handles do under the lock in turn. So fcntl() is wrapped, which is narrower than suppressing
+ * handles do under the lock in turn. So both are wrapped, which is narrower than suppressing
  * those reports: who takes a lock, or asks about one, sees what was done before it was let go of,
  * and not one access more is excused.
  *
@@ -23,6 +24,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <sys/file.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -44,6 +46,16 @@ int fcntl(int fd, int command, ...)
         __tsan_release(&order);
     long rc = syscall(SYS_fcntl, fd, command, lock);
     if (rc == 0 && (command == F_OFD_GETLK || (command == F_OFD_SETLK && lock->l_type == F_WRLCK)))
+        __tsan_acquire(&order);
+    return (int)rc;
+}
+
+int flock(int fd, int operation)
+{
+    if (operation & LOCK_UN)
+        __tsan_release(&order);
+    long rc = syscall(SYS_flock, fd, operation);
+    if (rc == 0 && operation & LOCK_EX)
         __tsan_acquire(&order);
     return (int)rc;
 }

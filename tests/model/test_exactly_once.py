@@ -331,7 +331,7 @@ class Jobs(RuleBasedStateMachine):
         self.was_apart = True
         holder = os.open(self.place.path, os.O_RDWR)
         try:
-            fcntl.fcntl(holder, F_OFD_SETLK, LOCK_OF_BYTE_0)
+            fcntl.flock(holder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.draw(member)
         finally:
             os.close(holder)
@@ -393,10 +393,6 @@ class Jobs(RuleBasedStateMachine):
             assert not self.place.exists
         finally:
             self.place.unlink()
-
-
-F_OFD_SETLK = 37
-LOCK_OF_BYTE_0 = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
 
 
 def test_every_epoch_is_exactly_once_whatever_happens():

@@ -149,13 +149,11 @@ def test_a_break_while_batches_are_under_way_leaves_no_payload_half_written(pict
 def test_without_a_lock_to_be_had_it_goes_on_with_a_warning(picture_folder, name):
     """The one who holds the lock is stopped: in the middle of making the segment, say."""
     import fcntl
-    import struct
 
     import posix_ipc
 
     shm = posix_ipc.SharedMemory(f"/seneca-{os.geteuid()}-{name}", posix_ipc.O_CREAT, mode=0o600)
-    OFD_SETLK = 37
-    fcntl.fcntl(shm.fd, OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+    fcntl.flock(shm.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     with pytest.warns(UserWarning, match=r"going on without the shared cache: .* seems to be stopped"):
         assert sum(len(images) for images, _ in load(picture_folder, name)) == 48
     os.close(shm.fd)

@@ -43,24 +43,42 @@ def test_its_memory_is_reserved_in_full_and_its_own(place):
     assert stat.S_IMODE(file.st_mode) == 0o600
 
 
-@pytest.mark.parametrize("n_samples", [100, 1 << 24])  # small pages, and rooms that begin at huge ones
-def test_a_row_that_nobody_has_had_takes_no_memory(place, n_samples):
-    def reserved():
-        return os.stat(place.path).st_blocks * 512
+def reserved_bytes(place):
+    return os.stat(place.path).st_blocks * 512
 
-    place.n_samples = n_samples
+
+def test_a_row_that_nobody_has_had_takes_no_memory(place):
     segment = place.attach()
     head = place.records().head
     room = int(head["room_end"])
     place.member(segment).close()
-    one = reserved()
-    assert head["rooms_at"] + room <= one <= store.segment_bytes(n_samples, 1 << 20)
+    one = reserved_bytes(place)
+    assert head["rooms_at"] + room <= one <= store.segment_bytes(100, 1 << 20)
     place.member(segment, epoch=1).close()
-    assert reserved() == one, "the room is used again"
+    assert reserved_bytes(place) == one, "the room is used again"
     members = [place.member(segment, epoch=2), place.member(segment, epoch=2)]
-    assert one + room <= reserved() <= one + head["room_bytes"]
+    assert one + room <= reserved_bytes(place) <= one + head["room_bytes"]
     for member in members:
         member.close()
+    assert segment.check() is None
+
+
+def test_rooms_that_are_made_at_birth_are_those_of_the_first_members(place):
+    """Where rooms are huge pages. Where the kernel has none, members reserve as many."""
+    place.n_samples = 1 << 24
+    segment = place.attach()
+    head = place.records().head
+    whole = store.segment_bytes(place.n_samples, 1 << 20)
+    assert head["rooms_at"] + head["seen_in"] <= reserved_bytes(place) <= whole
+    members = [place.member(segment) for _ in range(8)]
+    of_eight = reserved_bytes(place)
+    assert head["rooms_at"] + 8 * head["room_end"] <= of_eight <= whole
+    members.append(place.member(segment))
+    assert of_eight + head["room_end"] <= reserved_bytes(place) <= of_eight + head["room_bytes"]
+    for member in members:
+        member.close()
+    place.member(segment, epoch=1).close()
+    assert reserved_bytes(place) <= of_eight + head["room_bytes"], "rooms are used again"
     assert segment.check() is None
 
 
