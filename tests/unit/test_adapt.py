@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from engine import ENCODED, Place, Process
+from PIL import Image
 from profiles import round_profile
 
 import seneca
@@ -462,6 +463,16 @@ def test_the_native_threads_tell_what_samples_take(picture_folder):
     list(straight)
     assert straight._counts.times == (48, 48, 0, 0)
     assert not {"times", "spent_s", "decoded_bytes"} & loader.stats().keys(), "of no use to a user"
+
+
+@pytest.mark.usefixtures("quickly")
+def test_what_pillow_decodes_tells_nothing_of_what_threads_take(picture_folder):
+    for path in picture_folder.rglob("*.jpg"):
+        Image.open(path).save(path.with_suffix(".png"))
+        path.unlink()
+    _, loader = native(picture_folder, cache=None)
+    list(loader)
+    assert loader._counts.times == (48, 0, 0, 0)
 
 
 def test_whole_items_have_one_form_and_no_choice(caplog):
