@@ -29,6 +29,7 @@ from seneca.measure.quick import quick
 from seneca.measure.storage import from_storage
 from seneca.memory import free_memory
 from seneca.partition import Adaptation, Jobs, Profile, Seen, Spent, Split, default_split, profile_of, solve
+from seneca.partition.jobs import MOST_JOBS
 from seneca.sources.files import PictureFiles
 
 __all__ = ["Adapter", "Progress", "profile_for", "profile_kept"]
@@ -38,7 +39,6 @@ LONGEST_S = 60.0  # that rates are means of, where what is seldom done is waited
 GONE_S = 60.0  # who has said nothing for so long is not at work
 LEAST_WORK = 0.05  # of the time, for a training step to have a pace
 ANY_PACE = 2**32 - 1  # of a step that is not known, or takes no time
-MOST_JOBS = 64
 
 logger = logging.getLogger("seneca.adapt")
 
