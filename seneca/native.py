@@ -164,11 +164,9 @@ class NativeIterator(_BaseDataLoaderIter):
                 at_once=ahead + 1,
                 pinned=loader._pins,
             ),
-            decode=lambda index: np.ascontiguousarray(
+            decode=lambda data: np.ascontiguousarray(
                 open_picture(
-                    files.read(index),
-                    apply_orientation=pipeline.apply_orientation,
-                    max_pixels=grade.max_pixels,
+                    data, apply_orientation=pipeline.apply_orientation, max_pixels=grade.max_pixels
                 )
             ),
             path_of=lambda index: files.samples[index][0],
