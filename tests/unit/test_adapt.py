@@ -647,6 +647,39 @@ def test_what_pillow_decodes_tells_nothing_of_what_threads_take(picture_folder):
 
 
 @pytest.mark.usefixtures("quickly")
+@pytest.mark.parametrize("path", ["native", "workers"])
+def test_loaders_tell_where_an_epoch_begins_and_ends(picture_folder, monkeypatch, path):
+    told, real_tick, real_begin = [], adapt.Adapter.tick, adapt.Adapter.begin
+
+    def begin(self, progress, job):
+        told.append(f"begins with {progress().delivered}")
+        real_begin(self, progress, job)
+
+    def tick(self, progress, *, ended=False):
+        told.append(f"ended={ended} with {progress().delivered}")
+        real_tick(self, progress, ended=ended)
+
+    monkeypatch.setattr(adapt.Adapter, "begin", begin)
+    monkeypatch.setattr(adapt.Adapter, "tick", tick)
+    if path == "native":
+        _, loader = native(picture_folder, batch_size=20)
+        for before in (0, 48):
+            list(loader)
+            assert told == [
+                f"begins with {before}",
+                *(f"ended=False with {before + done}" for done in (0, 20, 40)),
+                f"ended=True with {before + 48}",
+            ]
+            told.clear()
+    else:
+        loader = seneca.DataLoader(
+            SlowToDecode(), batch_size=50, shuffle=True, cache_bytes="1MiB", key="sounds", cache="epochs"
+        )
+        list(loader)
+        assert told[0] == "begins with 0" and told[-1] == "ended=True with 200"
+
+
+@pytest.mark.usefixtures("quickly")
 def test_a_split_is_chosen_for_the_batches_that_there_are():
     options = {"cache_bytes": "1MiB", "key": "sounds", "cache": "batches"}
     loader = seneca.DataLoader(SlowToDecode(), batch_size=20, num_workers=2, prefetch_factor=3, **options)
