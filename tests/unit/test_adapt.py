@@ -441,14 +441,15 @@ class Loader:
     def progress(self):
         return adapt.Progress(Spent(), self.delivered, 0.0, False, 0)
 
-    def train(self, steps, *, batch=100, seconds=0.5):
+    def train(self, steps, *, batch=100, seconds=0.5, to_the_end=True):
         """So many steps of a training loop that never waits."""
         self.adapter.begin(self.progress, ONE)
         for _ in range(steps):
             self.adapter.tick(self.progress)
             self.clock.now += seconds
             self.delivered += batch
-        self.adapter.tick(self.progress, ended=True)
+        if to_the_end:
+            self.adapter.tick(self.progress, ended=True)
 
 
 def test_a_first_choice_that_was_not_to_be_made_is_made_later(clock):
@@ -478,11 +479,12 @@ def test_a_change_waits_for_the_lock(clock):
     assert "2 jobs in place of 1" in cache.changes[1]
 
 
-def test_a_pause_between_epochs_is_not_the_training_step_s(clock):
+@pytest.mark.parametrize("to_the_end", [True, False])
+def test_a_pause_between_epochs_is_not_the_training_step_s(clock, to_the_end):
     cache = Cache()
     loader = Loader(cache, clock)
     for _ in range(5):
-        loader.train(20)
+        loader.train(20, to_the_end=to_the_end)
         assert cache.row[3] == 200
         clock.now += 40.0  # a validation
 
