@@ -7,17 +7,20 @@
                     times of its samples ---------------> Adaptation --> another split
                                     only where this process is the lowest row of those at work
 
-Nothing here is a thread: it is done between two batches, at most every two seconds, and takes as long as
-one solve at the most, some milliseconds. Whoever is killed leaves a row that others reap, and the next row
-takes over.
+Nothing here is a thread: it is done between two batches of the loader, at most every two seconds. Mostly
+that is to read some rows; where there is a reason, to solve, some milliseconds, and to wait for the cache's
+lock, up to 100 ms. Who chooses the first split, or takes over, and has no kept profile looks at some files,
+once, for some tenths of a second. Whoever is killed leaves a row that others reap, and the next takes over.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import logging
 import math
 import time
+import weakref
 from collections.abc import Callable
 
 from seneca import measure
@@ -29,6 +32,7 @@ from seneca.measure.quick import quick
 from seneca.measure.storage import from_storage
 from seneca.memory import free_memory
 from seneca.partition import Adaptation, Jobs, Profile, Seen, Spent, Split, default_split, profile_of, solve
+from seneca.partition.jobs import MOST_JOBS
 from seneca.sources.files import PictureFiles
 
 __all__ = ["Adapter", "Progress", "profile_for", "profile_kept"]
@@ -36,9 +40,9 @@ __all__ = ["Adapter", "Progress", "profile_for", "profile_kept"]
 LOOK_EVERY_S = 2.0
 LONGEST_S = 60.0  # that rates are means of, where what is seldom done is waited for
 GONE_S = 60.0  # who has said nothing for so long is not at work
+SILENT_S = 10.0  # likewise, of the loaders of one process
 LEAST_WORK = 0.05  # of the time, for a training step to have a pace
 ANY_PACE = 2**32 - 1  # of a step that is not known, or takes no time
-MOST_JOBS = 64
 
 logger = logging.getLogger("seneca.adapt")
 
@@ -49,7 +53,7 @@ class Progress:
 
     Args:
         spent: In preparing samples.
-        delivered: Samples.
+        delivered: Samples, but for those of the batch that the training loop is at.
         stall_s: Seconds that its training loop waited for them; None: not known.
         reads_here: Whether its files are read in this process, of which the kernel counts what it reads.
         copy_bytes: Of an AUGMENTED copy; 0: not known yet.
@@ -104,110 +108,194 @@ def _with_memory(profile: Profile, cache_bytes: int) -> Profile:
     return dataclasses.replace(profile, cache_bytes=cache_bytes, free_memory_bytes=free)
 
 
+@dataclasses.dataclass(frozen=True)
+class _While:
+    """What came of some time at work."""
+
+    seconds: float = 0.0
+    spent: Spent = dataclasses.field(default_factory=Spent)
+    fetched: int = 0  # bytes that the kernel fetched from storage for this process
+    delivered: int = 0
+    stall_s: float | None = 0.0
+
+    def plus(self, seconds: float, before: Progress, now: Progress, fetched: int) -> _While:
+        """With some seconds more, that led from one progress to another."""
+        stall_s = None
+        if not (self.stall_s is None or before.stall_s is None or now.stall_s is None):
+            stall_s = self.stall_s + now.stall_s - before.stall_s
+        return _While(
+            self.seconds + seconds,
+            self.spent.plus(now.spent.since(before.spent)),
+            self.fetched + fetched,
+            self.delivered + now.delivered - before.delivered,
+            stall_s,
+        )
+
+    @property
+    def pace(self) -> int:
+        """Samples a second that the training step takes when it need not wait."""
+        if self.stall_s is None:
+            return ANY_PACE
+        worked = self.seconds - self.stall_s
+        if worked <= LEAST_WORK * self.seconds:
+            return ANY_PACE  # it takes what it is given
+        return min(ANY_PACE - 1, round(self.delivered / worked))
+
+
 class Adapter:
     """One loader's part in its cache's split.
 
     Args:
         cache: Whose.
-        known: Of its dataset and transform.
+        known: Of its dataset and transform; asked where this one has to choose.
         jobs: One like this loader: batch, batches ahead, threads.
         samples: Of the dataset.
     """
 
     def __init__(self, cache: SampleCache, known: Known, jobs: Jobs, samples: int) -> None:
         self._cache = cache
+        self._known = known
+        self._found: tuple[Profile | None, str] | None = None  # what is known, once it was asked
         self._job = jobs
         self._samples = samples
-        self._adaptation: Adaptation | None = None
-        self._since: tuple[float, Progress, int] | None = None  # where what is seen now began
+        self._adaptation = Adaptation(None, jobs)
+        self._last: tuple[float, Progress, int] | None = None  # the last look in this epoch
+        self._recent = _While()  # the last minute, or less where that tells enough
+        self._ever = _While()
         self._looked_at = -math.inf
         self._pace = ANY_PACE
+        self._number = next(_numbers)
+        self._peers = _of_cache.setdefault(cache, weakref.WeakSet())
         segment = cache.segment
         self._adapts = segment.adapts
         if not self._adapts:
             return  # the user's own split, and nobody changes it
-        self._tell(time.monotonic())
-        profile, why = known(segment.payload_bytes)
-        first = segment.split()[0] == 0
-        if first:
-            self._choose(profile, why)
-        if profile is not None:
-            self._adaptation = Adaptation(profile, self._job if first else self._jobs(time.monotonic()))
+        self._peers.add(self)
+        now = time.monotonic()
+        self._tell(now)
+        changes, shares = segment.split()
+        if changes == 0:
+            self._choose()
+        else:
+            self._adaptation.follow(now, split_of(shares), self._jobs(now))
 
     def suits(self, cache: SampleCache) -> bool:
         """Whether it goes on for a loader of this cache."""
         return self._cache is cache
 
-    def tick(self, progress: Callable[[], Progress]) -> None:
-        """Between two batches: look at what has changed, every two seconds."""
+    def begin(self, progress: Callable[[], Progress], jobs: Jobs) -> None:
+        """An epoch begins: what was since the last look, a validation say, was no training step's time."""
+        if self._adapts:
+            self._job = jobs
+            self._last = time.monotonic(), progress(), from_storage()
+
+    def tick(self, progress: Callable[[], Progress], *, ended: bool = False) -> None:
+        """Between two batches: look at what has changed, every two seconds; or where an epoch has ended."""
         now = time.monotonic()
-        if not self._adapts or now < self._looked_at + LOOK_EVERY_S or self._cache.segment.closed:
+        due = now >= self._looked_at + LOOK_EVERY_S
+        if not self._adapts or not (due or ended) or self._cache.segment.closed:
             return
         done, fetched = progress(), from_storage()
-        since, looked_at, self._looked_at = self._since, self._looked_at, now
-        if since is None or now - looked_at > GONE_S:  # it was not at work
-            self._since = now, done, fetched
-            self._tell(now)
-            return
-        seconds, spent = now - since[0], done.spent.since(since[1].spent)
-        self._pace = _pace(done, since[1], seconds)
-        self._tell(now)
-        jobs = self._jobs(now)
-        if self._decides(now):
-            cold = (fetched - since[2]) / spent.read_bytes if done.reads_here and spent.read_bytes else None
-            memory = self._cache.segment.payload_bytes
-            self._consider(now, Seen(jobs, spent, seconds, cold, memory + free_memory()), done.copy_bytes)
-        elif self._adaptation is not None:
-            self._adaptation.follow(jobs)
-        if self._adaptation is not None and (spent.tells_enough or seconds > LONGEST_S):
-            self._since = now, done, fetched
+        if self._last is not None and now - self._last[0] <= GONE_S:  # else it was not at work
+            began, before, fetched_before = self._last
+            more = now - began, before, done, fetched - fetched_before
+            self._recent, self._ever = self._recent.plus(*more), self._ever.plus(*more)
+            self._pace = self._recent.pace
+        self._last = None if ended else (now, done, fetched)
+        if due:
+            self._looked_at = now
+            self._look(now, done)
+        if self._recent.spent.tells_enough or self._recent.seconds > LONGEST_S:
+            self._recent = _While()
 
-    def _choose(self, profile: Profile | None, why: str) -> None:
+    def _look(self, now: float, done: Progress) -> None:
+        """At the jobs, and at the split."""
+        self._tell(now)
+        segment, recent = self._cache.segment, self._recent
+        if segment.split()[0] == 0:
+            self._choose()  # its lock was not to be had, then
+        changes, shares = segment.split()
+        jobs = self._jobs(now)
+        if not self._decides(now):
+            self._adaptation.follow(now, split_of(shares), jobs)
+            return
+        read_bytes = recent.spent.read_bytes
+        cold = recent.fetched / read_bytes if done.reads_here and read_bytes else None
+        seen = Seen(jobs, recent.spent, recent.seconds, cold, segment.payload_bytes + free_memory())
+        if self._adaptation.profile is None and not self._learn(seen, done.copy_bytes):
+            return
+        change = self._adaptation.consider(now, split_of(shares), seen)
+        if change is not None and not self._change(change.split, changes, change.why):
+            self._adaptation.failed(change)
+
+    def _find(self) -> tuple[Profile | None, str]:
+        """What is known before anything was seen."""
+        if self._found is None:
+            self._found = self._known(self._cache.segment.payload_bytes)
+        return self._found
+
+    def _choose(self) -> None:
         """The first member's choice."""
+        profile, why = self._find()
         if profile is None:
             self._change(default_split(), 0, f"by default: {why}")
             return
+        self._adaptation.knows(profile)
         best = solve(profile, self._job)
         rate = f"{best.samples_per_s:,.0f} samples/s expected of one job, limited by {best.limited_by}"
         self._change(best.split, 0, f"by {why}: {rate}")
 
-    def _consider(self, now: float, seen: Seen, copy_bytes: int) -> None:
-        segment = self._cache.segment
-        changes, shares = segment.split()
-        if self._adaptation is None:
-            profile = profile_of(
-                seen,
-                samples=self._samples,
-                cores=host.cores(),
-                cache_bytes=segment.payload_bytes,
-                decoded_bytes=self._decoded_bytes(),
-                copy_bytes=copy_bytes,
-            )
-            if profile is None:
-                return
-            self._adaptation = Adaptation(profile, seen.jobs, "its rates are known now")
-        change = self._adaptation.consider(now, split_of(shares), seen)
-        if change is not None:
-            self._change(change.split, changes, change.why)
+    def _learn(self, seen: Seen, copy_bytes: int) -> bool:
+        """Have a profile, now that this is who decides; whether there is one."""
+        profile, _ = self._find()
+        if profile is not None:
+            self._adaptation.knows(profile)  # the split was chosen by the like of it
+            return True
+        profile = profile_of(
+            dataclasses.replace(seen, spent=self._ever.spent, seconds=self._ever.seconds),
+            samples=self._samples,
+            cores=host.cores(),
+            cache_bytes=self._cache.segment.payload_bytes,
+            decoded_bytes=self._decoded_bytes(),
+            copy_bytes=copy_bytes,
+        )
+        if profile is not None:
+            self._adaptation.knows(profile, "its rates are known now")
+        return profile is not None
 
     def _decoded_bytes(self) -> float:
         """Of a DECODED payload, as those that are there have on average."""
+        if self._ever.spent.times[2]:
+            return 0.0  # it was seen
         try:
             stats = self._cache.segment.stats()
         except (BlockingIOError, store.Unlinked):
             return 0.0
         return stats["bytes"]["decoded"] / max(1, stats["payloads"]["decoded"])
 
-    def _change(self, split: Split, after: int, why: str) -> None:
+    def _change(self, split: Split, after: int, why: str) -> bool:
+        """Whether it could be made."""
         try:
             if not self._cache.segment.change_split(shares_of(split), after, why):
-                return  # another was faster
+                return False  # another was faster
         except (BlockingIOError, store.Unlinked):
-            return  # its lock is with a process that is stopped, or it was given up
+            return False  # its lock is with a process that is stopped, or it was given up
         logger.info("cache %r: encoded-decoded-augmented %s %s", self._cache.name, split, why)
+        return True
+
+    def _peers_at_work(self, now: float) -> list[Adapter]:
+        """This one, and those of other loaders that this process has in an epoch; who came first is first."""
+        at_work = [
+            peer
+            for peer in self._peers
+            if peer is self or (peer._last is not None and now - peer._last[0] <= SILENT_S)
+        ]
+        return sorted(at_work, key=lambda peer: peer._number)
 
     def _tell(self, now: float) -> None:
-        self._cache.segment.tell(int(now) + 1, self._pace)
+        """What this process's loaders at work take together: they have one row."""
+        paces = [peer._pace for peer in self._peers_at_work(now)]
+        self._cache.segment.tell(int(now) + 1, min(ANY_PACE, sum(paces)))
 
     def _at_work(self, now: float) -> list[tuple[bool, int, int, int]]:
         return [row for row in self._cache.segment.told() if now + 1 - row[2] <= GONE_S]
@@ -215,7 +303,7 @@ class Adapter:
     def _decides(self, now: float) -> bool:
         """Whether this is the lowest row of those at work: who dies is reaped, and the next is the lowest."""
         at_work = self._at_work(now)
-        return bool(at_work) and at_work[0][0]
+        return bool(at_work) and at_work[0][0] and self._peers_at_work(now)[0] is self
 
     def _jobs(self, now: float) -> Jobs:
         """Those at work; the processes of one job take what they take together."""
@@ -226,11 +314,5 @@ class Adapter:
         return dataclasses.replace(self._job, count=len(each), step_per_s=each)
 
 
-def _pace(done: Progress, before: Progress, seconds: float) -> int:
-    """Samples a second that the training step takes when it need not wait."""
-    if done.stall_s is None or before.stall_s is None:
-        return ANY_PACE
-    worked = seconds - (done.stall_s - before.stall_s)
-    if worked < LEAST_WORK * seconds:
-        return ANY_PACE  # it takes what it is given
-    return min(ANY_PACE - 1, round((done.delivered - before.delivered) / worked))
+_numbers = itertools.count()
+_of_cache: weakref.WeakKeyDictionary[SampleCache, weakref.WeakSet[Adapter]] = weakref.WeakKeyDictionary()

@@ -219,7 +219,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             self._warn_of_torch(grade.why)
         shared = self._shared_dataset()
         shared.look(grade)
-        self._sample_cache = shared.join()
+        self._sample_cache = shared.join(
+            batch_size=getattr(self._index_sampler, "batch_size", None) or 1,
+            batches_ahead=self._batches_ahead(),
+            threads=max(1, self.num_workers),
+        )
         return iterate(self, self._walks_over(shared), shared, pins=self._pins)
 
     def _grade(self) -> Grade:
@@ -263,12 +267,15 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         batches: Any = self._index_sampler
         if shared.terms is None or not shared.terms.shares or not self._walks_the_dataset():
             return self._walks()
-        ahead = 1 + self.num_workers * (self.prefetch_factor or 0)
         planned = OpportunisticBatchSampler(
-            batches.sampler, batches.batch_size, batches.drop_last, batches_ahead=ahead
+            batches.sampler, batches.batch_size, batches.drop_last, batches_ahead=self._batches_ahead()
         )
-        planned.shared, planned.looked = shared, True
+        planned.shared, planned.looked, planned.threads = shared, True, max(1, self.num_workers)
         return Walks(planned, lambda loader: planned.walk(loader._epoch_of_iterator(), loader), self)
+
+    def _batches_ahead(self) -> int:
+        """Under way in worker processes, with the one that is asked for."""
+        return 1 + self.num_workers * (self.prefetch_factor or 0)
 
     def _open_log(self, batches: Any, epoch: Epoch) -> Any:
         return open_log_of(self, batches, self._shared_dataset(), epoch)

@@ -143,13 +143,15 @@ class NativeIterator(_BaseDataLoaderIter):
         )
         epoch.log = log
         epoch.begin("seneca" if senecas else "samples", batches.sampler, grade.identity, order)
-        loader._adapter = None if cache is None else self._adapter(loader, grade, cache, batch_size, ahead)
+        job = Jobs(batch_size=batch_size, ahead=ahead, threads=max(1, loader.num_workers), share=loader.share)
+        loader._adapter = None if cache is None else self._adapter(loader, grade, cache, job)
         self._close = finalize(self, _end, stream, cache, order=FIRST)
         if cache is not None and not member.shared:
             loader._warn("this epoch shares nothing: the cache's rows are all taken, or its lock was not had")
         self._loader = loader
         self._labels = files.labels()
         self._copy_bytes = 3 * height * width
+        self._in_hand = 0  # samples of the batch that the training loop has
         self._prefetcher = Prefetcher(
             stream,
             batches=n_batches,
@@ -162,11 +164,9 @@ class NativeIterator(_BaseDataLoaderIter):
                 at_once=ahead + 1,
                 pinned=loader._pins,
             ),
-            decode=lambda index: np.ascontiguousarray(
+            decode=lambda data: np.ascontiguousarray(
                 open_picture(
-                    files.read(index),
-                    apply_orientation=pipeline.apply_orientation,
-                    max_pixels=grade.max_pixels,
+                    data, apply_orientation=pipeline.apply_orientation, max_pixels=grade.max_pixels
                 )
             ),
             path_of=lambda index: files.samples[index][0],
@@ -175,6 +175,8 @@ class NativeIterator(_BaseDataLoaderIter):
             evenly=None if dealt is None else count,
             counts=loader._counts,
         )
+        if loader._adapter is not None:
+            loader._adapter.begin(self._progress, job)
         self._begin_with = None
 
     def _ask(self, batches: int) -> None:
@@ -193,8 +195,11 @@ class NativeIterator(_BaseDataLoaderIter):
             indices, room = next(self._prefetcher)
         except (StopIteration, pool.StreamClosed) as end:
             self._close()
+            self._in_hand = 0
             if isinstance(end, pool.StreamClosed):
                 self._epoch.log = None  # half-way
+            elif self._loader._adapter is not None:
+                self._loader._adapter.tick(self._progress, ended=True)
             self._tell()
             self._epoch.end()
             raise StopIteration from None
@@ -202,27 +207,25 @@ class NativeIterator(_BaseDataLoaderIter):
             self._tell(failed=True)
             raise
         self._tell(indices)
+        self._in_hand = len(indices)
         if self._loader._adapter is not None:
             self._loader._adapter.tick(self._progress)
         self._loader.last_indices = indices
         return room.tensor[: len(indices)], torch.from_numpy(self._labels[indices])
 
-    def _adapter(
-        self, loader: DataLoader, grade: Grade, cache: SampleCache, batch_size: int, ahead: int
-    ) -> Adapter:
+    def _adapter(self, loader: DataLoader, grade: Grade, cache: SampleCache, job: Jobs) -> Adapter:
         """The loader's, or a new one."""
         before, files, pipeline = loader._adapter, grade.files, grade.pipeline
         assert files is not None and pipeline is not None
         if before is not None and before.suits(cache):
             return before
-        job = Jobs(batch_size=batch_size, ahead=ahead, threads=max(1, loader.num_workers), share=loader.share)
-        known = profile_for(files, pipeline, grade.max_pixels)
-        return Adapter(cache, known, job, len(files))
+        return Adapter(cache, profile_for(files, pipeline, grade.max_pixels), job, len(files))
 
     def _progress(self) -> Progress:
         counts = self._loader._counts
         spent = Spent(counts.times, counts.spent_s, counts.read_bytes, counts.decoded_bytes)
-        return Progress(spent, counts.delivered, counts.stall_s, reads_here=True, copy_bytes=self._copy_bytes)
+        worked_on = counts.delivered - self._in_hand
+        return Progress(spent, worked_on, counts.stall_s, reads_here=True, copy_bytes=self._copy_bytes)
 
     def _tell(self, indices: np.ndarray | None = None, *, failed: bool = False) -> None:
         """What the batch that was made, or has failed, has used up."""

@@ -51,6 +51,7 @@ class OpportunisticBatchSampler(ResumableBatchSampler):
 
     shared: SharedDataset | None = None  # whose batches these are, where the sampler does not say
     looked = False  # whether somebody has looked at the dataset for the epoch that is to begin
+    threads: int | None = None  # that prepare, where it is known
 
     def walk(self, epoch: Epoch, owner: Resumable, *, drawn_is_delivered: bool = False) -> Walk:
         shared = self._shared_dataset()
@@ -73,7 +74,8 @@ class OpportunisticBatchSampler(ResumableBatchSampler):
         shared = self._shared_dataset()
         if shared is None:
             return self._torchs(epoch)
-        shared.join()  # for the workers: what they leave there stays when they end with the epoch
+        # For the workers: what they leave there stays when they end with the epoch.
+        shared.join(batch_size=self.batch_size, batches_ahead=self.batches_ahead, threads=self.threads)
         plans = shared.terms is not None and shared.terms.shares
         if plans and (portion := dealt_by(self.sampler, len(shared), epoch)) is not None:
             return _Plan(self, shared, epoch, portion.portion.shuffle, portion.indices)
@@ -174,6 +176,7 @@ class _Plan:
         size = self._batch_size
         places = self._member.draw(size)[0]
         if len(places) == 0:
+            self._shared.adapt(ended=True)
             raise StopIteration
         self._shared.copy_bytes = self._member.copy_bytes
         samples = places["sample"]

@@ -266,10 +266,17 @@ class SharedDataset(Dataset[Any]):
             self._warned = True
             warn(text)
 
-    def join(self) -> SampleCache | None:
+    def join(
+        self, *, batch_size: int | None = None, batches_ahead: int = 1, threads: int | None = None
+    ) -> SampleCache | None:
         """This process's cache on the terms of the last look; None: nothing is shared.
 
         It is held until this is collected, also while no worker process is there.
+
+        Args:
+            batch_size: Of an epoch that begins; None: none does.
+            batches_ahead: Its batches under way, at most.
+            threads: Its processes that prepare; None: not known.
 
         Raises:
             NoSpaceError, SegmentMismatchError: As :meth:`seneca.SampleCache.join`'s.
@@ -289,10 +296,13 @@ class SharedDataset(Dataset[Any]):
             self._warn(f"going on without the shared cache: {error}")
             return None
         if get_worker_info() is None:
-            self._adapt_from(terms, self._cache)
+            job = None
+            if batch_size is not None:
+                job = Jobs(batch_size=batch_size, ahead=batches_ahead - 1, threads=threads, share=self.share)
+            self._adapt_from(terms, self._cache, job)
         return self._cache
 
-    def _adapt_from(self, terms: Terms, cache: SampleCache) -> None:
+    def _adapt_from(self, terms: Terms, cache: SampleCache, job: Jobs | None) -> None:
         """Look after the split."""
         if self._adapter is None or not self._adapter.suits(cache):
             stages = terms.stages
@@ -300,14 +310,16 @@ class SharedDataset(Dataset[Any]):
                 logger.info("cache %r: all of it is for whole items, the one form there is", cache.name)
             native = isinstance(stages, Pictures) and stages.then is None and stages.static is None
             known = profile_kept(terms.source, cast(Pictures, stages).pipeline if native else None)
-            job = Jobs(share=self.share)
-            self._adapter = Adapter(cache, known, job, terms.n_samples)  # leads not back here: no cycle
+            # Leads not back here: no cycle.
+            self._adapter = Adapter(cache, known, job or Jobs(share=self.share), terms.n_samples)
+        if job is not None:
+            self._adapter.begin(self._progress, job)
         self.adapt()
 
-    def adapt(self) -> None:
-        """Between two batches, in the loader's process: change the split if it is time to."""
+    def adapt(self, *, ended: bool = False) -> None:
+        """After a batch, in the loader's process: change the split if it is time to."""
         if self._adapter is not None:
-            self._adapter.tick(self._progress)
+            self._adapter.tick(self._progress, ended=ended)
 
     def _progress(self) -> Progress:
         counts = dict(zip(COUNTERS, self._counts.sum(0).tolist(), strict=True))

@@ -28,7 +28,7 @@ typedef struct {
     uint32_t epoch;
 } sn_trip;
 
-/* Nanoseconds that a place took of its thread, 0 for what it did not need. */
+/* Nanoseconds that a place took of its thread, 0 for what it did not need and for what sn_finish() does. */
 typedef struct {
     uint64_t read;    /* by the wall: a thread that waits for storage does nothing else */
     uint64_t prepare; /* ENCODED to AUGMENTED in one go; the next three by the thread's own clock too */
@@ -43,7 +43,7 @@ typedef struct {
     uint32_t read_bytes; /* from storage */
     sn_spent spent;
     char *message;      /* of a failure; owned */
-    uint8_t *kept;      /* a private payload that might be kept; owned */
+    uint8_t *kept;      /* a private payload that might be kept; of SN_E_NOT_JPEG the file; owned */
     sn_offer offer;     /* what it is */
 } sn_place;
 

@@ -94,6 +94,8 @@ void sn_abandon(const sn_trip *trip, sn_place *place, int status, const char *me
     place->status = status;
     if (message && !place->message)
         place->message = strdup(message);
+    free(place->kept); /* nothing of it is offered */
+    place->kept = NULL;
     if (place->item.target_slot != SN_NONE && !atomic_load(&trip->segment->forked))
         sn_slot_abort(&trip->segment->slots[place->item.target_slot]);
     settle(place);
@@ -144,16 +146,17 @@ static void keep_decoded(sn_place *place, const sn_view *picture)
                               .form = SN_DECODED};
 }
 
-static void keep_encoded(sn_place *place, const uint8_t *bytes, size_t length)
+/* 0; -ENOMEM: not kept. */
+static int keep_encoded(sn_place *place, const uint8_t *bytes, size_t length)
 {
-    if (length == 0 || length > UINT32_MAX)
-        return;
-    uint8_t *payload = malloc(length);
+    _Static_assert(MAX_FILE_BYTES <= UINT32_MAX, "an offer's length has 32 bits");
+    uint8_t *payload = malloc(length ? length : 1);
     if (!payload)
-        return;
+        return -ENOMEM;
     memcpy(payload, bytes, length);
     place->kept = payload;
     place->offer = (sn_offer){.sample = place->item.sample, .length = (uint32_t)length, .form = SN_ENCODED};
+    return 0;
 }
 
 static int augment_encoded(sn_bench *bench, const sn_trip *trip, sn_place *place, sn_rng *rng,
@@ -171,7 +174,8 @@ static int augment_encoded(sn_bench *bench, const sn_trip *trip, sn_place *place
     }
     if (!place->kept) {
         rc = sn_codec_augment_encoded(bench->codec, trip->plan, rng, bytes, length, pixels);
-        place->spent.prepare = now(CLOCK_THREAD_CPUTIME_ID) - began;
+        if (rc == 0) /* a look at what another decoder has to prepare tells nothing of preparing */
+            place->spent.prepare = now(CLOCK_THREAD_CPUTIME_ID) - began;
         return rc;
     }
     decoded.pixels = place->kept; /* the codec's own view ends with the next call */
@@ -231,11 +235,15 @@ void sn_prepare(sn_bench *bench, const sn_trip *trip, sn_place *place, uint8_t *
         }
         rc = augment_encoded(bench, trip, place, &rng, bytes, length, pixels);
         if (rc == SN_E_NOT_JPEG) { /* Pillow's work: the slot stays reserved for sn_finish() */
-            place->status = rc;
+            rc = keep_encoded(place, bytes, length);
+            if (rc == 0)
+                place->status = SN_E_NOT_JPEG;
+            else
+                sn_abandon(trip, place, rc, strerror(-rc));
             return;
         }
-        if (rc == 0 && item->source == SN_STORAGE && item->keep == SN_ENCODED)
-            keep_encoded(place, bytes, length);
+        if (rc == 0 && item->source == SN_STORAGE && item->keep == SN_ENCODED && length > 0)
+            keep_encoded(place, bytes, length); /* not kept is not failed: the sample itself goes on */
     }
     if (rc == 0)
         deliver(trip, place, pixels, out);
@@ -263,8 +271,12 @@ void sn_finish(sn_bench *bench, const sn_trip *trip, sn_place *place, const sn_v
             rc = sn_codec_augment_decoded(bench->codec, trip->plan, &rng, &decoded, pixels);
         }
     }
-    if (rc == 0 && place->item.keep == SN_DECODED)
-        keep_decoded(place, &decoded);
+    if (rc == 0 && !(place->item.source == SN_STORAGE && place->item.keep == SN_ENCODED)) {
+        free(place->kept); /* the file was for the other decoder only */
+        place->kept = NULL;
+        if (place->item.keep == SN_DECODED)
+            keep_decoded(place, &decoded);
+    }
     if (rc == 0)
         deliver(trip, place, pixels, out);
     else

@@ -6,6 +6,7 @@ import threading
 import numpy as np
 
 cimport cython
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memset
 
@@ -231,9 +232,14 @@ cdef class Batch:
         return rc == 0
 
     def unfinished(self):
-        """Positions whose file is no JPEG: decode these and call :meth:`finish`."""
+        """Positions whose file is no JPEG: decode what :meth:`encoded` has and call :meth:`finish`."""
         cdef uint32_t i
         return [i for i in range(self.handle.n_places) if self.handle.places[i].status == SN_E_NOT_JPEG]
+
+    def encoded(self, uint32_t position):
+        """The bytes of a file that :meth:`unfinished` named, as they were read or kept."""
+        cdef sn_place *place = self.place(position)
+        return PyBytes_FromStringAndSize(<char *>place.kept, place.offer.length)
 
     def finish(self, uint32_t position, const uint8_t[:, :, ::1] picture):
         """The rest of the way for a picture that was decoded elsewhere: uint8 (height, width, 3)."""

@@ -81,7 +81,7 @@ class Prefetcher:
         batch_size: Samples of each but perhaps the last.
         ahead: Batches under way beyond the one that is waited for.
         room: Makes somewhere to put ``n`` samples: an object with an ``array`` to write into.
-        decode: Decodes a file that is no JPEG, by index, to uint8 (height, width, 3).
+        decode: Decodes the bytes of a file that is no JPEG to uint8 (height, width, 3).
         path_of: Names a sample in errors.
         skip: Whether a bad sample gives its place to another instead of raising.
         drop_last: Whether a batch that cannot be filled is left out.
@@ -101,7 +101,7 @@ class Prefetcher:
         batch_size: int,
         ahead: int,
         room: Callable[[int], Any],
-        decode: Callable[[int], np.ndarray],
+        decode: Callable[[bytes], np.ndarray],
         path_of: Callable[[int], str],
         skip: bool,
         drop_last: bool,
@@ -180,7 +180,7 @@ class Prefetcher:
         failures: dict[int, Exception] = {}
         for position in batch.unfinished():
             try:
-                batch.finish(position, self._decode(int(batch.indices[position])))
+                batch.finish(position, self._decode(batch.encoded(position)))
             except (DecodeError, OSError) as error:
                 batch.abandon(position)
                 failures[position] = error

@@ -103,10 +103,9 @@ def costs(alone: Work, together: Work) -> dict[str, Cost]:
     all_s = np.mean(list(together.seconds.values()), axis=0)
     shared_s = np.mean([together.seconds[index] for index in both], axis=0)
     alone_s = np.mean([alone.seconds.get(index, together.seconds[index]) for index in both], axis=0)
-    return {
-        stage: Cost(float(all_s[i] * alone_s[i] / shared_s[i]), float(all_s[i]))
-        for i, stage in enumerate(STAGES)
-    }
+    # A clock that is too coarse for a stage may have read 0: then nothing tells the one from the other.
+    ratio = np.divide(alone_s, shared_s, out=np.ones_like(all_s), where=shared_s > 0)
+    return {stage: Cost(float(all_s[i] * ratio[i]), float(all_s[i])) for i, stage in enumerate(STAGES)}
 
 
 def _one(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +57,15 @@ class Spent:
             self.decoded_bytes - before.decoded_bytes,
         )
 
+    def plus(self, more: Spent) -> Spent:
+        """Both together."""
+        return Spent(
+            tuple(map(operator.add, self.times, more.times)),
+            tuple(map(operator.add, self.seconds, more.seconds)),
+            self.read_bytes + more.read_bytes,
+            self.decoded_bytes + more.decoded_bytes,
+        )
+
     @property
     def tells_enough(self) -> bool:
         """Whether all that was done was done often enough, and something was."""
@@ -88,40 +98,62 @@ class Seen:
 
 @dataclass(frozen=True)
 class Change:
-    """A split that is better than the one there is, and in words why it is looked for and what it gives."""
+    """A split that is better than the one there is.
+
+    Args:
+        split: It.
+        reason: To look for one, in words.
+        gain: What it gives, likewise.
+    """
 
     split: Split
-    why: str
+    reason: str
+    gain: str
+
+    @property
+    def why(self) -> str:
+        """Both, in a line."""
+        return f"{self.reason}: {self.gain}"
 
 
 class Adaptation:
     """What is taken to be true, against which it is held what is seen.
 
     Args:
-        profile: As measured, with the memory of the cache.
+        profile: As measured, with the memory of the cache; None: nothing is known yet.
         jobs: For which the split was chosen.
-        why: To look for a split at once; nothing: it was chosen by this profile.
     """
 
-    def __init__(self, profile: Profile, jobs: Jobs, why: str = "") -> None:
+    def __init__(self, profile: Profile | None, jobs: Jobs) -> None:
         self.profile = profile
         self._jobs = jobs
-        self._why = why
+        self._why = ""
         self._split: Split | None = None
         self._changed_at = -math.inf
 
-    def follow(self, jobs: Jobs) -> None:
-        """Another decides: what it knows of the jobs is old news."""
+    def knows(self, profile: Profile, why: str = "") -> None:
+        """From now on this is taken to be true; ``why``: and is a reason to look for a split at once."""
+        self.profile, self._why = profile, why
+
+    def follow(self, now: float, split: Split, jobs: Jobs) -> None:
+        """Another decides: what it knows of the jobs is old news, and its changes keep their distance too."""
+        if split != self._split:
+            self._split, self._changed_at = split, now
         self._jobs = jobs
 
+    def failed(self, change: Change) -> None:
+        """It could not be made: its reason stands, and is looked into when a change may be made again."""
+        self._why, self._split = change.reason, None
+
     def consider(self, now: float, split: Split, seen: Seen) -> Change | None:
-        """A better split, where there is reason to look for one.
+        """A better split, where there is reason to look for one; the profile is known.
 
         Args:
             now: In seconds, on a clock that does not stop.
             split: In force.
             seen: Since the last call that was not too soon.
         """
+        assert self.profile is not None
         if self._split not in (None, split):
             self._changed_at = now  # somebody has
         self._split = split
@@ -136,7 +168,7 @@ class Adaptation:
             return None
         gain = f"{best.samples_per_s:,.0f} samples/s expected in place of {expected:,.0f}"
         self._split, self._changed_at = best.split, now
-        return Change(best.split, f"{'; '.join(reasons)}: {gain}")
+        return Change(best.split, "; ".join(reasons), gain)
 
 
 def _reasons(before: Profile, now: Profile, jobs_before: Jobs, seen: Seen) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from seneca.partition.bottleneck import BOTTLENECK
+from seneca.partition.bottleneck import BOTTLENECK, GRANULE_BYTES
 from seneca.partition.estimate import Model, Prediction
 from seneca.partition.jobs import Jobs
 from seneca.partition.profile import Profile
@@ -73,8 +73,8 @@ def least_memory(profile: Profile, jobs: Jobs, *, model: Model = BOTTLENECK) -> 
     if not waits(profile.cache_bytes):
         return None
     # Room for all files, and for what is under way, is enough; the models may count differently.
-    stage_bytes = 2 * jobs.in_flight * (profile.augmented.mean_bytes + 4096)
-    enough = int(profile.samples * (profile.encoded.mean_bytes + 4096) + stage_bytes) + MEMORY_STEP
+    stage_bytes = 2 * jobs.in_flight * (profile.augmented.mean_bytes + GRANULE_BYTES)
+    enough = int(profile.samples * (profile.encoded.mean_bytes + GRANULE_BYTES) + stage_bytes) + MEMORY_STEP
     too_little = profile.cache_bytes
     while waits(enough):
         too_little, enough = enough, 2 * enough

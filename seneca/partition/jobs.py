@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["Jobs"]
+__all__ = ["MOST_JOBS", "Jobs"]
 
 MOST_JOBS = 64  # a bit each in a copy's mask of uses
 

@@ -160,6 +160,10 @@ class Profile:
         ):
             if not (math.isfinite(value) and value > 0):
                 raise ProfileError(f"a profile's {name} is more than 0, but got {value!r}")
+        for name in _COSTS:
+            for field, value in dataclasses.asdict(getattr(self, name)).items():
+                if not (math.isfinite(value) and value >= 0):
+                    raise ProfileError(f"a profile's {name}.{field} is 0 or more, but got {value!r}")
 
     @property
     def inflation(self) -> float:

@@ -381,6 +381,8 @@ static void deliver(stream *s, uint32_t at)
             const sample *from = &samples[place->item.sample];
 
             CHECK(!atomic_load(&place->settled));
+            CHECK_EQUAL(place->offer.length, from->file.length, "sample %u", place->item.sample);
+            CHECK(!from->file.length || memcmp(place->kept, from->file.bytes, from->file.length) == 0);
             if (from->content == NOT_JPEG)
                 sn_finish(sn_pool_bench(s->pool), &s->trip, place, &from->picture, item);
             else
@@ -388,6 +390,11 @@ static void deliver(stream *s, uint32_t at)
             s->counts.finished++;
         }
         check_place(s, place, item);
+        CHECK(place->status == 0 || !place->kept);
+        if (place->kept)
+            CHECK_EQUAL(place->offer.form, place->item.keep, "sample %u", place->item.sample);
+        else if (place->status == 0)
+            CHECK_EQUAL(place->item.keep, SN_STORAGE, "sample %u", place->item.sample);
         s->counts.failed += place->status != 0;
         s->counts.of[place->item.source] += place->status == 0;
         s->counts.staged += place->status == 0 && place->item.target_slot != SN_NONE;

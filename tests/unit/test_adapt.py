@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 import torch
 from engine import ENCODED, Place, Process
-from profiles import round_profile
+from PIL import Image
+from profiles import ROUND, round_profile
 
 import seneca
 from seneca import adapt, maker, measure
@@ -153,11 +154,29 @@ def test_changes_keep_their_distance_and_the_reason_is_not_forgotten():
     assert adaptation.consider(soon + decision.CHANGE_EVERY_S, bad, seen(Jobs(3))) is not None
 
 
+def test_a_change_that_could_not_be_made_is_looked_for_again():
+    adaptation, bad = Adaptation(round_profile(), ONE), Split(0, 0, 1)
+    change = adaptation.consider(100.0, bad, seen(TWO))
+    adaptation.failed(change)
+    assert adaptation.consider(100.1, bad, seen(TWO)) is None
+    again = adaptation.consider(100.0 + decision.CHANGE_EVERY_S, bad, seen(TWO))
+    assert again == change
+    assert adaptation.consider(200.0, again.split, seen(TWO)) is None, "it was made"
+
+
 def test_who_does_not_decide_follows_the_jobs():
     adaptation = Adaptation(round_profile(), ONE)
-    adaptation.follow(TWO)
+    adaptation.follow(-100.0, Split(0, 0, 1), TWO)
     assert adaptation.consider(0, Split(0, 0, 1), seen(TWO)) is None
     assert adaptation.consider(0, Split(0, 0, 1), seen(ONE)).why.startswith("1 job in place of 2")
+
+
+def test_who_takes_over_keeps_its_distance_from_the_changes_of_others():
+    adaptation, bad = Adaptation(round_profile(), TWO), Split(0, 0, 1)
+    adaptation.follow(0.0, Split(1, 0, 0), TWO)
+    adaptation.follow(100.0, bad, TWO)
+    assert adaptation.consider(100.0 + decision.CHANGE_EVERY_S - 0.1, bad, seen(ONE)) is None
+    assert adaptation.consider(100.0 + decision.CHANGE_EVERY_S, bad, seen(ONE)) is not None
 
 
 def test_reads_that_take_longer_slow_storage_for_as_many_readers():
@@ -381,6 +400,161 @@ def test_who_joins_while_the_first_looks_is_not_overlooked(picture_folder, monke
     assert "2 jobs in place of 1" in changes[1]["why"]
 
 
+class Cache:
+    """One that is nowhere, with a segment of which a test says what others do with it."""
+
+    name = "nowhere"
+
+    def __init__(self, others=()):
+        self.segment = self
+        self.others = others  # rows below this process's
+        self.row = None
+        self.shares, self.changes = (0, 6000, 2000, 2000), []
+        self.is_busy = False
+        self.adapts, self.closed, self.payload_bytes = True, False, ROUND.cache_bytes
+
+    def split(self):
+        return len(self.changes), self.shares
+
+    def change_split(self, shares, after, why):
+        if self.is_busy:
+            raise BlockingIOError
+        if after != len(self.changes):
+            return False
+        self.shares = shares
+        self.changes.append(why)
+        return True
+
+    def tell(self, second, pace):
+        self.row = (True, 1, second, pace)
+
+    def told(self):
+        return [*self.others, self.row]
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Seconds, as a test lets them pass."""
+    clock = SimpleNamespace(now=1000.0)
+    monkeypatch.setattr(adapt, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(adapt, "free_memory", lambda: 0)
+    return clock
+
+
+class Loader:
+    """What one tells its adapter."""
+
+    def __init__(self, cache, clock):
+        self.clock, self.delivered, self.looks = clock, 0, 0
+        self.adapter = adapt.Adapter(cache, self._known, ONE, ROUND.samples)
+
+    def _known(self, cache_bytes):
+        self.looks += 1
+        return ROUND, "a test"
+
+    def progress(self):
+        return adapt.Progress(Spent(), self.delivered, 0.0, False, 0)
+
+    def train(self, steps, *, batch=100, seconds=0.5, to_the_end=True):
+        """So many steps of a training loop that never waits."""
+        self.adapter.begin(self.progress, ONE)
+        for _ in range(steps):
+            self.adapter.tick(self.progress)
+            self.clock.now += seconds
+            self.delivered += batch
+        if to_the_end:
+            self.adapter.tick(self.progress, ended=True)
+
+
+def test_a_first_choice_that_was_not_to_be_made_is_made_later(clock):
+    cache = Cache()
+    cache.is_busy = True
+    loader = Loader(cache, clock)
+    loader.train(20)
+    assert cache.changes == []
+    cache.is_busy = False
+    loader.train(20)
+    assert len(cache.changes) == 1 and cache.changes[0].startswith("by a test: ")
+    assert split_of(cache.shares) == solve(ROUND, ONE).split
+    assert loader.looks == 1
+
+
+def test_a_change_waits_for_the_lock(clock):
+    cache = Cache()
+    loader = Loader(cache, clock)
+    loader.train(20)
+    cache.shares, cache.is_busy = (0, 0, 0, 10000), True
+    cache.others = ((False, 2, 10**6, adapt.ANY_PACE),)  # above this one's
+    cache.told = lambda: [cache.row, *cache.others]
+    loader.train(60)
+    assert len(cache.changes) == 1
+    cache.is_busy = False
+    loader.train(60)
+    assert "2 jobs in place of 1" in cache.changes[1]
+
+
+@pytest.mark.parametrize("to_the_end", [True, False])
+def test_a_pause_between_epochs_is_not_the_training_step_s(clock, to_the_end):
+    cache = Cache()
+    loader = Loader(cache, clock)
+    for _ in range(5):
+        loader.train(20, to_the_end=to_the_end)
+        assert cache.row[3] == 200
+        clock.now += 40.0  # a validation
+
+
+def test_the_pace_of_epochs_that_are_shorter_than_a_look_is_known(clock):
+    cache = Cache()
+    loader = Loader(cache, clock)
+    for _ in range(20):
+        loader.train(2)
+        clock.now += 3.0
+    assert cache.row[3] == 200
+
+
+def test_loaders_of_one_process_tell_what_they_take_together_and_one_decides(clock):
+    cache = Cache()
+    one, other = Loader(cache, clock), Loader(cache, clock)
+    for loader in (one, other):
+        loader.adapter.begin(loader.progress, ONE)
+    told, decide = set(), set()
+    for step in range(100):  # of both in turn: batches of 100 and of 50, a step of 0.5 s
+        for loader, batch in ((one, 100), (other, 50)):
+            loader.adapter.tick(loader.progress)
+            loader.delivered += batch
+            decide.add((loader is one, loader.adapter._decides(clock.now)))
+        clock.now += 0.5
+        if step > 10:
+            told.add(cache.row[3])
+    assert told == {300}
+    assert decide == {(True, True), (False, False)}
+    one.adapter.tick(one.progress, ended=True)
+    other.train(30, batch=50)
+    assert cache.row[3] == pytest.approx(100, abs=5), "the one is in no epoch any more"
+    assert other.adapter._decides(clock.now)
+
+
+def test_who_follows_tells_the_pace_of_the_last_minute(clock):
+    cache = Cache(others=((False, 2, 10**6, 500),))
+    loader = Loader(cache, clock)
+    loader.train(400)
+    assert cache.row[3] == 200
+    loader.train(200, seconds=1.0)
+    assert cache.row[3] == 100
+
+
+def test_who_follows_does_not_look_before_it_takes_over(clock):
+    cache = Cache(others=((False, 2, 10**6, 500),))
+    cache.changes.append("by somebody")
+    loader = Loader(cache, clock)
+    loader.train(40)
+    assert loader.looks == 0
+    cache.others, cache.shares = (), (0, 0, 0, 10000)
+    loader.train(40, batch=10**5)
+    assert loader.looks == 1
+    assert "1 job in place of 2" in cache.changes[1]
+
+
 def test_what_is_seldom_seen_is_waited_for(picture_folder, monkeypatch):
     monkeypatch.setattr(decision, "WORTH", 0.0)
     clock = [1000.0]
@@ -482,6 +656,64 @@ def test_the_native_threads_tell_what_samples_take(picture_folder):
     list(straight)
     assert straight._counts.times == (48, 48, 0, 0)
     assert not {"times", "spent_s", "decoded_bytes"} & loader.stats().keys(), "of no use to a user"
+
+
+@pytest.mark.usefixtures("quickly")
+def test_what_pillow_decodes_tells_nothing_of_what_threads_take(picture_folder):
+    for path in picture_folder.rglob("*.jpg"):
+        Image.open(path).save(path.with_suffix(".png"))
+        path.unlink()
+    _, loader = native(picture_folder, cache=None)
+    list(loader)
+    assert loader._counts.times == (48, 0, 0, 0)
+
+
+@pytest.mark.usefixtures("quickly")
+@pytest.mark.parametrize("path", ["native", "workers"])
+def test_loaders_tell_where_an_epoch_begins_and_ends(picture_folder, monkeypatch, path):
+    told, real_tick, real_begin = [], adapt.Adapter.tick, adapt.Adapter.begin
+
+    def begin(self, progress, job):
+        told.append(f"begins with {progress().delivered}")
+        real_begin(self, progress, job)
+
+    def tick(self, progress, *, ended=False):
+        told.append(f"ended={ended} with {progress().delivered}")
+        real_tick(self, progress, ended=ended)
+
+    monkeypatch.setattr(adapt.Adapter, "begin", begin)
+    monkeypatch.setattr(adapt.Adapter, "tick", tick)
+    if path == "native":
+        _, loader = native(picture_folder, batch_size=20)
+        for before in (0, 48):
+            list(loader)
+            assert told == [
+                f"begins with {before}",
+                *(f"ended=False with {before + done}" for done in (0, 20, 40)),
+                f"ended=True with {before + 48}",
+            ]
+            told.clear()
+    else:
+        loader = seneca.DataLoader(
+            SlowToDecode(), batch_size=50, shuffle=True, cache_bytes="1MiB", key="sounds", cache="epochs"
+        )
+        list(loader)
+        assert told[0] == "begins with 0" and told[-1] == "ended=True with 200"
+
+
+@pytest.mark.usefixtures("quickly")
+def test_a_split_is_chosen_for_the_batches_that_there_are():
+    options = {"cache_bytes": "1MiB", "key": "sounds", "cache": "batches"}
+    loader = seneca.DataLoader(SlowToDecode(), batch_size=20, num_workers=2, prefetch_factor=3, **options)
+    loader._shared_dataset().look()
+    iterator = iter(loader)
+    assert loader._shared_dataset()._adapter._job == Jobs(batch_size=20, ahead=6, threads=2)
+    del iterator
+    shared = seneca.SharedDataset(SlowToDecode(), **options)
+    sampler = torch.utils.data.RandomSampler(shared)
+    batches = seneca.OpportunisticBatchSampler(sampler, batch_size=10, batches_ahead=5)
+    next(iter(batches))
+    assert shared._adapter._job == Jobs(batch_size=10, ahead=4)
 
 
 def test_whole_items_have_one_form_and_no_choice(caplog):

@@ -327,6 +327,25 @@ def test_pictures_of_other_kinds_are_decoded_by_pillow(picture_folder, name):
     assert torch.equal(images, expected) and len(images) == 52
 
 
+def test_files_that_pillow_decodes_are_kept_and_served_as_they_are(picture_folder, name):
+    for path in picture_folder.rglob("*.jpg"):
+        Image.open(path).save(path.with_suffix(".png"))
+        path.unlink()
+    dataset = seneca.ImageFolder(picture_folder, EVALUATE)
+    loader = load(dataset, cache=name, split="100-0-0")
+    first, _ = epoch_of(loader)
+    read_bytes = loader.stats()["read_bytes"]
+    assert loader.stats()["cache"]["payloads"]["encoded"] == 48
+    for path in picture_folder.rglob("*.png"):  # whoever reads one again will see
+        status = path.stat()
+        path.write_bytes(bytes(status.st_size))
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    second, _ = epoch_of(loader)
+    assert torch.equal(first, second)
+    assert loader.stats()["read_bytes"] == read_bytes
+    assert loader.stats()["served"]["encoded"] == 48
+
+
 def test_what_the_native_path_does_not_know_is_loaded_by_torch_s_workers_and_explained(picture_folder, name):
     dataset = seneca.ImageFolder(picture_folder, T.Resize((8, 8)))
     loader = load(dataset, cache=name)

@@ -159,6 +159,14 @@ def test_scaling_is_told_by_pictures_that_both_measurements_saw():
     assert work.costs(alone, together)["decode"] == Cost(one_s=8.0, all_s=16.0)
 
 
+def test_a_stage_that_the_clock_reads_0_for_scales_and_is_a_number():
+    alone = work.Work(seconds={0: (1e-3,) * 5})
+    together = work.Work(seconds={0: (0.0, 2e-3, 0.0, 2e-3, 1e-4)})
+    found = work.costs(alone, together)
+    assert found["fetch"] == Cost(0.0, 0.0)
+    assert found["decode"] == Cost(1e-3, 2e-3)
+
+
 def test_every_picture_is_worked_on_once_whatever_the_threads(picture_folder):
     paths = sorted(str(path) for path in picture_folder.rglob("*.jpg"))
     pipeline = compile_transform(T.Compose([T.RandomResizedCrop(16)]))

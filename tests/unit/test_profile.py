@@ -68,6 +68,8 @@ def test_what_is_no_profile_of_this_version_is_refused_in_one_line(tmp_path, tex
         ({"storage": ()}, "storage"),
         ({"storage": (Reading(1, 0.0, 0.0),)}, "storage"),
         ({"storage": (Reading(2, 1.0, 0.0), Reading(1, 1.0, 0.0))}, "storage"),
+        ({"fetch": Cost(float("nan"), 0.0)}, r"fetch\.one_s is 0 or more, but got nan"),
+        ({"augment": Cost(0.0, -1.0)}, r"augment\.all_s"),
     ],
 )
 def test_rates_that_cannot_be_are_refused(changes, name):
