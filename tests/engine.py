@@ -37,7 +37,7 @@ HEADER = np.dtype([
     ("committed_at", "u8"), ("groups_at", "u8"), ("granules_at", "u8"), ("payload_at", "u8"),
     ("rooms_at", "u8"), ("room_bytes", "u8"), ("seen_in", "u8"), ("eligible_in", "u8"), ("blocks_in", "u8"),
     ("room_end", "u8"),
-    ("busy", "u4"), ("failures", "u4"), ("abandoned", "u4"), ("split", "u4", 4),
+    ("busy", "u4"), ("failures", "u4"), ("abandoned", "u4"),
     ("granules_of", "u4", 4), ("budget_of", "u4", 4), ("granules_free", "u4"),
 ])  # fmt: skip
 ROW = np.dtype([

@@ -40,7 +40,6 @@ int sn_layout_plan(const sn_geometry *geometry, sn_header *layout)
     layout->n_ledger = least(SN_MAX_LEDGER, layout->n_slots);
     layout->n_writing = least(SN_MAX_WRITING, layout->n_slots);
     layout->row_words = (uint32_t)sn_bits_words(n);
-    memcpy(layout->split, geometry->split, sizeof layout->split);
 
     uint64_t at = sizeof(sn_header);
     layout->rows_at = place(&at, SN_MAX_ROWS * sizeof(sn_row), 64);

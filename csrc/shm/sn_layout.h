@@ -5,7 +5,7 @@
  *            who    what    where   derived   derived   hints       derived       bytes     ledger | seen  | eligible | counts
  *                                                                                           held     taken   derived    derived
  *
- * Truth: rows, ledgers, seen bits, and the upper part of each slot record. All else is
+ * Truth: rows, ledgers, seen bits, the changes of the split, and the upper part of each slot record. All else is
  * derived from it and made anew by sn_store_rebuild().
  *
  * All of it but the rooms is reserved at birth. A room has no memory until a row is claimed that
@@ -155,7 +155,6 @@ typedef struct {
     _Atomic uint32_t busy;     /* set while a critical section runs: whoever finds it set rebuilds */
     _Atomic uint32_t failures; /* rebuilds begun and not finished, in a row */
     _Atomic uint32_t abandoned;
-    uint32_t split[SN_FORMS]; /* truth: shares of the payload space, by form, in 1/10,000 */
 
     /* derived */
     uint32_t granules_of[SN_FORMS]; /* in use, by form */
@@ -169,9 +168,17 @@ typedef struct {
     uint64_t members_of_job[SN_MAX_JOBS][SN_MAX_ROWS / 64];
     sn_list_head lists[SN_LISTS];
 
-    uint32_t n_changes; /* truth: of the split, since birth; the last are at [n % SN_CHANGES] */
+    /* Truth: of the split, since birth; the last are at [n % SN_CHANGES]. Counted when all else of it is written. */
+    _Atomic uint32_t n_changes;
     sn_change changes[SN_CHANGES];
 } sn_header;
+
+/* Shares of the payload space, by form, in 1/10,000: those of the last change. */
+static inline const uint32_t *sn_split(const sn_header *head)
+{
+    uint32_t n = atomic_load_explicit(&head->n_changes, memory_order_acquire);
+    return n ? head->changes[(n - 1) % SN_CHANGES].split : head->geometry.split;
+}
 
 /* Where everything goes for a cache of this size; fills `layout` but not its magic.
  * 0, or -EINVAL for a geometry that cannot be (no samples, too many, no room). */

@@ -7,8 +7,8 @@
  * Both belong to an open file description: the kernel gives them back when the last descriptor of
  * their owner closes, however it died. They do not see each other. To take a lock on a byte the
  * kernel walks all such locks of the file, one a row; flock takes 0.6 of the time, with 16 rows.
- * Not a robust mutex: over 19,617 kills of its owner 26 left the survivors stalled, of locks that
- * are a description's none in 11,386 (DESIGN, section 4).
+ * Not a robust mutex: over 19,617 kills of its owner 26 left the survivors stalled; of locks that
+ * are a description's none, in 11,386 with an OFD lock and in 10,737 with flock.
  *
  * Lives in   private memory; points into the mapping.
  * Callers    any thread; one description a handle, so an in-process mutex stands before

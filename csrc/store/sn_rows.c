@@ -151,24 +151,34 @@ void sn_ledger_let_go(sn_segment *segment, uint32_t row, uint32_t entry)
     }
 }
 
+/* Whether another job's member can use its copies: else it stages none. */
+static int has_company(const sn_segment *segment, uint32_t row)
+{
+    const uint64_t *members = segment->head->member_rows;
+    const sn_row *self = &segment->rows[row];
+
+    for (uint32_t other = sn_rows_next(members, 0); other < SN_MAX_ROWS; other = sn_rows_next(members, other + 1))
+        if (segment->rows[other].pipeline == self->pipeline && segment->rows[other].job != self->job)
+            return 1;
+    return 0;
+}
+
 void sn_rows_derive_budgets(sn_segment *segment)
 {
     sn_header *head = segment->head;
     const uint64_t *members = head->member_rows;
-    uint64_t space = segment->n_granules, need = 0, jobs = 0;
+    const uint32_t *split = sn_split(head);
+    uint64_t space = segment->n_granules, need = 0;
 
-    for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1)) {
-        need += segment->rows[row].stage_need;
-        jobs |= (uint64_t)1 << segment->rows[row].job;
-    }
-    if ((jobs & (jobs - 1)) == 0)
-        need = 0; /* one job stages nothing */
+    for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1))
+        if (has_company(segment, row))
+            need += segment->rows[row].stage_need;
 
-    uint64_t stage = space * head->split[SN_AUGMENTED] / WHOLE;
+    uint64_t stage = space * split[SN_AUGMENTED] / WHOLE;
     if (stage < need)
         stage = need < space ? need : space;
-    uint64_t kept = head->split[SN_ENCODED] + head->split[SN_DECODED];
+    uint64_t kept = split[SN_ENCODED] + split[SN_DECODED];
     head->budget_of[SN_AUGMENTED] = (uint32_t)stage;
     for (int form = SN_ENCODED; form <= SN_DECODED; form++)
-        head->budget_of[form] = kept ? (uint32_t)((space - stage) * head->split[form] / kept) : 0;
+        head->budget_of[form] = kept ? (uint32_t)((space - stage) * split[form] / kept) : 0;
 }

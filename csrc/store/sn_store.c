@@ -78,39 +78,36 @@ void sn_store_fold(sn_segment *segment)
     }
 }
 
+/* Whether the next one in turn, of those that are not this process's, has died. */
+static int probe(sn_segment *segment)
+{
+    const uint64_t *live = segment->head->live_rows;
+    uint32_t row = sn_rows_next(live, segment->next_probe);
+
+    while (row < SN_MAX_ROWS && sn_row_is_own(segment, row))
+        row = sn_rows_next(live, row + 1);
+    segment->next_probe = row < SN_MAX_ROWS ? row + 1 : 0;
+    return row < SN_MAX_ROWS && !sn_row_is_alive(segment, row);
+}
+
 uint32_t sn_store_reap(sn_segment *segment, int all)
 {
     const uint64_t *live = segment->head->live_rows;
     uint32_t dead = 0;
 
-    if (!all && segment->sections++ % PROBE_EVERY != 0)
+    if (!all && (segment->sections++ % PROBE_EVERY != 0 || !probe(segment)))
         return 0;
-    uint32_t row = sn_rows_next(live, all ? 0 : segment->next_probe);
-    if (row == SN_MAX_ROWS && !all)
-        row = sn_rows_next(live, 0);
-    for (; row < SN_MAX_ROWS; row = sn_rows_next(live, row + 1)) {
-        segment->next_probe = row + 1;
-        if (!sn_row_is_alive(segment, row)) {
-            atomic_store_explicit(&segment->rows[row].state, SN_ROW_FREE, memory_order_release);
-            if (dead++ == 0 && !all) {
-                all = 1; /* jobs die together: look at everybody, and rebuild once */
-                row = 0;
-            }
-        }
-        if (!all && !sn_row_is_own(segment, row))
-            break;
+    /* Jobs die together: look at everybody, and rebuild once. */
+    for (uint32_t row = sn_rows_next(live, 0); row < SN_MAX_ROWS; row = sn_rows_next(live, row + 1)) {
+        if (sn_row_is_alive(segment, row))
+            continue;
+        atomic_store_explicit(&segment->rows[row].state, SN_ROW_FREE, memory_order_release);
+        dead++;
     }
     /* Deaths are rare: the one answer to a crash serves here too. */
     if (dead)
         sn_store_rebuild(segment);
     return dead;
-}
-
-void sn_store_set_split(sn_segment *segment, const uint32_t split[SN_FORMS])
-{
-    for (int form = 0; form < SN_FORMS; form++)
-        segment->head->split[form] = split[form];
-    sn_rows_derive_budgets(segment);
 }
 
 int sn_store_change_split(sn_segment *segment, const uint32_t split[SN_FORMS], uint32_t after, const char *why)
@@ -124,8 +121,8 @@ int sn_store_change_split(sn_segment *segment, const uint32_t split[SN_FORMS], u
     change->when = (uint64_t)time(NULL);
     memcpy(change->split, split, sizeof change->split);
     strncpy(change->why, why, sizeof change->why - 1);
-    head->n_changes = after + 1;
-    sn_store_set_split(segment, split);
+    atomic_store_explicit(&head->n_changes, after + 1, memory_order_release);
+    sn_rows_derive_budgets(segment);
     return 0;
 }
 

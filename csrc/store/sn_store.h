@@ -47,11 +47,8 @@ void sn_store_rebuild(sn_segment *segment);
 int sn_store_check(sn_segment *segment, char *why, size_t size);
 
 /* Shares of the payload space by form, in 1/10,000; they change at once. Payloads over their
- * share stay until space is needed, and are the first to go then. */
-void sn_store_set_split(sn_segment *segment, const uint32_t split[SN_FORMS]);
-
-/* The same for who has decided by what it found: only if the split has been changed `after` times so
- * far, so that of two who decide at once one does. `why` is remembered. 0, or SN_MISS. */
+ * share stay until space is needed, and are the first to go then. Only if the split has been changed `after`
+ * times so far, so that of two who decide at once one does. `why` is remembered. 0, or SN_MISS. */
 int sn_store_change_split(sn_segment *segment, const uint32_t split[SN_FORMS], uint32_t after, const char *why);
 
 /* What a cache holds, for people. */

@@ -51,9 +51,10 @@ cdef extern from "shm/sn_layout.h" nogil:
         uint32_t layout_version
         sn_geometry geometry
         uint64_t segment_bytes, rooms_at, room_bytes
-        uint32_t split[4]
         uint32_t n_changes
         sn_change changes[8]
+
+    const uint32_t *sn_split(const sn_header *head)
 
     enum:
         SN_CHANGES
@@ -118,7 +119,6 @@ cdef extern from "store/sn_store.h" nogil:
     void sn_store_fold(sn_segment *segment)
     uint32_t sn_store_reap(sn_segment *segment, int all)
     int sn_store_check(sn_segment *segment, char *why, size_t size)
-    void sn_store_set_split(sn_segment *segment, const uint32_t *split)
     int sn_store_change_split(sn_segment *segment, const uint32_t *split, uint32_t after, const char *why)
     void sn_store_read_stats(const sn_segment *segment, sn_store_stats *stats)
 

@@ -285,10 +285,10 @@ cdef class Segment:
     def split(self):
         """``(changes, split)``: how often its split was changed, and the shares; without the lock, a hint."""
         cdef sn_header *head = self.open().head
-        return head.n_changes, tuple(<object>share for share in head.split[:4])
+        return head.n_changes, tuple(<object>share for share in sn_split(head)[:4])
 
     def change_split(self, split, uint32_t after, str why):
-        """As :meth:`set_split`, unless somebody was first: whether it was changed ``after`` times so far."""
+        """Shares by form in 1/10,000, which change at once; if it was changed ``after`` times so far, else False."""
         cdef uint32_t shares[4]
         cdef bytes text = why.encode(errors="backslashreplace")  # it may name a file in no encoding
         cdef int rc
@@ -302,6 +302,8 @@ cdef class Segment:
     def tell(self, uint32_t second, uint32_t pace):
         """Tell the other processes samples a second that this one's training step takes, and when."""
         cdef sn_row *row = &self.open().rows[self.row]
+        if self.handle.forked:
+            return  # the row is the parent's
         row.pace = pace
         row.told_at = second
 
@@ -316,15 +318,6 @@ cdef class Segment:
             if row.state == SN_ROW_LIVE and row.kind == SN_ROW_HOLDER and row.told_at != 0:
                 found.append((i == self.row, row.job_key, row.told_at, row.pace))
         return found
-
-    def set_split(self, split):
-        """Shares by form in 1/10,000; they change at once."""
-        cdef uint32_t shares[4]
-        for form in range(4):
-            shares[form] = split[form]
-        self.enter()
-        sn_store_set_split(self.handle, shares)
-        sn_store_leave(self.handle)
 
     def stats(self):
         """What the segment holds: a dict of bytes, budgets and counts."""

@@ -275,7 +275,8 @@ static void visit(sn_segment *segment, sn_rng *rng, uint32_t *hogs)
     CHECK_EQUAL(sn_store_enter(segment, CACHE_PATIENCE_MS), 0, "to visit");
     switch (sn_rng_below(rng, 4)) {
     case 0:
-        sn_store_set_split(segment, splits[sn_rng_below(rng, sizeof splits / sizeof *splits)]);
+        sn_store_change_split(segment, splits[sn_rng_below(rng, sizeof splits / sizeof *splits)],
+                              segment->head->n_changes, "a test");
         break;
     case 1:
         sn_store_fold(segment);

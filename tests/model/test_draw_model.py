@@ -660,7 +660,8 @@ class World:
 
     def resplit(self):
         if self.random.random() < 0.3:
-            self.anchor.segment.set_split(self.random_split())
+            segment = self.anchor.segment
+            segment.change_split(self.random_split(), segment.split()[0], "a test")
             self.audit()
 
     def walk(self, steps):

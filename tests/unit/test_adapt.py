@@ -270,7 +270,7 @@ def test_staged_copies_over_their_share_make_room():
             one.done(items)
         one.draw(0)
         staged = segments[0].stats()["payloads"]["augmented"]
-        segments[0].set_split((0, 10000, 0, 0))
+        assert segments[0].change_split((0, 10000, 0, 0), segments[0].split()[0], "a test")
         budget = segments[0].stats()["budget_bytes"]["augmented"] // 4096
         assert segments[0].stats()["payloads"]["augmented"] == staged > budget, (
             "nothing goes before space is needed"

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 
 import numpy as np
 import pytest
-from engine import AUGMENTED, DECODED, ENCODED, NONE, PATIENCE_S, READY, WRITING, Place, Process
+from engine import AUGMENTED, DECODED, ENCODED, NONE, PATIENCE_S, READY, WRITING, Place, Process, Remote
 
 SEED = int(os.environ.get("SENECA_TEST_SEED") or secrets.randbits(32))
 
@@ -293,6 +293,24 @@ def hold_some(pipe, place):
     assert (items["target_slot"] != NONE).all()
     pipe.send(items)
     pipe.receive(patience_s=None)
+
+
+@pytest.mark.parametrize("draws", [0, 4, 8])
+def test_who_finds_one_dead_looks_at_everybody(draws):
+    with Place(100) as place:
+        first = Remote(place, 1)
+        member = place.member(place.attach(2))
+        last = Remote(place, 3)
+        rows = place.records().rows
+        for _ in range(draws):  # now and then one of the rows is looked at, the next one next
+            member.done(member.draw(1)[0])
+        for dead in (first, last):
+            dead.process.kill()
+        assert rows["state"][:3].all()
+        while rows["state"][:3].all():
+            member.done(member.draw(1)[0])
+        assert rows["state"][:3].tolist() == [0, 1, 0]
+        member.close()
 
 
 def test_a_killed_writer_s_slots_are_free_again():

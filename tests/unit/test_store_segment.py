@@ -376,9 +376,10 @@ def test_a_forked_child_s_handle_is_dead_and_its_end_frees_nothing(place):
     items, _, _ = member.draw(10)
 
     def use(pipe):
-        for what in (segment.stats, segment.check, lambda: segment.set_split((0, 0, 0, 1))):
+        for what in (segment.stats, segment.check, lambda: segment.change_split((0, 0, 0, 1), 0, "")):
             with pytest.raises(errors.SegmentError, match="parent"):
                 what()
+        segment.tell(99, 7)
         private = place.member(segment)
         assert not private.shared
         private.close()
@@ -393,6 +394,7 @@ def test_a_forked_child_s_handle_is_dead_and_its_end_frees_nothing(place):
         assert child.receive() == "closed its member"
         assert child.receive() == "left"
         assert child.join() == 0
+    assert other.told() == [], "its row is the parent's"
     stats = other.stats()  # probes whose owner lives
     assert (stats["members"], stats["processes"], stats["writing"]) == (2, 2, 10)
     assert segment.check() is None

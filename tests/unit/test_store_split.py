@@ -32,7 +32,7 @@ def test_after_a_change_of_the_shares_what_is_over_its_own_makes_room():
         segment = place.attach()
         member = place.member(segment, keeps=True, shares=False)
         assert keep(member, DECODED, range(30)) == 20
-        segment.set_split((0, 7500, 2500, 0))
+        assert segment.change_split((0, 7500, 2500, 0), 0, "a test")
         assert segment.stats()["payloads"]["decoded"] == 20, "nothing goes before space is needed"
         assert keep(member, ENCODED, range(40, 70)) == 15
         assert segment.stats()["payloads"] == {"encoded": 15, "decoded": 5, "augmented": 0}
@@ -53,6 +53,18 @@ def test_two_jobs_take_room_for_the_stage_from_what_is_kept():
         assert segments[0].check() is None
         alone.close()
         other.close()
+
+
+def test_the_stage_takes_room_only_for_jobs_that_use_the_same_copies():
+    with Place(1000, 64 * PAGE, split=(0, 10000, 0, 0)) as place:
+        segments = [place.attach(job) for job in (1, 2, 3)]
+        pipelines = [place.member(s, in_flight=8, augmented=a) for s, a in zip(segments, (22, 33, 33))]
+        assert segments[0].stats()["budget_bytes"]["augmented"] == 2 * 2 * 8 * PAGE, "of the last two"
+        pipelines[2].close()
+        assert segments[0].stats()["budget_bytes"]["augmented"] == 0
+        assert segments[0].check() is None
+        for member in pipelines[:2]:
+            member.close()
 
 
 def test_a_reason_may_name_a_file_that_no_encoding_can_name():
