@@ -205,8 +205,8 @@ class Adapter:
         if due:
             self._looked_at = now
             self._look(now, done)
-        if self._recent.spent.tells_enough or self._recent.seconds > LONGEST_S:
-            self._recent = _While()
+            if self._recent.spent.tells_enough or self._recent.seconds > LONGEST_S:
+                self._recent = _While()
 
     def _look(self, now: float, done: Progress) -> None:
         """At the jobs, and at the split."""

@@ -164,9 +164,11 @@ class NativeIterator(_BaseDataLoaderIter):
                 at_once=ahead + 1,
                 pinned=loader._pins,
             ),
-            decode=lambda data: np.ascontiguousarray(
+            decode=lambda index, data: np.ascontiguousarray(
                 open_picture(
-                    data, apply_orientation=pipeline.apply_orientation, max_pixels=grade.max_pixels
+                    files.read(index) if data is None else data,
+                    apply_orientation=pipeline.apply_orientation,
+                    max_pixels=grade.max_pixels,
                 )
             ),
             path_of=lambda index: files.samples[index][0],

@@ -53,7 +53,7 @@ SLOT = np.dtype([
 ])  # fmt: skip
 MAX_ROWS = 128
 assert ROW.itemsize == SLOT.itemsize == 64
-assert store.LAYOUT_VERSION == 5, "the records above are those of layout 5"
+assert store.LAYOUT_VERSION == 6, "the records above are those of layout 6"
 
 
 class Records:

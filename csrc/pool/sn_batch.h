@@ -43,7 +43,7 @@ typedef struct {
     uint32_t read_bytes; /* from storage */
     sn_spent spent;
     char *message;      /* of a failure; owned */
-    uint8_t *kept;      /* a private payload that might be kept; of SN_E_NOT_JPEG the file; owned */
+    uint8_t *kept;      /* a private payload that might be kept; owned */
     sn_offer offer;     /* what it is */
 } sn_place;
 

@@ -146,17 +146,15 @@ static void keep_decoded(sn_place *place, const sn_view *picture)
                               .form = SN_DECODED};
 }
 
-/* 0; -ENOMEM: not kept. */
-static int keep_encoded(sn_place *place, const uint8_t *bytes, size_t length)
+static void keep_encoded(sn_place *place, const uint8_t *bytes, size_t length)
 {
     _Static_assert(MAX_FILE_BYTES <= UINT32_MAX, "an offer's length has 32 bits");
-    uint8_t *payload = malloc(length ? length : 1);
+    uint8_t *payload = length ? malloc(length) : NULL;
     if (!payload)
-        return -ENOMEM;
+        return;
     memcpy(payload, bytes, length);
     place->kept = payload;
     place->offer = (sn_offer){.sample = place->item.sample, .length = (uint32_t)length, .form = SN_ENCODED};
-    return 0;
 }
 
 static int augment_encoded(sn_bench *bench, const sn_trip *trip, sn_place *place, sn_rng *rng,
@@ -235,15 +233,13 @@ void sn_prepare(sn_bench *bench, const sn_trip *trip, sn_place *place, uint8_t *
         }
         rc = augment_encoded(bench, trip, place, &rng, bytes, length, pixels);
         if (rc == SN_E_NOT_JPEG) { /* Pillow's work: the slot stays reserved for sn_finish() */
-            rc = keep_encoded(place, bytes, length);
-            if (rc == 0)
-                place->status = SN_E_NOT_JPEG;
-            else
-                sn_abandon(trip, place, rc, strerror(-rc));
-            return;
+            place->status = rc;
+            rc = 0;
         }
-        if (rc == 0 && item->source == SN_STORAGE && item->keep == SN_ENCODED && length > 0)
-            keep_encoded(place, bytes, length); /* not kept is not failed: the sample itself goes on */
+        if (rc == 0 && item->source == SN_STORAGE && item->keep == SN_ENCODED)
+            keep_encoded(place, bytes, length);
+        if (place->status == SN_E_NOT_JPEG)
+            return;
     }
     if (rc == 0)
         deliver(trip, place, pixels, out);
@@ -271,12 +267,8 @@ void sn_finish(sn_bench *bench, const sn_trip *trip, sn_place *place, const sn_v
             rc = sn_codec_augment_decoded(bench->codec, trip->plan, &rng, &decoded, pixels);
         }
     }
-    if (rc == 0 && !(place->item.source == SN_STORAGE && place->item.keep == SN_ENCODED)) {
-        free(place->kept); /* the file was for the other decoder only */
-        place->kept = NULL;
-        if (place->item.keep == SN_DECODED)
-            keep_decoded(place, &decoded);
-    }
+    if (rc == 0 && place->item.keep == SN_DECODED)
+        keep_decoded(place, &decoded);
     if (rc == 0)
         deliver(trip, place, pixels, out);
     else

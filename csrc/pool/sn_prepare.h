@@ -28,8 +28,8 @@ void sn_bench_free(sn_bench *bench);
 
 void sn_prepare(sn_bench *bench, const sn_trip *trip, sn_place *place, uint8_t *out);
 
-/* The rest of the way for a picture that was decoded elsewhere (status SN_E_NOT_JPEG): from place->kept, where
- * the file's bytes are until then, whether or not they are to be kept. */
+/* The rest of the way for a picture that was decoded elsewhere (status SN_E_NOT_JPEG): from place->kept,
+ * where that is, from the slot that the place is served from, or from the file once more. */
 void sn_finish(sn_bench *bench, const sn_trip *trip, sn_place *place, const sn_view *picture, uint8_t *out);
 
 /* Give up a place that will not be prepared: its reserved slot is aborted. */

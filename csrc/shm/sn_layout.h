@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #define SN_MAGIC 0x31304143454E4553u /* "SENECA01", little endian */
-#define SN_LAYOUT_VERSION 5u
+#define SN_LAYOUT_VERSION 6u
 
 #define SN_GRANULE 4096u     /* payload space is given out in pages */
 #define SN_HUGE_PAGE 2097152u /* records of many samples lie in these, where the kernel has them */
@@ -172,6 +172,8 @@ typedef struct {
     _Atomic uint32_t n_changes;
     sn_change changes[SN_CHANGES];
 } sn_header;
+
+_Static_assert(sizeof(sn_header) == 5008, "another header is another layout version");
 
 /* Shares of the payload space, by form, in 1/10,000: those of the last change. */
 static inline const uint32_t *sn_split(const sn_header *head)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "../base/sn_status.h"
@@ -112,6 +113,12 @@ static void collapse(const sn_segment *segment, uint64_t at, uint64_t bytes)
     for (int tries = 0; tries < COLLAPSE_TRIES; tries++)
         if (madvise((uint8_t *)segment->head + at, bytes, MADV_COLLAPSE) == 0 || errno != EAGAIN)
             return; /* EAGAIN: a page was in somebody's hands */
+}
+
+static int has_free(int fd, uint64_t bytes)
+{
+    struct statvfs fs;
+    return fstatvfs(fd, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize >= bytes;
 }
 
 /* The same for memory that is not reserved yet. One small page in each huge one is enough: the kernel makes
@@ -241,10 +248,9 @@ static int create(sn_segment *segment, const sn_geometry *geometry, sn_progress 
     resolve(segment, &layout);
     /* Fresh pages are zero: rows are free, slots empty, nobody has seen anything. Derived
      * state is built by the caller's first rebuild, which `busy` asks for. */
-    if (layout.room_bytes >= HUGE_PAGE) {
-        uint64_t bytes = SN_ROOMS_AT_BIRTH * layout.room_bytes;
-        make_huge(segment, layout.segment_bytes - bytes, bytes);
-    }
+    for (uint32_t i = 1; i <= SN_ROOMS_AT_BIRTH && layout.room_bytes >= HUGE_PAGE; i++)
+        if (has_free(segment->fd, 2 * layout.room_bytes)) /* one of them for this process's own row */
+            make_huge(segment, layout.segment_bytes - i * layout.room_bytes, layout.room_bytes);
     atomic_store(&segment->head->busy, 1);
     atomic_store_explicit(&segment->head->magic, SN_MAGIC, memory_order_release);
     return SN_ATTACH_CREATED;

@@ -51,7 +51,8 @@ typedef struct sn_segment {
     uint32_t n_samples, n_stage, n_slots, n_granules, n_ledger, n_writing, row_words;
 
     pthread_mutex_t mutex;
-    uint32_t next_probe, sections;       /* whose life is asked about next; in which sections it might be */
+    uint32_t next_probe, sections;       /* whose life is asked about next; sections that might have */
+    int64_t probed_at;                   /* second in which one last did */
     uint64_t own_rows[SN_MAX_ROWS / 64]; /* rows whose byte this description locks */
     _Atomic uint64_t new_rooms[SN_MAX_ROWS / 64]; /* reserved by this process and not settled yet */
     struct sn_segment *next_handle;      /* of this process, for the fork handler */

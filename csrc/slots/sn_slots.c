@@ -170,7 +170,7 @@ static uint64_t take_bits(_Atomic uint64_t *word)
 
 void sn_slots_committed(sn_segment *segment, uint64_t *places)
 {
-    uint32_t slots[AT_ONCE + 64], n = 0, n_groups = (segment->n_slots + SN_GROUP - 1) / SN_GROUP;
+    uint32_t slots[AT_ONCE + 64], n = 0, n_groups = (uint32_t)(((uint64_t)segment->n_slots + SN_GROUP - 1) / SN_GROUP);
 
     memset(places, 0, sn_bits_words(segment->head->lists[SN_LIST_WRITING].count) * sizeof *places);
     for (uint32_t group_word = 0; group_word < sn_bits_words(n_groups); group_word++) {

@@ -13,8 +13,9 @@
  * Blocking   never.
  * Ordering   commit (release) pairs with sn_slot_state() (acquire): who sees READY sees the
  *            whole payload. It says so in two bits besides, which sn_slots_committed() takes
- *            (acquire) in the other order, so that none is ever lost; a bit may be there in vain. Reserve writes the fields first and the state last, free the
- *            state first, so that a record which is not EMPTY is whole at every instant.
+ *            (acquire) in the other order, so that none is ever lost; a bit may be there in vain.
+ *            Reserve writes the fields first and the state last, free the state first, so that
+ *            a record which is not EMPTY is whole at every instant.
  * Crash      a dead writer leaves WRITING behind, which the rebuild frees, or READY without its
  *            bits, which the rebuild finds.
  */
@@ -34,7 +35,8 @@ static inline uint8_t *sn_slot_payload(const sn_segment *segment, const sn_slot 
     return segment->payload + (uint64_t)slot->granule * SN_GRANULE;
 }
 
-/* The writer's side, without the lock. */
+/* The writer's side, without the lock. A bit of another process's writer must not be lost to a lock of libatomic's. */
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "committed bits are set without a lock");
 static inline void sn_slot_commit(sn_segment *segment, uint32_t slot)
 {
     uint32_t group = slot / SN_GROUP;

@@ -360,7 +360,8 @@ static uint64_t lacked_by_both(const sn_order *order, const uint64_t *seen, uint
     return ~(order->taken[word] | seen[word]) & exist;
 }
 
-/* Whether others follow this member: it prepares three quarters and more of its samples by itself. What the
+/* Whether others follow this member: it prepares three quarters and more of its samples by itself (and has
+ * for some ninety draws of the epoch, as its mean begins at 0). What the
  * followers lack it comes to anyway; what it prepared early for them, they could not prepare for it later. */
 static int leads(const sn_member *member)
 {

@@ -222,6 +222,9 @@ static int difference(const sn_segment *segment, const snapshot *s, char *why, s
     for (uint32_t slot = 0; slot < segment->n_slots; slot++) {
         const sn_slot *kept = &s->slots[slot], *made = &segment->slots[slot];
         char what[64];
+        /* A writer lets go when it has said that it committed, and a fold came since. */
+        if (kept->list == SN_LIST_WRITING && kept->pins == 0 && sn_slot_state(kept) == SN_SLOT_READY)
+            DIFFERS("committed, and found by no fold, slot", slot, slot);
         if (kept->list == SN_LIST_WRITING && made->list != SN_LIST_WRITING) {
             committed++;
             continue;

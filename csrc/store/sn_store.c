@@ -12,7 +12,7 @@
 #include "sn_want.h"
 
 #define MAX_FAILURES 3
-#define PROBE_EVERY 4    /* sections of a process: asking the kernel who lives is a system call */
+#define PROBE_EVERY 4    /* sections of a process, or in its first of a second: it is a system call */
 #define FOLD_AT_ONCE 256 /* so many records are on their way from memory together, and then who wants them */
 
 int sn_store_entered(sn_segment *segment)
@@ -90,12 +90,23 @@ static int probe(sn_segment *segment)
     return row < SN_MAX_ROWS && !sn_row_is_alive(segment, row);
 }
 
+static int is_time_to_probe(sn_segment *segment)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    if (segment->sections++ % PROBE_EVERY != 0 && segment->probed_at == now.tv_sec)
+        return 0;
+    segment->probed_at = now.tv_sec;
+    return 1;
+}
+
 uint32_t sn_store_reap(sn_segment *segment, int all)
 {
     const uint64_t *live = segment->head->live_rows;
     uint32_t dead = 0;
 
-    if (!all && (segment->sections++ % PROBE_EVERY != 0 || !probe(segment)))
+    if (!all && (!is_time_to_probe(segment) || !probe(segment)))
         return 0;
     /* Jobs die together: look at everybody, and rebuild once. */
     for (uint32_t row = sn_rows_next(live, 0); row < SN_MAX_ROWS; row = sn_rows_next(live, row + 1)) {

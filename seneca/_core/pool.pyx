@@ -14,7 +14,8 @@ from seneca._core.codec import error_for
 from seneca.errors import SegmentError
 from seneca._core.codec cimport SN_E_NOT_JPEG, sn_dtype_bytes
 from seneca._core.store cimport (
-    SN_AUGMENTED, SN_BUSY, SN_E_CLOSED, SN_NONE, sn_member_draw, sn_member_offer_done,
+    SN_AUGMENTED, SN_BUSY, SN_E_CLOSED, SN_ENCODED, SN_NONE, sn_member_draw, sn_member_offer_done, sn_slot,
+    sn_slot_payload,
 )
 
 __all__ = ["Batch", "Stream", "StreamClosed"]
@@ -232,14 +233,23 @@ cdef class Batch:
         return rc == 0
 
     def unfinished(self):
-        """Positions whose file is no JPEG: decode what :meth:`encoded` has and call :meth:`finish`."""
+        """Positions whose file is no JPEG: decode what :meth:`encoded` has, or the file, and call :meth:`finish`."""
         cdef uint32_t i
         return [i for i in range(self.handle.n_places) if self.handle.places[i].status == SN_E_NOT_JPEG]
 
     def encoded(self, uint32_t position):
-        """The bytes of a file that :meth:`unfinished` named, as they were read or kept."""
+        """The bytes of a file that :meth:`unfinished` named; None: they are not at hand any more."""
         cdef sn_place *place = self.place(position)
-        return PyBytes_FromStringAndSize(<char *>place.kept, place.offer.length)
+        cdef sn_segment *segment = self.handle.trip.segment
+        cdef sn_slot *source
+        if place.status != SN_E_NOT_JPEG:
+            raise ValueError(f"position {position} is finished")
+        if place.kept != NULL:
+            return PyBytes_FromStringAndSize(<char *>place.kept, place.offer.length)
+        if place.item.source != SN_ENCODED:
+            return None
+        source = &segment.slots[place.item.source_slot]  # held until the place is settled
+        return PyBytes_FromStringAndSize(<char *>sn_slot_payload(segment, source), source.length)
 
     def finish(self, uint32_t position, const uint8_t[:, :, ::1] picture):
         """The rest of the way for a picture that was decoded elsewhere: uint8 (height, width, 3)."""

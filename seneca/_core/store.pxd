@@ -26,8 +26,6 @@ cdef extern from "shm/sn_layout.h" nogil:
     enum:
         SN_GRANULE
         SN_LAYOUT_VERSION
-        SN_HUGE_PAGE
-        SN_ROOMS_AT_BIRTH
         SN_NONE
         SN_FORMS
         SN_ENCODED

@@ -93,9 +93,7 @@ def segment_bytes(n_samples, payload_bytes):
     set_geometry(&geometry, b"\0" * 16, n_samples, payload_bytes, False)
     if sn_layout_plan(&geometry, &layout) != 0:
         raise ValueError(f"no cache can be made for {n_samples} samples in {payload_bytes} bytes")
-    # Its process and its iterator; where rooms are huge pages, some are made at birth.
-    rooms = 1 + SN_ROOMS_AT_BIRTH if layout.room_bytes >= SN_HUGE_PAGE else 2
-    return layout.rooms_at + rooms * layout.room_bytes
+    return layout.rooms_at + 2 * layout.room_bytes  # of its process and its iterator
 
 
 cdef void report(void *context, uint64_t done, uint64_t total) noexcept with gil:
@@ -176,6 +174,8 @@ cdef class Segment:
                 if rc == 0:
                     sn_store_reap(self.handle, 1)
                     rc = sn_row_claim(self.handle, &who, &self.row)
+                    if rc != 0 and self.created:
+                        sn_segment_unlink(self.handle)  # nobody has a row in it
                     sn_store_leave(self.handle)
         if rc != 0:
             self.let_go()

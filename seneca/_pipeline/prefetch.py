@@ -69,6 +69,7 @@ class _UnderWay:
         self.room = room
         self.size = size
         self.indices: np.ndarray | None = None  # once complete: its good samples
+        self.failed: dict[int, Exception] = {}  # by position, while it is completed
         self.failures: list[Exception] = []
 
 
@@ -81,7 +82,8 @@ class Prefetcher:
         batch_size: Samples of each but perhaps the last.
         ahead: Batches under way beyond the one that is waited for.
         room: Makes somewhere to put ``n`` samples: an object with an ``array`` to write into.
-        decode: Decodes the bytes of a file that is no JPEG to uint8 (height, width, 3).
+        decode: Decodes a file that is no JPEG, by index and its bytes, which are None where it is to be
+            read, to uint8 (height, width, 3).
         path_of: Names a sample in errors.
         skip: Whether a bad sample gives its place to another instead of raising.
         drop_last: Whether a batch that cannot be filled is left out.
@@ -101,7 +103,7 @@ class Prefetcher:
         batch_size: int,
         ahead: int,
         room: Callable[[int], Any],
-        decode: Callable[[bytes], np.ndarray],
+        decode: Callable[[int, bytes | None], np.ndarray],
         path_of: Callable[[int], str],
         skip: bool,
         drop_last: bool,
@@ -177,10 +179,11 @@ class Prefetcher:
             return entry.indices
         while not batch.wait(LOOK_UP_MS):
             pass  # between two waits the interpreter delivers signals
-        failures: dict[int, Exception] = {}
+        failures = entry.failed  # of an earlier call too, that a Ctrl-C has ended
         for position in batch.unfinished():
             try:
-                batch.finish(position, self._decode(batch.encoded(position)))
+                index = int(batch.indices[position])
+                batch.finish(position, self._decode(index, batch.encoded(position)))
             except (DecodeError, OSError) as error:
                 batch.abandon(position)
                 failures[position] = error

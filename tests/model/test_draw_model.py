@@ -761,8 +761,8 @@ def test_a_member_that_others_follow_goes_on_in_its_own_order():
         leads, twin = (place.member(segment, in_flight=40) for segment in (place.attach(1), None))
         for _ in range(150):
             leads.done(leads.draw(8)[0])
-        late = place.member(place.attach(2), in_flight=40)
-        late.done(late.draw(1970)[0])
+        had = np.packbits(np.arange(2000) % 60 > 0, bitorder="little")
+        late = place.member(place.attach(2), in_flight=40, taken=had)
         prepared = leads.draw(32)[0]["sample"].tolist()
         assert prepared == twin.draw(1232)[0]["sample"][1200:].tolist()
         for member in (leads, twin, late):

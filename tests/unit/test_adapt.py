@@ -512,6 +512,22 @@ def test_the_pace_of_epochs_that_are_shorter_than_a_look_is_known(clock):
     assert cache.row[3] == 200
 
 
+def test_what_was_done_in_epochs_shorter_than_a_look_is_looked_at(clock):
+    loader = Loader(Cache(), clock)
+    seen = []
+    loader.adapter._look = lambda now, done: seen.append(loader.adapter._recent.spent.times[0])
+
+    def progress():
+        n = loader.delivered
+        return adapt.Progress(Spent((n, n, 0, 0), (0.01 * n, 0.01 * n, 0.0, 0.0), 1000 * n, 0), n, 0.0, False, 0)
+
+    loader.progress = progress
+    for _ in range(50):
+        loader.train(2)
+        clock.now += 3.0
+    assert sum(seen) > 0.8 * loader.delivered
+
+
 def test_loaders_of_one_process_tell_what_they_take_together_and_one_decides(clock):
     cache = Cache()
     one, other = Loader(cache, clock), Loader(cache, clock)

@@ -416,3 +416,26 @@ def test_a_cache_by_hand_serves_several_loaders(picture_folder, name):
         with pytest.raises(seneca.errors.SegmentError, match="still draw from it"):
             cache.close()
         del batches
+
+
+def test_a_ctrl_c_while_pillow_decodes_forgets_no_picture_that_has_failed(picture_folder):
+    for path in picture_folder.rglob("*.jpg"):
+        Image.open(path).save(path.with_suffix(".png"))
+        path.unlink()
+    *_, broken, _ = sorted(picture_folder.rglob("*.png"))
+    broken.write_bytes(broken.read_bytes()[:60])
+    batches = iter(load(seneca.ImageFolder(picture_folder, EVALUATE), cache=None, shuffle=False))
+    next(batches)
+    real, interrupted = batches._prefetcher._decode, []
+
+    def decode(index, data):
+        if index == 47 and not interrupted:
+            interrupted.append(index)
+            raise KeyboardInterrupt
+        return real(index, data)
+
+    batches._prefetcher._decode = decode
+    with pytest.raises(KeyboardInterrupt):
+        list(batches)
+    with pytest.raises(seneca.errors.DecodeError, match=broken.name):
+        next(batches)
