@@ -519,7 +519,8 @@ def test_what_was_done_in_epochs_shorter_than_a_look_is_looked_at(clock):
 
     def progress():
         n = loader.delivered
-        return adapt.Progress(Spent((n, n, 0, 0), (0.01 * n, 0.01 * n, 0.0, 0.0), 1000 * n, 0), n, 0.0, False, 0)
+        spent = Spent((n, n, 0, 0), (0.01 * n, 0.01 * n, 0.0, 0.0), 1000 * n, 0)
+        return adapt.Progress(spent, n, 0.0, False, 0)
 
     loader.progress = progress
     for _ in range(50):

@@ -58,7 +58,8 @@ def test_two_jobs_take_room_for_the_stage_from_what_is_kept():
 def test_the_stage_takes_room_only_for_jobs_that_use_the_same_copies():
     with Place(1000, 64 * PAGE, split=(0, 10000, 0, 0)) as place:
         segments = [place.attach(job) for job in (1, 2, 3)]
-        pipelines = [place.member(s, in_flight=8, augmented=a) for s, a in zip(segments, (22, 33, 33))]
+        given = zip(segments, (22, 33, 33), strict=True)
+        pipelines = [place.member(segment, in_flight=8, augmented=pipeline) for segment, pipeline in given]
         assert segments[0].stats()["budget_bytes"]["augmented"] == 2 * 2 * 8 * PAGE, "of the last two"
         pipelines[2].close()
         assert segments[0].stats()["budget_bytes"]["augmented"] == 0
