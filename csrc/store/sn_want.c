@@ -96,16 +96,6 @@ void sn_want_taken(sn_segment *segment, uint32_t row, uint32_t sample)
     }
 }
 
-void sn_want_served(sn_segment *segment, uint32_t row, uint32_t slot)
-{
-    const sn_slot *copy = &segment->slots[slot];
-
-    if (copy->alone)
-        sn_bit_set(sn_seen(segment, row), copy->sample);
-    else
-        sn_want_taken(segment, row, copy->sample);
-}
-
 void sn_want_join(sn_segment *segment, uint32_t row)
 {
     for (uint32_t want = 0; want < SN_MAX_ROWS; want++) {

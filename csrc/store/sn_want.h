@@ -39,9 +39,6 @@ void sn_want_use(sn_segment *segment, uint32_t job, uint32_t slot);
 /* The member has taken this sample: it wants no copy of it. */
 void sn_want_taken(sn_segment *segment, uint32_t row, uint32_t sample);
 
-/* The same, by a copy that its job has used (sn_want_use()). */
-void sn_want_served(sn_segment *segment, uint32_t row, uint32_t slot);
-
 /* A member came (its seen bits are in place), or goes. */
 void sn_want_join(sn_segment *segment, uint32_t row);
 void sn_want_leave(sn_segment *segment, uint32_t row);
