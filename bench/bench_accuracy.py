@@ -10,6 +10,11 @@ Only the class of the loader differs; the same job of the same seed begins with 
 each epoch the accuracy on all pictures of ``test/`` is taken. What is compared is the mean of a pair of jobs
 after the last epoch: over the seeds its mean and standard error, and those of the difference, seed by seed.
 
+Jobs that begin apart share in another way: what one is given early in its epochs the other is given late
+in its own, epoch after epoch, so consecutive epochs of a job are not independent (ARCHITECTURE.md, "What
+sharing costs in randomness"). ``--apart 0.5`` adds pairs whose second job begins half an epoch after the first,
+where that is strongest.
+
 ``--data`` is a folder with ``train/`` and ``test/``, each with a folder a class: the split is the
 folder's own. Without it pictures are made up. ``--quick`` takes two
 seeds and two epochs, on a tenth of the pictures.
@@ -36,11 +41,11 @@ from typing import Any
 import report
 from bench_jobs import left_behind
 from job_loaders import import_torchvision
-from jobs import JobFailed, Voice, together
+from jobs import JobFailed, Voice, started, together
 
 SIDE = 32
 JOBS = 2
-LOADERS = ("torch", "seneca")
+ARMS = ("torch", "seneca", "seneca apart")  # the last with --apart
 MEAN, STD = (0.49, 0.48, 0.45), (0.25, 0.24, 0.26)
 GRANULE = 4096  # a copy of 32 x 32 takes one
 
@@ -50,7 +55,8 @@ class Setup:
     """What every job of one run has in common."""
 
     folder: Path
-    loader: str
+    loader: str  # torch or seneca
+    apart: float  # of an epoch, that a job begins after the one before
     seed: int
     epochs: int
     batch: int
@@ -77,9 +83,12 @@ def train(voice: Voice, number: int, setup: Setup) -> dict[str, Any]:
     voice.say("ready")
     voice.wait()
     curve = []
-    for _ in range(setup.epochs):
+    under_way = round(setup.apart * len(loader))
+    for epoch in range(setup.epochs):
         model.train()
-        for images, labels in loader:
+        for step, (images, labels) in enumerate(loader):
+            if setup.apart and (epoch, step) == (0, under_way):
+                voice.say("under way")
             optimizer.zero_grad()
             loss_of(model(images), labels).backward()
             optimizer.step()
@@ -95,6 +104,19 @@ def train(voice: Voice, number: int, setup: Setup) -> dict[str, Any]:
     counted = loader.stats() if setup.loader == "seneca" else {"served": {"augmented": 0}}
     samples = setup.epochs * len(loader.dataset)
     return {"accuracy": curve[-1], "curve": curve, "shared": counted["served"]["augmented"] / samples}
+
+
+def pair(setup: Setup) -> list[dict[str, Any]]:
+    """Train the jobs, at once or one a while after the other; their results in order."""
+    if not setup.apart:
+        return together(JOBS, train, setup)
+    with started([(train, (setup,))] * JOBS) as jobs:
+        for job in jobs:
+            job.hear("ready")
+        for job in jobs:
+            job.tell()
+            job.hear("under way")
+        return [job.hear("done") for job in jobs]
 
 
 def small_cnn(classes: int) -> Any:
@@ -151,27 +173,26 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
 
 
 def summary_of(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Means over the seeds, a seed's value the mean of its jobs; the difference is Seneca's less torch's."""
+    """Means over the seeds, a seed's value the mean of its jobs; a difference is an arm's less torch's."""
     of_seed = {
-        loader: {
+        arm: {
             row["seed"]: statistics.mean(
-                other["accuracy"]
-                for other in rows
-                if (other["loader"], other["seed"]) == (loader, row["seed"])
+                other["accuracy"] for other in rows if (other["loader"], other["seed"]) == (arm, row["seed"])
             )
             for row in rows
-            if row["loader"] == loader
+            if row["loader"] == arm
         }
-        for loader in LOADERS
+        for arm in ARMS
     }
     result: dict[str, Any] = {}
-    for loader in LOADERS:
-        mean, error = mean_and_error(list(of_seed[loader].values()))
-        result[loader] = {"accuracy": mean, "error": error, "seeds": len(of_seed[loader])}
-    mean, error = mean_and_error(
-        [of_seed["seneca"][seed] - of_seed["torch"][seed] for seed in of_seed["torch"]]
-    )
-    return result | {"difference": mean, "difference_error": error}
+    for arm, values in of_seed.items():
+        if not values:
+            continue
+        mean, error = mean_and_error(list(values.values()))
+        result[arm] = {"accuracy": mean, "error": error, "seeds": len(values)}
+        mean, error = mean_and_error([value - of_seed["torch"][seed] for seed, value in values.items()])
+        result[arm] |= {"difference": mean, "difference_error": error}
+    return result
 
 
 @contextmanager
@@ -205,6 +226,12 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--copies", type=int, default=1000, help="augmented copies that the cache has room for"
     )
+    parser.add_argument(
+        "--apart",
+        type=float,
+        default=0.0,
+        help="share of an epoch by which one more pair of jobs begins apart",
+    )
     parser.add_argument("--quick", action="store_true", help="two seeds, two epochs, a tenth of the pictures")
     parser.add_argument("--json", type=Path, help="also write everything to this file")
     parser.add_argument("--plot", type=Path, help="draw the curves into this PNG; needs matplotlib")
@@ -213,6 +240,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         options.seeds, options.epochs = min(options.seeds, 2), min(options.epochs, 2)
     if min(options.seeds, options.epochs, options.batch, options.copies) < 1:
         parser.error("--seeds, --epochs, --batch and --copies must be at least 1")
+    if not 0 <= options.apart < 1:
+        parser.error("--apart is a share of an epoch, from 0 up to 1")
     return options
 
 
@@ -227,14 +256,22 @@ def main(arguments: list[str] | None = None) -> int:
         every = 10 if options.quick else 1
         with pictures(options.data, 10_000, 2_000) as folder:
             for seed in range(options.seeds):
-                for loader in LOADERS:
+                for arm in ARMS if options.apart else ARMS[:2]:
                     setup = Setup(
-                        folder, loader, seed, options.epochs, options.batch, cache, options.copies, every
+                        folder=folder,
+                        loader=arm.split()[0],
+                        apart=options.apart if arm == ARMS[2] else 0.0,
+                        seed=seed,
+                        epochs=options.epochs,
+                        batch=options.batch,
+                        cache=cache,
+                        copies=options.copies,
+                        every=every,
                     )
-                    for job, result in enumerate(together(JOBS, train, setup)):
-                        rows.append({"loader": loader, "seed": seed, "job": job, **result})
+                    for job, result in enumerate(pair(setup)):
+                        rows.append({"loader": arm, "seed": seed, "job": job, **result})
                     both = ", ".join(f"{row['accuracy']:.2%}" for row in rows[-JOBS:])
-                    print(f"  seed {seed}, {loader}: {both}", flush=True)
+                    print(f"  seed {seed}, {arm}: {both}", flush=True)
     except JobFailed as error:
         print(error, file=sys.stderr)
         return 1
@@ -256,16 +293,26 @@ def main(arguments: list[str] | None = None) -> int:
 def show(rows: Sequence[dict[str, Any]], summary: dict[str, Any], epochs: int) -> None:
     """Print the table and the difference."""
     lines = []
-    for loader in LOADERS:
-        mine = [row for row in rows if row["loader"] == loader]
+    for arm, found in summary.items():
+        mine = [row for row in rows if row["loader"] == arm]
         shared = statistics.mean(row["shared"] for row in mine)
-        accuracy, error = summary[loader]["accuracy"], summary[loader]["error"]
-        lines.append((loader, str(len(mine)), f"{accuracy:.2%}", f"{error:.2%}", f"{shared:.0%}"))
-    head = ["loader", "jobs", "test accuracy", "standard error", "prepared by the other"]
+        line = [arm, str(len(mine)), f"{found['accuracy']:.2%}", f"{found['error']:.2%}"]
+        line += (
+            [f"{found['difference']:+.2%}", f"{found['difference_error']:.2%}"]
+            if arm != ARMS[0]
+            else ["", ""]
+        )
+        lines.append((*line, f"{shared:.0%}"))
+    head = [
+        "loader",
+        "jobs",
+        "test accuracy",
+        "std. error",
+        "less torch's",
+        "std. error",
+        "prepared by the other",
+    ]
     report.print_table(f"Accuracy after {epochs} epochs, {JOBS} jobs at once", head, lines)
-    print(
-        f"Seneca less torch: {summary['difference']:+.2%}, standard error {summary['difference_error']:.2%}"
-    )
 
 
 if __name__ == "__main__":

@@ -30,8 +30,10 @@ def plot(rows: Sequence[dict[str, Any]], file: Path) -> None:
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    for loader, colour in (("torch", "tab:gray"), ("seneca", "tab:blue")):
+    for loader, colour in (("torch", "tab:gray"), ("seneca", "tab:blue"), ("seneca apart", "tab:orange")):
         curves = 100 * np.array([row["curve"] for row in rows if row["loader"] == loader])
+        if not len(curves):
+            continue
         epochs = np.arange(1, curves.shape[1] + 1)
         axes.plot(epochs, curves.mean(0), color=colour, label=f"{loader}, mean of {len(curves)} jobs")
         low, high = np.quantile(curves, (0.25, 0.75), axis=0)
