@@ -12,8 +12,8 @@ after the last epoch: over the seeds its mean and standard error, and those of t
 
 Jobs that begin apart share in another way: what one is given early in its epochs the other is given late
 in its own, epoch after epoch, so consecutive epochs of a job are not independent (ARCHITECTURE.md, "What
-sharing costs in randomness"). ``--apart 0.5`` adds pairs whose second job begins half an epoch after the first,
-where that is strongest.
+sharing costs in randomness"). ``--apart 0.5`` adds pairs whose second job begins half an epoch after the
+first, where that is strongest.
 
 ``--data`` is a folder with ``train/`` and ``test/``, each with a folder a class: the split is the
 folder's own. Without it pictures are made up. ``--quick`` takes two
