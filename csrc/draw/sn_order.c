@@ -138,7 +138,9 @@ void sn_order_look_ahead(sn_order *order, uint32_t wanted)
 
 uint32_t sn_order_ahead(const sn_order *order, uint32_t i)
 {
-    return i < order->ahead_last - order->ahead_first ? order->ahead[(order->ahead_first + i) % MAX_AHEAD].sample : NONE;
+    if (i >= order->ahead_last - order->ahead_first)
+        return NONE;
+    return order->ahead[(order->ahead_first + i) % MAX_AHEAD].sample;
 }
 
 void sn_order_begin(sn_order *order)

@@ -2,8 +2,10 @@
  * sn_layout.h -- what lies where in a segment.
  *
  *   header | rows | slots | first | wants   | writing | committed | granule map | payload | a room for each row
- *            who    what    where   derived   derived   hints       derived       bytes     ledger | seen  | eligible | counts
- *                                                                                           held     taken   derived    derived
+ *            who    what    where   derived   derived   hints       derived       bytes
+ *
+ *   room:    ledger | seen  | eligible | counts
+ *            held     taken   derived    derived
  *
  * Truth: rows, ledgers, seen bits, the changes of the split, and the upper part of each slot record. All else is
  * derived from it and made anew by sn_store_rebuild().
@@ -146,7 +148,8 @@ typedef struct {
     sn_geometry geometry;
     uint64_t segment_bytes;
     uint32_t n_stage, n_slots, n_granules, n_ledger, n_writing, unused;
-    uint64_t rows_at, slots_at, first_at, wants_at, writing_at, committed_at, groups_at, granules_at, payload_at, rooms_at;
+    uint64_t rows_at, slots_at, first_at, wants_at, writing_at, committed_at, groups_at, granules_at, payload_at;
+    uint64_t rooms_at;
     uint64_t room_bytes;                      /* from one room to the next */
     uint64_t seen_in, eligible_in, blocks_in; /* in a room, whose ledger comes first */
     uint64_t room_end;                        /* likewise: behind it nothing is used */

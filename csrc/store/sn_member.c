@@ -117,7 +117,8 @@ int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_mem
     member->chooser.in_flight = options->in_flight;
     member->chooser.exchanges = options->shares && options->substitutes;
     member->chooser.hands_over = options->hands_over;
-    sn_rng_start(&member->chooser.rng, options->epoch.seed, options->job_key, options->epoch.epoch, 0, SN_STREAM_CHOOSE);
+    sn_rng_start(&member->chooser.rng, options->epoch.seed, options->job_key, options->epoch.epoch, 0,
+                 SN_STREAM_CHOOSE);
 
     int rc = sn_order_init(&member->chooser.order, &options->epoch);
     if (rc == 0 && segment)

@@ -52,9 +52,9 @@ typedef struct {
  * which draws the same epoch without the cache. 0, -ENOMEM, -EINVAL; *shared tells which. */
 int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_member **out, int *shared);
 
-/* Draw up to `wanted` places, into room for options.wanted_alone if that is more; *drawn tells
- * how many there were (0: the epoch is drawn through). Answers 0, or SN_BUSY when the batch was drawn privately; offers are answered
- * either way. */
+/* Draw up to `wanted` places, into room for options.wanted_alone if that is more; *drawn tells how many there
+ * were (0: the epoch is drawn through). Answers 0, or SN_BUSY when the batch was drawn privately; offers are
+ * answered either way. */
 int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t *drawn,
                    sn_offer *offers, uint32_t n_offers);
 

@@ -166,7 +166,8 @@ static int for_each_eligible(const sn_segment *segment, const snapshot *s,
     uint64_t n_words = sn_bits_words(segment->n_stage), n_blocks = sn_bits_blocks(segment->n_stage);
 
     for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1))
-        if (visit(sn_eligible(segment, row), n_words, n_blocks, s->eligible + row * n_words, s->blocks + row * n_blocks))
+        if (visit(sn_eligible(segment, row), n_words, n_blocks, s->eligible + row * n_words,
+                  s->blocks + row * n_blocks))
             return 1;
     return 0;
 }

@@ -148,6 +148,7 @@ static uint32_t count(const uint64_t *set)
 void sn_store_read_stats(const sn_segment *segment, sn_store_stats *stats)
 {
     const sn_header *head = segment->head;
+    const uint64_t *live = head->live_rows;
     uint64_t jobs = 0;
 
     *stats = (sn_store_stats){
@@ -164,7 +165,7 @@ void sn_store_read_stats(const sn_segment *segment, sn_store_stats *stats)
     stats->slots_of[SN_DECODED] = head->lists[SN_LIST_DECODED].count;
     for (uint32_t want = 0; want <= SN_MAX_ROWS; want++)
         stats->slots_of[SN_AUGMENTED] += head->lists[SN_LIST_WANT + want].count;
-    for (uint32_t row = sn_rows_next(head->live_rows, 0); row < SN_MAX_ROWS; row = sn_rows_next(head->live_rows, row + 1)) {
+    for (uint32_t row = sn_rows_next(live, 0); row < SN_MAX_ROWS; row = sn_rows_next(live, row + 1)) {
         jobs |= (uint64_t)1 << segment->rows[row].job;
         stats->processes += segment->rows[row].kind == SN_ROW_HOLDER;
     }
