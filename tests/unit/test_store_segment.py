@@ -1,5 +1,6 @@
 """Birth and death of a segment: who makes it, who may join, who removes it, and what is left behind."""
 
+import ctypes
 import os
 import secrets
 import signal
@@ -41,6 +42,39 @@ def test_its_memory_is_reserved_in_full_and_its_own(place):
     assert file.st_size == segment.total_bytes
     assert file.st_blocks * 512 >= head["rooms_at"] + head["seen_in"], "no page is missing: never a bus error"
     assert stat.S_IMODE(file.st_mode) == 0o600
+
+
+CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000
+
+
+def work_in_a_small_shm(pipe, size):
+    """Segments of nine million samples, whose rooms are huge pages, where all of /dev/shm is ``size`` bytes."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNS) != 0:
+        pipe.send(os.strerror(ctypes.get_errno()))
+        return
+    assert libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) == 0, "or the whole host has it"
+    assert libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", 0, b"size=%d" % size) == 0
+    pipe.send(None)
+    with Place(9_000_000) as place:
+        segment = place.attach()
+        member = place.member(segment)
+        items = member.draw(32)[0]
+        pipe.send((member.shared, len(items)))
+        member.close()
+
+
+def test_rooms_made_at_birth_leave_memory_for_whoever_makes_them():
+    with Place(9_000_000) as place:
+        place.attach()
+        head = place.records().head
+        size = int(head["rooms_at"] + 2 * head["room_bytes"])
+    with Process(work_in_a_small_shm, size) as child:
+        denied = child.receive()
+        if denied:
+            pytest.skip(f"a file system of its own cannot be had: {denied}")
+        assert child.receive() == (True, 32)
+        assert child.join() == 0
 
 
 def reserved_bytes(place):
