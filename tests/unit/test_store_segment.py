@@ -48,7 +48,7 @@ CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000
 
 
 def work_in_a_small_shm(pipe, size):
-    """Segments of nine million samples, whose rooms are huge pages, where all of /dev/shm is ``size`` bytes."""
+    """A segment of nine million samples, whose rooms are huge pages, in a /dev/shm of ``size`` bytes."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNS) != 0:
         pipe.send(os.strerror(ctypes.get_errno()))

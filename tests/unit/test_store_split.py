@@ -1,8 +1,12 @@
 """The shares of the forms: what is kept within them, and what goes when they change."""
 
-from engine import DECODED, ENCODED, Place
+import struct
+
+import pytest
+from engine import DECODED, ENCODED, HEADER, Place
 
 PAGE = 4096
+CHANGES_AT = 5008 - 8 * 256  # the end of the header: how many there were, and the last eight
 
 
 def keep(member, form, samples):
@@ -74,3 +78,25 @@ def test_a_reason_may_name_a_file_that_no_encoding_can_name():
         assert segment.change_split((0, 10000, 0, 0), 0, "by default: /data/\udcffcat/7.jpg is damaged")
         [(_, _, why)] = segment.stats()["changes"]
         assert why == r"by default: /data/\udcffcat/7.jpg is damaged"
+
+
+@pytest.mark.parametrize(("counted", "left"), [(0, (20, 0)), (1, (5, 15))])
+def test_a_change_that_its_process_did_not_finish_counts_in_whole_or_not_at_all(counted, left):
+    """Killed before the change was counted, or after that and before the budgets were made of it."""
+    with Place(100, 20 * PAGE, split=(0, 10000, 0, 0)) as place:
+        segment = place.attach()
+        member = place.member(segment, keeps=True, shares=False)
+        with open(place.path, "r+b") as file:
+            for at, fields in (
+                (CHANGES_AT, struct.pack("<Q4I", 1, 0, 2500, 7500, 0)),
+                (CHANGES_AT - 8, struct.pack("<I", counted)),
+                (HEADER.fields["busy"][1], struct.pack("<I", 1)),
+            ):
+                file.seek(at)
+                file.write(fields)
+        assert keep(member, ENCODED, range(30)) == left[0]
+        assert keep(member, DECODED, range(40, 70)) == left[1]
+        n_changes, split = segment.split()
+        assert (n_changes, tuple(split)) == ((1, (0, 2500, 7500, 0)) if counted else (0, (0, 10000, 0, 0)))
+        assert segment.check() is None
+        member.close()
