@@ -27,7 +27,8 @@ enum sn_stream {
     SN_STREAM_AUGMENT = 0,
     SN_STREAM_ORDER = 1,
     SN_STREAM_CHOOSE = 2,
-    SN_STREAM_ERASE = 3 /* drawn for each delivery, so its nonce is always 0 */
+    SN_STREAM_ERASE = 3, /* drawn for each delivery, so its nonce is always 0 */
+    SN_STREAM_REST = 4
 };
 
 /* One Philox4x32-10 block. Known-answer tests hold it to the reference vectors. */

@@ -26,6 +26,11 @@ typedef struct sn_ahead {
     uint32_t after; /* the cursor when it was offered */
 } sn_ahead;
 
+/* So many samples that are left may be listed, which takes some 5 ms, where so many times as many places are to be
+ * passed. In a permutation that is a table that takes no time. */
+#define MOST_REST (1u << 19)
+#define SPARSE 8u
+
 uint32_t sn_order_at(const sn_order *order, uint32_t place)
 {
     uint32_t at = order->fixed ? place : sn_perm_at(&order->perm, place);
@@ -66,6 +71,7 @@ int sn_order_init(sn_order *order, const sn_epoch *epoch)
     int rc = -ENOMEM;
 
     memset(order, 0, sizeof *order);
+    sn_rng_start(&order->rng, epoch->seed, 0, epoch->epoch, n, SN_STREAM_REST);
     order->n_samples = epoch->n_samples;
     order->fixed = epoch->fixed;
     order->capacity = n < MAX_DEFERRED ? n : MAX_DEFERRED;
@@ -112,26 +118,60 @@ void sn_order_free(sn_order *order)
     sn_perm_free(&order->perm);
     free(order->samples);
     free(order->taken);
+    free(order->rest);
     free(order->deferred);
     free(order->ahead);
     memset(order, 0, sizeof *order);
+}
+
+/* Places that have not been looked at. */
+static uint32_t to_look_at(const sn_order *order)
+{
+    return (order->rest ? order->n_rest : order->perm.n) - order->looked;
+}
+
+static int is_sparse(const sn_order *order)
+{
+    uint32_t places = to_look_at(order);
+    return order->perm.n > SN_PERM_TABLE && order->left <= MOST_REST && places / SPARSE > order->left &&
+           places > sn_bits_words(order->n_samples); /* which are looked at to list what is left */
+}
+
+/* What is deferred or was looked up is listed too, and will be met once more. Where there is no memory for a list
+ * the places are passed one by one. */
+void sn_order_shorten(sn_order *order)
+{
+    uint32_t n = 0, *rest = order->rest;
+
+    if (!is_sparse(order) || (!rest && !(rest = malloc(order->left * sizeof *rest))))
+        return;
+    for (uint64_t sample = sn_bits_next(order->taken, 0, order->n_samples, 0); sample < order->n_samples;
+         sample = sn_bits_next(order->taken, sample + 1, order->n_samples, 0)) {
+        uint32_t at = sn_rng_below(&order->rng, n + 1);
+        rest[n++] = rest[at];
+        rest[at] = (uint32_t)sample;
+    }
+    order->rest = rest;
+    order->n_rest = n;
+    order->looked = 0;
 }
 
 void sn_order_look_ahead(sn_order *order, uint32_t wanted)
 {
     if (wanted > MAX_AHEAD - GROUP)
         wanted = MAX_AHEAD - GROUP;
-    while (order->ahead_last - order->ahead_first < wanted && order->looked < order->perm.n) {
-        uint32_t left = order->perm.n - order->looked, n = left < GROUP ? left : GROUP;
+    while (order->ahead_last - order->ahead_first < wanted && to_look_at(order) > 0) {
+        uint32_t left = to_look_at(order), n = left < GROUP ? left : GROUP;
         uint32_t samples[GROUP];
         for (uint32_t i = 0; i < n; i++) {
-            samples[i] = sn_order_at(order, order->looked + i);
+            samples[i] = order->rest ? order->rest[order->looked + i] : sn_order_at(order, order->looked + i);
             sn_foresee(&order->taken[samples[i] >> 6]);
         }
         for (uint32_t i = 0; i < n; i++) {
             order->looked++;
             if (!sn_order_is_taken(order, samples[i]))
-                order->ahead[order->ahead_last++ % MAX_AHEAD] = (sn_ahead){samples[i], order->looked};
+                order->ahead[order->ahead_last++ % MAX_AHEAD] =
+                    (sn_ahead){samples[i], order->rest ? order->cursor : order->looked};
         }
     }
 }

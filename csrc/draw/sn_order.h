@@ -9,6 +9,10 @@
  * taken out of turn (a substitute) is skipped when its turn comes, so a displaced sample
  * simply stays next in line, and every sample is taken exactly once.
  *
+ * Late in an epoch that takes most samples out of turn, many places would have to be passed for each sample that is
+ * left. Then what is left may be listed, and the list, in a random order of its own, takes the place of the rest of
+ * the permutation.
+ *
  * Lives in   private memory: it goes on when the segment cannot be had.
  * Owns       the taken bits, by sample (what is not this member's counts as taken).
  * Callers    the member's own thread.     Blocking  never.
@@ -19,6 +23,7 @@
 #include <stdint.h>
 
 #include "../base/sn_bits.h"
+#include "../base/sn_rng.h"
 #include "sn_perm.h"
 
 typedef struct {
@@ -29,7 +34,9 @@ typedef struct {
     uint32_t cursor;
     uint32_t left; /* samples not yet taken */
     uint64_t *taken;
-    struct sn_ahead *ahead; /* what was untaken of the places from the cursor to `looked` */
+    uint32_t *rest, n_rest; /* what was left when that was listed; NULL: not yet */
+    sn_rng rng;             /* for the order of these */
+    struct sn_ahead *ahead; /* what was untaken of the places from the cursor, or of the rest, to `looked` */
     uint32_t ahead_first, ahead_last, looked;
     uint32_t *deferred;
     uint32_t read, kept, count, capacity;
@@ -51,8 +58,10 @@ typedef struct {
 int sn_order_init(sn_order *order, const sn_epoch *epoch);
 void sn_order_free(sn_order *order);
 
-/* Look up the next candidates of the permutation, some `wanted` of them: late in an epoch that has taken
- * most samples out of turn there are many places to pass for one. */
+/* Between rounds, where the order may be any: list what is left if there are many places to pass for it. */
+void sn_order_shorten(sn_order *order);
+
+/* Look up the next candidates, some `wanted` of them. */
 void sn_order_look_ahead(sn_order *order, uint32_t wanted);
 
 /* What was looked up, from the next on (i = 0); SN_NONE behind the last. It may be taken by now. */

@@ -340,6 +340,7 @@ void sn_choose(sn_chooser *chooser, uint32_t n, sn_item *items)
         served = serve_by_class(chooser, n, items);
         if (served == 0)
             served = serve_substitutes(chooser, n, items);
+        chooser->exchanged |= served > 0;
         if (n > 0)
             chooser->prepared += (n - served) * 1024 / n - chooser->prepared / 64;
         served += serve_poorest(chooser, n - served, items + served);

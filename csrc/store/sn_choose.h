@@ -30,6 +30,7 @@ typedef struct {
     uint32_t in_flight; /* samples drawn and not yet delivered, at most */
     uint32_t prepared;  /* of 65,536 samples, a mean over some 64 draws of this epoch: drawn to be prepared */
     uint8_t exchanges;  /* uses others' copies, in an order that is Seneca's to choose */
+    uint8_t exchanged;  /* has served substitutes in this epoch, which so has another order than its permutation */
     uint8_t hands_over; /* to workers, who find kept payloads themselves */
 } sn_chooser;
 

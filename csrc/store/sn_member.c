@@ -231,7 +231,9 @@ int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t 
 {
     sn_segment *segment = member->segment;
 
-    sn_order_look_ahead(&member->chooser.order, wanted); /* while others may draw */
+    if (member->chooser.exchanged) /* this and the next while others may draw */
+        sn_order_shorten(&member->chooser.order);
+    sn_order_look_ahead(&member->chooser.order, wanted);
     int shared = segment && sn_store_enter(segment, member->apart ? 0 : DRAW_DEADLINE_MS) == 0;
 
     if (shared && wanted < member->options.wanted_alone && is_alone(member))
