@@ -132,8 +132,12 @@ class _Clock:
 
 
 def run(scenario: Scenario, policy: Policy, delivered: Delivered | None = None) -> Outcome:
-    """Run the jobs of a scenario over ``policy``; each batch that a job is given is told to ``delivered``."""
-    jobs, count_from = scenario.jobs, scenario.count_from
+    """Run the jobs of a scenario over ``policy``; each batch that a job is given is told to ``delivered``.
+
+    Raises:
+        ValueError: not every job completes the epochs that are not to be counted.
+    """
+    jobs, warm = scenario.jobs, scenario.warm
     clock = _Clock(scenario, policy)
     tally = clock.tally
     asking = [(job.start, number) for number, job in enumerate(jobs)]
@@ -147,9 +151,9 @@ def run(scenario: Scenario, policy: Policy, delivered: Delivered | None = None) 
         runs = clock.running[number]
         job = runs.job
         clock.settle(now)
-        if count_from and now >= count_from:
+        if warm and all(other.epoch >= warm for other in clock.running):
             clock.forget()
-            count_from = 0
+            warm = 0
         if not runs.here:
             if attached == scenario.places:
                 waiting.append(number)
@@ -188,6 +192,8 @@ def run(scenario: Scenario, policy: Policy, delivered: Delivered | None = None) 
             step *= runs.rng.gamma(job.jitter**-2, job.jitter**2)
         heapq.heappush(asking, (ready + step, number))
 
+    if warm:
+        raise ValueError(f"not every job has completed {warm} epochs, so nothing was counted")
     storage, encoded, decoded, augmented = clock.served.tolist()
     return Outcome(
         bound=tally.bound,

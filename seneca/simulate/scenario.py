@@ -25,7 +25,7 @@ class Scenario:
         preparing: What the host prepares, as a share of what the jobs want to consume.
         threads: Of the host, for all jobs.
         at_once: Jobs that run at a time; who comes when all places are taken waits. None: all.
-        count_from: What was drawn before this time is not counted, as with a warm cache.
+        warm: What is drawn before all jobs have completed so many epochs is not counted.
         seed: Of orders and jitter.
     """
 
@@ -36,7 +36,7 @@ class Scenario:
     preparing: float = 0.5
     threads: int = 8
     at_once: int | None = None
-    count_from: float = 0.0
+    warm: int = 0
     seed: int = 0
 
     @property
