@@ -122,7 +122,7 @@ class Resumable(ABC):
             state |= {"ranks": ranks, "before": state["done"], "done": 0}
         elif "ranks" in state and tuple(state["ranks"]) != ranks:
             rank, of = state["ranks"]
-            as_many = ranks != () and of == ranks[-1]
+            as_many = ranks[-1:] == (of,)
             if ranks and state["done"] == 0:
                 return state | {"ranks": ranks}  # no rank has delivered any since it was dealt
             if as_many and state.get("in_turn") and isinstance(state["done"], int):

@@ -1008,10 +1008,10 @@ def test_one_ranks_state_does_for_all_in_an_order_that_is_not_random_or_of_equal
             assert [*chain(*rank_batches(loader))] == [*loader.sampler][8:]
 
 
-def refuses_alone(make, state, numbers_of_ranks=(2, 3)):
+def refuses_alone(make, state, numbers_of_ranks=(2, 3), **options):
     for of in numbers_of_ranks:
         with pytest.raises(StateError, match=r'is of rank 0 of 2, .* list of .* share="decoded"'):
-            ranks(make, of)[1].load_state_dict(state)
+            ranks(make, of, **options)[1].load_state_dict(state)
 
 
 @pytest.mark.parametrize("rank_loader", ["native", "shared"], indirect=True)
@@ -1029,7 +1029,7 @@ def test_one_ranks_state_says_nothing_of_others_whose_samples_may_have_come_out_
         if step < last:
             refuses_alone(rank_loader, state)
             continue
-        refuses_alone(rank_loader, state, (3,) if drop_last else ())
+        refuses_alone(rank_loader, state, (3,) if drop_last else (), drop_last=True)
         for loader in ranks(rank_loader, 2, drop_last=drop_last):
             loader.load_state_dict(state)
             assert rank_batches(loader) == [], "it was the last batch"
