@@ -84,9 +84,10 @@ def merge_states(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
         raise StateError("two of the states are of one rank, or of runs that each had the whole epoch")
     delivered = np.zeros(first["n_samples"], bool)
     for state in given.values():
-        order = _order_of(state)
-        done = unpacked(state["done"])[: len(order)]
-        delivered[order[: len(done)][done]] = True
+        if state["done"] != 0:  # else nothing hangs on the order, which may not be dealt yet
+            order = _order_of(state)
+            done = unpacked(state["done"])[: len(order)]
+            delivered[order[: len(done)][done]] = True
         delivered |= flags(state.get("before", 0), len(delivered))
     written = [part for state in given.values() for part in state.get("audit", [{"log": None, "batches": 0}])]
     kept = ("seneca_state", "n_samples", "dataset", "epoch", "sampler", "sampler_epoch", "seed", "nonce")

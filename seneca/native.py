@@ -82,7 +82,10 @@ class NativeIterator(_BaseDataLoaderIter):
         ahead = 0 if loader.num_workers == 0 else loader.prefetch_factor or BATCHES_AHEAD
         samples = len(sampler)
         seed, order = int(self._base_seed), grade.own
-        shares = shuffle and cache is not None and loader.share == "augmented" and not pipeline.deterministic
+        shares = shuffle and loader.share == "augmented" and not pipeline.deterministic
+        if (shares and loader.cache is not None) or skip:
+            epoch.in_turn = False  # also where only another rank has the cache, or bad samples
+        shares = shares and cache is not None
         senecas = shares and dealt is None  # the order; of an epoch that goes on it is what it was
         if epoch.resumed is not None and dealt is None:
             senecas = shuffle and epoch.resumed["order"] == "seneca"

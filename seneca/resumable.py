@@ -119,17 +119,22 @@ class Resumable(ABC):
         state, ranks = copy.deepcopy(state), self._ranks()
         if state.get("order") == "seneca" and ranks:  # what is left is dealt anew
             state |= {"order": "samples", "sampler": type(sampler).__name__}
-            state |= {"before": state["done"], "done": 0}
+            state |= {"ranks": ranks, "before": state["done"], "done": 0}
         elif "ranks" in state and tuple(state["ranks"]) != ranks:
             rank, of = state["ranks"]
-            if ranks and of == ranks[-1] and isinstance(state["done"], int):
+            as_many = ranks[-1:] == (of,)
+            if ranks and state["done"] == 0:
+                return state | {"ranks": ranks}  # no rank has delivered any since it was dealt
+            if as_many and state.get("in_turn") and isinstance(state["done"], int):
                 return state | {"ranks": ranks}  # all ranks have delivered so many, in their order
-            if ranks and _is_through(state):
+            if ranks and _left_of(state) <= (self._too_few() if as_many else 0):
                 return state | {"ranks": ranks, "before": state["n_samples"], "done": 0, "yielded": 0}
             here = " of ".join(map(str, ranks))
             raise StateError(
                 f"the state is of rank {rank} of {of}, and this is rank {here}: "
-                f"give load_state_dict a list of the states of all {of} ranks"
+                f"give load_state_dict a list of the states of all {of} ranks; one alone does for the others "
+                "only at an epoch's end, and for as many ranks where each keeps its order for certain: "
+                'with share="decoded" or "none", on_error="raise" and in_order=True'
             )
         return state
 
@@ -155,6 +160,7 @@ class Resumable(ABC):
         """Its sampler draws next."""
         if epoch.resumed is not None:
             self._restore(epoch.resumed)
+        epoch.in_turn &= getattr(self, "in_order", True)  # torch's workers may be told not to
         epoch.generators = [generator.get_state() for generator in self._generators()]
         epoch.number = self._epochs
         self._epochs = epoch.number + 1
@@ -189,6 +195,10 @@ class Resumable(ABC):
     @abstractmethod
     def _generators(self) -> list[torch.Generator]:
         """Of the loader and its sampler, each once."""
+
+    @abstractmethod
+    def _too_few(self) -> int:
+        """Samples that make no batch, at the most."""
 
 
 class ResumableLoader(Resumable):
@@ -260,6 +270,9 @@ class ResumableLoader(Resumable):
 
     def _generators(self) -> list[torch.Generator]:
         return generators_of(self, self._index_sampler)
+
+    def _too_few(self) -> int:
+        return _too_few(self._index_sampler)
 
     def _identify(self) -> Callable[[], str | None]:
         """What names the samples of the epoch that begins, whatever becomes of the dataset."""
@@ -433,9 +446,17 @@ class ResumableBatchSampler(BatchSampler, Resumable):
     def _generators(self) -> list[torch.Generator]:
         return generators_of(self.sampler)
 
+    def _too_few(self) -> int:
+        return _too_few(self)
 
-def _is_through(state: dict[str, Any]) -> bool:
-    """Whether a rank's state is at the end of its portion, and so of everybody's."""
+
+def _too_few(batches: Any) -> int:
+    drops = isinstance(batches, BatchSampler) and batches.drop_last
+    return batches.batch_size - 1 if drops else 0
+
+
+def _left_of(state: dict[str, Any]) -> int:
+    """Samples that a rank has yet to yield of its portion, and so everybody of theirs."""
     left = state["n_samples"] - int(np.count_nonzero(flags(state["before"], state["n_samples"])))
     ranks, drop_last = state["ranks"][1], state["dealt"][2]
-    return bool(state["done"] == each_of(left, ranks, drop_last))
+    return each_of(left, ranks, drop_last) - int(state["yielded"])

@@ -19,8 +19,10 @@ A state is a dict of plain values:
 * ``order``: what places are, see :data:`ORDERS`. It and all that follows in mid-epoch only.
 * ``sampler``: the class whose order it is.
 * ``done``: the places delivered.
-* ``ranks``, ``dealt``, ``before``, ``yielded``: where a sampler deals the epoch to ranks, which of how many
-  this is, how it deals, the indices that had been delivered before it was dealt, and samples yielded since.
+* ``ranks``, ``dealt``, ``before``, ``yielded``, ``in_turn``: where a sampler deals the epoch to ranks, which
+  of how many this is, how it deals, the indices that had been delivered before it was dealt, samples
+  yielded since, and whether in every rank these are for certain the first of its portion. What is to be
+  dealt anew has of these ``ranks`` and ``before`` alone.
 * ``draws``: of a random sampler, which draws so many times out of so many samples, with replacement or not.
 * ``audit``: the logs that say what was delivered, where there are any, see :mod:`seneca.audit`.
 * ``seed``, ``nonce``, ``order_seed``, ``sampler_state``, ``sampler_epoch``, ``global_generator``: what
@@ -156,6 +158,7 @@ class Epoch:
         generators: Of its loader, as they were before it; once it has begun, before the sampler drew.
         before: Places delivered before it went on, a bool each.
         yielded: Samples handed out, those counted that came twice.
+        in_turn: Whether it is certain, also of all other ranks, that what was handed out came first in order.
         begun: Whether its order is settled.
         ended: Whether everything is delivered, and who iterates has been told so.
         watched: Whether somebody says when a batch is handed out.
@@ -168,6 +171,7 @@ class Epoch:
         self.generators: list[torch.Tensor] = []
         self.before = np.zeros(0, bool) if resumed is None else unpacked(resumed["done"])
         self.yielded: int = 0 if resumed is None else resumed.get("yielded", 0)
+        self.in_turn: bool = resumed is None or resumed["done"] == 0 or resumed.get("in_turn", False)
         self.begun = self.ended = self.watched = False
         self.log: Any = None
         self._names: dict[str, Any] = {}
@@ -223,21 +227,21 @@ class Epoch:
             flags[sample_of[: len(self.before)][self.before[: len(sample_of)]]] = True
         return np.packbits(flags, bitorder="little")
 
-    def made(self, batch: Any, yielded: int = 0, write: Callable[[], None] | None = None) -> None:
+    def made(self, batch: Any, yielded: int | None = None, write: Callable[[], None] | None = None) -> None:
         """A batch was made, or has failed: its places, or its samples; and how many it yields.
 
         Args:
             batch: What of it is not to come again.
-            yielded: How many samples it has.
+            yielded: How many samples it has; None: as many as places.
             write: Writes down that it is delivered.
         """
-        self._made.append((batch, yielded, write))
+        self._made.append((batch, len(batch) if yielded is None else yielded, write))
         if not self.watched:
             self.hand_out()
 
     def end(self) -> None:
         """There is no more."""
-        self.made(None)
+        self.made(None, 0)
 
     def hand_out(self) -> None:
         """What was made first, if anything was, is delivered."""
@@ -267,16 +271,7 @@ class Epoch:
         Raises:
             ValueError: More than there were, or so few that they are no longer told apart.
         """
-        taken_back = 0 if handed_out is None else self._handed_out - handed_out
-        if not 0 <= taken_back <= len(self._recent):
-            raise ValueError(
-                f"{handed_out} batches are said to be delivered of {self._handed_out} that were drawn, "
-                f"of which the last {len(self._recent)} can be taken back"
-            )
-        recent = [
-            batch for batch, _ in zip(self._recent, range(len(self._recent) - taken_back), strict=False)
-        ]
-        bits = _with_bits(self._bits.copy(), recent, self._repeats)
+        bits = _with_bits(self._bits.copy(), self._parted(handed_out)[0], self._repeats)
         flags = np.unpackbits(bits, bitorder="little").astype(bool)
         if self._sample_of is not None:
             beyond = int(self._sample_of.max(initial=0)) + 1 - len(flags)
@@ -285,6 +280,18 @@ class Epoch:
         done[: len(flags)] = flags
         done[: len(self.before)] |= self.before
         return done
+
+    def _parted(self, handed_out: int | None) -> tuple[list[Any], list[Any]]:
+        """Batches that are not yet in the bits: those delivered, and those taken back. See :meth:`done`."""
+        taken_back = 0 if handed_out is None else self._handed_out - handed_out
+        if not 0 <= taken_back <= len(self._recent):
+            raise ValueError(
+                f"{handed_out} batches are said to be delivered of {self._handed_out} that were drawn, "
+                f"of which the last {len(self._recent)} can be taken back"
+            )
+        recent = list(self._recent)
+        end = len(recent) - taken_back
+        return recent[:end], recent[end:]
 
     def written_before(self) -> list[dict[str, Any]]:
         """Where an audit finds what was delivered before it went on: see :class:`seneca.audit.Header`."""
@@ -297,7 +304,8 @@ class Epoch:
         if not self.begun:
             return self.resumed or {"generators": [named(state) for state in self.generators]}
         if "ranks" in self._names:
-            self._names["yielded"] = self.yielded
+            self._names["yielded"] = self.yielded - sum(map(len, self._parted(handed_out)[1]))
+            self._names["in_turn"] = self.in_turn
         if self.log is not None or "audit" in (self.resumed or {}):
             batches = self._handed_out if handed_out is None else handed_out
             here = {"log": None if self.log is None else self.log.id, "batches": batches}

@@ -78,6 +78,7 @@ class OpportunisticBatchSampler(ResumableBatchSampler):
         shared.join(batch_size=self.batch_size, batches_ahead=self.batches_ahead, threads=self.threads)
         plans = shared.terms is not None and shared.terms.shares
         if plans and (portion := dealt_by(self.sampler, len(shared), epoch)) is not None:
+            epoch.in_turn &= not portion.portion.shuffle  # else another's copy may take a sample's place
             return _Plan(self, shared, epoch, portion.portion.shuffle, portion.indices)
         if not self._walks_it_all():
             return self._torchs(epoch)

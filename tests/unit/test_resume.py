@@ -953,10 +953,33 @@ def test_one_ranks_state_alone_is_refused_where_ranks_differ(rank_loader):
         assert [*chain(*rank_batches(loader))] == [*loader.sampler][at:]
 
 
-def test_one_ranks_state_does_for_all_where_each_has_delivered_so_many_in_order(rank_loader):
+@pytest.mark.parametrize(("workers", "begun"), [(0, False), (0, True), (1, True)])
+@pytest.mark.parametrize("before", [2, 1])
+def test_what_is_dealt_anew_can_be_saved_before_its_first_batch(rank_loader, before, workers, begun):
+    first = ranks(rank_loader, before, batch_size=2)
+    seen = [index for loader in first for batch in rank_batches(loader, 1) for index in batch]
+    states = [sent(loader.state_dict()) for loader in first]
+    second = ranks(rank_loader, 3, num_workers=workers)
+    for loader in second:
+        loader.load_state_dict(seneca.merge_states(states))
+    walks = [iter(loader) for loader in second] if begun else []
+    states = [sent(loader.state_dict()) for loader in second]
+    del walks
+    for after in (3, 2, 1):
+        for saved in (states, seneca.merge_states(states[::-1]), states[1]):
+            third = ranks(rank_loader, after)
+            for loader in third:
+                loader.load_state_dict(saved)
+            rest = [index for loader in third for batch in rank_batches(loader) for index in batch]
+            assert sorted({*seen, *rest}) == list(range(22)) and set(seen).isdisjoint(rest)
+            assert len(rest) == -(-(22 - len(seen)) // after) * after
+
+
+@pytest.mark.parametrize("options", [{"share": "decoded"}, {"share": "none"}, {"cache": None}])
+def test_one_ranks_state_does_for_all_where_each_has_delivered_so_many_in_order(rank_loader, options):
     """Lightning saves what rank 0 says, and gives it to every rank."""
     for step in (1, 2, 3):
-        first = ranks(rank_loader, 2)
+        first = ranks(rank_loader, 2, **options)
         seen = [rank_batches(loader, step) for loader in first]
         state = sent(first[0].state_dict())
         for before, loader in zip(seen, ranks(rank_loader, 2), strict=True):
@@ -967,6 +990,136 @@ def test_one_ranks_state_does_for_all_where_each_has_delivered_so_many_in_order(
         loader.load_state_dict(state)
         assert rank_batches(loader) == [], "it was the last batch"
         assert len([*chain(*rank_batches(loader))]) == 8
+
+
+def test_one_ranks_state_does_for_all_in_an_order_that_is_not_random_or_of_equal_copies(picture_folder, name):
+    same = seneca.ImageFolder(picture_folder, T.Compose([T.Resize(9), T.CenterCrop(8)]))
+    options = {"cache": name, "cache_bytes": "2MiB", "job": "ranks"}
+    kinds = [
+        lambda sampler: numbers(shuffle=None, sampler=sampler, **options),
+        lambda sampler: seneca.DataLoader(same, 4, sampler=sampler, **options | {"cache": name + "-same"}),
+    ]
+    for make, dataset, shuffle in zip(kinds, (Numbers(), same), (False, True), strict=True):
+        loaders = [make(DistributedSampler(dataset, 2, rank, shuffle=shuffle)) for rank in (0, 0, 1)]
+        rank_batches(loaders[0], 2)
+        state = sent(loaders[0].state_dict())
+        for loader in loaders[1:]:
+            loader.load_state_dict(state)
+            assert [*chain(*rank_batches(loader))] == [*loader.sampler][8:]
+
+
+def refuses_alone(make, state, numbers_of_ranks=(2, 3), **options):
+    for of in numbers_of_ranks:
+        with pytest.raises(StateError, match=r'is of rank 0 of 2, .* list of .* share="decoded"'):
+            ranks(make, of, **options)[1].load_state_dict(state)
+
+
+@pytest.mark.parametrize("rank_loader", ["native", "shared"], indirect=True)
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_one_ranks_state_says_nothing_of_others_whose_samples_may_have_come_out_of_turn(
+    rank_loader, drop_last
+):
+    """Its own have not: of the others' that is known only at the epoch's end."""
+    last = 2 if drop_last else 3
+    for step in range(1, last + 1):
+        first = ranks(rank_loader, 2, drop_last=drop_last)
+        assert len(rank_batches(first[0], step)) == step
+        state = sent(first[0].state_dict())
+        assert isinstance(state["done"], int)
+        if step < last:
+            refuses_alone(rank_loader, state)
+            continue
+        refuses_alone(rank_loader, state, (3,) if drop_last else (), drop_last=True)
+        for loader in ranks(rank_loader, 2, drop_last=drop_last):
+            loader.load_state_dict(state)
+            assert rank_batches(loader) == [], "it was the last batch"
+            assert len(rank_batches(loader)) == last
+
+
+def test_one_ranks_state_says_nothing_of_others_where_it_is_older_than_the_note(rank_loader):
+    first = ranks(rank_loader, 2, share="none")[0]
+    rank_batches(first, 1)
+    state = first.state_dict()
+    assert state.pop("in_turn")
+    refuses_alone(rank_loader, state)
+
+
+@pytest.mark.parametrize("rank_loader", ["native", "shared"], indirect=True)
+def test_what_went_on_without_sharing_may_have_begun_out_of_turn(rank_loader):
+    state = {}
+    for options in ({}, {"share": "none"}):
+        loader = ranks(rank_loader, 2, **options)[0]
+        loader.load_state_dict(state)
+        rank_batches(loader, 1)
+        state = sent(loader.state_dict())
+    assert state["done"] == 8
+    refuses_alone(rank_loader, state)
+
+
+def test_one_ranks_state_says_nothing_of_workers_that_may_overtake_each_other():
+    def make(sampler, **options):
+        return numbers(shuffle=None, sampler=sampler, cache=None, **options)
+
+    for in_order in (True, False):
+        first = ranks(make, 2, in_order=in_order, num_workers=1)[0]
+        rank_batches(first, 1)
+        state = sent(first.state_dict())
+        assert state["done"] == 4
+        if in_order:
+            ranks(make, 2)[1].load_state_dict(state)
+        else:
+            refuses_alone(make, state)
+
+
+@pytest.mark.filterwarnings("ignore:.*skipped a sample")
+@pytest.mark.parametrize("bad", [0, 18])
+def test_one_ranks_state_says_nothing_of_the_bad_samples_of_others(picture_folder, bad):
+    """With 18 bad ones of 24 its first two batches go through all that it has, and two are yet to come."""
+    dataset = seneca.ImageFolder(picture_folder, TRAIN)
+    for index in range(8, 8 + 2 * bad, 2):
+        with open(dataset.samples[index][0], "wb") as file:
+            file.write(b"damaged")
+
+    def make(sampler, **options):
+        sampler = DistributedSampler(dataset, sampler.num_replicas, sampler.rank, shuffle=False)
+        return seneca.DataLoader(dataset, 6, sampler=sampler, cache=None, on_error="skip")
+
+    for step in range(1, 5):
+        first = ranks(make, 2)[0]
+        batches_of(first, step)
+        state = sent(first.state_dict())
+        assert state["done"] == (6 * step if not bad else 24 if step > 1 else state["done"])
+        if step < 4:
+            refuses_alone(make, state)
+        else:
+            for of in (2, 3):
+                ranks(make, of)[1].load_state_dict(state)
+
+
+def test_what_torch_has_yielded_of_a_portion_is_not_repeated_where_bad_samples_are_skipped(picture_folder):
+    dataset = seneca.ImageFolder(picture_folder, TRAIN)
+    sampler = DistributedSampler(dataset, 2, 0)
+    by_torch = seneca.DataLoader(dataset, 5, sampler=sampler, cache=None, worker_init_fn=print)
+    assert len(next(iter(by_torch))[1]) == 5
+    loader = seneca.DataLoader(dataset, 5, sampler=sampler, cache=None, on_error="skip")
+    loader.load_state_dict(sent(by_torch.state_dict()))
+    assert [*chain(*rank_batches(loader))] == [*sampler][5:]
+    assert loader.stats()["repeated"] == 0
+
+
+def test_what_was_only_drawn_ends_no_portion(name):
+    shared = seneca.SharedDataset(Numbers(), cache=name, cache_bytes="1MiB", job="ranks")
+
+    def make(sampler):
+        sampler = DistributedSampler(shared, sampler.num_replicas, sampler.rank)
+        return seneca.OpportunisticBatchSampler(sampler, 4)
+
+    batches = ranks(make, 2)[0]
+    assert len(list(batches)) == 3
+    drawn = iter(batches)
+    assert len([next(drawn) for _ in range(3)]) == 3
+    refuses_alone(make, batches.state_dict(yielded=2))
+    ranks(make, 3)[1].load_state_dict(batches.state_dict(yielded=3))
 
 
 def test_processes_to_which_batches_are_dealt_from_outside_go_on_alike(name, monkeypatch):
