@@ -184,7 +184,7 @@ def test_a_native_epoch_is_written_as_it_is_delivered(folder, pictures, cache):
     assert (content.records["form"] != FORM_UNKNOWN).all()
     assert (content.records["slot"] == NO_SLOT).all(), "nobody else is there: no copy is shared"
     report = check(folder)
-    assert (report.violations, report.epochs, report.checked[3]) == ([], 2, 7)
+    assert (report.violations, report.epochs, report.checked[3]) == ([], 2, 8)
     assert sum(report.served.values()) == 400
 
 
