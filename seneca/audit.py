@@ -18,6 +18,7 @@ copies are in these. In a loader of torch's own, drawn counts as delivered.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import itertools
 import json
 import os
@@ -43,6 +44,7 @@ __all__ = [
     "Log",
     "audit_folder",
     "next_turn",
+    "part_name",
     "read",
     "read_header",
 ]
@@ -80,6 +82,7 @@ class Header:
         job: The training run, in hexadecimal digits.
         dataset: What its samples are, likewise; empty where that is not known.
         samples: Of the loader's dataset: indices are below.
+        part: As :func:`part_name`: where it is the same too, so is the sample of an index.
         loader: Which of the job's loaders, counted in each of its processes.
         turn: Which of this loader's epochs, counted likewise.
         epoch: As the loader numbers it.
@@ -103,6 +106,7 @@ class Header:
     job: str
     dataset: str
     samples: int
+    part: str = ""
     loader: int = 0
     turn: int = 0
     epoch: int = 0
@@ -127,6 +131,15 @@ def audit_folder() -> Path | None:
     """Where to write; None: nobody wants it."""
     folder = os.environ.get("SENECA_AUDIT")
     return Path(folder) if folder else None
+
+
+def part_name(own: np.ndarray | None) -> str:
+    """Names which samples a loader goes over.
+
+    Args:
+        own: The sample of each of its indices; None: it is the index.
+    """
+    return "" if own is None else hashlib.blake2b(own.astype("<u4").tobytes(), digest_size=8).hexdigest()
 
 
 def next_turn(loader: Any) -> tuple[int, int]:

@@ -21,7 +21,7 @@ import numpy as np
 
 from seneca._core import store
 from seneca._pipeline import items
-from seneca.audit import Header, Log, audit_folder
+from seneca.audit import Header, Log, audit_folder, part_name
 from seneca.cache import SampleCache
 from seneca.ending import FIRST, finalize
 from seneca.forms import Form
@@ -216,6 +216,7 @@ class _Audit:
             job=f"{job:016x}",
             dataset=self._terms.source.hex(),
             samples=self._terms.n_samples if own is None else len(own),
+            part=part_name(own),
             of=drawn_in,
             segment=segment,
             attached=attached,

@@ -131,7 +131,7 @@ class NativeIterator(_BaseDataLoaderIter):
             substitutes=shares,
         )
         count = min(to_yield, n_batches * batch_size)
-        log = open_log_of(loader, batches, loader.dataset, epoch, cache=cache, count=count)
+        log = open_log_of(loader, batches, loader.dataset, epoch, cache=cache, own=grade.own, count=count)
         self._witness = None if log is None else _Witness(log, len(files), grade.own)
         stream = pool.Stream(
             member,

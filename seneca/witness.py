@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 
-from seneca.audit import Header, Log, audit_folder, next_turn
+from seneca.audit import Header, Log, audit_folder, next_turn, part_name
 from seneca.cache import SampleCache
 from seneca.ranks import job_key
 from seneca.resume import Epoch
@@ -24,6 +24,7 @@ def open_log_of(
     epoch: Epoch,
     *,
     cache: SampleCache | None = None,
+    own: np.ndarray | None = None,
     count: int | None = None,
 ) -> Log | None:
     """A log for an epoch that has begun; None: nobody wants it.
@@ -34,6 +35,7 @@ def open_log_of(
         dataset: Whose indices these are.
         epoch: What is under way.
         cache: Where copies that it delivers were staged; None: workers tell, or nothing is shared.
+        own: The sample there of each index; None: it is the index.
         count: How many samples it will deliver, where that is known better than by the sampler.
 
     Raises:
@@ -59,6 +61,7 @@ def open_log_of(
         count = mine - int(np.count_nonzero(epoch.before[:mine]))
         count -= count % size if drop_last else 0
     if isinstance(dataset, SharedDataset):
+        own = None if dataset.terms is None else dataset.terms.own
         job, name = job_key(dataset.job), b"" if dataset.terms is None else dataset.terms.source
     else:
         job, name = job_key(owner.job), b"" if cache is None else cache.segment.fingerprint
@@ -71,6 +74,7 @@ def open_log_of(
             job=f"{job:016x}",
             dataset=name.hex(),
             samples=samples,
+            part=part_name(own),
             loader=number,
             turn=turn,
             epoch=epoch.number,

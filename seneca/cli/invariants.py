@@ -1,19 +1,23 @@
 """The five invariants of sampling, held against audit logs alone: see :mod:`seneca.audit`.
 
-1. A completed epoch delivers each of its samples exactly once; one that was left has nothing twice.
+1. A completed epoch delivers each of its samples exactly once; one that was left has nothing twice. A copy
+   is delivered as the sample that it was made of.
 2. One augmented copy reaches a job at most once while the job is attached.
-3. Orders are random: a sample's place, its neighbours and, where no other job's copies were served, one
-   epoch beside another.
+3. Orders are random: a sample's place, its neighbours, and one epoch beside another, by place as far as
+   copies that other jobs made cannot be the cause.
 4. Batches have their size, and ranks equally many.
 5. A resumed epoch is, with what went before, exactly once.
 
-Logs are read epoch by epoch. What is held all the while is 8 bytes a sample of a loader, and 8 a copy
+What could not be held against one of them is counted, and told.
+
+Logs are read epoch by epoch. What is held all the while is 32 bytes a sample of a loader, and 24 a copy
 that jobs shared.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+import itertools
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +38,7 @@ INVARIANTS = {
     5: "a resume continues its epoch",
 }
 FORMS = ("storage", "encoded", "decoded", "augmented")
+AUGMENTED = FORMS.index("augmented")
 EXAMPLES = 8  # indices that a violation names
 FALSE_ALARM = 1e-6  # of all tests of one check together
 
@@ -71,6 +76,7 @@ class Report:
         own_order: Epochs in an order of the user's, which promises nothing.
         served: Samples, by the form they were served from.
         checked: By invariant, how much it was held against: epochs, copies, tests, batches, resumed epochs.
+        unchecked: By invariant, what was not held against it, and how many.
         violations: By invariant, job, loader and epoch.
     """
 
@@ -83,7 +89,13 @@ class Report:
     own_order: int = 0
     served: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FORMS, 0))
     checked: dict[int, int] = field(default_factory=lambda: dict.fromkeys(INVARIANTS, 0))
+    unchecked: dict[int, dict[str, int]] = field(default_factory=lambda: {i: {} for i in INVARIANTS})
     violations: list[Violation] = field(default_factory=list)
+
+    def leaves_out(self, invariant: int, what: str, count: int = 1) -> None:
+        """Note what is not held against an invariant."""
+        if count:
+            self.unchecked[invariant][what] = self.unchecked[invariant].get(what, 0) + count
 
 
 @dataclass(frozen=True)
@@ -118,25 +130,33 @@ def check(folder: Path) -> Report:
     report.jobs = len({entry.header.job for entry in entries})
     logs = {entry.header.log: entry for entry in entries}
     copies = _Copies(entries)
+    substitutes: Counter[str | None] = Counter()  # that workers served, by who drew them
+    for entry in entries:
+        if entry.header.kind == "served":
+            served = _read(entry, report, copies).records
+            substitutes[entry.header.of] += _substitutes(served)
+    went_on = _went_on(entries, report)
     tests: list[tuple[_Epoch, Test]] = []
     for epochs in _epochs_by_loader(entries):
         orders = Orders(epochs[0].samples)
         judged = epochs[0]
         for epoch in epochs:
             epoch.read(report, copies)
-            epoch.check(report, logs)
+            epoch.check(report, logs, went_on)
             if epoch.is_whole_and_shuffled and len(epoch.sequence) >= TELLS_FROM:
                 judged = epoch
-                own = not epoch.has_substitutes
-                found = orders.judge(epoch.header.turn, epoch.sequence, epoch.places, own=own)
+                out_of_turn = epoch.substitutes + sum(substitutes[e.header.log] for e in epoch.entries)
+                found = orders.judge(epoch.header.turn, epoch.sequence, epoch.places, out_of_turn)
                 tests += [(epoch, test) for test in found]
+            elif epoch.is_whole_and_shuffled:
+                report.leaves_out(3, f"orders of less than {TELLS_FROM} samples")
             epoch.contents.clear()
         tests += [(judged, test) for test in orders.judge_all()]
-    for entry in entries:
-        if entry.header.kind == "served":
-            _read(entry, report, copies)
+        what = "epochs beside the one before by place: copies of other jobs came out of turn"
+        report.leaves_out(3, what, orders.uncompared)
     report.checked[2] = copies.count
-    report.violations += copies.violations(logs)
+    report.violations += copies.reached_twice(logs)
+    report.violations += copies.of_another_sample(report, logs)
     report.checked[3] = len(tests)
     for epoch, test in tests:
         if test.p < FALSE_ALARM / len(tests):
@@ -154,6 +174,11 @@ def _read(entry: _Entry, report: Report, copies: _Copies) -> Content:
         report.served[name] += int(forms[form])
     copies.add(entry, content.records)
     return content
+
+
+def _substitutes(records: np.ndarray) -> int:
+    """How many are copies that other jobs made, and so may have come out of turn."""
+    return int((records["form"] == AUGMENTED).sum())
 
 
 # Epochs
@@ -177,6 +202,23 @@ def _epochs_by_loader(entries: Iterable[_Entry]) -> list[list[_Epoch]]:
     return [[_Epoch(turns[turn]) for turn in sorted(turns)] for turns in loaders.values()]
 
 
+def _went_on(entries: Iterable[_Entry], report: Report) -> set[str]:
+    """Logs after which the same process went on to a later epoch of that loader; epochs between the logs of
+    a process that none is of are counted."""
+    by_process: dict[tuple[Any, ...], list[Header]] = defaultdict(list)
+    for h in (entry.header for entry in entries):
+        if h.kind == "delivered":
+            by_process[h.job, h.dataset, h.loader, h.rank, h.pid].append(h)
+    went_on = set()
+    for headers in by_process.values():
+        headers.sort(key=lambda h: h.began)
+        went_on |= {h.log for h, after in itertools.pairwise(headers) if after.turn > h.turn}
+        turns = {h.turn for h in headers}
+        gone = max(turns) - min(turns) + 1 - len(turns)
+        report.leaves_out(1, "epochs whose logs are not here, between others of their loader", gone)
+    return went_on
+
+
 class _Epoch:
     """One epoch of a loader, of all ranks."""
 
@@ -190,12 +232,13 @@ class _Epoch:
     def read(self, report: Report, copies: _Copies) -> None:
         self.contents = [_read(entry, report, copies) for entry in self.entries]
         self.is_whole = len(self.entries) == self.header.ranks and all(
-            content.done or (entry.header.count is not None and _settled(content) >= entry.header.count)
-            for entry, content in zip(self.entries, self.contents, strict=True)
+            _ended(entry, content) for entry, content in zip(self.entries, self.contents, strict=True)
         )
         report.samples += sum(len(content.records) for content in self.contents)
         report.epochs += self.is_whole
         report.incomplete += not self.is_whole
+        if len(self.entries) < self.header.ranks:
+            report.leaves_out(1, "epochs of which some ranks' logs are not here")
 
     @property
     def is_whole_and_shuffled(self) -> bool:
@@ -203,12 +246,9 @@ class _Epoch:
         return self.is_whole and h.shuffled and h.count is not None and not h.resumed
 
     @property
-    def has_substitutes(self) -> bool:
-        """Whether samples may have been served out of turn, as copies that other jobs made."""
-        forms = (FORMS.index("augmented"), FORM_UNKNOWN)
-        return self.header.segment is not None and any(
-            np.isin(content.records["form"], forms).any() for content in self.contents
-        )
+    def substitutes(self) -> int:
+        """Those that a member served which makes its own samples; workers tell of theirs."""
+        return sum(_substitutes(content.records) for content in self.contents)
 
     @property
     def sequence(self) -> np.ndarray:
@@ -232,7 +272,7 @@ class _Epoch:
         named = [int(index) for index in indices[:EXAMPLES]]
         return Violation(invariant, kind, h.job, h.loader, h.epoch, named, f"{where}: {what}")
 
-    def check(self, report: Report, logs: dict[str, _Entry]) -> None:
+    def check(self, report: Report, logs: dict[str, _Entry], went_on: set[str]) -> None:
         """Invariants 1, 4 and 5."""
         found, h, n = report.violations, self.header, self.samples
         own = self.sequence
@@ -244,9 +284,13 @@ class _Epoch:
             report.own_order += 1
             return
         self._check_batches(report)
-        report.checked[1] += self.is_whole
-        report.checked[5] += bool(h.resumed)
+        self._check_that_all_end(report, went_on)
         earlier, all_known, gone = self._before(logs)
+        report.checked[1] += self.is_whole and all_known
+        if h.resumed:
+            report.checked[5] += all_known
+            what = "resumed epochs, but for their number: logs of before are not here"
+            report.leaves_out(5, what, not all_known)
         if gone:
             what = f"it was resumed after {gone} batches that the logs before it do not have"
             found.append(self.violation(5, "resume lost", what))
@@ -336,6 +380,22 @@ class _Epoch:
             what = f"ranks have unequally many batches: {', '.join(map(str, counts))}"
             report.violations.append(self.violation(4, "batch count", what))
 
+    def _check_that_all_end(self, report: Report, went_on: set[str]) -> None:
+        """A rank that goes on to its next epoch has ended this one, where another rank has."""
+        if self.is_whole:
+            return
+        ended = [_ended(*both) for both in zip(self.entries, self.contents, strict=True)]
+        for entry, content, has_ended in zip(self.entries, self.contents, ended, strict=True):
+            if any(ended) and not has_ended and entry.header.log in went_on:
+                peer = self.entries[ended.index(True)].header.rank
+                what = f"it went on to its next epoch after {_settled(content):,} of {entry.header.count:,} "
+                what += f"samples, where rank {peer} delivered all"
+                report.violations.append(self.violation(4, "ended early", what, (), entry.header.rank))
+
+
+def _ended(entry: _Entry, content: Content) -> bool:
+    return content.done or (entry.header.count is not None and _settled(content) >= entry.header.count)
+
 
 def _through(contents: list[Content]) -> np.ndarray:
     """Indices that were delivered, or failed in their place."""
@@ -365,12 +425,14 @@ def _few(indices: np.ndarray) -> str:
 
 
 class _Copies:
-    """Which copies each job was given, by segment, from when it attached until its last process left."""
+    """Which copies each job was given, by segment, from when it attached until its last process left; and as
+    which sample each was made and served."""
 
     def __init__(self, entries: Iterable[_Entry]) -> None:
         self.count = 0
         self._parents: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         self._keys: dict[tuple[Any, ...], list[tuple[_Entry, np.ndarray]]] = defaultdict(list)
+        self._shared: dict[tuple[Any, ...], list[tuple[_Entry, np.ndarray]]] = defaultdict(list)
         for entry in entries:  # processes that were attached together are of one stay
             rows = [self._stay(row) for row in self._rows(entry)]
             for row in rows[1:]:
@@ -391,17 +453,61 @@ class _Copies:
         if entry.header.attached and len(keys):
             self.count += len(keys)
             self._keys[self._stay(self._rows(entry)[0])].append((entry, np.sort(keys)))
+            shared = np.empty(len(keys), [("key", "<u8"), ("index", "<u4"), ("made", "u1")])
+            records = records[records["slot"] != NO_SLOT]
+            shared["key"], shared["index"] = keys, records["index"]
+            shared["made"] = records["form"] != AUGMENTED
+            h = entry.header  # the same index is the same sample where both go over the same part
+            self._shared[h.segment, h.dataset, h.part, h.samples].append((entry, shared))
 
-    def violations(self, logs: dict[str, _Entry]) -> Iterator[Violation]:
+    def reached_twice(self, logs: dict[str, _Entry]) -> Iterator[Violation]:
         """A violation for each copy that a job was given more than once, the first few of a job."""
         for parts in self._keys.values():
             keys = np.sort(np.concatenate([keys for _, keys in parts]))
             twice = np.unique(keys[1:][keys[1:] == keys[:-1]])
             for key in twice[:EXAMPLES]:
-                yield self._violation(key, [entry for entry, keys in parts if key in keys], len(twice), logs)
+                entries = [entry for entry, keys in parts if key in keys]
+                header, epoch, indices, where = self._history(key, entries, logs)
+                text = f"job {header.job}: {self._name(key)} reached it {len(where)} times: "
+                text += "; ".join(where)
+                text += f" ({len(twice):,} copies did so)" if len(twice) > 1 else ""
+                yield Violation(2, "copy twice", header.job, header.loader, epoch, indices[:EXAMPLES], text)
+
+    def of_another_sample(self, report: Report, logs: dict[str, _Entry]) -> Iterator[Violation]:
+        """A violation for each copy that was delivered as another sample than it was made of, likewise."""
+        for parts in self._shared.values():
+            all_of_it = np.concatenate([shared for _, shared in parts])
+            all_of_it = all_of_it[np.argsort(all_of_it["key"], kind="stable")]
+            keys, made = all_of_it["key"], all_of_it["made"] > 0
+            of_unknown = int((~np.isin(keys[~made], keys[made])).sum())
+            what = "copies, whether of the right sample: no log here of the same samples has who made them"
+            report.leaves_out(1, what, of_unknown)
+            differ = (keys[1:] == keys[:-1]) & (all_of_it["index"][1:] != all_of_it["index"][:-1])
+            wrong = np.unique(keys[1:][differ])
+            for key in wrong[:EXAMPLES]:
+                entries = [entry for entry, shared in parts if (shared["key"] == key).any()]
+                # Who made it first, so that the last one, whose the violation is, was served it.
+                entries.sort(key=lambda entry: not self._made(key, entry))
+                header, epoch, indices, where = self._history(key, entries, logs)
+                text = f"job {header.job}: {self._name(key)} is of one sample and came as another: "
+                text += "; ".join(where) + (f" ({len(wrong):,} copies did so)" if len(wrong) > 1 else "")
+                yield Violation(1, "wrong sample", header.job, header.loader, epoch, indices[:EXAMPLES], text)
 
     @staticmethod
-    def _violation(key: np.uint64, entries: list[_Entry], count: int, logs: dict[str, _Entry]) -> Violation:
+    def _made(key: np.uint64, entry: _Entry) -> bool:
+        records = read(entry.path).records
+        records = records[records["slot"] != NO_SLOT]
+        return bool((records["form"][_copy_keys(records) == key] != AUGMENTED).any())
+
+    @staticmethod
+    def _name(key: np.uint64) -> str:
+        return f"the copy in slot {int(key) >> 32}, generation {int(key) & 0xFFFFFFFF},"
+
+    @staticmethod
+    def _history(
+        key: np.uint64, entries: list[_Entry], logs: dict[str, _Entry]
+    ) -> tuple[Header, int, list[int], list[str]]:
+        """What logs tell of a copy: of the last the header and the epoch, of all the indices and in words."""
         where, indices, epoch = [], [], -1
         for entry in entries:
             header = entry.header
@@ -413,15 +519,10 @@ class _Copies:
             records = records[records["slot"] != NO_SLOT]
             for record in records[_copy_keys(records) == key]:
                 indices.append(int(record["index"]))
-                how = "served from another" if record["form"] == FORMS.index("augmented") else "made"
+                how = "served from another" if record["form"] == AUGMENTED else "made"
                 when = f"in epoch {header.epoch} of loader {header.loader}" if known else "in a look-up"
                 where.append(f"{how} for index {record['index']} {when}")
-        slot, generation = int(key) >> 32, int(key) & 0xFFFFFFFF
-        text = f"job {header.job}: the copy in slot {slot}, generation {generation}, reached it "
-        text += f"{len(where)} times: {'; '.join(where)}"
-        if count > 1:
-            text += f" ({count:,} copies did so)"
-        return Violation(2, "copy twice", header.job, header.loader, epoch, indices[:EXAMPLES], text)
+        return header, epoch, indices, where
 
 
 def _copy_keys(records: np.ndarray) -> np.ndarray:

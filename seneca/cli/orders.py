@@ -11,6 +11,9 @@ import numpy as np
 __all__ = ["TELLS_FROM", "Orders", "Test"]
 
 TELLS_FROM = 200  # samples, below which an order is not to be judged
+PULL = 12  # what one sample out of turn may add to the correlation of two orders, times their length
+NEAR = 4  # places apart, among which a neighbour is nothing special
+NEXT_OF_NEAR = 0.4  # of pairs so near, which may be neighbours: about 1 / NEAR are
 
 
 class Test(NamedTuple):
@@ -29,23 +32,26 @@ class Orders:
 
     def __init__(self, samples: int) -> None:
         self._samples = samples
-        self._before: tuple[int, np.ndarray] | None = None  # turn, and what follows
+        self._before: _Order | None = None
         self._sum = np.zeros(0)  # places by sample, of mean 0 and variance 1 in each epoch
         self._epochs = 0
+        self.uncompared = 0  # epochs that were not held by place to the one before
 
     def judge(
-        self, turn: int, indices: np.ndarray, places: np.ndarray, *, own: bool = True
+        self, turn: int, indices: np.ndarray, places: np.ndarray, substitutes: int = 0
     ) -> Iterator[Test]:
-        """One epoch by itself and, where both are the loader's own order, beside the one before.
+        """One epoch by itself, and beside the one before.
 
         Jobs of equal pace that begin apart and share each copy find in the first part of an epoch what
-        they found there in the one before (ARCHITECTURE, "What sharing costs in randomness").
+        they found there in the one before (ARCHITECTURE, "What sharing costs in randomness"). So places are
+        held to those of the epoch before as far as substitutes cannot be the cause, and neighbours always:
+        the order within such a part is a new one.
 
         Args:
             turn: Which of the loader's.
             indices: Of its samples, as delivered; of several ranks one after the other.
             places: When in the epoch each came, from 0 to 1.
-            own: Whether no sample was served out of turn, as a copy that another job made.
+            substitutes: Samples that may have been served out of turn, as copies that another job made.
         """
         known = indices < self._samples
         indices, places = indices[known], places[known]
@@ -54,17 +60,19 @@ class Orders:
         yield Test(_p_table(indices, places, self._samples), "places are not uniform")
         neighbours = _correlation(indices[:-1], indices[1:]) + 1 / n
         yield Test(_p_correlation(neighbours, n), "samples come next to those of like index")
-        if not own:
-            self._before = None
-            return
-        now = np.zeros(self._samples)
-        now[indices] = (places - places.mean()) / places.std()
-        if self._before is not None and self._before[0] == turn - 1:
-            r = float(now @ self._before[1]) / n
-            yield Test(_p_correlation(r, n), "the order goes with that of the epoch before")
-        self._before = turn, now
-        self._sum = self._sum + now if self._epochs else now
-        self._epochs += 1
+        now = _Order(self._samples, turn, indices, places, substitutes)
+        before, self._before = self._before, now
+        if before is not None and before.turn == turn - 1:
+            pull = PULL * (substitutes + before.substitutes) / n
+            if pull < 1:
+                r = max(0.0, abs(float(now.scores @ before.scores)) / n - pull)
+                yield Test(_p_correlation(r, n), "the order goes with that of the epoch before")
+            else:
+                self.uncompared += 1
+            yield now.neighbours_of(before)
+        if not substitutes:
+            self._sum = self._sum + now.scores if self._epochs else now.scores
+            self._epochs += 1
 
     def judge_all(self) -> Iterator[Test]:
         """All epochs together: whether some samples come early in most (Kendall's concordance)."""
@@ -73,6 +81,40 @@ class Orders:
             correlations = (float(self._sum @ self._sum) / self._samples - self._epochs) / 2
             z = correlations / math.sqrt(pairs / (self._samples - 1))
             yield Test(_p_normal(z), f"some samples come early in most of {self._epochs} epochs")
+
+
+class _Order:
+    """What one epoch leaves for the next to be held to."""
+
+    def __init__(
+        self, samples: int, turn: int, indices: np.ndarray, places: np.ndarray, substitutes: int
+    ) -> None:
+        self.turn, self.substitutes = turn, substitutes
+        self.scores = np.zeros(samples)  # places of mean 0 and variance 1
+        self.scores[indices] = (places - places.mean()) / places.std()
+        same_rank = places[1:] > places[:-1]
+        ranks = np.concatenate([[0], np.cumsum(~same_rank)])
+        self._at = np.full(samples, -1)  # ranks too far from each other to be near
+        self._at[indices] = np.arange(len(indices)) + NEAR * ranks
+        self._pairs = np.stack([indices[:-1], indices[1:]])[:, same_rank]
+
+    def neighbours_of(self, before: _Order) -> Test:
+        """Whether too many are neighbours that were so in the epoch before.
+
+        In two random orders of n the number is as good as Poisson's, with the mean 2 (1 - 1 / n), and its
+        tail is lighter. Where sharing kept together what came in the same part of both, more are; but then
+        there are more two, three and four places apart as well.
+        """
+        at = before._at[self._pairs]
+        apart = np.abs(at[0] - at[1])[(at >= 0).all(0)]
+        neighbours = int((apart == 1).sum())
+        what = f"{neighbours:,} pairs are neighbours as in the epoch before"
+        if self.substitutes or before.substitutes:
+            near = int(((apart > 0) & (apart <= NEAR)).sum())
+            return Test(_p_binomial(neighbours, near, NEXT_OF_NEAR), what)
+        n = len(self.scores)
+        mean = self._pairs.shape[1] * before._pairs.shape[1] * 2 / (n * (n - 1))
+        return Test(_p_poisson(neighbours, mean), what)
 
 
 def _correlation(a: np.ndarray, b: np.ndarray) -> float:
@@ -87,6 +129,21 @@ def _p_correlation(r: float, n: int) -> float:
 
 def _p_normal(z: float) -> float:
     return math.erfc(abs(z) / math.sqrt(2))
+
+
+def _p_poisson(count: int, mean: float) -> float:
+    """Of so many or more, at the most (Chernoff)."""
+    return 1.0 if count <= mean else math.exp(count - mean - count * math.log(count / mean))
+
+
+def _p_binomial(count: int, of: int, share: float) -> float:
+    """Of so many or more, at the most (Chernoff)."""
+    if count <= of * share:
+        return 1.0
+    rest = of - count
+    log = count * math.log(count / (of * share))
+    log += rest * math.log(rest / (of * (1 - share))) if rest else 0.0
+    return math.exp(-log)
 
 
 def _p_table(indices: np.ndarray, places: np.ndarray, samples: int) -> float:

@@ -45,8 +45,8 @@ def as_json(report: Report) -> dict[str, Any]:
 
     Returns:
         ``holds``; ``files`` and ``torn_files``, ``jobs``, ``samples``, ``epochs`` (whole), ``incomplete``
-        ones and those in an ``own_order``, ``served`` by form; ``checked``, how much by invariant, and
-        ``violations``, a dict each.
+        ones and those in an ``own_order``, ``served`` by form; ``checked``, how much by invariant,
+        ``unchecked``, how many of what by invariant, and ``violations``, a dict each.
     """
     return {"holds": not report.violations, **dataclasses.asdict(report)}
 
@@ -71,6 +71,7 @@ def lines(report: Report) -> list[str]:
         checked = r.checked[invariant]
         answer = f"NO, {_count(len(broken), 'violation')}" if broken else "yes" if checked else "not checked"
         told.append(f"{invariant} {what:<43} {answer}, by {_count(checked, units[invariant])}")
+        told += [f"    not checked: {count:,} {text}" for text, count in r.unchecked[invariant].items()]
         told += [f"    {violation.text}" for violation in broken[:SHOWN]]
         if len(broken) > SHOWN:
             told.append(f"    ... and {len(broken) - SHOWN:,} more; --json FILE has them")

@@ -184,7 +184,7 @@ def test_a_native_epoch_is_written_as_it_is_delivered(folder, pictures, cache):
     assert (content.records["form"] != FORM_UNKNOWN).all()
     assert (content.records["slot"] == NO_SLOT).all(), "nobody else is there: no copy is shared"
     report = check(folder)
-    assert (report.violations, report.epochs, report.checked[3]) == ([], 2, 7)
+    assert (report.violations, report.epochs, report.checked[3]) == ([], 2, 8)
     assert sum(report.served.values()) == 400
 
 
@@ -539,6 +539,47 @@ def test_two_jobs_that_share_hold_every_invariant(folder, pictures, cache, kind,
     for path in folder.iterdir():
         records = read(path).records
         assert (records["slot"][records["form"] == AUGMENTED] != NO_SLOT).all()
+
+
+def in_turn(loaders, epochs, ahead):
+    """Epochs of two loaders, a batch of each in turn, of which the first is some batches ahead."""
+    one, other = (itertools.chain.from_iterable(itertools.repeat(loader, epochs)) for loader in loaders)
+    for _ in range(ahead):
+        next(one)
+    for _ in itertools.zip_longest(one, other):
+        pass
+    return [loader.stats()["served"]["augmented"] for loader in loaders]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_jobs_that_share_half_an_epoch_apart_are_not_called_broken(folder, cache, workers):
+    """Their epochs begin with the same half each time. Who made what is in the files of the workers."""
+    options = {"num_workers": workers, "batch_size": 20, "split": "0-0-100", "key": "squares"}
+    loaders = [loader_of(Squares(600), cache, job=job, **options) for job in ("one", "other")]
+    assert min(in_turn(loaders, epochs=4, ahead=15)) > 300
+    report = check(folder)
+    assert (report.violations, report.epochs) == ([], 8)
+    assert sum(report.unchecked[3].values()) == 6
+
+
+@pytest.mark.parametrize("kind", ["native", "torch"])
+def test_indices_of_jobs_that_go_over_different_parts_are_not_held_to_each_other(
+    folder, pictures, cache, kind
+):
+    """Their copies are of the same samples, whatever index these have in either."""
+    loaders = []
+    for job, part in (("one", range(180)), ("other", range(60, 240)), ("third", range(60, 240))):
+        if kind == "native":
+            loaders.append(native(pictures, cache, part=part, job=job, split="0-0-100"))
+        else:
+            dataset = Subset(Squares(), part)
+            loaders.append(loader_of(dataset, cache, job=job, num_workers=0, split="0-0-100", key="squares"))
+    assert min(in_turn(loaders[:2], epochs=2, ahead=1)) > 0
+    report = check(folder)
+    assert report.violations == [] and report.served["augmented"] > 0
+    assert len({header.part for header, _ in logs(folder)} - {""}) == 2
+    in_turn(loaders[1:], epochs=1, ahead=1)
+    assert len({header.part for header, _ in logs(folder)}) == 2
 
 
 def test_a_job_that_is_killed_leaves_an_incomplete_epoch_and_no_violation(folder, pictures, cache):

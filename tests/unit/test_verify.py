@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from seneca.audit import FORM_UNKNOWN, NO_SLOT, BadLog, Header, Log
+from seneca.audit import FORM_UNKNOWN, NO_SLOT, BadLog, Header, Log, read_header
 from seneca.cli.app import app
 from seneca.cli.invariants import check
+from seneca.cli.orders import Orders
 from seneca.cli.verify import SHOWN, lines
 
 SAMPLES, BATCH, EPOCHS = 403, 16, 4
@@ -125,19 +126,104 @@ def test_nothing_is_found_in_clean_logs(tmp_path, seed):
     assert report.violations == []
     assert (report.jobs, report.epochs, report.incomplete) == (2, 8, 0)
     assert report.samples == 8 * SAMPLES and sum(report.served.values()) == 8 * SAMPLES
-    # Of the order: three tests an epoch.
-    assert report.checked == {1: 8, 2: 8 * 202, 3: 2 * 3 * 4, 4: 8 * 26, 5: 0}
+    # Of the order: three tests an epoch, and neighbours in two that follow each other.
+    assert report.checked == {1: 8, 2: 8 * 202, 3: 2 * (3 * 4 + 3), 4: 8 * 26, 5: 0}
+    # With so many of each other's copies; and of some it was not written who made them.
+    assert {i: dict(what) for i, what in report.unchecked.items() if sum(what.values())} == {
+        3: {"epochs beside the one before by place: copies of other jobs came out of turn": 6}
+    }
 
 
-def test_epochs_are_held_beside_each_other_where_no_other_job_s_copies_were_served(tmp_path):
+def shared_apart(seed, epochs=EPOCHS, parts=2, samples=SAMPLES, substitutes=None):
+    """Epochs of a job whose samples always come in the same part of it, in a new order each time, as where
+    jobs of equal pace that are apart share each copy."""
+    rng = np.random.default_rng(seed)
+    part = rng.integers(0, parts, samples)
+    members = {}
+    for turn in range(epochs):
+        chosen = range(samples) if substitutes is None else rng.permutation(samples)[:substitutes].tolist()
+        copies = {i: (i, turn, AUGMENTED) for i in chosen}
+        order = np.argsort(part + rng.random(samples))
+        told = header(turn=turn, samples=samples, count=samples)
+        members[turn] = Member(told, order, copies)
+    return members
+
+
+def test_epochs_are_held_beside_each_other_by_place_where_no_other_job_s_copies_were_served(tmp_path):
     members = clean()
     for turn in range(EPOCHS):
         members[JOB, turn].copies = {}
-    # One for each epoch that follows another, and one of all.
-    assert found(tmp_path / "own", members).checked[3] == 2 * 3 * 4 + 3 + 1
-    members = clean()
-    members[JOB, 2].batches = [batch.copy() for batch in members[JOB, 1].batches]
-    assert found(tmp_path / "shared", members).violations == []
+    # Two for each epoch that follows another, and one of all.
+    assert found(tmp_path / "own", members).checked[3] == (3 * 4 + 2 * 3 + 1) + (3 * 4 + 3)
+    apart = found(tmp_path / "apart", shared_apart(0, substitutes=200))
+    assert apart.violations == [] and sum(apart.unchecked[3].values()) == EPOCHS - 1
+    assert any("not checked: 3 epochs beside the one before" in line for line in lines(apart))
+    assert kinds(found(tmp_path / "no reason", shared_apart(0, substitutes=0))) == {(3, "order")}
+
+
+@pytest.mark.parametrize("parts", [2, 8, 40])
+def test_what_comes_in_the_same_part_of_each_epoch_is_no_violation_where_jobs_share(tmp_path, parts):
+    """Also where a part is no more than ten samples."""
+    for seed in range(5):
+        assert found(tmp_path / str(seed), shared_apart(seed, parts=parts)).violations == []
+
+
+@pytest.mark.parametrize("substitutes", [0, 1, 10, SAMPLES])
+@pytest.mark.parametrize("how", ["all", "reversed", "pairs"])
+def test_neighbours_that_stay_neighbours_are_found_whoever_s_copies_were_served(tmp_path, substitutes, how):
+    rng = np.random.default_rng(3)
+    fixed = rng.permutation(SAMPLES - 1)
+    for turn in range(EPOCHS):
+        order = {
+            "all": lambda: fixed,
+            "reversed": lambda turn=turn: fixed[:: (-1) ** turn],
+            "pairs": lambda: rng.permutation(fixed.reshape(-1, 2)).ravel(),
+        }[how]()
+        copies = {int(i): (int(i), turn, AUGMENTED) for i in rng.permutation(SAMPLES)[:substitutes]}
+        Member(header(turn=turn), np.append(order, SAMPLES - 1), copies).write(tmp_path)
+    told = check(tmp_path).violations
+    assert {v.epoch for v in told if "pairs are neighbours" in v.text} == {1, 2, 3}
+    assert {(v.invariant, v.kind) for v in told} == {(3, "order")}
+
+
+def test_an_order_that_comes_again_is_found_though_a_few_copies_of_others_were_served(tmp_path):
+    """By place: neighbours are others, which is how it differs from the same order."""
+    members = shared_apart(0, substitutes=2, parts=20)
+    told = found(tmp_path, members).violations
+    assert {v.epoch for v in told if "goes with that of the epoch before" in v.text} == {1, 2, 3}
+
+
+def test_neighbours_by_chance_are_as_many_as_they_should_be():
+    """Of permutations; the mean tells, and what a test gives for it is no rarer than it is."""
+    rng = np.random.default_rng(0)
+    orders = Orders(300)
+    places = (np.arange(300) + 0.5) / 300
+    counts, least = [], 1.0
+    for turn in range(400):
+        for test in orders.judge(turn, rng.permutation(300), places):
+            least = min(least, test.p)
+            if "pairs are neighbours" in test.what:
+                counts.append(int(test.what.split()[0]))
+    assert len(counts) == 399 and abs(np.mean(counts) - 2 * (1 - 1 / 300)) < 4 * np.sqrt(2 / 399)
+    assert least > 1e-6
+
+
+def test_what_workers_served_of_other_jobs_tells_why_epochs_are_alike(tmp_path):
+    for member in shared_apart(0, samples=400).values():
+        told = replace(member.header, segment=None, attached=[])
+        log = Log(tmp_path / "apart", told)
+        worker = Header("served", JOB, "d0", 400, of=told.log, segment=77, attached=[1])
+        served = Log(tmp_path / "apart", worker)
+        for batch in member.batches:
+            log.gave(batch)
+            served.gave(batch, np.array([member.copies[int(i)] for i in batch], np.uint32))
+        log.done()
+    report = check(tmp_path / "apart")
+    assert report.violations == [] and report.epochs == EPOCHS
+    for path in (tmp_path / "apart").iterdir():
+        if read_header(path).kind == "served":
+            path.unlink()
+    assert kinds(check(tmp_path / "apart")) == {(3, "order")}
 
 
 def test_what_is_dropped_or_padded_or_skipped_or_failed_is_no_violation(tmp_path):
@@ -342,7 +428,7 @@ def test_what_is_planted_is_found_and_named(tmp_path, plant, invariant, kind, ep
     members = clean(seed)
     index = plant(members)
     report = found(tmp_path, members)
-    told = [v for v in report.violations if (v.invariant, v.kind) == (invariant, kind)]
+    told = [v for v in report.violations if (v.invariant, v.kind) == (invariant, kind) and v.job == JOB]
     assert told, report.violations
     assert (JOB, epoch) in {(v.job, v.epoch) for v in told} <= {(JOB, e) for e in range(epoch, EPOCHS)}
     assert all(JOB in v.text for v in told)
@@ -353,8 +439,8 @@ def test_what_is_planted_is_found_and_named(tmp_path, plant, invariant, kind, ep
         allowed |= {(1, "missing")}  # of which it took the place
     if plant is plant_missing or plant is plant_short_list:
         allowed |= {(4, "batch size"), (1, "missing")}
-    if plant in (plant_the_same_order_again, plant_order_by_index):
-        allowed |= {(3, "order")}
+    if kind == "copy twice":
+        allowed |= {(1, "wrong sample")}  # it is of one, and came as two
     assert kinds(report) <= allowed
 
 
@@ -384,8 +470,9 @@ def test_copies_that_workers_served_are_held_to_the_epoch_that_asked(tmp_path):
     for row in (2, 3):
         served = Log(tmp_path, Header(**worker, of="a" * 16, attached=[row, 1]))
         served.gave([row], np.array([[9, 9, AUGMENTED]], np.uint32))
-    (violation,) = check(tmp_path).violations
+    other, violation = check(tmp_path).violations  # of index 2 it cannot be, if it is of index 3
     assert (violation.invariant, violation.job, violation.epoch) == (2, JOB, 0)
+    assert (other.invariant, other.kind) == (1, "wrong sample")
     assert sorted(violation.indices) == [2, 3]
     assert check(tmp_path).served["augmented"] == 2
 
@@ -412,6 +499,64 @@ def test_ranks_that_share_out_an_epoch_wrongly(tmp_path, padded):
     del one_gone[2, 1]
     report = found(tmp_path / "a rank that never began", one_gone)
     assert (report.violations, report.epochs, report.incomplete) == ([], 1, 1)
+    assert report.unchecked[1]["epochs of which some ranks' logs are not here"] == 1
+
+
+def test_a_rank_that_goes_on_before_it_has_ended_while_another_has(tmp_path):
+    def spoilt(turn, **options):
+        members = ranks(padded=True)
+        left = members[1, turn]
+        left.batches, left.done = left.batches[:-1], False
+        left.header = replace(left.header, **options)
+        return members
+
+    (violation,) = found(tmp_path / "went on", spoilt(0)).violations
+    assert (violation.invariant, violation.kind, violation.epoch) == (4, "ended early", 0)
+    assert "rank 1: it went on to its next epoch after 128 of 135 samples, where rank 0" in violation.text
+    # Killed; then another process of that rank began.
+    assert found(tmp_path / "killed", spoilt(0, pid=1)).violations == []
+    assert found(tmp_path / "the last", spoilt(1)).violations == []
+    all_left = ranks(padded=True)
+    for rank in range(3):
+        all_left[rank, 0].batches, all_left[rank, 0].done = all_left[rank, 0].batches[:4], False
+    assert found(tmp_path / "all left it", all_left).violations == []
+
+
+def test_a_process_that_is_run_again_has_not_gone_on(tmp_path):
+    """In a container it has the same id: its turns begin anew."""
+    members = ranks(padded=True)
+    left = members[1, 0]
+    left.batches, left.done = left.batches[:-1], False
+    again = ranks(padded=True, seed=1)
+    del members[0, 1], members[1, 1], members[2, 1]
+    for (rank, turn), member in again.items():
+        member.header = replace(member.header, began=10.0 + turn, attached=[rank + 4, 4])
+    folder = tmp_path / "logs"
+    found(folder, members)
+    report = found(folder, again)
+    assert report.violations == [] and sum(report.unchecked[1].values()) == 0
+
+
+def test_a_log_that_is_gone_between_others_is_told(tmp_path):
+    members = clean()
+    del members[JOB, 1]
+    report = found(tmp_path, members)
+    assert report.violations == []
+    assert report.unchecked[1]["epochs whose logs are not here, between others of their loader"] == 1
+    assert any("not checked: 1 epochs whose logs" in line for line in lines(report))
+
+
+@pytest.mark.parametrize("part", ["", "another"])
+def test_a_copy_that_comes_as_another_sample_than_it_was_made_of(tmp_path, part):
+    """Where jobs go over different parts of a dataset, their indices are not the same samples'."""
+    copies = {JOB: {3: (4, 9, STORAGE)}, OTHER: {5: (4, 9, AUGMENTED)}}
+    for seed, (job, copy) in enumerate(copies.items()):
+        told = header(job, part=part if job == OTHER else "")
+        Member(told, np.random.default_rng(seed).permutation(SAMPLES), copy).write(tmp_path)
+    report = check(tmp_path)
+    told = [(v.invariant, v.kind, v.job, v.indices) for v in report.violations]
+    assert told == ([] if part else [(1, "wrong sample", OTHER, [3, 5])])
+    assert sum(report.unchecked[1].values()) == (1 if part else 0)
 
 
 def test_ranks_that_skip_may_repeat_good_samples_in_their_places(tmp_path):
@@ -481,7 +626,11 @@ def test_a_resume_that_repeats_or_loses(tmp_path, plant, kind):
 def test_a_resume_from_logs_that_are_not_here_is_held_to_the_number(tmp_path):
     members = resumed()
     del members["killed"], members["again"]
-    assert kinds(found(tmp_path / "clean", members)) == set()
+    report = found(tmp_path / "clean", members)
+    assert (report.violations, report.checked[5], report.checked[1]) == ([], 0, 0)
+    assert sum(report.unchecked[5].values()) == 1
+    answer = next(line for line in lines(report) if line.startswith("5 "))
+    assert "not checked" in answer and "yes" not in answer
     members["last"].batches = members["last"].batches[:-2]
     assert kinds(found(tmp_path / "lost", members)) == {(5, "resume lost")}
 
