@@ -6,7 +6,8 @@ own. Is the accuracy on held-out pictures the same as with torch's DataLoader?
 Method. Two jobs train at once, each a process with one thread and one worker, the same small CNN (three
 convolutions, SGD, one cycle of the learning rate) on pictures of 32 x 32 with random crops and flips: once
 with torch's DataLoader, once with Seneca's and one cache of ``--copies`` augmented copies and nothing kept.
-Only the class of the loader differs; the same job of the same seed begins with the same weights. After
+Only the class of the loader differs, and that torch's keeps its workers as Seneca's cache keeps what it
+has; the same job of the same seed begins with the same weights. After
 each epoch the accuracy on all pictures of ``test/`` is taken. What is compared is the mean of a pair of jobs
 after the last epoch: over the seeds its mean and standard error, and those of the difference, seed by seed.
 
@@ -83,7 +84,7 @@ def train(voice: Voice, number: int, setup: Setup) -> dict[str, Any]:
     voice.say("ready")
     voice.wait()
     curve = []
-    under_way = round(setup.apart * len(loader))
+    under_way = min(round(setup.apart * len(loader)), len(loader) - 1)
     for epoch in range(setup.epochs):
         model.train()
         for step, (images, labels) in enumerate(loader):

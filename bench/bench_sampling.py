@@ -15,8 +15,8 @@ jitter and arrivals. The other policies run once, with the first of the seeds.
 * **Memory**: the paper's Figure 13. Three jobs, 20 to 80 % of the dataset cached (for Seneca 1 % of it stage,
   the rest encoded), the share of samples served without reading storage, from when every job has completed
   an epoch (in a run of four or more). What the threshold policy reads ahead in the background counts as read;
-  the share without that is told besides, and may pass the bound. Bound: what is cached is always a hit, and of
-  the rest what the fastest job consumes is read:
+  the share without that is told besides, and may pass the bound. Bound: what is cached is always a hit, and
+  of the rest what the fastest job consumes is read:
   ``1 - (1 - cached) * (fastest consumption) / (all consumption)``.
 * **Overlap**: jobs of equal speed on subsets of one dataset, of which a part is common to all and the rest
   nobody else's. The bound adds up what is common, once, and what is each one's own.

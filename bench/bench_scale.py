@@ -8,7 +8,8 @@ Nothing is decoded: what a draw reserves is committed two batches later. They fi
 an epoch in turns. Then draws are timed in C, in three settings: *paced*, where each job draws about every
 ``--period`` ms (that varies by half of it) as jobs do that train, and two cores have time for all;
 *in turn*, one draw after another, so nobody waits and caches are warm; *saturated*, where eight processes
-do nothing but draw, which no job does. A draw's time has its wait for the lock in it; what it waited is told
+do nothing but draw, which no job does. Then the jobs go on to ``--late`` of the epoch, where few samples are
+left and most places of a member's permutation are taken, and draw in turn again. A draw's time has its wait for the lock in it; what it waited is told
 besides. Who lets go of the lock has it again before a waiter wakes, so of saturated draws most wait for
 nobody and few for time slices. Handed over in turn it would make every draw wait for seven others, and wake a
 process for each; jobs that train meet too seldom to gain by it.
@@ -50,6 +51,11 @@ def measure(options: argparse.Namespace, program: Path) -> dict[str, Any]:
         ):
             took = timed()
             draws[setting] = {"draw": percentiles(took[:, 0]), "waited": percentiles(took[:, 1])}
+        left = jobs.left() - int(options.samples * (1 - options.late))
+        if left > 0:
+            jobs.warm(left // options.batch)
+            took = jobs.draw_in_turn(max(1, jobs.left() // options.batch))
+            draws["late, in turn"] = {"draw": percentiles(took[:, 0]), "waited": percentiles(took[:, 1])}
         ends = jobs.close()
         begins = [seconds for epoch in range(1, 4) for seconds in (jobs.open(epoch), jobs.close())[0]]
         records = jobs.reserved_bytes - copies * GRANULE
@@ -111,12 +117,15 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         "--period", type=float, default=50.0, help="ms from one paced draw of a job to the next"
     )
     parser.add_argument("--from", dest="part", type=float, default=0.1, help="part of an epoch drawn before")
+    parser.add_argument("--late", type=float, default=0.99, help="part of an epoch where draws are late")
     parser.add_argument("--json", type=Path, help="also write everything to this file")
     options = parser.parse_args(arguments)
     if min(options.samples, options.jobs, options.batch, options.draws) < 1 or options.jobs > 64:
         parser.error("--samples, --batch and --draws must be at least 1, --jobs from 1 to 64")
-    if not 0 <= options.part < 1 or options.period <= 0 or options.batch > 4096:
-        parser.error("--from is from 0 up to 1, --period above 0, --batch at most 4096")
+    if not 0 <= options.part <= options.late < 1 or options.period <= 0 or options.batch > 4096:
+        parser.error(
+            "--from and --late are from 0 up to 1, the first no more; --period above 0, --batch at most 4096"
+        )
     return options
 
 

@@ -77,6 +77,10 @@ class ScaleJobs:
             for process in self._processes:
                 self._ask(process, f"turn {min(TURN, draws - begin)} {self._batch}")
 
+    def left(self) -> int:
+        """Samples that the job with the most of them has left of its epoch."""
+        return max(int(self._ask(process, "left")) for process in self._processes)
+
     def draw(self, draws: int, period_s: float) -> npt.NDArray[np.float64]:
         """All jobs draw at once, each so many batches, one about every ``period_s`` (0: without a pause).
 
