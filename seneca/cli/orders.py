@@ -12,8 +12,6 @@ __all__ = ["TELLS_FROM", "Orders", "Test"]
 
 TELLS_FROM = 200  # samples, below which an order is not to be judged
 PULL = 12  # what one sample out of turn may add to the correlation of two orders, times their length
-NEAR = 4  # places apart, among which a neighbour is nothing special
-NEXT_OF_NEAR = 0.4  # of pairs so near, which may be neighbours: about 1 / NEAR are
 
 
 class Test(NamedTuple):
@@ -43,9 +41,9 @@ class Orders:
         """One epoch by itself, and beside the one before.
 
         Jobs of equal pace that begin apart and share each copy find in the first part of an epoch what
-        they found there in the one before (ARCHITECTURE, "What sharing costs in randomness"). So places are
-        held to those of the epoch before as far as substitutes cannot be the cause, and neighbours always:
-        the order within such a part is a new one.
+        they found there in the one before (ARCHITECTURE, "What sharing costs in randomness"), and of a job
+        with the same seed in the same order. So an epoch is held to the one before as far as substitutes
+        cannot be the cause.
 
         Args:
             turn: Which of the loader's.
@@ -94,27 +92,22 @@ class _Order:
         self.scores[indices] = (places - places.mean()) / places.std()
         same_rank = places[1:] > places[:-1]
         ranks = np.concatenate([[0], np.cumsum(~same_rank)])
-        self._at = np.full(samples, -1)  # ranks too far from each other to be near
-        self._at[indices] = np.arange(len(indices)) + NEAR * ranks
+        self._at = np.full(samples, -1)  # those of two ranks are no neighbours
+        self._at[indices] = np.arange(len(indices)) + ranks
         self._pairs = np.stack([indices[:-1], indices[1:]])[:, same_rank]
 
     def neighbours_of(self, before: _Order) -> Test:
         """Whether too many are neighbours that were so in the epoch before.
 
         In two random orders of n the number is as good as Poisson's, with the mean 2 (1 - 1 / n), and its
-        tail is lighter. Where sharing kept together what came in the same part of both, more are; but then
-        there are more two, three and four places apart as well.
+        tail is lighter. A substitute has two neighbours in an epoch.
         """
         at = before._at[self._pairs]
-        apart = np.abs(at[0] - at[1])[(at >= 0).all(0)]
-        neighbours = int((apart == 1).sum())
-        what = f"{neighbours:,} pairs are neighbours as in the epoch before"
-        if self.substitutes or before.substitutes:
-            near = int(((apart > 0) & (apart <= NEAR)).sum())
-            return Test(_p_binomial(neighbours, near, NEXT_OF_NEAR), what)
+        neighbours = int((np.abs(at[0] - at[1])[(at >= 0).all(0)] == 1).sum())
         n = len(self.scores)
         mean = self._pairs.shape[1] * before._pairs.shape[1] * 2 / (n * (n - 1))
-        return Test(_p_poisson(neighbours, mean), what)
+        beyond = neighbours - 2 * (self.substitutes + before.substitutes)
+        return Test(_p_poisson(beyond, mean), f"{neighbours:,} pairs are neighbours as in the epoch before")
 
 
 def _correlation(a: np.ndarray, b: np.ndarray) -> float:
@@ -134,16 +127,6 @@ def _p_normal(z: float) -> float:
 def _p_poisson(count: int, mean: float) -> float:
     """Of so many or more, at the most (Chernoff)."""
     return 1.0 if count <= mean else math.exp(count - mean - count * math.log(count / mean))
-
-
-def _p_binomial(count: int, of: int, share: float) -> float:
-    """Of so many or more, at the most (Chernoff)."""
-    if count <= of * share:
-        return 1.0
-    rest = of - count
-    log = count * math.log(count / (of * share))
-    log += rest * math.log(rest / (of * (1 - share))) if rest else 0.0
-    return math.exp(-log)
 
 
 def _p_table(indices: np.ndarray, places: np.ndarray, samples: int) -> float:

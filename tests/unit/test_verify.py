@@ -168,9 +168,10 @@ def test_what_comes_in_the_same_part_of_each_epoch_is_no_violation_where_jobs_sh
         assert found(tmp_path / str(seed), shared_apart(seed, parts=parts)).violations == []
 
 
-@pytest.mark.parametrize("substitutes", [0, 1, 10, SAMPLES])
+@pytest.mark.parametrize("substitutes", [0, 1, 10, 30, SAMPLES // 4 + 1])
 @pytest.mark.parametrize("how", ["all", "reversed", "pairs"])
-def test_neighbours_that_stay_neighbours_are_found_whoever_s_copies_were_served(tmp_path, substitutes, how):
+def test_neighbours_may_stay_where_copies_of_others_may_be_the_cause(tmp_path, substitutes, how):
+    """A job of the same seed, an epoch behind, prepares in the order that this one had before."""
     rng = np.random.default_rng(3)
     fixed = rng.permutation(SAMPLES - 1)
     for turn in range(EPOCHS):
@@ -182,8 +183,9 @@ def test_neighbours_that_stay_neighbours_are_found_whoever_s_copies_were_served(
         copies = {int(i): (int(i), turn, AUGMENTED) for i in rng.permutation(SAMPLES)[:substitutes]}
         Member(header(turn=turn), np.append(order, SAMPLES - 1), copies).write(tmp_path)
     told = check(tmp_path).violations
-    assert {v.epoch for v in told if "pairs are neighbours" in v.text} == {1, 2, 3}
-    assert {(v.invariant, v.kind) for v in told} == {(3, "order")}
+    is_found = 4 * substitutes < SAMPLES
+    assert {v.epoch for v in told if "pairs are neighbours" in v.text} == ({1, 2, 3} if is_found else set())
+    assert {(v.invariant, v.kind) for v in told} == ({(3, "order")} if is_found else set())
 
 
 def test_an_order_that_comes_again_is_found_though_a_few_copies_of_others_were_served(tmp_path):
