@@ -22,7 +22,7 @@ from seneca.audit import Log
 from seneca.cache import SampleCache
 from seneca.ending import FIRST, finalize
 from seneca.partition import Jobs, Spent
-from seneca.walks import dealt_by, drawn_seed, seeded
+from seneca.walks import dealt_by, drawn_seed, own_seed, seeded
 from seneca.witness import open_log_of
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ class NativeIterator(_BaseDataLoaderIter):
         elif shuffle and sampler.generator is not None:
             seed = drawn_seed(sampler.generator)
         seed = epoch.name("seed", lambda: seed)
+        own_order = own_seed(epoch, cache if shares else None) if senecas or dealt is not None else None
         nonce = epoch.name("nonce", lambda: secrets.randbits(64) | 1)
         left = samples - int(np.count_nonzero(epoch.before[:samples]))
         to_yield = left if dealt is None else samples - epoch.yielded
@@ -118,9 +119,9 @@ class NativeIterator(_BaseDataLoaderIter):
             # What replaces a bad sample may come from what drop_last leaves over.
             places=left if skip else min(left, n_batches * batch_size),
             taken=epoch.taken(len(files), order),
-            seed=seed,
+            seed=seed if own_order is None else own_order,
             epoch=epoch.number,
-            fixed=not senecas,
+            fixed=not senecas and own_order is None,
             decoded=pipeline.head_fingerprint,
             augmented=pipeline.augmented_fingerprint,
             height=height,

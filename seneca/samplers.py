@@ -18,7 +18,7 @@ from seneca.resumable import Resumable, ResumableBatchSampler
 from seneca.resume import Epoch
 from seneca.shared import SharedDataset
 from seneca.terms import PlannedBatch, Terms
-from seneca.walks import Walk, dealt_by, drawn_seed, sampled
+from seneca.walks import Walk, dealt_by, drawn_seed, own_seed, sampled
 from seneca.witness import open_log_of
 
 __all__ = ["OpportunisticBatchSampler"]
@@ -32,15 +32,16 @@ class OpportunisticBatchSampler(ResumableBatchSampler):
     Takes the place of ``torch.utils.data.BatchSampler`` and has its signature. The order is
     Seneca's where ``sampler`` is a ``RandomSampler`` of the whole shared dataset without
     replacement: as random, and another with every epoch. With a ``DistributedSampler`` each rank has the
-    samples that it deals out, in its order but for what others have made first. Any other sampler's order
-    is kept. Where several processes train together (``WORLD_SIZE``) and the sampler is no distributed one,
+    samples that it deals out; where no other job is attached, in its order. Any other sampler's order is
+    kept. Where several processes train together (``WORLD_SIZE``) and the sampler is no distributed one,
     each sees the same permutation of (seed, epoch), for what shards it from outside.
 
     Args:
         sampler: Of a :class:`SharedDataset`.
         batch_size: Samples of a batch.
         drop_last: Whether the last batch, where it is shorter, is left out.
-        seed: Of the order; None draws one from the sampler's generator, or else torch's, for every epoch.
+        seed: Of the order where no other job is attached; None draws one from the sampler's generator, or
+            else torch's, for every epoch.
         batches_ahead: Batches that will be under way, at most: ``num_workers * prefetch_factor + 1``.
 
     Raises:
@@ -124,6 +125,7 @@ class _Plan:
         self._batch_size = sampler.batch_size
         self.terms = terms = cast(Terms, shared.terms)
         cache = shared.join()
+        own_order = own_seed(epoch, cache) if shuffles else None
         samples = terms.own
         if indices is not None:  # a rank's
             samples = indices.astype(np.uint32) if samples is None else samples[indices]
@@ -142,9 +144,9 @@ class _Plan:
             samples=samples,
             places=places,
             taken=epoch.taken(terms.n_samples, samples),
-            seed=seed,
+            seed=seed if own_order is None else own_order,
             epoch=epoch.number,
-            fixed=indices is not None or not shuffles,
+            fixed=own_order is None and (indices is not None or not shuffles),
             decoded=terms.stages.decoded,
             augmented=terms.stages.augmented,
             height=0,

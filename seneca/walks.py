@@ -6,6 +6,7 @@ import copy
 import functools
 import itertools
 import numbers
+import secrets
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,6 +19,7 @@ from seneca.portions import Portion, portion_of
 from seneca.resume import Epoch, flags, of_length, unchanged_global_generator, unnamed
 
 if TYPE_CHECKING:
+    from seneca.cache import SampleCache
     from seneca.resumable import Resumable
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "dealt_by",
     "drawn_seed",
     "generators_of",
+    "own_seed",
     "ranks_of",
     "sampled",
     "samples_of",
@@ -262,6 +265,24 @@ def _rest_of_senecas(
 def drawn_seed(generator: torch.Generator | None) -> int:
     """A seed, as torch's samplers draw theirs."""
     return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
+
+
+def own_seed(epoch: Epoch, cache: SampleCache | None) -> int | None:
+    """The seed of an order that is this job's alone, where others are attached as the epoch begins.
+
+    Jobs of one seed, which is torch's default, have one order. The one that is an epoch behind would prepare
+    in the order that the other had in the epoch before, and samples meet the same neighbours again.
+
+    Args:
+        epoch: That is to begin; one that goes on has the order that it had.
+        cache: Where it shares what it augments; None: nowhere.
+
+    Returns:
+        None: the order is that of the job's seed.
+    """
+    others = epoch.resumed is None and cache is not None and cache.segment.has_other_jobs
+    seed: int | None = epoch.name("own_seed", lambda: secrets.randbits(64) if others else None)
+    return seed
 
 
 def generators_of(*things: Any) -> list[torch.Generator]:

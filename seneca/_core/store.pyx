@@ -273,6 +273,17 @@ cdef class Segment:
         return os.fstat(handle.fd).st_ino, rows
 
     @property
+    def has_other_jobs(self):
+        """Whether a process of another job is attached; without the lock, a hint."""
+        cdef sn_segment *handle = self.open()
+        cdef uint32_t row
+        for row in range(<uint32_t>SN_MAX_ROWS):
+            if (handle.rows[row].state == SN_ROW_LIVE and handle.rows[row].kind == SN_ROW_HOLDER
+                    and handle.rows[row].job_key != self.job_key):
+                return True
+        return False
+
+    @property
     def total_bytes(self):
         """The whole segment, records included; the rooms of rows that nobody has had take no memory."""
         return self.open().head.segment_bytes

@@ -41,9 +41,9 @@ class Orders:
         """One epoch by itself, and beside the one before.
 
         Jobs of equal pace that begin apart and share each copy find in the first part of an epoch what
-        they found there in the one before (ARCHITECTURE, "What sharing costs in randomness"), and of a job
-        with the same seed in the same order. So an epoch is held to the one before as far as substitutes
-        cannot be the cause.
+        they found there in the one before (ARCHITECTURE, "What sharing costs in randomness"), of which so
+        more are neighbours again. So an epoch is held to the one before as far as substitutes cannot be
+        the cause.
 
         Args:
             turn: Which of the loader's.

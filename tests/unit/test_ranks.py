@@ -190,10 +190,14 @@ def part(folder):
 def dealt(dataset, rank, size, *, seed=5, drop=False, shuffle=True, **options):
     """A rank's loader."""
     sampler = DistributedSampler(dataset, size, rank, shuffle, seed=seed, drop_last=drop)
+    return loader_of(dataset, sampler=sampler, **options)
+
+
+def loader_of(dataset, **options):
     options = {"batch_size": 4, "cache_bytes": "2MiB", "split": "20-20-60"} | options
     if isinstance(dataset, Drawn):
         options["collate_fn"] = list
-    return seneca.DataLoader(dataset, sampler=sampler, **options)
+    return seneca.DataLoader(dataset, **options)
 
 
 def batches_of(loader):
@@ -280,6 +284,31 @@ def test_beside_another_job_ranks_have_their_portions_and_share(pictures, name, 
     stats = [loader.stats() for loader in (*both, other)]
     assert sum(s["prepared"] for s in stats) < 0.7 * sum(s["delivered"] for s in stats)
     assert stats[0]["cache"]["jobs"] == 2
+
+
+@pytest.mark.parametrize("make", [many, native, part])
+@pytest.mark.parametrize("size", [None, 1, 3])
+def test_jobs_of_one_seed_have_one_order_only_while_no_other_is_attached(pictures, name, make, size):
+    """Else one that is an epoch behind prepares for the other what that had, in the order that it had."""
+
+    def job(number):
+        options = {"cache": name, "job": f"job {number}"}
+        if size is None:
+            return loader_of(
+                make(pictures), shuffle=True, generator=torch.Generator().manual_seed(3), **options
+            )
+        return dealt(make(pictures), 0, size, **options)
+
+    first, second = job(1), job(2)
+    alone = flat(indices_of(first))
+    state, beside = second.state_dict(), flat(indices_of(second))
+    assert sorted(beside) == sorted(alone)
+    pairs = [{frozenset(pair) for pair in itertools.pairwise(order)} for order in (alone, beside)]
+    assert len(pairs[0] & pairs[1]) < 12, "2 are to be expected"
+    del first
+    gc.collect()
+    second.load_state_dict(state)
+    assert flat(indices_of(second)) == alone
 
 
 def test_what_one_rank_has_read_serves_all_ranks_and_epochs(pictures, name):

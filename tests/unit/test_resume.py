@@ -1,5 +1,6 @@
 """Where a loader stands, saved at every step, and another loader that goes on from there."""
 
+import gc
 import multiprocessing
 import pickle
 import secrets
@@ -804,6 +805,34 @@ def test_beside_another_job_the_rest_is_what_the_run_would_have_delivered(pictur
         assert sorted(seen + rest) == list(range(count))
         substituted += cut.stats()["served"]["augmented"] + resumed.stats()["served"]["augmented"]
     assert substituted, "or nothing was put to the test"
+
+
+@pytest.mark.parametrize("ranks", [None, 1, 3])
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("stays", [True, False])
+def test_an_order_that_was_the_jobs_own_beside_another_goes_on(picture_folder, name, native, ranks, stays):
+    """Also with what drop_last has left out of it, which hangs on the order."""
+
+    def make(job):
+        dataset = seneca.ImageFolder(picture_folder, TRAIN) if native else Numbers(PICTURES)
+        terms = {"cache": name, "cache_bytes": "2MiB", "job": job, "collate_fn": None if native else list}
+        terms |= {"sampler": DistributedSampler(dataset, ranks, 0)} if ranks else {"shuffle": True}
+        return seneca.DataLoader(dataset, 7, drop_last=True, **terms)
+
+    neighbour = make("other")
+    assert batches_of(neighbour)
+    run = make("job")
+    walk, taken, state = iter(run), [], None
+    for batch in walk:
+        taken.append(run.last_indices.tolist() if native else batch)
+        state = state or sent(run.state_dict())
+    assert len(taken) > 1
+    if not stays:
+        del neighbour
+        gc.collect()
+    resumed = make("job again")
+    resumed.load_state_dict(state)
+    assert ids_of(batches_of(resumed)) == taken[1:]
 
 
 def test_share_none_is_the_same_to_the_bit_whatever_the_neighbours_and_the_workers(picture_folder, name):

@@ -171,7 +171,7 @@ def test_what_comes_in_the_same_part_of_each_epoch_is_no_violation_where_jobs_sh
 @pytest.mark.parametrize("substitutes", [0, 1, 10, 30, SAMPLES // 4 + 1])
 @pytest.mark.parametrize("how", ["all", "reversed", "pairs"])
 def test_neighbours_may_stay_where_copies_of_others_may_be_the_cause(tmp_path, substitutes, how):
-    """A job of the same seed, an epoch behind, prepares in the order that this one had before."""
+    """A substitute has two neighbours, which may be those of the epoch before."""
     rng = np.random.default_rng(3)
     fixed = rng.permutation(SAMPLES - 1)
     for turn in range(EPOCHS):
