@@ -1,7 +1,5 @@
 #include "sn_choose.h"
 
-#include <string.h>
-
 #include "../base/sn_bits.h"
 #include "../base/sn_foresee.h"
 #include "../base/sn_status.h"

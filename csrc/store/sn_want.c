@@ -156,7 +156,9 @@ static uint32_t list_eligible(const sn_segment *segment, uint32_t row, uint32_t 
 
     for (uint32_t first = begin & ~63u; n < most && first < end; first += 64, mask = ~(uint64_t)0) {
         uint64_t bits = words[first / 64] & mask;
-        sn_foresee(&segment->wants[first]); /* asked next: a line has those of the slots of a word */
+        /* Asked next: a line has those of the slots of a word. Of an empty word none is; asking for the first
+         * line once more takes less time than a branch that cannot be predicted. */
+        sn_foresee(&segment->wants[bits ? first : 0]);
         if (end - first < 64)
             bits &= ((uint64_t)1 << (end - first)) - 1;
         for (int i = 0; i < 2; i++, bits &= bits - 1) {
