@@ -54,7 +54,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
     :meth:`explain` says what was found. An ``IterableDataset`` is torch's alone. With
     ``shuffle=True`` the order is Seneca's, random but not torch's; any other order is kept, and so
     is torch's with ``cache=None``. With a ``DistributedSampler`` each process of a run has the part
-    that it deals out; where no other job is attached, in its order.
+    that it deals out; where no other job shares, in its order.
 
     Args:
         dataset: As torch's. A :class:`seneca.SharedDataset` is shared on its own terms, not on these.

@@ -32,16 +32,16 @@ class OpportunisticBatchSampler(ResumableBatchSampler):
     Takes the place of ``torch.utils.data.BatchSampler`` and has its signature. The order is
     Seneca's where ``sampler`` is a ``RandomSampler`` of the whole shared dataset without
     replacement: as random, and another with every epoch. With a ``DistributedSampler`` each rank has the
-    samples that it deals out; where no other job is attached, in its order. Any other sampler's order is
-    kept. Where several processes train together (``WORLD_SIZE``) and the sampler is no distributed one,
+    samples that it deals out; where no other job shares, in its order. Any other sampler's order is kept.
+    Where several processes train together (``WORLD_SIZE``) and the sampler is no distributed one,
     each sees the same permutation of (seed, epoch), for what shards it from outside.
 
     Args:
         sampler: Of a :class:`SharedDataset`.
         batch_size: Samples of a batch.
         drop_last: Whether the last batch, where it is shorter, is left out.
-        seed: Of the order where no other job is attached; None draws one from the sampler's generator, or
-            else torch's, for every epoch.
+        seed: Of the order where no other job shares; None draws one from the sampler's generator, or else
+            torch's, for every epoch.
         batches_ahead: Batches that will be under way, at most: ``num_workers * prefetch_factor + 1``.
 
     Raises:

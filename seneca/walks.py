@@ -268,7 +268,7 @@ def drawn_seed(generator: torch.Generator | None) -> int:
 
 
 def own_seed(epoch: Epoch, cache: SampleCache | None) -> int | None:
-    """The seed of an order that is this job's alone, where others are attached as the epoch begins.
+    """The seed of an order that is this job's alone, where others share as the epoch begins.
 
     Jobs of one seed, which is torch's default, have one order. The one that is an epoch behind would prepare
     in the order that the other had in the epoch before, and samples meet the same neighbours again.
@@ -280,7 +280,7 @@ def own_seed(epoch: Epoch, cache: SampleCache | None) -> int | None:
     Returns:
         None: the order is that of the job's seed.
     """
-    others = epoch.resumed is None and cache is not None and cache.segment.has_other_jobs
+    others = epoch.resumed is None and cache is not None and cache.segment.others_exchange
     seed: int | None = epoch.name("own_seed", lambda: secrets.randbits(64) if others else None)
     return seed
 

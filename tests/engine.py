@@ -41,9 +41,9 @@ HEADER = np.dtype([
     ("granules_of", "u4", 4), ("budget_of", "u4", 4), ("granules_free", "u4"),
 ])  # fmt: skip
 ROW = np.dtype([
-    ("state", "u4"), ("generation", "u4"), ("kind", "u4"), ("job", "u4"), ("job_key", "u8"),
-    ("pipeline", "u8"), ("stage_need", "u4"), ("copy_bytes", "u4"), ("pid", "i4"), ("subset", "u4"),
-    ("eligible", "u4"), ("staged", "u4"), ("told_at", "u4"), ("pace", "u4"),
+    ("state", "u4"), ("generation", "u4"), ("kind", "u2"), ("exchanges", "u2"), ("job", "u4"),
+    ("job_key", "u8"), ("pipeline", "u8"), ("stage_need", "u4"), ("copy_bytes", "u4"), ("pid", "i4"),
+    ("subset", "u4"), ("eligible", "u4"), ("staged", "u4"), ("told_at", "u4"), ("pace", "u4"),
 ])  # fmt: skip
 SLOT = np.dtype([
     ("state", "u4"), ("generation", "u4"), ("sample", "u4"), ("writer_row", "u2"), ("form", "u1"),
@@ -53,7 +53,7 @@ SLOT = np.dtype([
 ])  # fmt: skip
 MAX_ROWS = 128
 assert ROW.itemsize == SLOT.itemsize == 64
-assert store.LAYOUT_VERSION == 6, "the records above are those of layout 6"
+assert store.LAYOUT_VERSION == 7, "the records above are those of layout 7"
 
 
 class Records:

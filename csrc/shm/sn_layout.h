@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 #define SN_MAGIC 0x31304143454E4553u /* "SENECA01", little endian */
-#define SN_LAYOUT_VERSION 6u
+#define SN_LAYOUT_VERSION 7u
 
 #define SN_GRANULE 4096u     /* payload space is given out in pages */
 #define SN_HUGE_PAGE 2097152u /* records of many samples lie in these, where the kernel has them */
@@ -102,8 +102,9 @@ typedef struct {
     /* truth */
     _Atomic uint32_t state;
     uint32_t generation;
-    uint32_t kind;
-    uint32_t job; /* its bit in uses masks */
+    uint16_t kind;
+    _Atomic uint16_t exchanges; /* SN_ROW_HOLDER: its owner has begun an epoch in which it exchanges; as told_at a hint */
+    uint32_t job;               /* its bit in uses masks */
     uint64_t job_key;
     uint64_t pipeline;   /* fingerprint of the AUGMENTED copies that it uses or makes; 0: none */
     uint32_t stage_need; /* granules: twice what it has in flight */

@@ -84,7 +84,8 @@ int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *out)
         sn_want_clear(segment, row);
     }
     record->generation++;
-    record->kind = who->kind;
+    record->kind = (uint16_t)who->kind;
+    atomic_store_explicit(&record->exchanges, 0, memory_order_relaxed);
     record->job = bit;
     record->job_key = who->job_key;
     record->pipeline = who->pipeline;
@@ -122,6 +123,17 @@ void sn_row_leave(sn_segment *segment, uint32_t row)
     sn_bit_clear(head->members_of_job[segment->rows[row].job], row);
     sn_rows_derive_budgets(segment);
     sn_row_unlock(segment, row);
+}
+
+int sn_rows_others_exchange(const sn_segment *segment, uint64_t job_key)
+{
+    for (uint32_t row = 0; row < SN_MAX_ROWS; row++) {
+        sn_row *other = &segment->rows[row];
+        if (atomic_load(&other->state) == SN_ROW_LIVE && other->kind == SN_ROW_HOLDER && other->job_key != job_key &&
+            atomic_load(&other->exchanges))
+            return 1;
+    }
+    return 0;
 }
 
 void sn_ledger_hold(sn_segment *segment, uint32_t row, uint32_t entry, uint32_t slot)

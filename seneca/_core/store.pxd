@@ -61,7 +61,8 @@ cdef extern from "shm/sn_layout.h" nogil:
         SN_ROW_HOLDER
 
     ctypedef struct sn_row:
-        uint32_t state, generation, kind
+        uint32_t state, generation
+        uint16_t kind, exchanges
         uint64_t job_key
         uint32_t told_at, pace
 
@@ -130,6 +131,7 @@ cdef extern from "store/sn_rows.h" nogil:
 
     int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *row)
     void sn_row_leave(sn_segment *segment, uint32_t row)
+    bint sn_rows_others_exchange(const sn_segment *segment, uint64_t job_key)
 
 
 cdef extern from "draw/sn_order.h" nogil:

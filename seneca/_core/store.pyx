@@ -273,15 +273,9 @@ cdef class Segment:
         return os.fstat(handle.fd).st_ino, rows
 
     @property
-    def has_other_jobs(self):
-        """Whether a process of another job is attached; without the lock, a hint."""
-        cdef sn_segment *handle = self.open()
-        cdef uint32_t row
-        for row in range(<uint32_t>SN_MAX_ROWS):
-            if (handle.rows[row].state == SN_ROW_LIVE and handle.rows[row].kind == SN_ROW_HOLDER
-                    and handle.rows[row].job_key != self.job_key):
-                return True
-        return False
+    def others_exchange(self):
+        """Whether a process of another job is attached that has begun an epoch with substitutes; a hint."""
+        return sn_rows_others_exchange(self.open(), self.job_key)
 
     @property
     def total_bytes(self):
@@ -509,6 +503,8 @@ cdef class Member(Participant):
         self.shared = shared
         if segment is not None:
             segment.drawing += 1
+            if shared and shares and substitutes:
+                handle.rows[segment.row].exchanges = 1
 
     @property
     def left(self):

@@ -288,18 +288,19 @@ def test_beside_another_job_ranks_have_their_portions_and_share(pictures, name, 
 
 @pytest.mark.parametrize("make", [many, native, part])
 @pytest.mark.parametrize("size", [None, 1, 3])
-def test_jobs_of_one_seed_have_one_order_only_while_no_other_is_attached(pictures, name, make, size):
+def test_jobs_of_one_seed_have_one_order_only_where_they_do_not_share(pictures, name, make, size):
     """Else one that is an epoch behind prepares for the other what that had, in the order that it had."""
 
-    def job(number):
-        options = {"cache": name, "job": f"job {number}"}
+    def job(number, **options):
+        options |= {"cache": name, "job": f"job {number}"}
         if size is None:
             return loader_of(
                 make(pictures), shuffle=True, generator=torch.Generator().manual_seed(3), **options
             )
         return dealt(make(pictures), 0, size, **options)
 
-    first, second = job(1), job(2)
+    apart, first, second = job(0, share="decoded"), job(1), job(2)
+    assert indices_of(apart)  # and is there to the end
     alone = flat(indices_of(first))
     state, beside = second.state_dict(), flat(indices_of(second))
     assert sorted(beside) == sorted(alone)
