@@ -104,7 +104,6 @@ class NativeIterator(_BaseDataLoaderIter):
         elif shuffle and sampler.generator is not None:
             seed = drawn_seed(sampler.generator)
         seed = epoch.name("seed", lambda: seed)
-        own_order = own_seed(epoch, cache if shares else None) if senecas or dealt is not None else None
         nonce = epoch.name("nonce", lambda: secrets.randbits(64) | 1)
         left = samples - int(np.count_nonzero(epoch.before[:samples]))
         to_yield = left if dealt is None else samples - epoch.yielded
@@ -119,9 +118,10 @@ class NativeIterator(_BaseDataLoaderIter):
             # What replaces a bad sample may come from what drop_last leaves over.
             places=left if skip else min(left, n_batches * batch_size),
             taken=epoch.taken(len(files), order),
-            seed=seed if own_order is None else own_order,
+            seed=seed,
             epoch=epoch.number,
-            fixed=not senecas and own_order is None,
+            fixed=not senecas,
+            own_seed=own_seed(cache if shares else None, pipeline.augmented_fingerprint),
             decoded=pipeline.head_fingerprint,
             augmented=pipeline.augmented_fingerprint,
             height=height,

@@ -25,8 +25,8 @@ A state is a dict of plain values:
   dealt anew has of these ``ranks`` and ``before`` alone.
 * ``draws``: of a random sampler, which draws so many times out of so many samples, with replacement or not.
 * ``audit``: the logs that say what was delivered, where there are any, see :mod:`seneca.audit`.
-* ``seed``, ``own_seed``, ``nonce``, ``order_seed``, ``sampler_state``, ``sampler_epoch``,
-  ``global_generator``: what order and pixels hang on, as far as they do.
+* ``seed``, ``nonce``, ``order_seed``, ``sampler_state``, ``sampler_epoch``, ``global_generator``: what
+  order and pixels hang on, as far as they do.
 """
 
 from __future__ import annotations

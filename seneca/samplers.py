@@ -125,7 +125,6 @@ class _Plan:
         self._batch_size = sampler.batch_size
         self.terms = terms = cast(Terms, shared.terms)
         cache = shared.join()
-        own_order = own_seed(epoch, cache) if shuffles else None
         samples = terms.own
         if indices is not None:  # a rank's
             samples = indices.astype(np.uint32) if samples is None else samples[indices]
@@ -144,9 +143,10 @@ class _Plan:
             samples=samples,
             places=places,
             taken=epoch.taken(terms.n_samples, samples),
-            seed=seed if own_order is None else own_order,
+            seed=seed,
             epoch=epoch.number,
-            fixed=own_order is None and (indices is not None or not shuffles),
+            fixed=indices is not None or not shuffles,
+            own_seed=own_seed(cache if shuffles else None, terms.stages.augmented),
             decoded=terms.stages.decoded,
             augmented=terms.stages.augmented,
             height=0,

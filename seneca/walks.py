@@ -253,9 +253,9 @@ def _rest_of_senecas(
     if epoch.resumed is not None and "nonce" in epoch.resumed:
         epoch.note(nonce=epoch.resumed["nonce"])
     epoch.begin("seneca", sampler, identify)
-    left = np.flatnonzero(~of_length(epoch.before, count))
     generator = torch.Generator().manual_seed(seed + epoch.number)
-    left = left[torch.randperm(len(left), generator=generator).numpy()]
+    order = torch.randperm(count, generator=generator).numpy()
+    left = order[~of_length(epoch.before, count)[order]]
     for at in range(0, len(left), batch_size):
         batch = left[at : at + batch_size]
         if len(batch) == batch_size or not drop_last:
@@ -267,22 +267,22 @@ def drawn_seed(generator: torch.Generator | None) -> int:
     return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
 
 
-def own_seed(epoch: Epoch, cache: SampleCache | None) -> int | None:
+def own_seed(cache: SampleCache | None, augmented: int) -> int:
     """The seed of an order that is this job's alone, where others share as the epoch begins.
 
     Jobs of one seed, which is torch's default, have one order. The one that is an epoch behind would prepare
     in the order that the other had in the epoch before, and samples meet the same neighbours again.
 
     Args:
-        epoch: That is to begin; one that goes on has the order that it had.
-        cache: Where it shares what it augments; None: nowhere.
+        cache: Where it exchanges samples with others; None: nowhere.
+        augmented: The pipeline whose copies it exchanges.
 
     Returns:
-        None: the order is that of the job's seed.
+        0: the order is that of the job's seed.
     """
-    others = epoch.resumed is None and cache is not None and cache.segment.others_exchange
-    seed: int | None = epoch.name("own_seed", lambda: secrets.randbits(64) if others else None)
-    return seed
+    if cache is None or not cache.segment.others_exchange(augmented):
+        return 0
+    return 1 + secrets.randbelow(2**64 - 1)
 
 
 def generators_of(*things: Any) -> list[torch.Generator]:

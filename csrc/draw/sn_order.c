@@ -37,13 +37,17 @@ uint32_t sn_order_at(const sn_order *order, uint32_t place)
     return order->samples ? order->samples[at] : at;
 }
 
-/* Begin where the epoch was left. The cursor is moved here, for a draw moves it under the lock. */
-static void go_on(sn_order *order, const uint64_t *taken)
+static void take_all(sn_order *order, const uint64_t *taken)
 {
     for (uint64_t sample = sn_bits_next(taken, 0, order->n_samples, 1); sample < order->n_samples;
          sample = sn_bits_next(taken, sample + 1, order->n_samples, 1))
         if (!sn_order_is_taken(order, (uint32_t)sample))
             sn_order_take(order, (uint32_t)sample);
+}
+
+/* The next draw would, but under the lock. */
+static void pass_taken(sn_order *order)
+{
     while (order->cursor < order->perm.n && sn_order_is_taken(order, sn_order_at(order, order->cursor)))
         order->cursor++;
     order->looked = order->cursor;
@@ -100,13 +104,20 @@ int sn_order_init(sn_order *order, const sn_epoch *epoch)
     }
     order->left = n;
     if (epoch->taken)
-        go_on(order, epoch->taken);
+        take_all(order, epoch->taken);
     for (uint32_t place = n; order->left > epoch->places;) {
         uint32_t sample = sn_order_at(order, --place);
         if (!sn_order_is_taken(order, sample))
             sn_order_take(order, sample);
     }
     rc = 0;
+    if (epoch->own_seed) {
+        order->fixed = 0;
+        sn_perm_free(&order->perm);
+        rc = sn_perm_init(&order->perm, n, epoch->own_seed, epoch->epoch);
+    }
+    if (rc == 0 && epoch->taken)
+        pass_taken(order);
 out:
     if (rc != 0)
         sn_order_free(order);

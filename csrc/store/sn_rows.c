@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../base/sn_rng.h"
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
 #include "sn_want.h"
@@ -125,12 +126,22 @@ void sn_row_leave(sn_segment *segment, uint32_t row)
     sn_row_unlock(segment, row);
 }
 
-int sn_rows_others_exchange(const sn_segment *segment, uint64_t job_key)
+static uint16_t name_of(uint64_t pipeline)
+{
+    return (uint16_t)(sn_mix64(pipeline) | 1); /* two of one name cost a job the order of its seed, no more */
+}
+
+void sn_row_exchanges(sn_segment *segment, uint32_t row, uint64_t pipeline)
+{
+    atomic_store(&segment->rows[row].exchanges, name_of(pipeline));
+}
+
+int sn_rows_others_exchange(const sn_segment *segment, uint64_t job_key, uint64_t pipeline)
 {
     for (uint32_t row = 0; row < SN_MAX_ROWS; row++) {
         sn_row *other = &segment->rows[row];
         if (atomic_load(&other->state) == SN_ROW_LIVE && other->kind == SN_ROW_HOLDER && other->job_key != job_key &&
-            atomic_load(&other->exchanges))
+            atomic_load(&other->exchanges) == name_of(pipeline) && sn_row_is_alive(segment, row))
             return 1;
     }
     return 0;

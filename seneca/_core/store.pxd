@@ -62,7 +62,7 @@ cdef extern from "shm/sn_layout.h" nogil:
 
     ctypedef struct sn_row:
         uint32_t state, generation
-        uint16_t kind, exchanges
+        uint16_t kind
         uint64_t job_key
         uint32_t told_at, pace
 
@@ -131,7 +131,8 @@ cdef extern from "store/sn_rows.h" nogil:
 
     int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *row)
     void sn_row_leave(sn_segment *segment, uint32_t row)
-    bint sn_rows_others_exchange(const sn_segment *segment, uint64_t job_key)
+    void sn_row_exchanges(sn_segment *segment, uint32_t row, uint64_t pipeline)
+    bint sn_rows_others_exchange(const sn_segment *segment, uint64_t job_key, uint64_t pipeline)
 
 
 cdef extern from "draw/sn_order.h" nogil:
@@ -140,7 +141,7 @@ cdef extern from "draw/sn_order.h" nogil:
         const uint32_t *samples
         uint32_t count
         uint32_t places
-        uint64_t seed
+        uint64_t seed, own_seed
         uint32_t epoch
         uint8_t fixed
         const uint64_t *taken

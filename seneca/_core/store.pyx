@@ -272,10 +272,9 @@ cdef class Segment:
                 rows.append((<uint64_t>row << 32) | handle.rows[row].generation)
         return os.fstat(handle.fd).st_ino, rows
 
-    @property
-    def others_exchange(self):
-        """Whether a process of another job is attached that has begun an epoch with substitutes; a hint."""
-        return sn_rows_others_exchange(self.open(), self.job_key)
+    def others_exchange(self, uint64_t augmented):
+        """Whether another job is attached that has begun an epoch with substitutes of this pipeline; a hint."""
+        return sn_rows_others_exchange(self.open(), self.job_key, augmented)
 
     @property
     def total_bytes(self):
@@ -444,6 +443,7 @@ cdef class Member(Participant):
         places: How many of them are delivered from here; what lies behind in the order is dropped.
         seed, epoch: Name the order.
         fixed: The samples as they are, not permuted.
+        own_seed: Not 0: names the order of what is not dropped, in place of the three.
         taken: In an epoch that goes on, which samples of the dataset were delivered before: a bit
             each, uint8 array, the lowest bit first; None: none.
         decoded, augmented: Fingerprints of the pipeline's head and of the whole.
@@ -457,7 +457,7 @@ cdef class Member(Participant):
 
     def __cinit__(self, Segment segment, *, n_samples, samples, places, seed, epoch, bint fixed, decoded, augmented,
                   height, width, in_flight, bint shares, bint keeps, bint substitutes, copy_bytes=0,
-                  bint hands_over=False, uint32_t wanted_alone=0, taken=None):
+                  bint hands_over=False, uint32_t wanted_alone=0, taken=None, uint64_t own_seed=0):
         cdef sn_member_options options
         cdef const uint32_t[::1] own
         cdef const uint64_t[::1] words
@@ -471,6 +471,7 @@ cdef class Member(Participant):
             options.epoch.count = <uint32_t>own.shape[0]
         options.epoch.places = places
         options.epoch.seed = seed
+        options.epoch.own_seed = own_seed
         options.epoch.epoch = epoch
         options.epoch.fixed = fixed
         if taken is not None:
@@ -504,7 +505,7 @@ cdef class Member(Participant):
         if segment is not None:
             segment.drawing += 1
             if shared and shares and substitutes:
-                handle.rows[segment.row].exchanges = 1
+                sn_row_exchanges(handle, segment.row, augmented)
 
     @property
     def left(self):
