@@ -512,6 +512,11 @@ class World:
             due = member.class_of(own[0])
             assert member.class_of(sample) == due, "in the place of one that others have, or have not"
             eligible = {s for s in eligible if member.class_of(self.payloads[s].sample) == due}
+            eligible -= {s for s in eligible if self.payloads[s] in went}
+            if item["source"] != AUGMENTED and not is_roomy:
+                # Places are filled one by one: what was prepared for one before may have needed their room.
+                went += [self.payloads[s] for s in eligible]
+                eligible = set()
 
         if eligible and can_hold:
             assert item["source"] == AUGMENTED and slot in eligible
