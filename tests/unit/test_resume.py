@@ -363,6 +363,23 @@ def test_who_shared_and_shares_no_more_and_the_other_way_round(picture_folder, n
         assert sorted(flat(batches_of(second))) == sorted(seen + rest)
 
 
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("then", [{}, {"share": "none"}, {"cache": None}])
+def test_the_rest_has_one_order_however_often_it_is_resumed(picture_folder, name, native, then):
+    def go_on(state):
+        options = {"cache": name, **then}
+        loader = pictures(picture_folder, **options) if native else numbers(**options)
+        loader.load_state_dict(state)
+        return loader
+
+    first = pictures(picture_folder, cache=name) if native else numbers(cache=name)
+    assert batches_of(first, 1)
+    rest = flat(batches_of(go_on(first.state_dict())))
+    again = go_on(first.state_dict())
+    taken = flat(batches_of(again, 2))
+    assert taken + flat(batches_of(go_on(again.state_dict()))) == rest
+
+
 def test_from_threads_to_torchs_workers_and_back(picture_folder, name):
     native = pictures(picture_folder, cache=name)
     seen = flat(batches_of(native, 2))
