@@ -313,6 +313,26 @@ def test_who_finds_one_dead_looks_at_everybody(draws):
         member.close()
 
 
+def test_others_exchange_copies_of_a_pipeline_from_their_first_epoch_on_until_they_are_gone():
+    with Place(100) as place:
+        segment = place.attach(1)
+        own = place.attach(1)
+        place.member(own).close()
+        assert not segment.others_exchange(22), "the same job's"
+        other, reader = Remote(place, 2), Remote(place, 3)
+        assert not segment.others_exchange(22), "who is only attached"
+        reader("open", 1, substitutes=False)
+        assert not segment.others_exchange(22), "who keeps to its own order"
+        other("open", 1)
+        assert segment.others_exchange(22) and not segment.others_exchange(23)
+        other("close", 1)
+        assert segment.others_exchange(22), "it will draw again"
+        other.process.kill()
+        assert place.records().rows["state"][2] and not segment.others_exchange(22), "nobody has reaped it"
+        reader("close", 1)
+        reader("leave")
+
+
 def test_a_killed_writer_s_slots_are_free_again():
     with Place(100) as place, Process(hold_some, place) as process:
         segment = place.attach(1)

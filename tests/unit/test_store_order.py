@@ -47,6 +47,23 @@ def test_seed_and_epoch_name_the_order(n):
 
 
 @pytest.mark.parametrize("n", [1000, 70_000])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_an_own_seed_names_another_order_of_what_the_seed_does_not_drop(n, fixed):
+    """Also of what is left, in an epoch that goes on."""
+    shuffled = np.random.default_rng(3).permutation(n).astype(np.uint32)
+    options = {"seed": 5, "epoch": 2, "fixed": fixed, "samples": shuffled, "places": n - 300}
+    plain = order(n, **options)
+    own = order(n, own_seed=9, **options)
+    assert own == order(n, own_seed=9, **options) and sorted(own) == sorted(plain)
+    assert sum(a == b for a, b in zip(plain, own, strict=True)) < 12, "one is to be expected"
+    taken = np.zeros(n, bool)
+    taken[own[:400]] = True
+    options |= {"taken": np.packbits(taken, bitorder="little"), "places": n - 700}
+    assert order(n, own_seed=9, **options) == own[400:]
+    assert sorted(order(n, **options)) == sorted(own[400:])
+
+
+@pytest.mark.parametrize("n", [1000, 70_000])
 def test_the_orders_of_following_epochs_are_not_correlated(n):
     epochs = [order(n, seed=9, epoch=epoch) for epoch in range(6)]
     for a, b in pairwise(epochs):
