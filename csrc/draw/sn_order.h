@@ -49,7 +49,7 @@ typedef struct {
     uint32_t count;          /* how many these are */
     uint32_t places;         /* to be taken: what lies behind them in the order is dropped (drop_last) */
     uint64_t seed;
-    uint64_t own_seed;       /* not 0: what is not dropped comes in a permutation of this seed */
+    uint64_t own_seed;       /* not 0: what the seed does not drop comes in a permutation of this one */
     uint32_t epoch;
     uint8_t fixed;           /* in the order given: no permutation */
     const uint64_t *taken;   /* by sample: taken before, in an epoch that goes on; NULL: none */

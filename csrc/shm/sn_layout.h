@@ -103,7 +103,7 @@ typedef struct {
     _Atomic uint32_t state;
     uint32_t generation;
     uint16_t kind;
-    _Atomic uint16_t exchanges; /* SN_ROW_HOLDER: names the pipeline whose copies its owner exchanges; as told_at a hint */
+    _Atomic uint16_t exchanges; /* SN_ROW_HOLDER: names the pipeline whose copies its owner last took part in; a hint */
     uint32_t job;               /* its bit in uses masks */
     uint64_t job_key;
     uint64_t pipeline;   /* fingerprint of the AUGMENTED copies that it uses or makes; 0: none */

@@ -31,8 +31,8 @@ int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *row);
 /* Give back the row, whatever it holds, and its proof of life. */
 void sn_row_leave(sn_segment *segment, uint32_t row);
 
-/* Without the lock, and so a hint: the process that has this row takes part with others in copies of a pipeline; and
- * whether one of another job that does is here, be it between two epochs. */
+/* Without the lock, and so a hint: the process that has this row takes part with others in copies of a pipeline (the
+ * last that it told counts); and whether one of another job that does is here, alive, be it between two epochs. */
 void sn_row_exchanges(sn_segment *segment, uint32_t row, uint64_t pipeline);
 int sn_rows_others_exchange(const sn_segment *segment, uint64_t job_key, uint64_t pipeline);
 

@@ -443,7 +443,7 @@ cdef class Member(Participant):
         places: How many of them are delivered from here; what lies behind in the order is dropped.
         seed, epoch: Name the order.
         fixed: The samples as they are, not permuted.
-        own_seed: Not 0: names the order of what is not dropped, in place of the three.
+        own_seed: Not 0: names, with the epoch, the order of what is not dropped, also where that was fixed.
         taken: In an epoch that goes on, which samples of the dataset were delivered before: a bit
             each, uint8 array, the lowest bit first; None: none.
         decoded, augmented: Fingerprints of the pipeline's head and of the whole.
