@@ -11,8 +11,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import CodeType, FunctionType
 from typing import Any, Literal
 
 import numpy as np
@@ -29,19 +29,31 @@ from seneca._pipeline.plan import (
     compile_transform,
 )
 from seneca.errors import NotFingerprinted
-from seneca.fingerprint import fingerprint
+from seneca.identity import Look, MadeOf, Memory, Watch, release_of
 from seneca.sources import ImageFolder
 from seneca.sources.files import PictureFiles, files_of
-from seneca.stages import ByStages, Opaque, Pictures, StagedDataset, Stages, number_of
+from seneca.stages import ByStages, Opaque, Pictures, Stages, number_of
+from seneca.transforms._genuine import is_theirs, replaced_in_torchvision
 from seneca.transforms._recognise import recognise, run_steps, split_static, steps_on_pictures
 
-__all__ = ["Grade", "grade_of"]
+__all__ = ["Grade", "grade_of", "seeds_only"]
 
 # What samples of unknown size are taken to have in storage, which decides how much memory "auto" is:
 # some 64 KiB a sample and 256 MiB for whole items, up to 1 MiB a sample where earlier forms are kept.
 BYTES_OPAQUE = 16 * 2**20
 BYTES_PER_STAGED = 64 * 2**10
 OF_THE_TRANSFORM = ("transform", "target_transform", "transforms")  # attributes, by torchvision's convention
+
+# These seed generators and do nothing else; what they are told (a rank, say) is no part of an item.
+SEEDS_ONLY = frozenset(
+    {
+        "lightning.fabric.utilities.seed.pl_worker_init_function",
+        "lightning_fabric.utilities.seed.pl_worker_init_function",
+        "pytorch_lightning.utilities.seed.pl_worker_init_function",
+        "timm.data.loader._worker_init",
+        "transformers.trainer_utils.seed_worker",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -58,6 +70,9 @@ class Grade:
         stages: What worker processes do; None where nothing can be shared.
         total_bytes: What the samples take in storage, about.
         max_pixels: Of a picture.
+        samples: Names the samples beneath ``Subset`` by state and code alone, on any host; None: not known.
+        made_of: What the names of a dataset that is not native were made of.
+        watch: Tells whether any of that changes.
     """
 
     name: Literal["native", "staged", "opaque", "unshared"]
@@ -69,30 +84,40 @@ class Grade:
     stages: Stages | None = None
     total_bytes: int = 0
     max_pixels: int = MAX_PIXELS
+    samples: bytes | None = None
+    made_of: MadeOf | None = None
+    watch: Watch | None = None
 
     def identity(self) -> str | None:
         """Names the dataset's samples in their order, in hexadecimal: pictures by their paths, others by
-        what their items are made of. None: that cannot be told."""
-        if self.files is not None:
-            name = self.files.names()
-        elif self.stages is not None:
-            name = self.stages.source
-        else:
+        what their items are made of. The same on another host. None: that cannot be told."""
+        name = self.samples if self.files is None else self.files.names()
+        if name is None:
             return None
         own = b"" if self.own is None else self.own.tobytes()
         return hashlib.blake2b(name + own, digest_size=16).hexdigest()
 
 
 def grade_of(
-    dataset: Any, *, key: str | None = None, channels_last: bool = False, shares: bool = True
+    dataset: Any,
+    *,
+    key: str | None = None,
+    channels_last: bool = False,
+    shares: bool = True,
+    worker_init_fn: Callable[[int], None] | None = None,
+    memory: Memory | None = None,
+    files_found: tuple[bytes, int] | None = None,
 ) -> Grade:
     """Look at a dataset as it is now. Files are asked for their size and time of change.
 
     Args:
         dataset: Any.
-        key: Stands for what cannot be fingerprinted.
+        key: Stands for each part that cannot be fingerprinted.
         channels_last: As the pipeline will lay out its batches.
         shares: Whether anything is to be shared; else only what can run natively is found out.
+        worker_init_fn: What worker processes run first; items may hang on what it does.
+        memory: Of earlier looks, which makes this one faster.
+        files_found: Fingerprint and size of the files of pictures, where somebody has asked for them just now.
 
     Raises:
         OSError: A file of pictures has gone.
@@ -115,14 +140,17 @@ def grade_of(
         return Grade("unshared", (f"{_name(dataset)} is empty",), base)
     if own is not None:
         own = own.astype(np.uint32)
+    look = Look(key, memory)
     try:
         if _is_picture_folder(base):
-            return _of_pictures(base, own, key, channels_last, shares)
+            return _of_pictures(base, own, look, worker_init_fn, channels_last, shares, files_found)
         if not shares:
             return Grade("unshared", ("cache=None",), base, own)
-        return _of_any(base, own, key)
+        return _of_any(base, own, look, worker_init_fn)
     except NotFingerprinted as error:
         return Grade("unshared", (str(error),), base, own)
+    finally:
+        look.end()
 
 
 def _are_samples(indices: np.ndarray, count: int) -> bool:
@@ -145,18 +173,28 @@ def _is_picture_folder(dataset: Any) -> bool:
         folder is not None
         and isinstance(dataset, folder.DatasetFolder)
         and type(dataset).__getitem__ is folder.DatasetFolder.__getitem__
+        and is_theirs(folder.DatasetFolder.__getitem__)
         and getattr(type(dataset), "__getitems__", None) is None
         and vars(dataset).get("loader") in (folder.default_loader, folder.pil_loader)
+        and replaced_in_torchvision() is None
         and sys.modules["torchvision"].get_image_backend() == "PIL"
         and all(type(path) is str for path, _ in dataset.samples)
     )
 
 
 def _of_pictures(
-    base: Any, own: np.ndarray | None, key: str | None, channels_last: bool, shares: bool
+    base: Any,
+    own: np.ndarray | None,
+    look: Look,
+    worker_init_fn: Callable[[int], None] | None,
+    channels_last: bool,
+    shares: bool,
+    files_found: tuple[bytes, int] | None,
 ) -> Grade:
     files, source, total_bytes = files_of(base), b"", 0
-    if shares:
+    if files_found is not None:
+        source, total_bytes = files_found
+    elif shares:
         files.look()
         source, total_bytes = files.fingerprint(), files.total_bytes()
     # torchvision's ImageFolder has none of these.
@@ -168,7 +206,11 @@ def _of_pictures(
     known = recognise(base.transform)
     if isinstance(known, NativeTransform):
         pipeline = compile_transform(
-            known, decode=decode, apply_orientation=orientation, channels_last=channels_last
+            known,
+            decode=decode,
+            apply_orientation=orientation,
+            channels_last=channels_last,
+            max_pixels=max_pixels,
         )
         stages = Pictures(
             files.samples,
@@ -193,51 +235,78 @@ def _of_pictures(
         steps += step
         head = head[1:]
     pipeline = Pipeline(
-        steps, ZEROS, ONES, (0, 0), "uint8", decode=decode, apply_orientation=orientation
+        *(steps, ZEROS, ONES, (0, 0), "uint8"),
+        decode=decode,
+        apply_orientation=orientation,
+        max_pixels=max_pixels,
     )  # of pictures of any size: it only decodes
     if not shares:
         return Grade("unshared", ("cache=None",), base, own, files)
-    code = (
-        [key.encode()] * 2
-        if key is not None
-        else [fingerprint(part, name="the transform") for part in (head, tail)]
-    )
+    code = [look.identify(part, "the transform") for part in (head, tail)]
+    init = _identity_of_init(look, worker_init_fn)
     stages = Pictures(
         files.samples,
         source,
         pipeline,
         static=functools.partial(run_steps, head) if head else None,
         then=functools.partial(run_steps, tail),
-        keys=(code[0], code[1]),
+        keys=(code[0].here + init, code[1].here + init),
         same=not tail,
         target_transform=target_transform,
         max_pixels=max_pixels,
     )
     kept = f", kept after {', '.join(map(_name, [*steps, *head]))}" if steps or head else ""
     why = f"the transform runs as Python, because {known}; pictures are decoded natively{kept}"
-    return Grade("staged", (why,), base, own, files, None, stages, total_bytes)
+    seen: dict[str, Any] = {"made_of": code[1].made_of, "watch": look.watch}
+    return Grade("staged", (why,), base, own, files, None, stages, total_bytes, **seen)
 
 
-def _of_any(base: Any, own: np.ndarray | None, key: str | None) -> Grade:
-    if key is None:
-        whole = fingerprint(base, name=_name(base))
-        source = _source(_without_transform(base) or whole, base)
-    else:
-        whole = key.encode()
-        source = _source(whole, base)
-    augmented = number_of(b"items", whole)
-    if isinstance(base, StagedDataset):
-        why = f"{_name(base)} offers read, decode and augment"
+def _of_any(
+    base: Any, own: np.ndarray | None, look: Look, worker_init_fn: Callable[[int], None] | None
+) -> Grade:
+    name = _name(base)
+    is_staged = _offers_stages(base)
+    without = _without_transform(base, is_staged)
+    of_samples = None if without is None else look.identify_part(type(base), without, name)
+    whole = look.identify(base, name)
+    of_samples = of_samples or whole
+    init = _identity_of_init(look, worker_init_fn)
+    # Of whole items the samples are but the frame; what is kept of stages, their code has made.
+    source = _source(of_samples.here + (init if is_staged else b""), base)
+    augmented = number_of(b"items", whole.here + init)
+    seen: dict[str, Any] = {
+        "samples": _source(of_samples.state, base), "made_of": whole.made_of, "watch": look.watch,
+    }  # fmt: skip
+    if is_staged:
+        why = f"{name} offers read, decode and augment"
         by_stages = ByStages(base, source, number_of(b"decoded", source), augmented)
-        return Grade("staged", (why,), base, own, stages=by_stages, total_bytes=BYTES_PER_STAGED * len(base))
-    why = f"{_name(base)} is shared by whole items: what is in between is not known"
-    return Grade(
-        "opaque", (why,), base, own, stages=Opaque(base, source, augmented), total_bytes=BYTES_OPAQUE
-    )
+        total_bytes = BYTES_PER_STAGED * len(base)
+        return Grade("staged", (why,), base, own, stages=by_stages, total_bytes=total_bytes, **seen)
+    why = f"{name} is shared by whole items: what is in between is not known"
+    stages = Opaque(base, source, augmented)
+    return Grade("opaque", (why,), base, own, stages=stages, total_bytes=BYTES_OPAQUE, **seen)
 
 
-def _without_transform(dataset: Any) -> bytes | None:
-    """A fingerprint of the samples alone, which jobs with other transforms have too."""
+def seeds_only(function: Callable[[int], None] | None) -> bool:
+    """Whether items do not hang on a ``worker_init_fn``: there is none, or it is known to seed generators only."""
+    inner = function.func if isinstance(function, functools.partial) else function
+    name = f"{getattr(inner, '__module__', '')}.{getattr(inner, '__qualname__', '')}"
+    return inner is None or name in SEEDS_ONLY
+
+
+def _identity_of_init(look: Look, worker_init_fn: Callable[[int], None] | None) -> bytes:
+    """Of what worker processes run before they make items; empty where that is no part of them."""
+    return b"" if seeds_only(worker_init_fn) else look.identify(worker_init_fn, "worker_init_fn").here
+
+
+def _offers_stages(dataset: Any) -> bool:
+    """Whether it is a :class:`StagedDataset`. What a class does not have, objects that answer for any name may
+    say that they have, or raise anything; torch does not ask them."""
+    return all(callable(getattr(type(dataset), name, None)) for name in ("__len__", "read", "decode", "augment"))
+
+
+def _without_transform(dataset: Any, is_staged: bool) -> dict[str, Any] | None:
+    """The attributes that name the samples alone, which jobs with other transforms have too; None: all do."""
     state = getattr(dataset, "__dict__", None)
     says_itself = any(
         {"__fingerprint__", "__getstate__", "__reduce__", "__reduce_ex__"} & vars(kind).keys()
@@ -245,25 +314,28 @@ def _without_transform(dataset: Any) -> bytes | None:
     )
     if not isinstance(state, dict) or says_itself or not any(name in state for name in OF_THE_TRANSFORM):
         return None
-    if isinstance(dataset, StagedDataset) and _uses_transform_early(type(dataset)):
+    if is_staged and _uses_transform_early(type(dataset)):
         return None
-    return fingerprint((type(dataset), {k: v for k, v in state.items() if k not in OF_THE_TRANSFORM}))
+    return {k: v for k, v in state.items() if k not in OF_THE_TRANSFORM}
 
 
 def _uses_transform_early(kind: type) -> bool:
-    """Whether a method that may have a part in reading or decoding speaks of a transform."""
-    methods = {name: method for base in reversed(kind.__mro__) for name, method in vars(base).items()}
-    return any(
-        _speaks_of_transform(method.__code__)
-        for name, method in methods.items()
-        if isinstance(method, FunctionType) and not name.startswith("__") and name not in ("augment", "label")
-    )
+    """Whether anything that may have a part in reading or decoding speaks of a transform.
 
-
-def _speaks_of_transform(code: CodeType) -> bool:
-    words = {*code.co_names, *(constant for constant in code.co_consts if isinstance(constant, str))}
-    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
-    return not words.isdisjoint(OF_THE_TRANSFORM) or any(map(_speaks_of_transform, inner))
+    That is all code of the class and what this leads to, but for ``augment``, ``label`` and what Python calls by
+    itself.
+    """
+    look = Look("what cannot be seen speaks of nothing")
+    look.pass_over(*kind.__mro__)
+    for base in kind.__mro__:
+        if release_of(base.__module__) is not None:
+            if "read" in vars(base) or "decode" in vars(base):
+                return True  # installed code is not looked into
+            continue
+        for name, member in vars(base).items():
+            if not name.startswith("__") and name not in ("augment", "label"):
+                look.identify(member)
+    return not look.words.isdisjoint(OF_THE_TRANSFORM)
 
 
 def _source(name: bytes, dataset: Any) -> bytes:

@@ -21,6 +21,7 @@ from seneca.cache import SampleCache, cache_name, shared_cache
 from seneca.device import CopiedAhead, check_device
 from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
 from seneca.grades import Grade, grade_of
+from seneca.identity import Memory
 from seneca.native import NativeIterator
 from seneca.notices import warn
 from seneca.options import Options
@@ -32,7 +33,7 @@ from seneca.samplers import OpportunisticBatchSampler
 from seneca.shared import SharedDataset
 from seneca.sources.files import PictureFiles
 from seneca.stages import Stages
-from seneca.walks import Walks
+from seneca.walks import Walk, Walks
 from seneca.witness import open_log_of
 
 __all__ = ["DataLoader"]
@@ -148,6 +149,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         self._shared: SharedDataset | None = None
         self._adapter: Adapter | None = None
         self._counts = Counts()
+        self._memory = Memory()
         self._never_begun()
         self._warned = False
         self.last_indices: np.ndarray | None = None
@@ -218,6 +220,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         if grade.stages is None:
             self._warn_of_torch(grade.why)
         shared = self._shared_dataset()
+        shared.loaded_with(self.worker_init_fn)
         shared.look(grade)
         self._sample_cache = shared.join(
             batch_size=getattr(self._index_sampler, "batch_size", None) or 1,
@@ -228,24 +231,32 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
 
     def _grade(self) -> Grade:
         if isinstance(self.dataset, SharedDataset):
+            self.dataset.loaded_with(self.worker_init_fn)
             return self.dataset.look()
-        channels_last, shares = self._options.channels_last, self.cache is not None
-        return grade_of(self.dataset, key=self.key, channels_last=channels_last, shares=shares)
+        return grade_of(
+            self.dataset,
+            key=self.key,
+            channels_last=self._options.channels_last,
+            shares=self.cache is not None,
+            worker_init_fn=self.worker_init_fn,
+            memory=self._memory,
+        )
 
     def _still_suits(self, iterator: Any) -> bool:
-        """Whether a persistent iterator is of the dataset as it is now."""
-        if isinstance(self.dataset, IterableDataset):
+        """Whether a persistent iterator can load another epoch.
+
+        Torch's worker processes stay, with the dataset as it was when they began: as in torch's own loader. The
+        native path has no copy of the dataset, and loads it as it is now, as long as it is native.
+        """
+        if not isinstance(iterator, NativeIterator):
+            if self._shared is not None:
+                self._shared.look_for_workers_that_stay()
             return True
-        before = None if self._shared is None else self._shared.terms
         grade = self._grade()
-        if isinstance(iterator, NativeIterator):
-            suits = self._not_native_because(grade) is None
-            if suits:
-                iterator.grade = grade
-            return suits
-        shared = self._shared_dataset()
-        shared.look(grade)
-        return self._not_native_because(grade) is not None and shared.terms is before
+        suits = self._not_native_because(grade) is None
+        if suits:
+            iterator.grade = grade
+        return suits
 
     def _shared_dataset(self) -> SharedDataset:
         if isinstance(self.dataset, SharedDataset):  # on its own terms
@@ -266,12 +277,16 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         """Batches that are planned, where the order is one that Seneca may choose or look ahead in."""
         batches: Any = self._index_sampler
         if shared.terms is None or not shared.terms.shares or not self._walks_the_dataset():
-            return self._walks()
+            return self._walks(mark=shared.batch)
         planned = OpportunisticBatchSampler(
             batches.sampler, batches.batch_size, batches.drop_last, batches_ahead=self._batches_ahead()
         )
-        planned.shared, planned.looked, planned.threads = shared, True, max(1, self.num_workers)
-        return Walks(planned, lambda loader: planned.walk(loader._epoch_of_iterator(), loader), self)
+        planned.shared, planned.threads = shared, max(1, self.num_workers)
+        return Walks(planned, lambda loader: loader._plan_of(planned), self)
+
+    def _plan_of(self, planned: OpportunisticBatchSampler) -> Walk:
+        planned.looked = True  # by this loader, before it made or reset the iterator
+        return planned.walk(self._epoch_of_iterator(), self)
 
     def _batches_ahead(self) -> int:
         """Under way in worker processes, with the one that is asked for."""
@@ -364,18 +379,24 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         if isinstance(name, SampleCache):
             if name.owned_here and name.job == job_key(self.job):
                 if name.segment.fingerprint != files.fingerprint():
-                    raise SegmentMismatchError(f"{name!r} holds another dataset than {files.root}")
+                    return self._without_cache(
+                        SegmentMismatchError(f"{name!r} holds another dataset than {files.root}")
+                    )
                 return name
             name = name.name  # a forked child's copy, or another job's: join for itself
         if name is None:
             return None
         try:
             return shared_cache(name, files, self.cache_bytes, self._options.split_wanted, self.job)
-        except (NoSpaceError, SegmentMismatchError):
-            raise
         except SegmentError as error:
-            self._warn(f"going on without the shared cache: {error}")
-            return None
+            return self._without_cache(error)
+
+    def _without_cache(self, error: SegmentError) -> None:
+        """Go on alone, unless the user has asked for what cannot be; a job that runs is not ended for that."""
+        first = self._sample_cache is None
+        if isinstance(error, NoSpaceError) or (isinstance(error, SegmentMismatchError) and first):
+            raise error
+        self._warn(f"going on without the shared cache: {error}")
 
     def __getstate__(self) -> dict[str, Any]:
         # The membership is this process's, and so is what was counted; the copy joins for itself.
@@ -387,6 +408,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             "_iterator": None,
             "_under_way": None,
             "_counts": Counts(),
+            "_memory": Memory(),
         }
         return {
             **vars(self),

@@ -48,12 +48,9 @@ class Maker:
     """Where a process makes items: what it holds in the segment while it does."""
 
     def __init__(self, terms: Terms, cache: SampleCache | None, counts: np.ndarray) -> None:
-        self.terms = terms
         self.pid = os.getpid()
         self._counts = counts
-        self._stages = terms.stages
-        if isinstance(terms.stages, KeptStages):
-            self._stages = _Timed(terms.stages, counts)
+        self.terms = terms
         self._worker = store.Worker(
             None if cache is None else cache.segment,
             decoded=terms.stages.decoded,
@@ -70,6 +67,18 @@ class Maker:
 
     def close(self) -> None:
         self._close()
+
+    @property
+    def terms(self) -> Terms:
+        """On which it makes; others may take their place that share as these do."""
+        return self._terms
+
+    @terms.setter
+    def terms(self, terms: Terms) -> None:
+        self._terms = terms
+        self._stages = terms.stages
+        if isinstance(terms.stages, KeptStages):
+            self._stages = _Timed(terms.stages, self._counts)
 
     def make(self, indices: Sequence[int]) -> list[Any]:
         """The items of a batch."""
@@ -138,8 +147,7 @@ class Maker:
 
     def _was_planned(self, batch: PlannedBatch, samples: list[int]) -> bool:
         """Whether what the sampler holds is of these samples, on these terms."""
-        named = self.terms.stages.source, self.terms.stages.augmented
-        if (batch.source, batch.augmented) != named:
+        if batch.names != self.terms.names:
             return False
         return batch.claims is None or np.array_equal(batch.claims["sample"], samples)
 

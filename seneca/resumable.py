@@ -283,17 +283,19 @@ class ResumableLoader(Resumable):
         sampler = self._index_sampler
         return Walks(sampler, lambda loader: Stream(sampler, loader._epoch_of_iterator(), loader), self)
 
-    def _walks(self) -> Walks:
-        """What torch's samplers yield, or the user's."""
+    def _walks(self, mark: Callable[[list[int]], list[int]] | None = None) -> Walks:
+        """What torch's samplers yield, or the user's. For ``mark`` see :class:`Walk`."""
         batches = self._index_sampler
         if isinstance(batches, ResumableBatchSampler):
             return Walks(batches, lambda loader: batches.walk(loader._epoch_of_iterator(), loader), self)
-        return Walks(batches, ResumableLoader._walk, self)
+        return Walks(batches, functools.partial(ResumableLoader._walk, mark=mark), self)
 
-    def _walk(self) -> Walk:
+    def _walk(self, mark: Callable[[list[int]], list[int]] | None = None) -> Walk:
         epoch = self._epoch_of_iterator()
         open_log = functools.partial(self._open_log, self._index_sampler, epoch)
-        return Walk(lambda: self._begin_walk(epoch), epoch, open_log=open_log)
+        walk = Walk(lambda: self._begin_walk(epoch), epoch, open_log=open_log)
+        walk.mark = mark
+        return walk
 
     def _begin_walk(self, epoch: Epoch) -> Iterator[tuple[Any, Any]]:
         self._begin_epoch(epoch)

@@ -59,7 +59,10 @@ class OpportunisticBatchSampler(ResumableBatchSampler):
         if shared is not None and not self.looked:
             shared.look()  # before workers begin, so that they need not
         self.looked = True
-        return super().walk(epoch, owner, drawn_is_delivered=drawn_is_delivered)
+        walk = super().walk(epoch, owner, drawn_is_delivered=drawn_is_delivered)
+        if shared is not None:
+            walk.mark = shared.batch
+        return walk
 
     def _open_log(self, batches: Any, epoch: Epoch) -> Any:
         return open_log_of(self, batches, self._shared_dataset(), epoch)
@@ -122,6 +125,7 @@ class _Plan:
             seed = drawn_seed(generator)
         seed = epoch.name("seed", lambda: seed or 0)
         self._shared = shared
+        self._look, self._found = shared.looks, shared.found
         self._batch_size = sampler.batch_size
         self.terms = terms = cast(Terms, shared.terms)
         cache = shared.join()
@@ -187,8 +191,8 @@ class _Plan:
         row, generation, claims = self._member.claims(places)
         for start in range(0, len(indices), size):
             drawn = indices[start : start + size]
-            batch = PlannedBatch(drawn.tolist())
-            batch.source, batch.augmented = self.terms.source, self.terms.stages.augmented
+            batch = PlannedBatch.of(drawn.tolist(), self._look, self._found)
+            batch.names = self.terms.names
             batch.row, batch.generation = row, generation
             batch.claims = None if claims is None else claims[start : start + size]
             self._drawn.append((batch, drawn))

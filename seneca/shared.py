@@ -7,35 +7,42 @@
                                                                      makes the rest, stages copies
 
 A list of indices that nobody planned is served as well: what others made is then looked up.
+
+Before it shares, each process makes sure that it knows the dataset as it is now: see :meth:`SharedDataset._is_current`.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from operator import is_
 from typing import Any, cast
 
 import torch
-from torch.utils.data import Dataset, get_worker_info
+from torch.utils.data import Dataset, Subset, get_worker_info
 
 from seneca.adapt import Adapter, Progress, logger, profile_kept
 from seneca.cache import SampleCache, cache_name, shared_cache
+from seneca.callers import asking_fetcher, init_of_worker
 from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
 from seneca.forms import Form
-from seneca.grades import Grade, grade_of
+from seneca.grades import Grade, grade_of, seeds_only
+from seneca.identity import Memory, Watch
 from seneca.maker import COUNTERS, SPENT, Maker
 from seneca.notices import warn
 from seneca.options import Options
 from seneca.partition import Jobs, Spent, Split
 from seneca.ranks import belong_to_job, job_key
 from seneca.stages import Pictures
-from seneca.terms import PlannedBatch, Terms
+from seneca.terms import Batch, Names, PlannedBatch, Terms
 
 __all__ = ["SharedDataset"]
 
-# Public attributes that are this one's; all others are the dataset's.
-OWN = frozenset({"dataset", "cache", "cache_bytes", "split", "share", "key", "job", "terms", "copy_bytes"})
+# Public attributes that are this one's; all others are the dataset's. Another value of most is another look's.
+OPTIONS = frozenset({"dataset", "cache", "cache_bytes", "split", "share", "key", "job"})
+OWN = OPTIONS | {"terms", "copy_bytes"}
 # One for each worker process, the last for all beyond, the first for the loader's own. All of them are less
 # than 32 KiB: more than that torch copies with threads, for which a forked process waits for ever.
 COUNT_ROWS = 129
@@ -56,8 +63,8 @@ class SharedDataset(Dataset[Any]):
         cache_bytes: Likewise.
         split: Likewise.
         share: Likewise.
-        key: Stands for what a fingerprint cannot be made of: jobs that say the same share,
-            and that their items are interchangeable is then the user's word.
+        key: Stands for each part of the dataset that cannot be fingerprinted: jobs that say the same, and whose
+            datasets are equal in all other parts, share. That their items are interchangeable is the user's word.
         job: As :class:`seneca.DataLoader`'s.
 
     Raises:
@@ -89,9 +96,9 @@ class SharedDataset(Dataset[Any]):
             raise TypeError("a SharedDataset goes into a DataLoader as it is; or share its .dataset anew")
         if isinstance(dataset, torch.utils.data.IterableDataset):
             raise TypeError(f"a map-style dataset can be shared, but got {type(dataset).__name__}")
-        self._options = Options(cache, cache_bytes, split, share, key=key, job=job)
         if cache is not None and not isinstance(cache, str):
             raise TypeError(f'cache is "auto", a name or None, but got {cache!r}')
+        self._forget()
         self.dataset = dataset
         self.cache = cache
         self.cache_bytes = cache_bytes
@@ -99,29 +106,43 @@ class SharedDataset(Dataset[Any]):
         self.share = share
         self.key = key
         self.job = job
+        self._init: Callable[[int], None] | None = None  # what worker processes run first
+        self._is_init_known = False
+        _ = self._options  # a slip surfaces here and not in the first epoch
         self._job_key = job_key(job)
-        self.terms: Terms | None = None
         self.copy_bytes = 0  # that an item takes, as far as is known; tells the next epoch
+        self._has_joined = False
         self._cache: SampleCache | None = None  # held between epochs, so that what is kept stays
-        self._looked = False
-        self._planned = b""  # the source of the last planned batch
-        self._base: Any = dataset
-        self._seen: Grade | None = None
-        self._state: list[Any] = []  # the values of its attributes when it was looked at
+        self._memory = Memory()
         self._warned = False
         self._maker: Maker | None = None
         self._adapter: Adapter | None = None  # the loader's process's
         # A row for each worker, so that none overwrites what another counts. Seen by all processes.
         self._counts = torch.zeros(COUNT_ROWS, len(COUNTERS), dtype=torch.int64).share_memory_()
 
+    def _forget(self) -> None:
+        """Nothing was looked at."""
+        self.terms: Terms | None = None
+        self._stays = False  # whether the dataset has changed here, and workers that stay have the former
+        self._looks = 0  # the number of the last look; 0: there was none
+        self._current: set[int] = set()  # looks for which ``terms`` are right
+        self._asker: weakref.ref[Any] | None = None  # likewise, the fetcher
+        self._base: Any = None
+        self._seen: Grade | None = None
+        self._state: list[Any] = []  # the values of the dataset's attributes then
+        self._watch: Watch | None = None
+        self._looked_in = 0  # the process
+
+    @property
+    def _options(self) -> Options:
+        return Options(self.cache, self.cache_bytes, self.split, self.share, key=self.key, job=self.job)
+
     def __len__(self) -> int:
         return len(self.dataset)
 
     def __getitem__(self, index: Any) -> Any:
-        if not self._looked:
-            self.look()
         # What a dataset makes by batches may not be what it makes one by one: then only batches are shared.
-        made = None if getattr(self._base, "__getitems__", None) else self._made_here([index])
+        made = None if getattr(self._beneath(), "__getitems__", None) else self._made_here([index])
         return self.dataset[index] if made is None else made[0]
 
     def __getitems__(self, indices: Sequence[Any]) -> list[Any]:
@@ -130,21 +151,27 @@ class SharedDataset(Dataset[Any]):
         if made is not None:
             return made
         if getattr(self.dataset, "__getitems__", None):
-            return self.dataset.__getitems__(list(indices) if isinstance(indices, PlannedBatch) else indices)
+            return self.dataset.__getitems__(list(indices) if isinstance(indices, Batch) else indices)
         return [self.dataset[index] for index in indices]
+
+    def _beneath(self) -> Any:
+        """The dataset beneath ``Subset``."""
+        base = self.dataset
+        while type(base) is Subset:
+            base = base.dataset
+        return base
 
     def _made_here(self, indices: Sequence[Any]) -> list[Any] | None:
         """The items of a batch; None where they are not shared, or an index is none of a sample."""
-        if self._looked and (self._state_changed() or self._is_behind(indices)):
-            self._look_again(indices)
-        maker = self._maker_here()
-        if maker is None or not isinstance(indices, (list, tuple)):
+        if not isinstance(indices, (list, tuple)) or not self._is_current(indices):
             return None
         if not isinstance(indices, PlannedBatch):
             count = len(self.dataset)
             if not all(type(index) is int and 0 <= index < count for index in indices):
                 return None
-        made = maker.make(indices)
+        made = self._maker_here().make(indices)
+        if get_worker_info() is None and self._watch is not None:
+            self._watch.settle()  # what making items has changed, it may change
         if self._state_changed():
             # By itself: what it makes hangs on what it made before, and is no other job's.
             self.terms = None
@@ -153,6 +180,61 @@ class SharedDataset(Dataset[Any]):
                 "if they are the same all the same, say so by key="
             )
         return made
+
+    def _is_current(self, indices: Sequence[Any]) -> bool:
+        """Whether ``terms`` are those of the dataset as it is now, after another look if need be; and there are any.
+
+        Who asks for items says for which epoch. Seneca's loader and batch sampler say which look they have made for
+        it. Of torch's own loader the fetcher tells: it has one for each epoch in each process. Of anybody else
+        nothing is known, and nothing is shared with them.
+        """
+        if isinstance(indices, Batch):
+            asker, is_known = None, indices.look in self._current
+            if not is_known and self._looks and self.terms is not None and indices.found == self.terms.names:
+                self._current.add(indices.look)  # that look has found what this process knows
+                is_known = True
+        else:
+            asker = asking_fetcher()
+            if asker is None:
+                return False
+            is_known = self._asker is not None and self._asker() is asker
+        if self._looked_in != os.getpid():
+            is_known = self._is_as_in_the_parent() and is_known
+        elif is_known and get_worker_info() is None and self._watch is not None and self._watch.changed():
+            is_known = False  # the training loop has changed it, in mid-epoch
+        if not is_known:
+            self._look_here(indices)
+        if asker is not None:
+            self._asker = weakref.ref(asker)
+        return self.terms is not None
+
+    def _is_as_in_the_parent(self) -> bool:
+        """In a process that has just begun: whether the dataset is as its parent knew it.
+
+        In a spawned process it was made anew, in a forked one a ``worker_init_fn`` may have changed it, or what it
+        stands on.
+        """
+        self._looked_in = os.getpid()
+        if not self._is_init_known:  # in torch's own loader
+            self.loaded_with(init_of_worker())
+            if not seeds_only(self._init):
+                return False
+        return self._watch is not None and not self._watch.changed()
+
+    def _look_here(self, indices: Sequence[Any]) -> None:
+        """Look again, in the process that makes items."""
+        is_worker = get_worker_info() is not None
+        found = indices.found if isinstance(indices, Batch) else None
+        sources = {None if self.terms is None else self.terms.source, None if found is None else found[0]}
+        never = self._looks == 0
+        terms, files_found = self.terms, None
+        if terms is not None and isinstance(terms.stages, Pictures) and found is not None and found[0] == terms.source:
+            files_found = terms.source, terms.bytes_about  # the loader's process has asked, for this epoch
+        self.look(files_found=files_found)
+        if isinstance(indices, Batch):
+            self._current.add(indices.look)
+        if is_worker and not never and self.terms is not None and self.terms.source not in sources:
+            self.terms = None  # a worker_init_fn has made of it a dataset of this worker's own
 
     def __getattr__(self, name: str) -> Any:
         # Attributes of the dataset (classes, targets, ...) are found here too. Not private names, and
@@ -167,7 +249,8 @@ class SharedDataset(Dataset[Any]):
             super().__setattr__(name, value)
         else:
             setattr(self.dataset, name, value)
-            self.terms, self._looked = None, False  # also where a key says that items are the same
+        if not name.startswith("_") and name not in ("terms", "copy_bytes"):
+            self._forget()  # also where a key says that items are the same
 
     def _identity(self) -> str | None:
         """Names the samples in their order, as the last look found them; None: that cannot be told."""
@@ -204,47 +287,82 @@ class SharedDataset(Dataset[Any]):
         served = {form.name.lower(): counts.pop(form.name.lower()) for form in Form}
         return {"served": served, **counts, "delivered": sum(served.values())}
 
-    def look(self, grade: Grade | None = None) -> Grade:
+    def look(self, grade: Grade | None = None, *, files_found: tuple[bytes, int] | None = None) -> Grade:
         """Look at the dataset as it is now: what is planned and made from now on is of that.
 
         Args:
             grade: What was found, where somebody has looked just now.
+            files_found: See :func:`seneca.grades.grade_of`.
         """
-        grade = grade or grade_of(self.dataset, key=self.key, shares=self.cache is not None)
+        grade = grade or grade_of(
+            self.dataset,
+            key=self.key,
+            shares=self.cache is not None,
+            worker_init_fn=self._init,
+            memory=self._memory,
+            files_found=files_found,
+        )
         if get_worker_info() is None:
             self._job_key = job_key(self.job)  # this process's, wherever it was made
-        self._base, self._seen = grade.base, grade
+        self._looks = next(_looks)
+        self._current = {self._looks}
+        self._asker = None
+        self._looked_in = os.getpid()
+        self._base, self._seen, self._watch = grade.base, grade, grade.watch
         self._state = list(getattr(self._base, "__dict__", {}).values())
-        stages = grade.stages
-        self._looked = True
-        before, self.terms = self.terms, None
-        shares = self.share == "augmented" and stages is not None and not stages.same
-        if stages is not None and self.cache is not None and (shares or stages.decoded):
-            self.terms = Terms(
-                name=self.cache,
-                source=stages.source,
-                n_samples=len(grade.base),
-                bytes_about=grade.total_bytes,
-                cache_bytes=self.cache_bytes,
-                split=self._options.split_wanted
-                if stages.decoded or self.split != "auto"
-                else Split(0, 0, 1),
-                shares=shares,
-                stages=stages,
-                own=grade.own,
-            )
-            if self.terms.equals(before):
-                self.terms = before  # what was made for it goes on
-            else:
-                self.copy_bytes = 0
+        before, self.terms = self.terms, self._terms_of(grade)
+        if self.terms is None or not self.terms.shares_as(before):
+            self.copy_bytes = 0
         return grade
 
-    def _look_again(self, indices: Sequence[Any]) -> None:
-        """Somebody has set another transform, or files have changed, say."""
-        sources = {self.terms.source if self.terms is not None else b"", getattr(indices, "source", b"")}
+    def loaded_with(self, worker_init_fn: Callable[[int], None] | None) -> None:
+        """Say what worker processes run before they make items."""
+        self._init, self._is_init_known = worker_init_fn, True
+
+    def look_for_workers_that_stay(self) -> None:
+        """As :meth:`look`, where worker processes have the dataset as it was when they began.
+
+        Where it has changed here since, what is planned is of what they have: they look for themselves.
+        """
+        if self._looks and self._watch is not None and self._watch.changed():
+            self._looks = next(_looks)
+            self._current = {self._looks}
+            self._stays = True
+            return
+        self._stays = False
         self.look()
-        if get_worker_info() is not None and self.terms is not None and self.terms.source not in sources:
-            self.terms = None  # a worker_init_fn has made of it a dataset of this worker's own
+
+    @property
+    def looks(self) -> int:
+        """The number of the last look."""
+        return self._looks
+
+    def batch(self, indices: list[int]) -> Batch:
+        """Indices that the last look in this process is for."""
+        return Batch.of(indices, self._looks, self.found)
+
+    @property
+    def found(self) -> Names | None:
+        """What the last look found, as a batch says it."""
+        return None if self.terms is None or self._stays else self.terms.names
+
+    def _terms_of(self, grade: Grade) -> Terms | None:
+        stages = grade.stages
+        shares = self.share == "augmented" and stages is not None and not stages.same
+        if stages is None or self.cache is None or not (shares or stages.decoded):
+            return None
+        wanted = self._options.split_wanted
+        return Terms(
+            name=self.cache,
+            source=stages.source,
+            n_samples=len(grade.base),
+            bytes_about=grade.total_bytes,
+            cache_bytes=self.cache_bytes,
+            split=wanted if stages.decoded or self.split != "auto" else Split(0, 0, 1),
+            shares=shares,
+            stages=stages,
+            own=grade.own,
+        )
 
     def _state_changed(self) -> bool:
         """Whether an attribute of the dataset is another object than when it was looked at."""
@@ -252,13 +370,6 @@ class SharedDataset(Dataset[Any]):
             return False
         now = list(getattr(self._base, "__dict__", {}).values())
         return len(now) != len(self._state) or not all(map(is_, now, self._state))
-
-    def _is_behind(self, indices: Sequence[Any]) -> bool:
-        """Whether the sampler has seen other files than this process, a worker that stays; once for each."""
-        if self.terms is None or not isinstance(indices, PlannedBatch) or indices.source == self._planned:
-            return False
-        self._planned = indices.source
-        return indices.source != self.terms.source
 
     def _warn(self, text: str) -> None:
         """Once a process."""
@@ -281,7 +392,7 @@ class SharedDataset(Dataset[Any]):
         Raises:
             NoSpaceError, SegmentMismatchError: As :meth:`seneca.SampleCache.join`'s.
         """
-        if not self._looked:
+        if not self._looks:
             self.look()
         terms = self.terms
         if terms is None:
@@ -290,11 +401,15 @@ class SharedDataset(Dataset[Any]):
             belong_to_job(self._job_key)
         try:
             self._cache = shared_cache(terms.name, terms, terms.cache_bytes, terms.split, self.job)
-        except (NoSpaceError, SegmentMismatchError):
-            raise
         except SegmentError as error:
+            # Before the first epoch it is the user's mistake; a job that runs is not ended for it.
+            if isinstance(error, NoSpaceError) or (
+                isinstance(error, SegmentMismatchError) and not self._has_joined
+            ):
+                raise
             self._warn(f"going on without the shared cache: {error}")
             return None
+        self._has_joined = True
         if get_worker_info() is None:
             job = None
             if batch_size is not None:
@@ -330,21 +445,22 @@ class SharedDataset(Dataset[Any]):
         delivered = sum(counts[form.name.lower()] for form in Form)
         return Progress(spent, delivered, None, reads_here=False, copy_bytes=self.copy_bytes)
 
-    def _maker_here(self) -> Maker | None:
+    def _maker_here(self) -> Maker:
         """This process's, for the terms of now; a forked child makes its own."""
-        if not self._looked:
-            self.look()
-        if self.terms is None:
-            return None
+        assert self.terms is not None
         maker = self._maker
-        if maker is None or maker.pid != os.getpid() or maker.terms is not self.terms:
-            if maker is not None and maker.pid == os.getpid():
-                maker.close()
-            cache = self.join()
-            worker = get_worker_info()
-            row = 0 if worker is None else min(worker.id + 1, COUNT_ROWS - 1)
-            maker = self._maker = Maker(self.terms, cache, self._counts[row].numpy())
-        return maker
+        if maker is not None and maker.pid != os.getpid():
+            maker = None
+        if maker is not None and self.terms.shares_as(maker.terms):
+            maker.terms = self.terms
+            return maker
+        if maker is not None:
+            maker.close()
+        cache = self.join()
+        worker = get_worker_info()
+        row = 0 if worker is None else min(worker.id + 1, COUNT_ROWS - 1)
+        self._maker = Maker(self.terms, cache, self._counts[row].numpy())
+        return self._maker
 
     def __fingerprint__(self) -> Any:
         """What items hang on, for datasets that are made of this one."""
@@ -352,11 +468,14 @@ class SharedDataset(Dataset[Any]):
 
     def __getstate__(self) -> dict[str, Any]:
         job = self._job_key if get_worker_info() is not None else job_key(self.job)
-        own = dict.fromkeys(("_maker", "_adapter", "_cache", "_state", "_seen"))
-        return {**vars(self), "_job_key": job, **own}
+        own = dict.fromkeys(("_maker", "_adapter", "_cache", "_seen", "_watch", "_asker"))
+        # The dataset is made anew where this is unpickled, and its state is looked at there.
+        return {**vars(self), "_job_key": job, "_state": [], "_looked_in": 0, "_memory": Memory(), **own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         if not self._counts.is_shared():  # pickled for another job, not for a worker
             self._counts = torch.zeros_like(self._counts).share_memory_()
-        self._state = list(getattr(self._base, "__dict__", {}).values())
+
+
+_looks = itertools.count(1)

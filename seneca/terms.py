@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,12 +10,15 @@ import numpy as np
 
 from seneca.stages import Stages
 
-__all__ = ["PlannedBatch", "Terms"]
+__all__ = ["Batch", "Names", "PlannedBatch", "Terms"]
+
+Names = tuple[bytes, int, int]
+"""What jobs share under: the samples, and what DECODED and AUGMENTED payloads hold."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """On what terms processes of a job share: the same in all of them.
+    """On what terms processes of a job share, as a look at the dataset found them.
 
     Attributes:
         name: Of the cache, or "auto".
@@ -48,32 +52,49 @@ class Terms:
     def total_bytes(self) -> int:
         return self.bytes_about
 
-    def equals(self, other: Terms | None) -> bool:
-        """Whether all that was found is as it was."""
-        if other is None or (self.own is None) != (other.own is None):
-            return False
-        same = self.own is None or other.own is None or np.array_equal(self.own, other.own)
-        return same and self._key == other._key
-
     @property
-    def _key(self) -> tuple[Any, ...]:
-        stages = self.stages
-        return self.name, self.source, self.n_samples, stages.decoded, stages.augmented, self.shares
+    def names(self) -> Names:
+        return self.source, self.stages.decoded, self.stages.augmented
+
+    def shares_as(self, other: Terms | None) -> bool:
+        """Whether what was made and held on the other terms is good on these. Labels are no part of that."""
+        return other is not None and (self.name, self.names, self.shares) == (
+            other.name,
+            other.names,
+            other.shares,
+        )
 
 
-class PlannedBatch(list[int]):
-    """The indices of a batch, and what the sampler holds for them.
+class Batch(list[int]):
+    """The indices of a batch, and the look at the dataset that was made for its epoch.
 
     Attributes:
-        source: Names the samples, as the sampler found them.
-        augmented: Names what the claimed copies hold.
+        look: Which look of the loader's process.
+        found: The names that it found. None: that the dataset of worker processes which stay is another by now,
+            and they have to look for themselves.
+    """
+
+    look: int
+    found: Names | None
+
+    @classmethod
+    def of(cls, indices: Iterable[int], look: int, found: Names | None) -> Batch:
+        batch = cls(indices)
+        batch.look, batch.found = look, found
+        return batch
+
+
+class PlannedBatch(Batch):
+    """A batch, and what the sampler holds for it.
+
+    Attributes:
+        names: For which it holds that.
         row: The member's, and ``generation`` whose it is.
         claims: In the order of the indices; None: nothing is held, and everything is made.
         log: Where its delivery is written down; None: nowhere.
     """
 
-    source: bytes
-    augmented: int
+    names: Names
     row: int
     generation: int
     claims: np.ndarray | None

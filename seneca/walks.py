@@ -51,6 +51,7 @@ class Walk:
     Attributes:
         places: Of the batch drawn last.
         drawn: The same and, where it is written down, the batch.
+        mark: What makes of a list of indices one that says more of them; None: lists stay as they are.
     """
 
     is_stream = False
@@ -68,6 +69,7 @@ class Walk:
         self._open_log = open_log
         self.epoch = epoch
         self.drawn: tuple[Any, list[int] | None] = (None, None)
+        self.mark: Callable[[list[int]], list[int]] | None = None
 
     @property
     def places(self) -> Any:
@@ -85,6 +87,8 @@ class Walk:
             if self._drawn_is_delivered:
                 self.epoch.end()
             raise
+        if self.mark is not None and type(batch) is list:
+            batch = self.mark(batch)
         self.drawn = places, None
         if self.epoch.log is not None:
             self.drawn = places, _indices(batch)

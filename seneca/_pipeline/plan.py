@@ -82,6 +82,7 @@ class Pipeline:
         decode: ``"exact"``, or ``"fast"`` for fewer operations and slightly other pixels.
         apply_orientation: Whether pictures are turned as their EXIF orientation says.
         channels_last: Whether a result lies in memory as (height, width, 3).
+        max_pixels: Pictures with more are refused; jobs that refuse others share nothing.
     """
 
     steps: tuple[Step, ...]
@@ -94,6 +95,7 @@ class Pipeline:
     decode: Decode = "exact"
     apply_orientation: bool = False
     channels_last: bool = False
+    max_pixels: int = MAX_PIXELS
 
     @property
     def n_head(self) -> int:
@@ -141,6 +143,8 @@ class Pipeline:
         description: list[Any] = [PIXELS_VERSION, form, steps]
         if self.decode != "exact" or self.apply_orientation:
             description.append({"decode": self.decode, "apply_orientation": self.apply_orientation})
+        if self.max_pixels != MAX_PIXELS:
+            description.append({"max_pixels": self.max_pixels})
         text = json.dumps(description, sort_keys=True, separators=(",", ":"))
         return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
@@ -163,14 +167,16 @@ def compile_transform(
     decode: Decode = "exact",
     apply_orientation: bool = False,
     channels_last: bool = False,
+    max_pixels: int = MAX_PIXELS,
 ) -> Pipeline:
     """Check a transform and turn it into what runs.
 
     Args:
         transform: One of ``seneca.transforms``.
-        decode: See :class:`Pipeline`, as for the next two.
+        decode: See :class:`Pipeline`, as for the next three.
         apply_orientation: Likewise.
         channels_last: Likewise.
+        max_pixels: Likewise.
 
     Returns:
         The pipeline; equal transforms give equal pipelines with equal fingerprints.
@@ -215,6 +221,7 @@ def compile_transform(
         decode,
         apply_orientation,
         channels_last,
+        max_pixels,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import struct
 import weakref
 from typing import Any
@@ -15,6 +16,9 @@ from typing import Any
 import numpy as np
 
 __all__ = ["PictureFiles", "files_of"]
+
+SAMPLED = 16  # files that are looked into
+SAMPLED_BYTES = 4096  # at both ends of each
 
 
 class PictureFiles:
@@ -31,62 +35,41 @@ class PictureFiles:
     def __init__(self, root: str, samples: list[tuple[str, Any]]) -> None:
         self.root = root
         self.samples = list(samples)
-        self._fingerprint: bytes | None = None
-        self._names: bytes | None = None
-        self._total_bytes = 0
-        self._path_table: tuple[bytes, np.ndarray] | None = None
+        self._paths = _Paths(root, [path for path, _ in self.samples])
 
     def __len__(self) -> int:
         return len(self.samples)
 
     def look(self) -> None:
-        """Ask for the size and the time of change of every file, now.
+        """Ask for the size and the time of change of every file, now; and look into a few.
 
         Raises:
             OSError: A file has gone.
         """
-        digest = hashlib.blake2b(digest_size=16)
-        total = 0
-        root = os.path.join(self.root, "")
-        for path, _ in self.samples:
-            status = os.stat(path)
-            total += status.st_size
-            digest.update(os.fsencode(path.removeprefix(root)))
-            # No path holds a NUL, so where one entry ends and the next begins is certain.
-            digest.update(b"\0" + struct.pack("<Qq", status.st_size, status.st_mtime_ns))
-        self._fingerprint, self._total_bytes = digest.digest(), total
+        self._paths.look()
 
     def fingerprint(self) -> bytes:
         """16 bytes that tell these files from others, and from themselves after a change.
 
-        Made of every file's path under ``root``, size and time of modification, so two mounts of
-        one dataset agree. As :meth:`look` last found them; the first call looks.
+        Made of every file's path under ``root``, size and time of modification, and of both ends of 16 files. So
+        two mounts of one dataset agree, and two datasets do not whose files have equal names, sizes and times. As
+        :meth:`look` last found them; the first call looks.
 
         Raises:
             OSError: A file has gone.
         """
-        if self._fingerprint is None:
-            self.look()
-            assert self._fingerprint is not None
-        return self._fingerprint
+        return self._paths.found()[0]
 
     def names(self) -> bytes:
         """16 bytes that tell these pictures and their order from others, whatever is in them now.
 
         Made of every file's path under ``root``; no file is asked for.
         """
-        if self._names is None:
-            root = os.path.join(self.root, "")
-            digest = hashlib.blake2b(digest_size=16)
-            for path, _ in self.samples:
-                digest.update(os.fsencode(path.removeprefix(root)) + b"\0")
-            self._names = digest.digest()
-        return self._names
+        return self._paths.names()
 
     def total_bytes(self) -> int:
         """The size of all files together, as :meth:`fingerprint` found them."""
-        self.fingerprint()
-        return self._total_bytes
+        return self._paths.found()[1]
 
     def read(self, index: int) -> bytes:
         """The bytes of one file."""
@@ -100,14 +83,7 @@ class PictureFiles:
             ``(blob, offsets)``: absolute paths one after the other, a NUL after each; and uint64
             of shape (len + 1,), where in the blob each begins, with the blob's length at the end.
         """
-        if self._path_table is None:
-            # The current folder asked for once, not a million times as os.path.abspath would.
-            here = os.getcwd()
-            paths = [os.fsencode(os.path.join(here, path)) for path, _ in self.samples]
-            offsets = np.zeros(len(paths) + 1, np.uint64)
-            np.cumsum([len(path) + 1 for path in paths], out=offsets[1:])
-            self._path_table = b"".join(path + b"\0" for path in paths), offsets
-        return self._path_table
+        return self._paths.table()
 
     def labels(self) -> np.ndarray:
         """The label of every picture, int64.
@@ -118,12 +94,99 @@ class PictureFiles:
         return np.asarray([label for _, label in self.samples], np.int64)
 
 
-_files: weakref.WeakKeyDictionary[Any, PictureFiles] = weakref.WeakKeyDictionary()
+class _Paths:
+    """The paths of a list of pictures, with what was found out of them: labels may change, these stay.
+
+    Args:
+        root: The folder.
+        paths: Of every picture; relative ones are relative to ``here``.
+    """
+
+    def __init__(self, root: str, paths: list[str]) -> None:
+        self.root, self.paths, self.here = root, paths, os.getcwd()
+        self._found: tuple[bytes, int] | None = None
+        self._stated = b""
+        self._ends = b""
+        self._names: bytes | None = None
+        self._table: tuple[bytes, np.ndarray] | None = None
+
+    def are(self, root: str, paths: list[str]) -> bool:
+        return self.root == root and self.paths == paths and self.here == os.getcwd()
+
+    def look(self) -> None:
+        digest = hashlib.blake2b(digest_size=16)
+        total = 0
+        root = os.path.join(self.root, "")
+        for path in self.paths:
+            status = os.stat(path)
+            total += status.st_size
+            digest.update(os.fsencode(path.removeprefix(root)))
+            # No path holds a NUL, so where one entry ends and the next begins is certain.
+            digest.update(b"\0" + struct.pack("<Qq", status.st_size, status.st_mtime_ns))
+        stated = digest.digest()
+        if stated != self._stated:
+            self._ends = self._both_ends_of_some()
+            self._stated = stated
+        self._found = hashlib.blake2b(stated + self._ends, digest_size=16).digest(), total
+
+    def found(self) -> tuple[bytes, int]:
+        """The fingerprint, and the size of all files."""
+        if self._found is None:
+            self.look()
+            assert self._found is not None
+        return self._found
+
+    def _both_ends_of_some(self) -> bytes:
+        """Of files that the names choose: everybody chooses the same ones."""
+        digest = hashlib.blake2b(digest_size=16)
+        chosen = np.random.default_rng(int.from_bytes(self.names(), "little"))
+        for i in chosen.integers(0, max(1, len(self.paths)), min(SAMPLED, len(self.paths))).tolist():
+            digest.update(_ends_of(self.paths[i]))
+        return digest.digest()
+
+    def names(self) -> bytes:
+        if self._names is None:
+            root = os.path.join(self.root, "")
+            digest = hashlib.blake2b(digest_size=16)
+            for path in self.paths:
+                digest.update(os.fsencode(path.removeprefix(root)) + b"\0")
+            self._names = digest.digest()
+        return self._names
+
+    def table(self) -> tuple[bytes, np.ndarray]:
+        if self._table is None:
+            # The current folder asked for once, not a million times as os.path.abspath would.
+            paths = [os.fsencode(os.path.join(self.here, path)) for path in self.paths]
+            offsets = np.zeros(len(paths) + 1, np.uint64)
+            np.cumsum([len(path) + 1 for path in paths], out=offsets[1:])
+            self._table = b"".join(path + b"\0" for path in paths), offsets
+        return self._table
+
+
+def _ends_of(path: str) -> bytes:
+    """The first and last bytes of a file; nothing of what is no regular file, and could be waited for."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            return b""
+        last = max(0, status.st_size - SAMPLED_BYTES)
+        return os.pread(fd, SAMPLED_BYTES, 0) + os.pread(fd, SAMPLED_BYTES, last)
+    finally:
+        os.close(fd)
+
+
+# By the dataset's id, because a dataset need not have a hash.
+_known: dict[int, tuple[weakref.ref[Any], _Paths]] = {}
 
 
 def files_of(dataset: Any) -> PictureFiles:
-    """The pictures that are in ``dataset.samples`` now; the same object for as long as they are the same."""
-    files = _files.get(dataset)
-    if files is None or files.samples != dataset.samples or files.root != dataset.root:
-        files = _files[dataset] = PictureFiles(dataset.root, dataset.samples)
+    """The pictures that are in ``dataset.samples`` now, with what was found of their files before."""
+    files = PictureFiles(dataset.root, dataset.samples)
+    key = id(dataset)
+    known = _known.get(key)
+    if known is not None and known[0]() is dataset and known[1].are(files.root, files._paths.paths):
+        files._paths = known[1]
+    else:
+        _known[key] = weakref.ref(dataset, lambda _: _known.pop(key, None)), files._paths
     return files

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from seneca._pipeline.plan import NativeTransform, Step, compile_transform
 from seneca.errors import PlanError
 from seneca.transforms._base import Compose, Transform
 from seneca.transforms._colour import ColorJitter, RandomGrayscale
+from seneca.transforms._genuine import is_genuine, replaced_in_torchvision
 from seneca.transforms._geometry import (
     CenterCrop,
     Pad,
@@ -114,10 +115,12 @@ def recognise(transform: object) -> NativeTransform | str:
         >>> recognise(print)
         'print is not one that the native path knows'
     """
-    if isinstance(transform, NativeTransform):
+    if _is_senecas(transform):
         return transform
     if transform is None:
         return "there is no transform, so that the result is a PIL image"
+    if (replaced := replaced_in_torchvision()) is not None:
+        return f"{replaced} was replaced"
     recogniser = _Recogniser()
     try:
         for step in _flattened(transform):
@@ -152,7 +155,7 @@ def steps_on_pictures(transform: object) -> tuple[Step, ...] | None:
     None: it cannot, or its pixels would be others.
     """
     name = _known_as(transform)
-    if name not in _PIXELS or not _deterministic(transform):
+    if name not in _PIXELS or not _deterministic(transform) or replaced_in_torchvision() is not None:
         return None
     try:
         return _PIXELS[name](transform, "picture").steps()
@@ -168,11 +171,17 @@ def run_steps(steps: Iterable[Callable[[Any], Any]], value: Any) -> Any:
 
 
 def _known_as(transform: object) -> str | None:
-    """The name of a transform of torchvision's; None for any other."""
+    """The name of a transform of torchvision's; None for any other, and for one that was changed from outside."""
     kind = type(transform)
-    if kind.__module__ in (V1, PRESETS) or kind.__module__.startswith(V2):
+    if (kind.__module__ in (V1, PRESETS) or kind.__module__.startswith(V2)) and is_genuine(transform):
         return kind.__qualname__
     return None
+
+
+def _is_senecas(transform: object) -> TypeGuard[NativeTransform]:
+    """Whether a transform is what its steps say: one of Seneca's whose call is not the user's own."""
+    call = getattr(type(transform), "__call__", Transform.__call__)
+    return isinstance(transform, NativeTransform) and call is Transform.__call__
 
 
 def _is_v1(transform: object) -> bool:
@@ -187,7 +196,7 @@ def _flattened(transform: Any) -> list[Any]:
 
 
 def _deterministic(step: Any) -> bool:
-    if isinstance(step, NativeTransform):
+    if _is_senecas(step):
         try:
             pipeline = compile_transform(step)
         except PlanError:
@@ -236,7 +245,7 @@ class _Recogniser:
                 "its own: use seneca.transforms for all of them"
             )
         try:
-            if isinstance(step, Transform):
+            if isinstance(step, Transform) and _is_senecas(step):
                 self._take_senecas(step)
             elif name in _PIXELS:
                 self._take_pixels(name, step)

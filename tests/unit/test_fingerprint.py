@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seneca.errors import NotFingerprinted
-from seneca.fingerprint import fingerprint
+from seneca.identity import fingerprint
 
 ROOT = Path(__file__).parents[2]
 
@@ -335,7 +335,7 @@ def test_every_process_finds_the_same_whatever_its_hash_seed(tmp_path):
 JOB = '''
 import json, multiprocessing, sys
 import numpy as np, torch
-from seneca.fingerprint import fingerprint
+from seneca.identity import fingerprint
 import helpers
 
 SCALE = {"a": 2, "b": [1]}
@@ -401,8 +401,11 @@ def test_a_main_module_its_workers_and_an_import_of_it_agree(tmp_path):
 
 def test_the_main_module_is_the_same_under_its_name_in_a_worker():
     main, worker = types.ModuleType("__main__"), types.ModuleType("__mp_main__")
-    assert fingerprint(main, files=False) == fingerprint(worker, files=False)
-    assert fingerprint(main, files=False) != fingerprint(types.ModuleType("seneca_other"), files=False)
+    assert fingerprint(main) == fingerprint(worker)
+    main.SIZE = 1
+    assert fingerprint(main) != fingerprint(worker)
+    worker.SIZE = 1
+    assert fingerprint(main) == fingerprint(worker)
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="blocks are instructions")
@@ -417,40 +420,73 @@ def test_modules_of_ones_own_count_by_what_is_used_or_as_a_whole(tmp_path, monke
     monkeypatch.syspath_prepend(str(tmp_path))
     path = tmp_path / "seneca_test_helpers.py"
 
-    def found(source, text, **options):
+    def found(source, text):
         path.write_text(text)
         sys.modules.pop("seneca_test_helpers", None)
         with monkeypatch.context() as context:
             context.setattr(sys, "dont_write_bytecode", True)
-            return fingerprint(made("import seneca_test_helpers as m\n" + source), **options)
+            return fingerprint(made("import seneca_test_helpers as m\n" + source))
 
-    use, whole, inside = (
+    by_attribute = (
         "def it(x): return m.f(x)",
+        "def it(x):\n  import seneca_test_helpers\n  return seneca_test_helpers.f(x)",
+        "def it(x):\n  import seneca_test_helpers as h\n  return h.f(x)",
+        "def it(x):\n  from seneca_test_helpers import f\n  return f(x)",
+        "def it(x):\n  from seneca_test_helpers import f as g\n  return [g(y) for y in x]",
+    )
+    whole = (
         "it = [m]",
+        "def it(x): return getattr(m, x)",
         "def it(x): import seneca_test_helpers; return x",
+        "def it(x):\n  import seneca_test_helpers as h\n  return getattr(h, x)",
     )
     one, two, three = "def f(x): return 1\n", "def f(x): return 1\ng = 0\n", "def f(x): return 2\n"
-    assert found(use, one) == found(use, two) != found(use, three)
-    for source in (whole, inside):
-        assert found(source, one) != found(source, two)
-        assert found(source, one, files=False) == found(source, two, files=False)
-        assert found(source, one) == found(source, one)
+    for source in by_attribute:
+        assert found(source, one) == found(source, two) != found(source, three), source
+    for source in whole:
+        assert found(source, one) == found(source, one) != found(source, two), source
+
+
+def test_a_module_that_is_not_loaded_counts_by_its_files_and_those_that_it_imports(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    package = tmp_path / "seneca_test_package"
+    package.mkdir()
+
+    def found(source, *, ops="def f(x): return 1", beside="", other="K = 1"):
+        (package / "__init__.py").write_text("")
+        (package / "ops.py").write_text("import seneca_test_other\n" + ops)
+        (package / "beside.py").write_text(beside)
+        (tmp_path / "seneca_test_other.py").write_text(other)
+        return fingerprint(made(source))
+
+    sources = (
+        "def it(x):\n  from seneca_test_package import ops\n  return ops.f(x)",
+        "def it(x):\n  from seneca_test_package.ops import f\n  return f(x)",
+        "def it(x):\n  import seneca_test_package.ops as o\n  return o.f(x)",
+    )
+    for source in sources:
+        first = found(source)
+        assert found(source) == first
+        assert found(source, ops="def f(x): return 2") != first, source
+        assert found(source, beside="K = 1") != first, source
+        assert found(source, other="K = 2") != first, source
+    assert "seneca_test_package" not in sys.modules, "nothing is imported"
 
 
 def test_an_installed_package_counts_by_its_release(monkeypatch):
-    module = sys.modules["seneca.fingerprint"]
+    module = sys.modules["seneca.code.modules"]
     source = "def it(x): return torch.nn.functional.relu(x)"
     before = fingerprint(made(source))
     version = module.importlib.metadata.version
     monkeypatch.setattr(
         module.importlib.metadata, "version", lambda name: "0.0" if name == "torch" else version(name)
     )
-    module._release.cache_clear()
+    module.release_of.cache_clear()
     try:
         assert fingerprint(made(source)) != before
     finally:
         monkeypatch.undo()
-        module._release.cache_clear()
+        module.release_of.cache_clear()
     assert fingerprint(made(source)) == before
 
 

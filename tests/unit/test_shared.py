@@ -14,7 +14,7 @@ from PIL import Image
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, SequentialSampler, Subset
 
 import seneca
-from seneca.fingerprint import fingerprint
+from seneca.identity import fingerprint
 from seneca.samplers import OpportunisticBatchSampler
 from seneca.shared import SharedDataset
 from seneca.terms import PlannedBatch
@@ -245,9 +245,10 @@ def test_a_transform_that_is_changed_between_epochs_is_followed(options, name):
             ours = flat(batches)
             theirs += other.take(None)
             assert_each_once(ours, 24)
-            assert {item[2] for item in ours} == {mark.__name__.removeprefix("mark_")}
+            has_now = mark_one if "persistent_workers" in options else mark  # as torch's workers that stay
+            assert {item[2] for item in ours} == {has_now.__name__.removeprefix("mark_")}
             assert {item[2] for item in theirs} == {"one"}
-            if mark is mark_two:
+            if has_now is mark_two:
                 assert not set(ours) & set(theirs)
             else:
                 assert set(ours) & set(theirs)
@@ -323,7 +324,7 @@ def test_a_planned_batch_of_other_terms_is_looked_up(name):
         for k, batch in planned:
             assert isinstance(batch, PlannedBatch) and len(batch.claims) == BATCH
             if k == 0:
-                batch.augmented += 2
+                batch.names = (*batch.names[:2], batch.names[2] + 2)
             elif k == 1:
                 batch[:] = [(index + 1) % 200 for index in batch]  # not those that were planned
             items = shared.__getitems__(batch)
@@ -469,10 +470,15 @@ def test_items_larger_than_the_whole_stage_are_delivered(name):
 
 
 class Fails(Drawn):
+    """Two that fail at other samples are taken for the same."""
+
     def __init__(self, at, how):
         super().__init__(24)
         self.at = at
         self.how = how
+
+    def __fingerprint__(self):
+        return "fails"
 
     def __getitem__(self, index):
         if index == self.at:
@@ -486,21 +492,21 @@ def lose():
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_an_exception_of_a_sample_is_the_users_and_gives_its_room_back(workers, name):
-    loader = load(Fails(9, lose), name, key="fails", shuffle=False, num_workers=workers)
-    with Job(Fails(100, lose), name, key="fails") as other:
+    loader = load(Fails(9, lose), name, shuffle=False, num_workers=workers)
+    with Job(Fails(100, lose), name) as other:
         other.begin()
         with pytest.raises(LookupError, match="a row is lost"):
             list(loader)
         gc.collect()
         assert inside(name)["writing"] == 0
-    batches = iter(load(Fails(9, lose), name, key="fails", shuffle=False, num_workers=workers))
+    batches = iter(load(Fails(9, lose), name, shuffle=False, num_workers=workers))
     assert [item[0] for item in next(batches)] == [0, 1, 2, 3]
 
 
 def test_after_an_exception_iterating_goes_on_with_the_next_batch(name):
-    with Job(Fails(9, lose), name, key="fails") as other:
+    with Job(Fails(9, lose), name) as other:
         other.begin()
-        batches = iter(load(Fails(9, lose), name, key="fails", shuffle=False))
+        batches = iter(load(Fails(9, lose), name, shuffle=False))
         got = []
         for _ in range(6):
             try:
@@ -553,9 +559,9 @@ def die():
 
 
 def test_a_worker_that_is_killed_in_mid_batch_leaves_nothing_held(name):
-    with Job(Fails(100, die), name, key="fails") as other:
+    with Job(Fails(100, die), name) as other:
         other.begin()
-        loader = load(Fails(9, die), name, key="fails", shuffle=False, num_workers=1)
+        loader = load(Fails(9, die), name, shuffle=False, num_workers=1)
         with pytest.raises(RuntimeError, match=r"was ended by SIGKILL"):
             list(loader)
         gc.collect()
@@ -708,7 +714,7 @@ def test_a_plan_that_is_given_up_lets_go(name):
     shared = SharedDataset(Drawn(24), cache=name, cache_bytes="1MiB")
     with Job(Drawn(24), name) as other:
         other.begin()
-        shared.__getitems__([0])  # learns how much room an item takes
+        next(iter(DataLoader(shared)))  # learns how much room an item takes
         batches = iter(planned(shared))
         batch = next(batches)
         assert (batch.claims["slot"] != NONE).any() and inside(name)["writing"] > 0

@@ -42,12 +42,13 @@ def test_making_and_using_one_sets_nothing_on_the_dataset():
 def test_a_transform_set_on_it_is_the_dataset_s_and_is_followed(key):
     dataset = Scaled()
     shared = seneca.SharedDataset(dataset, cache_bytes="4MiB", key=key)
-    assert [shared[i] for i in range(6)] == list(range(6))
+    loader = DataLoader(shared, batch_size=6)
+    assert [shared[i] for i in range(6)] == next(iter(loader)).tolist() == list(range(6))
     before = shared.terms.stages.augmented
     shared.transform = negative
     assert dataset.transform is negative and "transform" not in vars(shared)
-    assert [shared[i] for i in range(6)] == [0, -1, -2, -3, -4, -5]
-    assert (shared.terms.stages.augmented == before) == (key is not None)  # by the user's word the same
+    assert [shared[i] for i in range(6)] == next(iter(loader)).tolist() == [0, -1, -2, -3, -4, -5]
+    assert shared.terms.stages.augmented != before, "a key stands for what cannot be seen, and no more"
 
 
 @pytest.mark.parametrize("key", [None, "pictures"])

@@ -1,0 +1,1 @@
+"""What code names, and where it comes from."""

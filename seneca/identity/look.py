@@ -1,0 +1,212 @@
+"""One look at things: who they are, and what that was made of."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from seneca.errors import NotFingerprinted
+from seneca.identity import of_code, of_data
+from seneca.code.modules import contents, distribution_of, release_of
+from seneca.identity.places import facts_of
+from seneca.identity.plain import Memory
+from seneca.identity.walk import Fault, Taker, Walk, digest_of
+from seneca.identity.watch import Watch
+
+__all__ = ["Identity", "Look", "MadeOf", "fingerprint"]
+
+_FORMAT = "seneca identity 2"  # raise it when equal objects come to have other identities
+
+# What nearly all items are made with, whether their code names it or not.
+_ALWAYS = (
+    *("torch", "torchvision", "torchaudio", "numpy", "pillow", "pillow-simd"),
+    *("opencv-python", "opencv-python-headless", "opencv-contrib-python", "opencv-contrib-python-headless"),
+)
+
+
+@dataclass(frozen=True)
+class MadeOf:
+    """What an identity was made of, for people.
+
+    Attributes:
+        packages: Installed packages that the code names, with their releases.
+        modules: The user's own modules whose code counts.
+        unloaded: Those of them that are imported only as items are made, and count by their files.
+        paths: How many paths in the state lead to something.
+        variables: Environment variables that the code names.
+        keyed: The ways to the values for which ``key`` stands.
+        data_bytes: Of tensors, arrays and large containers, whose content counts.
+    """
+
+    packages: tuple[str, ...]
+    modules: tuple[str, ...]
+    unloaded: tuple[str, ...]
+    paths: int
+    variables: tuple[str, ...]
+    keyed: tuple[str, ...]
+    data_bytes: int
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who something is.
+
+    Attributes:
+        here: 32 bytes: equal where items are equal, in the processes of one host at the same time.
+        state: 32 bytes of state and code alone: no files, and of packages only their releases. Equal on another
+            host, and tomorrow.
+        made_of: What ``here`` was made of.
+    """
+
+    here: bytes
+    state: bytes
+    made_of: MadeOf
+
+
+class Look:
+    """One look at things that belong together; what was met in one is known in the next.
+
+    Args:
+        key: Stands for each value that cannot be seen.
+        memory: Of the looks before, which makes this one faster; None: there were none.
+
+    Attributes:
+        watch: Tells whether any of it changes from now on.
+        words: Every name and constant text in the code that was met so far.
+    """
+
+    def __init__(self, key: str | None = None, memory: Memory | None = None) -> None:
+        self.watch = Watch()
+        self.watch.value(torch.get_default_dtype)
+        self._key = key
+        self._memory = memory or Memory()
+        self._walk = Walk(_taker_of, key, self._memory, self.watch)
+
+    @property
+    def words(self) -> set[str]:
+        return self._walk.words
+
+    def pass_over(self, *values: Any) -> None:
+        """Take these as known, and do not look into them."""
+        self._walk.pass_over(values)
+
+    def identify(self, value: Any, name: str = "value") -> Identity:
+        """Who a value is. What counted for those before counts for this one too, where it lies outside them.
+
+        Args:
+            value: Any object.
+            name: What messages call it.
+
+        Raises:
+            NotFingerprinted: It holds something whose state cannot be seen, or changes as items are made, and
+                there is no key that stands for it.
+        """
+        return self._identify(lambda: self._walk.of(value), name)
+
+    def identify_part(self, kind: type, attributes: dict[str, Any], name: str = "value") -> Identity:
+        """Who an object is of which only these attributes count. The rest is as with :meth:`identify`."""
+        walk = self._walk
+        return self._identify(
+            lambda: digest_of("part", walk.of(kind), walk.named_values(attributes, ".{}")), name
+        )
+
+    def _identify(self, walked: Callable[[], bytes], name: str) -> Identity:
+        try:
+            state = digest_of(_process(), walked())
+        except Fault as fault:
+            raise NotFingerprinted(name + fault.where, fault.why) from None
+        except RecursionError:
+            if self._key is None:
+                raise NotFingerprinted(name, "is nested too deep") from None
+            self._walk.keyed.append("")
+            state = digest_of(_process(), self._walk.of(self._key))
+        return self._with_what_lies_outside(state, name)
+
+    def end(self) -> None:
+        """The look is over: what is remembered for the next one is what this one has met."""
+        self._memory.looked()
+
+    def _with_what_lies_outside(self, state: bytes, name: str) -> Identity:
+        walk = self._walk
+        facts = facts_of(walk.texts)
+        variables = sorted(variable for variable in walk.variables if variable in os.environ)
+        packages = [contents(one) for top in sorted(walk.packages) for one in distribution_of(top)]
+        settings = [(one, os.environ[one]) for one in variables]
+        outside = repr((facts, packages, settings)).encode("utf-8", "surrogateescape")
+        return Identity(
+            digest_of("here", state, _always(), digest_of("outside", outside)),
+            state,
+            MadeOf(
+                packages=tuple(sorted(filter(None, map(release_of, walk.packages)))),
+                modules=tuple(sorted(walk.modules)),
+                unloaded=tuple(sorted(walk.unloaded)),
+                paths=len(facts),
+                variables=tuple(variables),
+                keyed=tuple(f"{name}{where}" for where in walk.keyed),
+                data_bytes=walk.data_bytes,
+            ),
+        )
+
+
+def fingerprint(value: Any, *, key: str | None = None, name: str = "value") -> bytes:
+    """Find out what determines the items of a dataset, or the results of a transform or function.
+
+    Reads the object only: calls none of its methods but ``__fingerprint__``, ``__getstate__`` and
+    ``__reduce_ex__``, and of those no more than pickling it would.
+
+    Args:
+        value: Any object.
+        key: Stands for each value in it that cannot be seen.
+        name: What messages call the object.
+
+    Returns:
+        32 bytes; equal for equal objects, in every process of one host and one release of Python.
+
+    Raises:
+        NotFingerprinted: The object holds something whose state cannot be seen, or changes as items are made: a
+            lock, an open file, an iterator, a random generator; and there is no ``key``.
+
+    Example:
+        >>> fingerprint(lambda x: x + 1) == fingerprint(lambda x: x + 1)
+        True
+        >>> fingerprint(lambda x: x + 1) == fingerprint(lambda x: x + 2)
+        False
+    """
+    return Look(key).identify(value, name).here
+
+
+def _process() -> str:
+    """What in this process every item may hang on, without being named anywhere."""
+    default = f"{torch.get_default_dtype()} {torch.get_default_device()}"
+    return f"{_FORMAT}, {sys.implementation.name} {sys.hexversion:x}, {default}"
+
+
+@functools.cache
+def _always() -> bytes:
+    """Digest of the packages that nearly all items are made with."""
+    installed = {one: contents(one) for one in _ALWAYS if _is_installed(one)}
+    return digest_of("always", repr(sorted(installed.items())).encode())
+
+
+def _is_installed(distribution: str) -> bool:
+    try:
+        importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+# The first that fits counts.
+_TAKERS = (*of_code.TAKERS, *of_data.TAKERS)
+
+
+@functools.cache
+def _taker_of(kind: type) -> Taker:
+    return next((take for kinds, take in _TAKERS if issubclass(kind, kinds)), of_data.ANY)

@@ -1,0 +1,341 @@
+"""How code is walked: functions, classes, methods, modules, and what they name."""
+
+from __future__ import annotations
+
+import functools
+import importlib.machinery
+import importlib.util
+import os
+import sys
+import threading
+import types
+from enum import Enum
+from typing import Any
+
+from seneca.code.names import Chain, Import, Named, instructions_of, named_by
+from seneca.code.modules import MAIN, file_of, release_of, sources_of
+from seneca.identity.walk import Taker, Walk, content_of, digest_of, title_of
+
+__all__ = ["TAKERS", "found_in", "name_in"]
+
+# A class's attributes that say how or where it was written, or that change while it is used.
+_NOT_OF_THE_CLASS = frozenset(
+    (
+        *("__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__firstlineno__"),
+        *("__static_attributes__", "__slotnames__", "__annotations__", "__annotations_cache__"),
+        *("__annotate__", "__annotate_func__", "__orig_bases__", "__parameters__", "__abstractmethods__"),
+        *("_abc_impl", "_member_map_", "_value2member_map_", "_hashable_values_", "_unhashable_values_"),
+        "_unhashable_values_map_",
+    )
+)
+_NOT_OF_THE_CODE = frozenset({"__name__", "__package__", "__spec__", "__loader__", "__builtins__"})
+_NOT_OF_A_DESCRIPTOR = frozenset({"attrname", "lock"})
+_HAS_CONSTANT = frozenset({"LOAD_CONST", "RETURN_CONST", "KW_NAMES", "LOAD_SMALL_INT"})
+_LOCKS = (type(threading.Lock()), type(threading.RLock()))
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not one of an extension's static types
+
+
+def _function(walk: Walk, value: types.FunctionType) -> bytes:
+    if named := _by_name(walk, value):
+        return named
+    parts = [
+        _code(walk, value.__code__),
+        walk.all("defaults", value.__defaults__ or (), lambda i: f"'s default {i}"),
+    ]
+    for mapping, what in ((value.__kwdefaults__ or {}, "default"), (vars(value), "attribute")):
+        parts.append(walk.named_values(mapping, f"'s {what} `{{}}`"))
+    names = value.__code__.co_freevars
+    closure = value.__closure__ or ()
+    if closure:
+        walk.watch.cells(closure)
+    cells = [_inside(cell) for cell in closure]
+    parts.append(walk.all("closure", cells, lambda i: f"'s closure variable `{names[i]}`"))
+    module = value.__globals__.get("__name__") or ""
+    if release_of(module) is None:
+        walk.modules.add(module)
+        parts.append(_globals(walk, value))
+    return digest_of("function", *parts)
+
+
+def _code(walk: Walk, code: types.CodeType) -> bytes:
+    """A code object's digest: what it does, whatever its lines and docstrings are."""
+    if code in walk.codes:
+        return walk.codes[code]
+    text: list[str] = []
+    constants: list[bytes] = []
+    steps = instructions_of(code)
+    walk.in_code += 1
+    for i, step in enumerate(steps):
+        detail: Any = step.arg
+        if isinstance(step.argval, types.CodeType):
+            constants.append(_code(walk, step.argval))
+            detail = "code"
+        elif step.opname in _HAS_CONSTANT:
+            after = steps[i + 1] if i + 1 < len(steps) else step
+            if after.opname != "STORE_NAME" or after.argval not in _NOT_OF_THE_CLASS:
+                unknown = step.opname == "KW_NAMES"  # to the dis of Python 3.11
+                constants.append(walk.of(code.co_consts[step.arg or 0] if unknown else step.argval))
+            detail = "constant"
+        elif isinstance(step.argval, str):
+            detail = step.argval
+        text.append(f"{step.opname} {detail}\n")
+    shape = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & 0xFFFF)
+    names = (code.co_varnames, code.co_cellvars, code.co_freevars)
+    jumps = getattr(code, "co_exceptiontable", b"")
+    parts = [walk.of(part) for part in (shape, names, jumps, "".join(text))]
+    walk.in_code -= 1
+    walk.codes[code] = digest_of("code", *parts, *constants)
+    return walk.codes[code]
+
+
+def _globals(walk: Walk, function: types.FunctionType) -> bytes:
+    """Everything that a function of the user's own names outside itself."""
+    named = _named_by(function.__code__)
+    walk.words |= named.words
+    walk.variables |= named.variables
+    walk.texts |= named.paths
+    found: dict[str, Any] = {}
+    scope = function.__globals__
+    builtins = function.__builtins__  # type: ignore[attr-defined]
+    for name, *attributes in named.globals:
+        here = scope if name in scope else builtins
+        if name not in _NOT_OF_THE_CODE and name in here:
+            _resolve(walk, name, here[name], tuple(attributes), found)
+    walk.watch.names(scope, tuple(name for name, *_ in named.globals if name in scope))
+    parts = [walk.named_values(found, "'s global `{}`")]
+    if named.imports:
+        parts.append(_imports(walk, named, function))
+    return digest_of("globals", *parts)
+
+
+def _resolve(walk: Walk, way: str, value: Any, attributes: Chain, found: dict[str, Any]) -> None:
+    """Follow attributes through modules: what counts is what is reached, not the modules on the way."""
+    while isinstance(value, types.ModuleType) and attributes:
+        name, *rest = attributes
+        if name not in vars(value):
+            break
+        inner = vars(value)[name]
+        release = release_of(value.__name__)
+        if release is None:
+            walk.watch.names(vars(value), (name,))
+        elif not isinstance(inner, types.ModuleType) and not (release == "python" and _is_a_stranger(inner)):
+            break
+        way, value, attributes = f"{way}.{name}", inner, tuple(rest)
+    found[way] = value
+
+
+def _imports(walk: Walk, named: Named, function: types.FunctionType) -> bytes:
+    """What a function imports when it runs."""
+    package = function.__globals__.get("__package__")
+    found: dict[str, Any] = {}
+    parts: list[bytes] = []
+    for one in named.imports:
+        if one.level and not package:
+            raise walk.fault(f"imports `{'.' * one.level}{one.module}`, but its module is in no package")
+        module = importlib.util.resolve_name("." * one.level + one.module, package)
+        parts += _import(walk, module, one, found)
+    return digest_of("imports", *parts, walk.named_values(found, "'s import `{}`"))
+
+
+def _import(walk: Walk, module: str, one: Import, found: dict[str, Any]) -> list[bytes]:
+    """One import: what it gets is put into ``found``; digests of what is not loaded are returned."""
+    uses = one.uses or ((),)
+    value: Any = sys.modules.get(module)
+    way = f"import {module}"
+    if value is not None and one.attribute is not None:
+        way = f"from {module} import {one.attribute}"
+        inner = sys.modules.get(f"{module}.{one.attribute}")
+        if release_of(module) is None:
+            walk.watch.names(vars(value), (one.attribute,))
+        value = vars(value).get(one.attribute, inner)
+        if value is None and release_of(module) is not None:
+            value = sys.modules[module]  # what the module makes when it is asked, say
+        elif value is None and one.attribute not in vars(sys.modules[module]):
+            return [_unloaded(walk, f"{module}.{one.attribute}")]
+    elif value is None:
+        name = module if one.attribute is None else f"{module}.{one.attribute}"
+        return [_unloaded(walk, name)]
+    for use in uses:
+        _resolve(walk, way, value, use, found)
+    return []
+
+
+def _unloaded(walk: Walk, name: str) -> bytes:
+    """A module, or what is in one, that will be imported when it is needed: by its files."""
+    if release_of(name) is not None:
+        return _module_named(walk, name)
+    try:
+        files = list(sources_of(name)) or list(sources_of(name.rpartition(".")[0]))
+    except OSError as error:
+        raise walk.fault(f"imports {name}, whose file cannot be read ({error})") from None
+    if not files:
+        return digest_of("module's name", name.encode())
+    walk.unloaded.add(name)
+    return digest_of("sources", *(digest_of("source", source) for _, source in files))
+
+
+def _class(walk: Walk, value: type) -> bytes:
+    if named := _by_name(walk, value):
+        replaced = {
+            name: one
+            for name, one in vars(value).items()
+            if isinstance(one, types.FunctionType) and _is_a_stranger(one)
+        }
+        return digest_of("class", named, walk.named_values(replaced, ".{}")) if replaced else named
+    if not value.__flags__ & _HEAP_TYPE:
+        return name_in(walk, value.__module__, value.__qualname__)
+    body = {key: item for key, item in vars(value).items() if key not in _NOT_OF_THE_CLASS}
+    walk.watch.mapping(vars(value))
+    bases = walk.all("bases", (type(value), *value.__bases__), lambda i: f"'s base {i}")
+    parts = [walk.of(value.__qualname__), bases, walk.named_values(body, ".{}"), _annotations(walk, value)]
+    if issubclass(value, Enum):
+        parts.append(_members(walk, value))
+    if _is_of_an_extension(value.__module__):
+        parts.append(_module_named(walk, value.__module__))
+    return digest_of("class", *parts)
+
+
+def _annotations(walk: Walk, value: type) -> bytes:
+    """Those of a class, which may be read as a schema; nothing of them is evaluated."""
+    late = vars(value).get("__annotate_func__") or vars(value).get("__annotate__")
+    if isinstance(late, types.FunctionType):  # from Python 3.14 on
+        return _code(walk, late.__code__)
+    found = vars(value).get("__annotations__") or {}
+    return walk.of(tuple((name, _name_of_annotation(one)) for name, one in found.items()))
+
+
+def _members(walk: Walk, value: type[Enum]) -> bytes:
+    """What the members of an enumeration have beside their values."""
+    states = {
+        name: {k: v for k, v in vars(member).items() if not k.startswith("_") or not k.endswith("_")}
+        for name, member in value._member_map_.items()
+    }
+    return walk.named_values(states, ".{}")
+
+
+def _method(walk: Walk, value: Any) -> bytes:
+    """A method and what it is bound to; but ``random.randint`` is a name, whatever it is bound to."""
+    owner, name = value.__self__, value.__name__
+    for module in (value.__module__, type(owner).__module__):
+        if release_of(module or "") is not None and getattr(sys.modules.get(module), name, None) == value:
+            return name_in(walk, module, name)
+    if value.__module__ and (owner is None or isinstance(owner, types.ModuleType)):
+        return name_in(walk, value.__module__, name)  # of an extension of the user's own
+    function = value.__func__ if isinstance(value, types.MethodType) else name
+    return walk.all("method", (function, owner), ("", "'s object").__getitem__)
+
+
+def _module(walk: Walk, value: types.ModuleType) -> bytes:
+    """A module that is used as a whole: everything that it holds now."""
+    name = value.__name__
+    if (release := release_of(name)) is not None:
+        # By its name, and by what of the user's own was put into it.
+        strangers = {} if release == "python" else {n: v for n, v in vars(value).items() if _is_a_stranger(v)}
+        return digest_of("installed", _module_named(walk, name), walk.named_values(strangers, ".{}"))
+    walk.modules.add(name)
+    held = {
+        key: item
+        for key, item in vars(value).items()
+        if not (key.startswith("__") and key.endswith("__")) and not isinstance(item, _LOCKS)
+    }
+    walk.watch.mapping(vars(value))
+    return digest_of("module", walk.named_values(held, ".{}"))
+
+
+def name_in(walk: Walk, module: str, name: str) -> bytes:
+    return digest_of("name", _module_named(walk, module), digest_of("name", name.encode()))
+
+
+def _module_named(walk: Walk, name: str) -> bytes:
+    """A module by its release; one of the user's own by its file."""
+    if (release := release_of(name)) is not None:
+        _note(walk, name, release)
+        return digest_of("module", f"{release} {name}".encode())
+    if (path := file_of(name)) is None:
+        return digest_of("module's name", (MAIN[0] if name in MAIN else name).encode())
+    walk.modules.add(name)
+    try:
+        return digest_of("module's file", _content_of_file(path, os.stat(path).st_mtime_ns))
+    except OSError as error:
+        raise walk.fault(f"uses the module {name}, whose file cannot be read ({error})") from None
+
+
+def _by_name(walk: Walk, value: Any) -> bytes | None:
+    """What is installed and found under its own name; nothing more has to be known of it."""
+    module, name = value.__module__, value.__qualname__
+    if (release := release_of(module or "")) is None or found_in(module, name) is not value:
+        return None
+    _note(walk, module, release)
+    return digest_of("installed", f"{release} {module}.{name}".encode())
+
+
+def _note(walk: Walk, module: str, release: str) -> None:
+    if release != "python":
+        walk.packages.add(module.partition(".")[0])
+
+
+def _descriptor(walk: Walk, value: Any, *names: str) -> bytes:
+    """A property and its like, by the functions that it calls."""
+    parts = [walk.of(type(value)), walk.named_values({n: getattr(value, n) for n in names}, ".{}")]
+    if release_of(type(value).__module__) is None:
+        known = {*names, *_NOT_OF_A_DESCRIPTOR}
+        own = {k: v for k, v in getattr(value, "__dict__", {}).items() if k not in known}
+        parts.append(walk.named_values({k: v for k, v in own.items() if not k.startswith("__")}, ".{}"))
+    return digest_of("parts", *parts)
+
+
+@functools.lru_cache(4096)
+def _named_by(code: types.CodeType) -> Named:
+    return named_by(code)
+
+
+def _is_a_stranger(value: Any) -> bool:
+    """Whether a function or class in an installed module is of the user's own: it was put there."""
+    return isinstance(value, (types.FunctionType, type)) and release_of(value.__module__ or "") is None
+
+
+def _is_of_an_extension(module: str) -> bool:
+    path = file_of(module)
+    return path is not None and path.endswith(tuple(importlib.machinery.EXTENSION_SUFFIXES))
+
+
+@functools.lru_cache(256)
+def _content_of_file(path: str, changed_at: int) -> bytes:
+    with open(path, "rb") as file:
+        return content_of(file.read())
+
+
+def _name_of_annotation(one: Any) -> str:
+    if isinstance(one, type):
+        return f"{'' if one.__module__ in MAIN else one.__module__}.{one.__qualname__}"
+    text = one if isinstance(one, str) else repr(one)
+    return title_of(type(one)) if " at 0x" in text else text
+
+
+def found_in(module: str | None, name: str) -> Any:
+    """What a loaded module has under a name."""
+    found = sys.modules.get(module or "")
+    for part in name.split("."):
+        found = getattr(found, "__dict__", {}).get(part)
+    return found
+
+
+def _inside(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not yet filled
+        return types.CellType
+
+
+TAKERS: tuple[tuple[Any, Taker], ...] = (
+    (types.FunctionType, _function),
+    (type, _class),
+    ((types.MethodType, types.BuiltinMethodType), _method),
+    (types.ModuleType, _module),
+    (types.CodeType, _code),
+    (functools._lru_cache_wrapper, lambda walk, value: _by_name(walk, value) or walk.of(value.__wrapped__)),
+    (functools.cached_property, lambda walk, value: _descriptor(walk, value, "func")),
+    ((staticmethod, classmethod), lambda walk, value: _descriptor(walk, value, "__func__")),
+    (functools.partial, lambda walk, value: _descriptor(walk, value, "func", "args", "keywords", "__dict__")),
+    (property, lambda walk, value: _descriptor(walk, value, "fget", "fset", "fdel")),
+)

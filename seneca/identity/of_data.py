@@ -1,0 +1,163 @@
+"""How data is walked: tensors, arrays, paths, sets, and any other object by its class and state."""
+
+from __future__ import annotations
+
+import copyreg
+import io
+import logging
+import mmap
+import pathlib
+import random
+import sys
+import types
+from collections import ChainMap
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from seneca.code.modules import release_of
+from seneca.identity.of_code import found_in, name_in
+from seneca.identity.walk import Taker, Walk, content_of, digest_of, title_of
+
+__all__ = ["ANY", "TAKERS"]
+
+
+def _tensor(walk: Walk, value: torch.Tensor) -> bytes:
+    kind = type(value)
+    with torch._C.DisableTorchFunctionSubclass():
+        dense = value.is_cpu and value.layout is torch.strided and not value.is_nested
+        hidden = copyreg._slotnames(kind)  # type: ignore[attr-defined]
+        hidden = hidden or kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+        if not dense or value.is_quantized or hidden:
+            raise walk.fault(
+                f"is a {title_of(kind)} on {value.device}; only dense ones on the CPU can be seen"
+            )
+        plain = value.detach().as_subclass(torch.Tensor).resolve_conj().resolve_neg()
+        about = (str(value.dtype), tuple(value.shape), value.requires_grad)
+        content = plain.contiguous().as_strided((plain.numel(),), (1,)).view(torch.uint8).numpy()
+        walk.watch.tensor(value)
+    walk.data_bytes += content.nbytes
+    parts = walk.of(kind), digest_of("about", repr(about).encode()), _state(walk, vars(value))
+    return digest_of("tensor", *parts, content_of(content))
+
+
+def _array(walk: Walk, value: np.ndarray) -> bytes:
+    if type(value) not in (np.ndarray, np.memmap):  # a masked one, say, has more to it
+        return _instance(walk, value)
+    about = walk.of(type(value)), walk.of(value.dtype), walk.of(value.shape)
+    if value.dtype.names:  # field by field, as what lies between fields is anyone's
+        fields = [value[name].view(np.ndarray) for name in value.dtype.names]
+        return digest_of("fields", *about, walk.all("arrays", fields, "'s field {}".format))
+    if value.dtype.hasobject:
+        elements = value.ravel().tolist()
+        return digest_of("objects", *about, walk.all("values", elements, ".flat[{}]".format))
+    if (file := _read_only_file_of(value)) is not None:
+        return digest_of("mapped", *about, walk.of(file))
+    walk.watch.array(value)
+    walk.data_bytes += value.nbytes
+    content = np.ascontiguousarray(value).reshape(-1)
+    return digest_of("array", *about, content_of(content.view(np.uint8)) if content.nbytes else b"")
+
+
+def _path(walk: Walk, value: pathlib.PurePath) -> bytes:
+    walk.texts.add(str(value))
+    if release_of(type(value).__module__) != "python":  # it may have an address, or options, besides
+        return _instance(walk, value)
+    return digest_of("path", walk.of(type(value)), walk.of(str(value)))
+
+
+def _set(walk: Walk, value: set[Any] | frozenset[Any]) -> bytes:
+    """Elements in the order of their digests; each is walked as if it were the first."""
+    slots = copyreg._slotnames(type(value))  # type: ignore[attr-defined]
+    state = {**getattr(value, "__dict__", {}), **{n: getattr(value, n) for n in slots if hasattr(value, n)}}
+    about = walk.of(type(value)), _state(walk, state)
+    if isinstance(value, set):
+        walk.watch.value(lambda: frozenset(value))
+    if set(map(type, value)) == {str}:
+        return digest_of("strings", *about, walk.of(sorted(value)))
+    before = walk._done
+    digests = []
+    for element in value:
+        walk._done = ChainMap({}, before)
+        digests.append(walk.all("element", [element], "'s element".format))
+    walk._done = before
+    return digest_of("set", *about, *sorted(digests))
+
+
+def _changing(walk: Walk, value: Any) -> bytes:
+    if isinstance(value, Iterator) and release_of(type(value).__module__) is None:
+        return _instance(walk, value)  # of a class of the user's own that has a __next__
+    raise walk.fault(f"is a {title_of(type(value))}, whose state changes as items are made")
+
+
+def _logger(walk: Walk, value: logging.Logger) -> bytes:
+    """It takes note of items and makes none, unless it is of the user's own kind."""
+    own = release_of(type(value).__module__) is None
+    return walk.of(type(value) if own else logging.Logger)
+
+
+def _instance(walk: Walk, value: Any) -> bytes:
+    kind = type(value)
+    if any(base.__module__ in ("ctypes", "_ctypes") for base in kind.__mro__):
+        raise walk.fault(f"is a {title_of(kind)}, memory whose meaning cannot be seen")
+    reduce = copyreg.dispatch_table.get(kind)
+    try:
+        reduced: Any = value.__reduce_ex__(2) if reduce is None else reduce(value)
+    except Exception as error:  # whatever the object's own code raises
+        raise walk.fault(f"is a {title_of(kind)}, whose state cannot be seen ({error})") from None
+    if type(live := getattr(value, "__dict__", None)) is dict:
+        walk.watch.mapping(live)
+    if isinstance(reduced, str):  # what is known by its name alone
+        homes = (getattr(value, "__module__", None), kind.__module__, *sorted(sys.modules))
+        home = next((module for module in homes if found_in(module, reduced) is value), None)
+        if home is None:
+            raise walk.fault(
+                f"is a {title_of(kind)}, known by the name {reduced} that it is not found under"
+            )
+        return name_in(walk, home, f"{title_of(kind)} {reduced}")
+    make, arguments, state, elements, items, setter = (tuple(reduced) + (None,) * 4)[:6]
+    steps = ("'s maker", *("'s class" if isinstance(a, type) else "" for a in arguments))
+    parts = [walk.all("made", (make, *arguments), steps.__getitem__), _state(walk, state)]
+    for what, extra in (("elements", elements), ("items", items)):
+        if extra is not None:
+            parts.append(walk.all(what, [list(extra)], lambda i: ""))
+    return digest_of("instance", *parts, *([] if setter is None else [walk.of(setter)]))
+
+
+def _state(walk: Walk, state: Any) -> bytes:
+    """Attributes by name; the order in which they were set does not count."""
+    if type(state) is tuple and len(state) == 2 and type(state[1]) is dict:  # of a class with slots
+        return digest_of("slots", *(_state(walk, one) for one in state))
+    if type(state) is dict and all(type(key) is str for key in state):
+        return walk.named_values(state, ".{}")
+    return walk.all("state", [state], "'s state".format)
+
+
+def _read_only_file_of(value: np.ndarray) -> tuple[Any, ...] | None:
+    """File and place of an array that is mapped from a file and cannot be written to; None: it is no such."""
+    if type(value) is not np.memmap or value.mode != "r" or value.filename is None:
+        return None
+    base: Any = value
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if not isinstance(base, mmap.mmap):
+        return None
+    first = np.frombuffer(base, np.uint8).__array_interface__["data"][0]
+    at = value.__array_interface__["data"][0] - first
+    return str(value.filename), value.offset // mmap.ALLOCATIONGRANULARITY, at, value.strides
+
+
+ANY: Taker = _instance
+TAKERS: tuple[tuple[Any, Taker], ...] = (
+    (torch.Tensor, _tensor),
+    (np.ndarray, _array),
+    ((set, frozenset), _set),
+    (pathlib.PurePath, _path),
+    (types.MappingProxyType, lambda walk, value: walk.of(dict(value))),
+    (logging.Logger, _logger),
+    ((io.IOBase, Iterator), _changing),
+    ((random.Random, torch.Generator), _changing),
+    ((np.random.Generator, np.random.RandomState, np.random.BitGenerator), _changing),
+)

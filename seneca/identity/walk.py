@@ -1,0 +1,227 @@
+"""The walk over everything that an object's items hang on: its state, and the code that works on it.
+
+Nothing that goes into a digest depends on addresses, hash seeds, line numbers, docstrings or the name of the main
+module. What is met on the way and lies outside the object (paths, packages, environment variables) is gathered.
+
+Here is what all kinds of values have in common. :mod:`seneca.identity.of_code` and :mod:`seneca.identity.of_data`
+know the kinds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import marshal
+import types
+from collections.abc import Callable, Iterable, MutableMapping
+from itertools import chain
+from typing import Any
+
+import xxhash
+
+from seneca.identity.places import sample_of
+from seneca.identity.plain import CONTAINERS, LEAVES, Memory, plain
+from seneca.identity.watch import Watch
+
+__all__ = ["Fault", "Taker", "Walk", "content_of", "digest_of", "title_of"]
+
+LARGE = 1000  # elements of a container that is worth remembering
+MOST_WATCHED = 256  # containers inside plain data
+
+
+class Fault(Exception):
+    """Something cannot be seen, or does not stay the same.
+
+    Args:
+        where: The way there from what is walked.
+        why: The rest of the sentence.
+    """
+
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(where, why)
+        self.where, self.why = where, why
+
+
+def digest_of(kind: str, *parts: Any) -> bytes:
+    """Parts are digests, of 32 bytes each; or there is one, of any length, at the end."""
+    state = hashlib.sha256(kind.encode("utf-8", "surrogatepass") + b"\0")
+    for part in parts:
+        state.update(part)
+    return state.digest()
+
+
+def content_of(data: Any) -> bytes:
+    """A digest of much data, at the speed of memory: some 15 GB/s, where SHA-256 has 1.3."""
+    return xxhash.xxh3_128(data).digest()
+
+
+def title_of(kind: type) -> str:
+    """A class's name, as one would write it."""
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+Taker = Callable[["Walk", Any], bytes]
+"""Digests the values of one kind."""
+
+
+class Walk:
+    """Digests values, each once.
+
+    A value inside itself is its distance from there; and as what is inside depends on the way in, nothing is
+    walked in an order that could differ between processes.
+
+    Args:
+        taker_of: Finds what digests the values of a class.
+        key: Stands for each value that cannot be seen; None: such a value is a :class:`Fault`.
+        memory: Of earlier walks.
+        watch: Is told of the mutable things that are met.
+
+    Attributes:
+        packages: Top-level modules of what is installed and was named.
+        modules: The user's own modules whose code counts.
+        unloaded: Those of them that are not loaded, and count by their files.
+        texts: Texts that may be paths.
+        variables: Texts that may be names of environment variables.
+        words: Every name and constant text in the code that was met.
+        keyed: The ways to the values for which ``key`` stands.
+        data_bytes: Of tensors, arrays and large containers.
+    """
+
+    def __init__(
+        self, taker_of: Callable[[type], Taker], key: str | None, memory: Memory, watch: Watch
+    ) -> None:
+        self._taker_of = taker_of
+        self.packages: set[str] = set()
+        self.modules: set[str] = set()
+        self.unloaded: set[str] = set()
+        self.texts: set[str | bytes] = set()
+        self.variables: set[str] = set()
+        self.words: set[str] = set()
+        self.keyed: list[str] = []
+        self.data_bytes = 0
+        self._key = key
+        self._memory = memory
+        self.watch = watch
+        self._done: MutableMapping[int, bytes] = {}
+        self._alive: list[Any] = []  # so that no id is given again
+        self._open: dict[int, int] = {}
+        self.codes: dict[types.CodeType, bytes] = {}
+        self._way: list[tuple[Callable[[int], str], list[int]]] = []  # to the value that is looked at
+        self.in_code = 0
+
+    def of(self, value: Any) -> bytes:
+        """The digest of a value.
+
+        Raises:
+            Fault: It cannot be seen, and there is no key.
+        """
+        if type(value) in LEAVES:
+            if not self.in_code and type(value) in (str, bytes):
+                self.texts.add(value)
+            return digest_of("plain", marshal.dumps(value, 2))
+        key = id(value)
+        if key in self._done:
+            return self._done[key]
+        if key in self._open:
+            return digest_of("cycle", str(len(self._open) - self._open[key]).encode())
+        self._open[key] = len(self._open)
+        depth = len(self._way)
+        try:
+            digest = self._container(value) if type(value) in CONTAINERS else self._object(value)
+        except Fault as fault:
+            if self._key is None:
+                raise
+            del self._way[depth:]
+            self.keyed.append(fault.where)
+            digest = digest_of("key", self.of(self._key), self.of(title_of(type(value))))
+        finally:
+            del self._open[key]
+        self._done[key] = digest
+        self._alive.append(value)
+        return digest
+
+    def pass_over(self, values: Iterable[Any]) -> None:
+        """Take these as known, and do not look into them."""
+        for value in values:
+            self._done[id(value)] = digest_of("passed over")
+            self._alive.append(value)
+
+    def fault(self, why: str) -> Fault:
+        """That the value which is looked at cannot be seen."""
+        return Fault("".join(steps(at[0]) for steps, at in self._way), why)
+
+    def all(self, kind: str, values: Iterable[Any], steps: Callable[[int], str]) -> bytes:
+        """Values in their order; ``steps`` names the way to one."""
+        digests: list[bytes] = []
+        at = [0]
+        self._way.append((steps, at))
+        for value in values:
+            digests.append(self.of(value))
+            at[0] += 1
+        self._way.pop()
+        return digest_of(kind, *digests)
+
+    # Containers of Python's own.
+
+    def _container(self, value: Any) -> bytes:
+        large = len(value) > LARGE
+        if large and (found := self._memory.find(value)) is not None:
+            self.texts.update(found.texts)
+            digest = found.digest
+        elif (inside := plain(value)) is not None:
+            data = marshal.dumps(value, 2)
+            self.data_bytes += len(data) if large else 0
+            digest = digest_of("plain", content_of(data))
+            texts = [] if self.in_code else sample_of(inside.texts)
+            self.texts.update(texts)
+            if large and inside.immutable:
+                self._memory.keep(value, digest, texts)
+            if len(inside.mutable) <= MOST_WATCHED:
+                for inner in inside.mutable:
+                    self._watch_container(inner)
+        else:
+            digest = self._walked(value)
+        self._watch_container(value)
+        return digest
+
+    def _watch_container(self, value: Any) -> None:
+        if self.in_code:
+            return
+        if type(value) is dict:
+            self.watch.mapping(value)
+        elif type(value) is list:
+            self.watch.elements(value)
+
+    def _walked(self, value: Any) -> bytes:
+        if type(value) is not dict:
+            return self.all(type(value).__name__, value, "[{}]".format)
+        keys = list(value)
+        return self.all(
+            "dict",
+            chain(keys, value.values()),
+            lambda i: f"'s key {keys[i]!r:.80}" if i < len(keys) else f"[{keys[i - len(keys)]!r:.80}]",
+        )
+
+    def _object(self, value: Any) -> bytes:
+        kind = type(value)
+        own = getattr(kind, "__fingerprint__", None)
+        if own is None:
+            return self._taker_of(kind)(self, value)
+        said = self.all("own", (kind, own(value)), ("'s class", ".__fingerprint__()").__getitem__)
+        if "__fingerprint__" in vars(kind):
+            return said
+        # A class above says it, which does not know what this one adds.
+        return digest_of("own and more", said, self._taker_of(kind)(self, value))
+
+    def named_values(self, values: dict[str, Any], step: str) -> bytes:
+        """Values by name, in the order of the names."""
+        kinds = set(map(type, values.values()))
+        if kinds <= LEAVES:
+            if not self.in_code:
+                self.texts.update(value for value in values.values() if type(value) in (str, bytes))
+            return digest_of("plain named", marshal.dumps(sorted(values.items()), 2))
+        names = sorted(values)
+        self.in_code += 1
+        ways = self.of(tuple(names))
+        self.in_code -= 1
+        at_each = self.all("values", map(values.get, names), lambda i: step.format(names[i]))
+        return digest_of("named", ways, at_each)

@@ -1,0 +1,61 @@
+"""Whether torchvision's code is torchvision's: a class by its name may be another, and a function may be replaced."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Mapping
+from typing import Any
+
+from seneca.code.modules import release_of
+
+__all__ = ["is_genuine", "is_theirs", "replaced_in_torchvision"]
+
+# Modules whose functions pictures go through on their way from a file through torchvision's transforms.
+_ON_THE_WAY = (
+    "torchvision.datasets.folder",
+    "torchvision.transforms.functional",
+    "torchvision.transforms._functional_pil",
+    "torchvision.transforms._functional_tensor",
+    "torchvision.transforms.v2.functional",
+    "torchvision.transforms.v2.functional._utils",
+    "torchvision.transforms.v2.functional._geometry",
+    "torchvision.transforms.v2.functional._color",
+    "torchvision.transforms.v2.functional._misc",
+    "torchvision.transforms.v2.functional._type_conversion",
+    "PIL.Image",
+)
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
+
+
+def is_theirs(function: Any) -> bool:
+    """Whether a function is of an installed package, and none of the user's own that was put there."""
+    return not isinstance(function, types.FunctionType) or release_of(function.__module__ or "") is not None
+
+
+def is_genuine(transform: object) -> bool:
+    """Whether an object of torchvision's does what its class does, and its class what torchvision made it do."""
+    kind = type(transform)
+    if getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is not kind:
+        return False
+    own = vars(transform)
+    methods = {name for base in kind.__mro__ for name, one in vars(base).items() if callable(one)}
+    if methods & own.keys() or any(own.get(hooks) for hooks in _HOOKS):
+        return False
+    return not any(_replaced(vars(base)) for base in kind.__mro__ if base is not object)
+
+
+def replaced_in_torchvision() -> str | None:
+    """What of the user's own stands in the place of a function that pictures go through, or None."""
+    for name in _ON_THE_WAY:
+        module = sys.modules.get(name)
+        if module is not None and (replaced := _replaced(vars(module))):
+            return f"{name}.{replaced}"
+    image = getattr(sys.modules.get("PIL.Image"), "Image", None)
+    if image is not None and (replaced := _replaced(vars(image))):
+        return f"PIL.Image.Image.{replaced}"
+    return None
+
+
+def _replaced(held: Mapping[str, Any]) -> str | None:
+    return next((name for name, one in list(held.items()) if not is_theirs(one)), None)
