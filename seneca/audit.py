@@ -4,6 +4,9 @@ One file a member (an iterator's epoch) in that folder, which is only ever appen
 
     magic | HEAD, who and what as JSON | GAVE, a batch | GAVE | FAIL, one that failed | ... | DONE
 
+SKIP holds samples that cannot be prepared; DIFF those that a job was served, made again, and found to be
+others.
+
 A frame is a tag, how many records follow, and these; each is appended as it is, so a process that is
 killed leaves at most half a frame at the end. Frames of a batch hold a :data:`RECORD` a sample: its
 index, the form that it was served from, and the copy that it is. A copy is a slot of a segment and the
@@ -49,18 +52,21 @@ __all__ = [
     "read_header",
 ]
 
-VERSION = 1
+VERSION = 2  # 1 had no samples that differed
 MAGIC = b"SENECA-AUDIT %3d\n"
 MAGIC_BYTES = len(MAGIC % VERSION)
 SUFFIX = ".audit"
 APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 FRAME = struct.Struct("<4sI")  # tag, number of records; of bytes for HEAD
-HEAD, GAVE, FAILED, SKIPPED, DONE = b"HEAD", b"GAVE", b"FAIL", b"SKIP", b"DONE"
+HEAD, GAVE, FAILED, SKIPPED, DIFFERED, DONE = b"HEAD", b"GAVE", b"FAIL", b"SKIP", b"DIFF", b"DONE"
 
 RECORD = np.dtype([("index", "<u4"), ("slot", "<u4"), ("generation", "<u4"), ("form", "u1")])
 """A sample, as it was delivered: packed, 13 bytes."""
 INDEX = np.dtype("<u4")
-SIZES = {HEAD: 1, GAVE: RECORD.itemsize, FAILED: INDEX.itemsize, SKIPPED: INDEX.itemsize, DONE: 0}
+SIZES = {
+    **{HEAD: 1, GAVE: RECORD.itemsize, DONE: 0},
+    **{tag: INDEX.itemsize for tag in (FAILED, SKIPPED, DIFFERED)},
+}
 
 NO_SLOT = 2**32 - 1  # as the native core's NONE: the sample is no copy that others may have
 FORM_UNKNOWN = 255  # a worker's file tells
@@ -198,6 +204,10 @@ class Log:
         """Samples that cannot be prepared, whose places others take."""
         self._append_indices(SKIPPED, indices)
 
+    def differed(self, indices: Any) -> None:
+        """Samples that were served, made again, and found to be others."""
+        self._append_indices(DIFFERED, indices)
+
     def done(self) -> None:
         """The epoch is over; nothing follows. One that is left half-way is only closed."""
         self._append(FRAME.pack(DONE, 0))
@@ -241,6 +251,7 @@ class Content:
         sizes: Of each batch.
         failures: Indices of each batch that was an error.
         skipped, skipped_sizes: Indices that cannot be prepared; and how many at a time.
+        differed: Indices that were served as something else than they are.
         done: Whether the epoch was over.
         torn_bytes: At the end, of a frame that is not whole.
         tags: Of all frames, in their order.
@@ -251,6 +262,7 @@ class Content:
     failures: list[np.ndarray]
     skipped: np.ndarray
     skipped_sizes: np.ndarray
+    differed: np.ndarray
     done: bool
     torn_bytes: int
     tags: list[bytes]
@@ -331,6 +343,7 @@ def read(path: Path) -> Content:
         failures=[np.frombuffer(part, INDEX) for part in parts[FAILED]],
         skipped=np.frombuffer(b"".join(parts[SKIPPED]), INDEX),
         skipped_sizes=np.array([len(part) // INDEX.itemsize for part in parts[SKIPPED]], np.int64),
+        differed=np.frombuffer(b"".join(parts[DIFFERED]), INDEX),
         done=bool(parts[DONE]),
         torn_bytes=max(0, len(data) - at) if len(data) >= MAGIC_BYTES else len(data),
         tags=tags,

@@ -223,7 +223,8 @@ def shared_cache(
     key = (os.getpid(), name, job_key(job))  # a forked child joins for itself
     with _joining:
         cache = _joined.get(key)
-        if cache is None or cache.segment.closed or not cache.segment.linked:
+        # What nobody trusts any more is left; who comes back to it begins anew.
+        if cache is None or cache.segment.closed or not cache.segment.linked or cache.segment.distrusted:
             cache = SampleCache.join(name, dataset, cache_bytes=cache_bytes, split=split, job=job)
             _joined[key] = cache
         elif cache.segment.fingerprint != dataset.fingerprint():

@@ -1,9 +1,9 @@
 """What torch's own loader is doing around a dataset that it asks for items.
 
-Torch tells a dataset neither of epochs nor of a ``worker_init_fn``. Both are on the stack: every iterator has a
-fetcher of its own in each process, worker processes that stay make another for each epoch, and a worker's main loop
-holds the function. Where they are not found (another version of torch, items asked for by hand) the answer is None,
-and nothing is shared.
+Torch tells a dataset neither of epochs nor of a ``worker_init_fn``. Both are on the stack: every iterator has
+a fetcher of its own in each process, worker processes that stay make another for each epoch, and a worker's
+main loop holds the function. Where they are not found (another version of torch, items asked for by hand) the
+answer is None, and nothing is shared.
 """
 
 from __future__ import annotations

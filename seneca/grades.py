@@ -117,7 +117,8 @@ def grade_of(
         shares: Whether anything is to be shared; else only what can run natively is found out.
         worker_init_fn: What worker processes run first; items may hang on what it does.
         memory: Of earlier looks, which makes this one faster.
-        files_found: Fingerprint and size of the files of pictures, where somebody has asked for them just now.
+        files_found: Fingerprint and size of the files of pictures, where somebody has asked for them just
+            now.
 
     Raises:
         OSError: A file of pictures has gone.
@@ -288,7 +289,8 @@ def _of_any(
 
 
 def seeds_only(function: Callable[[int], None] | None) -> bool:
-    """Whether items do not hang on a ``worker_init_fn``: there is none, or it is known to seed generators only."""
+    """Whether items do not hang on a ``worker_init_fn``: there is none, or it is known to seed generators
+    only."""
     inner = function.func if isinstance(function, functools.partial) else function
     name = f"{getattr(inner, '__module__', '')}.{getattr(inner, '__qualname__', '')}"
     return inner is None or name in SEEDS_ONLY
@@ -300,9 +302,11 @@ def _identity_of_init(look: Look, worker_init_fn: Callable[[int], None] | None) 
 
 
 def _offers_stages(dataset: Any) -> bool:
-    """Whether it is a :class:`StagedDataset`. What a class does not have, objects that answer for any name may
-    say that they have, or raise anything; torch does not ask them."""
-    return all(callable(getattr(type(dataset), name, None)) for name in ("__len__", "read", "decode", "augment"))
+    """Whether it is a :class:`StagedDataset`. What a class does not have, objects that answer for any name
+    may say that they have, or raise anything; torch does not ask them."""
+    return all(
+        callable(getattr(type(dataset), name, None)) for name in ("__len__", "read", "decode", "augment")
+    )
 
 
 def _without_transform(dataset: Any, is_staged: bool) -> dict[str, Any] | None:
@@ -322,8 +326,8 @@ def _without_transform(dataset: Any, is_staged: bool) -> dict[str, Any] | None:
 def _uses_transform_early(kind: type) -> bool:
     """Whether anything that may have a part in reading or decoding speaks of a transform.
 
-    That is all code of the class and what this leads to, but for ``augment``, ``label`` and what Python calls by
-    itself.
+    That is all code of the class and what this leads to, but for ``augment``, ``label`` and what Python calls
+    by itself.
     """
     look = Look("what cannot be seen speaks of nothing")
     look.pass_over(*kind.__mro__)

@@ -24,7 +24,7 @@ from seneca.grades import Grade, grade_of
 from seneca.identity import Memory
 from seneca.native import NativeIterator
 from seneca.notices import warn
-from seneca.options import Options
+from seneca.options import CHECK_EVERY, Options
 from seneca.processes import iterate
 from seneca.ranks import job_key, world
 from seneca.resumable import ResumableLoader
@@ -73,13 +73,17 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         memory_format: ``torch.channels_last``: the three channels of a pixel lie together, as
             convolutions on GPUs like it; the shape stays ``(B, 3, height, width)``. Where torch
             loads, batches are ``torch.contiguous_format``, and the warning says so.
-        key: Stands for what of the dataset cannot be fingerprinted: jobs that say the same share, and
-            that their items are interchangeable is then the user's word.
+        key: Stands for each part of the dataset that cannot be fingerprinted: jobs that say the same, and
+            whose datasets are equal in all other parts, share. That their items are interchangeable is the
+            user's word.
         job: Names the training run that this process is of; all its processes say the same. None: the
             processes that meet by torchrun's or torch.distributed's environment are one run, any other is
             a run by itself. A copy that is made for others reaches a run once.
         device: Where batches go, ``"cuda"`` say: each is copied while the one before is in use. None:
             they stay where they are made.
+        check_every: Of so many samples that are served from the cache one is made again and compared. Where
+            it is another, the jobs of the cache stop sharing, with one warning; ``stats()`` counts both.
+            None: none is.
         batch_size, num_workers, prefetch_factor and the rest: As torch's. On the native path
             ``num_workers`` is the number of threads that prepare, in this process; 0 prepares in
             the calling thread. ``prefetch_factor`` is then the number of batches prepared ahead,
@@ -133,9 +137,12 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         key: str | None = None,
         job: str | None = None,
         device: str | torch.device | None = None,
+        check_every: int | None = CHECK_EVERY,
     ) -> None:
         self._device = check_device(device)
-        self._options = Options(cache, cache_bytes, split, share, on_error, memory_format, key, job)
+        self._options = Options(
+            cache, cache_bytes, split, share, on_error, memory_format, key, job, check_every
+        )
         self.cache = cache
         self.cache_bytes = cache_bytes
         self.split = split
@@ -145,6 +152,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         self.key = key
         self.job = job
         self.device = device
+        self.check_every = check_every
         self._sample_cache: SampleCache | None = None
         self._shared: SharedDataset | None = None
         self._adapter: Adapter | None = None
@@ -245,8 +253,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
     def _still_suits(self, iterator: Any) -> bool:
         """Whether a persistent iterator can load another epoch.
 
-        Torch's worker processes stay, with the dataset as it was when they began: as in torch's own loader. The
-        native path has no copy of the dataset, and loads it as it is now, as long as it is native.
+        Torch's worker processes stay, with the dataset as it was when they began: as in torch's own loader.
+        The native path has no copy of the dataset, and loads it as it is now, as long as it is native.
         """
         if not isinstance(iterator, NativeIterator):
             if self._shared is not None:
@@ -270,6 +278,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
                 share=self.share,
                 key=self.key,
                 job=self.job,
+                check_every=self.check_every,
             )
         return self._shared
 
@@ -334,9 +343,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             ``augmented``); ``prepared``, augmented copies made here; ``staged``, those of them
             made for other jobs too; ``delivered`` and ``skipped``, samples; ``repeated``, those of them
             that took the places of skipped ones a second time, in ranks; ``unshared``, items
-            that cannot be laid out in shared memory; ``read_bytes`` from storage, where Seneca reads;
-            ``stall_s``, seconds that iterating waited on the native path; ``cache``, what the shared
-            cache holds (``None`` without one), see :meth:`seneca.SampleCache.stats`.
+            that cannot be laid out in shared memory; ``checked``, samples served from the cache that were
+            made again; ``different``, those of them that were others; ``read_bytes`` from storage, where
+            Seneca reads; ``stall_s``, seconds that iterating waited on the native path; ``cache``, what the
+            shared cache holds (``None`` without one), see :meth:`seneca.SampleCache.stats`.
         """
         cache = self._sample_cache
         try:
@@ -349,7 +359,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         if self._shared is not None:
             of_workers = self._shared.stats()
             counts["served"] = {form: n + of_workers["served"][form] for form, n in counts["served"].items()}
-            for name in ("prepared", "staged", "delivered", "unshared", "read_bytes"):
+            for name in ("prepared", "staged", "delivered", "unshared", "read_bytes", "checked", "different"):
                 counts[name] += of_workers[name]
         return {**counts, "cache": holds}
 
@@ -378,21 +388,24 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         assert files is not None
         if isinstance(name, SampleCache):
             if name.owned_here and name.job == job_key(self.job):
-                if name.segment.fingerprint != files.fingerprint():
-                    return self._without_cache(
-                        SegmentMismatchError(f"{name!r} holds another dataset than {files.root}")
-                    )
-                return name
+                if name.segment.fingerprint == files.fingerprint():
+                    return name
+                self._go_on_without_cache(
+                    SegmentMismatchError(f"{name!r} holds another dataset than {files.root}")
+                )
+                return None
             name = name.name  # a forked child's copy, or another job's: join for itself
         if name is None:
             return None
         try:
             return shared_cache(name, files, self.cache_bytes, self._options.split_wanted, self.job)
         except SegmentError as error:
-            return self._without_cache(error)
+            self._go_on_without_cache(error)
+            return None
 
-    def _without_cache(self, error: SegmentError) -> None:
-        """Go on alone, unless the user has asked for what cannot be; a job that runs is not ended for that."""
+    def _go_on_without_cache(self, error: SegmentError) -> None:
+        """Go on alone, unless the user has asked for what cannot be; a job that runs is not ended for
+        that."""
         first = self._sample_cache is None
         if isinstance(error, NoSpaceError) or (isinstance(error, SegmentMismatchError) and first):
             raise error

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import os
+import random
 import threading
 import time
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from seneca.audit import Header, Log, audit_folder, part_name
 from seneca.cache import SampleCache
 from seneca.ending import FIRST, finalize
 from seneca.forms import Form
+from seneca.proof import Board, Proof, compare_served
 from seneca.ranks import job_key
 from seneca.stages import KeptStages, Payload, Stages
 from seneca.terms import PlannedBatch, Terms
@@ -35,6 +37,7 @@ __all__ = ["COUNTERS", "SPENT", "Maker"]
 SPENT = ("reads", "prepares", "decodes", "augments", "read_ns", "prepare_ns", "decode_ns", "augment_ns")
 COUNTERS = (
     *("storage", "encoded", "decoded", "augmented", "prepared", "staged", "unshared", "read_bytes"),
+    *("checked", "different"),
     *(*SPENT, "decoded_bytes"),
 )
 AT = {name: place for place, name in enumerate(COUNTERS)}  # in the counts
@@ -42,12 +45,31 @@ STORAGE, ENCODED, DECODED, AUGMENTED = (int(form) for form in Form)
 MAX_SIDE = 2**16 - 1  # of a picture in a slot's record
 LOGS_OPEN = 4  # iterators that a process serves at the same time
 NO_CLAIMS = np.zeros(0, store.CLAIM)
+UNDECIDED = 4  # checks of items that tell nothing, because they are random, before there are no more
 
 
 class Maker:
-    """Where a process makes items: what it holds in the segment while it does."""
+    """Where a process makes items: what it holds in the segment while it does.
 
-    def __init__(self, terms: Terms, cache: SampleCache | None, counts: np.ndarray) -> None:
+    Args:
+        terms: On which it shares.
+        cache: Where; None: nowhere.
+        counts: To count in, as :data:`COUNTERS`.
+        board: What the processes of this dataset have found of its examples.
+        vouched: Whether the user has given a key.
+        check_every: Of so many samples that it is served one is made again and compared; None: none is.
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        cache: SampleCache | None,
+        counts: np.ndarray,
+        *,
+        board: Board,
+        vouched: bool = False,
+        check_every: int | None = None,
+    ) -> None:
         self.pid = os.getpid()
         self._counts = counts
         self.terms = terms
@@ -58,6 +80,13 @@ class Maker:
             shares=terms.shares,
             keeps=terms.stages.decoded != 0,
         )
+        self.cache = cache
+        self._segment = None if cache is None else cache.segment
+        self._proof = None if cache is None else Proof(terms, cache.segment, board, vouched=vouched)
+        self._check_every = check_every
+        # Not all at the same time, and also where no process serves so many.
+        self._until_check = 0 if check_every is None else random.Random(os.urandom(8)).randint(1, check_every)
+        self._undecided = 0  # checks of AUGMENTED in a row that could tell nothing
         self._in_use = threading.Lock()
         self.copy_bytes = 0  # the room that an item of this dataset has needed at the most
         self.keeps_decoded = True  # as long as it can be laid out
@@ -80,19 +109,20 @@ class Maker:
         if isinstance(terms.stages, KeptStages):
             self._stages = _Timed(terms.stages, self._counts)
 
-    def make(self, indices: Sequence[int]) -> list[Any]:
-        """The items of a batch."""
+    def make(self, indices: Sequence[int], look: int) -> list[Any]:
+        """The items of a batch, in an epoch for which the dataset was looked at so."""
         own = self.terms.own
         samples = list(indices) if own is None else [int(own[index]) for index in indices]
         planned = (
             indices if isinstance(indices, PlannedBatch) and self._was_planned(indices, samples) else None
         )
         with self._in_use:
+            trusts = self._trusts(look)
             if planned is not None and planned.claims is None and self._stages.decoded == 0:
                 made = self._make_alone(samples)  # nothing is held, and nothing could be kept
                 copies = None
             else:
-                made, copies = self._make_here(samples, planned)
+                made, copies = self._make_here(samples, planned, trusts)
             if self._audit is not None:
                 self._audit.served(indices, copies)
         stages = self.terms.stages
@@ -100,8 +130,55 @@ class Maker:
             return made
         return [stages.present(sample, item) for sample, item in zip(samples, made, strict=True)]
 
+    def _trusts(self, look: int) -> bool:
+        """Whether to take and leave anything."""
+        if self._proof is None or self._segment is None:
+            return True  # there is nothing
+        if self._segment.distrusted:
+            return False
+        try:
+            return self._proof.holds(look)
+        except BlockingIOError:
+            return False  # the next batch asks again
+
+    @property
+    def distrusted(self) -> bool:
+        """Whether anybody has found that what lies in the cache is not to be trusted."""
+        return self._segment is not None and self._segment.distrusted
+
+    def is_to_check(self, form: int) -> bool:
+        """Whether the next sample that is served from this form is to be made again."""
+        if self._check_every is None or (form == AUGMENTED and self._undecided >= UNDECIDED):
+            return False
+        self._until_check -= 1
+        if self._until_check > 0:
+            return False
+        self._until_check = self._check_every
+        return True
+
+    def differs(self, sample: int, form: int, served: Any) -> bool:
+        """Make a sample again that was served, and compare; where it is another, nobody shares any more.
+
+        Args:
+            sample: Which.
+            form: From which it was served.
+            served: The payload's bytes, or the item where the form is AUGMENTED.
+        """
+        self._counts[AT["checked"]] += 1
+        outcome = compare_served(self.terms.stages, sample, form, served)
+        if form == AUGMENTED:
+            self._undecided = self._undecided + 1 if outcome is None else 0
+        if outcome is not False:
+            return False
+        assert self._segment is not None
+        self._segment.distrust(sample, form)
+        self._counts[AT["different"]] += 1
+        if self._audit is not None:
+            self._audit.differed(sample)
+        return True
+
     def _make_here(
-        self, samples: list[int], planned: PlannedBatch | None
+        self, samples: list[int], planned: PlannedBatch | None, trusts: bool
     ) -> tuple[list[Any], np.ndarray | None]:
         row, generation = store.NONE, 0
         if planned is not None:
@@ -116,6 +193,8 @@ class Maker:
         if _hold_nothing(places):
             return self._make_alone(samples), None
         batch = _Batch(self, samples, places)
+        if not trusts:
+            batch.take_nothing()
         try:
             return batch.make(), None if self._audit is None else batch.copies()
         finally:
@@ -212,6 +291,14 @@ class _Audit:
             copies = np.full((len(indices), 3), [store.NONE, 0, STORAGE], np.uint32)
         self._logs[drawn_in].gave(indices, copies)
 
+    def differed(self, sample: int) -> None:
+        """A sample was not what it was served as."""
+        own = self._terms.own
+        index = sample if own is None else int(np.flatnonzero(own == sample)[0])
+        if not self._logs:
+            self._logs[None] = self._open(None)
+        next(reversed(self._logs.values())).differed([index])
+
     def _open(self, drawn_in: str | None) -> Log:
         own = self._terms.own
         job, segment = job_key(), None
@@ -260,17 +347,24 @@ class _Batch:
         """AUGMENTED of every sample."""
         made: list[Any] = [None] * len(self._samples)
         straight = []
-        for k, source in enumerate(self._sources):
-            if source == AUGMENTED:
+        for k in range(len(self._samples)):
+            if self._sources[k] and self._maker.distrusted:
+                break
+            if self._sources[k] == AUGMENTED:
                 try:
                     made[k] = items.read(self._worker.payload(self._source_slots[k]))
                 except items.DamagedItem:
                     straight.append(k)
                     self._sources[k] = STORAGE
-            elif source == STORAGE and not self._keeps[k]:
+                    continue
+                self._check(k, made[k])
+            elif self._sources[k] == STORAGE and not self._keeps[k]:
                 straight.append(k)
             else:
                 made[k] = self._make_by_stages(k)
+        if any(self._sources) and self._maker.distrusted:
+            self.take_nothing()  # not what it was served before either
+            straight = list(range(len(self._samples)))
         if straight:
             fresh = self._stages.make([self._samples[k] for k in straight])
             for k, item in zip(straight, fresh, strict=True):
@@ -280,6 +374,20 @@ class _Batch:
             self._counts[COUNTERS[source]] += 1
         self._counts["prepared"] = len(made) - self._counts["augmented"]
         return made
+
+    def take_nothing(self) -> None:
+        """Make every sample from storage, and leave nothing for others."""
+        self._sources = [STORAGE] * len(self._samples)
+        self._keeps = [0] * len(self._samples)
+        self._offers.clear()
+        for slot in self._targets.values():
+            self._worker.abort(slot)
+        self._targets.clear()
+
+    def _check(self, k: int, served: Any) -> None:
+        """Now and then: make again what was served."""
+        if self._maker.is_to_check(self._sources[k]):
+            self._maker.differs(self._samples[k], self._sources[k], served)
 
     def copies(self) -> np.ndarray:
         """Slot, generation and form of each, as an audit wants it; before all is let go of."""
@@ -295,10 +403,12 @@ class _Batch:
         if self._sources[k] == DECODED:
             slot = self._source_slots[k]
             decoded = Payload(self._worker.payload(slot), *self._worker.picture_size(slot))
+            self._check(k, decoded.data)
             item = stages.augment(sample, decoded)
         else:
             if self._sources[k] == ENCODED:
                 data = bytes(self._worker.payload(self._source_slots[k]))
+                self._check(k, data)
             else:
                 data = stages.read(sample)
             kept = self._decode_to_keep(k, data) if self._keeps[k] == DECODED else None

@@ -9,10 +9,11 @@ from typing import Any, Literal, get_args
 
 from seneca.partition import Split
 
-__all__ = ["OnError", "Options", "Share", "parse_bytes", "parse_split"]
+__all__ = ["CHECK_EVERY", "OnError", "Options", "Share", "parse_bytes", "parse_split"]
 
 Share = Literal["augmented", "decoded", "none"]
 OnError = Literal["raise", "skip"]
+CHECK_EVERY = 4096  # samples: a cost of some thousandths, and a lie is found within seconds
 MEMORY_FORMATS = ("torch.contiguous_format", "torch.channels_last")  # by name: this room knows no torch
 
 _UNITS = {
@@ -105,6 +106,8 @@ class Options:
             ``torch.channels_last``.
         key: What the user vouches for instead of a fingerprint, or None.
         job: What the processes of one training run all say, or None.
+        check_every: Of so many samples that are served from the cache one is made again and compared; None:
+            none.
 
     Raises:
         ValueError: A value that none of these allows; the message lists what is allowed.
@@ -123,6 +126,7 @@ class Options:
     memory_format: Any = "torch.contiguous_format"
     key: str | None = None
     job: str | None = None
+    check_every: int | None = CHECK_EVERY
 
     def __post_init__(self) -> None:
         if isinstance(self.cache, str):
@@ -143,6 +147,11 @@ class Options:
         if not (self.job is None or (isinstance(self.job, str) and self.job)):
             raise ValueError(
                 f"job is a few letters that name the training run, or None, but got {self.job!r}"
+            )
+        if self.check_every is not None and (type(self.check_every) is not int or self.check_every < 1):
+            raise ValueError(
+                f"check_every is a whole number of samples, at least 1, or None for no checks, but got "
+                f"{self.check_every!r}"
             )
         # Read both once, so that a slip surfaces here and not in the first epoch.
         _ = self.bytes_wanted, self.split_wanted

@@ -175,6 +175,7 @@ class _Plan:
     def __next__(self) -> tuple[PlannedBatch, np.ndarray]:
         if not self._drawn:
             self._shared.adapt()
+            self._shared.tell_of_proof()
             self._draw()
         return self._drawn.popleft()
 

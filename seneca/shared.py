@@ -8,7 +8,8 @@
 
 A list of indices that nobody planned is served as well: what others made is then looked up.
 
-Before it shares, each process makes sure that it knows the dataset as it is now: see :meth:`SharedDataset._is_current`.
+Before it shares, each process makes sure that it knows the dataset as it is now: see
+:meth:`SharedDataset._is_current`.
 """
 
 from __future__ import annotations
@@ -32,16 +33,18 @@ from seneca.grades import Grade, grade_of, seeds_only
 from seneca.identity import Memory, Watch
 from seneca.maker import COUNTERS, SPENT, Maker
 from seneca.notices import warn
-from seneca.options import Options
+from seneca.options import CHECK_EVERY, Options
 from seneca.partition import Jobs, Spent, Split
+from seneca.proof import Board, Verdict
 from seneca.ranks import belong_to_job, job_key
 from seneca.stages import Pictures
 from seneca.terms import Batch, Names, PlannedBatch, Terms
 
 __all__ = ["SharedDataset"]
 
-# Public attributes that are this one's; all others are the dataset's. Another value of most is another look's.
-OPTIONS = frozenset({"dataset", "cache", "cache_bytes", "split", "share", "key", "job"})
+# Public attributes that are this one's; all others are the dataset's. Another value of most is another
+# look's.
+OPTIONS = frozenset({"dataset", "cache", "cache_bytes", "split", "share", "key", "job", "check_every"})
 OWN = OPTIONS | {"terms", "copy_bytes"}
 # One for each worker process, the last for all beyond, the first for the loader's own. All of them are less
 # than 32 KiB: more than that torch copies with threads, for which a forked process waits for ever.
@@ -63,9 +66,11 @@ class SharedDataset(Dataset[Any]):
         cache_bytes: Likewise.
         split: Likewise.
         share: Likewise.
-        key: Stands for each part of the dataset that cannot be fingerprinted: jobs that say the same, and whose
-            datasets are equal in all other parts, share. That their items are interchangeable is the user's word.
-        job: As :class:`seneca.DataLoader`'s.
+        key: Stands for each part of the dataset that cannot be fingerprinted: jobs that say the same, and
+            whose datasets are equal in all other parts, share. That their items are interchangeable is the
+            user's word.
+        job: As :class:`seneca.DataLoader`'s, as is the next.
+        check_every: Likewise.
 
     Raises:
         TypeError: An ``IterableDataset``, which has no indices, or what is shared already.
@@ -91,6 +96,7 @@ class SharedDataset(Dataset[Any]):
         share: Any = "augmented",
         key: str | None = None,
         job: str | None = None,
+        check_every: int | None = CHECK_EVERY,
     ) -> None:
         if isinstance(dataset, SharedDataset):
             raise TypeError("a SharedDataset goes into a DataLoader as it is; or share its .dataset anew")
@@ -106,6 +112,7 @@ class SharedDataset(Dataset[Any]):
         self.share = share
         self.key = key
         self.job = job
+        self.check_every = check_every
         self._init: Callable[[int], None] | None = None  # what worker processes run first
         self._is_init_known = False
         _ = self._options  # a slip surfaces here and not in the first epoch
@@ -117,6 +124,7 @@ class SharedDataset(Dataset[Any]):
         self._warned = False
         self._maker: Maker | None = None
         self._adapter: Adapter | None = None  # the loader's process's
+        self._board = Board()  # of examples; seen by all processes
         # A row for each worker, so that none overwrites what another counts. Seen by all processes.
         self._counts = torch.zeros(COUNT_ROWS, len(COUNTERS), dtype=torch.int64).share_memory_()
 
@@ -131,11 +139,17 @@ class SharedDataset(Dataset[Any]):
         self._seen: Grade | None = None
         self._state: list[Any] = []  # the values of the dataset's attributes then
         self._watch: Watch | None = None
+        self._refused = False  # because of what was found of examples
         self._looked_in = 0  # the process
 
     @property
     def _options(self) -> Options:
-        return Options(self.cache, self.cache_bytes, self.split, self.share, key=self.key, job=self.job)
+        return Options(
+            *(self.cache, self.cache_bytes, self.split, self.share),
+            key=self.key,
+            job=self.job,
+            check_every=self.check_every,
+        )
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -169,7 +183,12 @@ class SharedDataset(Dataset[Any]):
             count = len(self.dataset)
             if not all(type(index) is int and 0 <= index < count for index in indices):
                 return None
-        made = self._maker_here().make(indices)
+        maker = self._maker_here()
+        made = maker.make(indices, indices.look if isinstance(indices, Batch) else self._looks)
+        if maker.distrusted:
+            self._note_distrust(maker.terms, maker.cache)
+        if not isinstance(indices, Batch):
+            self.tell_of_proof()  # else the loader's process tells
         if get_worker_info() is None and self._watch is not None:
             self._watch.settle()  # what making items has changed, it may change
         if self._state_changed():
@@ -182,11 +201,12 @@ class SharedDataset(Dataset[Any]):
         return made
 
     def _is_current(self, indices: Sequence[Any]) -> bool:
-        """Whether ``terms`` are those of the dataset as it is now, after another look if need be; and there are any.
+        """Whether ``terms`` are those of the dataset as it is now, after another look if need be; and there
+        are any.
 
-        Who asks for items says for which epoch. Seneca's loader and batch sampler say which look they have made for
-        it. Of torch's own loader the fetcher tells: it has one for each epoch in each process. Of anybody else
-        nothing is known, and nothing is shared with them.
+        Who asks for items says for which epoch. Seneca's loader and batch sampler say which look they have
+        made for it. Of torch's own loader the fetcher tells: it has one for each epoch in each process. Of
+        anybody else nothing is known, and nothing is shared with them.
         """
         if isinstance(indices, Batch):
             asker, is_known = None, indices.look in self._current
@@ -211,8 +231,8 @@ class SharedDataset(Dataset[Any]):
     def _is_as_in_the_parent(self) -> bool:
         """In a process that has just begun: whether the dataset is as its parent knew it.
 
-        In a spawned process it was made anew, in a forked one a ``worker_init_fn`` may have changed it, or what it
-        stands on.
+        In a spawned process it was made anew, in a forked one a ``worker_init_fn`` may have changed it, or
+        what it stands on.
         """
         self._looked_in = os.getpid()
         if not self._is_init_known:  # in torch's own loader
@@ -228,7 +248,12 @@ class SharedDataset(Dataset[Any]):
         sources = {None if self.terms is None else self.terms.source, None if found is None else found[0]}
         never = self._looks == 0
         terms, files_found = self.terms, None
-        if terms is not None and isinstance(terms.stages, Pictures) and found is not None and found[0] == terms.source:
+        if (
+            terms is not None
+            and isinstance(terms.stages, Pictures)
+            and found is not None
+            and found[0] == terms.source
+        ):
             files_found = terms.source, terms.bytes_about  # the loader's process has asked, for this epoch
         self.look(files_found=files_found)
         if isinstance(indices, Batch):
@@ -264,6 +289,8 @@ class SharedDataset(Dataset[Any]):
             why = "; ".join(grade.why)
             if self.cache is None:
                 why = "cache=None"
+            elif self._refused:
+                why = self._board.text
             elif grade.stages is not None:
                 why = f"whole items are all that could be, but share={self.share!r}"
             return f"not shared: {why}"
@@ -279,7 +306,8 @@ class SharedDataset(Dataset[Any]):
         Returns:
             ``served``, items by the form they came from; ``prepared``, augmented copies made
             here; ``staged``, those of them made for other jobs too; ``unshared``, items that
-            cannot be laid out in shared memory; ``delivered``; ``read_bytes``, of ENCODED.
+            cannot be laid out in shared memory; ``delivered``; ``read_bytes``, of ENCODED; ``checked``, those
+            served from the cache that were made again; ``different``, those of them that were others.
         """
         counts = dict(zip(COUNTERS, self._counts.sum(0).tolist(), strict=True))
         for name in (*SPENT, "decoded_bytes"):
@@ -311,6 +339,9 @@ class SharedDataset(Dataset[Any]):
         self._base, self._seen, self._watch = grade.base, grade, grade.watch
         self._state = list(getattr(self._base, "__dict__", {}).values())
         before, self.terms = self.terms, self._terms_of(grade)
+        self._refused = self.tell_of_proof()
+        if self._refused:
+            self.terms = None
         if self.terms is None or not self.terms.shares_as(before):
             self.copy_bytes = 0
         return grade
@@ -345,6 +376,31 @@ class SharedDataset(Dataset[Any]):
     def found(self) -> Names | None:
         """What the last look found, as a batch says it."""
         return None if self.terms is None or self._stays else self.terms.names
+
+    def _note_distrust(self, terms: Terms, cache: SampleCache | None) -> None:
+        """Somebody has found that what lies in the cache is not to be trusted: all processes of this dataset
+        go on without, as long as its names are these."""
+        why = None if cache is None or cache.segment.closed else cache.segment.why_distrusted()
+        if why is None or self._board.read(terms.names) is Verdict.REFUSED:
+            return
+        job, pid, sample, form = why
+        if form == Form.STORAGE:
+            return  # the dataset has changed: what was kept is given up, and the next epoch begins anew
+        assert cache is not None
+        own = job == cache.segment.job_key
+        self._board.write(
+            terms.names, Verdict.REFUSED, distrust_text(cache.name, job, pid, sample, form, own_job=own)
+        )
+
+    def tell_of_proof(self) -> bool:
+        """Tell the user, once, that nothing is shared because what jobs make is not the same; whether that is
+        so."""
+        if self._cache is not None and self.terms is not None and self._cache.segment.distrusted:
+            self._note_distrust(self.terms, self._cache)
+        if self.terms is None or self._board.read(self.terms.names) is not Verdict.REFUSED:
+            return False
+        self._warn(self._board.text)
+        return True
 
     def _terms_of(self, grade: Grade) -> Terms | None:
         stages = grade.stages
@@ -459,7 +515,14 @@ class SharedDataset(Dataset[Any]):
         cache = self.join()
         worker = get_worker_info()
         row = 0 if worker is None else min(worker.id + 1, COUNT_ROWS - 1)
-        self._maker = Maker(self.terms, cache, self._counts[row].numpy())
+        self._maker = Maker(
+            self.terms,
+            cache,
+            self._counts[row].numpy(),
+            board=self._board,
+            vouched=self.key is not None,
+            check_every=self.check_every,
+        )
         return self._maker
 
     def __fingerprint__(self) -> Any:
@@ -476,6 +539,18 @@ class SharedDataset(Dataset[Any]):
         vars(self).update(state)
         if not self._counts.is_shared():  # pickled for another job, not for a worker
             self._counts = torch.zeros_like(self._counts).share_memory_()
+            self._board = Board()
+
+
+def distrust_text(name: str, job: int, pid: int, sample: int, form: int, *, own_job: bool) -> str:
+    """That a cache is no longer shared, why, and what to do."""
+    who = "this job" if own_job else f"the job {job:016x}"
+    return (
+        f"the jobs of the cache {name!r} no longer share: {who} (process {pid}) was served sample {sample} "
+        f"as {Form(form).name}, made it again, and it was another. Each job goes on with what it makes "
+        "itself. Find out in what the jobs' code, files or settings differ, and give each a cache= name of "
+        "its own"
+    )
 
 
 _looks = itertools.count(1)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from seneca.stages import Stages
 
 __all__ = ["Batch", "Names", "PlannedBatch", "Terms"]
+
+_B = TypeVar("_B", bound="Batch")
 
 Names = tuple[bytes, int, int]
 """What jobs share under: the samples, and what DECODED and AUGMENTED payloads hold."""
@@ -70,15 +72,16 @@ class Batch(list[int]):
 
     Attributes:
         look: Which look of the loader's process.
-        found: The names that it found. None: that the dataset of worker processes which stay is another by now,
-            and they have to look for themselves.
+        found: The names that it found. None: that the dataset of worker processes which stay is another by
+            now, and they have to look for themselves.
     """
 
     look: int
     found: Names | None
 
     @classmethod
-    def of(cls, indices: Iterable[int], look: int, found: Names | None) -> Batch:
+    def of(cls: type[_B], indices: Iterable[int], look: int, found: Names | None) -> _B:
+        """These indices, for which this look was made."""
         batch = cls(indices)
         batch.look, batch.found = look, found
         return batch

@@ -53,7 +53,7 @@ SLOT = np.dtype([
 ])  # fmt: skip
 MAX_ROWS = 128
 assert ROW.itemsize == SLOT.itemsize == 64
-assert store.LAYOUT_VERSION == 7, "the records above are those of layout 7"
+assert store.LAYOUT_VERSION == 8, "the records above are those of layout 8"
 
 
 class Records:

@@ -7,8 +7,8 @@
  *   room:    ledger | seen  | eligible | counts
  *            held     taken   derived    derived
  *
- * Truth: rows, ledgers, seen bits, the changes of the split, and the upper part of each slot record. All else is
- * derived from it and made anew by sn_store_rebuild().
+ * Truth: rows, ledgers, seen bits, the changes of the split, examples and distrust, and the upper part of each slot
+ * record. All else is derived from it and made anew by sn_store_rebuild().
  *
  * All of it but the rooms is reserved at birth. A room has no memory until a row is claimed that
  * uses it: seen bits of 128 rows would be the most of the records of a large dataset. Those of the
@@ -17,6 +17,7 @@
  * Lives in   the segment. Offsets and fixed widths, never pointers; 64-byte aligned parts.
  * Callers    everything here is read and written by the lock holder, except
  *            `sn_slot.state` and the committed bits (a slot's writer publishes without the lock),
+ *            `sn_header.abandoned` and `.distrust` (whoever was served what is not so),
  *            `sn_header.magic` and payload bytes (a slot's writer; whoever pins it).
  * Crash      see sn_store.h.
  */
@@ -27,7 +28,7 @@
 #include <stdint.h>
 
 #define SN_MAGIC 0x31304143454E4553u /* "SENECA01", little endian */
-#define SN_LAYOUT_VERSION 7u
+#define SN_LAYOUT_VERSION 8u
 
 #define SN_GRANULE 4096u     /* payload space is given out in pages */
 #define SN_HUGE_PAGE 2097152u /* records of many samples lie in these, where the kernel has them */
@@ -38,6 +39,8 @@
 #define SN_MAX_WRITING 65536u /* slots that are being written at once */
 #define SN_GROUP 512u        /* slots whose committed bits share a cache line */
 #define SN_CHANGES 8u        /* of the split that are remembered */
+#define SN_EXAMPLES 64u      /* kinds of payloads of which examples are remembered */
+#define SN_EXAMPLE_SAMPLES 4u /* of each */
 #define SN_NONE UINT32_MAX   /* no slot, no granule, no row */
 
 enum sn_form { SN_STORAGE = 0, SN_ENCODED = 1, SN_DECODED = 2, SN_AUGMENTED = 3, SN_FORMS = 4 };
@@ -142,6 +145,33 @@ typedef struct {
     char why[232]; /* ends with a NUL, or is cut off */
 } sn_change;
 
+/* What some samples come to in payloads of one kind, as the first job found that made them itself. */
+typedef struct {
+    _Atomic uint64_t kind; /* names what the payloads hold; 0: nothing here. Written last, cleared first */
+    uint64_t job_key;      /* whose */
+    uint64_t when;         /* seconds since 1970 */
+    int32_t pid;
+    uint32_t n;
+    uint64_t digests[SN_EXAMPLE_SAMPLES];
+    char shape[64]; /* of the first, for people: types and sizes; ends with a NUL, or is cut off */
+} sn_examples;
+
+enum sn_abandoned {
+    SN_IN_USE = 0,
+    SN_BROKEN = 1,    /* three rebuilds were begun and not finished */
+    SN_DISTRUSTED = 2 /* somebody was served what its own dataset does not make: see sn_distrust */
+};
+
+/* Why nobody trusts what lies here. */
+typedef struct {
+    _Atomic uint32_t told; /* 0: nobody has; 1: somebody is writing this; 2: written */
+    uint32_t sample;
+    uint32_t form;         /* that it was served from; SN_STORAGE: it is what a job had proved before */
+    int32_t pid;
+    uint64_t job_key;      /* who found it */
+    uint64_t when;
+} sn_distrust;
+
 typedef struct {
     _Atomic uint64_t magic; /* written last */
     uint32_t layout_version;
@@ -158,7 +188,7 @@ typedef struct {
     /* The lock holder's. */
     _Atomic uint32_t busy;     /* set while a critical section runs: whoever finds it set rebuilds */
     _Atomic uint32_t failures; /* rebuilds begun and not finished, in a row */
-    _Atomic uint32_t abandoned;
+    _Atomic uint32_t abandoned; /* enum sn_abandoned; the last by anybody, without the lock */
 
     /* derived */
     uint32_t granules_of[SN_FORMS]; /* in use, by form */
@@ -175,9 +205,14 @@ typedef struct {
     /* Truth: of the split, since birth; the last are at [n % SN_CHANGES]. Counted when all else of it is written. */
     _Atomic uint32_t n_changes;
     sn_change changes[SN_CHANGES];
+
+    /* Truth: what jobs prove to each other, see sn_trust.h. */
+    sn_distrust distrust;
+    sn_examples examples[SN_EXAMPLES];
 } sn_header;
 
-_Static_assert(sizeof(sn_header) == 5008, "another header is another layout version");
+_Static_assert(sizeof(sn_examples) == 128, "two cache lines");
+_Static_assert(sizeof(sn_header) == 13232, "another header is another layout version");
 
 /* Shares of the payload space, by form, in 1/10,000: those of the last change. */
 static inline const uint32_t *sn_split(const sn_header *head)

@@ -22,7 +22,7 @@ int sn_store_entered(sn_segment *segment)
     if (atomic_load(&head->busy) && !atomic_load(&head->abandoned)) {
         /* Counted before it is tried: a rebuild that kills its process counts too. */
         if (atomic_fetch_add(&head->failures, 1) >= MAX_FAILURES) {
-            atomic_store(&head->abandoned, 1);
+            atomic_store(&head->abandoned, SN_BROKEN);
         } else {
             sn_store_rebuild(segment);
             atomic_store(&head->failures, 0);

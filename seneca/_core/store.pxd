@@ -52,10 +52,24 @@ cdef extern from "shm/sn_layout.h" nogil:
         uint32_t n_changes
         sn_change changes[8]
 
+    ctypedef struct sn_examples:
+        uint64_t kind
+        uint64_t job_key, when
+        int32_t pid
+        uint32_t n
+        uint64_t digests[4]
+        char shape[64]
+
+    ctypedef struct sn_distrust:
+        uint32_t sample, form
+        int32_t pid
+        uint64_t job_key, when
+
     const uint32_t *sn_split(const sn_header *head)
 
     enum:
         SN_CHANGES
+        SN_EXAMPLE_SAMPLES
         SN_MAX_ROWS
         SN_ROW_LIVE
         SN_ROW_HOLDER
@@ -102,6 +116,13 @@ cdef extern from "slots/sn_slots.h" nogil:
     void sn_slot_commit(sn_segment *segment, uint32_t slot)
     void sn_slot_abort(sn_slot *slot)
     uint8_t *sn_slot_payload(const sn_segment *segment, const sn_slot *slot)
+
+
+cdef extern from "store/sn_trust.h" nogil:
+    int sn_examples_compare(sn_segment *segment, const sn_examples *mine, sn_examples *theirs)
+    void sn_distrust_tell(sn_segment *segment, uint64_t job_key, uint32_t sample, int form)
+    int sn_is_distrusted(const sn_segment *segment)
+    int sn_distrust_read(const sn_segment *segment, sn_distrust *why)
 
 
 cdef extern from "store/sn_store.h" nogil:

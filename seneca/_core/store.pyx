@@ -6,7 +6,7 @@ import numpy as np
 
 cimport cython
 from libc.stdlib cimport calloc, free
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from seneca import errors
 
@@ -322,6 +322,56 @@ cdef class Segment:
             if row.state == SN_ROW_LIVE and row.kind == SN_ROW_HOLDER and row.told_at != 0:
                 found.append((i == self.row, row.job_key, row.told_at, row.pace))
         return found
+
+    def compare_examples(self, uint64_t kind, digests, str shape):
+        """Compare what some samples come to with what the first job found that made them; or be the first.
+
+        Args:
+            kind: Names what payloads hold; not 0.
+            digests: 64 bits of each sample, four at the most.
+            shape: Types and sizes, for people.
+
+        Returns:
+            None: there were none, and these are left for others. Else theirs: ``(digests, shape, job_key, pid)``.
+
+        Raises:
+            BlockingIOError: The lock was not to be had in 100 ms.
+            SegmentError: The segment was given up.
+        """
+        cdef sn_examples mine, theirs
+        cdef bytes text = shape.encode(errors="replace")[:sizeof(mine.shape) - 1]
+        cdef int rc
+        memset(&mine, 0, sizeof(mine))
+        mine.kind = kind
+        mine.job_key = self.job_key
+        mine.n = min(<uint32_t>len(digests), <uint32_t>SN_EXAMPLE_SAMPLES)
+        for i in range(mine.n):
+            mine.digests[i] = digests[i]
+        memcpy(mine.shape, <const char *>text, len(text))
+        self.enter()
+        rc = sn_examples_compare(self.handle, &mine, &theirs)
+        sn_store_leave(self.handle)
+        if rc == SN_MISS:
+            return None
+        found = [theirs.digests[i] for i in range(min(theirs.n, <uint32_t>SN_EXAMPLE_SAMPLES))]
+        told = theirs.shape[:sizeof(theirs.shape)].partition(b"\0")[0].decode(errors="replace")
+        return found, told, theirs.job_key, theirs.pid
+
+    def distrust(self, uint32_t sample, int form):
+        """A sample that was served from this form is not what its dataset makes: nobody is served from here any more."""
+        sn_distrust_tell(self.open(), self.job_key, sample, form)
+
+    @property
+    def distrusted(self):
+        """Whether somebody has found that."""
+        return sn_is_distrusted(self.open()) != 0
+
+    def why_distrusted(self):
+        """``(job_key, pid, sample, form)`` of who has found it first; None: nobody has, or has come to say so."""
+        cdef sn_distrust why
+        if not sn_distrust_read(self.open(), &why):
+            return None
+        return why.job_key, why.pid, why.sample, why.form
 
     def stats(self):
         """What the segment holds: a dict of bytes, budgets and counts."""

@@ -35,6 +35,8 @@ class Counts:
     delivered: int = 0
     skipped: int = 0
     repeated: int = 0
+    checked: int = 0
+    different: int = 0
     read_bytes: int = 0
     stall_s: float = 0.0
     # Of the native threads, for who adapts the cache: see seneca.partition.Spent.

@@ -173,6 +173,15 @@ def _read(entry: _Entry, report: Report, copies: _Copies) -> Content:
     for form, name in enumerate(FORMS):
         report.served[name] += int(forms[form])
     copies.add(entry, content.records)
+    if len(content.differed):
+        h, of_worker = entry.header, entry.header.kind == "served"
+        where = -1 if of_worker else h.loader, -1 if of_worker else h.epoch
+        indices = content.differed[:EXAMPLES].tolist()
+        text = (
+            f"job {h.job}: {len(content.differed)} samples that it was served from the cache were others "
+            f"when it made them again: {', '.join(map(str, indices))}"
+        )
+        report.violations.append(Violation(1, "content", h.job, *where, indices, text))
     return content
 
 

@@ -158,8 +158,8 @@ def _changed_since(distribution: importlib.metadata.Distribution, record: str) -
     place = next((line.partition(",")[0] for line in record.splitlines() if "/RECORD," in line), None)
     if place is None:
         return []
-    recorded = os.fspath(distribution.locate_file(place))
-    root = os.path.join(os.fspath(distribution.locate_file("")), "")
+    recorded = str(distribution.locate_file(place))
+    root = os.path.join(str(distribution.locate_file("")), "")
     tops = {line.partition("/")[0].partition(",")[0].removesuffix(".py") for line in record.splitlines()}
     try:
         installed = os.stat(recorded).st_mtime_ns

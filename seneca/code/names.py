@@ -82,7 +82,7 @@ def named_by(code: types.CodeType) -> Named:
         globals=tuple(globals_),
         imports=tuple(imports),
         words=frozenset(names | texts),
-        variables=frozenset(texts) if names & _OF_THE_ENVIRONMENT else frozenset(),
+        variables=frozenset(names | texts) if names & _OF_THE_ENVIRONMENT else frozenset(),
         paths=frozenset(text for text in texts if "/" in text),
     )
 
@@ -144,8 +144,8 @@ def _imports_at(
 ) -> Iterator[Import]:
     """The import at instruction ``i``, once for each name that it binds.
 
-    ``from a import b, c`` is IMPORT_NAME a, and for each name IMPORT_FROM and a store. ``import a.b as c`` is the
-    same with IMPORT_FROM b. ``import a.b`` binds a.
+    ``from a import b, c`` is IMPORT_NAME a, and for each name IMPORT_FROM and a store. ``import a.b as c`` is
+    the same with IMPORT_FROM b. ``import a.b`` binds a.
     """
     module, level, wanted = steps[i].argval, steps[i - 2].argval, steps[i - 1].argval
     bound: list[tuple[str | None, dis.Instruction]] = []

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
+from seneca.code.modules import contents, distribution_of, release_of
 from seneca.errors import NotFingerprinted
 from seneca.identity import of_code, of_data
-from seneca.code.modules import contents, distribution_of, release_of
 from seneca.identity.places import facts_of
 from seneca.identity.plain import Memory
 from seneca.identity.walk import Fault, Taker, Walk, digest_of
@@ -60,8 +60,8 @@ class Identity:
 
     Attributes:
         here: 32 bytes: equal where items are equal, in the processes of one host at the same time.
-        state: 32 bytes of state and code alone: no files, and of packages only their releases. Equal on another
-            host, and tomorrow.
+        state: 32 bytes of state and code alone: no files, and of packages only their releases. Equal on
+            another host, and tomorrow.
         made_of: What ``here`` was made of.
     """
 
@@ -136,7 +136,9 @@ class Look:
     def _with_what_lies_outside(self, state: bytes, name: str) -> Identity:
         walk = self._walk
         facts = facts_of(walk.texts)
-        variables = sorted(variable for variable in walk.variables if variable in os.environ)
+        # Code that asks for the environment may have a variable's name from anywhere.
+        named = walk.variables | {t for t in walk.texts if isinstance(t, str)} if walk.variables else ()
+        variables = sorted(variable for variable in named if variable in os.environ)
         packages = [contents(one) for top in sorted(walk.packages) for one in distribution_of(top)]
         settings = [(one, os.environ[one]) for one in variables]
         outside = repr((facts, packages, settings)).encode("utf-8", "surrogateescape")
@@ -170,8 +172,8 @@ def fingerprint(value: Any, *, key: str | None = None, name: str = "value") -> b
         32 bytes; equal for equal objects, in every process of one host and one release of Python.
 
     Raises:
-        NotFingerprinted: The object holds something whose state cannot be seen, or changes as items are made: a
-            lock, an open file, an iterator, a random generator; and there is no ``key``.
+        NotFingerprinted: The object holds something whose state cannot be seen, or changes as items are made:
+            a lock, an open file, an iterator, a random generator; and there is no ``key``.
 
     Example:
         >>> fingerprint(lambda x: x + 1) == fingerprint(lambda x: x + 1)

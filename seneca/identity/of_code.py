@@ -12,8 +12,8 @@ import types
 from enum import Enum
 from typing import Any
 
-from seneca.code.names import Chain, Import, Named, instructions_of, named_by
 from seneca.code.modules import MAIN, file_of, release_of, sources_of
+from seneca.code.names import Chain, Import, Named, instructions_of, named_by
 from seneca.identity.walk import Taker, Walk, content_of, digest_of, title_of
 
 __all__ = ["TAKERS", "found_in", "name_in"]

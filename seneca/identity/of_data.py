@@ -113,9 +113,7 @@ def _instance(walk: Walk, value: Any) -> bytes:
         homes = (getattr(value, "__module__", None), kind.__module__, *sorted(sys.modules))
         home = next((module for module in homes if found_in(module, reduced) is value), None)
         if home is None:
-            raise walk.fault(
-                f"is a {title_of(kind)}, known by the name {reduced} that it is not found under"
-            )
+            raise walk.fault(f"is a {title_of(kind)}, known by the name {reduced} that it is not found under")
         return name_in(walk, home, f"{title_of(kind)} {reduced}")
     make, arguments, state, elements, items, setter = (tuple(reduced) + (None,) * 4)[:6]
     steps = ("'s maker", *("'s class" if isinstance(a, type) else "" for a in arguments))

@@ -34,7 +34,9 @@ def facts_of(texts: Iterable[str | bytes]) -> list[tuple[object, ...]]:
     """
     facts: list[tuple[object, ...]] = []
     relative = False
-    for text in sorted({os.fsencode(text) if isinstance(text, str) else text for text in texts if _may_be(text)}):
+    for text in sorted(
+        {os.fsencode(text) if isinstance(text, str) else text for text in texts if _may_be(text)}
+    ):
         try:
             status = os.stat(text)
         except (OSError, ValueError):

@@ -53,8 +53,8 @@ class _Remembered(NamedTuple):
 class Memory:
     """Digests of large containers from one look to the next.
 
-    Only of those whose elements are immutable all the way down: they are the same if the elements are the same
-    objects, which is found in a tenth of the time.
+    Only of those whose elements are immutable all the way down: they are the same if the elements are the
+    same objects, which is found in a tenth of the time.
     """
 
     def __init__(self) -> None:

@@ -1,10 +1,11 @@
 """The walk over everything that an object's items hang on: its state, and the code that works on it.
 
-Nothing that goes into a digest depends on addresses, hash seeds, line numbers, docstrings or the name of the main
-module. What is met on the way and lies outside the object (paths, packages, environment variables) is gathered.
+Nothing that goes into a digest depends on addresses, hash seeds, line numbers, docstrings or the name of the
+main module. What is met on the way and lies outside the object (paths, packages, environment variables) is
+gathered.
 
-Here is what all kinds of values have in common. :mod:`seneca.identity.of_code` and :mod:`seneca.identity.of_data`
-know the kinds.
+Here is what all kinds of values have in common. :mod:`seneca.identity.of_code` and
+:mod:`seneca.identity.of_data` know the kinds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Whether something that was looked at is still the same, found in microseconds.
 
 A look walks over everything that items hang on. On its way it hands the mutable things that it meets to a
-:class:`Watch`, which remembers what was in them: the same objects, not their contents. Where the user's code has
-put something else into one of them since, it says so, and it is time for another look.
+:class:`Watch`, which remembers what was in them: the same objects, not their contents. Where the user's code
+has put something else into one of them since, it says so, and it is time for another look.
 
 What it does not see: changes in large arrays, in containers with more than 4,096 elements (but for their
 length), and in what an object keeps outside its ``__dict__``. A look sees these.

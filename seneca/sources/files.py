@@ -51,9 +51,9 @@ class PictureFiles:
     def fingerprint(self) -> bytes:
         """16 bytes that tell these files from others, and from themselves after a change.
 
-        Made of every file's path under ``root``, size and time of modification, and of both ends of 16 files. So
-        two mounts of one dataset agree, and two datasets do not whose files have equal names, sizes and times. As
-        :meth:`look` last found them; the first call looks.
+        Made of every file's path under ``root``, size and time of modification, and of both ends of 16 files.
+        So two mounts of one dataset agree, and two datasets do not whose files have equal names, sizes and
+        times. As :meth:`look` last found them; the first call looks.
 
         Raises:
             OSError: A file has gone.

@@ -1,4 +1,5 @@
-"""Whether torchvision's code is torchvision's: a class by its name may be another, and a function may be replaced."""
+"""Whether torchvision's code is torchvision's: a class by its name may be another, and a function may be
+replaced."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def is_theirs(function: Any) -> bool:
 
 
 def is_genuine(transform: object) -> bool:
-    """Whether an object of torchvision's does what its class does, and its class what torchvision made it do."""
+    """Whether an object of torchvision's does what its class does, and its class what torchvision made it
+    do."""
     kind = type(transform)
     if getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is not kind:
         return False

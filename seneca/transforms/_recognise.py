@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal
 
 from seneca._pipeline.plan import NativeTransform, Step, compile_transform
 from seneca.errors import PlanError
@@ -115,7 +115,7 @@ def recognise(transform: object) -> NativeTransform | str:
         >>> recognise(print)
         'print is not one that the native path knows'
     """
-    if _is_senecas(transform):
+    if isinstance(transform, NativeTransform) and _is_senecas(transform):
         return transform
     if transform is None:
         return "there is no transform, so that the result is a PIL image"
@@ -171,17 +171,20 @@ def run_steps(steps: Iterable[Callable[[Any], Any]], value: Any) -> Any:
 
 
 def _known_as(transform: object) -> str | None:
-    """The name of a transform of torchvision's; None for any other, and for one that was changed from outside."""
+    """The name of a transform of torchvision's; None for any other, and for one that was changed from
+    outside."""
     kind = type(transform)
     if (kind.__module__ in (V1, PRESETS) or kind.__module__.startswith(V2)) and is_genuine(transform):
         return kind.__qualname__
     return None
 
 
-def _is_senecas(transform: object) -> TypeGuard[NativeTransform]:
+def _is_senecas(transform: object) -> bool:
     """Whether a transform is what its steps say: one of Seneca's whose call is not the user's own."""
-    call = getattr(type(transform), "__call__", Transform.__call__)
-    return isinstance(transform, NativeTransform) and call is Transform.__call__
+    if not isinstance(transform, NativeTransform):
+        return False
+    definer = next((base for base in type(transform).__mro__ if "__call__" in vars(base)), Transform)
+    return definer is Transform
 
 
 def _is_v1(transform: object) -> bool:

@@ -1,7 +1,7 @@
 """Two jobs as real processes, each with a dataset that it makes itself: what each was given.
 
-A scenario says how a job makes its dataset. Both jobs iterate a loader in step, and compare every item that they
-are given with the item that their own dataset makes.
+A scenario says how a job makes its dataset. Both jobs iterate a loader in step, and compare every item that
+they are given with the item that their own dataset makes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""One job alone is given what its dataset makes now: whatever changes between epochs counts from the next one on.
+"""One job alone is given what its dataset makes now: whatever changes between epochs counts from the next one
+on.
 
-Torch's own loader says what is right, also where worker processes stay and keep the dataset that they began with.
+Torch's own loader says what is right, also where worker processes stay and keep the dataset that they began
+with.
 """
 
 from __future__ import annotations
@@ -183,7 +185,10 @@ def darker(picture):
 @pytest.mark.parametrize("workers", FORKED)
 def test_pictures_that_are_pickled_to_another_dataset_are_that_dataset_s(folder, workers):
     loader = seneca.DataLoader(
-        torchvision.datasets.ImageFolder(str(folder), level), batch_size=6, cache_bytes="4MiB", **WORKERS[workers]
+        torchvision.datasets.ImageFolder(str(folder), level),
+        batch_size=6,
+        cache_bytes="4MiB",
+        **WORKERS[workers],
     )
     before = next(iter(loader))[1].tolist()
     loader = pickle.loads(pickle.dumps(loader))
@@ -197,7 +202,9 @@ def test_pictures_that_are_pickled_to_another_dataset_are_that_dataset_s(folder,
 @pytest.mark.parametrize("workers", FORKED)
 @pytest.mark.parametrize("planned", [True, False])
 @pytest.mark.parametrize("kept", ["100-0-0", "0-100-0"])
-def test_files_that_change_between_epochs_are_read_again_in_torch_s_own_loader(folder, workers, planned, kept):
+def test_files_that_change_between_epochs_are_read_again_in_torch_s_own_loader(
+    folder, workers, planned, kept
+):
     shared = seneca.SharedDataset(seneca.ImageFolder(folder, level), split=kept, cache_bytes="4MiB")
     shared.join()
     options = {"batch_size": 6}
@@ -277,7 +284,9 @@ Impostor.__module__, Impostor.__qualname__ = v1.Compose.__module__, "Compose"
 
 def test_a_class_that_says_it_is_torchvision_s_is_not(halves):
     def make():
-        return torchvision.datasets.ImageFolder(str(halves), Impostor([v1.Resize((16, 16)), v1.PILToTensor()]))
+        return torchvision.datasets.ImageFolder(
+            str(halves), Impostor([v1.Resize((16, 16)), v1.PILToTensor()])
+        )
 
     assert_as_torch(make, lambda data: None, {})
 
@@ -315,7 +324,7 @@ def test_a_function_of_torchvision_s_that_was_replaced_is_followed(halves, patch
     monkeypatch.setattr(*PATCHES[patch])
 
     def make():
-        loader = getattr(torchvision.datasets.folder, "default_loader")
+        loader = torchvision.datasets.folder.default_loader
         return torchvision.datasets.ImageFolder(
             str(halves), v1.Compose([v1.Resize((16, 16)), v1.PILToTensor()]), loader=loader
         )

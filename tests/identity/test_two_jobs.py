@@ -195,7 +195,9 @@ def picture_folder(side: Side, kind: str):
         path = side.folder / "pictures" / f"class{index % 2}" / f"{index:02}.{kind}"
         path.parent.mkdir(parents=True, exist_ok=True)
         level = (index * 3 + side.pick(0, 100)) % 256
-        Image.new("RGB", (16, 16), (level,) * 3).save(path, **({"compress_level": 0} if kind == "png" else {}))
+        Image.new("RGB", (16, 16), (level,) * 3).save(
+            path, **({"compress_level": 0} if kind == "png" else {})
+        )
         os.utime(path, (1, 1))
     return side.folder / "pictures"
 
@@ -218,13 +220,16 @@ def test_pictures_of_equal_names_sizes_and_times(kind, grade, tmp_path):
     def want(side, dataset, index):
         return None if index < 0 else dataset[index][0]
 
-    seen = run(Scenario(make, loader=labelled, want=want, options=lambda side: {"split": "0-50-50"}), tmp_path)
+    seen = run(
+        Scenario(make, loader=labelled, want=want, options=lambda side: {"split": "0-50-50"}), tmp_path
+    )
     assert_nothing_wrong(seen)
     assert all(one.explained.startswith(grade) for one in seen)
 
 
 class Numbered:
-    """A loader of pictures and labels, as one of numbers and pictures; -1 for a picture that is none of its own."""
+    """A loader of pictures and labels, as one of numbers and pictures; -1 for a picture that is none of its
+    own."""
 
     def __init__(self, loader):
         self.loader = loader
@@ -368,7 +373,7 @@ def test_a_submodule_that_is_imported_within_from_two_checkouts(workers, loaded,
     def make(side):
         side.module("mypkg.ops", f"def f(i): return i * {side.pick(1, 100)}")
         if loaded:
-            import mypkg.ops
+            pass
 
         class OfPackage(Items):
             def item(self, index):
@@ -388,7 +393,6 @@ def test_a_helper_that_is_edited_while_the_first_job_runs(workers, persistent, t
         if side.name == "A":
             path = side.module("helpers", "def f(i): return i", folder=side.both)
             os.utime(path, (1, 1))
-            import helpers
         else:
             side.module("helpers", "def f(i): return i * 100", folder=side.both)
 
@@ -824,11 +828,11 @@ def test_a_change_between_epochs_in_torch_s_own_loader(options, nested, tmp_path
                 dataset.dataset.transform = Scaled(100)
 
     def loader(dataset, **given):
-        return stock_loader(dataset, **given) if isinstance(dataset, seneca.SharedDataset) else senecas(dataset)
+        return (
+            stock_loader(dataset, **given) if isinstance(dataset, seneca.SharedDataset) else senecas(dataset)
+        )
 
-    check(
-        Scenario(make, lambda side: side.pick(options, {}), loader=loader, between=between), tmp_path
-    )
+    check(Scenario(make, lambda side: side.pick(options, {}), loader=loader, between=between), tmp_path)
 
 
 def test_a_change_of_a_transform_in_mid_epoch(tmp_path):
@@ -898,5 +902,3 @@ def test_two_working_folders_with_absolute_paths_share(tmp_path):
         return OfArrays(f"{write_arrays(side.both / 'data', 1)}/*.npy")
 
     check(Scenario(make), tmp_path, shares=True)
-
-

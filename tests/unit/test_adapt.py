@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dataclasses
 import itertools
 import logging
@@ -623,13 +624,16 @@ def busily(array):
 class SlowToDecode:
     """Worth keeping decoded, as long as storage answers at once."""
 
+    def __init__(self):
+        self.wait_s = ctypes.c_double()  # cannot be seen: the key stands for it
+
     def __len__(self):
         return 200
 
     def read(self, index):
         # Else not even a sleep of 0 s, which lets others run.
-        if wait_s := os.environ.get("SENECA_TEST_WAIT_S"):
-            time.sleep(float(wait_s))
+        if self.wait_s.value:
+            time.sleep(self.wait_s.value)
         return bytes([index % 251]) * 2000
 
     def decode(self, data):
@@ -640,16 +644,17 @@ class SlowToDecode:
 
 
 @pytest.mark.usefixtures("quickly")
-def test_storage_that_becomes_slow_moves_the_split(monkeypatch):
+def test_storage_that_becomes_slow_moves_the_split():
+    sounds = SlowToDecode()
     # Files take a granule each, decoded samples two; there is room for 120.
     loader = seneca.DataLoader(
-        SlowToDecode(), batch_size=20, shuffle=True, cache_bytes=120 * 4096, key="sounds", cache="slow"
+        sounds, batch_size=20, shuffle=True, cache_bytes=120 * 4096, key="sounds", cache="slow"
     )
     for _ in range(2):
         assert sum(map(len, loader)) > 0
     before = loader.stats()["cache"]
     assert before["split_changes"][0]["why"].startswith("by default: its samples are prepared in Python")
-    monkeypatch.setenv("SENECA_TEST_WAIT_S", "0.012")
+    sounds.wait_s.value = 0.012
     for _ in range(2):
         assert sum(map(len, loader)) > 0
     after = loader.stats()["cache"]
