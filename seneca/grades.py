@@ -88,6 +88,20 @@ class Grade:
     made_of: MadeOf | None = None
     watch: Watch | None = None
 
+    def told_by(self) -> str:
+        """In plain words: by what the dataset is told from others, and what that does not see."""
+        parts = []
+        if self.files is not None:
+            parts.append(
+                f"{len(self.files)} files (path below the folder, size, time of change; both ends of some)"
+            )
+        if self.made_of is not None:
+            parts.append(str(self.made_of))
+        unseen = "what a network answers, and what code reaches without naming it"
+        if self.files is None:
+            unseen = f"the content of files, {unseen}"
+        return f"told from other datasets by {'; '.join(parts)}. Not seen: {unseen}" if parts else ""
+
     def identity(self) -> str | None:
         """Names the dataset's samples in their order, in hexadecimal: pictures by their paths, others by
         what their items are made of. The same on another host. None: that cannot be told."""

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch.utils.data import IterableDataset, RandomSampler, default_collate
 
+from seneca._core import store
 from seneca._pipeline.prefetch import Counts
 from seneca.adapt import Adapter
 from seneca.cache import SampleCache, cache_name, shared_cache
@@ -317,6 +318,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
     def explain(self) -> str:
         """In plain words: how this dataset is loaded, what of it is shared, with whom, and why not more.
 
+        The first line says that. Where anything is shared, the second says by what the dataset is told from others,
+        and what that does not see; and on torch's path the third what examples have shown.
+
         Looks at the dataset as it is now, as the beginning of an epoch does.
         """
         if isinstance(self.dataset, IterableDataset):
@@ -330,10 +334,12 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
                 name = cache_name(getattr(self.cache, "name", self.cache), files.fingerprint())
                 augmented = self.share == "augmented" and not cast(Stages, grade.stages).same
                 forms = "ENCODED, DECODED" + (", AUGMENTED" if augmented else "")
-                shared = f"shared in the cache {name!r}: {forms}"
+                shared = f"shared in the cache {name!r}: {forms}\n{grade.told_by()}"
             return f"native: {'; '.join(grade.why)}; {shared}"
-        found = self._shared_dataset().explain(grade)
-        return f"{found}; loaded by torch's workers, because {reason}" if grade.name == "native" else found
+        first, *more = self._shared_dataset().explain(grade).split("\n")
+        if grade.name == "native":
+            first += f"; loaded by torch's workers, because {reason}"
+        return "\n".join([first, *more])
 
     def stats(self) -> dict[str, Any]:
         """What this loader did so far, in all its epochs.
@@ -351,8 +357,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         cache = self._sample_cache
         try:
             holds = None if cache is None or cache.segment.closed else cache.stats()
-        except BlockingIOError:
-            holds = None  # its lock is with a process that is stopped
+        except (BlockingIOError, store.Unlinked):
+            holds = None  # its lock is with a process that is stopped, or it was given up
         counts = {**vars(self._counts), "served": dict(self._counts.served), "unshared": 0}
         for name in ("times", "spent_s", "decoded_bytes"):
             del counts[name]

@@ -109,15 +109,21 @@ class Maker:
         if isinstance(terms.stages, KeptStages):
             self._stages = _Timed(terms.stages, self._counts)
 
-    def make(self, indices: Sequence[int], look: int) -> list[Any]:
-        """The items of a batch, in an epoch for which the dataset was looked at so."""
+    def make(self, indices: Sequence[int], look: int, *, alone: bool = False) -> list[Any]:
+        """The items of a batch, in an epoch for which the dataset was looked at so.
+
+        Args:
+            indices: Of its samples.
+            look: The number of that look.
+            alone: Whether to take nothing that others made, and to leave nothing for them.
+        """
         own = self.terms.own
         samples = list(indices) if own is None else [int(own[index]) for index in indices]
         planned = (
             indices if isinstance(indices, PlannedBatch) and self._was_planned(indices, samples) else None
         )
         with self._in_use:
-            trusts = self._trusts(look)
+            trusts = not alone and self._trusts(look)
             if planned is not None and planned.claims is None and self._stages.decoded == 0:
                 made = self._make_alone(samples)  # nothing is held, and nothing could be kept
                 copies = None

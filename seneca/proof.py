@@ -243,9 +243,11 @@ class Proof:
         for kind in _kinds(self._terms.stages, shares=self._terms.shares):
             found, why = self._compare(kind, samples, before)
             verdict, text = max((verdict, text), (found, why), key=lambda one: one[0])
+            if verdict is Verdict.REFUSED:
+                break  # whoever means something else leaves no examples of it
         if verdict < Verdict.REFUSED and not self._vouched and not before:
-            text = _hangs_on_its_batch(self._terms.stages, samples)
-            verdict = Verdict.REFUSED if text else verdict
+            if why := _hangs_on_its_batch(self._terms.stages, samples):
+                verdict, text = Verdict.REFUSED, why
         # Where the dataset has changed since it was proved, what was shared is given up, and begun anew.
         lasts = not (before and verdict is Verdict.REFUSED and self._segment.distrusted)
         self._board.write(self._terms.names, verdict, text, look=look, lasts=lasts)

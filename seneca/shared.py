@@ -139,7 +139,7 @@ class SharedDataset(Dataset[Any]):
         self._seen: Grade | None = None
         self._state: list[Any] = []  # the values of the dataset's attributes then
         self._watch: Watch | None = None
-        self._refused = False  # because of what was found of examples
+        self._alone = False  # whether samples are made by the terms, and nothing is shared
         self._looked_in = 0  # the process
 
     @property
@@ -184,16 +184,17 @@ class SharedDataset(Dataset[Any]):
             if not all(type(index) is int and 0 <= index < count for index in indices):
                 return None
         maker = self._maker_here()
-        made = maker.make(indices, indices.look if isinstance(indices, Batch) else self._looks)
+        look = indices.look if isinstance(indices, Batch) else self._looks
+        made = maker.make(indices, look, alone=self._alone)
         if maker.distrusted:
             self._note_distrust(maker.terms, maker.cache)
         if not isinstance(indices, Batch):
             self.tell_of_proof()  # else the loader's process tells
         if get_worker_info() is None and self._watch is not None:
             self._watch.settle()  # what making items has changed, it may change
-        if self._state_changed():
+        if not self._alone and self._state_changed():
             # By itself: what it makes hangs on what it made before, and is no other job's.
-            self.terms = None
+            self._alone = True
             self._warn(
                 f"{type(self.dataset).__name__} changes as its items are made, so they are no longer shared; "
                 "if they are the same all the same, say so by key="
@@ -259,7 +260,7 @@ class SharedDataset(Dataset[Any]):
         if isinstance(indices, Batch):
             self._current.add(indices.look)
         if is_worker and not never and self.terms is not None and self.terms.source not in sources:
-            self.terms = None  # a worker_init_fn has made of it a dataset of this worker's own
+            self._alone = True  # a worker_init_fn has made of it a dataset of this worker's own
 
     def __getattr__(self, name: str) -> Any:
         # Attributes of the dataset (classes, targets, ...) are found here too. Not private names, and
@@ -285,12 +286,12 @@ class SharedDataset(Dataset[Any]):
         """In plain words: what of this dataset is shared, with whom, and why not more. See :meth:`look`."""
         grade = self.look(grade)
         terms = self.terms
+        if self._alone:
+            return f"not shared: {self._board.text}"
         if terms is None:
             why = "; ".join(grade.why)
             if self.cache is None:
                 why = "cache=None"
-            elif self._refused:
-                why = self._board.text
             elif grade.stages is not None:
                 why = f"whole items are all that could be, but share={self.share!r}"
             return f"not shared: {why}"
@@ -298,7 +299,18 @@ class SharedDataset(Dataset[Any]):
         if terms.shares:
             forms = f"{forms}, AUGMENTED" if forms else "AUGMENTED"
         name = cache_name(terms.name, terms.source)
-        return f"{grade.name}: {'; '.join(grade.why)}; shared in the cache {name!r}: {forms}"
+        first = f"{grade.name}: {'; '.join(grade.why)}; shared in the cache {name!r}: {forms}"
+        return f"{first}\n{grade.told_by()}\n{self._shown()}"
+
+    def _shown(self) -> str:
+        """In plain words: what examples have shown so far."""
+        assert self.terms is not None
+        found = self._board.read(self.terms.names)
+        if found is Verdict.UNPROVABLE:
+            return f"sharing rests on that alone: {self._board.text}"
+        if found is Verdict.PROVED:
+            return "shown by examples: samples that this job made itself are what the others make of them"
+        return "before the first batch is shared, some samples are made here and compared with other jobs'"
 
     def stats(self) -> dict[str, Any]:
         """What this job's processes did with it so far.
@@ -339,9 +351,9 @@ class SharedDataset(Dataset[Any]):
         self._base, self._seen, self._watch = grade.base, grade, grade.watch
         self._state = list(getattr(self._base, "__dict__", {}).values())
         before, self.terms = self.terms, self._terms_of(grade)
-        self._refused = self.tell_of_proof()
-        if self._refused:
-            self.terms = None
+        self._alone = self.tell_of_proof()
+        if self._maker is not None and self._maker.distrusted:
+            self._maker = None  # its cache was given up; another may have been begun
         if self.terms is None or not self.terms.shares_as(before):
             self.copy_bytes = 0
         return grade
@@ -451,7 +463,7 @@ class SharedDataset(Dataset[Any]):
         if not self._looks:
             self.look()
         terms = self.terms
-        if terms is None:
+        if terms is None or self._alone:
             return None
         if get_worker_info() is not None:
             belong_to_job(self._job_key)

@@ -24,6 +24,8 @@ __all__ = ["Identity", "Look", "MadeOf", "fingerprint"]
 
 _FORMAT = "seneca identity 2"  # raise it when equal objects come to have other identities
 
+MOST_NAMES = 12  # of a kind that are told
+
 # What nearly all items are made with, whether their code names it or not.
 _ALWAYS = (
     *("torch", "torchvision", "torchaudio", "numpy", "pillow", "pillow-simd"),
@@ -52,6 +54,24 @@ class MadeOf:
     variables: tuple[str, ...]
     keyed: tuple[str, ...]
     data_bytes: int
+
+    def __str__(self) -> str:
+        parts = ["its state"]
+        for what, names in (
+            ("the code of", self.modules),
+            ("the files of what is imported later,", self.unloaded),
+            ("the packages", self.packages),
+            ("the environment variables", self.variables),
+        ):
+            if names:
+                parts.append(f"{what} {_listed(names)}")
+        if self.data_bytes:
+            parts.append(f"{self.data_bytes:,} bytes of data")
+        if self.paths:
+            parts.append(f"{self.paths} path{'s'[: self.paths != 1]} (device, inode, size and time of change)")
+        if self.keyed:
+            parts.append(f"the key, in place of {_listed(self.keyed)}")
+        return ", ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -182,6 +202,12 @@ def fingerprint(value: Any, *, key: str | None = None, name: str = "value") -> b
         False
     """
     return Look(key).identify(value, name).here
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    few = names[:MOST_NAMES]
+    more = f" and {len(names) - len(few)} more" if len(names) > len(few) else ""
+    return ", ".join(few) + more
 
 
 def _process() -> str:

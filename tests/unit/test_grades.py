@@ -480,19 +480,48 @@ def test_names_are_equal_in_all_processes_and_follow_the_code(picture_folder, tm
 )
 def test_explain_says_it_in_plain_words(dataset, options, words):
     explained = seneca.DataLoader(dataset, **options).explain()
-    assert re.fullmatch(words, explained), explained
+    assert re.fullmatch(words, explained.split("\n")[0]), explained
     if not isinstance(dataset, Stream):
-        assert re.fullmatch(words, seneca.SharedDataset(dataset, **options).explain())
+        assert seneca.SharedDataset(dataset, **options).explain() == explained
+
+
+def test_explain_says_by_what_a_dataset_is_told_from_others(tmp_path, monkeypatch):
+    monkeypatch.setenv("SENECA_TEST_GAIN", "2")
+
+    class OfFiles(Locked):
+        def __init__(self, place):
+            super().__init__(5)
+            self.place = str(place)
+
+        def __getitem__(self, index):
+            return float(os.environ["SENECA_TEST_GAIN"]) * self.values[index]
+
+    first, told, shown = seneca.SharedDataset(OfFiles(tmp_path), key="mine").explain().split("\n")
+    assert first.startswith("opaque: ")
+    assert told.startswith("told from other datasets by its state, the code of ")
+    for part in (
+        "test_grades",
+        f"torch=={torch.__version__}",
+        "the environment variables SENECA_TEST_GAIN",
+        "1 path (device",
+        "the key, in place of OfFiles.lock",
+        "Not seen: the content of files, what a network answers",
+    ):
+        assert part in told, told
+    assert shown.startswith("before the first batch is shared, some samples are made here")
 
 
 def test_explain_of_pictures(picture_folder):
     for transform, forms in ((OURS, "ENCODED, DECODED, AUGMENTED"), (OF_V1, "ENCODED, DECODED")):
-        native = seneca.DataLoader(folder_of_v(picture_folder, transform), cache="mine").explain()
+        native, told = (
+            seneca.DataLoader(folder_of_v(picture_folder, transform), cache="mine").explain().split("\n")
+        )
+        assert told.startswith("told from other datasets by 48 files (path below the folder, size,")
         assert native == (
             "native: ImageFolder and its transform run in the native core; "
             f"shared in the cache 'mine': {forms}"
         ), "copies that are all alike are not shared"
     by_torch = seneca.DataLoader(folder_of_v(picture_folder, OF_V1), collate_fn=len, cache="mine").explain()
-    assert by_torch.endswith("loaded by torch's workers, because it has a collate function of its own")
+    assert by_torch.split("\n")[0].endswith("loaded by torch's workers, because it has a collate function of its own")
     python = seneca.DataLoader(folder_of_v(picture_folder, v1.Compose([negate])), cache="mine").explain()
     assert python.startswith("staged: the transform runs as Python, because ")

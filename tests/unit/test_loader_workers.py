@@ -178,7 +178,7 @@ def test_a_worker_init_fn_that_makes_another_dataset_of_it_is_followed_and_not_s
     loader = load(Told(), num_workers=2, worker_init_fn=tell, **options)
     for _ in range(2):
         assert list(loader) == [[(worker, 0)] * 2 for worker in (0, 1, 0, 1)]
-    assert loader.stats()["delivered"] == 0 and loader.stats()["cache"]["payloads"]["augmented"] == 0
+    assert loader.stats()["delivered"] == 16 and loader.stats()["cache"]["payloads"]["augmented"] == 0
     assert list(load(Told(), **options)) == [[("nothing", 1)] * 2] * 4
 
 

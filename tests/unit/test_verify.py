@@ -672,7 +672,7 @@ def test_a_torn_record_is_told(tmp_path):
 @pytest.mark.parametrize(
     ("spoil", "text"),
     [
-        (lambda content: content.replace(b"SENECA-AUDIT   1", b"SENECA-AUDIT   2"), "is of version 2"),
+        (lambda content: content.replace(b"SENECA-AUDIT   2", b"SENECA-AUDIT   3"), "is of version 3"),
         (lambda content: b"something else" + content, "is no audit log"),
         (lambda content: content[:40].replace(b"HEAD", b"TAIL") + content[40:], "damaged"),
         (lambda content: content.replace(b'"kind"', b'"king"'), "header cannot be read"),

@@ -1,0 +1,275 @@
+"""What a fingerprint does not see shows in what jobs make: before they share, and while they do."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from pairs import SAMPLES, Scenario, assert_nothing_wrong, run, senecas
+
+import seneca
+from seneca.cli.invariants import check as verify
+from seneca.proof import drawing, fixed_generators, shape_of
+
+FACTOR = {"now": 1}
+
+
+class Unseen(torch.utils.data.Dataset):
+    """Its items hang on what no fingerprint can see."""
+
+    def __init__(self, count=SAMPLES):
+        self.count = count
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        return index, torch.full((3,), index * globals()["FACTOR"]["now"])
+
+
+class UnseenStages:
+    """The same, with stages."""
+
+    def __len__(self):
+        return SAMPLES
+
+    def read(self, index):
+        return np.full(4, index * globals()["FACTOR"]["now"]).tobytes()
+
+    def decode(self, data):
+        return np.frombuffer(data, np.int64)
+
+    def augment(self, array, rng):
+        return torch.from_numpy(array + rng.integers(0, 1))
+
+    def label(self, index):
+        return index
+
+    def __getitem__(self, index):
+        return index, torch.from_numpy(self.decode(self.read(index)).copy())
+
+
+def labelled_first(batch):
+    return [(index, x) for x, index in batch]
+
+
+@pytest.fixture(autouse=True)
+def truth():
+    yield
+    FACTOR["now"] = 1
+
+
+WORKERS = [{}, {"num_workers": 2}]
+
+
+@pytest.mark.parametrize("workers", WORKERS, ids=["here", "workers"])
+@pytest.mark.parametrize("staged", [False, True])
+def test_a_job_that_means_something_else_from_the_beginning_shares_nothing_and_says_why(
+    workers, staged, tmp_path
+):
+    def make(side):
+        FACTOR["now"] = side.pick(1, 100)
+        return UnseenStages() if staged else Unseen()
+
+    def options(side):
+        more = {"split": "30-70-0", "collate_fn": labelled_first} if staged else {}
+        return {**workers, **more, "check_every": None}
+
+    seen = run(Scenario(make, options), tmp_path)
+    assert_nothing_wrong(seen)
+    refused = [one for one in seen if one.explained.startswith("not shared: nothing is shared here: sample ")]
+    assert len(refused) == 1, "who came first shares on, with whoever means the same"
+    (text,) = [text for text in refused[0].told if "nothing is shared here" in text]
+    assert "with other values" in text and "give each a cache= name of its own" in text
+    assert refused[0].stats["served"]["storage"] == refused[0].delivered
+
+
+def test_what_differs_is_told_where_it_is_the_type(tmp_path):
+    def make(side):
+        FACTOR["now"] = side.pick(1, 1.5)
+        return Unseen()
+
+    seen = run(Scenario(make), tmp_path)
+    assert_nothing_wrong(seen)
+    told = [text for one in seen for text in one.told if "nothing is shared here" in text]
+    assert len(told) == 1
+    assert "(int, int64 (3,))" in told[0] and "(int, float32 (3,))" in told[0]
+
+
+@pytest.mark.parametrize("workers", WORKERS, ids=["here", "workers"])
+@pytest.mark.parametrize("staged", [False, True])
+def test_a_lie_that_begins_later_is_found_and_all_jobs_go_on_alone_with_what_is_theirs(
+    workers, staged, tmp_path, monkeypatch
+):
+    """One of the two makes other items from the second epoch on."""
+    monkeypatch.setenv("SENECA_AUDIT", str(tmp_path / "audit"))
+    found_by = 8
+
+    def between(side, dataset, epoch):
+        if side.name == "B" and epoch >= 1:
+            FACTOR["now"] = 100
+
+    def options(side):
+        more = {"split": "0-100-0", "collate_fn": labelled_first} if staged else {}
+        return {**workers, **more, "check_every": found_by}
+
+    seen = run(
+        Scenario(lambda side: UnseenStages() if staged else Unseen(), options, between=between, epochs=5), tmp_path
+    )
+    for one in seen:
+        assert one.once
+        assert {epoch for epoch, *_ in one.wrong} <= {1, 2}, "from there on all are right"
+    different = sum(one.stats["different"] for one in seen)
+    refusals = sum("nothing is shared here" in text for one in seen for text in one.told)
+    assert different + refusals >= 1 and sum(one.stats["checked"] for one in seen) >= different
+    for one in seen:
+        told = [text for text in one.told if "no longer share" in text or "nothing is shared here" in text]
+        assert len(told) <= 1, "once"
+    if different:
+        violations = verify(tmp_path / "audit").violations
+        assert {violation.kind for violation in violations} == {"content"}
+        assert "was served from the cache were others when it made them again" in violations[0].text
+
+
+def test_a_lie_in_mid_epoch_is_found_within_the_next_checks(tmp_path):
+    """Many samples, and no new look in between."""
+
+    def within(side, dataset, epoch, batch):
+        if side.name == "B" and batch == 20:
+            FACTOR["now"] = 100
+
+    scenario = Scenario(
+        lambda side: Unseen(960), lambda side: {"batch_size": 8, "check_every": 20}, within=within, epochs=1
+    )
+    seen = run(scenario, tmp_path)
+    assert sum(one.stats["different"] for one in seen) >= 1
+    for one in seen:
+        assert one.once and 0 <= len(one.wrong) <= 160
+        (told,) = [text for text in one.told if "no longer share" in text]
+        assert "made it again, and it was another" in told
+        assert "no longer share" in one.explained
+
+
+class Random(Unseen):
+    def __getitem__(self, index):
+        return index, torch.rand(3) + random.random() + np.random.rand()
+
+
+class Secret(Unseen):
+    """Random, whatever the generators say."""
+
+    def __getitem__(self, index):
+        return index, int.from_bytes(os.urandom(4), "little")
+
+
+class Sometimes(Unseen):
+    """Random, but seldom."""
+
+    def __getitem__(self, index):
+        return index, index + 1000 * int(torch.rand(()) < 0.05)
+
+
+@pytest.mark.parametrize("kind", [Random, Sometimes, Secret])
+@pytest.mark.parametrize("workers", WORKERS, ids=["here", "workers"])
+def test_random_items_are_shared_and_no_lies(kind, workers, tmp_path):
+    scenario = Scenario(
+        lambda side: kind(), lambda side: {**workers, "check_every": 1}, want=lambda side, dataset, index: None
+    )
+    seen = run(scenario, tmp_path)
+    assert sum(one.others for one in seen) > 0
+    for one in seen:
+        assert one.once and one.stats["different"] == 0, one.told
+        alone = "sharing rests on that alone: sample "
+        assert (alone in one.explained) is (kind is Secret) or one.explained.count("shown by examples") == 1
+    assert any("sharing rests on that alone" in one.explained for one in seen) is (kind is Secret)
+
+
+def test_equal_items_are_checked_and_shared(tmp_path):
+    seen = run(Scenario(lambda side: Unseen(), lambda side: {"check_every": 4}), tmp_path)
+    assert_nothing_wrong(seen)
+    for one in seen:
+        assert one.others > 0 and one.stats["checked"] == pytest.approx(one.others / 4, abs=2)
+        assert one.stats["different"] == 0 and "shown by examples" in one.explained
+
+
+def test_files_that_are_rewritten_under_a_running_job_are_seen_at_the_next_epoch(tmp_path):
+    """One job alone: what it had kept is given up, and the epoch after the next is shared again."""
+    place = tmp_path / "data"
+    place.mkdir()
+
+    class Files(UnseenStages):
+        def __init__(self):
+            self.place = str(place)
+
+        def read(self, index):
+            return (Path(self.place) / str(index)).read_bytes()
+
+    def write(factor):
+        for index in range(SAMPLES):
+            (place / str(index)).write_bytes(np.full(4, index * factor).tobytes())
+
+    write(1)
+    loader = senecas(Files(), split="0-100-0", collate_fn=labelled_first, cache="proof-files")
+    for epoch, factor in enumerate((1, 1, 100, 100, 100)):
+        if epoch == 2:
+            write(100)
+        before = loader.stats()["served"]["decoded"]
+        items = {index: x for batch in loader for index, x in batch}
+        assert all((items[index] == index * factor).all() for index in range(SAMPLES)), epoch
+        kept = loader.stats()["served"]["decoded"] - before
+        assert (kept == SAMPLES) is (epoch in (1, 4)), (epoch, kept)
+    del loader
+    gc.collect()
+
+
+# The tools
+
+
+def test_generators_are_put_back_and_drawing_is_seen():
+    before = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+    for draw in (random.random, np.random.rand, lambda: torch.rand(())):
+        with drawing() as drawn:
+            assert not drawn()
+            draw()
+            assert drawn()
+    with fixed_generators(7):
+        first = random.random(), float(np.random.rand()), torch.rand(()).item()
+    with fixed_generators(7):
+        assert (random.random(), float(np.random.rand()), torch.rand(()).item()) == first
+    assert (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()) == before
+
+
+@pytest.mark.parametrize(
+    ("item", "words"),
+    [
+        (torch.zeros(2, 3), "float32 (2, 3)"),
+        ((np.zeros(2, np.int16), 1), "(int16 (2,), int)"),
+        ([1.5, {"a": "text"}], "[float, {a: str}]"),
+        (None, "NoneType"),
+    ],
+)
+def test_items_are_told_by_types_and_sizes(item, words):
+    assert shape_of(item) == words
+
+
+def test_examples_cost_no_generator_a_number():
+    """A job alone draws what torch's loader draws, though it makes examples first."""
+    drawn = []
+    for loader in (torch.utils.data.DataLoader, senecas):
+        torch.manual_seed(5)
+        options = {"batch_size": 4, "collate_fn": list, "shuffle": False}
+        drawn.append([x.tolist() for batch in loader(Random(), **options) for _, x in batch])
+        drawn.append(torch.rand(()).item())
+    assert drawn[1] == drawn[3] and len(drawn[0]) == len(drawn[2])
+
+
+def test_check_every_is_a_number_of_samples_or_none():
+    for wrong in (0, -1, 2.5, True, "often"):
+        with pytest.raises(ValueError, match="check_every is a whole number of samples"):
+            seneca.DataLoader([1, 2], check_every=wrong)
+    assert seneca.DataLoader([1, 2], check_every=None).check_every is None
