@@ -151,7 +151,7 @@ class NativeIterator(_BaseDataLoaderIter):
         loader._adapter = None if cache is None else self._adapter(loader, grade, cache, job)
         self._close = finalize(self, _end, stream, cache, order=FIRST)
         if cache is not None and not member.shared:
-            loader._warn("this epoch shares nothing: the cache's rows are all taken, or its lock was not had")
+            loader._warn(f"this epoch shares nothing: {member.why_private}")
         self._loader = loader
         self._labels = files.labels()
         self._copy_bytes = 3 * height * width

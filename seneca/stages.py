@@ -22,6 +22,7 @@ from PIL import Image
 
 from seneca._pipeline import items, sample
 from seneca._pipeline.plan import MAX_PIXELS, Pipeline
+from seneca.regular import read_regular
 
 __all__ = ["ByStages", "KeptStages", "Opaque", "Payload", "Pictures", "StagedDataset", "Stages", "number_of"]
 
@@ -225,8 +226,7 @@ class Pictures(KeptStages):
         return augmented, label if self.target_transform is None else self.target_transform(label)
 
     def read(self, index: int) -> bytes:
-        with open(self.samples[index][0], "rb") as file:
-            return file.read()
+        return read_regular(self.samples[index][0])
 
     def decode(self, index: int, data: bytes) -> Payload:
         pixels = self._pixels(index, data)

@@ -91,9 +91,9 @@ static void destroy(sn_member *member)
     free(member);
 }
 
-int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_member **out, int *shared)
+int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_member **out, int *joined)
 {
-    *shared = 0;
+    *joined = SN_MISS;
     *out = NULL;
     if (segment && options->epoch.n_samples != segment->n_samples)
         return -EINVAL;
@@ -131,7 +131,8 @@ int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_mem
         destroy(member);
         return rc;
     }
-    *shared = segment && join(member, segment) == 0;
+    if (segment)
+        *joined = join(member, segment);
     *out = member;
     return 0;
 }

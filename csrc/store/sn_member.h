@@ -49,8 +49,9 @@ typedef struct {
 } sn_claim;
 
 /* A member with a row of its own. `segment` NULL, or no row to be had: a private member,
- * which draws the same epoch without the cache. 0, -ENOMEM, -EINVAL; *shared tells which. */
-int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_member **out, int *shared);
+ * which draws the same epoch without the cache. 0, -ENOMEM, -EINVAL; *joined tells which: 0 it has a row,
+ * SN_MISS there is no segment, else why none was to be had: SN_BUSY, or what sn_row_claim() answered. */
+int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_member **out, int *joined);
 
 /* Draw up to `wanted` places, into room for options.wanted_alone if that is more; *drawn tells how many there
  * were (0: the epoch is drawn through). Answers 0, or SN_BUSY when the batch was drawn privately; offers are

@@ -83,7 +83,7 @@ cdef extern from "shm/sn_segment.h" nogil:
         sn_slot *slots
         uint32_t n_slots
 
-    ctypedef void (*sn_progress)(void *context, uint64_t done_bytes, uint64_t total_bytes) noexcept nogil
+    ctypedef int (*sn_progress)(void *context, uint64_t done_bytes, uint64_t total_bytes) noexcept nogil
 
     enum:
         SN_ATTACH_CREATED
@@ -185,7 +185,7 @@ cdef extern from "store/sn_member.h" nogil:
     ctypedef struct sn_claim:
         uint32_t sample, slot, generation, entry
 
-    int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_member **out, int *shared)
+    int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_member **out, int *joined)
     int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t *drawn,
                        sn_offer *offers, uint32_t n_offers)
     void sn_member_claims(const sn_member *member, const sn_item *items, uint32_t n_items, sn_claim *claims)
@@ -237,6 +237,7 @@ cdef class Participant:
 cdef class Member(Participant):
     cdef sn_member *handle     # owned; NULL once closed
     cdef readonly bint shared
+    cdef readonly object why_private
     cdef uint32_t wanted_alone
 
 

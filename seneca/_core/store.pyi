@@ -62,6 +62,7 @@ class Participant:
 
 class Member(Participant):
     shared: bool
+    why_private: str | None
     def __init__(
         self,
         segment: Segment | None,
