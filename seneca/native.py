@@ -145,11 +145,11 @@ class NativeIterator(_BaseDataLoaderIter):
             max_pixels=grade.max_pixels,
             copies=None if self._witness is None else self._witness.copies,
         )
+        self._close = finalize(self, _end, stream, cache, order=FIRST)  # before a Ctrl-C could come
         epoch.log = log
         epoch.begin("seneca" if senecas else "samples", batches.sampler, grade.identity, order)
         job = Jobs(batch_size=batch_size, ahead=ahead, threads=max(1, loader.num_workers), share=loader.share)
         loader._adapter = None if cache is None else self._adapter(loader, grade, cache, job)
-        self._close = finalize(self, _end, stream, cache, order=FIRST)
         if cache is not None and not member.shared:
             loader._warn(f"this epoch shares nothing: {member.why_private}")
         self._loader = loader

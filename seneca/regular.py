@@ -51,10 +51,13 @@ def open_regular(path: str | os.PathLike[str]) -> int:
         try:
             fd = os.open(path, FLAGS)
             break
-        except BlockingIOError:  # another process has a lease on it (fcntl(2)), which it has to give back now
-            if time.monotonic() > give_up_at:
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                raise _refusal(errno.ENXIO, "a socket or a missing device", path) from None
+            # EAGAIN: another process has a lease on it (fcntl(2)), which the kernel demands back now.
+            if error.errno != errno.EAGAIN or time.monotonic() > give_up_at:
                 raise
-            time.sleep(LOOK_AGAIN_S)
+        time.sleep(LOOK_AGAIN_S)
     try:
         kind = kind_of(os.fstat(fd).st_mode)
     except BaseException:
@@ -63,8 +66,11 @@ def open_regular(path: str | os.PathLike[str]) -> int:
     if kind is None:
         return fd
     os.close(fd)
-    number = errno.EISDIR if kind == "a directory" else errno.EINVAL
-    raise OSError(number, f"is {kind}, not a regular file", os.fspath(path))
+    raise _refusal(errno.EISDIR if kind == "a directory" else errno.EINVAL, kind, path)
+
+
+def _refusal(number: int, kind: str, path: str | os.PathLike[str]) -> OSError:
+    return OSError(number, f"is {kind}, not a regular file", os.fspath(path))
 
 
 def read_regular(path: str | os.PathLike[str]) -> bytes:

@@ -237,6 +237,10 @@ class Pictures(KeptStages):
     def augment(self, index: int, decoded: Payload) -> Any:
         if self.static is not None:
             return self._then(items.read(decoded.data))
+        if len(decoded.data) != decoded.height * decoded.width * 3:
+            raise items.DamagedItem(
+                f"{len(decoded.data)} bytes are no {decoded.height} x {decoded.width} pixels"
+            )
         pixels = np.frombuffer(decoded.data, np.uint8).reshape(decoded.height, decoded.width, 3)
         if self.then is None:
             return sample.augment_decoded(self.pipeline, pixels, self.max_pixels)

@@ -297,6 +297,23 @@ void sn_member_offer_done(sn_member *member, const sn_offer *offer)
     sn_holder_done(&member->holder, offer->entry);
 }
 
+int sn_member_retire(sn_member *member)
+{
+    sn_segment *segment = member->segment;
+    int rc = segment ? sn_store_enter(segment, DRAW_DEADLINE_MS) : 0;
+
+    if (!segment || rc != 0)
+        return rc;
+    sn_store_fold(segment);
+    sn_holder_let_go(&member->holder);
+    sn_row_retire(segment, member->holder.row);
+    if (member->subset_row != SN_NONE)
+        sn_row_leave(segment, member->subset_row);
+    member->subset_row = SN_NONE;
+    sn_store_leave(segment);
+    return 0;
+}
+
 void sn_member_close(sn_member *member)
 {
     sn_segment *segment = member->segment;

@@ -7,6 +7,9 @@
  *              |
  *              +-- or hands them over to a worker process: claims, see sn_worker.h
  *
+ * A member with a thread that hangs in its place is retired before it can be closed: its row, which its living
+ * process proves alive, goes on holding the slots that the thread may still write, so nobody else is given them.
+ *
  * A draw is one critical section for a whole batch. It serves, for each place, a staged copy
  * that another job has prepared (of those that this member can use, one that the fewest others
  * want), or else the next sample of its own order from the best form at hand; and reserves room where
@@ -74,6 +77,10 @@ void sn_member_done(sn_member *member, const sn_item *items, uint32_t n_items);
 void sn_member_offer_done(sn_member *member, const sn_offer *offer);
 
 uint32_t sn_member_left(const sn_member *member);
+
+/* Draw no more and want nothing more, but hold what is not done: a thread that hangs may write there yet. What is
+ * done is let go of. 0; SN_BUSY without the lock: copies wait for it in vain, until it is asked again or closed. */
+int sn_member_retire(sn_member *member);
 
 /* One closing section; then the row is free. No thread may use the member's slots any more. */
 void sn_member_close(sn_member *member);

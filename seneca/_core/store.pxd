@@ -194,6 +194,7 @@ cdef extern from "store/sn_member.h" nogil:
     void sn_member_done(sn_member *member, const sn_item *items, uint32_t n_items)
     void sn_member_offer_done(sn_member *member, const sn_offer *offer)
     uint32_t sn_member_left(const sn_member *member)
+    int sn_member_retire(sn_member *member)
     void sn_member_close(sn_member *member)
 
 
@@ -217,13 +218,16 @@ cdef extern from "store/sn_worker.h" nogil:
 
 
 cdef class Segment:
-    cdef sn_segment *handle    # owned; NULL once closed
+    cdef sn_segment *handle    # owned; NULL once closed and nothing lingers
+    cdef bint left             # closed
     cdef uint32_t row          # this process's own, which keeps the segment alive
     cdef readonly uint64_t job_key
     cdef readonly bint created
     cdef uint32_t drawing      # members and workers that are open on it
+    cdef uint32_t lingering    # members that are retired: a thread may still write to what they hold
     cdef sn_holder holder      # of that row: for its workers, made with the first
     cdef object let_go(self)
+    cdef object forget_lingering(self)
     cdef sn_holder *row_holder(self) except NULL
     cdef int enter(self) except -1
     cdef sn_segment *open(self) except NULL
@@ -238,6 +242,7 @@ cdef class Member(Participant):
     cdef sn_member *handle     # owned; NULL once closed
     cdef readonly bint shared
     cdef readonly object why_private
+    cdef bint retired
     cdef uint32_t wanted_alone
 
 

@@ -227,6 +227,7 @@ cdef class Segment:
     cdef object let_go(self):
         sn_segment_close(self.handle)
         self.handle = NULL
+        self.left = True
         sn_holder_free(&self.holder)
 
     cdef sn_holder *row_holder(self) except NULL:
@@ -245,18 +246,21 @@ cdef class Segment:
         return 0
 
     cdef sn_segment *open(self) except NULL:
-        if self.handle == NULL:
+        if self.handle == NULL or self.left:
             raise error_for(SN_E_CLOSED)
         return self.handle
 
     def close(self):
         """Leave. The last to leave removes the segment unless it is to be kept.
 
+        As long as a thread hangs that may still write to it, the rows stay this living process's: no one may be
+        given what they hold. They go when that thread has come back, or with the process.
+
         Returns:
             Whether the lock was had. Without it the row looks dead, and somebody reaps it.
         """
         cdef int rc
-        if self.handle == NULL:
+        if self.left:
             return True
         if self.drawing and self.handle.forked:
             return True  # a child's copy, which goes with the iterators' own
@@ -265,13 +269,22 @@ cdef class Segment:
         with nogil:
             rc = sn_store_enter(self.handle, LOCK_DEADLINE_MS)
             if rc == 0:
-                sn_row_leave(self.handle, self.row)
+                if self.lingering == 0:
+                    sn_row_leave(self.handle, self.row)
                 if (not self.handle.head.geometry.keep and not sn_anyone_alive(self.handle.fd)
                         and sn_segment_linked(self.handle)):
                     sn_segment_unlink(self.handle)
                 sn_store_leave(self.handle)
-        self.let_go()
+        self.left = True
+        if self.lingering == 0:
+            self.let_go()
         return rc != SN_BUSY
+
+    cdef object forget_lingering(self):
+        self.lingering -= 1
+        if self.lingering == 0 and self.left:
+            self.left = False
+            self.close()
 
     def __dealloc__(self):
         sn_segment_close(self.handle)
@@ -280,7 +293,7 @@ cdef class Segment:
     @property
     def closed(self):
         """Whether :meth:`close` was called."""
-        return self.handle == NULL
+        return self.left
 
     @property
     def linked(self):
@@ -621,13 +634,24 @@ cdef class Member(Participant):
         offer.entry = entry
         sn_member_offer_done(self.handle, &offer)
 
+    def retire(self):
+        """Draw no more, but hold what is not done: a thread hangs that may write to it. May be asked again."""
+        with nogil:
+            sn_member_retire(self.handle)
+        if self.segment is not None and not self.retired:
+            self.segment.drawing -= 1
+            self.segment.lingering += 1
+        self.retired = True
+
     def close(self):
         """Leave the segment. Nothing may be at work on its slots any more."""
         if self.handle != NULL:
             with nogil:
                 sn_member_close(self.handle)
             self.handle = NULL
-            if self.segment is not None:
+            if self.segment is not None and self.retired:
+                self.segment.forget_lingering()
+            elif self.segment is not None:
                 self.segment.drawing -= 1
 
     def __dealloc__(self):

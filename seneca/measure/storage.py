@@ -102,7 +102,7 @@ def _read(paths: list[str], readers: int, until: float) -> tuple[Reading, int, i
             with lock:
                 done.append((ended, ended - began, got))
 
-    threads = [threading.Thread(target=reader) for _ in range(readers)]
+    threads = [threading.Thread(target=reader, daemon=True) for _ in range(readers)]
     began = time.perf_counter()
     for thread in threads:
         thread.start()

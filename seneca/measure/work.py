@@ -85,7 +85,7 @@ def work_through(
             except Exception as error:
                 failed.append(error)
 
-    at_work = [threading.Thread(target=thread) for _ in range(threads)]
+    at_work = [threading.Thread(target=thread, daemon=True) for _ in range(threads)]
     for one in at_work:
         one.start()
     for one in at_work:
