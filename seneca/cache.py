@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import errno
 import os
+import pwd
 import re
+import stat
 import sys
 import threading
 import time
@@ -20,16 +22,20 @@ import posix_ipc
 from seneca import errors
 from seneca._core import store
 from seneca.ending import LAST, finalize
-from seneca.memory import free_memory
+from seneca.memory import free_memory, most_memory
 from seneca.options import parse_bytes, parse_split
 from seneca.partition import Split, default_split
 from seneca.ranks import job_key
+from seneca.regular import kind_of
 
 __all__ = ["SampleCache"]
 
 SHM_FOLDER = "/dev/shm"
 TELL_AFTER_S = 2.0  # what takes longer than this is told to the user
 GIVE_UP_AFTER_S = 3.0  # without any progress of who holds the lock
+
+# What posix_ipc raises, besides OSError, for an object that may not be opened, and for a directory.
+REFUSALS = (posix_ipc.PermissionsError, ValueError)
 
 # At the most, what is worth holding of a sample: its file, its pixels (an ImageNet JPEG's are
 # about 5 times its bytes, a heavily compressed one's some 15 times), and a page of rounding each.
@@ -263,25 +269,23 @@ def _open(
     fingerprint = None if dataset is None else dataset.fingerprint()
     samples = 0 if dataset is None else len(dataset)
     payload_bytes = 0 if cache_bytes is None or dataset is None else _payload_bytes(dataset, cache_bytes)
-    needed = store.segment_bytes(samples, payload_bytes) if payload_bytes else 0
     shares = shares_of(split if isinstance(split, Split) else default_split())
     patience = _Patience(name)
+
+    def watch(done: int, total: int) -> None:
+        _check_room(samples, payload_bytes, done)
+        patience.tell_progress(done, total)
+
     while True:
         try:
             shm = posix_ipc.SharedMemory(object_name, posix_ipc.O_CREAT if payload_bytes else 0, mode=0o600)
         except posix_ipc.ExistentialError:
             raise FileNotFoundError(f"there is no cache {name!r}; SampleCache.create makes one") from None
-        except posix_ipc.PermissionsError:
-            raise errors.SegmentOwnerError(
-                f"{SHM_FOLDER}{object_name} belongs to another user; remove it or choose another name"
+        except (*REFUSALS, OSError) as error:
+            raise _refused(object_name) or errors.SegmentError(
+                f"the cache {name!r} ({SHM_FOLDER}{object_name}) could not be opened: {error}"
             ) from None
-        except OSError as error:
-            raise errors.SegmentError(f"{SHM_FOLDER}{object_name}: {error.strerror}; remove it") from None
         so_far = os.fstat(shm.fd).st_blocks
-        if so_far == 0 and needed > _free_space():
-            os.close(shm.fd)
-            _sweep(object_name)
-            raise _no_space(samples, payload_bytes)
         try:
             return store.Segment(
                 shm.fd,
@@ -293,17 +297,21 @@ def _open(
                 job_key=job,
                 split=shares,
                 adapts=not isinstance(split, Split),
-                progress=patience.tell_progress,
+                progress=watch,
             )
         except store.Unlinked:
             continue  # its users are dead or gone, or it was being removed: open the name again
         except BlockingIOError:
             patience.wait(so_far)
+        except errors.NoSpaceError:
+            raise  # of what it is has been said
+        except errors.SegmentOwnerError as error:
+            raise _refused(object_name) or error from None
         except errors.SegmentError as error:
             raise type(error)(f"the cache {name!r} ({SHM_FOLDER}{object_name}): {error}") from None
         except OSError as error:
             if error.errno == errno.ENOSPC:
-                raise _no_space(samples, payload_bytes) from None
+                raise _no_space(samples, payload_bytes, 0) from None
             raise errors.SegmentError(f"the cache {name!r} could not be used: {error.strerror}") from None
 
 
@@ -344,13 +352,71 @@ def _free_space() -> int:
     return status.f_bavail * status.f_frsize
 
 
-def _no_space(samples: int, payload_bytes: int) -> errors.NoSpaceError:
-    free, needed = _free_space(), store.segment_bytes(samples, payload_bytes)
+def _check_room(samples: int, payload_bytes: int, reserved: int) -> None:
+    """Ask whether the rest of a cache that is being made can be had; NoSpaceError: it cannot.
+
+    The file system's limit is kept by the kernel, which answers ENOSPC. The one on memory is kept by killing,
+    and without a word: so it is asked again after each piece, because other jobs take memory meanwhile.
+    """
+    needed = store.segment_bytes(samples, payload_bytes) - reserved
+    if needed > _free_space():
+        raise _no_space(samples, payload_bytes, reserved)
+    limit = most_memory()
+    if needed > limit.most:
+        raise errors.NoSpaceError(
+            f"{_needs(samples, payload_bytes, reserved)}, but {limit.name} still allows "
+            f"{max(0, limit.most) / 2**20:,.1f} MiB: beyond that the kernel would kill this job. Give a "
+            "smaller cache_bytes, or the job more memory (in Docker --memory=..., in SLURM --mem=...)"
+        )
+
+
+def _no_space(samples: int, payload_bytes: int, reserved: int) -> errors.NoSpaceError:
     return errors.NoSpaceError(
-        f"{SHM_FOLDER} has {free / 2**20:,.1f} MiB free and the cache needs {needed / 2**20:,.1f} MiB "
-        "(payloads and their records). Give a smaller cache_bytes, or make it larger: "
+        f"{_needs(samples, payload_bytes, reserved)}, but {SHM_FOLDER} has "
+        f"{_free_space() / 2**20:,.1f} MiB free. Give a smaller cache_bytes, or make it larger: "
         f"mount -o remount,size=... {SHM_FOLDER}; in Docker --shm-size=..."
     )
+
+
+def _needs(samples: int, payload_bytes: int, reserved: int) -> str:
+    needed = store.segment_bytes(samples, payload_bytes)
+    rest = f", of which {reserved / 2**20:,.1f} MiB are reserved already" if reserved else ""
+    return (
+        f"a cache with cache_bytes={payload_bytes / 2**20:,.1f} MiB needs {needed / 2**20:,.1f} MiB "
+        f"(payloads and their records){rest}"
+    )
+
+
+def _refused(object_name: str) -> errors.SegmentOwnerError | None:
+    """Why the object of this name, as it lies there now, is not used; None: nothing is wrong with it."""
+    path = SHM_FOLDER + object_name
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None  # gone meanwhile
+    kind, mine, mode = kind_of(status.st_mode), status.st_uid == os.geteuid(), stat.S_IMODE(status.st_mode)
+    faults = []
+    if kind is not None:
+        faults.append(f"is {kind} and not a regular file")
+    if not mine:
+        faults.append(f"belongs to another user, {_user(status.st_uid)}")
+    elif kind is None and mode & 0o077:
+        faults.append(f"may be opened by other users: its mode is {mode:04o} and not 0600")
+    elif kind is None and mode != 0o600:
+        faults.append(f"may not be opened by its owner: its mode is {mode:04o} and not 0600")
+    if not faults:
+        return None
+    remedy = "remove it" if mine else "have its owner remove it"
+    return errors.SegmentOwnerError(
+        f"{path} {' and '.join(faults)}; {remedy}, or choose another name for the cache"
+    )
+
+
+def _user(uid: int) -> str:
+    try:
+        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
+    except KeyError:
+        return f"uid {uid}"
 
 
 def _sweep_others(object_name: str) -> None:
@@ -364,7 +430,7 @@ def _sweep_others(object_name: str) -> None:
 def _sweep(object_name: str) -> None:
     try:
         fd = posix_ipc.SharedMemory(object_name).fd
-    except (posix_ipc.ExistentialError, posix_ipc.PermissionsError, OSError):
+    except (posix_ipc.ExistentialError, *REFUSALS, OSError):
         return  # gone meanwhile, or not what its name says
     store.sweep(fd, object_name)
 

@@ -6,10 +6,13 @@ training loop gets is complete in the order of its own stream.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+
+from seneca.turns import turn
 
 __all__ = ["CopiedAhead", "check_device", "moved"]
 
@@ -76,6 +79,7 @@ class CopiedAhead:
         self._hand_out = hand_out
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._next: tuple[Any, BaseException | None] | None = None  # under way: a batch, or an error
+        self._turn = threading.RLock()
 
     def __iter__(self) -> CopiedAhead:
         return self
@@ -84,6 +88,10 @@ class CopiedAhead:
         return len(self._batches)
 
     def __next__(self) -> Any:
+        with turn(self._turn):
+            return self._take()
+
+    def _take(self) -> Any:
         if self._next is None:
             self._fetch()
         assert self._next is not None

@@ -349,8 +349,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             ``augmented``); ``prepared``, augmented copies made here; ``staged``, those of them
             made for other jobs too; ``delivered`` and ``skipped``, samples; ``repeated``, those of them
             that took the places of skipped ones a second time, in ranks; ``unshared``, items
-            that cannot be laid out in shared memory; ``checked``, samples served from the cache that were
-            made again; ``different``, those of them that were others; ``read_bytes`` from storage, where
+            that cannot be laid out in shared memory; ``damaged``, samples that were read from storage
+            because what the cache had of them was damaged; ``checked``, samples served from the cache that
+            were made again; ``different``, those of them that were others; ``read_bytes`` from storage, where
             Seneca reads; ``stall_s``, seconds that iterating waited on the native path; ``cache``, what the
             shared cache holds (``None`` without one), see :meth:`seneca.SampleCache.stats`.
         """
@@ -365,7 +366,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         if self._shared is not None:
             of_workers = self._shared.stats()
             counts["served"] = {form: n + of_workers["served"][form] for form, n in counts["served"].items()}
-            for name in ("prepared", "staged", "delivered", "unshared", "read_bytes", "checked", "different"):
+            for name in (
+                *("prepared", "staged", "delivered", "unshared", "damaged", "read_bytes"),
+                *("checked", "different"),
+            ):
                 counts[name] += of_workers[name]
         return {**counts, "cache": holds}
 

@@ -36,8 +36,8 @@ __all__ = ["COUNTERS", "SPENT", "Maker"]
 # For who adapts the cache, as seneca.partition.Spent has them; times are nanoseconds.
 SPENT = ("reads", "prepares", "decodes", "augments", "read_ns", "prepare_ns", "decode_ns", "augment_ns")
 COUNTERS = (
-    *("storage", "encoded", "decoded", "augmented", "prepared", "staged", "unshared", "read_bytes"),
-    *("checked", "different"),
+    *("storage", "encoded", "decoded", "augmented", "prepared", "staged", "unshared", "damaged"),
+    *("read_bytes", "checked", "different"),
     *(*SPENT, "decoded_bytes"),
 )
 AT = {name: place for place, name in enumerate(COUNTERS)}  # in the counts
@@ -361,7 +361,7 @@ class _Batch:
                     made[k] = items.read(self._worker.payload(self._source_slots[k]))
                 except items.DamagedItem:
                     straight.append(k)
-                    self._sources[k] = STORAGE
+                    self._pass_over_cache(k)
                     continue
                 self._check(k, made[k])
             elif self._sources[k] == STORAGE and not self._keeps[k]:
@@ -410,13 +410,24 @@ class _Batch:
             slot = self._source_slots[k]
             decoded = Payload(self._worker.payload(slot), *self._worker.picture_size(slot))
             self._check(k, decoded.data)
-            item = stages.augment(sample, decoded)
+            try:
+                item = stages.augment(sample, decoded)
+            except items.DamagedItem:
+                self._pass_over_cache(k)
+                item = stages.augment_encoded(sample, stages.read(sample))
+        elif self._sources[k] == ENCODED:
+            data = bytes(self._worker.payload(self._source_slots[k]))
+            self._check(k, data)
+            try:
+                item = stages.augment_encoded(sample, data)
+            except Exception:
+                stored = stages.read(sample)
+                if stored == data:
+                    raise  # it is the sample's own fault, or its transform's
+                self._pass_over_cache(k)
+                item = stages.augment_encoded(sample, stored)
         else:
-            if self._sources[k] == ENCODED:
-                data = bytes(self._worker.payload(self._source_slots[k]))
-                self._check(k, data)
-            else:
-                data = stages.read(sample)
+            data = stages.read(sample)
             kept = self._decode_to_keep(k, data) if self._keeps[k] == DECODED else None
             if kept is not None:
                 self._offer(sample, DECODED, kept)
@@ -427,6 +438,11 @@ class _Batch:
                 item = stages.augment_encoded(sample, data)
         self._stage(k, item)
         return item
+
+    def _pass_over_cache(self, k: int) -> None:
+        """What the cache has of it is damaged: it is made from storage."""
+        self._sources[k] = STORAGE
+        self._counts["damaged"] += 1
 
     def _decode_to_keep(self, k: int, data: bytes) -> Payload | None:
         """DECODED; None where it cannot be laid out, which is tried once."""

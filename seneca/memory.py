@@ -1,48 +1,107 @@
-"""How much memory this process and others may still take."""
+"""How much memory this process and others may still take, and what says so."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from seneca.groups import groups_of
 
-__all__ = ["free_memory"]
+__all__ = ["Limit", "free_memory", "most_memory"]
 
 PROC = Path("/proc")
 
-# By the version of control groups: limit, usage, what of the usage are files, what is mapped, and
-# what of that may be shared memory and no file. In a group of the first version that sums up its children.
-FILES_OF = {
-    1: (
-        "memory.limit_in_bytes",
-        "memory.usage_in_bytes",
-        ("total_inactive_file", "total_active_file"),
-        ("total_mapped_file", "total_shmem"),
-    ),
-    2: ("memory.max", "memory.current", ("inactive_file", "active_file"), ("file_mapped", "shmem")),
+MEMORY = {1: "memory.limit_in_bytes memory.usage_in_bytes", 2: "memory.max memory.current"}
+# What is limited besides: in the first version memory and swap together, in the second swap alone.
+SWAP = {
+    1: "memory.memsw.limit_in_bytes memory.memsw.usage_in_bytes",
+    2: "memory.swap.max memory.swap.current",
 }
+AT_HAND = ("MemFree", "Active(file)", "Inactive(file)", "KReclaimable")  # in /proc/meminfo
+KERNEL = "memory.kmem.usage_in_bytes"  # of the first version, whose memory.stat does not tell
+
+# In memory.stat, by the version: what of the usage are files, what is mapped, what of that may be shared
+# memory and no file, and what else the kernel can take back. In a group of the first version that sums up
+# its children.
+FILES = {1: ("total_inactive_file", "total_active_file"), 2: ("inactive_file", "active_file")}
+MAPPED = {1: ("total_mapped_file", "total_shmem"), 2: ("file_mapped", "shmem")}
+CACHES = {1: (), 2: ("slab_reclaimable",)}
+
+
+class Limit(NamedTuple):
+    """What the host or a control group still allows.
+
+    Args:
+        free: Bytes for which nothing has to give way but the page cache. The files that a group's programs
+            run from do not count: they are needed again at once.
+        most: Bytes that can be had at all: the kernel gives up every file, and writes to swap what it can.
+            Where more is taken, it kills a process.
+        name: What limits, in words.
+    """
+
+    free: int
+    most: int
+    name: str
 
 
 def free_memory() -> int:
-    """What the kernel and this process's control groups still allow, in bytes.
+    """What the kernel and this process's control groups still allow without swapping, in bytes.
 
-    Memory that holds files in the page cache counts as free: the kernel gives it up. Not so, in a group,
-    the files that programs run from: they are needed again at once.
+    Memory that holds files in the page cache counts as free: the kernel gives it up.
     """
+    return max(0, min(limit.free for limit in _limits()))
+
+
+def most_memory() -> Limit:
+    """The limit that is reached first by who takes all that can be had."""
+    return min(_limits(), key=lambda limit: limit.most)
+
+
+def _limits() -> Iterator[Limit]:
     with open(PROC / "meminfo") as file:
-        fields = dict(line.split(":", 1) for line in file)
-    free = int(fields["MemAvailable"].split()[0]) * 1024
+        fields = {name: int(value.split()[0]) * 1024 for name, value in (line.split(":", 1) for line in file)}
+    available, swap = fields["MemAvailable"], fields.get("SwapFree", 0)
+    # MemAvailable is cautious: it leaves the kernel what it likes to have.
+    at_hand = sum(fields.get(name, 0) for name in AT_HAND)
+    yield Limit(available, max(available, at_hand) + swap, "this host")
     for group, version in groups_of("memory"):
-        limit, usage, files, mapped = FILES_OF[version]
         try:
-            at_most = (group / limit).read_text().strip()
-            used = int((group / usage).read_text())
+            left = _left(group, MEMORY[version])
             stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
         except OSError:
             continue  # no such controller here
-        if at_most != "max":
-            in_files, (in_maps, shared) = (
-                [int(stat.get(name, 0)) for name in names] for names in (files, mapped)
-            )
-            free = min(free, int(at_most) - used + max(0, sum(in_files) - max(0, in_maps - shared)))
-    return max(0, free)
+        if left is None:
+            continue
+        files, caches = (sum(int(stat.get(name, 0)) for name in names[version]) for names in (FILES, CACHES))
+        in_maps, shared = (int(stat.get(name, 0)) for name in MAPPED[version])
+        at_hand = left + files + caches + (_number(group / KERNEL) or 0)
+        swap_left = _left_of_swap(group, version)
+        if swap_left is None:
+            most = at_hand + swap
+        elif version == 1:
+            most = min(at_hand + swap, at_hand - left + swap_left)
+        else:
+            most = at_hand + min(swap, swap_left)
+        name = f"the memory control group {group}"
+        yield Limit(left + max(0, files - max(0, in_maps - shared)), most, name)
+
+
+def _left(group: Path, names: str) -> int | None:
+    """What is left of what a group limits; None: it does not."""
+    limit, used = ((group / name).read_text().strip() for name in names.split())
+    return None if limit == "max" else int(limit) - int(used)
+
+
+def _left_of_swap(group: Path, version: int) -> int | None:
+    try:
+        return _left(group, SWAP[version])
+    except OSError:
+        return None  # the kernel does not count it
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except OSError:
+        return None

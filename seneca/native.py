@@ -22,6 +22,7 @@ from seneca.audit import Log
 from seneca.cache import SampleCache
 from seneca.ending import FIRST, finalize
 from seneca.partition import Jobs, Spent
+from seneca.turns import InTurn
 from seneca.walks import dealt_by, drawn_seed, own_seed, seeded
 from seneca.witness import open_log_of
 
@@ -34,7 +35,7 @@ __all__ = ["NativeIterator"]
 BATCHES_AHEAD = 2  # torch's default prefetch_factor
 
 
-class NativeIterator(_BaseDataLoaderIter):
+class NativeIterator(InTurn, _BaseDataLoaderIter):
     """One epoch of a loader; with persistent workers one after the other.
 
     Torch's own base class draws the seed, warns, counts and profiles as torch's iterators do.
@@ -59,11 +60,12 @@ class NativeIterator(_BaseDataLoaderIter):
             self._begin()
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
-        super()._reset(loader, first_iter)
-        self._close()
-        self._epoch = loader._epoch_of_iterator()
-        self._begin_with = (loader, self.grade, loader._join(self.grade))
-        self._begin()
+        with self._turn:
+            super()._reset(loader, first_iter)
+            self._close()
+            self._epoch = loader._epoch_of_iterator()
+            self._begin_with = (loader, self.grade, loader._join(self.grade))
+            self._begin()
 
     def _begin(self) -> None:
         assert self._begin_with is not None
@@ -145,13 +147,13 @@ class NativeIterator(_BaseDataLoaderIter):
             max_pixels=grade.max_pixels,
             copies=None if self._witness is None else self._witness.copies,
         )
+        self._close = finalize(self, _end, stream, cache, order=FIRST)  # before a Ctrl-C could come
         epoch.log = log
         epoch.begin("seneca" if senecas else "samples", batches.sampler, grade.identity, order)
         job = Jobs(batch_size=batch_size, ahead=ahead, threads=max(1, loader.num_workers), share=loader.share)
         loader._adapter = None if cache is None else self._adapter(loader, grade, cache, job)
-        self._close = finalize(self, _end, stream, cache, order=FIRST)
         if cache is not None and not member.shared:
-            loader._warn("this epoch shares nothing: the cache's rows are all taken, or its lock was not had")
+            loader._warn(f"this epoch shares nothing: {member.why_private}")
         self._loader = loader
         self._labels = files.labels()
         self._copy_bytes = 3 * height * width

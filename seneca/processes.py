@@ -20,6 +20,7 @@ from torch._utils import ExceptionWrapper
 from torch.utils.data import get_worker_info
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 
+from seneca.turns import InTurn
 from seneca.walks import Walks
 
 __all__ = ["iterate"]
@@ -57,7 +58,7 @@ class _View:
         return getattr(self._loader, name)
 
 
-class Alone(_SingleProcessDataLoaderIter):
+class Alone(InTurn, _SingleProcessDataLoaderIter):
     """Torch's iterator without workers, which tells what of the epoch is used up."""
 
     def _next_data(self) -> Any:
@@ -78,16 +79,23 @@ class Alone(_SingleProcessDataLoaderIter):
         return data
 
 
-class Workers(_MultiProcessingDataLoaderIter):
+class Workers(InTurn, _MultiProcessingDataLoaderIter):
     """Torch's worker processes, and what of the epoch is used up by what they have made."""
 
     def __init__(self, loader: Any) -> None:
         self._drawn: dict[int, Any] = {}  # of the batches under way, by torch's numbers
+        self._workers_status = [True] * loader.num_workers  # torch sets it last, and asks for it to end them
         super().__init__(loader)
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
-        self._drawn = {}
-        super()._reset(loader, first_iter)
+        with self._turn:
+            self._drawn = {}
+            super()._reset(loader, first_iter)
+
+    def _shutdown_workers(self) -> None:
+        # Torch's __del__ comes here too, also where a Ctrl-C has ended __init__ before there was any worker.
+        if hasattr(self, "_workers"):
+            super()._shutdown_workers()
 
     def _next_index(self) -> Any:
         index = super()._next_index()

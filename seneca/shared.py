@@ -318,7 +318,8 @@ class SharedDataset(Dataset[Any]):
         Returns:
             ``served``, items by the form they came from; ``prepared``, augmented copies made
             here; ``staged``, those of them made for other jobs too; ``unshared``, items that
-            cannot be laid out in shared memory; ``delivered``; ``read_bytes``, of ENCODED; ``checked``, those
+            cannot be laid out in shared memory; ``damaged``, those made from storage because what the
+            cache had of them was damaged; ``delivered``; ``read_bytes``, of ENCODED; ``checked``, those
             served from the cache that were made again; ``different``, those of them that were others.
         """
         counts = dict(zip(COUNTERS, self._counts.sum(0).tolist(), strict=True))

@@ -22,6 +22,7 @@ from PIL import Image
 
 from seneca._pipeline import items, sample
 from seneca._pipeline.plan import MAX_PIXELS, Pipeline
+from seneca.regular import read_regular
 
 __all__ = ["ByStages", "KeptStages", "Opaque", "Payload", "Pictures", "StagedDataset", "Stages", "number_of"]
 
@@ -225,8 +226,7 @@ class Pictures(KeptStages):
         return augmented, label if self.target_transform is None else self.target_transform(label)
 
     def read(self, index: int) -> bytes:
-        with open(self.samples[index][0], "rb") as file:
-            return file.read()
+        return read_regular(self.samples[index][0])
 
     def decode(self, index: int, data: bytes) -> Payload:
         pixels = self._pixels(index, data)
@@ -237,6 +237,10 @@ class Pictures(KeptStages):
     def augment(self, index: int, decoded: Payload) -> Any:
         if self.static is not None:
             return self._then(items.read(decoded.data))
+        if len(decoded.data) != decoded.height * decoded.width * 3:
+            raise items.DamagedItem(
+                f"{len(decoded.data)} bytes are no {decoded.height} x {decoded.width} pixels"
+            )
         pixels = np.frombuffer(decoded.data, np.uint8).reshape(decoded.height, decoded.width, 3)
         if self.then is None:
             return sample.augment_decoded(self.pipeline, pixels, self.max_pixels)

@@ -88,13 +88,13 @@ static uint64_t open_member(void)
         .shares = 1,
         .substitutes = 1,
     };
-    int shared;
+    int joined;
     uint64_t start = nanoseconds(CLOCK_MONOTONIC);
-    int rc = sn_member_open(segment, &options, &member, &shared);
+    int rc = sn_member_open(segment, &options, &member, &joined);
     uint64_t took = nanoseconds(CLOCK_MONOTONIC) - start;
 
-    if (rc != 0 || !shared)
-        give_up("%d from opening a member, shared: %d", rc, rc == 0 && shared);
+    if (rc != 0 || joined != 0)
+        give_up("%d from opening a member, %d from joining", rc, rc == 0 ? joined : 0);
     return took;
 }
 

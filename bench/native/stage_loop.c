@@ -198,10 +198,10 @@ static sn_member *member_of_job(const sn_stage *stage, sn_segment *segment, uint
         .substitutes = 1,
     };
     sn_member *member;
-    int shared;
+    int joined;
 
-    expect(sn_member_open(segment, &options, &member, &shared), stage);
-    if (!shared)
+    expect(sn_member_open(segment, &options, &member, &joined), stage);
+    if (joined != 0)
         give_up("%s: the member has no row", stage->name);
     return member;
 }

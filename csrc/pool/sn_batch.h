@@ -41,6 +41,7 @@ typedef struct {
     _Atomic uint32_t settled; /* nobody will touch its slots again; release, see sn_batch_settle() */
     int32_t status;     /* 0; SN_E_NOT_JPEG: wants sn_finish(); else the failure */
     uint32_t read_bytes; /* from storage */
+    uint32_t damaged;    /* the payload that it was to be served from, and it was served from storage instead */
     sn_spent spent;
     char *message;      /* of a failure; owned */
     uint8_t *kept;      /* a private payload that might be kept; owned */

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "sn_pool.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -16,18 +17,33 @@ struct sn_pool {
     pthread_cond_t work, progress;
     sn_batch *first, *last; /* submitted, and with places that nobody has claimed */
     int ending;
-    uint32_t n_threads;
+    uint32_t n_threads, running;
     pid_t owner; /* a forked child has none of the threads, and waits for none */
     sn_bench bench; /* the iterator's own thread's */
     struct sn_thread {
         pthread_t id;
         sn_pool *pool;
         sn_bench bench;
+        /* The mutex's. */
+        int64_t since_ms; /* it has its place in hand; 0: it has none */
+        int ended;
     } *threads;
 };
 
 /* A fault of a thread of ours has to be seen where it happens. */
 static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
+
+static int64_t now_ms(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static struct timespec at_ms(int64_t ms)
+{
+    return (struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+}
 
 static uint32_t tasks(const sn_batch *batch)
 {
@@ -67,6 +83,22 @@ static sn_batch *claim(sn_pool *pool, uint32_t *task)
     return batch;
 }
 
+/* Undo the last claim of the thread that is alone in this pool. */
+static void unclaim(sn_pool *pool, sn_batch *batch)
+{
+    if (batch->next-- == tasks(batch)) {
+        batch->following = pool->first;
+        pool->first = batch;
+        if (!pool->last)
+            pool->last = batch;
+    }
+}
+
+static int was_interrupted(const sn_batch *batch, uint32_t task)
+{
+    return task >= batch->n_copies && batch->places[task - batch->n_copies].status == -EINTR;
+}
+
 static void finish(sn_pool *pool, sn_batch *batch)
 {
     if (++batch->finished == tasks(batch))
@@ -83,9 +115,11 @@ static void *work(void *argument)
     for (;;) {
         sn_batch *batch = claim(pool, &task);
         if (batch) {
+            self->since_ms = now_ms(CLOCK_MONOTONIC_COARSE);
             pthread_mutex_unlock(&pool->mutex);
             run(&self->bench, batch, task);
             pthread_mutex_lock(&pool->mutex);
+            self->since_ms = 0;
             finish(pool, batch);
         } else if (pool->ending) {
             break;
@@ -93,6 +127,9 @@ static void *work(void *argument)
             pthread_cond_wait(&pool->work, &pool->mutex);
         }
     }
+    self->ended = 1;
+    pool->running--;
+    pthread_cond_broadcast(&pool->progress);
     pthread_mutex_unlock(&pool->mutex);
     return NULL;
 }
@@ -112,6 +149,7 @@ sn_pool *sn_pool_new(uint32_t threads, uint64_t max_pixels)
     pthread_condattr_destroy(&monotonic);
 
     int failed = sn_bench_init(&pool->bench, max_pixels);
+    pool->bench.is_interruptible = 1;
     pool->threads = calloc(threads ? threads : 1, sizeof *pool->threads);
     if (!pool->threads)
         failed = 1;
@@ -126,12 +164,15 @@ sn_pool *sn_pool_new(uint32_t threads, uint64_t max_pixels)
         struct sn_thread *thread = &pool->threads[pool->n_threads];
         thread->pool = pool;
         failed = sn_bench_init(&thread->bench, max_pixels);
-        if (!failed && pthread_create(&thread->id, NULL, work, thread) != 0) {
-            sn_bench_free(&thread->bench);
-            failed = 1;
-        }
+        if (failed)
+            break;
+        pthread_mutex_lock(&pool->mutex);
+        failed = pthread_create(&thread->id, NULL, work, thread);
         if (!failed)
-            pool->n_threads++;
+            pool->n_threads = ++pool->running;
+        pthread_mutex_unlock(&pool->mutex);
+        if (failed)
+            sn_bench_free(&thread->bench);
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed && pool->n_threads == 0) { /* with fewer than were wanted it goes on */
@@ -141,14 +182,40 @@ sn_pool *sn_pool_new(uint32_t threads, uint64_t max_pixels)
     return pool;
 }
 
+/* Until when to wait for the threads that have not ended: one that has no place in hand is about to. */
+static int64_t wait_until(const sn_pool *pool, int64_t began_ms, int patience_ms)
+{
+    int64_t until = 0;
+    for (uint32_t i = 0; i < pool->n_threads; i++) {
+        const struct sn_thread *thread = &pool->threads[i];
+        int64_t limit = (thread->since_ms ? thread->since_ms : began_ms) + patience_ms;
+        if (!thread->ended && limit > until)
+            until = limit;
+    }
+    return until;
+}
+
+int sn_pool_end(sn_pool *pool, int patience_ms)
+{
+    if (pool->owner != getpid())
+        return 0;
+    int64_t began = now_ms(CLOCK_MONOTONIC), until;
+    pthread_mutex_lock(&pool->mutex);
+    pool->ending = 1;
+    pthread_cond_broadcast(&pool->work);
+    while (pool->running > 0 && (until = wait_until(pool, began, patience_ms)) > now_ms(CLOCK_MONOTONIC)) {
+        struct timespec deadline = at_ms(until);
+        pthread_cond_timedwait(&pool->progress, &pool->mutex, &deadline);
+    }
+    int rc = pool->running > 0 ? SN_BUSY : 0;
+    pthread_mutex_unlock(&pool->mutex);
+    return rc;
+}
+
 void sn_pool_free(sn_pool *pool)
 {
     if (!pool || pool->owner != getpid())
         return;
-    pthread_mutex_lock(&pool->mutex);
-    pool->ending = 1;
-    pthread_cond_broadcast(&pool->work);
-    pthread_mutex_unlock(&pool->mutex);
     for (uint32_t i = 0; i < pool->n_threads; i++) {
         pthread_join(pool->threads[i].id, NULL);
         sn_bench_free(&pool->threads[i].bench);
@@ -178,15 +245,8 @@ void sn_pool_submit(sn_pool *pool, sn_batch *batch)
 
 int sn_pool_wait(sn_pool *pool, sn_batch *batch, int timeout_ms)
 {
-    struct timespec deadline;
-    clock_gettime(CLOCK_MONOTONIC, &deadline);
-    deadline.tv_sec += timeout_ms / 1000;
-    deadline.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
-    if (deadline.tv_nsec >= 1000000000) {
-        deadline.tv_sec++;
-        deadline.tv_nsec -= 1000000000;
-    }
-
+    int64_t until = now_ms(CLOCK_MONOTONIC) + timeout_ms;
+    struct timespec deadline = at_ms(until);
     int rc = 0;
     pthread_mutex_lock(&pool->mutex);
     while (batch->finished < tasks(batch) && rc == 0) {
@@ -199,10 +259,13 @@ int sn_pool_wait(sn_pool *pool, sn_batch *batch, int timeout_ms)
             pthread_mutex_unlock(&pool->mutex);
             run(&pool->bench, own, task);
             pthread_mutex_lock(&pool->mutex);
+            if (was_interrupted(own, task)) {
+                unclaim(pool, own);
+                rc = SN_BUSY;
+                break;
+            }
             finish(pool, own);
-            struct timespec now;
-            clock_gettime(CLOCK_MONOTONIC, &now);
-            if (now.tv_sec > deadline.tv_sec || (now.tv_sec == deadline.tv_sec && now.tv_nsec >= deadline.tv_nsec))
+            if (now_ms(CLOCK_MONOTONIC) >= until)
                 rc = SN_BUSY;
         }
     }
@@ -242,8 +305,6 @@ void sn_pool_drop(sn_pool *pool, sn_batch *batch)
         batch->next = tasks(batch);
         batch->finished += tasks(batch) - begun;
     }
-    while (batch->finished < tasks(batch))
-        pthread_cond_wait(&pool->progress, &pool->mutex);
     pthread_mutex_unlock(&pool->mutex);
 }
 

@@ -3,11 +3,19 @@
  *
  *   submit -->  batch | batch | batch  --> threads take place after place from the first
  *
+ *   drop all --> end --0--> free
+ *                 | ^
+ *              SN_BUSY: a thread hangs in its place; leave all of it as it is, and ask again later
+ *
  * Lives in   private memory.
  * Callers    the iterator's thread; one pool an iterator.
- * Blocking   sn_pool_wait(), up to its time-out; sn_pool_drop() for places in hand.
+ * Blocking   sn_pool_wait(), up to its time-out; sn_pool_end(), up to its patience.
  * Ordering   one mutex; a place's work is done outside it.
- * Fork       in a child, whose copy has no threads, freeing and dropping do nothing.
+ * Hanging    a read from storage may never return, and no thread can be taken out of it. What the thread may
+ *            touch when it does return has to be there: the pool with its bench, the batch with its output, the
+ *            trip with what it points to, the mapping; and what the place holds in the segment must stay held,
+ *            for it may still be written and committed. So who is told SN_BUSY frees none of it.
+ * Fork       in a child, whose copy has no threads, ending, freeing and dropping do nothing.
  */
 #ifndef SN_POOL_H
 #define SN_POOL_H
@@ -20,15 +28,20 @@ typedef struct sn_pool sn_pool;
 /* With 0 threads the waiting thread does the work. NULL when threads or memory are short. */
 sn_pool *sn_pool_new(uint32_t threads, uint64_t max_pixels);
 
-/* Ends the threads; every batch must have been waited for or dropped. */
+/* End the threads; every batch must have been waited for or dropped. 0: all have ended, and nobody works on any
+ * batch any more. SN_BUSY: a thread has been at its place for `patience_ms`, and may be for ever. */
+int sn_pool_end(sn_pool *pool, int patience_ms);
+
+/* Once the threads have ended. */
 void sn_pool_free(sn_pool *pool);
 
 void sn_pool_submit(sn_pool *pool, sn_batch *batch);
 
-/* 0 when the batch is complete; SN_BUSY after `timeout_ms` without. */
+/* 0 when the batch is complete; SN_BUSY after `timeout_ms` without, and, where this thread does the work, when
+ * a signal has interrupted it: handle it, and wait again. */
 int sn_pool_wait(sn_pool *pool, sn_batch *batch, int timeout_ms);
 
-/* Nobody works on the batch any more when this returns; what was not begun is abandoned. */
+/* Abandon what was not begun of a batch. It is complete, and nobody works on it, once the places in hand are done. */
 void sn_pool_drop(sn_pool *pool, sn_batch *batch);
 
 /* Tools for the iterator's own thread (sn_finish()). */

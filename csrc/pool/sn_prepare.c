@@ -12,6 +12,7 @@
 #include "../slots/sn_slots.h"
 
 #define MAX_FILE_BYTES ((size_t)1 << 30)
+#define LEASE_NS 60000000000u /* the kernel takes a lease away after 45 s (/proc/sys/fs/lease-break-time) */
 
 int sn_bench_init(sn_bench *bench, uint64_t max_pixels)
 {
@@ -47,26 +48,59 @@ static int grow(uint8_t **buffer, size_t *capacity, size_t needed)
     return 0;
 }
 
+/* The file alone that is one: to open a FIFO waits for a writer, and a read from it, a socket or a device may
+ * never end. What was opened is asked, so that it cannot be exchanged between the two. O_NONBLOCK opens a FIFO at
+ * once and changes nothing for a file, but for one that another process has a lease on (fcntl(2)): EAGAIN, until
+ * that has given it back, which the kernel sees to. */
+static int open_regular(const sn_bench *bench, const char *path, struct stat *file, const char **kind)
+{
+    const struct timespec pause = {.tv_nsec = 10000000};
+    uint64_t give_up_at = 0;
+    int fd;
+
+    while ((fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0) {
+        if (errno == EINTR && !bench->is_interruptible)
+            continue;
+        if (errno == ENXIO)
+            *kind = "is a socket or a missing device, not a regular file";
+        if (errno != EAGAIN)
+            return -errno;
+        if (give_up_at == 0)
+            give_up_at = now(CLOCK_MONOTONIC) + LEASE_NS;
+        else if (now(CLOCK_MONOTONIC) > give_up_at)
+            return -EAGAIN;
+        if (nanosleep(&pause, NULL) != 0 && bench->is_interruptible)
+            return -EINTR;
+    }
+    int rc = fstat(fd, file) == 0 ? fd : -errno;
+    if (rc >= 0 && !S_ISREG(file->st_mode)) {
+        *kind = S_ISDIR(file->st_mode)    ? "is a directory, not a regular file"
+                : S_ISFIFO(file->st_mode) ? "is a FIFO, not a regular file"
+                                          : "is a device, not a regular file";
+        rc = S_ISDIR(file->st_mode) ? -EISDIR : -EINVAL;
+    }
+    if (rc < 0)
+        close(fd);
+    return rc;
+}
+
 /* Read the whole file into private memory: a mapping would fault if it shrank meanwhile. The
  * size that fstat tells is a hint; the end of the file is where read() says so. */
-static int read_file(sn_bench *bench, const char *path, size_t *length)
+static int read_file(sn_bench *bench, const char *path, size_t *length, const char **why)
 {
     struct stat file;
     int rc = 0;
     size_t got = 0;
 
     *length = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    *why = NULL;
+    int fd = open_regular(bench, path, &file, why);
     if (fd < 0)
-        return -errno;
-    if (fstat(fd, &file) != 0) {
-        rc = -errno;
-        goto out;
-    }
+        return fd;
     rc = grow(&bench->bytes, &bench->capacity, (size_t)file.st_size + 1);
     while (rc == 0) {
         ssize_t n = read(fd, bench->bytes + got, bench->capacity - got);
-        if (n < 0 && errno == EINTR)
+        if (n < 0 && errno == EINTR && !bench->is_interruptible)
             continue;
         if (n < 0)
             rc = -errno;
@@ -78,7 +112,6 @@ static int read_file(sn_bench *bench, const char *path, size_t *length)
         else if (got == bench->capacity)
             rc = grow(&bench->bytes, &bench->capacity, got + 1);
     }
-out:
     close(fd);
     *length = got;
     return rc;
@@ -87,6 +120,13 @@ out:
 static void settle(sn_place *place)
 {
     atomic_store_explicit(&place->settled, 1, memory_order_release);
+}
+
+void sn_place_from_storage(sn_place *place)
+{
+    place->damaged = 1;
+    place->item.source = SN_STORAGE;
+    memset(&place->spent, 0, sizeof place->spent);
 }
 
 void sn_abandon(const sn_trip *trip, sn_place *place, int status, const char *message)
@@ -185,16 +225,69 @@ static int augment_encoded(sn_bench *bench, const sn_trip *trip, sn_place *place
     return rc;
 }
 
+static int augment_decoded(sn_bench *bench, const sn_trip *trip, sn_place *place, const sn_slot *source, sn_rng *rng,
+                           uint8_t *pixels, const char **why)
+{
+    sn_view decoded = {sn_slot_payload(trip->segment, source), source->height, source->width,
+                       (size_t)3 * source->width};
+
+    if ((size_t)decoded.height * decoded.stride != source->length) {
+        *why = "its decoded payload is not the size that its record says";
+        return SN_E_DECODE;
+    }
+    uint64_t began = now(CLOCK_THREAD_CPUTIME_ID);
+    int rc = sn_codec_augment_decoded(bench->codec, trip->plan, rng, &decoded, pixels);
+    place->spent.augment = now(CLOCK_THREAD_CPUTIME_ID) - began;
+    return rc;
+}
+
+/* From the payload in a slot that the place is served from. 0, SN_E_NOT_JPEG, or why not. */
+static int prepare_from_slot(sn_bench *bench, const sn_trip *trip, sn_place *place, uint8_t *pixels, const char **why)
+{
+    const sn_slot *source = &trip->segment->slots[place->item.source_slot];
+    sn_rng rng;
+
+    start_rng(&rng, trip, place);
+    if (place->item.source == SN_DECODED)
+        return augment_decoded(bench, trip, place, source, &rng, pixels, why);
+    return augment_encoded(bench, trip, place, &rng, sn_slot_payload(trip->segment, source), source->length, pixels);
+}
+
+/* From the file. 0, SN_E_NOT_JPEG, or why not. */
+static int prepare_from_file(sn_bench *bench, const sn_trip *trip, sn_place *place, uint8_t *pixels, const char **why)
+{
+    uint64_t began = now(CLOCK_MONOTONIC);
+    size_t length;
+    sn_rng rng;
+
+    int rc = read_file(bench, trip->paths + trip->path_at[place->item.sample], &length, why);
+    place->spent.read = now(CLOCK_MONOTONIC) - began;
+    place->read_bytes = (uint32_t)length;
+    if (rc != 0) {
+        if (!*why)
+            *why = strerror(-rc);
+        return rc;
+    }
+    start_rng(&rng, trip, place);
+    rc = augment_encoded(bench, trip, place, &rng, bench->bytes, length, pixels);
+    if ((rc == 0 || rc == SN_E_NOT_JPEG) && place->item.keep == SN_ENCODED)
+        keep_encoded(place, bench->bytes, length);
+    return rc;
+}
+
+/* Whether the payload may be the cause. Not of SN_E_NOT_JPEG: that is for Pillow to say, see sn_place_from_storage(). */
+static int is_damage(int rc)
+{
+    return rc == SN_E_DECODE || rc == SN_E_TOO_LARGE || rc == SN_E_PLAN;
+}
+
 void sn_prepare(sn_bench *bench, const sn_trip *trip, sn_place *place, uint8_t *out)
 {
-    const sn_item *item = &place->item;
-    const sn_slot *source = item->source_slot != SN_NONE ? &trip->segment->slots[item->source_slot] : NULL;
-    const char *path = trip->paths + trip->path_at[item->sample];
-    sn_rng rng;
-    int rc;
+    const char *why = NULL; /* NULL: the codec has the reason */
+    int rc = SN_E_DECODE;
 
-    if (item->source == SN_AUGMENTED) {
-        deliver(trip, place, sn_slot_payload(trip->segment, source), out);
+    if (place->item.source == SN_AUGMENTED) {
+        deliver(trip, place, sn_slot_payload(trip->segment, &trip->segment->slots[place->item.source_slot]), out);
         return;
     }
     uint8_t *pixels = pixels_for(bench, trip, place);
@@ -202,49 +295,20 @@ void sn_prepare(sn_bench *bench, const sn_trip *trip, sn_place *place, uint8_t *
         sn_abandon(trip, place, -ENOMEM, NULL);
         return;
     }
-    start_rng(&rng, trip, place);
-    if (item->source == SN_DECODED) {
-        sn_view decoded = {sn_slot_payload(trip->segment, source), source->height, source->width,
-                           (size_t)3 * source->width};
-        if ((size_t)decoded.height * decoded.stride != source->length) {
-            sn_abandon(trip, place, SN_E_DECODE, "its decoded payload is not the size that its record says");
-            return;
-        }
-        uint64_t began = now(CLOCK_THREAD_CPUTIME_ID);
-        rc = sn_codec_augment_decoded(bench->codec, trip->plan, &rng, &decoded, pixels);
-        place->spent.augment = now(CLOCK_THREAD_CPUTIME_ID) - began;
-    } else {
-        const uint8_t *bytes;
-        size_t length;
-        if (item->source == SN_ENCODED) {
-            bytes = sn_slot_payload(trip->segment, source);
-            length = source->length;
-            rc = 0;
-        } else {
-            uint64_t began = now(CLOCK_MONOTONIC);
-            rc = read_file(bench, path, &length);
-            place->spent.read = now(CLOCK_MONOTONIC) - began;
-            bytes = bench->bytes;
-            place->read_bytes = (uint32_t)length;
-            if (rc != 0) {
-                sn_abandon(trip, place, rc, strerror(-rc));
-                return;
-            }
-        }
-        rc = augment_encoded(bench, trip, place, &rng, bytes, length, pixels);
-        if (rc == SN_E_NOT_JPEG) { /* Pillow's work: the slot stays reserved for sn_finish() */
-            place->status = rc;
-            rc = 0;
-        }
-        if (rc == 0 && item->source == SN_STORAGE && item->keep == SN_ENCODED)
-            keep_encoded(place, bytes, length);
-        if (place->status == SN_E_NOT_JPEG)
-            return;
+    if (place->item.source != SN_STORAGE) {
+        rc = prepare_from_slot(bench, trip, place, pixels, &why);
+        if (is_damage(rc))
+            sn_place_from_storage(place);
     }
+    if (place->item.source == SN_STORAGE)
+        rc = prepare_from_file(bench, trip, place, pixels, &why);
+
     if (rc == 0)
         deliver(trip, place, pixels, out);
+    else if (rc == SN_E_NOT_JPEG || (rc == -EINTR && bench->is_interruptible))
+        place->status = rc; /* Pillow's work: the slot stays reserved for sn_finish(); or to be done again */
     else
-        sn_abandon(trip, place, rc, sn_codec_message(bench->codec));
+        sn_abandon(trip, place, rc, why ? why : sn_codec_message(bench->codec));
 }
 
 void sn_finish(sn_bench *bench, const sn_trip *trip, sn_place *place, const sn_view *picture, uint8_t *out)

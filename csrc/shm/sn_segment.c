@@ -179,22 +179,30 @@ static int map(sn_segment *segment, uint64_t bytes)
     return 0;
 }
 
+/* Told what the file has in all: some of the records may have been put into huge pages before. */
+static int report(int fd, uint64_t total, sn_progress progress, void *context)
+{
+    struct stat file;
+    if (!progress)
+        return 0;
+    return fstat(fd, &file) == 0 ? progress(context, (uint64_t)file.st_blocks * 512, total) : -errno;
+}
+
 static int reserve(int fd, uint64_t from, uint64_t bytes, sn_progress progress, void *context)
 {
-    for (uint64_t done = 0; done < bytes;) {
+    int rc = 0;
+    for (uint64_t done = 0; done < bytes && rc == 0;) {
         uint64_t piece = bytes - done < RESERVE_PIECE ? bytes - done : RESERVE_PIECE;
         sigset_t all, before;
         sigfillset(&all);
         pthread_sigmask(SIG_BLOCK, &all, &before);
-        int failed = posix_fallocate(fd, (off_t)(from + done), (off_t)piece);
+        rc = -posix_fallocate(fd, (off_t)(from + done), (off_t)piece);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
-        if (failed)
-            return -failed;
         done += piece;
-        if (progress)
-            progress(context, done, bytes);
+        if (rc == 0)
+            rc = report(fd, bytes, progress, context);
     }
-    return 0;
+    return rc;
 }
 
 int sn_segment_reserve_room(sn_segment *segment, uint32_t row, enum sn_row_kind kind)
@@ -228,6 +236,8 @@ static int create(sn_segment *segment, const sn_geometry *geometry, sn_progress 
     int rc = sn_layout_plan(geometry, &layout);
     if (rc == 0 && ftruncate(segment->fd, 0) != 0)
         rc = -errno;
+    if (rc == 0)
+        rc = report(segment->fd, layout.rooms_at, progress, context);
     if (rc == 0 && fchmod(segment->fd, 0600) != 0)
         rc = -errno;
     if (rc == 0 && ftruncate(segment->fd, (off_t)layout.segment_bytes) != 0)

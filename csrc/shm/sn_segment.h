@@ -58,7 +58,9 @@ typedef struct sn_segment {
     struct sn_segment *next_handle;      /* of this process, for the fork handler */
 } sn_segment;
 
-typedef void (*sn_progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
+/* Asked before anything is reserved and after each piece, with what the file has then and what it will have:
+ * 0 to go on; a failure (below 0) ends the creation, which answers it. */
+typedef int (*sn_progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
 
 /* How attaching ended well. */
 enum sn_attach { SN_ATTACH_CREATED = 10, SN_ATTACH_JOINED = 11 };
@@ -77,7 +79,7 @@ enum sn_attach { SN_ATTACH_CREATED = 10, SN_ATTACH_JOINED = 11 };
  * Fails with SN_E_OWNER, SN_E_GONE (unlinked meanwhile: open the name again),
  * SN_E_MISMATCH (joined with another dataset), SN_E_MAGIC, SN_E_VERSION, SN_E_CORRUPT,
  * SN_BUSY (the lock was not had in `wait_ms`: another is creating it, or hangs), -ENOSPC,
- * -ENOMEM. On failure *out is a handle for sn_segment_close() alone (NULL: no memory for it),
+ * -ENOMEM, and what `progress` answers. On failure *out is a handle for sn_segment_close() alone (NULL: no memory for it),
  * which frees the lock where it was had.
  */
 int sn_segment_attach(int fd, const char *name, const sn_geometry *geometry, int wait_ms,

@@ -91,9 +91,9 @@ static void destroy(sn_member *member)
     free(member);
 }
 
-int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_member **out, int *shared)
+int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_member **out, int *joined)
 {
-    *shared = 0;
+    *joined = SN_MISS;
     *out = NULL;
     if (segment && options->epoch.n_samples != segment->n_samples)
         return -EINVAL;
@@ -131,7 +131,8 @@ int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_mem
         destroy(member);
         return rc;
     }
-    *shared = segment && join(member, segment) == 0;
+    if (segment)
+        *joined = join(member, segment);
     *out = member;
     return 0;
 }
@@ -294,6 +295,23 @@ void sn_member_done(sn_member *member, const sn_item *items, uint32_t n_items)
 void sn_member_offer_done(sn_member *member, const sn_offer *offer)
 {
     sn_holder_done(&member->holder, offer->entry);
+}
+
+int sn_member_retire(sn_member *member)
+{
+    sn_segment *segment = member->segment;
+    int rc = segment ? sn_store_enter(segment, DRAW_DEADLINE_MS) : 0;
+
+    if (!segment || rc != 0)
+        return rc;
+    sn_store_fold(segment);
+    sn_holder_let_go(&member->holder);
+    sn_row_retire(segment, member->holder.row);
+    if (member->subset_row != SN_NONE)
+        sn_row_leave(segment, member->subset_row);
+    member->subset_row = SN_NONE;
+    sn_store_leave(segment);
+    return 0;
 }
 
 void sn_member_close(sn_member *member)

@@ -7,6 +7,9 @@
  *              |
  *              +-- or hands them over to a worker process: claims, see sn_worker.h
  *
+ * A member with a thread that hangs in its place is retired before it can be closed: its row, which its living
+ * process proves alive, goes on holding the slots that the thread may still write, so nobody else is given them.
+ *
  * A draw is one critical section for a whole batch. It serves, for each place, a staged copy
  * that another job has prepared (of those that this member can use, one that the fewest others
  * want), or else the next sample of its own order from the best form at hand; and reserves room where
@@ -49,8 +52,9 @@ typedef struct {
 } sn_claim;
 
 /* A member with a row of its own. `segment` NULL, or no row to be had: a private member,
- * which draws the same epoch without the cache. 0, -ENOMEM, -EINVAL; *shared tells which. */
-int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_member **out, int *shared);
+ * which draws the same epoch without the cache. 0, -ENOMEM, -EINVAL; *joined tells which: 0 it has a row,
+ * SN_MISS there is no segment, else why none was to be had: SN_BUSY, or what sn_row_claim() answered. */
+int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_member **out, int *joined);
 
 /* Draw up to `wanted` places, into room for options.wanted_alone if that is more; *drawn tells how many there
  * were (0: the epoch is drawn through). Answers 0, or SN_BUSY when the batch was drawn privately; offers are
@@ -73,6 +77,10 @@ void sn_member_done(sn_member *member, const sn_item *items, uint32_t n_items);
 void sn_member_offer_done(sn_member *member, const sn_offer *offer);
 
 uint32_t sn_member_left(const sn_member *member);
+
+/* Draw no more and want nothing more, but hold what is not done: a thread that hangs may write there yet. What is
+ * done is let go of. 0; SN_BUSY without the lock: copies wait for it in vain, until it is asked again or closed. */
+int sn_member_retire(sn_member *member);
 
 /* One closing section; then the row is free. No thread may use the member's slots any more. */
 void sn_member_close(sn_member *member);

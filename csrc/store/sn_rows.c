@@ -109,6 +109,20 @@ int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *out)
     return 0;
 }
 
+/* A death on the way leaves a dead row, whatever its kind, and that is reaped. */
+void sn_row_retire(sn_segment *segment, uint32_t row)
+{
+    sn_row *record = &segment->rows[row];
+
+    sn_want_leave(segment, row);
+    record->kind = SN_ROW_HOLDER;
+    record->pipeline = 0;
+    record->stage_need = 0;
+    sn_bit_clear(segment->head->member_rows, row);
+    sn_bit_clear(segment->head->members_of_job[record->job], row);
+    sn_rows_derive_budgets(segment);
+}
+
 void sn_row_leave(sn_segment *segment, uint32_t row)
 {
     sn_header *head = segment->head;

@@ -28,6 +28,9 @@ typedef struct {
  * 0, SN_E_ROWS_FULL, SN_E_JOBS_FULL, -ENOSPC and others where its room has no memory. */
 int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *row);
 
+/* A member's row from now on holds slots and no more, as its process's own row does. */
+void sn_row_retire(sn_segment *segment, uint32_t row);
+
 /* Give back the row, whatever it holds, and its proof of life. */
 void sn_row_leave(sn_segment *segment, uint32_t row);
 

@@ -23,7 +23,7 @@ cdef extern from "pool/sn_batch.h" nogil:
     ctypedef struct sn_place:
         sn_item item
         int32_t status
-        uint32_t read_bytes
+        uint32_t read_bytes, damaged
         sn_spent spent
         char *message
         uint8_t *kept
@@ -51,6 +51,7 @@ cdef extern from "pool/sn_prepare.h" nogil:
         pass
 
     void sn_finish(sn_bench *bench, const sn_trip *trip, sn_place *place, const sn_view *picture, uint8_t *out)
+    void sn_place_from_storage(sn_place *place)
     void sn_abandon(const sn_trip *trip, sn_place *place, int status, const char *message)
 
 
@@ -59,6 +60,7 @@ cdef extern from "pool/sn_pool.h" nogil:
         pass
 
     sn_pool *sn_pool_new(uint32_t threads, uint64_t max_pixels)
+    int sn_pool_end(sn_pool *pool, int patience_ms)
     void sn_pool_free(sn_pool *pool)
     void sn_pool_submit(sn_pool *pool, sn_batch *batch)
     int sn_pool_wait(sn_pool *pool, sn_batch *batch, int timeout_ms)
@@ -70,7 +72,8 @@ cdef class Batch
 
 
 cdef class Stream:
-    cdef sn_pool *pool         # owned
+    cdef sn_pool *pool         # owned; NULL once all of it is given back
+    cdef bint closed           # nothing may be drawn any more
     cdef sn_trip trip          # points into what the next three keep alive
     cdef readonly Member member
     cdef Plan plan
@@ -83,6 +86,8 @@ cdef class Stream:
     cdef int owner             # the process that has the threads
     cdef sn_pool *open(self) except NULL
     cdef Batch draw_with_offers(self, out)
+    cdef bint end(self, int patience_ms)
+    cdef object leave_behind(self)
     cdef int collect_offer(self, sn_place *place) except -1
 
 

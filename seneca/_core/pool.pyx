@@ -1,14 +1,15 @@
 """The border to csrc/pool: owns batches and threads, drops the GIL, translates, decides nothing."""
 
-import os
 import threading
 
 import numpy as np
 
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memset
+from posix.unistd cimport getpid
 
 from seneca._core.codec import error_for
 from seneca.errors import SegmentError
@@ -21,7 +22,26 @@ from seneca._core.store cimport (
 __all__ = ["Batch", "Stream", "StreamClosed"]
 
 cdef enum:
-    FLUSH_MS = 1000  # a look now and then; the copies take a fraction of it
+    FLUSH_MS = 1000     # a look now and then; the copies take a fraction of it
+    PATIENCE_MS = 1000  # a thread that has been at its place for so long is not waited for
+
+
+cdef list left_behind = []  # streams with a thread that hangs; no module's end takes it away
+
+
+cdef int give_back() except -1:
+    """Give back what was left behind for threads that hung, as far as these have come back."""
+    cdef Stream stream
+    for stream in list(left_behind):
+        with stream.lock:
+            if stream.owner != getpid() or stream.pool == NULL:
+                continue  # the parent's; or another thread was faster
+            if not stream.end(0):
+                stream.member.retire()  # again: it may have lacked the lock
+                continue
+            left_behind.remove(stream)
+        Py_DECREF(stream)
+    return 0
 
 
 class StreamClosed(Exception):
@@ -62,7 +82,8 @@ cdef class Stream:
         cdef uint32_t[:, ::1] notes
         cdef uint32_t n_threads = threads
         cdef uint64_t limit = max_pixels
-        self.owner = os.getpid()
+        give_back()
+        self.owner = getpid()
         self.lock = threading.RLock()
         self.member = member
         self.plan = plan
@@ -93,9 +114,9 @@ cdef class Stream:
             raise MemoryError(f"{n_threads} threads could not be started")
 
     cdef sn_pool *open(self) except NULL:
-        if self.owner != os.getpid():
+        if self.owner != getpid():
             raise SegmentError("this iterator belongs to the parent process; begin one here")
-        if self.pool == NULL:
+        if self.closed:
             raise StreamClosed()
         return self.pool
 
@@ -173,17 +194,61 @@ cdef class Stream:
         return batch
 
     def close(self):
-        """Stop all work and leave the segment; nothing can be drawn any more."""
+        """Stop all work and leave the segment; nothing can be drawn any more.
+
+        Waits for the places that threads have in hand, but not for a thread that hangs: storage may never answer.
+        Then all that it may touch when it does is left as it is, see :meth:`leave_behind`.
+        """
+        cdef Batch batch
         with self.lock:
-            if self.pool == NULL:
+            if self.closed:
                 return
-            if self.owner == os.getpid():
-                for batch in list(self.under_way):
-                    batch.drop()
-                with nogil:
-                    sn_pool_free(self.pool)
-            self.pool = NULL
-            self.member.close()
+            self.closed = True
+            if self.owner == getpid():
+                for batch in self.under_way:
+                    sn_pool_drop(self.pool, batch.handle)
+                if not self.end(PATIENCE_MS):
+                    self.leave_behind()
+            else:
+                self.pool = NULL
+                self.member.close()
+        give_back()
+
+    cdef bint end(self, int patience_ms):
+        """Give all of it back if the threads have ended, or do within the time; whether they have."""
+        cdef Batch batch
+        cdef uint32_t i
+        cdef int rc
+        with nogil:
+            rc = sn_pool_end(self.pool, patience_ms)
+        if rc != 0:
+            return False
+        for batch in self.under_way:
+            for i in range(batch.handle.n_places):
+                if batch.handle.places[i].status == SN_E_NOT_JPEG:
+                    sn_abandon(batch.handle.trip, &batch.handle.places[i], SN_E_CLOSED, NULL)
+        self.under_way.clear()
+        with nogil:
+            sn_pool_free(self.pool)
+        self.pool = NULL
+        self.member.close()
+        return True
+
+    cdef object leave_behind(self):
+        """Keep everything for a thread that hangs, until it comes back or the process ends.
+
+        What it may write to: the batch's array and its bench, which are this object's, and the slots that its
+        place holds in the segment, which stay the member's. What it may read: the trip and all that this points
+        to. One more reference keeps this object, through garbage collections and the interpreter's end; the
+        threads themselves end with the process, which waits for none of them.
+        """
+        cdef Batch batch
+        for batch in self.under_way:
+            sn_batch_settle(batch.handle, self.member.handle)
+        self.member.retire()
+        if self not in left_behind:
+            left_behind.append(self)
+            Py_INCREF(self)
 
     cdef int collect_offer(self, sn_place *place) except -1:
         cdef sn_copy *larger
@@ -199,10 +264,14 @@ cdef class Stream:
         place.kept = NULL
         return 0
 
+    def __del__(self):
+        if self.pool != NULL:
+            self.close()
+        if self.pool != NULL and self.owner == getpid():
+            self.leave_behind()  # also where closing was broken off
+
     def __dealloc__(self):
         cdef uint32_t i
-        if self.pool != NULL:
-            sn_pool_free(self.pool)
         for i in range(self.n_offers):
             free(self.offers[i].payload)
         free(self.offers)
@@ -240,7 +309,6 @@ cdef class Batch:
     def encoded(self, uint32_t position):
         """The bytes of a file that :meth:`unfinished` named; None: they are not at hand any more."""
         cdef sn_place *place = self.place(position)
-        cdef sn_segment *segment = self.handle.trip.segment
         cdef sn_slot *source
         if place.status != SN_E_NOT_JPEG:
             raise ValueError(f"position {position} is finished")
@@ -248,8 +316,18 @@ cdef class Batch:
             return PyBytes_FromStringAndSize(<char *>place.kept, place.offer.length)
         if place.item.source != SN_ENCODED:
             return None
-        source = &segment.slots[place.item.source_slot]  # held until the place is settled
-        return PyBytes_FromStringAndSize(<char *>sn_slot_payload(segment, source), source.length)
+        with self.stream.lock:
+            self.stream.open()
+            source = &self.handle.trip.segment.slots[place.item.source_slot]  # held until the place is settled
+            return PyBytes_FromStringAndSize(<char *>sn_slot_payload(self.handle.trip.segment, source), source.length)
+
+    def distrust(self, uint32_t position):
+        """What :meth:`encoded` gave cannot be decoded: whether it was a cached payload, and the file may be good."""
+        cdef sn_place *place = self.place(position)
+        if place.kept != NULL or place.item.source != SN_ENCODED:
+            return False
+        sn_place_from_storage(place)
+        return True
 
     def finish(self, uint32_t position, const uint8_t[:, :, ::1] picture):
         """The rest of the way for a picture that was decoded elsewhere: uint8 (height, width, 3)."""
@@ -267,7 +345,9 @@ cdef class Batch:
 
     def abandon(self, uint32_t position):
         """Give up a position that :meth:`unfinished` named."""
-        sn_abandon(self.handle.trip, self.place(position), SN_E_CLOSED, NULL)
+        with self.stream.lock:
+            self.stream.open()
+            sn_abandon(self.handle.trip, self.place(position), SN_E_CLOSED, NULL)
 
     def failures(self):
         """``(position, error)`` of every sample that could not be prepared."""
@@ -288,7 +368,7 @@ cdef class Batch:
 
     def done(self):
         """Complete and read: let go of what it holds. Answers what it took, a dict of counts."""
-        cdef uint32_t i, prepared = 0, staged = 0
+        cdef uint32_t i, prepared = 0, staged = 0, damaged = 0
         cdef uint32_t served[4]
         cdef uint64_t read_bytes = 0, decoded_bytes = 0
         cdef uint32_t[4] times
@@ -316,6 +396,7 @@ cdef class Batch:
                     served[place.item.source] += 1
                     prepared += place.item.source != SN_AUGMENTED
                     staged += place.item.target_slot != SN_NONE
+                    damaged += place.damaged
                     if place.kept != NULL:
                         self.stream.collect_offer(place)
             sn_batch_settle(self.handle, self.stream.member.handle)
@@ -326,24 +407,12 @@ cdef class Batch:
             "served": (served[0], served[1], served[2], served[3]),
             "prepared": prepared,
             "staged": staged,
+            "damaged": damaged,
             "read_bytes": read_bytes,
             "decoded_bytes": decoded_bytes,
             "times": (times[0], times[1], times[2], times[3]),
             "spent_s": (spent.read * 1e-9, spent.prepare * 1e-9, spent.decode * 1e-9, spent.augment * 1e-9),
         }
 
-    def drop(self):
-        """Stop working on it; nothing of it will be read."""
-        with self.stream.lock:
-            self.stream.open()
-            with nogil:
-                sn_pool_drop(self.stream.pool, self.handle)
-            for position in self.unfinished():
-                self.abandon(position)
-            self.stream.under_way.discard(self)
-
     def __dealloc__(self):
-        if self.handle != NULL and self.handle.out != NULL and self.stream.pool != NULL:
-            with nogil:
-                sn_pool_drop(self.stream.pool, self.handle)
-        sn_batch_free(self.handle)
+        sn_batch_free(self.handle)  # no thread has it: its stream, which it keeps, is closed before it goes

@@ -97,7 +97,7 @@ cdef extern from "shm/sn_segment.h" nogil:
         sn_slot *slots
         uint32_t n_slots
 
-    ctypedef void (*sn_progress)(void *context, uint64_t done_bytes, uint64_t total_bytes) noexcept nogil
+    ctypedef int (*sn_progress)(void *context, uint64_t done_bytes, uint64_t total_bytes) noexcept nogil
 
     enum:
         SN_ATTACH_CREATED
@@ -206,7 +206,7 @@ cdef extern from "store/sn_member.h" nogil:
     ctypedef struct sn_claim:
         uint32_t sample, slot, generation, entry
 
-    int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_member **out, int *shared)
+    int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_member **out, int *joined)
     int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t *drawn,
                        sn_offer *offers, uint32_t n_offers)
     void sn_member_claims(const sn_member *member, const sn_item *items, uint32_t n_items, sn_claim *claims)
@@ -215,6 +215,7 @@ cdef extern from "store/sn_member.h" nogil:
     void sn_member_done(sn_member *member, const sn_item *items, uint32_t n_items)
     void sn_member_offer_done(sn_member *member, const sn_offer *offer)
     uint32_t sn_member_left(const sn_member *member)
+    int sn_member_retire(sn_member *member)
     void sn_member_close(sn_member *member)
 
 
@@ -238,13 +239,16 @@ cdef extern from "store/sn_worker.h" nogil:
 
 
 cdef class Segment:
-    cdef sn_segment *handle    # owned; NULL once closed
+    cdef sn_segment *handle    # owned; NULL once closed and nothing lingers
+    cdef bint left             # closed
     cdef uint32_t row          # this process's own, which keeps the segment alive
     cdef readonly uint64_t job_key
     cdef readonly bint created
     cdef uint32_t drawing      # members and workers that are open on it
+    cdef uint32_t lingering    # members that are retired: a thread may still write to what they hold
     cdef sn_holder holder      # of that row: for its workers, made with the first
     cdef object let_go(self)
+    cdef object forget_lingering(self)
     cdef sn_holder *row_holder(self) except NULL
     cdef int enter(self) except -1
     cdef sn_segment *open(self) except NULL
@@ -258,6 +262,8 @@ cdef class Participant:
 cdef class Member(Participant):
     cdef sn_member *handle     # owned; NULL once closed
     cdef readonly bint shared
+    cdef readonly object why_private
+    cdef bint retired
     cdef uint32_t wanted_alone
 
 

@@ -5,6 +5,7 @@ import os
 import numpy as np
 
 cimport cython
+from libc.errno cimport EINTR, ENOMEM, ENOSPC
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
@@ -49,6 +50,12 @@ _CLASSES = {
 }
 
 
+_NO_ROOM = (
+    "/dev/shm has no memory left for the records of one more of its users; free some of it, or make it larger: "
+    "mount -o remount,size=... /dev/shm; in Docker --shm-size=..."
+)
+
+
 class Unlinked(Exception):
     """The object behind the descriptor is not, or no longer, what the name stands for."""
 
@@ -65,6 +72,20 @@ def error_for(rc):
     if rc == -12:  # ENOMEM
         return MemoryError("no memory for the cache's mapping")
     return OSError(-rc, os.strerror(-rc))
+
+
+def why_private(rc):
+    """Why a member was given no row, in words."""
+    if rc == SN_BUSY:
+        return "another process held the cache's lock for too long; it is stopped, or the host is overloaded"
+    if rc == -ENOSPC or rc == -ENOMEM:
+        return _NO_ROOM
+    if rc == SN_E_ROWS_FULL:
+        return ("all rows of the cache are taken; use fewer loaders and workers, or put some jobs under another "
+                "cache name")
+    if rc == SN_E_ABANDONED:
+        return "the cache was given up, because three processes died while they repaired it; jobs that start now make another"
+    return str(error_for(rc))
 
 
 cdef int check(int rc) except -1:
@@ -96,8 +117,22 @@ def segment_bytes(n_samples, payload_bytes):
     return layout.rooms_at + 2 * layout.room_bytes  # of its process and its iterator
 
 
-cdef void report(void *context, uint64_t done, uint64_t total) noexcept with gil:
-    (<object>context)(done, total)
+cdef class Reporter:
+    """Tells of a creation. What the one who is told raises, a Ctrl-C say, ends it."""
+    cdef object tell, raised
+
+    def __cinit__(self, tell):
+        self.tell = tell
+
+
+cdef int report(void *context, uint64_t done, uint64_t total) noexcept with gil:
+    cdef Reporter reporter = <Reporter>context
+    try:
+        reporter.tell(done, total)
+    except BaseException as error:
+        reporter.raised = error
+        return -EINTR
+    return 0
 
 
 def sweep(int fd, str name):
@@ -129,13 +164,14 @@ cdef class Segment:
         job_key: 64 bits that name the training run.
         split: Shares by form in 1/10,000 (storage, encoded, decoded, augmented), likewise.
         adapts: Whether nobody has asked for these, and they may be changed, likewise.
-        progress: Called with bytes done and in all while space is reserved.
+        progress: Called with the bytes that are reserved and those that will be: before any is, if it has to be
+            made, and as that goes on. What it raises ends that, and is raised here.
 
     Raises:
         Unlinked: There is nothing to join, or it was stale and is gone: open the name again.
         BlockingIOError: Its lock was not to be had just now.
-        seneca.errors.SegmentError: As its subclasses say.
-        OSError: ENOSPC and others.
+        seneca.errors.SegmentError: As its subclasses say, or the memory for this process's records is missing.
+        OSError: ENOSPC, where it had to be made, and others.
     """
 
     def __cinit__(self, int fd, str name, bytes fingerprint, n_samples, payload_bytes, *, bint keep, job_key,
@@ -143,11 +179,13 @@ cdef class Segment:
         cdef sn_geometry wanted
         cdef sn_geometry *geometry = NULL
         cdef sn_participant who
-        cdef sn_progress reporter = NULL
-        cdef void *context = <void *>progress
+        cdef Reporter reporter = Reporter(progress)
+        cdef sn_progress told = NULL
+        cdef void *context = <void *>reporter
         cdef bytes name_bytes
         cdef const char *c_name
         cdef int rc
+        cdef bint joined
         try:
             name_bytes = os.fsencode(name)
             c_name = name_bytes
@@ -162,14 +200,15 @@ cdef class Segment:
             os.close(fd)
             raise
         if progress is not None:
-            reporter = report
+            told = report
         memset(&who, 0, sizeof(who))
         who.kind = SN_ROW_HOLDER
         who.job_key = self.job_key
         with nogil:
-            rc = sn_segment_attach(fd, c_name, geometry, ATTACH_WAIT_MS, reporter, context, &self.handle)
+            rc = sn_segment_attach(fd, c_name, geometry, ATTACH_WAIT_MS, told, context, &self.handle)
             self.created = rc == SN_ATTACH_CREATED
-            if rc == SN_ATTACH_CREATED or rc == SN_ATTACH_JOINED:  # and the lock is held
+            joined = rc == SN_ATTACH_JOINED
+            if self.created or joined:  # and the lock is held
                 rc = sn_store_entered(self.handle)
                 if rc == 0:
                     sn_store_reap(self.handle, 1)
@@ -179,11 +218,16 @@ cdef class Segment:
                     sn_store_leave(self.handle)
         if rc != 0:
             self.let_go()
+            if reporter.raised is not None:
+                raise reporter.raised
+            if joined and (rc == -ENOSPC or rc == -ENOMEM):  # which no other size of the cache would mend
+                raise errors.SegmentError(_NO_ROOM)
             raise error_for(rc)
 
     cdef object let_go(self):
         sn_segment_close(self.handle)
         self.handle = NULL
+        self.left = True
         sn_holder_free(&self.holder)
 
     cdef sn_holder *row_holder(self) except NULL:
@@ -202,18 +246,21 @@ cdef class Segment:
         return 0
 
     cdef sn_segment *open(self) except NULL:
-        if self.handle == NULL:
+        if self.handle == NULL or self.left:
             raise error_for(SN_E_CLOSED)
         return self.handle
 
     def close(self):
         """Leave. The last to leave removes the segment unless it is to be kept.
 
+        As long as a thread hangs that may still write to it, the rows stay this living process's: no one may be
+        given what they hold. They go when that thread has come back, or with the process.
+
         Returns:
             Whether the lock was had. Without it the row looks dead, and somebody reaps it.
         """
         cdef int rc
-        if self.handle == NULL:
+        if self.left:
             return True
         if self.drawing and self.handle.forked:
             return True  # a child's copy, which goes with the iterators' own
@@ -222,13 +269,22 @@ cdef class Segment:
         with nogil:
             rc = sn_store_enter(self.handle, LOCK_DEADLINE_MS)
             if rc == 0:
-                sn_row_leave(self.handle, self.row)
+                if self.lingering == 0:
+                    sn_row_leave(self.handle, self.row)
                 if (not self.handle.head.geometry.keep and not sn_anyone_alive(self.handle.fd)
                         and sn_segment_linked(self.handle)):
                     sn_segment_unlink(self.handle)
                 sn_store_leave(self.handle)
-        self.let_go()
+        self.left = True
+        if self.lingering == 0:
+            self.let_go()
         return rc != SN_BUSY
+
+    cdef object forget_lingering(self):
+        self.lingering -= 1
+        if self.lingering == 0 and self.left:
+            self.left = False
+            self.close()
 
     def __dealloc__(self):
         sn_segment_close(self.handle)
@@ -237,7 +293,7 @@ cdef class Segment:
     @property
     def closed(self):
         """Whether :meth:`close` was called."""
-        return self.handle == NULL
+        return self.left
 
     @property
     def linked(self):
@@ -503,6 +559,10 @@ cdef class Member(Participant):
         shares, keeps, substitutes: What it takes part in.
         hands_over: Whether workers prepare what it draws, see :meth:`claims`.
         wanted_alone: Places that a draw takes while no other job draws; 0: as many as it is asked.
+
+    Attributes:
+        shared: Whether it has a row in the segment.
+        why_private: The reason why it has none although there is a segment; else None.
     """
 
     def __cinit__(self, Segment segment, *, n_samples, samples, places, seed, epoch, bint fixed, decoded, augmented,
@@ -512,7 +572,7 @@ cdef class Member(Participant):
         cdef const uint32_t[::1] own
         cdef const uint64_t[::1] words
         cdef sn_segment *handle = NULL
-        cdef int shared, rc
+        cdef int joined, rc
         memset(&options, 0, sizeof(options))
         options.epoch.n_samples = n_samples
         if samples is not None and len(samples):
@@ -545,16 +605,17 @@ cdef class Member(Participant):
             handle = segment.open()
             options.job_key = segment.job_key
         with nogil:
-            rc = sn_member_open(handle, &options, &self.handle, &shared)
+            rc = sn_member_open(handle, &options, &self.handle, &joined)
         if rc == -22:
             raise ValueError(
                 "a member's samples exist in the dataset, each at most once, and the dataset is the segment's"
             )
         check(rc)
-        self.shared = shared
+        self.shared = joined == 0
         if segment is not None:
+            self.why_private = None if self.shared else why_private(joined)
             segment.drawing += 1
-            if shared and shares and substitutes:
+            if self.shared and shares and substitutes:
                 sn_row_exchanges(handle, segment.row, augmented)
 
     @property
@@ -623,13 +684,24 @@ cdef class Member(Participant):
         offer.entry = entry
         sn_member_offer_done(self.handle, &offer)
 
+    def retire(self):
+        """Draw no more, but hold what is not done: a thread hangs that may write to it. May be asked again."""
+        with nogil:
+            sn_member_retire(self.handle)
+        if self.segment is not None and not self.retired:
+            self.segment.drawing -= 1
+            self.segment.lingering += 1
+        self.retired = True
+
     def close(self):
         """Leave the segment. Nothing may be at work on its slots any more."""
         if self.handle != NULL:
             with nogil:
                 sn_member_close(self.handle)
             self.handle = NULL
-            if self.segment is not None:
+            if self.segment is not None and self.retired:
+                self.segment.forget_lingering()
+            elif self.segment is not None:
                 self.segment.drawing -= 1
 
     def __dealloc__(self):

@@ -35,6 +35,7 @@ class Counts:
     delivered: int = 0
     skipped: int = 0
     repeated: int = 0
+    damaged: int = 0
     checked: int = 0
     different: int = 0
     read_bytes: int = 0
@@ -50,6 +51,7 @@ class Counts:
             self.served[name] += count
         self.prepared += done["prepared"]
         self.staged += done["staged"]
+        self.damaged += done["damaged"]
         self.read_bytes += done["read_bytes"]
         self.decoded_bytes += done["decoded_bytes"]
         self.times = tuple(map(operator.add, self.times, done["times"]))
@@ -184,8 +186,7 @@ class Prefetcher:
         failures = entry.failed  # of an earlier call too, that a Ctrl-C has ended
         for position in batch.unfinished():
             try:
-                index = int(batch.indices[position])
-                batch.finish(position, self._decode(index, batch.encoded(position)))
+                batch.finish(position, self._decoded(batch, position))
             except (DecodeError, OSError) as error:
                 batch.abandon(position)
                 failures[position] = error
@@ -206,6 +207,17 @@ class Prefetcher:
                 self.gone.append(batch.indices[sorted(failures)])
         entry.indices = batch.indices[good]
         return entry.indices
+
+    def _decoded(self, batch: Batch, position: int) -> np.ndarray:
+        """The picture of a file that is no JPEG: from what is at hand of it, or from the file."""
+        index = int(batch.indices[position])
+        data = batch.encoded(position)
+        try:
+            return self._decode(index, data)
+        except DecodeError:
+            if data is None or not batch.distrust(position):
+                raise
+        return self._decode(index, None)  # the cached payload is damaged, not the file
 
     def _note_skipped(self, failures: list[Exception]) -> None:
         if self._counts.skipped == 0:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from seneca.partition import Reading
+from seneca.regular import open_regular
 
 __all__ = ["READERS", "from_storage", "read_storage"]
 
@@ -101,7 +102,7 @@ def _read(paths: list[str], readers: int, until: float) -> tuple[Reading, int, i
             with lock:
                 done.append((ended, ended - began, got))
 
-    threads = [threading.Thread(target=reader) for _ in range(readers)]
+    threads = [threading.Thread(target=reader, daemon=True) for _ in range(readers)]
     began = time.perf_counter()
     for thread in threads:
         thread.start()
@@ -119,7 +120,7 @@ def _read(paths: list[str], readers: int, until: float) -> tuple[Reading, int, i
 
 def _read_whole(path: str, buffer: bytearray) -> int:
     """As the loader's threads do: open, read to the end, close."""
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    file = open_regular(path)
     try:
         total = 0
         while got := os.readv(file, [buffer]):
@@ -131,7 +132,7 @@ def _read_whole(path: str, buffer: bytearray) -> int:
 
 def _drop(path: str) -> None:
     """Ask the kernel to forget a file. What others map, or have changed and not written back, stays."""
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    file = open_regular(path)
     try:
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
     finally:

@@ -19,6 +19,7 @@ from seneca._core.codec import Codec, batch_write
 from seneca._pipeline.plan import Pipeline
 from seneca.errors import DecodeError, NotJpegError
 from seneca.partition import Cost, Size
+from seneca.regular import read_regular
 
 __all__ = ["STAGES", "Work", "costs", "work_through"]
 
@@ -84,7 +85,7 @@ def work_through(
             except Exception as error:
                 failed.append(error)
 
-    at_work = [threading.Thread(target=thread) for _ in range(threads)]
+    at_work = [threading.Thread(target=thread, daemon=True) for _ in range(threads)]
     for one in at_work:
         one.start()
     for one in at_work:
@@ -119,13 +120,11 @@ def _one(
     max_pixels: int,
 ) -> bool:
     """One picture through all stages; whether it could be decoded."""
-    with open(path, "rb") as file:  # so that the next time it is in the page cache
-        file.read()
+    read_regular(path)  # so that the next time it is in the page cache
     plan, clock = pipeline.plan, time.thread_time
     by_pillow = False
     times = [clock()]
-    with open(path, "rb", buffering=0) as file:
-        data = file.read()
+    data = read_regular(path)
     times.append(clock())
     try:
         try:

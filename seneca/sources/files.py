@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from seneca.regular import read_regular
+
 __all__ = ["PictureFiles", "files_of"]
 
 SAMPLED = 16  # files that are looked into
@@ -73,8 +75,7 @@ class PictureFiles:
 
     def read(self, index: int) -> bytes:
         """The bytes of one file."""
-        with open(self.samples[index][0], "rb") as file:
-            return file.read()
+        return read_regular(self.samples[index][0])
 
     def path_table(self) -> tuple[bytes, np.ndarray]:
         """Every path, for a reader that knows no Python. Made once; resolved against the folder of that time.

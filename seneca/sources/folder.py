@@ -14,6 +14,7 @@ from typing import Any, get_args
 import numpy as np
 
 from seneca._pipeline.plan import MAX_PIXELS, Decode
+from seneca.regular import read_regular
 from seneca.sources.files import files_of
 
 __all__ = ["IMG_EXTENSIONS", "ImageFolder"]
@@ -130,8 +131,7 @@ class ImageFolder:
 
     def read(self, index: int) -> bytes:
         """The bytes of one file."""
-        with open(self.samples[index][0], "rb") as file:
-            return file.read()
+        return read_regular(self.samples[index][0])
 
     def fingerprint(self) -> bytes:
         """16 bytes that tell this dataset from others; see :class:`seneca.sources.files.PictureFiles`."""

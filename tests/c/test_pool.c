@@ -3,7 +3,8 @@
  * and epoch, with the pixels that a lone codec makes of it.
  *
  *   files (JPEG, not JPEG, damaged, missing) --> 9 iterators, each a thread with a member and a pool
- *       of its own: prefetch, deliver in any order, drop amid the work, close with batches under way
+ *       of its own: prefetch, deliver in any order, drop amid the work, close with batches under way, and
+ *       with threads that hang in a read and come back when the others have gone on
  *
  * What is prepared for others is made with its maker's numbers: such a copy has to be what one of the
  * other jobs makes in one of its epochs.
@@ -11,6 +12,8 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
 
 #include "base/sn_status.h"
 #include "cache.h"
@@ -27,6 +30,8 @@
 #define DEPTH 4 /* batches under way */
 #define PAYLOAD_BYTES (3u << 20)
 #define MAX_PIXELS 100000
+#define HANGS_MS 20
+#define PATIENCE_MS 2
 
 enum content { JPEG, DAMAGED, NOT_JPEG, EMPTY, FOLDER, MISSING };
 
@@ -54,7 +59,7 @@ static const iterator iterators[N_ITERATORS] = {
 static const uint64_t decoded_pipelines[N_PLANS] = {100, 100, 101, 102, 103}; /* the first two have no head */
 
 typedef struct {
-    uint64_t of[SN_FORMS], staged, finished, failed, dropped, unread, batches;
+    uint64_t of[SN_FORMS], staged, finished, failed, dropped, unread, batches, hung;
 } counts;
 
 /* What an iterator is while it runs, as the border in seneca/_core has it. */
@@ -81,6 +86,20 @@ static char folder[64], paths[N_SAMPLES * 96];
 static uint64_t path_at[N_SAMPLES];
 static pthread_barrier_t all_are_here;
 static counts totals[N_ITERATORS];
+static _Atomic uint32_t hanging; /* iterators that are about to be closed while storage does not answer */
+
+static void pass_ms(int ms)
+{
+    nanosleep(&(struct timespec){.tv_nsec = (long)ms * 1000000}, NULL);
+}
+
+/* In place of the C library's. */
+ssize_t read(int fd, void *buffer, size_t count)
+{
+    if (atomic_load(&hanging))
+        pass_ms(HANGS_MS);
+    return syscall(SYS_read, fd, buffer, count);
+}
 
 /* -- Files -- */
 
@@ -275,7 +294,7 @@ static void open_stream(stream *s, uint32_t epoch)
     const iterator *who = s->who;
     sn_segment *segment = who->handle < 0 ? NULL : shared.handles[who->handle];
     uint32_t own[N_SAMPLES], n_own = 0;
-    int with_row;
+    int joined;
 
     for (uint32_t i = who->first; i < N_SAMPLES; i += who->step)
         own[n_own++] = i;
@@ -302,7 +321,7 @@ static void open_stream(stream *s, uint32_t epoch)
         .keeps = who->keeps,
         .substitutes = who->substitutes,
     };
-    CHECK_EQUAL(sn_member_open(segment, &options, &s->member, &with_row), 0, "epoch %u", epoch);
+    CHECK_EQUAL(sn_member_open(segment, &options, &s->member, &joined), 0, "epoch %u", epoch);
     s->pool = sn_pool_new(who->threads, MAX_PIXELS);
     s->lone = sn_codec_new(MAX_PIXELS);
     CHECK(s->pool && s->lone);
@@ -407,9 +426,8 @@ static void deliver(stream *s, uint32_t at)
 }
 
 /* Nobody works on it any more; what another decoder should have finished is given up. */
-static void drop(stream *s, sn_batch *batch)
+static void give_up(stream *s, sn_batch *batch)
 {
-    sn_pool_drop(s->pool, batch);
     for (uint32_t i = 0; i < batch->n_places; i++) {
         sn_place *place = &batch->places[i];
 
@@ -421,11 +439,29 @@ static void drop(stream *s, sn_batch *batch)
     s->counts.dropped++;
 }
 
-/* With whatever is under way, in the order that the border has: drop all, end the threads, leave. */
+static void drop(stream *s, sn_batch *batch)
+{
+    sn_pool_drop(s->pool, batch);
+    while (sn_pool_wait(s->pool, batch, 10) != 0)
+        ;
+    give_up(s, batch);
+}
+
+/* With whatever is under way, in the order that the border has: drop all, end the threads, leave. As long as a
+ * thread hangs what it has in hand is left to it. */
 static void close_stream(stream *s)
 {
     for (uint32_t i = 0; i < s->n_under_way; i++)
-        drop(s, s->under_way[i]);
+        sn_pool_drop(s->pool, s->under_way[i]);
+    if (sn_pool_end(s->pool, PATIENCE_MS) != 0) {
+        s->counts.hung++;
+        settle(s);
+        sn_member_retire(s->member);
+        while (sn_pool_end(s->pool, 0) != 0)
+            pass_ms(1);
+    }
+    for (uint32_t i = 0; i < s->n_under_way; i++)
+        give_up(s, s->under_way[i]);
     sn_pool_free(s->pool);
     for (uint32_t i = 0; i < s->n_under_way; i++)
         free_batch(s->under_way[i]);
@@ -468,8 +504,11 @@ static void *iterate(void *argument)
         open_stream(&s, epoch);
         if (epoch == 0) /* each has others to share with */
             pthread_barrier_wait(&all_are_here);
-        run_epoch(&s, epoch, (number + epoch) % 2, (number + epoch) % 4 == 3);
+        int ends_early = (number + epoch) % 4 == 3, hangs = number % 2;
+        atomic_fetch_add(&hanging, ends_early && hangs);
+        run_epoch(&s, epoch, (number + epoch) % 2, ends_early);
         close_stream(&s);
+        atomic_fetch_sub(&hanging, ends_early && hangs);
     }
     totals[number] = s.counts;
     return NULL;
@@ -505,15 +544,16 @@ int main(int argc, char **argv)
         sum.dropped += totals[i].dropped;
         sum.unread += totals[i].unread;
         sum.batches += totals[i].batches;
+        sum.hung += totals[i].hung;
     }
     printf("test_pool: %" PRIu64 " batches, samples from storage %" PRIu64 ", encoded %" PRIu64 ", decoded %" PRIu64
            ", copies %" PRIu64 "; %" PRIu64 " staged, %" PRIu64 " finished elsewhere, %" PRIu64 " failed; %" PRIu64
-           " batches dropped, %" PRIu64 " places unread\n",
+           " batches dropped, %" PRIu64 " places unread, %" PRIu64 " pools left to a thread that hung\n",
            sum.batches, sum.of[SN_STORAGE], sum.of[SN_ENCODED], sum.of[SN_DECODED], sum.of[SN_AUGMENTED], sum.staged,
-           sum.finished, sum.failed, sum.dropped, sum.unread);
+           sum.finished, sum.failed, sum.dropped, sum.unread, sum.hung);
     for (int form = 0; form < SN_FORMS; form++)
         CHECK(sum.of[form] > 0);
-    CHECK(sum.staged > 0 && sum.finished > 0 && sum.failed > 0 && sum.dropped > 0 && sum.unread > 0);
+    CHECK(sum.staged > 0 && sum.finished > 0 && sum.failed > 0 && sum.dropped > 0 && sum.unread > 0 && sum.hung > 0);
     for (uint32_t i = 0; i < N_SAMPLES; i++)
         picture_free(&samples[i].file);
     pthread_barrier_destroy(&all_are_here);

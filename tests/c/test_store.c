@@ -195,12 +195,12 @@ static void play(player *p, uint32_t epoch, uint32_t steps)
         .keeps = sn_rng_below(&p->rng, 4) != 0,
         .substitutes = sn_rng_below(&p->rng, 8) != 0,
     };
-    int with_row;
+    int joined;
 
     options.epoch.seed += p->job;
     memset(p->drawn, 0, sizeof p->drawn);
     p->n_hand = p->n_offers = p->n_copies = 0;
-    CHECK_EQUAL(sn_member_open(p->segment, &options, &p->member, &with_row), 0, "player %u", p->number);
+    CHECK_EQUAL(sn_member_open(p->segment, &options, &p->member, &joined), 0, "player %u", p->number);
     while (steps-- && (sn_member_left(p->member) || p->n_hand || p->n_copies)) {
         uint32_t next = sn_rng_below(&p->rng, 4);
 

@@ -64,3 +64,40 @@ def test_in_a_container_the_root_is_what_limits(machine):
     machine("groups/memory.current", f"{70 * MIB}\n")
     machine("groups/memory.stat", "anon 1\n")
     assert memory.free_memory() == 0
+
+
+def test_most_is_what_is_had_when_files_give_way_and_the_rest_goes_to_swap(machine):
+    machine(
+        "proc/meminfo", "MemAvailable: 1000 kB\nMemFree: 900 kB\nInactive(file): 300 kB\nSwapFree: 70 kB\n"
+    )
+    limit = memory.most_memory()
+    assert (limit.free, limit.most, limit.name) == (1000 << 10, 1270 << 10, "this host")
+
+
+def test_most_is_the_least_that_any_group_leaves(machine):
+    machine("proc/meminfo", f"MemAvailable: {4000 * 1024} kB\nSwapFree: {500 * 1024} kB\n")
+    machine("proc/self/cgroup", "0::/slice/job\n")
+    for place, most, used in (("slice/job", 800, 100), ("slice", 900, 500)):
+        machine(f"groups/{place}/memory.max", f"{most * MIB}\n")
+        machine(f"groups/{place}/memory.current", f"{used * MIB}\n")
+        machine(f"groups/{place}/memory.stat", f"active_file {60 * MIB}\nfile_mapped {60 * MIB}\n")
+    limit = memory.most_memory()
+    assert (limit.free, limit.most) == (400 * MIB, 960 * MIB), "swap is not limited"
+    assert limit.name.endswith("groups/slice")
+    machine("groups/slice/memory.swap.max", f"{50 * MIB}\n")
+    machine("groups/slice/memory.swap.current", f"{20 * MIB}\n")
+    assert memory.most_memory().most == (460 + 30) * MIB
+
+
+def test_most_of_a_group_of_the_first_version_is_limited_with_its_swap(machine):
+    machine("proc/meminfo", f"MemAvailable: {4000 * 1024} kB\nSwapFree: {500 * 1024} kB\n")
+    machine("proc/self/cgroup", "8:memory:/job\n")
+    job = "groups/memory/job/memory"
+    machine(f"{job}.limit_in_bytes", f"{300 * MIB}\n")
+    machine(f"{job}.usage_in_bytes", f"{100 * MIB}\n")
+    machine(f"{job}.kmem.usage_in_bytes", f"{5 * MIB}\n")
+    machine(f"{job}.stat", f"total_inactive_file {20 * MIB}\n")
+    assert memory.most_memory().most == (200 + 20 + 5 + 500) * MIB
+    machine(f"{job}.memsw.limit_in_bytes", f"{320 * MIB}\n")
+    machine(f"{job}.memsw.usage_in_bytes", f"{100 * MIB}\n")
+    assert memory.most_memory().most == (220 + 20 + 5) * MIB

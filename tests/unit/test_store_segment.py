@@ -1,6 +1,5 @@
 """Birth and death of a segment: who makes it, who may join, who removes it, and what is left behind."""
 
-import ctypes
 import os
 import secrets
 import signal
@@ -8,7 +7,7 @@ import stat
 
 import numpy as np
 import pytest
-from engine import ENCODED, HEADER, NONE, Place, Process
+from engine import ENCODED, HEADER, NONE, Place, Process, enter_small_shm
 
 from seneca import SampleCache, errors
 from seneca._core import store
@@ -44,18 +43,12 @@ def test_its_memory_is_reserved_in_full_and_its_own(place):
     assert stat.S_IMODE(file.st_mode) == 0o600
 
 
-CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000
-
-
 def work_in_a_small_shm(pipe, size):
     """A segment of nine million samples, whose rooms are huge pages, in a /dev/shm of ``size`` bytes."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWNS) != 0:
-        pipe.send(os.strerror(ctypes.get_errno()))
+    denied = enter_small_shm(size)
+    pipe.send(denied)
+    if denied:
         return
-    assert libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) == 0, "or the whole host has it"
-    assert libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", 0, b"size=%d" % size) == 0
-    pipe.send(None)
     with Place(9_000_000) as place:
         segment = place.attach()
         member = place.member(segment)
