@@ -31,7 +31,7 @@ from seneca.ranks import job_key, world
 from seneca.resumable import ResumableLoader
 from seneca.resume import Epoch
 from seneca.samplers import OpportunisticBatchSampler
-from seneca.shared import SharedDataset
+from seneca.shared import SharedDataset, distrust_text
 from seneca.sources.files import PictureFiles
 from seneca.stages import Stages
 from seneca.walks import Walk, Walks
@@ -159,6 +159,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         self._adapter: Adapter | None = None
         self._counts = Counts()
         self._memory = Memory()
+        self._given_up: tuple[bytes, str] | None = None  # files that are no longer shared, and why
         self._never_begun()
         self._warned = False
         self.last_indices: np.ndarray | None = None
@@ -318,8 +319,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
     def explain(self) -> str:
         """In plain words: how this dataset is loaded, what of it is shared, with whom, and why not more.
 
-        The first line says that. Where anything is shared, the second says by what the dataset is told from others,
-        and what that does not see; and on torch's path the third what examples have shown.
+        The first line says that. Where anything is shared, the second says by what the dataset is told from
+        others, and what that does not see; and on torch's path the third what examples have shown.
 
         Looks at the dataset as it is now, as the beginning of an epoch does.
         """
@@ -329,8 +330,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         reason = self._not_native_because(grade)
         if reason is None:
             shared = "nothing is shared: cache=None"
-            if self.cache is not None:
-                files = cast(PictureFiles, grade.files)
+            files = cast(PictureFiles, grade.files)
+            if self._given_up is not None and self._given_up[0] == files.fingerprint():
+                shared = f"nothing is shared: {self._given_up[1]}"
+            elif self.cache is not None:
                 name = cache_name(getattr(self.cache, "name", self.cache), files.fingerprint())
                 augmented = self.share == "augmented" and not cast(Stages, grade.stages).same
                 forms = "ENCODED, DECODED" + (", AUGMENTED" if augmented else "")
@@ -405,13 +408,29 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
                 )
                 return None
             name = name.name  # a forked child's copy, or another job's: join for itself
-        if name is None:
+        if name is None or (self._given_up is not None and self._given_up[0] == files.fingerprint()):
             return None
         try:
             return shared_cache(name, files, self.cache_bytes, self._options.split_wanted, self.job)
         except SegmentError as error:
             self._go_on_without_cache(error)
             return None
+
+    def _give_up_distrusted(self) -> None:
+        """Share no more where any job has found that what lies in the cache is not to be trusted; say so
+        once."""
+        cache = self._sample_cache
+        if (
+            self._given_up is not None
+            or cache is None
+            or cache.segment.closed
+            or not cache.segment.distrusted
+        ):
+            return
+        if (why := cache.segment.why_distrusted()) is not None:
+            text = distrust_text(cache.name, *why, own_job=why[0] == cache.segment.job_key)
+            self._given_up = cache.segment.fingerprint, text
+            warn(text)
 
     def _go_on_without_cache(self, error: SegmentError) -> None:
         """Go on alone, unless the user has asked for what cannot be; a job that runs is not ended for

@@ -171,7 +171,7 @@ class Maker:
             served: The payload's bytes, or the item where the form is AUGMENTED.
         """
         self._counts[AT["checked"]] += 1
-        outcome = compare_served(self.terms.stages, sample, form, served)
+        outcome = compare_served(self.terms.stages, sample, Form(form), served)
         if form == AUGMENTED:
             self._undecided = self._undecided + 1 if outcome is None else 0
         if outcome is not False:

@@ -146,6 +146,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             threads=loader.num_workers,
             max_pixels=grade.max_pixels,
             copies=None if self._witness is None else self._witness.copies,
+            check_every=0 if cache is None else loader.check_every or 0,
         )
         self._close = finalize(self, _end, stream, cache, order=FIRST)  # before a Ctrl-C could come
         epoch.log = log
@@ -214,12 +215,20 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         except Exception:
             self._tell(failed=True)
             raise
+        self._note_distrust()
         self._tell(indices)
         self._in_hand = len(indices)
         if self._loader._adapter is not None:
             self._loader._adapter.tick(self._progress)
         self._loader.last_indices = indices
         return room.tensor[: len(indices)], torch.from_numpy(self._labels[indices])
+
+    def _note_distrust(self) -> None:
+        """Nobody shares any more where somebody was served what its dataset does not make."""
+        different, self._prefetcher.different = self._prefetcher.different, []
+        if different and self._witness is not None:
+            self._witness.differed(np.asarray(different))
+        self._loader._give_up_distrusted()
 
     def _adapter(self, loader: DataLoader, grade: Grade, cache: SampleCache, job: Jobs) -> Adapter:
         """The loader's, or a new one."""
@@ -255,6 +264,10 @@ class _Witness:
         self._index_of = np.arange(files, dtype=np.uint32)
         if own is not None:
             self._index_of[own] = np.arange(len(own))
+
+    def differed(self, samples: np.ndarray) -> None:
+        """Samples were not what they were served as."""
+        self._log.differed(self._index_of[samples])
 
     def write(self, gone: np.ndarray, given: np.ndarray | None, failed: bool) -> None:
         """Of the samples that are gone some were given; the others were bad."""

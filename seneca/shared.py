@@ -40,7 +40,7 @@ from seneca.ranks import belong_to_job, job_key
 from seneca.stages import Pictures
 from seneca.terms import Batch, Names, PlannedBatch, Terms
 
-__all__ = ["SharedDataset"]
+__all__ = ["SharedDataset", "distrust_text"]
 
 # Public attributes that are this one's; all others are the dataset's. Another value of most is another
 # look's.
@@ -122,6 +122,7 @@ class SharedDataset(Dataset[Any]):
         self._cache: SampleCache | None = None  # held between epochs, so that what is kept stays
         self._memory = Memory()
         self._warned = False
+        self._told = ""  # of what was found of examples
         self._maker: Maker | None = None
         self._adapter: Adapter | None = None  # the loader's process's
         self._board = Board()  # of examples; seen by all processes
@@ -412,7 +413,9 @@ class SharedDataset(Dataset[Any]):
             self._note_distrust(self.terms, self._cache)
         if self.terms is None or self._board.read(self.terms.names) is not Verdict.REFUSED:
             return False
-        self._warn(self._board.text)
+        if self._told != (text := self._board.text):
+            self._told = text
+            warn(text)
         return True
 
     def _terms_of(self, grade: Grade) -> Terms | None:

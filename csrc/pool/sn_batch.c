@@ -32,6 +32,17 @@ void sn_batch_settle(sn_batch *batch, sn_member *member)
     }
 }
 
+void sn_batch_choose_checks(sn_batch *batch, uint32_t n_places, uint32_t every, uint32_t *left)
+{
+    for (uint32_t i = 0; i < n_places; i++) {
+        sn_place *place = &batch->places[i];
+        if ((place->item.source == SN_ENCODED || place->item.source == SN_DECODED) && --*left == 0) {
+            place->check = 1;
+            *left = every;
+        }
+    }
+}
+
 void sn_batch_free(sn_batch *batch)
 {
     if (!batch)

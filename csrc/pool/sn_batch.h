@@ -25,6 +25,7 @@ typedef struct {
     const char *paths;        /* NUL-terminated, one after another */
     const uint64_t *path_at;  /* sample -> its path's offset */
     uint64_t seed, nonce;     /* nonce: mixed into what is staged for others */
+    uint64_t job_key;
     uint32_t epoch;
 } sn_trip;
 
@@ -42,6 +43,8 @@ typedef struct {
     int32_t status;     /* 0; SN_E_NOT_JPEG: wants sn_finish(); else the failure */
     uint32_t read_bytes; /* from storage */
     uint32_t damaged;    /* the payload that it was to be served from, and it was served from storage instead */
+    uint8_t check;       /* compare what it is served from with the file: see sn_batch_choose_check() */
+    uint8_t different;   /* it was, and is another */
     sn_spent spent;
     char *message;      /* of a failure; owned */
     uint8_t *kept;      /* a private payload that might be kept; owned */
@@ -71,6 +74,10 @@ typedef struct sn_batch {
  * while it is written or read, not until its batch is delivered. The acquire of `settled`
  * pairs with the thread's release: its last access to the slots came before. */
 void sn_batch_settle(sn_batch *batch, sn_member *member);
+
+/* Before it is submitted: of the places that are served from ENCODED or DECODED choose each that comes `every`
+ * such places after the one before. `left` counts them down, from batch to batch. */
+void sn_batch_choose_checks(sn_batch *batch, uint32_t n_places, uint32_t every, uint32_t *left);
 
 /* NULL when memory is short. */
 sn_batch *sn_batch_new(const sn_trip *trip, uint32_t n_places, uint32_t n_copies);

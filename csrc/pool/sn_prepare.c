@@ -10,6 +10,7 @@
 
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
+#include "../store/sn_trust.h"
 
 #define MAX_FILE_BYTES ((size_t)1 << 30)
 #define LEASE_NS 60000000000u /* the kernel takes a lease away after 45 s (/proc/sys/fs/lease-break-time) */
@@ -275,6 +276,55 @@ static int prepare_from_file(sn_bench *bench, const sn_trip *trip, sn_place *pla
     return rc;
 }
 
+static int is_payload(const sn_slot *slot, const sn_segment *segment, const uint8_t *bytes, size_t length)
+{
+    return slot->length == length && memcmp(sn_slot_payload(segment, slot), bytes, length) == 0;
+}
+
+static int is_picture(const sn_slot *slot, const sn_segment *segment, const sn_view *picture)
+{
+    const uint8_t *pixels = sn_slot_payload(segment, slot);
+    size_t row = (size_t)3 * picture->width;
+
+    if (slot->height != picture->height || slot->width != picture->width || slot->length != row * picture->height)
+        return 0;
+    for (uint32_t y = 0; y < picture->height; y++)
+        if (memcmp(pixels + y * row, picture->pixels + y * picture->stride, row) != 0)
+            return 0;
+    return 1;
+}
+
+/* Whether the payload that a place is served from is another than what its file comes to now. Not where that cannot
+ * be told: the file cannot be read, or is Pillow's to decode. */
+static int is_different(sn_bench *bench, const sn_trip *trip, const sn_place *place)
+{
+    const sn_slot *slot = &trip->segment->slots[place->item.source_slot];
+    const char *why;
+    size_t length;
+    sn_view decoded;
+
+    if (read_file(bench, trip->paths + trip->path_at[place->item.sample], &length, &why) != 0)
+        return 0;
+    if (place->item.source == SN_ENCODED)
+        return !is_payload(slot, trip->segment, bench->bytes, length);
+    return sn_codec_decode(bench->codec, trip->plan, bench->bytes, length, &decoded) == 0 &&
+           !is_picture(slot, trip->segment, &decoded);
+}
+
+/* Nobody is served from a cache that somebody has found not to be what its dataset makes: neither what was drawn
+ * before that was known. */
+static void see_whether_to_trust(sn_bench *bench, const sn_trip *trip, sn_place *place)
+{
+    if (place->item.source == SN_STORAGE)
+        return;
+    if (place->check && is_different(bench, trip, place)) {
+        sn_distrust_tell(trip->segment, trip->job_key, place->item.sample, (enum sn_form)place->item.source);
+        place->different = 1;
+    }
+    if (sn_is_distrusted(trip->segment))
+        place->item.source = SN_STORAGE;
+}
+
 /* Whether the payload may be the cause. Not of SN_E_NOT_JPEG: that is for Pillow to say, see sn_place_from_storage(). */
 static int is_damage(int rc)
 {
@@ -286,6 +336,7 @@ void sn_prepare(sn_bench *bench, const sn_trip *trip, sn_place *place, uint8_t *
     const char *why = NULL; /* NULL: the codec has the reason */
     int rc = SN_E_DECODE;
 
+    see_whether_to_trust(bench, trip, place);
     if (place->item.source == SN_AUGMENTED) {
         deliver(trip, place, sn_slot_payload(trip->segment, &trip->segment->slots[place->item.source_slot]), out);
         return;

@@ -14,7 +14,7 @@ cdef extern from "pool/sn_batch.h" nogil:
         sn_segment *segment
         const char *paths
         const uint64_t *path_at
-        uint64_t seed, nonce
+        uint64_t seed, nonce, job_key
         uint32_t epoch
 
     ctypedef struct sn_spent:
@@ -24,6 +24,7 @@ cdef extern from "pool/sn_batch.h" nogil:
         sn_item item
         int32_t status
         uint32_t read_bytes, damaged
+        uint8_t check, different
         sn_spent spent
         char *message
         uint8_t *kept
@@ -42,6 +43,7 @@ cdef extern from "pool/sn_batch.h" nogil:
         uint32_t n_copies
 
     void sn_batch_settle(sn_batch *batch, sn_member *member)
+    void sn_batch_choose_checks(sn_batch *batch, uint32_t n_places, uint32_t every, uint32_t *left)
     sn_batch *sn_batch_new(const sn_trip *trip, uint32_t n_places, uint32_t n_copies)
     void sn_batch_free(sn_batch *batch)
 
@@ -81,6 +83,7 @@ cdef class Stream:
     cdef uint32_t *note        # into copies; NULL: nobody wants to know
     cdef sn_copy *offers       # owned: private payloads to offer in the next draw
     cdef uint32_t n_offers, offers_capacity
+    cdef uint32_t check_every, until_check  # 0: nothing is checked
     cdef set under_way         # batches submitted and not yet done
     cdef object lock           # around every method
     cdef int owner             # the process that has the threads

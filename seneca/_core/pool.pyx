@@ -1,5 +1,6 @@
 """The border to csrc/pool: owns batches and threads, drops the GIL, translates, decides nothing."""
 
+import secrets
 import threading
 
 import numpy as np
@@ -74,10 +75,12 @@ cdef class Stream:
         copies: Where each draw notes which copy serves a sample, or None: uint32 ``(samples, 3)``, of the
             staged copy that is served or made slot (``NONE``: it is this iterator's alone) and generation,
             and the form that it is served from.
+        check_every: Of so many samples that are served from ENCODED or DECODED one is compared with its file;
+            where it is another, nobody trusts the segment any more. 0: none is.
     """
 
     def __cinit__(self, Member member not None, Plan plan not None, bytes paths, path_at, *, seed, epoch, nonce,
-                  threads, max_pixels=0, copies=None):
+                  threads, max_pixels=0, copies=None, check_every=0):
         cdef const uint64_t[::1] offsets = path_at
         cdef uint32_t[:, ::1] notes
         cdef uint32_t n_threads = threads
@@ -103,11 +106,15 @@ cdef class Stream:
         self.trip.item_bytes = <uint64_t>3 * plan.height * plan.width * sn_dtype_bytes(plan.value.dtype)
         if member.segment is not None:
             self.trip.segment = member.segment.handle
+            self.trip.job_key = member.segment.job_key
         self.trip.paths = <const char *>paths
         self.trip.path_at = &offsets[0]
         self.trip.seed = seed
         self.trip.nonce = nonce
         self.trip.epoch = epoch
+        self.check_every = check_every
+        # Not all at the same time, and also in epochs that are shorter.
+        self.until_check = 1 + secrets.randbelow(check_every) if check_every else 0
         with nogil:
             self.pool = sn_pool_new(n_threads, limit)
         if self.pool == NULL:
@@ -186,6 +193,8 @@ cdef class Stream:
                 samples[i] = items[i].sample
                 if self.note != NULL:
                     note_copy(&self.note[3 * <size_t>items[i].sample], self.trip.segment, &items[i])
+            if self.check_every:
+                sn_batch_choose_checks(batch.handle, drawn, self.check_every, &self.until_check)
             if wanted:
                 batch.handle.out = &flat[0]
             free(items)
@@ -321,6 +330,11 @@ cdef class Batch:
             source = &self.handle.trip.segment.slots[place.item.source_slot]  # held until the place is settled
             return PyBytes_FromStringAndSize(<char *>sn_slot_payload(self.handle.trip.segment, source), source.length)
 
+    def different(self):
+        """Samples that were served from the cache, compared with their files, and found to be others."""
+        cdef uint32_t i
+        return [int(self.indices[i]) for i in range(self.handle.n_places) if self.handle.places[i].different]
+
     def distrust(self, uint32_t position):
         """What :meth:`encoded` gave cannot be decoded: whether it was a cached payload, and the file may be good."""
         cdef sn_place *place = self.place(position)
@@ -368,7 +382,7 @@ cdef class Batch:
 
     def done(self):
         """Complete and read: let go of what it holds. Answers what it took, a dict of counts."""
-        cdef uint32_t i, prepared = 0, staged = 0, damaged = 0
+        cdef uint32_t i, prepared = 0, staged = 0, damaged = 0, checked = 0, different = 0
         cdef uint32_t served[4]
         cdef uint64_t read_bytes = 0, decoded_bytes = 0
         cdef uint32_t[4] times
@@ -397,6 +411,8 @@ cdef class Batch:
                     prepared += place.item.source != SN_AUGMENTED
                     staged += place.item.target_slot != SN_NONE
                     damaged += place.damaged
+                    checked += place.check
+                    different += place.different
                     if place.kept != NULL:
                         self.stream.collect_offer(place)
             sn_batch_settle(self.handle, self.stream.member.handle)
@@ -408,6 +424,8 @@ cdef class Batch:
             "prepared": prepared,
             "staged": staged,
             "damaged": damaged,
+            "checked": checked,
+            "different": different,
             "read_bytes": read_bytes,
             "decoded_bytes": decoded_bytes,
             "times": (times[0], times[1], times[2], times[3]),

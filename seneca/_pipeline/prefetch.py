@@ -51,6 +51,8 @@ class Counts:
             self.served[name] += count
         self.prepared += done["prepared"]
         self.staged += done["staged"]
+        self.checked += done["checked"]
+        self.different += done["different"]
         self.damaged += done["damaged"]
         self.read_bytes += done["read_bytes"]
         self.decoded_bytes += done["decoded_bytes"]
@@ -97,6 +99,7 @@ class Prefetcher:
 
     Attributes:
         gone: Samples that will not come again, delivered or bad, since somebody took them from here.
+        different: Samples that were served from the cache as something else than they are, likewise.
     """
 
     def __init__(
@@ -127,6 +130,7 @@ class Prefetcher:
         self._good: tuple[int, np.ndarray] | None = None  # one that was delivered, to be repeated
         self._counts = counts
         self.gone: list[np.ndarray] = []
+        self.different: list[int] = []
         self._under_way: collections.deque[_UnderWay] = collections.deque()
 
     def __iter__(self) -> Iterator[Ready]:
@@ -197,6 +201,7 @@ class Prefetcher:
                 failure.path = failure.path or path
             elif isinstance(failure, OSError):
                 failure.filename = failure.filename or path
+        self.different += batch.different()
         self._counts.add(batch.done())
         entry.failures = [failures[position] for position in sorted(failures)]
         good = np.setdiff1d(np.arange(len(batch)), list(failures))

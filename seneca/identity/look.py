@@ -68,7 +68,9 @@ class MadeOf:
         if self.data_bytes:
             parts.append(f"{self.data_bytes:,} bytes of data")
         if self.paths:
-            parts.append(f"{self.paths} path{'s'[: self.paths != 1]} (device, inode, size and time of change)")
+            parts.append(
+                f"{self.paths} path{'s'[: self.paths != 1]} (device, inode, size and time of change)"
+            )
         if self.keyed:
             parts.append(f"the key, in place of {_listed(self.keyed)}")
         return ", ".join(parts)

@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 import torch
 from pairs import SAMPLES, Scenario, assert_nothing_wrong, run, senecas
+from PIL import Image
 
 import seneca
+from seneca import transforms as T
 from seneca.cli.invariants import check as verify
-from seneca.proof import drawing, fixed_generators, shape_of
+from seneca.proof.examples import shape_of
+from seneca.proof.generators import drawing, fixed_generators
 
 FACTOR = {"now": 1}
 
@@ -119,7 +122,8 @@ def test_a_lie_that_begins_later_is_found_and_all_jobs_go_on_alone_with_what_is_
         return {**workers, **more, "check_every": found_by}
 
     seen = run(
-        Scenario(lambda side: UnseenStages() if staged else Unseen(), options, between=between, epochs=5), tmp_path
+        Scenario(lambda side: UnseenStages() if staged else Unseen(), options, between=between, epochs=5),
+        tmp_path,
     )
     for one in seen:
         assert one.once
@@ -178,7 +182,9 @@ class Sometimes(Unseen):
 @pytest.mark.parametrize("workers", WORKERS, ids=["here", "workers"])
 def test_random_items_are_shared_and_no_lies(kind, workers, tmp_path):
     scenario = Scenario(
-        lambda side: kind(), lambda side: {**workers, "check_every": 1}, want=lambda side, dataset, index: None
+        lambda side: kind(),
+        lambda side: {**workers, "check_every": 1},
+        want=lambda side, dataset, index: None,
     )
     seen = run(scenario, tmp_path)
     assert sum(one.others for one in seen) > 0
@@ -273,3 +279,78 @@ def test_check_every_is_a_number_of_samples_or_none():
         with pytest.raises(ValueError, match="check_every is a whole number of samples"):
             seneca.DataLoader([1, 2], check_every=wrong)
     assert seneca.DataLoader([1, 2], check_every=None).check_every is None
+
+
+# Pictures, natively
+
+
+def paint(path: Path, level: int) -> None:
+    """Of one size, whatever the level; and of one time."""
+    Image.new("RGB", (24, 24), (level,) * 3).save(path, quality=90)
+    path.write_bytes(path.read_bytes().ljust(2000, b"\0"))
+    os.utime(path, (1, 1))
+
+
+@pytest.mark.parametrize("split", ["100-0-0", "0-100-0"])
+@pytest.mark.parametrize("threads", [0, 2])
+def test_pictures_that_change_under_a_running_job_stop_sharing_for_all_jobs(split, threads, tmp_path):
+    """Rewritten in mid-epoch, with the sizes and times that they had."""
+
+    def make(side):
+        folder = side.both / "pictures" / "only"
+        folder.mkdir(parents=True, exist_ok=True)
+        for index in range(SAMPLES):
+            if not (folder / f"{index:02}.jpg").exists():
+                paint(folder / f"{index:02}.jpg", index)
+        return seneca.ImageFolder(folder.parent, T.Compose([T.CenterCrop(16), T.RandomHorizontalFlip()]))
+
+    def within(side, dataset, epoch, batch):
+        if side.name == "A" and (epoch, batch) == (2, 2):
+            for index, (path, _) in enumerate(dataset.samples):
+                paint(Path(path), index + 100)
+
+    class Levels:
+        """A loader of pictures as one of indices and levels, as they are at the moment."""
+
+        def __init__(self, loader):
+            self.loader = loader
+            self.stats, self.explain = loader.stats, loader.explain
+
+        def __iter__(self):
+            for pictures, _ in self.loader:
+                levels = (pictures * 255).round().int().float().mean(dim=(1, 2, 3)).tolist()
+                yield [(round(level) % 100, round(level)) for level in levels]
+
+    def loader(dataset, **options):
+        return Levels(senecas(dataset, **{**options, "collate_fn": None}))
+
+    def options(side):
+        return {"split": split, "num_workers": threads, "check_every": 5}
+
+    epochs = 6
+    seen = run(Scenario(make, options, loader, within=within, want=lambda *_: None, epochs=epochs), tmp_path)
+    assert sum(one.stats["different"] for one in seen) >= 1
+    for one in seen:
+        assert one.once
+        by_epoch = [{given >= 100 for epoch, _, given, _ in one.wrong if epoch == e} for e in range(epochs)]
+        assert by_epoch[0] == by_epoch[1] == {False} and by_epoch[-1] == {True}, (
+            "and the last are as they are now"
+        )
+        (told,) = [text for text in one.told if "no longer share" in text]
+        assert "made it again, and it was another" in told
+        assert "nothing is shared: " in one.explained and one.stats["served"]["storage"] > SAMPLES
+
+
+def test_kept_pictures_that_are_what_their_files_are_go_on_being_shared(picture_folder):
+    transform = T.Compose([T.Resize((20, 20)), T.RandomHorizontalFlip()])
+    for split in ("100-0-0", "0-100-0"):
+        loader = seneca.DataLoader(
+            seneca.ImageFolder(picture_folder, transform), 8, shuffle=True, split=split, cache_bytes="8MiB",
+            check_every=1,
+        )  # fmt: skip
+        for _ in range(3):
+            assert sum(len(labels) for _, labels in loader) == 48
+        stats = loader.stats()
+        assert stats["different"] == 0 and stats["checked"] == 2 * 48, "each that was served from the cache"
+        del loader
+        gc.collect()

@@ -522,6 +522,8 @@ def test_explain_of_pictures(picture_folder):
             f"shared in the cache 'mine': {forms}"
         ), "copies that are all alike are not shared"
     by_torch = seneca.DataLoader(folder_of_v(picture_folder, OF_V1), collate_fn=len, cache="mine").explain()
-    assert by_torch.split("\n")[0].endswith("loaded by torch's workers, because it has a collate function of its own")
+    assert by_torch.split("\n")[0].endswith(
+        "loaded by torch's workers, because it has a collate function of its own"
+    )
     python = seneca.DataLoader(folder_of_v(picture_folder, v1.Compose([negate])), cache="mine").explain()
     assert python.startswith("staged: the transform runs as Python, because ")

@@ -1,0 +1,146 @@
+"""Samples that are made for a comparison: what they come to in a payload, in 64 bits and in words."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import xxhash
+
+from seneca._pipeline import items
+from seneca.forms import Form
+from seneca.proof.generators import drawing, fixed_generators
+from seneca.stages import KeptStages, Opaque, Stages
+
+__all__ = ["NOTHING", "Example", "compare_served", "example_of", "hangs_on_its_batch", "shape_of"]
+
+
+class Example(NamedTuple):
+    """What a sample comes to in a payload.
+
+    Attributes:
+        digest: Of its bytes; 0: it could not be made, or not be laid out.
+        shape: Types and sizes, for people.
+    """
+
+    digest: int
+    shape: str
+
+
+NOTHING = Example(0, "")
+
+
+def example_of(stages: Stages, sample: int, form: Form) -> Example:
+    """What a sample comes to in this form, made from storage with fixed generators; :data:`NOTHING`: it
+    raises."""
+    return _with_fixed_generators(lambda: _make(stages, sample, form), sample)
+
+
+def _with_fixed_generators(make: Callable[[], Example], sample: int) -> Example:
+    try:
+        with fixed_generators(sample + 1):
+            return make()
+    except Exception:
+        return NOTHING  # whoever asks for the sample is told what is wrong with it
+
+
+def _make(stages: Stages, sample: int, form: Form) -> Example:
+    if form == Form.AUGMENTED:
+        return _of_item(stages.make([sample])[0])
+    assert isinstance(stages, KeptStages)
+    data = stages.read(sample)
+    if form == Form.ENCODED:
+        return _of_bytes(data, f"{len(data)} bytes")
+    payload = stages.decode(sample, data)
+    shape = f"{payload.height} x {payload.width}" if payload.height else f"{len(payload.data)} bytes"
+    return _of_bytes(payload.data, shape)
+
+
+def _of_item(item: Any) -> Example:
+    """What an item's bytes are in a slot."""
+    layout = items.lay_out(item)
+    buffer = bytearray(layout.size_bytes)
+    layout.write(memoryview(buffer))
+    return _of_bytes(buffer, shape_of(item))
+
+
+def _of_bytes(data: Any, shape: str) -> Example:
+    return Example(xxhash.xxh3_64_intdigest(data) or 1, shape)
+
+
+def compare_served(stages: Stages, sample: int, form: Form, served: Any) -> bool | None:
+    """Make a sample again, as often as it takes to be sure, and compare it with what was served.
+
+    Args:
+        stages: Of the dataset.
+        sample: Which.
+        form: That it was served from.
+        served: The payload's bytes, or the item where the form is AUGMENTED.
+
+    Returns:
+        Whether they are equal. None: that cannot be told, because the sample is random, is another each time
+        that it is made, or cannot be made now.
+    """
+    with drawing() as drawn:
+        try:
+            given = _of_item(served) if form == Form.AUGMENTED else _of_bytes(served, "")
+            found = _make(stages, sample, form)
+            if drawn():
+                return None
+            if found.digest == given.digest:
+                return True
+            again = {_make(stages, sample, form).digest for _ in range(2)}
+        except Exception:
+            return None  # the file has gone, say: what was served is all that there is
+        return None if drawn() or again != {found.digest} else False
+
+
+def hangs_on_its_batch(stages: Stages, samples: Sequence[int]) -> str:
+    """Whether items that are made by batches are others beside other samples; why, or empty."""
+    if (
+        not isinstance(stages, Opaque)
+        or not getattr(stages.dataset, "__getitems__", None)
+        or len(samples) < 2
+    ):
+        return ""
+    for one, other in (samples[:2], samples[1::-1]):
+        alone = example_of(stages, one, Form.AUGMENTED)
+        beside = functools.partial(_first_of, stages, [one, other])
+        together = _with_fixed_generators(beside, one)
+        if not alone.digest or not together.digest or alone.digest == together.digest:
+            continue
+        if example_of(stages, one, Form.AUGMENTED).digest != alone.digest:
+            return ""  # it is another each time, whatever is beside it
+        return (
+            f"items are not shared: what __getitems__ makes of sample {one} hangs on its batch "
+            f"({alone.shape} alone, {together.shape} beside sample {other}). Pad in collate_fn, or say by "
+            "key= that any will do"
+        )
+    return ""
+
+
+def _first_of(stages: Stages, samples: list[int]) -> Example:
+    return _of_item(stages.make(samples)[0])
+
+
+def shape_of(value: Any, depth: int = 3) -> str:
+    """Types and sizes of an item, in a few words.
+
+    Example:
+        >>> shape_of((torch.zeros(2, 3), 1, {"a": "text"}))
+        '(float32 (2, 3), int, {a: str})'
+    """
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {value.shape}"
+    if depth and isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {shape_of(one, depth - 1)}" for key, one in value.items()) + "}"
+    if depth and isinstance(value, (list, tuple)):
+        inside = ", ".join(shape_of(one, depth - 1) for one in value)
+        return f"[{inside}]" if isinstance(value, list) else f"({inside})"
+    size = getattr(value, "size", None)
+    return f"{type(value).__name__} {size}" if type(size) is tuple else type(value).__name__

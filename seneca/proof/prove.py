@@ -1,0 +1,155 @@
+"""Whether what this process makes is what the other processes of a cache make, shown by examples."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from seneca._core import store
+from seneca.errors import SegmentError
+from seneca.forms import Form
+from seneca.proof.board import Board, Verdict
+from seneca.proof.examples import NOTHING, Example, example_of, hangs_on_its_batch
+from seneca.stages import KeptStages, Pictures, number_of
+from seneca.terms import Terms
+
+__all__ = ["Proof"]
+
+MOST = 4  # examples of a form; SN_EXAMPLE_SAMPLES in csrc/shm/sn_layout.h
+PATIENCE_S = 0.25  # after which no other example is begun
+
+
+class Proof:
+    """Whether what this process makes is what the other processes of a cache make.
+
+    Args:
+        terms: On which it shares.
+        segment: Of the cache.
+        board: What other processes of this dataset have found.
+        vouched: Whether the user has given a key: items that hang on their batch are then the user's affair.
+    """
+
+    def __init__(self, terms: Terms, segment: store.Segment, board: Board, *, vouched: bool) -> None:
+        self._terms = terms
+        self._segment = segment
+        self._board = board
+        self._vouched = vouched
+        self._look: int | None = None  # for which all is found
+        self._holds = True
+
+    def holds(self, look: int) -> bool:
+        """Whether to share, in an epoch for which the dataset was looked at so.
+
+        Raises:
+            BlockingIOError: The lock was not to be had; not now.
+        """
+        if look != self._look:
+            self._holds = self._find(look)
+            self._look = look
+        return self._holds
+
+    def _find(self, look: int) -> bool:
+        names, stages = self._terms.names, self._terms.stages
+        known = self._board.read(names)
+        if known is Verdict.REFUSED:
+            return False
+        if known is Verdict.UNKNOWN:
+            return self._prove(look, MOST, before=False)
+        # The files of pictures are looked at in every epoch. What other datasets read shows in what they
+        # make.
+        if (
+            known is Verdict.PROVED
+            and not isinstance(stages, Pictures)
+            and self._board.read(names, look) is Verdict.UNKNOWN
+        ):
+            return self._prove(look, 1, before=True)
+        return True
+
+    def _prove(self, look: int, most: int, *, before: bool) -> bool:
+        """Make examples and compare.
+
+        Args:
+            look: See :meth:`holds`.
+            most: How many.
+            before: Whether they were proved for an earlier look.
+        """
+        samples = _chosen(self._terms)
+        if most < len(samples):
+            samples = [samples[look % len(samples)]]
+        verdict, text = Verdict.PROVED, ""
+        for form in self._forms():
+            found, why = self._compare(form, samples, before)
+            verdict, text = max((verdict, text), (found, why), key=lambda one: one[0])
+            if verdict is Verdict.REFUSED:
+                break  # whoever means something else leaves no examples of it
+        else:
+            if not self._vouched and not before and (why := hangs_on_its_batch(self._terms.stages, samples)):
+                verdict, text = Verdict.REFUSED, why
+        # Where the dataset has changed since it was proved, what was shared is given up, and begun anew.
+        lasts = not (before and verdict is Verdict.REFUSED and self._segment.distrusted)
+        self._board.write(self._terms.names, verdict, text, look=look, lasts=lasts)
+        return verdict is not Verdict.REFUSED
+
+    def _forms(self) -> list[Form]:
+        """That are shared."""
+        kept = [Form.ENCODED, Form.DECODED] if isinstance(self._terms.stages, KeptStages) else []
+        return [*kept, Form.AUGMENTED] if self._terms.shares else kept
+
+    def _kind(self, form: Form) -> int:
+        """Names what payloads of a form hold."""
+        stages = self._terms.stages
+        if form == Form.ENCODED:
+            return number_of(b"encoded", stages.source)
+        return stages.decoded if form == Form.DECODED else stages.augmented
+
+    def _compare(self, form: Form, samples: Sequence[int], before: bool) -> tuple[Verdict, str]:
+        """Make examples of a form, and compare them with those that are there."""
+        mine = self._make(form, samples)
+        places = _chosen(self._terms)
+        digests = [mine.get(sample, NOTHING).digest for sample in places]
+        shape = next((one.shape for one in mine.values() if one.digest), "")
+        try:
+            theirs = self._segment.compare_examples(self._kind(form), digests, shape)
+        except (SegmentError, store.Unlinked):
+            return Verdict.PROVED, ""  # it was given up: nothing is shared
+        if theirs is None:
+            return Verdict.PROVED, ""
+        of_them, their_shape, job, pid = theirs
+        for sample, own, other in zip(places, digests, of_them, strict=False):
+            if not own or not other or own == other:
+                continue
+            if example_of(self._terms.stages, sample, form).digest != own:
+                return Verdict.UNPROVABLE, f"sample {sample} is another each time that it is made"
+            is_own = job == self._segment.job_key
+            if is_own and before:
+                self._segment.distrust(sample, Form.STORAGE)
+            who = f"this job's process {pid}" if is_own else f"the job {job:016x} (process {pid})"
+            return Verdict.REFUSED, _difference(sample, form, mine[sample].shape, their_shape, who)
+        return Verdict.PROVED, ""
+
+    def _make(self, form: Form, samples: Sequence[int]) -> dict[int, Example]:
+        """Examples of as many samples as there is patience for."""
+        made: dict[int, Example] = {}
+        began = time.monotonic()
+        for sample in samples:
+            if made and time.monotonic() > began + PATIENCE_S:
+                break
+            made[sample] = example_of(self._terms.stages, sample, form)
+        return made
+
+
+def _difference(sample: int, form: Form, shape: str, their_shape: str, who: str) -> str:
+    what = f"{shape} here and {their_shape} there" if shape != their_shape else f"{shape}, with other values"
+    return (
+        f"nothing is shared here: sample {sample} is not what {who} makes of it ({form.name}: {what}), "
+        "though both datasets have equal names. Make what they differ in part of the dataset's state, or "
+        "give each a cache= name of its own"
+    )
+
+
+def _chosen(terms: Terms) -> list[int]:
+    """The samples that are made as examples: the same for all who have this dataset."""
+    generator = np.random.default_rng(int.from_bytes(terms.source, "little"))
+    return generator.choice(terms.n_samples, min(MOST, terms.n_samples), replace=False).tolist()
