@@ -18,6 +18,7 @@ from seneca.terms import Terms
 __all__ = ["Proof"]
 
 MOST = 4  # examples of a form; SN_EXAMPLE_SAMPLES in csrc/shm/sn_layout.h
+AGAIN = 2  # of them, in turn, that are made again in each epoch, where files are not looked at
 PATIENCE_S = 0.25  # after which no other example is begun
 
 
@@ -57,14 +58,13 @@ class Proof:
             return False
         if known is Verdict.UNKNOWN:
             return self._prove(look, MOST, before=False)
-        # The files of pictures are looked at in every epoch. What other datasets read shows in what they
-        # make.
+        # The files of pictures are looked at in every epoch. What others read shows only in what they make.
         if (
             known is Verdict.PROVED
             and not isinstance(stages, Pictures)
             and self._board.read(names, look) is Verdict.UNKNOWN
         ):
-            return self._prove(look, 1, before=True)
+            return self._prove(look, AGAIN, before=True)
         return True
 
     def _prove(self, look: int, most: int, *, before: bool) -> bool:
@@ -76,8 +76,8 @@ class Proof:
             before: Whether they were proved for an earlier look.
         """
         samples = _chosen(self._terms)
-        if most < len(samples):
-            samples = [samples[look % len(samples)]]
+        turn = look % len(samples)
+        samples = (samples[turn:] + samples[:turn])[:most] if before else samples[:most]
         verdict, text = Verdict.PROVED, ""
         for form in self._forms():
             found, why = self._compare(form, samples, before)

@@ -217,7 +217,7 @@ def test_files_that_are_rewritten_under_a_running_job_are_seen_at_the_next_epoch
 
     def write(factor):
         for index in range(SAMPLES):
-            (place / str(index)).write_bytes(np.full(4, index * factor).tobytes())
+            (place / str(index)).write_bytes(np.full(4, (index + 1) * factor).tobytes())
 
     write(1)
     loader = senecas(Files(), split="0-100-0", collate_fn=labelled_first, cache="proof-files")
@@ -226,7 +226,7 @@ def test_files_that_are_rewritten_under_a_running_job_are_seen_at_the_next_epoch
             write(100)
         before = loader.stats()["served"]["decoded"]
         items = {index: x for batch in loader for index, x in batch}
-        assert all((items[index] == index * factor).all() for index in range(SAMPLES)), epoch
+        assert all((items[index] == (index + 1) * factor).all() for index in range(SAMPLES)), epoch
         kept = loader.stats()["served"]["decoded"] - before
         assert (kept == SAMPLES) is (epoch in (1, 4)), (epoch, kept)
     del loader
