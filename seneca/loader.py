@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
@@ -36,6 +37,10 @@ from seneca.walks import Walks
 from seneca.witness import open_log_of
 
 __all__ = ["DataLoader"]
+
+logger = logging.getLogger(__name__)
+
+NO_INDICES = "an IterableDataset has no indices by which jobs could share"
 
 _T_co = TypeVar("_T_co", covariant=True)
 
@@ -200,7 +205,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
 
     def _get_iterator(self) -> Any:
         if isinstance(self.dataset, IterableDataset):
-            self._warn_of_torch(("an IterableDataset has no indices by which jobs could share",))
+            if self.cache is not None and not self._warned:
+                self._warned = True
+                logger.info("torch loads this, without sharing: %s", NO_INDICES)
             return iterate(self, self._stream())
         grade = self._grade()
         rank, ranks = world()
@@ -296,7 +303,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         Looks at the dataset as it is now, as the beginning of an epoch does.
         """
         if isinstance(self.dataset, IterableDataset):
-            return "not shared: an IterableDataset has no indices by which jobs could share"
+            return f"not shared: {NO_INDICES}"
         grade = self._grade()
         reason = self._not_native_because(grade)
         if reason is None:

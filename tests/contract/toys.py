@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import threading
 import time
 from collections import namedtuple
 from collections.abc import Callable, Iterator
@@ -83,6 +84,14 @@ class SizedCount(Count):
 
     def __len__(self) -> int:
         return self.length
+
+
+class Locked(Numbers):
+    """As :class:`Numbers`, with something that nobody can tell from another's."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.lock = threading.Lock()
 
 
 class Batched(Numbers):
