@@ -37,6 +37,7 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
         key: No effect.
         job: No effect.
         device: No effect: batches stay where they are made.
+        snapshot_every_n_steps: No effect, as in the real loader.
         **kwargs: Torch's.
 
     Raises:
@@ -55,6 +56,7 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
         key: str | None = None,
         job: str | None = None,
         device: str | torch.device | None = None,
+        snapshot_every_n_steps: int | None = 1,
         **kwargs: Any,
     ) -> None:
         Options(cache, cache_bytes, split, share, on_error, memory_format, key, job)
@@ -69,6 +71,7 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
         self.key = key
         self.job = job
         self.device = device
+        self.snapshot_every_n_steps = snapshot_every_n_steps
         _give_notice()
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # torch promises its own class

@@ -84,6 +84,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             a run by itself. A copy that is made for others reaches a run once.
         device: Where batches go, ``"cuda"`` say: each is copied while the one before is in use. None:
             they stay where they are made.
+        snapshot_every_n_steps: Has no effect. torchdata's ``StatefulDataLoader`` has this argument; the state
+            of this loader is exact after every batch.
         batch_size, num_workers, prefetch_factor and the rest: As torch's. On the native path
             ``num_workers`` is the number of threads that prepare, in this process; 0 prepares in
             the calling thread. ``prefetch_factor`` is then the number of batches prepared ahead,
@@ -137,6 +139,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         key: str | None = None,
         job: str | None = None,
         device: str | torch.device | None = None,
+        snapshot_every_n_steps: int | None = 1,
     ) -> None:
         self._device = check_device(device)
         self._options = Options(cache, cache_bytes, split, share, on_error, memory_format, key, job)
@@ -149,6 +152,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         self.key = key
         self.job = job
         self.device = device
+        self.snapshot_every_n_steps = snapshot_every_n_steps
         self._sample_cache: SampleCache | None = None
         self._shared: SharedDataset | None = None
         self._adapter: Adapter | None = None
