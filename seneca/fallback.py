@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 import torch.utils.data
-from torch.utils.data import IterableDataset
 
 from seneca.notices import warn
 from seneca.options import OnError, Options, Share
@@ -79,7 +78,10 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
             return super().__iter__()
 
     def _get_iterator(self) -> Any:
-        return iterate(self, self._stream() if isinstance(self.dataset, IterableDataset) else self._walks())
+        return iterate(self, self._stream() if self._is_stream() else self._walks())
+
+    def _users_dataset(self) -> Any:
+        return self.dataset.dataset if isinstance(self.dataset, SharedDataset) else self.dataset
 
     def _identity(self) -> None:
         return None

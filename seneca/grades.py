@@ -33,6 +33,7 @@ from seneca.fingerprint import fingerprint
 from seneca.sources import ImageFolder
 from seneca.sources.files import PictureFiles, files_of
 from seneca.stages import ByStages, Opaque, Pictures, StagedDataset, Stages, number_of
+from seneca.stateful import has_state
 from seneca.transforms._recognise import recognise, run_steps, split_static, steps_on_pictures
 
 __all__ = ["Grade", "grade_of"]
@@ -113,6 +114,9 @@ def grade_of(
         return Grade("unshared", (f"{_name(base)} has no length",), base)
     if len(dataset) == 0:
         return Grade("unshared", (f"{_name(dataset)} is empty",), base)
+    if has_state(base) and key is None:
+        why = f"{_name(base)} keeps a state, which its items may depend on; if they do not, say so with key="
+        return Grade("unshared", (why,), base)
     if own is not None:
         own = own.astype(np.uint32)
     try:
@@ -180,6 +184,8 @@ def _of_pictures(
         )
         if target_transform is not None:
             why = f"{_name(base)} has a target_transform"
+        elif has_state(base):
+            why = f"{_name(base)} keeps a state"
         elif not all(type(label) is int for _, label in files.samples):
             why = f"the labels of {_name(base)} are not whole numbers"
         else:

@@ -195,6 +195,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         epoch.watched = True
         return CopiedAhead(iterator, self._device, epoch.hand_out)
 
+    def _users_dataset(self) -> Any:
+        return self.dataset.dataset if isinstance(self.dataset, SharedDataset) else self.dataset
+
     def _identity(self) -> str | None:
         return None if isinstance(self.dataset, IterableDataset) else self._grade().identity()
 

@@ -27,6 +27,11 @@ A state is a dict of plain values:
 * ``audit``: the logs that say what was delivered, where there are any, see :mod:`seneca.audit`.
 * ``seed``, ``nonce``, ``order_seed``, ``sampler_state``, ``sampler_epoch``, ``global_generator``: what
   order and pixels hang on, as far as they do.
+* ``base_seed``: torch's seed of the worker processes, where samples depend on it: those of an
+  ``IterableDataset``, or of a dataset that keeps a state.
+* ``cut``: of an ``IterableDataset``, how many processes make batches of it, and of how many samples.
+* ``dataset_state``: the state that the dataset keeps, if it keeps one, see :mod:`seneca.stateful`. This key
+  is there between epochs too.
 """
 
 from __future__ import annotations
@@ -152,6 +157,7 @@ class Epoch:
     Args:
         resumed: The state with which it goes on, in mid-epoch; None: it begins anew.
         remember: How many batches can be taken back at the most, see :meth:`state`.
+        restores: The ``dataset_state`` that the dataset is given back; None: nothing.
 
     Attributes:
         number: Of the epoch.
@@ -163,10 +169,18 @@ class Epoch:
         ended: Whether everything is delivered, and who iterates has been told so.
         watched: Whether somebody says when a batch is handed out.
         log: Where it is written down, a :class:`seneca.audit.Log`; None: nowhere.
+        standing: What the processes that load have told of the dataset, a :class:`seneca.stateful.Standing`;
+            None: nothing loads yet, or nothing is asked.
     """
 
-    def __init__(self, resumed: dict[str, Any] | None = None, remember: int = 0) -> None:
+    def __init__(
+        self,
+        resumed: dict[str, Any] | None = None,
+        remember: int = 0,
+        restores: dict[str, Any] | None = None,
+    ) -> None:
         self.resumed = resumed
+        self.restores = restores
         self.number = 0
         self.generators: list[torch.Tensor] = []
         self.before = np.zeros(0, bool) if resumed is None else unpacked(resumed["done"])
@@ -174,6 +188,8 @@ class Epoch:
         self.in_turn: bool = resumed is None or resumed["done"] == 0 or resumed.get("in_turn", False)
         self.begun = self.ended = self.watched = False
         self.log: Any = None
+        self.standing: Any = None
+        self._told: list[tuple[int, Any]] = []  # with the batch that is made next
         self._names: dict[str, Any] = {}
         self._sample_of: np.ndarray | None = None
         self._identify: Callable[[], str | None] = _nothing
@@ -235,9 +251,14 @@ class Epoch:
             yielded: How many samples it has; None: as many as places.
             write: Writes down that it is delivered.
         """
-        self._made.append((batch, len(batch) if yielded is None else yielded, write))
+        self._made.append((batch, len(batch) if yielded is None else yielded, write, self._told))
+        self._told = []
         if not self.watched:
             self.hand_out()
+
+    def tell(self, process: int, told: Any) -> None:
+        """A process has told this of the dataset. It holds once the batch that is made next is delivered."""
+        self._told.append((process, told))
 
     def end(self) -> None:
         """There is no more."""
@@ -247,7 +268,9 @@ class Epoch:
         """What was made first, if anything was, is delivered."""
         if not self._made:
             return
-        batch, yielded, write = self._made.popleft()
+        batch, yielded, write, told = self._made.popleft()
+        for process, state in told:
+            self.standing.heard(process, state)
         if batch is None:
             self.ended = True
             if self.log is not None:
@@ -302,7 +325,8 @@ class Epoch:
     def state(self, handed_out: int | None = None) -> dict[str, Any]:
         """What a state says of it. See :meth:`done`."""
         if not self.begun:
-            return self.resumed or {"generators": [named(state) for state in self.generators]}
+            generators = [named(state) for state in self.generators]
+            return self.resumed or {"generators": generators, **self.dataset_state()}
         if "ranks" in self._names:
             self._names["yielded"] = self.yielded - sum(map(len, self._parted(handed_out)[1]))
             self._names["in_turn"] = self.in_turn
@@ -315,8 +339,14 @@ class Epoch:
             "epoch": self.number,
             "generators": [named(state) for state in self.generators],
             **{name: named(one) if torch.is_tensor(one) else one for name, one in self._names.items()},
+            **self.dataset_state(),
             "done": packed(self.done(handed_out)),
         }
+
+    def dataset_state(self) -> dict[str, Any]:
+        """What a state says of the dataset's own; empty: the dataset keeps no state."""
+        state = self.restores if self.standing is None else self.standing.state(between=self.ended)
+        return {} if state is None else {"dataset_state": state}
 
 
 def _nothing() -> None:

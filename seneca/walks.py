@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
+import logging
 import numbers
 import secrets
 import weakref
@@ -35,6 +36,8 @@ __all__ = [
     "samples_of",
     "seeded",
 ]
+
+logger = logging.getLogger(__name__)
 
 Batches = Iterator[tuple[Any, Any]]  # each with its places
 
@@ -124,13 +127,24 @@ def _indices(batch: Any) -> list[int]:
 
 
 class Stream(Walk):
-    """One epoch of an ``IterableDataset``, whose batches can only be counted: they are passed over."""
+    """One epoch of an ``IterableDataset``, whose batches can only be counted.
+
+    An epoch that goes on passes over the batches that were delivered before, unless the dataset or its
+    iterators were given their states back.
+
+    Args:
+        index_sampler: Torch's, which yields for as long as it is asked.
+        epoch: What is under way.
+        owner: The loader.
+        cut: How many processes make batches, and of how many samples. Others make other batches.
+    """
 
     is_stream = True
 
-    def __init__(self, index_sampler: Any, epoch: Epoch, owner: Resumable) -> None:
+    def __init__(self, index_sampler: Any, epoch: Epoch, owner: Resumable, cut: tuple[int, int]) -> None:
         super().__init__(functools.partial(self._endless, index_sampler, epoch, owner), epoch)
-        self._place = 0
+        epoch.note(cut=cut)
+        self._place = 0 if epoch.restores is None else len(epoch.before)
 
     @staticmethod
     def _endless(index_sampler: Any, epoch: Epoch, owner: Resumable) -> Batches:
@@ -140,6 +154,12 @@ class Stream(Walk):
 
     def pass_on(self, next_batch: Callable[[], Any]) -> Any:
         """The next batch that was not delivered before."""
+        if self._place < len(self.epoch.before):
+            logger.warning(
+                "reading %s batches again to pass over them, because the loader's state has none of the "
+                "dataset's; give the IterableDataset or its iterators state_dict and load_state_dict",
+                f"{len(self.epoch.before):,}",
+            )
         while True:
             place, self._place = self._place, self._place + 1
             passed_over = place < len(self.epoch.before)
