@@ -30,6 +30,7 @@ from seneca._pipeline.plan import (
 )
 from seneca.errors import NotFingerprinted
 from seneca.fingerprint import fingerprint
+from seneca.lengths import length_of
 from seneca.sources import ImageFolder
 from seneca.sources.files import PictureFiles, files_of
 from seneca.stages import ByStages, Opaque, Pictures, StagedDataset, Stages, number_of
@@ -108,9 +109,10 @@ def grade_of(
         if indices.size and indices.dtype.kind not in "iu":
             return Grade("unshared", ("the Subset's indices are not whole numbers",), base)
         own = indices.astype(np.int64, copy=False) if own is None else indices[own]
-        if hasattr(base, "__len__") and not _are_samples(own, len(base)):
+        count = length_of(base)
+        if count is not None and not _are_samples(own, count):
             return Grade("unshared", ("the Subset's indices are not each once and within the dataset",), base)
-    if not hasattr(base, "__len__"):
+    if length_of(base) is None:
         return Grade("unshared", (f"{_name(base)} has no length",), base)
     if len(dataset) == 0:
         return Grade("unshared", (f"{_name(dataset)} is empty",), base)

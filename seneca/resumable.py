@@ -5,15 +5,16 @@ from __future__ import annotations
 import copy
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, SequentialSampler
 
 from seneca.errors import StateError
+from seneca.lengths import length_of
 from seneca.merging import merge_states
 from seneca.portions import each_of, portion_of
 from seneca.resume import (
@@ -308,9 +309,7 @@ class ResumableLoader(Resumable):
         return ranks_of(getattr(self._index_sampler, "sampler", None), self._count())
 
     def _count(self) -> int | None:
-        if isinstance(self.dataset, IterableDataset) or not hasattr(self.dataset, "__len__"):
-            return None
-        return len(self.dataset)
+        return None if self._is_stream() else length_of(self.dataset)
 
     def _generators(self) -> list[torch.Generator]:
         return generators_of(self, self._index_sampler)
@@ -357,11 +356,11 @@ class ResumableLoader(Resumable):
         """Whether torch's own batch sampler goes over every sample once, in a random order or in theirs,
         or over what is a rank's.
         """
-        batches: Any = self.batch_sampler
-        if type(batches) is not BatchSampler:
+        batches: Any = self._index_sampler
+        count = length_of(self.dataset)
+        if type(batches) is not BatchSampler or count is None:
             return False
         sampler: Any = batches.sampler
-        count = len(cast(Sized, self.dataset))
         if type(sampler) not in (RandomSampler, SequentialSampler):
             return portion_of(sampler, count) is not None
         if len(sampler.data_source) != count or len(sampler) != count:
@@ -486,7 +485,7 @@ class ResumableBatchSampler(BatchSampler, Resumable):
 
     def _count(self) -> int | None:
         source: Any = getattr(self.sampler, "data_source", getattr(self.sampler, "dataset", None))
-        return len(source) if hasattr(source, "__len__") else None
+        return length_of(source)
 
     def _identity(self) -> str | None:
         return None

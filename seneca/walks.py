@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch.utils.data import RandomSampler, SequentialSampler
 
+from seneca.lengths import length_of
 from seneca.portions import Portion, portion_of
 from seneca.resume import Epoch, flags, of_length, unchanged_global_generator, unnamed
 
@@ -361,7 +362,7 @@ def seeded(sampler: RandomSampler, seed: int) -> RandomSampler:
 def _from_the_beginning(sampler: Any, epoch: Epoch) -> Iterator[Any]:
     """All that a sampler yields in this epoch, as far as it hangs on what can be set."""
     resumes = epoch.resumed is not None
-    count = len(sampler.dataset) if hasattr(sampler, "dataset") else 0
+    count = length_of(getattr(sampler, "dataset", None)) or 0
     if (dealt := dealt_by(sampler, count, epoch)) is not None:
         return iter(dealt.indices.tolist())
     if type(sampler) is RandomSampler:

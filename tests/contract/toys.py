@@ -101,6 +101,20 @@ class Batched(Numbers):
         return [(torch.tensor([float(index)]), index + 100) for index in indices]
 
 
+class Unsized(Dataset):
+    """As :class:`Numbers`, but nobody knows how many there are."""
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return torch.tensor([float(index)]), index
+
+
+class RefusesLength(Unsized):
+    """As :class:`Unsized`, and says so."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError("it has no length")
+
+
 class Keyed(Dataset):
     """Its keys are whatever the sampler says."""
 

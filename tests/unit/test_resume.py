@@ -290,9 +290,51 @@ class Counting(IterableDataset):
         return iter(range(22))
 
 
-@pytest.mark.filterwarnings("ignore:.*without sharing")
 def test_the_batches_of_a_stream_are_passed_over():
     goes_on_everywhere(lambda: numbers(Counting(), shuffle=None))
+
+
+class Unsized(Dataset):
+    """Torch loads it in the order of a sampler, which alone knows how many there are."""
+
+    def __getitem__(self, index):
+        return index
+
+
+@pytest.mark.filterwarnings("ignore:.*has no length")
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_dataset_without_a_length_goes_on_in_the_order_of_its_sampler(name, workers):
+    for order in (
+        {"sampler": range(3, 25)},
+        {"batch_sampler": [[3, 1], [2], [9], [5], [8]], "batch_size": 1},
+    ):
+        options = {"shuffle": None, "cache": name, "num_workers": workers, **order}
+        goes_on_everywhere(lambda options=options: numbers(Unsized(), **options))
+        assert "Unsized has no length" in numbers(Unsized(), **options).explain()
+
+
+def test_a_dataset_without_a_length_goes_on_behind_a_shared_one():
+    def make():
+        return DataLoader(seneca.SharedDataset(Unsized()), 4, sampler=range(22), collate_fn=list)
+
+    assert list(make()) == [list(range(start, min(start + 4, 22))) for start in range(0, 22, 4)]
+    first, second = (
+        seneca.OpportunisticBatchSampler(SubsetRandomSampler(range(22)), 4, seed=3) for _ in range(2)
+    )
+    drawn = iter(first)
+    seen = next(drawn)
+    second.load_state_dict(first.state_dict())
+    assert sorted([*seen, *chain(*second)]) == list(range(22))
+
+
+def test_a_sampler_of_a_dataset_without_a_length_is_asked_for_indices_alone(name):
+    class Own(Sampler):
+        dataset = Unsized()
+
+        def __iter__(self):
+            return iter([4, 2, 9])
+
+    assert list(numbers(shuffle=None, sampler=Own(), cache=name)) == [[4, 2, 9]]
 
 
 # --- the same epoch under other terms -----------------------------------------------------------
