@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import pickle
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ import torch
 from seneca.errors import StateError
 from seneca.portions import Portion
 from seneca.resume import ORDERS, flags, packed, unnamed, unpacked
+from seneca.stateful import alike
 
 __all__ = ["merge_states"]
 
@@ -68,7 +68,7 @@ def merge_states(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
             different = " and ".join(sorted(value[:60] for value in values))
             raise StateError(f"the states are not of one step of one run: their {name} is {different}")
     of_dataset = first.get("dataset_state")
-    if any(not _same(state.get("dataset_state"), of_dataset) for state in states):
+    if not all(alike(state.get("dataset_state"), of_dataset) for state in states):
         raise StateError(
             "the dataset keeps a state, which differs between the ranks: give each rank the state that it "
             "saved; or, if the dataset can do without its own, delete 'dataset_state' from each"
@@ -107,11 +107,6 @@ def merge_states(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "done": packed(delivered),
         **({"audit": written} if any(part["log"] for part in written) else {}),
     }
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Whether two states of the user's are alike, which may be made of anything that can be pickled."""
-    return pickle.dumps(one) == pickle.dumps(other)
 
 
 def _order_of(state: dict[str, Any]) -> np.ndarray:

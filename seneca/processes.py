@@ -23,7 +23,7 @@ from torch.utils.data import IterableDataset, IterDataPipe, get_worker_info
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 
 from seneca.stateful import FollowedStream, OwnState, Standing, Told, has_state, pickled
-from seneca.walks import Walks
+from seneca.walks import Drawn, Walks
 
 __all__ = ["iterate"]
 
@@ -89,14 +89,14 @@ class Alone(_SingleProcessDataLoaderIter):
         if walk.is_stream:
             return walk.pass_on(self._made)
         self._own.restore()
-        walk.drawn = None, None
+        walk.drawn = Drawn()
         try:
             data = self._made()
         except StopIteration:
             walk.epoch.end()
             raise
         except Exception:
-            if walk.places is not None:
+            if walk.drawn.places is not None:
                 walk.made(walk.drawn, failed=True)
             raise
         walk.made(walk.drawn)

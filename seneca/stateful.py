@@ -31,11 +31,13 @@ import pickle
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+import torch
 from torch.utils.data import IterableDataset
 
 from seneca.errors import StateError
 
-__all__ = ["FollowedStream", "OwnState", "Standing", "Told", "has_state", "pickled"]
+__all__ = ["FollowedStream", "OwnState", "Standing", "Told", "alike", "has_state", "pickled"]
 
 PARTS = ("dataset", "iterator")
 # The dict of a process, with its parts pickled; or "error" alone: why the process could not make it.
@@ -43,12 +45,25 @@ Told = dict[str, Any]
 
 
 def has_state(thing: Any) -> bool:
-    """Whether a dataset or iterator has the two methods.
+    """Whether a dataset, sampler or iterator has the two methods.
 
     A user's ``__getattr__`` is not called: it may answer anything, or fail.
     """
     methods = (inspect.getattr_static(thing, name, None) for name in ("state_dict", "load_state_dict"))
     return all(method is not None for method in methods)
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Whether two states are equal, tensors and arrays in them included."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(alike, one, other))
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    return bool(np.array_equal(one, other) if isinstance(one, np.ndarray) else one == other)
 
 
 def pickled(state: dict[str, Any]) -> Told:

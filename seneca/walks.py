@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import itertools
 import logging
@@ -19,12 +18,15 @@ from torch.utils.data import RandomSampler, SequentialSampler
 from seneca.lengths import length_of
 from seneca.portions import Portion, portion_of
 from seneca.resume import Epoch, flags, of_length, unchanged_global_generator, unnamed
+from seneca.sampler_states import drawn_from
+from seneca.stateful import has_state
 
 if TYPE_CHECKING:
     from seneca.cache import SampleCache
     from seneca.resumable import Resumable
 
 __all__ = [
+    "Drawn",
     "Stream",
     "Walk",
     "Walks",
@@ -43,6 +45,20 @@ logger = logging.getLogger(__name__)
 Batches = Iterator[tuple[Any, Any]]  # each with its places
 
 
+class Drawn(NamedTuple):
+    """A batch that was drawn.
+
+    Attributes:
+        places: Those of its samples; None: nothing was drawn.
+        indices: Its samples, where they are written down.
+        sampler_now: The state that its sampler keeps, see :mod:`seneca.sampler_states`.
+    """
+
+    places: Any = None
+    indices: list[int] | None = None
+    sampler_now: dict[str, Any] | None = None
+
+
 class Walk:
     """One epoch of a batch sampler. As torch's, it draws nothing before it is asked for the first batch.
 
@@ -53,8 +69,7 @@ class Walk:
         open_log: Opens a log of the epoch's; None where nobody wants it. See :mod:`seneca.witness`.
 
     Attributes:
-        places: Of the batch drawn last.
-        drawn: The same and, where it is written down, the batch.
+        drawn: The batch drawn last.
     """
 
     is_stream = False
@@ -71,11 +86,7 @@ class Walk:
         self._drawn_is_delivered = drawn_is_delivered
         self._open_log = open_log
         self.epoch = epoch
-        self.drawn: tuple[Any, list[int] | None] = (None, None)
-
-    @property
-    def places(self) -> Any:
-        return self.drawn[0]
+        self.drawn = Drawn()
 
     def __iter__(self) -> Walk:
         return self
@@ -89,22 +100,24 @@ class Walk:
             if self._drawn_is_delivered:
                 self.epoch.end()
             raise
-        self.drawn = places, None
+        indices = sampler_now = None
+        if self.epoch.draws is not None:
+            sampler_now = self.epoch.draws.now()
         if self.epoch.log is not None:
-            self.drawn = places, _indices(batch)
+            indices = _indices(batch)
             if hasattr(batch, "log"):  # one that workers are told of
                 batch.log = self.epoch.log.id
+        self.drawn = Drawn(places, indices, sampler_now)
         if self._drawn_is_delivered:
             self.made(self.drawn)
         return batch
 
-    def made(self, drawn: tuple[Any, list[int] | None], *, failed: bool = False) -> None:
+    def made(self, drawn: Drawn, *, failed: bool = False) -> None:
         """What was once drawn is delivered, or has failed in its place."""
-        places, indices = drawn
         log, write = self.epoch.log, None
         if log is not None:
-            write = functools.partial(log.failed if failed else log.gave, indices)
-        self.epoch.made(places, write=write)
+            write = functools.partial(log.failed if failed else log.gave, drawn.indices)
+        self.epoch.made(drawn.places, write=write, sampler_now=drawn.sampler_now)
 
     def begin(self) -> None:
         """Join the epoch, as the first batch does: from now on other jobs make copies for it."""
@@ -370,12 +383,8 @@ def _from_the_beginning(sampler: Any, epoch: Epoch) -> Iterator[Any]:
     if type(sampler) is RandomSampler and sampler.generator is None:
         return iter(seeded(sampler, epoch.name("order_seed", lambda: drawn_seed(None))))
     both: list[Any] = [one for one in (sampler, getattr(sampler, "sampler", None)) if one is not None]
-    for one in both:
-        if hasattr(one, "state_dict") and hasattr(one, "load_state_dict"):
-            state = epoch.name("sampler_state", functools.partial(_copied_state, one))
-            if resumes:
-                one.load_state_dict(copy.deepcopy(state))
-            return iter(sampler)
+    if (owner := next(filter(has_state, both), None)) is not None:
+        return drawn_from(sampler, owner, epoch)
     by_epoch = [
         one for one in both if hasattr(one, "set_epoch") and isinstance(getattr(one, "epoch", None), int)
     ]
@@ -384,16 +393,12 @@ def _from_the_beginning(sampler: Any, epoch: Epoch) -> Iterator[Any]:
         if resumes:
             by_epoch[0].set_epoch(number)
     if by_epoch or generators_of(sampler) or isinstance(sampler, (Sequence, SequentialSampler)):
-        return iter(sampler)
+        return drawn_from(sampler, None, epoch)
     state = epoch.name("global_generator", torch.get_rng_state)
     if not resumes:
-        return iter(sampler)
+        return drawn_from(sampler, None, epoch)
     with unchanged_global_generator():
         torch.set_rng_state(unnamed(state))
-        yields = iter(sampler)
+        yields = drawn_from(sampler, None, epoch)
         first = list(itertools.islice(yields, 1))  # as it is asked for this, it draws
     return itertools.chain(first, yields)
-
-
-def _copied_state(sampler: Any) -> Any:
-    return copy.deepcopy(sampler.state_dict())
