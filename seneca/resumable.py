@@ -73,7 +73,8 @@ class Resumable(ABC):
                 :func:`seneca.merge_states` of it.
 
         Raises:
-            StateError: It is no such state, is of a newer version, or of another dataset, order or rank.
+            StateError: It is no such state, is of a newer version, or of another dataset, order or rank; or
+                the dataset's own was saved with another number of workers.
         """
         if state == {}:
             return
@@ -275,10 +276,20 @@ class ResumableLoader(Resumable):
         delivered in batches of that, with ``drop_last`` in as many as what was not delivered fills. Of
         ranks each has a state of its own, see :meth:`load_state_dict`.
 
+        A dataset with ``state_dict`` and ``load_state_dict`` is asked for its state, as are the iterators
+        that an ``IterableDataset`` makes: in this process without workers, else in each worker. They are
+        given it back before their next sample, in as many processes. An ``IterableDataset`` without a state
+        is read again, and the batches that were delivered are passed over: these have to be of the same
+        size, from the same number of workers.
+
         Returns:
-            A dict of plain values, pickled at most a bit a sample and 1 KB. More only with a sampler that
-            has a state of its own, one that draws from torch's global generator, a generator that has given
-            millions of numbers (3 KB each), and ranks whose epoch was dealt anew (another bit a sample).
+            A dict of plain values, pickled at most a bit a sample and 1 KB. More only with a dataset or
+            sampler that keeps a state (that of a dataset once for each worker), a sampler that draws from
+            torch's global generator, a generator that has given millions of numbers (3 KB each), and ranks
+            whose epoch was dealt anew (another bit a sample).
+
+        Raises:
+            StateError: The state that the dataset keeps cannot be pickled, or a worker could not tell it.
 
         Example:
             >>> import torch, seneca
@@ -489,6 +500,15 @@ class ResumableBatchSampler(BatchSampler, Resumable):
 
     def _identity(self) -> str | None:
         return None
+
+    def _checked(self, state: Any) -> dict[str, Any]:
+        state = super()._checked(state)
+        if "dataset_state" in state:
+            raise StateError(
+                "the state holds that of the dataset, which a batch sampler cannot give back: load it with a "
+                "seneca.DataLoader; or, if the dataset can do without its state, delete 'dataset_state'"
+            )
+        return state
 
     def _generators(self) -> list[torch.Generator]:
         return generators_of(self.sampler)

@@ -80,12 +80,14 @@ class OwnState:
 
     Attributes:
         pending: What this process has yet to restore; None: nothing.
+        asked: What keeps a state, by the name of the part that its state is.
     """
 
     def __init__(self, dataset: Any, states: list[Any] | None = None) -> None:
         self.dataset = dataset
         self.states = states
         self.pending: dict[str, Any] | None = None
+        self.asked = _keepers(dataset=dataset)
 
     def begin(self, process: int) -> None:
         """Say which of the processes that load this one is."""
@@ -93,9 +95,9 @@ class OwnState:
 
     def restore(self) -> None:
         """Give the dataset its state back, where there is one to give."""
-        state, self.pending = self.pending, None
-        if state is not None:
-            _load("dataset", self.dataset, state)
+        if self.pending is not None:
+            _load("dataset", self.dataset, self.pending)
+            self.pending = None
 
     def tell(self, *, between: bool = False) -> Told | None:
         """The state of now.
@@ -114,7 +116,7 @@ class OwnState:
         if self.pending is not None:
             return pickled(self.pending)
         told = {}
-        for name, thing in self._asked().items():
+        for name, thing in self.asked.items():
             state = thing.state_dict()
             if state is None:
                 continue
@@ -138,12 +140,15 @@ class OwnState:
                 "error": f"{type(self.dataset).__name__} raised {error!r} when it was asked for its state"
             }
 
-    def _asked(self) -> dict[str, Any]:
-        """What keeps a state."""
-        return {"dataset": self.dataset} if has_state(self.dataset) else {}
-
     def _at(self) -> str:
         return "amid"
+
+
+def _keepers(**things: Any) -> dict[str, Any]:
+    """Those that keep a state, each once."""
+    if things["dataset"] is things.get("iterator"):
+        del things["dataset"]
+    return {name: thing for name, thing in things.items() if has_state(thing)}
 
 
 class FollowedStream(OwnState, IterableDataset[Any]):
@@ -161,18 +166,19 @@ class FollowedStream(OwnState, IterableDataset[Any]):
     def restore(self) -> None:
         """Give the dataset its state back. Its iterator is made, and restored, with the first sample."""
         if self.pending is not None and not self._dataset_restored:
-            self._dataset_restored = True
             _load("dataset", self.dataset, self.pending)
+            self._dataset_restored = True
 
     def __iter__(self) -> Iterator[Any]:
-        self._iterator, self._ended = None, False
+        self._ended = False
         if self.pending is not None:
             return self
-        self._iterator = iterator = iter(self.dataset)
-        if self._asked():
-            return self
-        self._iterator = None  # nobody will ask it: it is torch's alone, and ends with torch's iterator
-        return iterator
+        iterator = iter(self.dataset)
+        self.asked = _keepers(dataset=self.dataset, iterator=iterator)
+        if not self.asked:
+            return iterator  # torch's alone: nothing here holds it once torch has let go of it
+        self._iterator = iterator
+        return self
 
     def __next__(self) -> Any:
         if self.pending is not None:
@@ -188,19 +194,15 @@ class FollowedStream(OwnState, IterableDataset[Any]):
     def _restore_iterator(self) -> None:
         # Only now, because the user's code may restore torch's random numbers as well, and what comes
         # before the first sample, the making of torch's iterator, sets these back.
+        assert self.pending is not None
         self.restore()
-        state, self.pending = self.pending or {}, None
-        self._iterator = iter(self.dataset)
-        _load("iterator", self._iterator, state)
+        state, iterator = self.pending, iter(self.dataset)
+        _load("iterator", iterator, state)
         if state["at"] == "begin" and "iterator" in state:
-            self._iterator = iter(self.dataset)  # the state was that of the last epoch's iterator
-        self._ended = state["at"] == "end"
-
-    def _asked(self) -> dict[str, Any]:
-        asked = {} if self._iterator is self.dataset else super()._asked()
-        if self._iterator is not None and has_state(self._iterator):
-            asked["iterator"] = self._iterator
-        return asked
+            iterator = iter(self.dataset)  # the state was that of the last epoch's iterator
+        self._iterator, self._ended = iterator, state["at"] == "end"
+        self.asked = _keepers(dataset=self.dataset, iterator=iterator)
+        self.pending = None
 
     def _at(self) -> str:
         return "end" if self._ended else "amid"

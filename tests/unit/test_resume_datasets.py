@@ -650,7 +650,7 @@ def test_a_state_of_before_that_says_nothing_of_the_dataset_still_loads():
 def test_a_stream_in_small_batches_leaves_nothing_behind_in_the_loaders_process():
     loader = loader_of(Plain(), num_workers=2, batch_size=1)
     batches = iter(loader)
-    taken(batches, 20)
+    taken(batches, 10)
     assert len(batches._drawn) <= 2 * 2
 
 
@@ -754,6 +754,33 @@ def test_a_dataset_is_not_asked_for_attributes_to_find_out_whether_it_has_a_stat
     loader = loader_of(Peculiar(), cache=None)
     assert list(loader) == [[0, 1]]
     assert "dataset_state" not in loader.state_dict()
+
+
+def test_a_batch_sampler_refuses_the_state_of_a_dataset():
+    loader = loader_of(Curriculum())
+    taken(iter(loader), 2)
+    batches = seneca.OpportunisticBatchSampler(torch.utils.data.SequentialSampler(range(22)), 4)
+    with pytest.raises(StateError, match="a batch sampler cannot give back"):
+        batches.load_state_dict(loader.state_dict())
+
+
+def test_a_state_that_cannot_be_given_back_is_refused_by_every_batch():
+    loader = loader_of(Curriculum())
+    taken(iter(loader), 2)
+    resumed = loader_of(Plain22())
+    resumed.load_state_dict(loader.state_dict())
+    batches = iter(resumed)
+    for _ in range(2):
+        with pytest.raises(StateError, match="a state of the dataset, but Plain22 has no load_state_dict"):
+            next(batches)
+
+
+class Plain22(Dataset):
+    def __len__(self):
+        return 22
+
+    def __getitem__(self, index):
+        return index
 
 
 def test_ranks_whose_datasets_stand_alike_are_put_together_and_others_refused():
