@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from seneca import errors, transforms
 from seneca.errors import SenecaError
 from seneca.forms import Form
+from seneca.notices import SenecaWarning
 from seneca.partition import Split
 from seneca.sources import ImageFolder
 from seneca.switch import off_because
@@ -42,6 +43,7 @@ __all__ = [
     "OpportunisticBatchSampler",
     "SampleCache",
     "SenecaError",
+    "SenecaWarning",
     "SharedDataset",
     "Split",
     "StagedDataset",

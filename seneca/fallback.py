@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 import torch.utils.data
-from torch.utils.data import IterableDataset
 
 from seneca.notices import warn
 from seneca.options import OnError, Options, Share
@@ -37,6 +36,7 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
         key: No effect.
         job: No effect.
         device: No effect: batches stay where they are made.
+        snapshot_every_n_steps: No effect, as in the real loader.
         **kwargs: Torch's.
 
     Raises:
@@ -55,6 +55,7 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
         key: str | None = None,
         job: str | None = None,
         device: str | torch.device | None = None,
+        snapshot_every_n_steps: int | None = 1,
         **kwargs: Any,
     ) -> None:
         Options(cache, cache_bytes, split, share, on_error, memory_format, key, job)
@@ -69,6 +70,7 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
         self.key = key
         self.job = job
         self.device = device
+        self.snapshot_every_n_steps = snapshot_every_n_steps
         _give_notice()
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # torch promises its own class
@@ -76,7 +78,10 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
             return super().__iter__()
 
     def _get_iterator(self) -> Any:
-        return iterate(self, self._stream() if isinstance(self.dataset, IterableDataset) else self._walks())
+        return iterate(self, self._stream() if self._is_stream() else self._walks())
+
+    def _users_dataset(self) -> Any:
+        return self.dataset.dataset if isinstance(self.dataset, SharedDataset) else self.dataset
 
     def _identity(self) -> None:
         return None

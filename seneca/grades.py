@@ -30,9 +30,11 @@ from seneca._pipeline.plan import (
 )
 from seneca.errors import NotFingerprinted
 from seneca.identity import Look, MadeOf, Memory, Watch, release_of
+from seneca.lengths import length_of
 from seneca.sources import ImageFolder
 from seneca.sources.files import PictureFiles, files_of
 from seneca.stages import ByStages, Opaque, Pictures, Stages, number_of
+from seneca.stateful import has_state
 from seneca.transforms._genuine import is_theirs, replaced_in_torchvision
 from seneca.transforms._recognise import recognise, run_steps, split_static, steps_on_pictures
 
@@ -147,12 +149,16 @@ def grade_of(
         if indices.size and indices.dtype.kind not in "iu":
             return Grade("unshared", ("the Subset's indices are not whole numbers",), base)
         own = indices.astype(np.int64, copy=False) if own is None else indices[own]
-        if hasattr(base, "__len__") and not _are_samples(own, len(base)):
+        count = length_of(base)
+        if count is not None and not _are_samples(own, count):
             return Grade("unshared", ("the Subset's indices are not each once and within the dataset",), base)
-    if not hasattr(base, "__len__"):
+    if length_of(base) is None:
         return Grade("unshared", (f"{_name(base)} has no length",), base)
     if len(dataset) == 0:
         return Grade("unshared", (f"{_name(dataset)} is empty",), base)
+    if has_state(base) and key is None:
+        why = f"{_name(base)} keeps a state, which its items may depend on; if they do not, say so with key="
+        return Grade("unshared", (why,), base)
     if own is not None:
         own = own.astype(np.uint32)
     look = Look(key, memory)
@@ -237,6 +243,8 @@ def _of_pictures(
         )
         if target_transform is not None:
             why = f"{_name(base)} has a target_transform"
+        elif has_state(base):
+            why = f"{_name(base)} keeps a state"
         elif not all(type(label) is int for _, label in files.samples):
             why = f"the labels of {_name(base)} are not whole numbers"
         else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
@@ -38,6 +39,10 @@ from seneca.walks import Walk, Walks
 from seneca.witness import open_log_of
 
 __all__ = ["DataLoader"]
+
+logger = logging.getLogger(__name__)
+
+NO_INDICES = "an IterableDataset has no indices by which jobs could share"
 
 _T_co = TypeVar("_T_co", covariant=True)
 
@@ -85,6 +90,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         check_every: Of so many samples that are served from the cache one is made again and compared. Where
             it is another, the jobs of the cache stop sharing, with one warning; ``stats()`` counts both.
             None: none is.
+        snapshot_every_n_steps: Has no effect. torchdata's ``StatefulDataLoader`` has this argument; the state
+            of this loader is exact after every batch.
         batch_size, num_workers, prefetch_factor and the rest: As torch's. On the native path
             ``num_workers`` is the number of threads that prepare, in this process; 0 prepares in
             the calling thread. ``prefetch_factor`` is then the number of batches prepared ahead,
@@ -139,6 +146,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         job: str | None = None,
         device: str | torch.device | None = None,
         check_every: int | None = CHECK_EVERY,
+        snapshot_every_n_steps: int | None = 1,
     ) -> None:
         self._device = check_device(device)
         self._options = Options(
@@ -154,6 +162,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         self.job = job
         self.device = device
         self.check_every = check_every
+        self.snapshot_every_n_steps = snapshot_every_n_steps
         self._sample_cache: SampleCache | None = None
         self._shared: SharedDataset | None = None
         self._adapter: Adapter | None = None
@@ -198,6 +207,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         epoch.watched = True
         return CopiedAhead(iterator, self._device, epoch.hand_out)
 
+    def _users_dataset(self) -> Any:
+        return self.dataset.dataset if isinstance(self.dataset, SharedDataset) else self.dataset
+
     def _identity(self) -> str | None:
         return None if isinstance(self.dataset, IterableDataset) else self._grade().identity()
 
@@ -212,7 +224,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
 
     def _get_iterator(self) -> Any:
         if isinstance(self.dataset, IterableDataset):
-            self._warn_of_torch(("an IterableDataset has no indices by which jobs could share",))
+            if self.cache is not None and not self._warned:
+                self._warned = True
+                logger.info("torch loads this, without sharing: %s", NO_INDICES)
             return iterate(self, self._stream())
         grade = self._grade()
         rank, ranks = world()
@@ -325,7 +339,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         Looks at the dataset as it is now, as the beginning of an epoch does.
         """
         if isinstance(self.dataset, IterableDataset):
-            return "not shared: an IterableDataset has no indices by which jobs could share"
+            return f"not shared: {NO_INDICES}"
         grade = self._grade()
         reason = self._not_native_because(grade)
         if reason is None:

@@ -12,6 +12,7 @@ import torch
 from seneca.errors import StateError
 from seneca.portions import Portion
 from seneca.resume import ORDERS, flags, packed, unnamed, unpacked
+from seneca.stateful import alike
 
 __all__ = ["merge_states"]
 
@@ -66,6 +67,12 @@ def merge_states(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
         if len(values) > 1:
             different = " and ".join(sorted(value[:60] for value in values))
             raise StateError(f"the states are not of one step of one run: their {name} is {different}")
+    of_dataset = first.get("dataset_state")
+    if not all(alike(state.get("dataset_state"), of_dataset) for state in states):
+        raise StateError(
+            "the dataset keeps a state, which differs between the ranks: give each rank the state that it "
+            "saved; or, if the dataset can do without its own, delete 'dataset_state' from each"
+        )
     if "order" not in first:
         return copy.deepcopy(first)
     if first["n_samples"] is None:
@@ -90,7 +97,9 @@ def merge_states(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
             delivered[order[: len(done)][done]] = True
         delivered |= flags(state.get("before", 0), len(delivered))
     written = [part for state in given.values() for part in state.get("audit", [{"log": None, "batches": 0}])]
-    kept = ("seneca_state", "n_samples", "dataset", "epoch", "sampler", "sampler_epoch", "seed", "nonce")
+    kept = ["seneca_state", "n_samples", "dataset", "epoch", "sampler", "sampler_epoch", "seed", "nonce"]
+    if of_dataset is not None:
+        kept.append("dataset_state")
     return {
         **{name: first[name] for name in kept if name in first},
         "generators": first["generators"],

@@ -5,9 +5,19 @@ from __future__ import annotations
 import sys
 import warnings
 
-__all__ = ["warn"]
+__all__ = ["SenecaWarning", "warn"]
 
 OURS = ("seneca", "torch")
+
+
+class SenecaWarning(UserWarning):
+    """Every warning that Seneca gives, so that a filter can tell them from others.
+
+    Example:
+        >>> import warnings, seneca
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore", seneca.SenecaWarning)
+    """
 
 
 def warn(text: str) -> None:
@@ -15,4 +25,4 @@ def warn(text: str) -> None:
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in OURS:
         level, frame = level + 1, frame.f_back
-    warnings.warn(f"seneca: {text}", stacklevel=level)
+    warnings.warn(f"seneca: {text}", SenecaWarning, stacklevel=level)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import copy
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, SequentialSampler
 
 from seneca.errors import StateError
+from seneca.lengths import length_of
 from seneca.merging import merge_states
 from seneca.portions import each_of, portion_of
 from seneca.resume import (
@@ -25,6 +26,7 @@ from seneca.resume import (
     unchanged_global_generator,
     unnamed,
 )
+from seneca.stateful import OwnState, Standing
 from seneca.walks import Stream, Walk, Walks, generators_of, ranks_of, sampled, samples_of
 
 __all__ = ["Resumable", "ResumableBatchSampler", "ResumableLoader"]
@@ -56,7 +58,8 @@ class Resumable(ABC):
         epoch = self._under_way
         state = {"seneca_state": VERSION, "n_samples": self._count(), "epoch": self._epochs}
         if epoch is None or (epoch.ended and handed_out is None):
-            return {**state, "generators": [named(one.get_state()) for one in self._generators()]}
+            generators = [named(one.get_state()) for one in self._generators()]
+            return {**state, "generators": generators, **self._dataset_state(epoch)}
         return {**state, **epoch.state(handed_out)}
 
     def load_state_dict(self, state: dict[str, Any] | Sequence[dict[str, Any]]) -> None:
@@ -70,7 +73,8 @@ class Resumable(ABC):
                 :func:`seneca.merge_states` of it.
 
         Raises:
-            StateError: It is no such state, is of a newer version, or of another dataset, order or rank.
+            StateError: It is no such state, is of a newer version, or of another dataset, order or rank; or
+                the dataset's own was saved with another number of workers.
         """
         if state == {}:
             return
@@ -142,12 +146,13 @@ class Resumable(ABC):
         """For an iterator that comes to be now, and may begin later."""
         resumed, before = self._resumed, self._under_way
         self._resumed = None
+        restores = None if resumed is None else resumed.get("dataset_state")
         if resumed is None and before is not None and not before.begun:
-            resumed = before.resumed  # nobody has gone on with it yet
+            resumed, restores = before.resumed, before.restores  # nobody has gone on with it yet
         if resumed is not None and "order" not in resumed:
             self._restore(resumed)
             resumed = None
-        epoch = self._under_way = Epoch(resumed, remember)
+        epoch = self._under_way = Epoch(resumed, remember, restores)
         epoch.generators = [generator.get_state() for generator in self._generators()]
         return epoch
 
@@ -173,6 +178,10 @@ class Resumable(ABC):
     def _open_log(self, batches: Any, epoch: Epoch) -> Any:
         """Where it is written down what an epoch of these batches delivers; None: nowhere."""
         return None
+
+    def _dataset_state(self, epoch: Epoch | None) -> dict[str, Any]:
+        """What a state between two epochs says of the dataset itself; ``epoch`` is the one that has ended."""
+        return {}
 
     # What each has of its own.
 
@@ -206,15 +215,52 @@ class ResumableLoader(Resumable):
 
     dataset: Any
     batch_sampler: Any
+    batch_size: int | None
     sampler: Any
+    num_workers: int
     _index_sampler: Any
+    _iterator: Any
 
     def _settled(self, epoch: Epoch) -> Any:
         """A context in which an iterator of this epoch is made.
 
         What an epoch that goes on has drawn was drawn before: torch's seed of the workers is one too many.
+        Persistent workers are ended where the dataset is to be restored or read again: only new ones do that.
         """
+        if epoch.restores is not None or (epoch.resumed is not None and self._is_stream()):
+            self._iterator = None
         return nullcontext() if epoch.resumed is None else unchanged_global_generator()
+
+    def _is_stream(self) -> bool:
+        return isinstance(self.dataset, IterableDataset)
+
+    def _users_dataset(self) -> Any:
+        """The dataset that is asked for its state."""
+        return self.dataset
+
+    def _dataset_state(self, epoch: Epoch | None) -> dict[str, Any]:
+        if epoch is not None:
+            return epoch.dataset_state()
+        if self.num_workers > 0:
+            return {}  # workers that come to be begin with the dataset as it is made
+        state = Standing(0, ask=OwnState(self._users_dataset()).tell).state(between=True)
+        return {} if state is None else {"dataset_state": state}
+
+    def _checked(self, state: Any) -> dict[str, Any]:
+        state = super()._checked(state)
+        of_dataset, cut = state.get("dataset_state"), tuple(state.get("cut", self._cut()))
+        if of_dataset is not None and of_dataset["workers"] != self.num_workers:
+            raise StateError(
+                f"the dataset's state was saved with num_workers={of_dataset['workers']}, but this loader "
+                f"has num_workers={self.num_workers}: give it as many; or, if the dataset can do without its "
+                "state, delete 'dataset_state' from the loader's"
+            )
+        if of_dataset is None and cut != self._cut():
+            raise StateError(
+                f"the state counts {_batches(*cut)}, but this loader has {_batches(*self._cut())}: give it "
+                "the same batch_size and num_workers, or the IterableDataset state_dict and load_state_dict"
+            )
+        return state
 
     def state_dict(self) -> dict[str, Any]:
         """Where this loader stands in its epochs, for :meth:`load_state_dict` of another run.
@@ -230,10 +276,20 @@ class ResumableLoader(Resumable):
         delivered in batches of that, with ``drop_last`` in as many as what was not delivered fills. Of
         ranks each has a state of its own, see :meth:`load_state_dict`.
 
+        A dataset with ``state_dict`` and ``load_state_dict`` is asked for its state, as are the iterators
+        that an ``IterableDataset`` makes: in this process without workers, else in each worker. They are
+        given it back before their next sample, in as many processes. An ``IterableDataset`` without a state
+        is read again, and the batches that were delivered are passed over: these have to be of the same
+        size, from the same number of workers.
+
         Returns:
-            A dict of plain values, pickled at most a bit a sample and 1 KB. More only with a sampler that
-            has a state of its own, one that draws from torch's global generator, a generator that has given
-            millions of numbers (3 KB each), and ranks whose epoch was dealt anew (another bit a sample).
+            A dict of plain values, pickled at most a bit a sample and 1 KB. More only with a dataset or
+            sampler that keeps a state (that of a dataset once for each worker), a sampler that draws from
+            torch's global generator, a generator that has given millions of numbers (3 KB each), and ranks
+            whose epoch was dealt anew (another bit a sample).
+
+        Raises:
+            StateError: The state that the dataset keeps cannot be pickled, or a worker could not tell it.
 
         Example:
             >>> import torch, seneca
@@ -250,7 +306,7 @@ class ResumableLoader(Resumable):
         return self._state()
 
     def _orders(self) -> tuple[tuple[str, ...], Any]:
-        if isinstance(self.dataset, IterableDataset):
+        if self._is_stream():
             return ("stream",), self._index_sampler
         batches: Any = self._index_sampler
         if isinstance(batches, ResumableBatchSampler):
@@ -264,9 +320,7 @@ class ResumableLoader(Resumable):
         return ranks_of(getattr(self._index_sampler, "sampler", None), self._count())
 
     def _count(self) -> int | None:
-        if isinstance(self.dataset, IterableDataset) or not hasattr(self.dataset, "__len__"):
-            return None
-        return len(self.dataset)
+        return None if self._is_stream() else length_of(self.dataset)
 
     def _generators(self) -> list[torch.Generator]:
         return generators_of(self, self._index_sampler)
@@ -280,8 +334,12 @@ class ResumableLoader(Resumable):
 
     def _stream(self) -> Walks:
         """Of an ``IterableDataset``."""
-        sampler = self._index_sampler
-        return Walks(sampler, lambda loader: Stream(sampler, loader._epoch_of_iterator(), loader), self)
+        sampler, cut = self._index_sampler, self._cut()
+        return Walks(sampler, lambda loader: Stream(sampler, loader._epoch_of_iterator(), loader, cut), self)
+
+    def _cut(self) -> tuple[int, int]:
+        """How many processes cut an ``IterableDataset`` into batches of which size."""
+        return max(1, self.num_workers), self.batch_size or 1
 
     def _walks(self, mark: Callable[[list[int]], list[int]] | None = None) -> Walks:
         """What torch's samplers yield, or the user's. For ``mark`` see :class:`Walk`."""
@@ -311,11 +369,11 @@ class ResumableLoader(Resumable):
         """Whether torch's own batch sampler goes over every sample once, in a random order or in theirs,
         or over what is a rank's.
         """
-        batches: Any = self.batch_sampler
-        if type(batches) is not BatchSampler:
+        batches: Any = self._index_sampler
+        count = length_of(self.dataset)
+        if type(batches) is not BatchSampler or count is None:
             return False
         sampler: Any = batches.sampler
-        count = len(cast(Sized, self.dataset))
         if type(sampler) not in (RandomSampler, SequentialSampler):
             return portion_of(sampler, count) is not None
         if len(sampler.data_source) != count or len(sampler) != count:
@@ -440,16 +498,29 @@ class ResumableBatchSampler(BatchSampler, Resumable):
 
     def _count(self) -> int | None:
         source: Any = getattr(self.sampler, "data_source", getattr(self.sampler, "dataset", None))
-        return len(source) if hasattr(source, "__len__") else None
+        return length_of(source)
 
     def _identity(self) -> str | None:
         return None
+
+    def _checked(self, state: Any) -> dict[str, Any]:
+        state = super()._checked(state)
+        if "dataset_state" in state:
+            raise StateError(
+                "the state holds that of the dataset, which a batch sampler cannot give back: load it with a "
+                "seneca.DataLoader; or, if the dataset can do without its state, delete 'dataset_state'"
+            )
+        return state
 
     def _generators(self) -> list[torch.Generator]:
         return generators_of(self.sampler)
 
     def _too_few(self) -> int:
         return _too_few(self)
+
+
+def _batches(processes: int, size: int) -> str:
+    return f"batches of {size} samples from {processes} process{'es' if processes > 1 else ''}"
 
 
 def _too_few(batches: Any) -> int:

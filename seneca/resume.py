@@ -27,6 +27,13 @@ A state is a dict of plain values:
 * ``audit``: the logs that say what was delivered, where there are any, see :mod:`seneca.audit`.
 * ``seed``, ``nonce``, ``order_seed``, ``sampler_state``, ``sampler_epoch``, ``global_generator``: what
   order and pixels hang on, as far as they do.
+* ``sampler_now``: of a sampler that keeps a state, what that is after the batch delivered last, see
+  :mod:`seneca.sampler_states`. ``sampler_state`` is that of before the epoch.
+* ``base_seed``: torch's seed of the worker processes, where samples depend on it: those of an
+  ``IterableDataset``, or of a dataset that keeps a state.
+* ``cut``: of an ``IterableDataset``, how many processes make batches of it, and of how many samples.
+* ``dataset_state``: the state that the dataset keeps, if it keeps one, see :mod:`seneca.stateful`. This key
+  is there between epochs too.
 """
 
 from __future__ import annotations
@@ -152,6 +159,7 @@ class Epoch:
     Args:
         resumed: The state with which it goes on, in mid-epoch; None: it begins anew.
         remember: How many batches can be taken back at the most, see :meth:`state`.
+        restores: The ``dataset_state`` that the dataset is given back; None: nothing.
 
     Attributes:
         number: Of the epoch.
@@ -163,10 +171,19 @@ class Epoch:
         ended: Whether everything is delivered, and who iterates has been told so.
         watched: Whether somebody says when a batch is handed out.
         log: Where it is written down, a :class:`seneca.audit.Log`; None: nowhere.
+        draws: What its sampler yields, if that keeps a state, a :class:`seneca.sampler_states.Draws`.
+        standing: What the processes that load have told of the dataset, a :class:`seneca.stateful.Standing`;
+            None: nothing loads yet, or nothing is asked.
     """
 
-    def __init__(self, resumed: dict[str, Any] | None = None, remember: int = 0) -> None:
+    def __init__(
+        self,
+        resumed: dict[str, Any] | None = None,
+        remember: int = 0,
+        restores: dict[str, Any] | None = None,
+    ) -> None:
         self.resumed = resumed
+        self.restores = restores
         self.number = 0
         self.generators: list[torch.Tensor] = []
         self.before = np.zeros(0, bool) if resumed is None else unpacked(resumed["done"])
@@ -174,12 +191,17 @@ class Epoch:
         self.in_turn: bool = resumed is None or resumed["done"] == 0 or resumed.get("in_turn", False)
         self.begun = self.ended = self.watched = False
         self.log: Any = None
+        self.draws: Any = None
+        self.standing: Any = None
+        self._told: list[tuple[int, Any]] = []  # with the batch that is made next
         self._names: dict[str, Any] = {}
         self._sample_of: np.ndarray | None = None
         self._identify: Callable[[], str | None] = _nothing
         self._remember = remember
         self._made: collections.deque[Any] = collections.deque()
-        self._recent: collections.deque[Any] = collections.deque()  # delivered, and not yet in the bits
+        # Delivered, and not yet in the bits: each batch with what its sampler's state was then.
+        self._recent: collections.deque[tuple[Any, Any]] = collections.deque()
+        self._sampler_now = None if resumed is None else resumed.get("sampler_now")
         self._bits = np.zeros(0, np.uint8)
         self._handed_out = 0
 
@@ -227,17 +249,30 @@ class Epoch:
             flags[sample_of[: len(self.before)][self.before[: len(sample_of)]]] = True
         return np.packbits(flags, bitorder="little")
 
-    def made(self, batch: Any, yielded: int | None = None, write: Callable[[], None] | None = None) -> None:
+    def made(
+        self,
+        batch: Any,
+        yielded: int | None = None,
+        write: Callable[[], None] | None = None,
+        sampler_now: Any = None,
+    ) -> None:
         """A batch was made, or has failed: its places, or its samples; and how many it yields.
 
         Args:
             batch: What of it is not to come again.
             yielded: How many samples it has; None: as many as places.
             write: Writes down that it is delivered.
+            sampler_now: The state that its sampler keeps, after it was drawn.
         """
-        self._made.append((batch, len(batch) if yielded is None else yielded, write))
+        yielded = len(batch) if yielded is None else yielded
+        self._made.append((batch, yielded, write, self._told, sampler_now))
+        self._told = []
         if not self.watched:
             self.hand_out()
+
+    def tell(self, process: int, told: Any) -> None:
+        """A process has told this of the dataset. It holds once the batch that is made next is delivered."""
+        self._told.append((process, told))
 
     def end(self) -> None:
         """There is no more."""
@@ -247,7 +282,9 @@ class Epoch:
         """What was made first, if anything was, is delivered."""
         if not self._made:
             return
-        batch, yielded, write = self._made.popleft()
+        batch, yielded, write, told, sampler_now = self._made.popleft()
+        for process, state in told:
+            self.standing.heard(process, state)
         if batch is None:
             self.ended = True
             if self.log is not None:
@@ -257,10 +294,11 @@ class Epoch:
             write()
         self.yielded += yielded
         self._handed_out += 1
-        self._recent.append(batch)
+        self._recent.append((batch, sampler_now))
         if len(self._recent) == self._remember + FOLD:
-            batches = [self._recent.popleft() for _ in range(FOLD)]
-            self._bits = _with_bits(self._bits, batches, self._repeats)
+            folded = [self._recent.popleft() for _ in range(FOLD)]
+            self._bits = _with_bits(self._bits, [batch for batch, _ in folded], self._repeats)
+            self._sampler_now = folded[-1][1]
 
     def done(self, handed_out: int | None = None) -> np.ndarray:
         """All places delivered, a bool each.
@@ -271,7 +309,8 @@ class Epoch:
         Raises:
             ValueError: More than there were, or so few that they are no longer told apart.
         """
-        bits = _with_bits(self._bits.copy(), self._parted(handed_out)[0], self._repeats)
+        recent = [batch for batch, _ in self._parted(handed_out)[0]]
+        bits = _with_bits(self._bits.copy(), recent, self._repeats)
         flags = np.unpackbits(bits, bitorder="little").astype(bool)
         if self._sample_of is not None:
             beyond = int(self._sample_of.max(initial=0)) + 1 - len(flags)
@@ -302,10 +341,14 @@ class Epoch:
     def state(self, handed_out: int | None = None) -> dict[str, Any]:
         """What a state says of it. See :meth:`done`."""
         if not self.begun:
-            return self.resumed or {"generators": [named(state) for state in self.generators]}
+            generators = [named(state) for state in self.generators]
+            return self.resumed or {"generators": generators, **self.dataset_state()}
         if "ranks" in self._names:
-            self._names["yielded"] = self.yielded - sum(map(len, self._parted(handed_out)[1]))
+            taken_back = self._parted(handed_out)[1]
+            self._names["yielded"] = self.yielded - sum(len(batch) for batch, _ in taken_back)
             self._names["in_turn"] = self.in_turn
+        delivered = self._parted(handed_out)[0]
+        sampler_now = delivered[-1][1] if delivered else self._sampler_now
         if self.log is not None or "audit" in (self.resumed or {}):
             batches = self._handed_out if handed_out is None else handed_out
             here = {"log": None if self.log is None else self.log.id, "batches": batches}
@@ -315,8 +358,15 @@ class Epoch:
             "epoch": self.number,
             "generators": [named(state) for state in self.generators],
             **{name: named(one) if torch.is_tensor(one) else one for name, one in self._names.items()},
+            **({} if sampler_now is None else {"sampler_now": sampler_now}),
+            **self.dataset_state(),
             "done": packed(self.done(handed_out)),
         }
+
+    def dataset_state(self) -> dict[str, Any]:
+        """What a state says of the dataset's own; empty: the dataset keeps no state."""
+        state = self.restores if self.standing is None else self.standing.state(between=self.ended)
+        return {} if state is None else {"dataset_state": state}
 
 
 def _nothing() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import itertools
+import logging
 import numbers
 import secrets
 import weakref
@@ -15,14 +15,18 @@ import numpy as np
 import torch
 from torch.utils.data import RandomSampler, SequentialSampler
 
+from seneca.lengths import length_of
 from seneca.portions import Portion, portion_of
 from seneca.resume import Epoch, flags, of_length, unchanged_global_generator, unnamed
+from seneca.sampler_states import drawn_from
+from seneca.stateful import has_state
 
 if TYPE_CHECKING:
     from seneca.cache import SampleCache
     from seneca.resumable import Resumable
 
 __all__ = [
+    "Drawn",
     "Stream",
     "Walk",
     "Walks",
@@ -36,7 +40,23 @@ __all__ = [
     "seeded",
 ]
 
+logger = logging.getLogger(__name__)
+
 Batches = Iterator[tuple[Any, Any]]  # each with its places
+
+
+class Drawn(NamedTuple):
+    """A batch that was drawn.
+
+    Attributes:
+        places: Those of its samples; None: nothing was drawn.
+        indices: Its samples, where they are written down.
+        sampler_now: The state that its sampler keeps, see :mod:`seneca.sampler_states`.
+    """
+
+    places: Any = None
+    indices: list[int] | None = None
+    sampler_now: dict[str, Any] | None = None
 
 
 class Walk:
@@ -49,8 +69,7 @@ class Walk:
         open_log: Opens a log of the epoch's; None where nobody wants it. See :mod:`seneca.witness`.
 
     Attributes:
-        places: Of the batch drawn last.
-        drawn: The same and, where it is written down, the batch.
+        drawn: The batch drawn last.
         mark: What makes of a list of indices one that says more of them; None: lists stay as they are.
     """
 
@@ -68,12 +87,8 @@ class Walk:
         self._drawn_is_delivered = drawn_is_delivered
         self._open_log = open_log
         self.epoch = epoch
-        self.drawn: tuple[Any, list[int] | None] = (None, None)
+        self.drawn = Drawn()
         self.mark: Callable[[list[int]], list[int]] | None = None
-
-    @property
-    def places(self) -> Any:
-        return self.drawn[0]
 
     def __iter__(self) -> Walk:
         return self
@@ -89,22 +104,24 @@ class Walk:
             raise
         if self.mark is not None and type(batch) is list:
             batch = self.mark(batch)
-        self.drawn = places, None
+        indices = sampler_now = None
+        if self.epoch.draws is not None:
+            sampler_now = self.epoch.draws.now()
         if self.epoch.log is not None:
-            self.drawn = places, _indices(batch)
+            indices = _indices(batch)
             if hasattr(batch, "log"):  # one that workers are told of
                 batch.log = self.epoch.log.id
+        self.drawn = Drawn(places, indices, sampler_now)
         if self._drawn_is_delivered:
             self.made(self.drawn)
         return batch
 
-    def made(self, drawn: tuple[Any, list[int] | None], *, failed: bool = False) -> None:
+    def made(self, drawn: Drawn, *, failed: bool = False) -> None:
         """What was once drawn is delivered, or has failed in its place."""
-        places, indices = drawn
         log, write = self.epoch.log, None
         if log is not None:
-            write = functools.partial(log.failed if failed else log.gave, indices)
-        self.epoch.made(places, write=write)
+            write = functools.partial(log.failed if failed else log.gave, drawn.indices)
+        self.epoch.made(drawn.places, write=write, sampler_now=drawn.sampler_now)
 
     def begin(self) -> None:
         """Join the epoch, as the first batch does: from now on other jobs make copies for it."""
@@ -128,13 +145,24 @@ def _indices(batch: Any) -> list[int]:
 
 
 class Stream(Walk):
-    """One epoch of an ``IterableDataset``, whose batches can only be counted: they are passed over."""
+    """One epoch of an ``IterableDataset``, whose batches can only be counted.
+
+    An epoch that goes on passes over the batches that were delivered before, unless the dataset or its
+    iterators were given their states back.
+
+    Args:
+        index_sampler: Torch's, which yields for as long as it is asked.
+        epoch: What is under way.
+        owner: The loader.
+        cut: How many processes make batches, and of how many samples. Others make other batches.
+    """
 
     is_stream = True
 
-    def __init__(self, index_sampler: Any, epoch: Epoch, owner: Resumable) -> None:
+    def __init__(self, index_sampler: Any, epoch: Epoch, owner: Resumable, cut: tuple[int, int]) -> None:
         super().__init__(functools.partial(self._endless, index_sampler, epoch, owner), epoch)
-        self._place = 0
+        epoch.note(cut=cut)
+        self._place = 0 if epoch.restores is None else len(epoch.before)
 
     @staticmethod
     def _endless(index_sampler: Any, epoch: Epoch, owner: Resumable) -> Batches:
@@ -144,6 +172,12 @@ class Stream(Walk):
 
     def pass_on(self, next_batch: Callable[[], Any]) -> Any:
         """The next batch that was not delivered before."""
+        if self._place < len(self.epoch.before):
+            logger.warning(
+                "reading %s batches again to pass over them, because the loader's state has none of the "
+                "dataset's; give the IterableDataset or its iterators state_dict and load_state_dict",
+                f"{len(self.epoch.before):,}",
+            )
         while True:
             place, self._place = self._place, self._place + 1
             passed_over = place < len(self.epoch.before)
@@ -345,7 +379,7 @@ def seeded(sampler: RandomSampler, seed: int) -> RandomSampler:
 def _from_the_beginning(sampler: Any, epoch: Epoch) -> Iterator[Any]:
     """All that a sampler yields in this epoch, as far as it hangs on what can be set."""
     resumes = epoch.resumed is not None
-    count = len(sampler.dataset) if hasattr(sampler, "dataset") else 0
+    count = length_of(getattr(sampler, "dataset", None)) or 0
     if (dealt := dealt_by(sampler, count, epoch)) is not None:
         return iter(dealt.indices.tolist())
     if type(sampler) is RandomSampler:
@@ -353,12 +387,8 @@ def _from_the_beginning(sampler: Any, epoch: Epoch) -> Iterator[Any]:
     if type(sampler) is RandomSampler and sampler.generator is None:
         return iter(seeded(sampler, epoch.name("order_seed", lambda: drawn_seed(None))))
     both: list[Any] = [one for one in (sampler, getattr(sampler, "sampler", None)) if one is not None]
-    for one in both:
-        if hasattr(one, "state_dict") and hasattr(one, "load_state_dict"):
-            state = epoch.name("sampler_state", functools.partial(_copied_state, one))
-            if resumes:
-                one.load_state_dict(copy.deepcopy(state))
-            return iter(sampler)
+    if (owner := next(filter(has_state, both), None)) is not None:
+        return drawn_from(sampler, owner, epoch)
     by_epoch = [
         one for one in both if hasattr(one, "set_epoch") and isinstance(getattr(one, "epoch", None), int)
     ]
@@ -367,16 +397,12 @@ def _from_the_beginning(sampler: Any, epoch: Epoch) -> Iterator[Any]:
         if resumes:
             by_epoch[0].set_epoch(number)
     if by_epoch or generators_of(sampler) or isinstance(sampler, (Sequence, SequentialSampler)):
-        return iter(sampler)
+        return drawn_from(sampler, None, epoch)
     state = epoch.name("global_generator", torch.get_rng_state)
     if not resumes:
-        return iter(sampler)
+        return drawn_from(sampler, None, epoch)
     with unchanged_global_generator():
         torch.set_rng_state(unnamed(state))
-        yields = iter(sampler)
+        yields = drawn_from(sampler, None, epoch)
         first = list(itertools.islice(yields, 1))  # as it is asked for this, it draws
     return itertools.chain(first, yields)
-
-
-def _copied_state(sampler: Any) -> Any:
-    return copy.deepcopy(sampler.state_dict())

@@ -9,6 +9,7 @@ from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 
 from seneca.audit import Header, Log, audit_folder, next_turn, part_name
 from seneca.cache import SampleCache
+from seneca.lengths import length_of
 from seneca.ranks import job_key
 from seneca.resume import Epoch
 from seneca.shared import SharedDataset
@@ -42,9 +43,9 @@ def open_log_of(
         OSError: As :class:`Log`'s.
     """
     folder = audit_folder()
-    if folder is None or not hasattr(dataset, "__len__"):
+    samples = None if folder is None else length_of(dataset)
+    if folder is None or samples is None:
         return None
-    samples = len(dataset)
     sampler, size, drop_last = batches, 1, False  # one by one, or batches of the user's
     # A subclass may make other batches than its samples say; ours does not.
     if type(batches) is BatchSampler or hasattr(batches, "batches_ahead"):

@@ -29,7 +29,8 @@ MEANT = {
     "hang": "What a worker cannot pickle is an error; with torch the run hangs for ever.",
     "reason": "The error that a worker has died says besides how: the signal or exit status, and how often "
     "the kernel has killed in this control group for want of memory.",
-    "notice": "What Seneca does not serve itself is torch's, and one warning a loader says why.",
+    "notice": "What Seneca does not serve itself is torch's, and one SenecaWarning a loader says why; of an "
+    "IterableDataset, which nobody can share, a line of the log.",
 }
 """Every difference from torch that is meant, and why.
 

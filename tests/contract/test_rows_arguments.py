@@ -14,7 +14,9 @@ from torch.utils.data import (
     default_collate,
     default_convert,
 )
-from toys import Count, Numbers, Recording, keep
+from toys import Count, Locked, Numbers, Recording, keep
+
+import seneca
 
 PARAMETERS = list(inspect.signature(torch.utils.data.DataLoader.__init__).parameters.values())[1:]
 
@@ -53,6 +55,7 @@ def test_the_signature_is_torchs_and_what_is_added_is_keyword_only(load):
 @pytest.mark.meant("arguments")
 def test_arguments_that_are_added_are_attributes_of_their_names(load):
     own = {"cache": None, "cache_bytes": "1MiB", "split": "50-50-0", "share": "none", "on_error": "skip"}
+    own["snapshot_every_n_steps"] = 10  # torchdata's
     if load.is_torch:
         with pytest.raises(TypeError, match="unexpected keyword argument"):
             load(Numbers(3), **own)
@@ -270,8 +273,19 @@ def test_drop_last_drops_what_makes_no_whole_batch(load, dataset, drop_last, wor
 
 @pytest.mark.meant("notice")
 def test_what_is_not_shared_is_noted_once_a_loader(load):
-    loader = load(Count(3))
+    loader = load(Locked(3))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assert epoch(loader) == epoch(loader) == [[0], [1], [2]]
-    assert [str(w.message).startswith("seneca: ") for w in caught] == [True] * load.shares
+    assert [warning.category for warning in caught] == [seneca.SenecaWarning] * load.shares
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", seneca.SenecaWarning)
+        assert epoch(load(Locked(3))) == [[0], [1], [2]]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_iterable_dataset_is_loaded_where_warnings_are_errors(load, workers):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert epoch(load(Count(3), num_workers=workers)) == [[0], [1], [2]]

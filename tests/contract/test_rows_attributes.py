@@ -155,6 +155,23 @@ def test_a_batch_sampler_that_replaces_another_by_the_mangled_name_is_followed(l
     assert epoch(loader) == [[0, 1, 2], [3]]
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_subclass_may_have_an_index_sampler_of_its_own(load, dataset, workers):
+    class Twice(load.cls):
+        @property
+        def _index_sampler(self):
+            return [[1, 2], [2, 1]]
+
+    loader = Twice(dataset, num_workers=workers, **load.of(dataset))
+    assert epoch(loader) == [[1, 2], [2, 1]]
+
+
+def test_an_iterator_has_the_user_s_dataset(load, dataset):
+    for one in (dataset, Count(3)):
+        for workers in (0, 1):
+            assert iter(load(one, num_workers=workers))._dataset is one
+
+
 def test_another_sampler_and_dataset_can_be_put_in_by_the_mangled_name(load, dataset):
     loader = load(dataset, batch_size=5)
     loader._DataLoader__initialized = False

@@ -7,7 +7,20 @@ import pytest
 import torch
 import toys
 from subjects import PATIENCE_S, SAMPLES, TORCH, epoch, flat, labels
-from toys import Batched, Count, Keyed, Made, Numbers, Point, SizedCount, Waiting, keep
+from torch.utils.data import Subset
+from toys import (
+    Batched,
+    Count,
+    Keyed,
+    Made,
+    Numbers,
+    Point,
+    RefusesLength,
+    SizedCount,
+    Unsized,
+    Waiting,
+    keep,
+)
 
 import seneca
 from seneca import transforms as T
@@ -48,6 +61,19 @@ def test_without_batches_items_are_asked_for_one_by_one(load):
 def test_keys_need_not_be_numbers(load, workers):
     loader = load(Keyed(), sampler=["b", "a", ("c", 1)], num_workers=workers, collate_fn=keep)
     assert list(loader) == [["item b"], ["item a"], ["item ('c', 1)"]]
+
+
+@WORKERS
+@pytest.mark.parametrize("kind", [Unsized, RefusesLength])
+def test_a_dataset_without_a_length_is_loaded_in_a_sampler_s_order(load, kind, workers):
+    """Torch asks for the length only to make a sampler of its own."""
+    options = {"num_workers": workers}
+    assert epoch(load(kind(), sampler=[5, 6, 7], batch_size=2, **options)) == [[5, 6], [7]]
+    assert epoch(load(kind(), batch_sampler=[[9, 3], [4]], **options)) == [[9, 3], [4]]
+    assert [item[1] for item in load(kind(), sampler=[4, 1], batch_size=None, **options)] == [4, 1]
+    assert epoch(load(Subset(kind(), [8, 3, 5]), batch_size=2, **options)) == [[8, 3], [5]]
+    with pytest.raises((TypeError, NotImplementedError)):
+        epoch(load(kind(), **options))
 
 
 @WORKERS

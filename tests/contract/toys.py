@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import threading
 import time
 from collections import namedtuple
 from collections.abc import Callable, Iterator
@@ -85,11 +86,33 @@ class SizedCount(Count):
         return self.length
 
 
+class Locked(Numbers):
+    """As :class:`Numbers`, with something that nobody can tell from another's."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.lock = threading.Lock()
+
+
 class Batched(Numbers):
     """As :class:`Numbers`, with a ``__getitems__`` that adds 100 to the label."""
 
     def __getitems__(self, indices: list[int]) -> list[tuple[torch.Tensor, int]]:
         return [(torch.tensor([float(index)]), index + 100) for index in indices]
+
+
+class Unsized(Dataset):
+    """As :class:`Numbers`, but nobody knows how many there are."""
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return torch.tensor([float(index)]), index
+
+
+class RefusesLength(Unsized):
+    """As :class:`Unsized`, and says so."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError("it has no length")
 
 
 class Keyed(Dataset):

@@ -73,6 +73,13 @@ class Squares(torch.utils.data.Dataset):
         return torch.full((64,), index * index), index
 
 
+class Unsized(torch.utils.data.Dataset):
+    """A sampler says how many there are."""
+
+    def __getitem__(self, index):
+        return index
+
+
 def native(pictures, cache, part=None, **options):
     dataset = seneca.ImageFolder(
         pictures, transform=T.Compose([T.RandomResizedCrop(16), T.RandomHorizontalFlip()])
@@ -595,3 +602,11 @@ def test_a_job_that_is_killed_leaves_an_incomplete_epoch_and_no_violation(folder
     report = check(folder)
     assert (report.violations, report.jobs, report.incomplete) == ([], 2, 1)
     assert report.epochs == 1 and report.samples == 240 + 4 * 16
+
+
+@pytest.mark.filterwarnings("ignore:.*has no length")
+def test_a_dataset_without_a_length_is_loaded_and_leaves_no_log(folder, cache):
+    """A log says how many samples there are, and which of them were not delivered."""
+    loader = seneca.DataLoader(Unsized(), sampler=[5, 6, 7], batch_size=2, cache=cache)
+    assert [batch.tolist() for batch in loader] == [[5, 6], [7]]
+    assert not folder.exists() or not list(folder.iterdir())

@@ -45,7 +45,9 @@ def test_senecas_arguments_are_taken_stored_and_without_effect():
             split="58-42-0",
             share="none",
             memory_format=torch.channels_last,
+            snapshot_every_n_steps=10,
         )
+    assert loader.snapshot_every_n_steps == 10
     assert (loader.cache, loader.cache_bytes, loader.split) == ("mine", "1GiB", "58-42-0")
     assert (loader.share, loader.on_error, loader.stats()) == ("none", "raise", {})
     assert loader.memory_format is torch.channels_last

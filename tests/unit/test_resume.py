@@ -230,6 +230,56 @@ class ByEpoch(Remembers):
 del ByEpoch.state_dict, ByEpoch.load_state_dict
 
 
+class SavesItsPlace(Sampler):
+    """As torchdata's samplers: its state says how far it has come, and it yields the rest."""
+
+    def __init__(self):
+        self.order, self.place, self.goes_on = [], 0, False
+
+    def __iter__(self):
+        if not self.goes_on or not self.order:
+            self.order, self.place = torch.randperm(22).tolist(), 0
+        self.goes_on = False
+        while self.place < 22:
+            self.place += 1
+            yield self.order[self.place - 1]
+
+    def state_dict(self):
+        return {"order": self.order, "place": self.place}
+
+    def load_state_dict(self, state):
+        self.order, self.place, self.goes_on = state["order"], state["place"], True
+
+
+class Placed:
+    """An iterator that saves its place in an order that nobody can repeat."""
+
+    def __init__(self):
+        self.order = np.random.default_rng().permutation(22).tolist()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if not self.order:
+            raise StopIteration
+        return self.order.pop()
+
+    def state_dict(self):
+        return {"order": list(self.order)}
+
+    def load_state_dict(self, state):
+        self.order = list(state["order"])
+
+
+class OfPlaced(Sampler):
+    def __iter__(self):
+        return Placed()
+
+    def __len__(self):
+        return 22
+
+
 class OfBatches(Sampler):
     """Batches of several sizes, in torch's random order."""
 
@@ -254,6 +304,8 @@ OTHERS = {
         for kind in ("weighted", "subset", "replacing", "its generator")
     },
     "a state of its own": {"shuffle": None, "sampler": lambda count: Remembers()},
+    "saves its place": {"shuffle": None, "sampler": lambda count: SavesItsPlace()},
+    "iterators that save their place": {"shuffle": None, "sampler": lambda count: OfPlaced()},
     "told the epoch": {"shuffle": None, "sampler": lambda count: ByEpoch()},
     "a batch sampler of the user's": {
         "shuffle": None,
@@ -285,14 +337,88 @@ def test_a_generator_goes_on_for_any_dataset_too(name, options):
     goes_on_everywhere(make)
 
 
+@pytest.mark.parametrize("epochs", [0, 1])
+def test_a_sampler_that_saves_its_place_goes_on_behind_what_workers_have_prepared(name, epochs):
+    for step in range(6):
+        first, second = (
+            numbers(shuffle=None, sampler=SavesItsPlace(), cache=name, num_workers=2) for _ in range(2)
+        )
+        for _ in range(epochs):
+            list(first)
+        batches = iter(first)
+        seen = [next(batches) for _ in range(step)]
+        second.load_state_dict(sent(first.state_dict()))
+        rest = list(second)
+        assert sorted(chain(*seen, *rest)) == list(range(22))
+        assert step == 0 or rest == list(batches), "before its first batch another order will do"
+
+
+def test_a_sampler_that_saves_its_place_goes_on_in_other_batches_and_in_torchs_loader(name):
+    first, second = (numbers(shuffle=None, sampler=SavesItsPlace(), cache=name) for _ in range(2))
+    second.batch_sampler.batch_size = 5
+    list(first)
+    batches = iter(first)
+    seen = [next(batches), next(batches)]
+    second.load_state_dict(sent(first.state_dict()))
+    assert list(chain(*second)) == list(chain(*batches))
+    drawn, resumed = (seneca.OpportunisticBatchSampler(SavesItsPlace(), 4) for _ in range(2))
+    list(drawn)
+    batches = iter(drawn)
+    seen = [next(batches) for _ in range(4)]
+    resumed.load_state_dict(sent(drawn.state_dict(yielded=2)))
+    assert list(resumed) == [*seen[2:], *batches]
+
+
 class Counting(IterableDataset):
     def __iter__(self):
         return iter(range(22))
 
 
-@pytest.mark.filterwarnings("ignore:.*without sharing")
 def test_the_batches_of_a_stream_are_passed_over():
     goes_on_everywhere(lambda: numbers(Counting(), shuffle=None))
+
+
+class Unsized(Dataset):
+    """Torch loads it in the order of a sampler, which alone knows how many there are."""
+
+    def __getitem__(self, index):
+        return index
+
+
+@pytest.mark.filterwarnings("ignore:.*has no length")
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_dataset_without_a_length_goes_on_in_the_order_of_its_sampler(name, workers):
+    for order in (
+        {"sampler": range(3, 25)},
+        {"batch_sampler": [[3, 1], [2], [9], [5], [8]], "batch_size": 1},
+    ):
+        options = {"shuffle": None, "cache": name, "num_workers": workers, **order}
+        goes_on_everywhere(lambda options=options: numbers(Unsized(), **options))
+        assert "Unsized has no length" in numbers(Unsized(), **options).explain()
+
+
+def test_a_dataset_without_a_length_goes_on_behind_a_shared_one():
+    def make():
+        return DataLoader(seneca.SharedDataset(Unsized()), 4, sampler=range(22), collate_fn=list)
+
+    assert list(make()) == [list(range(start, min(start + 4, 22))) for start in range(0, 22, 4)]
+    first, second = (
+        seneca.OpportunisticBatchSampler(SubsetRandomSampler(range(22)), 4, seed=3) for _ in range(2)
+    )
+    drawn = iter(first)
+    seen = next(drawn)
+    second.load_state_dict(first.state_dict())
+    assert sorted([*seen, *chain(*second)]) == list(range(22))
+
+
+def test_a_sampler_of_a_dataset_without_a_length_is_asked_for_indices_alone(name):
+    class Own(Sampler):
+        dataset = Unsized()
+
+        def __iter__(self):
+            return iter([4, 2, 9])
+
+    assert list(numbers(shuffle=None, sampler=Own(), cache=name)) == [[4, 2, 9]]
 
 
 # --- the same epoch under other terms -----------------------------------------------------------
