@@ -5,8 +5,11 @@ import gc
 import json
 import logging
 import multiprocessing
+import os
 import pickle
+import secrets
 import threading
+import types
 import warnings
 import weakref
 from itertools import chain
@@ -22,13 +25,21 @@ from torch.utils.data import (
     Subset,
     get_worker_info,
 )
-from torchvision_here import torchvision
 
 import seneca
 from seneca import fallback
 from seneca.errors import StateError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*plain torch", "ignore:.*keeps a state")
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    """Of torch's random numbers: SENECA_TEST_SEED, or a fresh one that a failure prints."""
+    seed = int(os.environ.get("SENECA_TEST_SEED") or secrets.randbits(32))
+    print(f"SENECA_TEST_SEED={seed}")
+    torch.manual_seed(seed)
+    return np.random.default_rng(seed)
 
 
 def share():
@@ -276,7 +287,7 @@ def test_a_map_style_dataset_has_its_state_back_before_its_next_item(options):
 
 @pytest.mark.parametrize("key", [None, "curriculum"])
 def test_a_map_style_dataset_whose_items_are_shared_has_its_state_back_all_the_same(key):
-    cache = f"unit-{np.random.default_rng().integers(2**60)}"
+    cache = "unit-" + secrets.token_hex(6)
 
     def make():
         return loader_of(Curriculum(), cache=cache, cache_bytes="1MiB", key=key, shuffle=True)
@@ -298,14 +309,13 @@ def test_items_that_may_hang_on_a_state_are_shared_only_if_the_user_says_so():
     assert loader_of(Curriculum(), key="curriculum").explain().startswith("opaque")
 
 
-class CountingFolder(torchvision.datasets.ImageFolder):
-    """Pictures of torchvision's, with a state."""
-
-    state_dict = Curriculum.state_dict
-    load_state_dict = Curriculum.load_state_dict
-
-
 def test_pictures_of_a_dataset_that_has_a_state_are_loaded_by_workers_that_keep_it(picture_folder):
+    from torchvision_here import torchvision  # not at the top: workers of other tests would import it, too
+
+    class CountingFolder(torchvision.datasets.ImageFolder):
+        state_dict = Curriculum.state_dict
+        load_state_dict = Curriculum.load_state_dict
+
     data = CountingFolder(picture_folder, seneca.transforms.Resize((8, 8)))
     assert "not shared: CountingFolder keeps a state" in loader_of(data).explain()
     loader = loader_of(data, key="folder", collate_fn=None, num_workers=1)
@@ -335,17 +345,17 @@ def test_states_go_to_workers_that_are_begun_by_any_method(method, kind):
 
 
 class SeededWhenMade(Shuffled):
-    """Its seed is drawn as it is made: that of another process, or of another run, is another."""
+    """Its seed is given as it is made: that of another run is another."""
 
-    def __init__(self):
+    def __init__(self, seed):
         super().__init__()
-        self.seed = int(np.random.default_rng().integers(2**31))
+        self.seed = int(seed.integers(2**31))
 
 
-def test_a_worker_that_has_yielded_nothing_yet_begins_as_it_began():
+def test_a_worker_that_has_yielded_nothing_yet_begins_as_it_began(seed):
     """Its seed is not in the script, and no batch of its has told it."""
     for step in range(4):
-        first, second = (loader_of(SeededWhenMade(), num_workers=3) for _ in range(2))
+        first, second = (loader_of(SeededWhenMade(seed), num_workers=3) for _ in range(2))
         batches = iter(first)
         seen = taken(batches, step)
         second.load_state_dict(sent(first.state_dict()))
@@ -422,6 +432,22 @@ def test_workers_that_answer_out_of_turn_still_yield_each_sample_once():
     seen = taken(batches, 7)
     second.load_state_dict(sent(first.state_dict()))
     assert sorted(flat(seen + list(second))) == list(range(40))
+
+
+def test_states_come_through_the_thread_that_pins_memory(monkeypatch):
+    """As beside a GPU, with nothing pinned."""
+    there = {
+        "is_available": lambda: True,
+        "current_accelerator": lambda: types.SimpleNamespace(type="cuda"),
+        "current_device_index": lambda: 0,
+        "set_device_index": lambda index: None,
+    }
+    for name, function in there.items():
+        monkeypatch.setattr(torch.accelerator, name, function)
+    monkeypatch.setattr(torch.utils.data._utils.pin_memory, "pin_memory", lambda data, device: data)
+    for data in (Shuffled, Curriculum):
+        goes_on(lambda data=data: loader_of(data(), num_workers=2, pin_memory=True), epochs=1)
+    assert iter(loader_of(Shuffled(), num_workers=1, pin_memory=True))._pin_memory_thread.is_alive()
 
 
 def unpicklable(batch):
