@@ -14,9 +14,15 @@
 #include "cmyk.h"
 #include "orientation.h"
 
-/* A progressive file of a few kilobytes can ask for thousands of passes over millions of
- * coefficients. libjpeg-turbo's own tools and fuzzers stop at this many; encoders write ten. */
+/* A scan takes ten bytes of a file and a pass over all coefficients: up to 1 ns a pixel where it says nothing of
+ * them, 4 with arithmetic coding. So what is bounded is scans times pixels, to some two seconds of a core. libjpeg's
+ * script has 10 scans, and 18 for four colours; encoders that search for the best script come to about as many.
+ * Pictures of 64 million pixels may have 32, smaller ones more, up to where libjpeg-turbo's own tools stop; larger
+ * ones no fewer. No camera and no browser knows arithmetic coding, so that 8 have to do for the largest of those. */
 #define MAX_SCANS 500
+#define MAX_SCANS_OF_LARGE 32
+#define MAX_SCANNED_PIXELS 2000000000ull
+#define ARITHMETIC_WEIGHT 4
 
 /* What libjpeg may hold for one picture beyond the coefficients of max_pixels. */
 #define MEMORY_MARGIN (64L << 20)
@@ -32,6 +38,7 @@ struct sn_jpeg {
     char *message; /* the codec's */
     uint64_t max_pixels;
 
+    int max_scans;         /* of the picture that is open */
     uint32_t orientation;  /* 1: stored upright, or not asked */
     uint32_t denominator;  /* of the size that is decoded */
     sn_buffer exif;        /* the Exif segments, put together */
@@ -110,9 +117,11 @@ static void on_output(j_common_ptr info)
 
 static void on_progress(j_common_ptr info)
 {
-    if (((j_decompress_ptr)info)->input_scan_number > MAX_SCANS)
+    const sn_jpeg *jpeg = owner(info);
+    if (jpeg->info.input_scan_number > jpeg->max_scans)
         fail(owner(info), SN_E_TOO_LARGE,
-             "a progressive JPEG of more than %d scans, which no encoder writes; save it anew", MAX_SCANS);
+             "a JPEG of %u x %u pixels in more than %d scans, each a pass over all of them; no encoder writes so "
+             "many: save it anew", jpeg->info.image_height, jpeg->info.image_width, jpeg->max_scans);
 }
 
 static void source_init(j_decompress_ptr info)
@@ -194,6 +203,17 @@ static uint32_t find_orientation(sn_jpeg *jpeg)
     return sn_orientation_read(jpeg->exif.data, length, xmp, xmp_length);
 }
 
+static int max_scans(const struct jpeg_decompress_struct *info)
+{
+    uint64_t scans = MAX_SCANNED_PIXELS / ((uint64_t)info->image_width * info->image_height);
+
+    if (scans < MAX_SCANS_OF_LARGE)
+        scans = MAX_SCANS_OF_LARGE;
+    if (info->arith_code)
+        scans /= ARITHMETIC_WEIGHT;
+    return scans < MAX_SCANS ? (int)scans : MAX_SCANS;
+}
+
 static void read_header(sn_jpeg *jpeg)
 {
     struct jpeg_decompress_struct *info = &jpeg->info;
@@ -217,6 +237,7 @@ static void read_header(sn_jpeg *jpeg)
         fail_too_large(jpeg, "are more than");
     if (info->num_components != 1 && info->num_components != 3 && info->num_components != 4)
         fail(jpeg, SN_E_DECODE, "neither grey, colour nor CMYK");
+    jpeg->max_scans = max_scans(info);
     if (jpeg->upright)
         jpeg->orientation = find_orientation(jpeg);
 }

@@ -1,5 +1,6 @@
 """Files that are not what they should be: pixels or a clear error, never anything else."""
 
+import base64
 import io
 import re
 import threading
@@ -144,12 +145,98 @@ def test_a_resize_beyond_the_limit_is_refused_before_it_is_made():
         Codec(1 << 33).head(head_of(("resize", {"size": 1000})), tall[:2000])
 
 
-def test_a_file_of_endless_scans_is_stopped():
+# Progressive, with arithmetic coding, which Pillow does not write: 64 x 64 of one grey.
+ARITHMETIC = base64.b64decode(
+    "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAAMCAgMCAgMDAwMEAwMEBQgFBQQEBQoHBwYIDAoMDAsKCwsNDhIQDQ4RDgsLEBYQERMUFRUV"
+    "DA8XGBYUGBIUFRT/ygALCABAAEABAREA/8wABAAQ/9oACAEBAAAAAVD/zAAEEAX/2gAIAQEAAQUCqP/MAAQQBf/aAAgBAQAGPwKo/8wA"
+    "BBAF/9oACAEBAAE/Iaj/2gAIAQEAAAAQS8b/zAAEEAX/2gAIAQEAAT8QqP/Z"
+)
+
+
+def segment(marker, payload):
+    return bytes([0xFF, marker]) + (len(payload) + 2).to_bytes(2, "big") + payload
+
+
+def in_a_scan_each():
+    """64 x 64 of one grey, in colour, each component in a scan of its own; the bits 00 are an empty block."""
+    frame = b"\x08\x00\x40\x00\x40\x03" + b"".join(bytes([i, 0x11, 0]) for i in (1, 2, 3))
+    one_code = bytes([1, *[0] * 15, 0])
+    parts = [
+        segment(0xDB, b"\x00" + bytes([1] * 64)),
+        segment(0xC0, frame),
+        segment(0xC4, b"\x00" + one_code),
+        segment(0xC4, b"\x10" + one_code),
+        *(segment(0xDA, bytes([1, i, 0, 0, 63, 0])) + bytes(16) for i in (1, 2, 3)),
+    ]
+    return b"\xff\xd8" + b"".join(parts) + b"\xff\xd9"
+
+
+def scans_of(data):
+    """Where each begins."""
+    return [match.start() for match in re.finditer(b"\xff\xda", data)]
+
+
+def last_scan_again(data, scans):
+    """The file with its last scan so often that it has so many; of the same pixels."""
+    at = scans_of(data)
+    return data[: at[-1]] + data[at[-1] : -2] * (scans - len(at) + 1) + data[-2:]
+
+
+def sized(data, height, width):
+    """The file with another size in its header; what its scans leave out costs nearly no time."""
+    at = re.search(b"\xff[\xc0-\xc2\xc9\xca]\x00", data).start() + 5
+    return data[:at] + height.to_bytes(2, "big") + width.to_bytes(2, "big") + data[at + 4 :]
+
+
+HEAD = Plan([("resize", {"size": (32, 32)})], 1, "uint8", True, (0, 0, 0), (1, 1, 1), decode="fast")
+FAST = Plan([("resize", {"size": (32, 32)})], 0, "uint8", True, (0, 0, 0), (1, 1, 1), decode="fast")
+ROUTES = {
+    "whole": lambda data: Codec().decode(WHOLE, data),
+    "head, fast": lambda data: Codec().decode(HEAD, data),
+    "region": lambda data: Codec().decode_region(data, 8, 8, 8, 8),
+    "crop": lambda data: Codec().augment_encoded(TRAIN, data, 0, 0, 0, 0),
+    "crop, fast": lambda data: Codec().augment_encoded(FAST, data, 0, 0, 0, 0),
+}
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_file_of_endless_scans_is_stopped_whatever_is_decoded_of_it(route):
     data = saved(64, 64, progressive=True)
-    at = data.rindex(b"\xff\xda")  # repeat the last scan, a refinement, for ever
-    bomb = data[:at] + data[at:-2] * 600 + data[-2:]
-    with pytest.raises(PictureTooLargeError, match=r"more than 500 scans.*save it anew"):
-        Codec().decode(WHOLE, bomb)
+    ROUTES[route](last_scan_again(data, 500))
+    with pytest.raises(PictureTooLargeError, match=r"64 x 64 pixels in more than 500 scans.*save it anew"):
+        ROUTES[route](last_scan_again(data, 501))
+
+
+@pytest.mark.parametrize(("side", "scans"), [(2000, 500), (2500, 320), (5000, 80), (7900, 32)])
+def test_the_larger_a_picture_the_fewer_scans_it_may_have(side, scans):
+    """The most of each take as long, some two seconds; encoders write 10 scans, or 18 for four colours."""
+    data = sized(saved(16, 16, progressive=True), side, side)
+    Codec().decode_region(last_scan_again(data, scans), 0, 0, 1, 1)
+    with pytest.raises(PictureTooLargeError, match=f"{side} x {side} pixels in more than {scans} scans"):
+        Codec().decode_region(last_scan_again(data, scans + 1), 0, 0, 1, 1)
+
+
+def test_a_picture_for_which_the_limit_was_raised_may_have_as_many_scans_as_the_largest_without():
+    data = sized(saved(16, 16, progressive=True), 9000, 9000)
+    with pytest.raises(PictureTooLargeError, match="more than 32 scans"):
+        Codec(1 << 28).decode_region(last_scan_again(data, 33), 0, 0, 1, 1)
+
+
+def test_scans_with_arithmetic_coding_count_fourfold():
+    data = sized(ARITHMETIC, 5000, 5000)
+    try:
+        Codec().decode_region(data, 0, 0, 1, 1)
+    except DecodeError as error:
+        pytest.skip(f"not in this libjpeg: {error}")
+    with pytest.raises(PictureTooLargeError, match="more than 20 scans"):
+        Codec().decode_region(last_scan_again(data, 21), 0, 0, 1, 1)
+
+
+def test_scans_that_are_not_progressive_count_as_well():
+    data = sized(in_a_scan_each(), 5000, 5000)
+    Codec().decode_region(last_scan_again(data, 80), 0, 0, 1, 1)
+    with pytest.raises(PictureTooLargeError, match="more than 80 scans"):
+        Codec().decode_region(last_scan_again(data, 81), 0, 0, 1, 1)
 
 
 def test_codecs_in_many_threads_do_not_disturb_one_another():
