@@ -26,7 +26,7 @@ from seneca.audit import Header, Log, audit_folder, part_name
 from seneca.cache import SampleCache
 from seneca.ending import FIRST, finalize
 from seneca.forms import Form
-from seneca.proof import Board, Proof, compare_served
+from seneca.proof import Board, Proof, compare_served, may_be_made_again
 from seneca.ranks import job_key
 from seneca.stages import KeptStages, Payload, Stages
 from seneca.terms import PlannedBatch, Terms
@@ -83,7 +83,7 @@ class Maker:
         self.cache = cache
         self._segment = None if cache is None else cache.segment
         self._proof = None if cache is None else Proof(terms, cache.segment, board, vouched=vouched)
-        self._check_every = check_every
+        self._check_every = check_every if may_be_made_again(terms.stages) else None
         # Not all at the same time, and also where no process serves so many.
         self._until_check = 0 if check_every is None else random.Random(os.urandom(8)).randint(1, check_every)
         self._undecided = 0  # checks of AUGMENTED in a row that could tell nothing

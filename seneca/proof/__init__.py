@@ -12,7 +12,7 @@ sharing rests on the fingerprint alone.
 """
 
 from seneca.proof.board import Board, Verdict
-from seneca.proof.examples import compare_served
+from seneca.proof.examples import compare_served, may_be_made_again
 from seneca.proof.prove import Proof
 
-__all__ = ["Board", "Proof", "Verdict", "compare_served"]
+__all__ = ["Board", "Proof", "Verdict", "compare_served", "may_be_made_again"]

@@ -14,8 +14,17 @@ from seneca._pipeline import items
 from seneca.forms import Form
 from seneca.proof.generators import drawing, fixed_generators
 from seneca.stages import KeptStages, Opaque, Stages
+from seneca.stateful import has_state
 
-__all__ = ["NOTHING", "Example", "compare_served", "example_of", "hangs_on_its_batch", "shape_of"]
+__all__ = [
+    "NOTHING",
+    "Example",
+    "compare_served",
+    "example_of",
+    "hangs_on_its_batch",
+    "may_be_made_again",
+    "shape_of",
+]
 
 
 class Example(NamedTuple):
@@ -31,6 +40,11 @@ class Example(NamedTuple):
 
 
 NOTHING = Example(0, "")
+
+
+def may_be_made_again(stages: Stages) -> bool:
+    """Whether making a sample once more leaves the dataset as it was: not if it keeps a state of its own."""
+    return not has_state(getattr(stages, "dataset", None))
 
 
 def example_of(stages: Stages, sample: int, form: Form) -> Example:

@@ -11,7 +11,7 @@ from seneca._core import store
 from seneca.errors import SegmentError
 from seneca.forms import Form
 from seneca.proof.board import Board, Verdict
-from seneca.proof.examples import NOTHING, Example, example_of, hangs_on_its_batch
+from seneca.proof.examples import NOTHING, Example, example_of, hangs_on_its_batch, may_be_made_again
 from seneca.stages import KeptStages, Pictures, number_of
 from seneca.terms import Terms
 
@@ -56,6 +56,10 @@ class Proof:
         known = self._board.read(names)
         if known is Verdict.REFUSED:
             return False
+        if not may_be_made_again(stages):
+            why = "the dataset keeps a state, which making examples would change"
+            self._board.write(names, Verdict.UNPROVABLE, why, look=look)
+            return True
         if known is Verdict.UNKNOWN:
             return self._prove(look, MOST, before=False)
         # The files of pictures are looked at in every epoch. What others read shows only in what they make.

@@ -1,8 +1,9 @@
 """Generated pairs of jobs: where they would share a form, what they make of it is equal.
 
-A program is made of parts, of which each has a number in another place: a constant, an attribute, a global of
-another module, a file, a package. The two jobs of a pair have the same program, but for some numbers, and but for
-what does not matter: where it lies, comments, the order of definitions. SENECA_TEST_PAIRS says how many pairs.
+A program is made of parts. Each part has a number in another place: a constant, an attribute, a global of
+another module, a file, a package. The two jobs of a pair have the same program. Some numbers differ, and so
+does what should not matter: where the program lies, comments, the order of definitions. SENECA_TEST_PAIRS is
+the number of pairs.
 """
 
 from __future__ import annotations
@@ -92,13 +93,16 @@ PARTS = {
         module="class E2(enum.Enum):\n    A = ('a', {n})\n    def __new__(cls, v, k):\n"
         "        one = object.__new__(cls); one._value_ = v; one.k = k; return one",
     ),
-    "data class": Part("self.o.k", module="@dataclasses.dataclass\nclass D1: k: int", init="self.o = D1({n})"),
+    "data class": Part(
+        "self.o.k", module="@dataclasses.dataclass\nclass D1: k: int", init="self.o = D1({n})"
+    ),
     "named tuple": Part(
         "self.p.k", module="N1 = collections.namedtuple('N1', 'k x')", init="self.p = N1({n}, len)"
     ),
     "annotations": Part(
         "list(Row.__annotations__).index('a')",
-        module="class Row:\n    locals()['__annotations__'] = dict.fromkeys((['a', 'b', 'c', 'a2'] * 2)[{n}:{n} + 4], 'int')",
+        module="class Row:\n    locals()['__annotations__'] = "
+        "dict.fromkeys((['a', 'b', 'c', 'a2'] * 2)[{n}:{n} + 4], 'int')",
     ),
     "attribute of another module": Part("helper.H1", module="import helper", helper="H1 = {n}"),
     "function of another module": Part("helper.h2()", module="import helper", helper="def h2(): return {n}"),
@@ -106,28 +110,44 @@ PARTS = {
     "import inside": Part("helper.h4()", before="import helper", helper="def h4(): return {n}"),
     "import from inside": Part("H5", before="from helper import H5", helper="H5 = {n}"),
     "import as inside": Part("other.h6()", before="import helper as other", helper="def h6(): return {n}"),
-    "set at run time": Part("helper.H7", before="import helper", helper="H7 = 0", run="import helper; helper.H7 = {n}"),
+    "set at run time": Part(
+        "helper.H7", before="import helper", helper="H7 = 0", run="import helper; helper.H7 = {n}"
+    ),
     "module as a value": Part(
-        "self.cfg.H8", module="import helper", init="self.cfg = helper", helper="H8 = 0",
+        "self.cfg.H8",
+        module="import helper",
+        init="self.cfg = helper",
+        helper="H8 = 0",
         run="import helper; helper.H8 = {n}",
     ),
     "getattr of a module": Part("getattr(helper, 'H9')", module="import helper", helper="H9 = {n}"),
     "not loaded": Part("late.l1()", before="import late"),
     "installed": Part("package.p1()", module="import package"),
-    "put into what is installed": Part("package.p2()", module="import package", run="import package; package.p2 = lambda: {n}"),
+    "put into what is installed": Part(
+        "package.p2()", module="import package", run="import package; package.p2 = lambda: {n}"
+    ),
     "environment": Part("int(os.environ['SENECA_PAIR'])", run="os.environ['SENECA_PAIR'] = '{n}'"),
-    "getenv": Part("int(os.getenv(self.variable))", init="self.variable = 'SENECA_PAIR2'", run="os.environ['SENECA_PAIR2'] = '{n}'"),
+    "getenv": Part(
+        "int(os.getenv(self.variable))",
+        init="self.variable = 'SENECA_PAIR2'",
+        run="os.environ['SENECA_PAIR2'] = '{n}'",
+    ),
     "relative file": Part("int(open(self.q).read())", init="self.q = 'number.txt'"),
     "file in code": Part("int(open('data/number.txt').read())"),
     "folder": Part("int(open(os.path.join(self.r, 'number.txt')).read())", init="self.r = 'data'"),
     "path": Part("int(self.s.read_text())", init="self.s = pathlib.Path('data/number.txt')"),
     "absolute file": Part("int(open(self.t).read())", init="self.t = BOTH + '/number{n}.txt'"),
     "default dtype": Part(
-        "torch.zeros(1).element_size()", run="torch.set_default_dtype([torch.float16, torch.float32, torch.float64][{n} % 3])"
+        "torch.zeros(1).element_size()",
+        run="torch.set_default_dtype([torch.float16, torch.float32, torch.float64][{n} % 3])",
     ),
-    "transform": Part("self.transform.k", module="class Tr:\n    def __init__(self, k): self.k = k", init="self.transform = Tr({n})"),
+    "transform": Part(
+        "self.transform.k",
+        module="class Tr:\n    def __init__(self, k): self.k = k",
+        init="self.transform = Tr({n})",
+    ),
     "mapped file": Part("int(self.u[1])", init="self.u = np.load('data/array.npy', mmap_mode='r')"),
-}  # fmt: skip
+}
 
 # Of those whose number lies in a file: what is written, besides the modules.
 FILES = {"relative file", "file in code", "folder", "path", "mapped file"}
