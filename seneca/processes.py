@@ -8,6 +8,7 @@ epoch is used up is told, and so is the state that the dataset keeps in each wor
 from __future__ import annotations
 
 import copy
+import multiprocessing.connection
 import multiprocessing.queues
 import os
 import pickle
@@ -29,6 +30,7 @@ from seneca.walks import Drawn, Walks
 __all__ = ["iterate"]
 
 
+BROKE_OFF_S = 5.0  # how long the end of a worker is waited for whose sending has broken off
 BEGUN = -1  # stands where a batch has its number: the worker has called the user's worker_init_fn
 
 
@@ -226,6 +228,10 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
             self._say_why(error)
 
     def _say_why(self, error: Exception) -> NoReturn:
+        # What a worker had begun to send has broken off, which may be seen before its end is.
+        broke_off = not isinstance(error, RuntimeError) or "ancdata" in str(error)
+        if broke_off:
+            multiprocessing.connection.wait([w.sentinel for w in self._workers], BROKE_OFF_S)
         ends = {
             w.pid: f"worker {i} (pid {w.pid}) {_end_of(w.exitcode)}"
             for i, w in enumerate(self._workers)
@@ -234,7 +240,7 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
         if not ends:
             raise error
         what = str(error)
-        if not isinstance(error, RuntimeError):  # what it had begun to send has broken off
+        if broke_off:
             what = f"DataLoader worker (pid(s) {', '.join(map(str, ends))}) exited unexpectedly"
         raise RuntimeError(f"{what}: {'; '.join(ends.values())}") from error
 
