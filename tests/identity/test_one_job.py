@@ -7,6 +7,7 @@ with.
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 
@@ -96,8 +97,7 @@ def assert_as_torch(make, change, options, **ours):
 
 @pytest.mark.parametrize("workers", FORKED)
 @pytest.mark.parametrize("change", RELABELLED)
-@pytest.mark.parametrize("transform", ["python", "native"])
-@pytest.mark.parametrize("key", [None, "mine"])
+@pytest.mark.parametrize("transform, key", [("python", None), ("native", "mine")])
 def test_labels_that_change_between_epochs_are_followed(folder, workers, change, transform, key):
     def make():
         return torchvision.datasets.ImageFolder(
@@ -152,9 +152,13 @@ def test_labels_of_a_dataset_with_stages_are_followed(workers, in_place):
 # Transforms, with a key too
 
 
-@pytest.mark.parametrize("workers", WORKERS)
-@pytest.mark.parametrize("key", [None, "mine"])
-@pytest.mark.parametrize("kept", ["100-0-0", "0-100-0"])
+@pytest.mark.parametrize(
+    "workers, key, kept",
+    [
+        *itertools.product(FORKED, [None, "mine"], ["100-0-0", "0-100-0"]),
+        ("spawned workers", "mine", "0-100-0"),  # they take seconds to start
+    ],
+)
 def test_a_transform_that_changes_between_epochs_is_followed(folder, workers, key, kept):
     def make():
         return seneca.ImageFolder(folder, level)  # which spawned processes can import
