@@ -12,6 +12,7 @@ import multiprocessing.connection
 import multiprocessing.queues
 import os
 import pickle
+import queue
 import signal
 from collections import deque
 from collections.abc import Callable
@@ -344,7 +345,15 @@ class _Queue(multiprocessing.queues.Queue):  # type: ignore[type-arg]
         super().put(obj, block, timeout)
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        sent = super().get(block, timeout)
+        try:
+            sent = super().get(block, timeout)
+        except queue.Empty:
+            # Torch's watchdog knows the parent by what getppid() tells when the worker begins. It waits for
+            # ever where the parent was killed before that.
+            parent = multiprocessing.parent_process()
+            if get_worker_info() is not None and parent is not None and not parent.is_alive():
+                raise SystemExit from None
+            raise
         if type(sent) is not _Sent:
             return sent
         if _is_batch(sent.number):

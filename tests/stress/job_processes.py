@@ -55,12 +55,16 @@ class Job:
                 multiprocessing.util._exit_function()
                 os._exit(status)
 
+    def runs(self) -> bool:
+        """Whether it has not ended."""
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+
     def wait(self, timeout_s: float = TIME_OUT_S) -> int:
         """Its exit status; negative, the signal that ended it."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
+            if not self.runs():
+                _, status = os.waitpid(self.pid, 0)
                 self.pid = 0
                 return os.waitstatus_to_exitcode(status)
             time.sleep(0.005)

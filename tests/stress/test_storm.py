@@ -1,0 +1,164 @@
+"""A storm of kills: one after the other of four jobs on one cache is killed amid an epoch, and begun anew.
+
+SENECA_TEST_KILLS says how many are killed in each storm.
+"""
+
+import ctypes
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import simplejpeg
+import torch
+from job_processes import TIME_OUT_S, Host
+
+import seneca
+from seneca import transforms as T
+from seneca.cli.invariants import check
+
+KILLS = int(os.environ.get("SENECA_TEST_KILLS") or 15)
+JOBS = 4
+SAMPLES = 100
+BATCH = 8
+PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+EXITED = os.WEXITED | os.WNOHANG | os.WNOWAIT
+GREY = 2  # between the levels of two samples
+
+
+class Levels(torch.utils.data.Dataset):
+    """Items of any dataset: shared as they are."""
+
+    def __len__(self):
+        return SAMPLES
+
+    def __getitem__(self, index):
+        time.sleep(0.001)  # or most of the time goes into starting workers, and no kill comes amid an epoch
+        return torch.full((3, 8, 8), GREY * index / 255), index
+
+
+@pytest.fixture(scope="module")
+def grey_pictures(tmp_path_factory):
+    """The picture of sample i is of one grey, ``GREY * i``."""
+    folder = tmp_path_factory.mktemp("grey")
+    for i in range(SAMPLES):
+        path = folder / "class" / f"{i:03d}.jpg"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(simplejpeg.encode_jpeg(np.full((40, 48, 3), GREY * i, np.uint8), 95))
+    return folder
+
+
+def pictures(folder):
+    return seneca.ImageFolder(folder, T.RandomResizedCrop(16))
+
+
+def train(make, options, end):
+    """What a job does: whole epochs until the file ``end`` exists. Each item is that of its sample."""
+
+    def work(log):
+        loader = seneca.DataLoader(make(), BATCH, shuffle=True, **options)
+        epoch = 0
+        while epoch == 0 or not end.exists():
+            for items, labels in loader:
+                ids = labels.tolist() if loader.last_indices is None else loader.last_indices
+                for item, index in zip(items, ids, strict=True):
+                    assert (item * 255 - GREY * index).abs().max() < GREY / 2, f"sample {index}"
+                log(epoch, ids)
+            epoch += 1
+
+    return work
+
+
+def whole_epochs(job):
+    """Asserts that each epoch of a job has each sample once; the number of those that are whole."""
+    epochs = job.delivered()
+    for epoch, batches in epochs.items():
+        ids = np.concatenate(batches)
+        assert len(np.unique(ids)) == len(ids), f"epoch {epoch} of {job.log.name}"
+        is_last = epoch == max(epochs)
+        assert is_last or len(ids) == SAMPLES, f"epoch {epoch} of {job.log.name}"
+    return sum(sum(map(len, batches)) == SAMPLES for batches in epochs.values())
+
+
+@pytest.fixture
+def children():
+    """Tells the processes that this one has begun, and those that they have left behind."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+
+    def tell():
+        pids = set()
+        for thread in Path("/proc/self/task").iterdir():
+            pids |= set(map(int, (thread / "children").read_text().split()))
+        return {pid for pid in pids if os.waitid(os.P_PID, pid, EXITED) is None}
+
+    yield tell
+    assert libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) == 0
+
+
+def assert_leave(children, before):
+    """The workers of what was killed leave, too."""
+    deadline = time.monotonic() + 60  # torch has them look every 5 s
+    while left := children() - before:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    "kind, options",
+    [
+        ("native", {"cache_bytes": "256KiB", "split": "0-0-100", "num_workers": 1}),
+        ("native", {"cache_bytes": "1MiB", "split": "60-20-20", "num_workers": 2}),
+        ("opaque", {"cache_bytes": "1MiB", "num_workers": 1}),
+    ],
+    ids=["native, whole items", "native, all forms", "torch's workers"],
+)
+def test_a_storm_of_kills(host: Host, grey_pictures, seed, monkeypatch, children, kind, options):
+    before = children()
+    monkeypatch.setenv("SENECA_AUDIT", str(host.folder / "audit"))
+    rng = random.Random(seed)
+    end = host.folder / "end"
+    make = Levels if kind == "opaque" else (lambda: pictures(grey_pictures))
+    work = train(make, {**options, "cache": host.name, "check_every": 50}, end)
+    jobs = [host.start(work) for _ in range(JOBS)]
+    for _ in range(KILLS):
+        k = rng.randrange(JOBS)
+        deadline = time.monotonic() + TIME_OUT_S
+        while not jobs[k].delivered():
+            assert jobs[k].runs() and time.monotonic() < deadline, "a job that has begun gets no batch"
+            time.sleep(0.002)
+        time.sleep(rng.uniform(0.0, 0.2))
+        jobs[k].kill()
+        jobs[k] = host.start(work)
+    end.touch()
+    assert [job.wait() for job in jobs] == [0] * JOBS
+    whole = sum(map(whole_epochs, host.jobs))
+    assert all(sum(map(len, batches)) == SAMPLES for job in jobs for batches in job.delivered().values())
+    amid = sum(len(np.concatenate(job.delivered()[max(job.delivered())])) < SAMPLES for job in host.jobs)
+    print(f"{KILLS} kills, {amid} of them amid an epoch; {whole} whole epochs")
+    assert amid >= KILLS // 3
+    report = check(host.folder / "audit")
+    assert report.violations == []
+    assert report.epochs >= whole
+    assert_leave(children, before)
+    assert host.segments() == []
+
+
+def kill_the_job(worker):
+    job = os.getppid()
+    os.kill(job, signal.SIGKILL)
+    while os.getppid() == job:
+        time.sleep(0.001)
+
+
+def test_a_worker_whose_job_is_killed_while_it_begins_leaves(host: Host, children):
+    before = children()
+
+    def work(log):
+        next(iter(seneca.DataLoader(Levels(), BATCH, num_workers=1, cache=None, worker_init_fn=kill_the_job)))
+
+    assert host.start(work).wait() == -signal.SIGKILL
+    assert_leave(children, before)
