@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,14 @@ __all__ = ["Proof"]
 MOST = 4  # examples of a form; SN_EXAMPLE_SAMPLES in csrc/shm/sn_layout.h
 AGAIN = 2  # of them, in turn, that are made again in each epoch, where files are not looked at
 PATIENCE_S = 0.25  # after which no other example is begun
+
+
+class _Found(NamedTuple):
+    """What comparing examples has shown; ``text`` and ``lasts`` are :meth:`Board.write`'s."""
+
+    verdict: Verdict
+    text: str = ""
+    lasts: bool = True
 
 
 class Proof:
@@ -82,19 +91,16 @@ class Proof:
         samples = _chosen(self._terms)
         turn = look % len(samples)
         samples = (samples[turn:] + samples[:turn])[:most] if before else samples[:most]
-        verdict, text = Verdict.PROVED, ""
+        found = _Found(Verdict.PROVED)
         for form in self._forms():
-            found, why = self._compare(form, samples, before)
-            verdict, text = max((verdict, text), (found, why), key=lambda one: one[0])
-            if verdict is Verdict.REFUSED:
+            found = max(found, self._compare(form, samples, before), key=lambda one: one.verdict)
+            if found.verdict is Verdict.REFUSED:
                 break  # whoever means something else leaves no examples of it
         else:
             if not self._vouched and not before and (why := hangs_on_its_batch(self._terms.stages, samples)):
-                verdict, text = Verdict.REFUSED, why
-        # Where the dataset has changed since it was proved, what was shared is given up, and begun anew.
-        lasts = not (before and verdict is Verdict.REFUSED and self._segment.distrusted)
-        self._board.write(self._terms.names, verdict, text, look=look, lasts=lasts)
-        return verdict is not Verdict.REFUSED
+                found = _Found(Verdict.REFUSED, why)
+        self._board.write(self._terms.names, found.verdict, found.text, look=look, lasts=found.lasts)
+        return found.verdict is not Verdict.REFUSED
 
     def _forms(self) -> list[Form]:
         """That are shared."""
@@ -108,7 +114,7 @@ class Proof:
             return number_of(b"encoded", stages.source)
         return stages.decoded if form == Form.DECODED else stages.augmented
 
-    def _compare(self, form: Form, samples: Sequence[int], before: bool) -> tuple[Verdict, str]:
+    def _compare(self, form: Form, samples: Sequence[int], before: bool) -> _Found:
         """Make examples of a form, and compare them with those that are there."""
         mine = self._make(form, samples)
         places = _chosen(self._terms)
@@ -117,21 +123,23 @@ class Proof:
         try:
             theirs = self._segment.compare_examples(self._kind(form), digests, shape)
         except (SegmentError, store.Unlinked):
-            return Verdict.PROVED, ""  # it was given up: nothing is shared
+            return _Found(Verdict.PROVED)  # it was given up: nothing is shared
         if theirs is None:
-            return Verdict.PROVED, ""
+            return _Found(Verdict.PROVED)
         of_them, their_shape, job, pid = theirs
         for sample, own, other in zip(places, digests, of_them, strict=False):
             if not own or not other or own == other:
                 continue
             if example_of(self._terms.stages, sample, form).digest != own:
-                return Verdict.UNPROVABLE, f"sample {sample} is another each time that it is made"
+                return _Found(Verdict.UNPROVABLE, f"sample {sample} is another each time that it is made")
             is_own = job == self._segment.job_key
-            if is_own and before:
+            if before:
+                # The dataset has changed here since it was proved. What this job has left there is given up.
                 self._segment.distrust(sample, Form.STORAGE)
             who = f"this job's process {pid}" if is_own else f"the job {job:016x} (process {pid})"
-            return Verdict.REFUSED, _difference(sample, form, mine[sample].shape, their_shape, who)
-        return Verdict.PROVED, ""
+            text = _difference(sample, form, mine[sample].shape, their_shape, who)
+            return _Found(Verdict.REFUSED, text, lasts=not (before and is_own))  # by itself it begins anew
+        return _Found(Verdict.PROVED)
 
     def _make(self, form: Form, samples: Sequence[int]) -> dict[int, Example]:
         """Examples of as many samples as there is patience for."""

@@ -159,6 +159,22 @@ def test_a_lie_in_mid_epoch_is_found_within_the_next_checks(tmp_path):
         assert "no longer share" in one.explained
 
 
+def test_what_a_lie_has_left_since_the_last_look_goes_with_it(tmp_path):
+    """No check finds it: the liar's next look does, and gives up what lies in the cache."""
+
+    def within(side, dataset, epoch, batch):
+        if side.name == "B" and epoch == 0 and batch == 5:
+            FACTOR["now"] = 100
+
+    def options(side):
+        return {"split": "0-100-0", "collate_fn": labelled_first, "check_every": None}
+
+    seen = run(Scenario(lambda side: UnseenStages(), options, within=within, epochs=5), tmp_path)
+    assert any(one.wrong for one in seen), "else it shows nothing"
+    for one in seen:
+        assert one.once and {epoch for epoch, *_ in one.wrong} <= {0, 1}
+
+
 class Random(Unseen):
     def __getitem__(self, index):
         return index, torch.rand(3) + random.random() + np.random.rand()
