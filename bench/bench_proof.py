@@ -230,14 +230,8 @@ def main() -> None:
     ]
     title = f"Spot checks, one in {CHECK_EVERY:,}; {options.times_more} times as many were made and measured"
     report.print_table(title, ["", "ms a sample", "checked", "cost, CPU", "cost, clock"], lines)
-    report.print_table(
-        "Joining less examples",
-        ["", "ms"],
-        [
-            (what, f"{1e3 * of(results['joining']):.2f}")
-            for what, of in (("median", statistics.median), ("most", max))
-        ],
-    )
+    joins = [("median", f"{1e3 * statistics.median(took):.2f}"), ("most", f"{1e3 * max(took):.2f}")]
+    report.print_table("Joining less examples", ["", "ms"], joins)
     lines = [
         (str(number), f"{one['served']:,}", f"{one['wrong']:,}", str(one["stopped"]), str(one["once"]))
         for number, one in enumerate(results["lies"])
