@@ -55,6 +55,12 @@ int sn_distrust_read(const sn_segment *segment, sn_distrust *why)
 
     if (!sn_is_distrusted(segment) || atomic_load_explicit(&told->told, memory_order_acquire) != 2)
         return 0;
-    *why = *told;
+    /* Field by field: who comes second may still look at `told`. */
+    atomic_init(&why->told, 2);
+    why->sample = told->sample;
+    why->form = told->form;
+    why->pid = told->pid;
+    why->job_key = told->job_key;
+    why->when = told->when;
     return 1;
 }

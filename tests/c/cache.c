@@ -84,7 +84,11 @@ void cache_check_and_close(cache *made)
     for (uint32_t slot = 0; slot < first->n_slots; slot++)
         CHECK_EQUAL(first->slots[slot].pins, 0, "slot %u", slot);
     sn_store_leave(first);
+    cache_close(made);
+}
 
+void cache_close(cache *made)
+{
     for (uint32_t i = made->n_handles; i-- > 0;) {
         if (i > 0)
             made->handles[i]->head = NULL; /* the first one's to unmap */

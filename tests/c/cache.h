@@ -37,4 +37,7 @@ void cache_die(sn_segment *handle);
  * that the living hold nothing. Then close it. */
 void cache_check_and_close(cache *made);
 
+/* Close it as it is. */
+void cache_close(cache *made);
+
 #endif

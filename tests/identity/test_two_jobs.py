@@ -46,10 +46,16 @@ class Scaled:
         return x * self.k
 
 
-def check(scenario: Scenario, folder: Path, *, shares: bool | None = None) -> None:
-    """Run a pair: nothing is wrong, and it shares or not, where that is said."""
+def check(scenario: Scenario, folder: Path, *, shares: bool | None = None, by_names: bool = True) -> None:
+    """Run a pair: nothing is wrong, and it shares or not, where that is said.
+
+    Args:
+        by_names: Whether what differs has another name, so that no example had to show it.
+    """
     seen = run(scenario, folder)
     assert_nothing_wrong(seen)
+    shown = [text for one in seen for text in one.told if "nothing is shared here" in text]
+    assert not (by_names and shown), shown
     if shares is not None:
         assert [one.others > 0 for one in seen] == [shares] * 2, [one.explained for one in seen]
 
