@@ -35,7 +35,8 @@ An object may say for itself what it stands for::
 In a class derived from that one, what it says counts beside the state.
 
 What is not seen: the content of files, what a network answers, a random state, and what code reaches in ways
-that its names do not show (``globals()["X"]``, ``eval``). For these see :mod:`seneca.examples`.
+that its names do not show (``globals()["X"]``, ``eval``). Jobs find such differences by examples, see
+:mod:`seneca.proof`.
 """
 
 from seneca.code.modules import release_of

@@ -7,8 +7,9 @@ it means::
     while it shares      it makes one in 4,096 of what it is served again --> equal to what it was served?
 
 The samples are chosen by the dataset's fingerprint, and made with the generators of random numbers in fixed
-states, which are put back. Where making a sample again gives something else, nothing can be shown, and
-sharing rests on the fingerprint alone.
+states, which are put back. Two kinds of datasets can show nothing: those that make something else each time,
+and those that keep a state (``state_dict``), which making samples would change. There sharing rests on the
+fingerprint alone.
 """
 
 from seneca.proof.board import Board, Verdict

@@ -22,6 +22,7 @@ from pairs import BATCH, SAMPLES, Scenario, Side, assert_nothing_wrong, run, sen
 from PIL import Image
 
 import seneca
+from seneca.grades import grade_of
 
 CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE = 0x20000, 4096, 16384, 1 << 18
 
@@ -454,6 +455,15 @@ def test_a_worker_init_fn_that_sets_a_global(stock, tmp_path):
 
     make = (lambda side: shared(OfGlobal())) if stock else (lambda side: OfGlobal())
     check(Scenario(make, options, want=want, loader=stock_loader if stock else senecas), tmp_path)
+
+
+def test_a_worker_init_fn_is_part_of_the_names():
+    """It may set what no look sees, in a library say."""
+    names = {
+        grade_of(OfGlobal(), worker_init_fn=init).stages.augmented
+        for init in (None, lambda worker: np.seterr(all="raise"), lambda worker: np.seterr(all="ignore"))
+    }
+    assert len(names) == 3
 
 
 def test_a_worker_init_fn_that_changes_the_dataset(tmp_path):
