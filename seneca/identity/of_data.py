@@ -64,7 +64,8 @@ def _array(walk: Walk, value: np.ndarray) -> bytes:
 def _path(walk: Walk, value: pathlib.PurePath) -> bytes:
     walk.texts.add(str(value))
     if release_of(type(value).__module__) != "python":  # it may have an address, or options, besides
-        return _instance(walk, value)
+        more = _state(walk, getattr(value, "__dict__", {}))  # pathlib pickles nothing but the parts
+        return digest_of("path and more", _instance(walk, value), more)
     return digest_of("path", walk.of(type(value)), walk.of(str(value)))
 
 

@@ -250,6 +250,10 @@ DIFFERS = {
         "a = [len]; b = [abs]; b.append(b); a.append(b); it = a",
     ),
     "list or tuple of functions": ("it = [len]", "it = (len,)"),
+    "attribute of a kind of path": (
+        "class Remote(type(Path())): pass\nit = Remote('a')\nit.endpoint = 1",
+        "class Remote(type(Path())): pass\nit = Remote('a')\nit.endpoint = 2",
+    ),
     "kind of path": ("from pathlib import PurePath; it = PurePath('a')", "it = Path('a')"),
     "dtype": ("it = torch.zeros(4, dtype=torch.int32)", "it = torch.zeros(4, dtype=torch.float32)"),
     "shape": ("it = torch.zeros(4, 1)", "it = torch.zeros(1, 4)"),
