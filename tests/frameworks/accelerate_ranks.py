@@ -52,7 +52,7 @@ split = Accelerator(cpu=True, dataloader_config=DataLoaderConfiguration(split_ba
 seeded = Accelerator(cpu=True, dataloader_config=DataLoaderConfiguration(use_seedable_sampler=True))
 resumed = seeded.prepare(planned(Points()))
 resumed.set_epoch(3)  # as transformers' Trainer does
-stages = planned(Readings(folder / "read", count=48), num_workers=1)
+stages = planned(Readings(count=48), num_workers=1)
 found = {
     "planned": epochs_of(whole.prepare(planned(Points())), whole),
     "planned, with workers": epochs_of(whole.prepare(planned(Points(), num_workers=2)), whole),
