@@ -50,7 +50,7 @@ LIE_BEGINS = 1.5  # epochs
 MAKES = {"times": 1}  # what items are multiplied with, in this process
 
 
-class Staged:
+class Staged(seneca.StagedDataset):
     """Rows of 64 KiB, with stages."""
 
     def __len__(self) -> int:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from torch.utils.data import IterableDataset, Subset
+from torch.utils.data import Dataset, IterableDataset, Subset
 
 from seneca._pipeline.plan import (
     MAX_PIXELS,
@@ -33,7 +33,7 @@ from seneca.identity import Look, MadeOf, Memory, Watch, release_of
 from seneca.lengths import length_of
 from seneca.sources import ImageFolder
 from seneca.sources.files import PictureFiles, files_of
-from seneca.stages import ByStages, Opaque, Pictures, Stages, number_of
+from seneca.stages import ByStages, Opaque, Pictures, StagedDataset, Stages, number_of
 from seneca.stateful import has_state
 from seneca.transforms._genuine import is_theirs, replaced_in_torchvision
 from seneca.transforms._recognise import recognise, run_steps, split_static, steps_on_pictures
@@ -306,6 +306,11 @@ def _of_any(
         total_bytes = BYTES_PER_STAGED * len(base)
         return Grade("staged", (why,), base, own, stages=by_stages, total_bytes=total_bytes, **seen)
     why = f"{name} is shared by whole items: what is in between is not known"
+    if _has_stages(type(base)):
+        why = (
+            f"{name} is shared by whole items, as its __getitem__ makes them; if read, decode and augment "
+            "make the same, derive it from seneca.StagedDataset"
+        )
     stages = Opaque(base, source, augmented)
     return Grade("opaque", (why,), base, own, stages=stages, total_bytes=BYTES_OPAQUE, **seen)
 
@@ -324,11 +329,19 @@ def _identity_of_init(look: Look, worker_init_fn: Callable[[int], None] | None) 
 
 
 def _offers_stages(dataset: Any) -> bool:
-    """Whether it is a :class:`StagedDataset`. What a class does not have, objects that answer for any name
-    may say that they have, or raise anything; torch does not ask them."""
-    return all(
-        callable(getattr(type(dataset), name, None)) for name in ("__len__", "read", "decode", "augment")
-    )
+    """Whether it is a :class:`StagedDataset`.
+
+    The class is asked, because objects may answer for any name, or raise anything; torch does not ask them.
+    A class that has a ``__getitem__`` of its own means its items by that, whatever its other methods are
+    called, unless it is derived from :class:`StagedDataset`.
+    """
+    kind = type(dataset)
+    own = getattr(kind, "__getitem__", None) not in (None, Dataset.__getitem__)
+    return _has_stages(kind) and (StagedDataset in kind.__mro__ or not own)
+
+
+def _has_stages(kind: type) -> bool:
+    return all(callable(getattr(kind, name, None)) for name in ("__len__", "read", "decode", "augment"))
 
 
 def _without_transform(dataset: Any, is_staged: bool) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -58,6 +58,7 @@ class Maker:
         board: What the processes of this dataset have found of its examples.
         vouched: Whether the user has given a key.
         check_every: Of so many samples that it is served one is made again and compared; None: none is.
+        changed: Tells whether the dataset has changed since it was looked at.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Maker:
         board: Board,
         vouched: bool = False,
         check_every: int | None = None,
+        changed: Callable[[], bool] = bool,
     ) -> None:
         self.pid = os.getpid()
         self._counts = counts
@@ -82,8 +84,10 @@ class Maker:
         )
         self.cache = cache
         self._segment = None if cache is None else cache.segment
-        self._proof = None if cache is None else Proof(terms, cache.segment, board, vouched=vouched)
-        self._check_every = check_every if may_be_made_again(terms.stages) else None
+        self._proof = None
+        if cache is not None:
+            self._proof = Proof(terms, cache.segment, board, vouched=vouched, changed=changed)
+        self._check_every = check_every if may_be_made_again(terms) else None
         # Not all at the same time, and also where no process serves so many.
         self._until_check = 0 if check_every is None else random.Random(os.urandom(8)).randint(1, check_every)
         self._undecided = 0  # checks of AUGMENTED in a row that could tell nothing

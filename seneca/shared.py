@@ -14,6 +14,7 @@ Before it shares, each process makes sure that it knows the dataset as it is now
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import weakref
@@ -191,15 +192,18 @@ class SharedDataset(Dataset[Any]):
             self._note_distrust(maker.terms, maker.cache)
         if not isinstance(indices, Batch):
             self.tell_of_proof()  # else the loader's process tells
-        if get_worker_info() is None and self._watch is not None:
+        if self._watch is not None:
             self._watch.settle()  # what making items has changed, it may change
         if not self._alone and self._state_changed():
-            # By itself: what it makes hangs on what it made before, and is no other job's.
+            # What it makes may hang on what it made before, and is no other job's.
             self._alone = True
-            self._warn(
-                f"{type(self.dataset).__name__} changes as its items are made, so they are no longer shared; "
-                "if they are the same all the same, say so by key="
+            text = (
+                f"{type(self._beneath()).__name__} is no longer shared, because its attributes changed while "
+                "items were made; if its items are the same all the same, say so by key="
             )
+            self._board.write(maker.terms.names, Verdict.REFUSED, text)
+            if not isinstance(indices, Batch):
+                self.tell_of_proof()
         return made
 
     def _is_current(self, indices: Sequence[Any]) -> bool:
@@ -222,8 +226,10 @@ class SharedDataset(Dataset[Any]):
             is_known = self._asker is not None and self._asker() is asker
         if self._looked_in != os.getpid():
             is_known = self._is_as_in_the_parent() and is_known
-        elif is_known and get_worker_info() is None and self._watch is not None and self._watch.changed():
-            is_known = False  # the training loop has changed it, in mid-epoch
+        elif is_known and self._watch is not None and self._watch.changed():
+            is_known = (
+                False  # somebody has changed it in mid-epoch: the training loop, or through shared memory
+            )
         if not is_known:
             self._look_here(indices)
         if asker is not None:
@@ -434,6 +440,7 @@ class SharedDataset(Dataset[Any]):
             shares=shares,
             stages=stages,
             own=grade.own,
+            own_generator=grade.made_of is not None and grade.made_of.own_generator,
         )
 
     def _state_changed(self) -> bool:
@@ -538,6 +545,7 @@ class SharedDataset(Dataset[Any]):
             board=self._board,
             vouched=self.key is not None,
             check_every=self.check_every,
+            changed=functools.partial(_has_changed, weakref.ref(self)),
         )
         return self._maker
 
@@ -556,6 +564,12 @@ class SharedDataset(Dataset[Any]):
         if not self._counts.is_shared():  # pickled for another job, not for a worker
             self._counts = torch.zeros_like(self._counts).share_memory_()
             self._board = Board()
+
+
+def _has_changed(shared: weakref.ref[SharedDataset]) -> bool:
+    """Whether anything that the last look saw is another by now."""
+    here = shared()
+    return here is not None and here._watch is not None and here._watch.changed()
 
 
 def distrust_text(name: str, job: int, pid: int, sample: int, form: int, *, own_job: bool) -> str:

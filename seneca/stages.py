@@ -121,6 +121,9 @@ class StagedDataset(Protocol):
     ``(sample, label)``, and the label is never shared. Datasets that differ in nothing but their
     ``transform`` share ENCODED and DECODED, as long as ``augment`` alone uses it.
 
+    A class with these methods is one by itself. If it has a ``__getitem__`` too, derive it from this one:
+    that says that the stages make the same items.
+
     Example:
         >>> import numpy as np
         >>> class Sounds:

@@ -31,6 +31,7 @@ class Terms:
         shares: Whether AUGMENTED copies are shared.
         stages: How a sample is made.
         own: Indices of the ``n_samples`` that the job goes over, uint32; None: all.
+        own_generator: Whether items may be random by a generator of the dataset's own, which nobody can set.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Terms:
     shares: bool
     stages: Stages
     own: np.ndarray | None
+    own_generator: bool = False
 
     # As the cache asks a dataset.
 

@@ -1,7 +1,8 @@
 """Where code comes from: installed in a release, or the user's own; and what is in the files of both.
 
 A module is **installed** where it is Python's, or lies in a folder of site-packages. It is then named by its
-release. All other modules are the user's **own**, also packages that are installed as editable.
+release. All other modules are the user's **own**, also packages that were installed from a folder of this
+host, editable or not.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ import functools
 import importlib.machinery
 import importlib.metadata
 import importlib.util
+import json
 import os
 import re
 import sys
 import types
+import urllib.parse
+import urllib.request
 from collections.abc import Iterator
 
 import xxhash
@@ -44,6 +48,8 @@ def release_of(module: str) -> str | None:
         inside = path.startswith(_STDLIB) or "lib-dynload" in path
         return "python" if inside and top in sys.stdlib_module_names else None
     names = distribution_of(top)
+    if names and all(map(_was_installed_from_a_folder, names)):
+        return None
     return " ".join(f"{name}=={importlib.metadata.version(name)}" for name in names) or top
 
 
@@ -55,6 +61,18 @@ def distribution_of(top: str) -> tuple[str, ...]:
         return (top,)
     except importlib.metadata.PackageNotFoundError:
         return tuple(sorted(set(importlib.metadata.packages_distributions().get(top, ()))))
+
+
+@functools.cache
+def _was_installed_from_a_folder(distribution: str) -> bool:
+    """Whether it is a project of the user's own, as ``pip install .`` leaves it. Its folder is still there.
+
+    What is set in its modules at run time counts then.
+    """
+    told = importlib.metadata.distribution(distribution).read_text("direct_url.json")
+    source = json.loads(told) if told else {}
+    folder = urllib.request.url2pathname(urllib.parse.urlsplit(source.get("url", "")).path)
+    return "dir_info" in source and os.path.isdir(folder)
 
 
 def file_of(module: str) -> str | None:

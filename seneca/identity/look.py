@@ -44,6 +44,7 @@ class MadeOf:
         paths: How many paths in the state lead to something.
         variables: Environment variables that the code names.
         keyed: The ways to the values for which ``key`` stands.
+        own_generator: Whether one of these is a generator of random numbers.
         data_bytes: Of tensors, arrays and large containers, whose content counts.
     """
 
@@ -53,6 +54,7 @@ class MadeOf:
     paths: int
     variables: tuple[str, ...]
     keyed: tuple[str, ...]
+    own_generator: bool
     data_bytes: int
 
     def __str__(self) -> str:
@@ -174,6 +176,7 @@ class Look:
                 paths=len(facts),
                 variables=tuple(variables),
                 keyed=tuple(f"{name}{where}" for where in walk.keyed),
+                own_generator=walk.own_generator,
                 data_bytes=walk.data_bytes,
             ),
         )

@@ -93,6 +93,11 @@ def _changing(walk: Walk, value: Any) -> bytes:
     raise walk.fault(f"is a {title_of(type(value))}, whose state changes as items are made")
 
 
+def _generator(walk: Walk, value: Any) -> bytes:
+    walk.own_generator = True
+    return _changing(walk, value)
+
+
 def _logger(walk: Walk, value: logging.Logger) -> bytes:
     """It takes note of items and makes none, unless it is of the user's own kind."""
     own = release_of(type(value).__module__) is None
@@ -156,7 +161,7 @@ TAKERS: tuple[tuple[Any, Taker], ...] = (
     (pathlib.PurePath, _path),
     (types.MappingProxyType, lambda walk, value: walk.of(dict(value))),
     (logging.Logger, _logger),
+    ((random.Random, torch.Generator), _generator),
+    ((np.random.Generator, np.random.RandomState, np.random.BitGenerator), _generator),
     ((io.IOBase, Iterator), _changing),
-    ((random.Random, torch.Generator), _changing),
-    ((np.random.Generator, np.random.RandomState, np.random.BitGenerator), _changing),
 )

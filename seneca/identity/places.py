@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 __all__ = ["SAMPLED", "facts_of", "sample_of"]
 
 SAMPLED = 64  # of a container with more texts than MANY
-MANY = 256
+MANY = 4096
 LONGEST = 4096  # of a path, in characters
 
 

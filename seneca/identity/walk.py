@@ -84,6 +84,7 @@ class Walk:
         variables: Texts that may be names of environment variables.
         words: Every name and constant text in the code that was met.
         keyed: The ways to the values for which ``key`` stands.
+        own_generator: Whether a generator of random numbers is among the values.
         data_bytes: Of tensors, arrays and large containers.
     """
 
@@ -98,6 +99,7 @@ class Walk:
         self.variables: set[str] = set()
         self.words: set[str] = set()
         self.keyed: list[str] = []
+        self.own_generator = False
         self.data_bytes = 0
         self._key = key
         self._memory = memory

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from seneca.forms import Form
 from seneca.proof.generators import drawing, fixed_generators
 from seneca.stages import KeptStages, Opaque, Stages
 from seneca.stateful import has_state
+from seneca.terms import Terms
 
 __all__ = [
     "NOTHING",
@@ -24,7 +26,12 @@ __all__ = [
     "hangs_on_its_batch",
     "may_be_made_again",
     "shape_of",
+    "stays_the_same",
 ]
+
+
+ATTEMPTS = 32  # before a sample counts as the same each time
+PATIENCE_S = 0.5  # after which no other attempt is begun
 
 
 class Example(NamedTuple):
@@ -42,9 +49,12 @@ class Example(NamedTuple):
 NOTHING = Example(0, "")
 
 
-def may_be_made_again(stages: Stages) -> bool:
-    """Whether making a sample once more leaves the dataset as it was: not if it keeps a state of its own."""
-    return not has_state(getattr(stages, "dataset", None))
+def may_be_made_again(terms: Terms) -> bool:
+    """Whether making a sample once more shows anything, and leaves the dataset as it was.
+
+    Not where the dataset draws from a generator of its own, or keeps a state.
+    """
+    return not terms.own_generator and not has_state(getattr(terms.stages, "dataset", None))
 
 
 def example_of(stages: Stages, sample: int, form: Form) -> Example:
@@ -106,31 +116,43 @@ def compare_served(stages: Stages, sample: int, form: Form, served: Any) -> bool
                 return None
             if found.digest == given.digest:
                 return True
-            again = {_make(stages, sample, form).digest for _ in range(2)}
+            same = stays_the_same(lambda: _make(stages, sample, form), found)
         except Exception:
             return None  # the file has gone, say: what was served is all that there is
-        return None if drawn() or again != {found.digest} else False
+        return None if drawn() or not same else False
+
+
+def stays_the_same(make: Callable[[], Example], found: Example) -> bool:
+    """Whether an example is always the same, as far as many attempts can tell: items may be random and seldom
+    another, by generators that nobody can set."""
+    began = time.monotonic()
+    for attempt in range(ATTEMPTS):
+        if attempt >= 2 and time.monotonic() > began + PATIENCE_S:
+            break
+        if make().digest != found.digest:
+            return False
+    return True
 
 
 def hangs_on_its_batch(stages: Stages, samples: Sequence[int]) -> str:
     """Whether items that are made by batches are others beside other samples; why, or empty."""
-    if (
-        not isinstance(stages, Opaque)
-        or not getattr(stages.dataset, "__getitems__", None)
-        or len(samples) < 2
-    ):
+    if not isinstance(stages, Opaque) or not getattr(stages.dataset, "__getitems__", None):
         return ""
-    for one, other in (samples[:2], samples[1::-1]):
-        alone = example_of(stages, one, Form.AUGMENTED)
-        beside = functools.partial(_first_of, stages, [one, other])
-        together = _with_fixed_generators(beside, one)
+    batch = list(samples)
+    began = time.monotonic()
+    for k, sample in enumerate(batch):
+        if k >= 2 and time.monotonic() > began + PATIENCE_S:
+            break
+        alone = example_of(stages, sample, Form.AUGMENTED)
+        beside = functools.partial(_first_of, stages, batch[k:] + batch[:k])
+        together = _with_fixed_generators(beside, sample)
         if not alone.digest or not together.digest or alone.digest == together.digest:
             continue
-        if example_of(stages, one, Form.AUGMENTED).digest != alone.digest:
+        if example_of(stages, sample, Form.AUGMENTED).digest != alone.digest:
             return ""  # it is another each time, whatever is beside it
         return (
-            f"items are not shared: what __getitems__ makes of sample {one} hangs on its batch "
-            f"({alone.shape} alone, {together.shape} beside sample {other}). Pad in collate_fn, or say by "
+            f"items are not shared: what __getitems__ makes of sample {sample} hangs on its batch "
+            f"({alone.shape} alone, {together.shape} beside others). Pad in collate_fn, or say by "
             "key= that any will do"
         )
     return ""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,14 @@ from seneca._core import store
 from seneca.errors import SegmentError
 from seneca.forms import Form
 from seneca.proof.board import Board, Verdict
-from seneca.proof.examples import NOTHING, Example, example_of, hangs_on_its_batch, may_be_made_again
+from seneca.proof.examples import (
+    NOTHING,
+    Example,
+    example_of,
+    hangs_on_its_batch,
+    may_be_made_again,
+    stays_the_same,
+)
 from seneca.stages import KeptStages, Pictures, number_of
 from seneca.terms import Terms
 
@@ -20,6 +28,7 @@ __all__ = ["Proof"]
 
 MOST = 4  # examples of a form; SN_EXAMPLE_SAMPLES in csrc/shm/sn_layout.h
 AGAIN = 2  # of them, in turn, that are made again in each epoch, where files are not looked at
+MOST_BESIDE = 32  # of a batch, where the dataset makes items by batches
 PATIENCE_S = 0.25  # after which no other example is begun
 
 
@@ -38,14 +47,24 @@ class Proof:
         terms: On which it shares.
         segment: Of the cache.
         board: What other processes of this dataset have found.
-        vouched: Whether the user has given a key: items that hang on their batch are then the user's affair.
+        vouched: Whether the user has given a key: what items hang on besides is then the user's affair.
+        changed: Tells whether the dataset has changed since it was looked at.
     """
 
-    def __init__(self, terms: Terms, segment: store.Segment, board: Board, *, vouched: bool) -> None:
+    def __init__(
+        self,
+        terms: Terms,
+        segment: store.Segment,
+        board: Board,
+        *,
+        vouched: bool,
+        changed: Callable[[], bool],
+    ) -> None:
         self._terms = terms
         self._segment = segment
         self._board = board
         self._vouched = vouched
+        self._changed = changed
         self._look: int | None = None  # for which all is found
         self._holds = True
 
@@ -65,8 +84,8 @@ class Proof:
         known = self._board.read(names)
         if known is Verdict.REFUSED:
             return False
-        if not may_be_made_again(stages):
-            why = "the dataset keeps a state, which making examples would change"
+        if not may_be_made_again(self._terms):
+            why = "the dataset keeps a state, or a generator of its own, which examples would change"
             self._board.write(names, Verdict.UNPROVABLE, why, look=look)
             return True
         if known is Verdict.UNKNOWN:
@@ -92,13 +111,20 @@ class Proof:
         turn = look % len(samples)
         samples = (samples[turn:] + samples[:turn])[:most] if before else samples[:most]
         found = _Found(Verdict.PROVED)
+        had_changed = self._changed()
         for form in self._forms():
             found = max(found, self._compare(form, samples, before), key=lambda one: one.verdict)
             if found.verdict is Verdict.REFUSED:
                 break  # whoever means something else leaves no examples of it
         else:
-            if not self._vouched and not before and (why := hangs_on_its_batch(self._terms.stages, samples)):
+            if (
+                not self._vouched
+                and not before
+                and (why := hangs_on_its_batch(self._terms.stages, _chosen(self._terms, MOST_BESIDE)))
+            ):
                 found = _Found(Verdict.REFUSED, why)
+        if found.verdict is Verdict.UNPROVABLE and not self._vouched and self._changed() and not had_changed:
+            found = _Found(Verdict.REFUSED, _changing(found.text))
         self._board.write(self._terms.names, found.verdict, found.text, look=look, lasts=found.lasts)
         return found.verdict is not Verdict.REFUSED
 
@@ -130,7 +156,8 @@ class Proof:
         for sample, own, other in zip(places, digests, of_them, strict=False):
             if not own or not other or own == other:
                 continue
-            if example_of(self._terms.stages, sample, form).digest != own:
+            again = functools.partial(example_of, self._terms.stages, sample, form)
+            if not stays_the_same(again, mine[sample]):
                 return _Found(Verdict.UNPROVABLE, f"sample {sample} is another each time that it is made")
             is_own = job == self._segment.job_key
             if before:
@@ -152,6 +179,13 @@ class Proof:
         return made
 
 
+def _changing(why: str) -> str:
+    return (
+        f"nothing is shared here: {why}, and the dataset changes as its items are made. If any that another "
+        "job made will do, say so by key="
+    )
+
+
 def _difference(sample: int, form: Form, shape: str, their_shape: str, who: str) -> str:
     what = f"{shape} here and {their_shape} there" if shape != their_shape else f"{shape}, with other values"
     return (
@@ -161,7 +195,7 @@ def _difference(sample: int, form: Form, shape: str, their_shape: str, who: str)
     )
 
 
-def _chosen(terms: Terms) -> list[int]:
+def _chosen(terms: Terms, count: int = MOST) -> list[int]:
     """The samples that are made as examples: the same for all who have this dataset."""
     generator = np.random.default_rng(int.from_bytes(terms.source, "little"))
-    return generator.choice(terms.n_samples, min(MOST, terms.n_samples), replace=False).tolist()
+    return generator.choice(terms.n_samples, min(count, terms.n_samples), replace=False).tolist()

@@ -7,6 +7,7 @@ they are given with the item that their own dataset makes.
 from __future__ import annotations
 
 import importlib
+import json
 import multiprocessing.forkserver
 import multiprocessing.util
 import os
@@ -60,8 +61,14 @@ class Side:
         importlib.invalidate_caches()
         return path
 
-    def installed(self, name: str, version: str, text: str, requires: str = "") -> None:
-        """A package as pip leaves it: in site-packages, with its metadata and the hashes of its files."""
+    def installed(
+        self, name: str, version: str, text: str, requires: str = "", source: Path | None = None
+    ) -> None:
+        """A package as pip leaves it: in site-packages, with its metadata and the hashes of its files.
+
+        Args:
+            source: The folder that it was installed from; None: an index.
+        """
         import base64
         import hashlib
 
@@ -74,6 +81,8 @@ class Side:
         digest = base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest()).rstrip(b"=").decode()
         record = f"{path.relative_to(site)},sha256={digest},{path.stat().st_size}\n{about.name}/RECORD,,\n"
         (about / "RECORD").write_text(record)
+        if source is not None:
+            (about / "direct_url.json").write_text(json.dumps({"url": source.as_uri(), "dir_info": {}}))
 
 
 @dataclass

@@ -112,7 +112,7 @@ def test_labels_that_change_between_epochs_are_followed_natively(folder, change)
     assert_as_torch(lambda: torchvision.datasets.ImageFolder(str(folder), NATIVE), RELABELLED[change], {})
 
 
-class Labelled:
+class Labelled(seneca.StagedDataset):
     """A dataset with stages, and labels of its own."""
 
     def __init__(self):
@@ -361,3 +361,87 @@ def test_another_dataset_that_is_put_into_a_shared_one_is_loaded(planned):
     assert shared[2] == 200 and next(iter(loader)).tolist() == [0, 100, 200, 300, 400, 500]
     shared.share, shared.cache = "none", None
     assert "not shared" in shared.explain() and next(iter(loader)).tolist() == [0, 100, 200, 300, 400, 500]
+
+
+class WithHelpers(torch.utils.data.Dataset):
+    """Its helpers are called as the stages are, and its ``__getitem__`` does more."""
+
+    def __len__(self):
+        return 6
+
+    def read(self, index):
+        return bytes([index] * 4)
+
+    def decode(self, data):
+        return np.frombuffer(data, np.uint8)
+
+    def augment(self, array, rng):
+        return array
+
+    def __getitem__(self, index):
+        return torch.from_numpy(self.decode(self.read(index)) / 255), index
+
+
+def test_a_getitem_counts_whatever_the_other_methods_are_called():
+    assert_as_torch(WithHelpers, lambda data: None, {})
+    assert "derive it from seneca.StagedDataset" in seneca.DataLoader(WithHelpers()).explain()
+
+
+class OfPaths(seneca.StagedDataset):
+    def __init__(self, paths):
+        self.paths = paths
+
+    def __len__(self):
+        return len(self.paths)
+
+    def read(self, index):
+        return self.paths[index].read_bytes()
+
+    def decode(self, data):
+        return np.frombuffer(data, np.uint8)
+
+    def augment(self, array, rng):
+        return int(array[0])
+
+    def __getitem__(self, index):
+        return int(self.paths[index].read_bytes()[0])
+
+
+def test_one_of_many_files_that_is_rewritten_between_epochs_is_followed(tmp_path):
+    paths = [tmp_path / f"{index}" for index in range(600)]
+
+    def make():
+        for path in paths:
+            path.write_bytes(b"\1")
+        return OfPaths(paths)
+
+    def change(data):
+        paths[333].write_bytes(b"\2")
+        os.utime(paths[333], (1, 1))
+
+    wanted = {1, 2}
+    loader = seneca.DataLoader(make(), batch_size=100, cache_bytes="4MiB", split="0-100-0")
+    assert {int(value) for batch in loader for value in batch} == {1}
+    change(loader.dataset)
+    assert {int(value) for batch in loader for value in batch} == wanted
+
+
+class LazyHandle(torch.utils.data.Dataset):
+    file = None
+
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, index):
+        if self.file is None:
+            self.file = open(os.devnull)  # noqa: SIM115
+        return index
+
+
+def test_a_handle_that_each_worker_opens_is_told_of_once_and_by_explain():
+    loader = seneca.DataLoader(LazyHandle(), batch_size=2, num_workers=2, cache_bytes="4MiB")
+    with pytest.warns(seneca.SenecaWarning, match="its attributes changed while items were made") as told:
+        for _ in range(3):
+            assert sorted(int(value) for batch in loader for value in batch) == list(range(12))
+    assert len(told) == 1
+    assert loader.explain().startswith("not shared: LazyHandle is no longer shared")

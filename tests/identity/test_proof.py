@@ -35,7 +35,7 @@ class Unseen(torch.utils.data.Dataset):
         return index, torch.full((3,), index * globals()["FACTOR"]["now"])
 
 
-class UnseenStages:
+class UnseenStages(seneca.StagedDataset):
     """The same, with stages."""
 
     def __len__(self):
@@ -209,6 +209,58 @@ def test_random_items_are_shared_and_no_lies(kind, workers, tmp_path):
         alone = "sharing rests on that alone: sample "
         assert (alone in one.explained) is (kind is Secret) or one.explained.count("shown by examples") == 1
     assert any("sharing rests on that alone" in one.explained for one in seen) is (kind is Secret)
+
+
+class Coin(Unseen):
+    """Two equal coins are not another dataset."""
+
+    def __getitem__(self, index):
+        return index, index + 1000 * int(np.random.default_rng().random() < 0.5)
+
+
+class OwnCoin(Unseen):
+    def __init__(self):
+        super().__init__()
+        self.rng = np.random.default_rng()
+
+    def __getitem__(self, index):
+        return index, index + 1000 * int(self.rng.random() < 0.1)
+
+
+@pytest.mark.parametrize("kind, key", [(Coin, None), (OwnCoin, "mine")])
+def test_a_coin_that_nobody_can_set_is_no_lie(kind, key, tmp_path):
+    scenario = Scenario(
+        lambda side: kind(),
+        lambda side: {"check_every": 1, "key": key},
+        want=lambda side, dataset, index: None,
+    )
+    seen = run(scenario, tmp_path)
+    assert sum(one.others for one in seen) > 0
+    for one in seen:
+        assert one.once and one.stats["different"] == 0 and not one.explained.startswith("not shared")
+
+
+class Visits(Unseen):
+    """An item tells how often it was made."""
+
+    def __init__(self):
+        super().__init__()
+        self.visits = [0] * SAMPLES
+
+    def __getitem__(self, index):
+        self.visits[index] += 1
+        return index, self.visits[index]
+
+
+def test_a_dataset_that_counts_what_it_makes_is_not_shared(tmp_path):
+    scenario = Scenario(
+        lambda side: Visits(),
+        lambda side: {"num_workers": 1, "persistent_workers": True},
+        want=lambda side, dataset, index: None,
+    )
+    seen = run(scenario, tmp_path)
+    refused = [one for one in seen if "the dataset changes as its items are made" in one.explained]
+    assert refused and all(one.once for one in seen)
 
 
 def test_equal_items_are_checked_and_shared(tmp_path):

@@ -142,7 +142,7 @@ def test_equal_paths_in_two_containers(of_files, tmp_path):
     check(Scenario(make), tmp_path)
 
 
-class Stored:
+class Stored(seneca.StagedDataset):
     """A dataset with stages, whose files are its own affair."""
 
     def __init__(self, root):
@@ -267,6 +267,24 @@ def test_code_of_an_installed_package_at_an_unchanged_version(tmp_path):
         return OfPackage()
 
     check(Scenario(make), tmp_path)
+
+
+def test_a_project_installed_from_its_folder_that_is_set_at_run_time(tmp_path):
+    text = "ONLY = {}\ndef value(i): return ONLY.get(i, i)"
+
+    def make(side):
+        side.installed("myproj", "0.1.0", text, source=side.both)
+        import myproj
+
+        myproj.ONLY = side.pick({}, {5: 500, 6: 600})  # too few samples for an example to show it
+
+        class OfPackage(Items):
+            def item(self, index):
+                return torch.tensor(myproj.value(index))
+
+        return OfPackage()
+
+    check(Scenario(make), tmp_path, shares=False)
 
 
 def test_another_version_of_what_an_installed_package_uses(tmp_path):
@@ -624,7 +642,7 @@ class WithRate:
         return array
 
 
-class Sounds:
+class Sounds(seneca.StagedDataset):
     def __init__(self, transform):
         self.transform = transform
 
@@ -687,28 +705,35 @@ class Padded(torch.utils.data.Dataset):
         return [(index, torch.zeros(max(indices) + 1)) for index in indices]
 
 
-def test_items_that_hang_on_their_batch(tmp_path):
-    def lengths(batch):
-        assert len({len(x) for _, x in batch}) == 1, "an item of another batch"
-        return batch
+class SeldomShort(Padded):
+    """Nearly all items are of the full length, as texts are that were cut off."""
 
-    def want(side, dataset, index):
-        return None
+    def __getitems__(self, indices):
+        return [(index, torch.zeros(8 if any(i % 8 for i in indices) else 3)) for index in indices]
 
+    def __getitem__(self, index):
+        return self.__getitems__([index])[0]
+
+
+@pytest.mark.parametrize("kind", [Padded, SeldomShort])
+def test_items_that_hang_on_their_batch(kind, tmp_path):
     class Unlike:
+        """Gives None for an item that has the length of its batch."""
+
         def __init__(self, loader):
             self.loader = loader
             self.stats, self.explain = loader.stats, loader.explain
 
         def __iter__(self):
             for batch in self.loader:
-                longest = max(index for index, _ in batch) + 1
-                yield [(index, None if len(x) == longest else len(x)) for index, x in batch]
+                (length,) = {len(x) for _, x in kind().__getitems__([index for index, _ in batch])}
+                yield [(index, None if len(x) == length else len(x)) for index, x in batch]
 
     def loader(dataset, **options):
         return Unlike(senecas(dataset, **options))
 
-    check(Scenario(lambda side: Padded(), loader=loader, want=want), tmp_path)
+    scenario = Scenario(lambda side: kind(), loader=loader, want=lambda side, dataset, index: None)
+    check(scenario, tmp_path, by_names=False)
 
 
 # What says what it is in an unusual way
@@ -849,6 +874,39 @@ def test_a_change_between_epochs_in_torch_s_own_loader(options, nested, tmp_path
         )
 
     check(Scenario(make, lambda side: side.pick(options, {}), loader=loader, between=between), tmp_path)
+
+
+class Curriculum(Items):
+    def __init__(self):
+        self.step = torch.zeros(1, dtype=torch.int64).share_memory_()
+
+    def item(self, index):
+        return torch.tensor(index + 100 * int(self.step))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_shared_tensor_that_one_job_sets_in_mid_epoch(workers, tmp_path):
+    def within(side, dataset, epoch, batch):
+        if side.name == "A" and batch == 4:
+            dataset.step.fill_(1)
+
+    def between(side, dataset, epoch):
+        if side.name == "A":
+            dataset.step.fill_(0)
+
+    def options(side):
+        return {"num_workers": workers, "check_every": None}
+
+    scenario = Scenario(
+        lambda side: Curriculum(),
+        options,
+        within=within,
+        between=between,
+        want=lambda side, dataset, index: None if side.name == "A" else torch.tensor(index),
+        epochs=4,
+    )  # what A is given hangs on how far its worker is ahead
+    a, b = run(scenario, tmp_path)
+    assert a.once and b.once and b.wrong == []
 
 
 def test_a_change_of_a_transform_in_mid_epoch(tmp_path):
