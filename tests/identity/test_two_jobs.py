@@ -709,7 +709,7 @@ class SeldomShort(Padded):
     """Nearly all items are of the full length, as texts are that were cut off."""
 
     def __getitems__(self, indices):
-        return [(index, torch.zeros(8 if any(i % 8 for i in indices) else 3)) for index in indices]
+        return [(index, torch.zeros(8 if any(i % 12 for i in indices) else 3)) for index in indices]
 
     def __getitem__(self, index):
         return self.__getitems__([index])[0]
