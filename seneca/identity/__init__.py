@@ -7,7 +7,8 @@
                   +--> paths, packages, environment: what they lead to -+
 
 Nothing that goes in depends on addresses, hash seeds, line numbers, docstrings or the name of the main
-module. Python's own release always goes in, and torch's default dtype. Beyond that:
+module. Python's own release always goes in, torch's default dtype, and whether Pillow takes truncated
+pictures. Beyond that:
 
 * **Data** by content: numbers, strings, bytes, containers (dicts in their order), tensors, arrays.
 * **Paths** in it that lead to something: by device and inode; files by size and time of change too. A

@@ -109,6 +109,7 @@ class Look:
     def __init__(self, key: str | None = None, memory: Memory | None = None) -> None:
         self.watch = Watch()
         self.watch.value(torch.get_default_dtype)
+        self.watch.value(_takes_truncated_pictures)
         self._key = key
         self._memory = memory or Memory()
         self._walk = Walk(_taker_of, key, self._memory, self.watch)
@@ -217,8 +218,13 @@ def _listed(names: tuple[str, ...]) -> str:
 
 def _process() -> str:
     """What in this process every item may hang on, without being named anywhere."""
-    default = f"{torch.get_default_dtype()} {torch.get_default_device()}"
+    default = f"{torch.get_default_dtype()} {torch.get_default_device()} {_takes_truncated_pictures()}"
     return f"{_FORMAT}, {sys.implementation.name} {sys.hexversion:x}, {default}"
+
+
+def _takes_truncated_pictures() -> bool:
+    """Whether Pillow fills up pictures that are cut off: a setting that many scripts make."""
+    return bool(getattr(sys.modules.get("PIL.ImageFile"), "LOAD_TRUNCATED_IMAGES", False))
 
 
 @functools.cache

@@ -546,6 +546,14 @@ def test_the_way_to_what_cannot_be_seen_reads_as_one_would_write_it(source, way)
     assert str(error.value).startswith("dataset.transform" + way)
 
 
+def test_what_pillow_makes_of_truncated_pictures_counts(monkeypatch):
+    from PIL import ImageFile
+
+    before = fingerprint(len)
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    assert fingerprint(len) != before
+
+
 def test_nothing_is_made_anew_and_nothing_changes():
     it = made(
         """
