@@ -20,7 +20,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-frameworks test-c test-arm asan tsan asan-py c-tests lint bench bench-micro build clean
+.PHONY: help demo test test-all test-frameworks test-c test-arm asan tsan asan-py c-tests lint bench bench-micro build clean
 .DELETE_ON_ERROR:
 
 help:                    ## what can be typed here
@@ -29,8 +29,14 @@ help:                    ## what can be typed here
 demo: $(BUILT)           ## jobs that share one cache, on this machine, in a minute
 	$(BIN)/seneca demo
 
-test: $(BUILT)           ## all tests; ARGS="-k folder" for some
-	$(BIN)/python -m pytest $(ARGS)
+# Tests are independent of each other. ARGS="-n 0" runs one at a time, as a debugger needs it.
+TWO_AT_A_TIME := -n 2 --dist worksteal
+
+test: $(BUILT)           ## every kind of test at a small size, in five minutes; ARGS="-k folder" for some
+	$(BIN)/python -m pytest $(TWO_AT_A_TIME) $(ARGS)
+
+test-all: $(BUILT)       ## all tests at their whole size
+	SENECA_TEST_ALL=1 $(BIN)/python -m pytest $(TWO_AT_A_TIME) $(ARGS)
 
 test-frameworks: $(FRAMEWORKS)/.built   ## with Lightning, accelerate, transformers and timm, in their own environment
 	$(FRAMEWORKS)/bin/python -m pytest tests/frameworks $(ARGS)

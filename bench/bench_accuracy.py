@@ -12,7 +12,7 @@ each epoch the accuracy on all pictures of ``test/`` is taken. What is compared 
 after the last epoch: over the seeds its mean and standard error, and those of the difference, seed by seed.
 
 Jobs that begin apart share in another way: what one is given early in its epochs the other is given late
-in its own, epoch after epoch, so consecutive epochs of a job are not independent (ARCHITECTURE.md, "What
+in its own, epoch after epoch, so consecutive epochs of a job are not independent (csrc/README.md, "What
 sharing costs in randomness"). ``--apart 0.5`` adds pairs whose second job begins half an epoch after the
 first, where that is strongest.
 
@@ -207,7 +207,7 @@ def pictures(data: Path | None, train: int, test: int) -> Iterator[Path]:
                 )
         yield data
         return
-    from seneca.pictures import make_pictures
+    from seneca.testing import make_pictures
 
     with tempfile.TemporaryDirectory(prefix="seneca-bench-pictures-") as folder:
         for seed, (part, count) in enumerate((("train", train), ("test", test))):

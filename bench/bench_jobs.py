@@ -159,7 +159,7 @@ def pictures(data: Path | None) -> Iterator[Path]:
     if data is not None:
         yield data
         return
-    from seneca.pictures import make_pictures
+    from seneca.testing import make_pictures
 
     with tempfile.TemporaryDirectory(prefix="seneca-bench-pictures-") as folder:
         yield make_pictures(folder, count=600)

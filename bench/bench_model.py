@@ -53,7 +53,7 @@ import slow_reads  # noqa: E402
 from compiled import CompileError  # noqa: E402
 from jobs import Voice, started  # noqa: E402
 
-from seneca.memory import free_memory  # noqa: E402
+from seneca._runtime.memory import free_memory  # noqa: E402
 from seneca.options import parse_bytes  # noqa: E402
 from seneca.partition import Jobs, Profile, Split, bottleneck, paper, solve  # noqa: E402
 
@@ -90,7 +90,7 @@ def jobs_of(count: int, options: Any) -> Jobs:
 def pictures(data: Path) -> Any:
     """The dataset; the folder lost+found of a mounted image is no class with pictures."""
     import seneca
-    from seneca.measure import default_transform
+    from seneca.tuning.profile import default_transform
 
     found = seneca.ImageFolder(data, default_transform(), allow_empty=True)
     if len(found) == 0:

@@ -124,7 +124,7 @@ def in_turn(make: Callable[[], Any], split: str, workers: int, rounds: int, more
 
 def joining(rounds: int) -> list[float]:
     """Seconds that joining takes beside the making of examples, the fingerprint included."""
-    from seneca.proof import prove
+    from seneca.workers.proof import prove
 
     first = seneca.SharedDataset(Staged(), cache=f"bench-join-{os.getpid()}", cache_bytes="64MiB")
     first.look()

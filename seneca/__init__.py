@@ -11,7 +11,7 @@ Change one import::
     for images, labels in loader:
         ...
 
-``SENECA_DISABLE=1``, and any system but Linux, makes :class:`DataLoader` plain torch.
+:class:`DataLoader` is plain torch where ``SENECA_DISABLE=1`` is set, and on every system but Linux.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from seneca import errors, transforms
+from seneca._runtime.enabled import off_because
+from seneca._runtime.warn import SenecaWarning
+from seneca.data import ImageFolder
 from seneca.errors import SenecaError
 from seneca.forms import Form
-from seneca.notices import SenecaWarning
 from seneca.partition import Split
-from seneca.sources import ImageFolder
-from seneca.switch import off_because
 
 if TYPE_CHECKING:
     from seneca.cache import SampleCache
+    from seneca.data.stages import StagedDataset
+    from seneca.epochs.merge import merge_states
     from seneca.loader import DataLoader
-    from seneca.measure import profile
-    from seneca.merging import merge_states
-    from seneca.samplers import OpportunisticBatchSampler
-    from seneca.shared import SharedDataset
-    from seneca.stages import StagedDataset
+    from seneca.tuning.profile import profile
+    from seneca.workers.dataset import SharedDataset
+    from seneca.workers.sampler import OpportunisticBatchSampler
 
 __all__ = [
     "DataLoader",
@@ -58,22 +58,22 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    # Torch and the native core are loaded when first asked for: the command line starts without
+    # Torch and the native core are imported on first use. Therefore the command line starts without
     # torch, and `import seneca` works where there is no native core.
     if name == "DataLoader":
         module = "seneca.loader" if off_because() is None else "seneca.fallback"
     elif name == "OpportunisticBatchSampler":
-        module = "seneca.samplers" if off_because() is None else "seneca.fallback"
+        module = "seneca.workers.sampler" if off_because() is None else "seneca.fallback"
     elif name == "SharedDataset":
-        module = "seneca.shared" if off_because() is None else "seneca.fallback"
+        module = "seneca.workers.dataset" if off_because() is None else "seneca.fallback"
     elif name == "merge_states":
-        module = "seneca.merging"
+        module = "seneca.epochs.merge"
     elif name == "SampleCache":
         module = "seneca.cache"
     elif name == "StagedDataset":
-        module = "seneca.stages"
+        module = "seneca.data.stages"
     elif name == "profile":
-        module = "seneca.measure"
+        module = "seneca.tuning.profile"
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(module), name)

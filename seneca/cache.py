@@ -1,7 +1,7 @@
-"""The cache that the jobs of a host share: one segment of shared memory a dataset.
+"""The cache that the jobs of a host share: one segment of shared memory for each dataset.
 
-Finds it, makes it, joins it, leaves it; the last to leave removes it. What is in it and who may
-read what is decided in the native core.
+This module finds, makes, joins, leaves and sweeps segments. The last process to leave a segment removes it.
+The native core decides what lies in it and who may read what.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import errno
 import os
 import pwd
 import re
+import secrets
 import stat
 import sys
 import threading
@@ -20,31 +21,33 @@ from typing import Any, Literal, Protocol
 import posix_ipc
 
 from seneca import errors
-from seneca._core import store
-from seneca.ending import LAST, finalize
-from seneca.memory import free_memory, most_memory
+from seneca._core.codes import Unlinked
+from seneca._core.segment import GRANULE, Segment, segment_bytes, sweep
+from seneca._runtime.distributed import job_key
+from seneca._runtime.finalizers import LAST, finalize, park_if_ending, wait_at_end
+from seneca._runtime.memory import free_memory, most_memory
+from seneca._runtime.regular_files import kind_of
+from seneca.forms import Form
 from seneca.options import parse_bytes, parse_split
 from seneca.partition import Split, default_split
-from seneca.ranks import job_key
-from seneca.regular import kind_of
 
 __all__ = ["SampleCache"]
 
 SHM_FOLDER = "/dev/shm"
-TELL_AFTER_S = 2.0  # what takes longer than this is told to the user
-GIVE_UP_AFTER_S = 3.0  # without any progress of who holds the lock
+TELL_AFTER_S = 2.0  # the user is told of a wait that is longer than this
+GIVE_UP_AFTER_S = 3.0  # without any progress of the process that holds the lock
 
 # What posix_ipc raises, besides OSError, for an object that may not be opened, and for a directory.
 REFUSALS = (posix_ipc.PermissionsError, ValueError)
 
-# At the most, what is worth holding of a sample: its file, its pixels (an ImageNet JPEG's are
-# about 5 times its bytes, a heavily compressed one's some 15 times), and a page of rounding each.
+# The most that is worth holding of a sample: its file, its pixels, and a page of rounding for each. The
+# pixels of an ImageNet JPEG are about 5 times its bytes, those of a heavily compressed one some 15 times.
 USEFUL_BYTES_PER_ENCODED = 16
 USEFUL_BYTES_PER_SAMPLE = 64 * 1024
 
 
 class Dataset(Protocol):
-    """What a cache has to know of a dataset."""
+    """What a cache needs to know about a dataset."""
 
     def __len__(self) -> int: ...
 
@@ -56,18 +59,18 @@ class Dataset(Protocol):
 class SampleCache:
     """A process's membership in a shared cache. Make one with :meth:`create`, :meth:`attach` or :meth:`join`.
 
-    A loader makes its own where ``cache`` is ``"auto"`` or a name; making one by hand gives
-    control of its life and size. It is left when it is closed, collected, or the process ends,
-    however it ends.
+    A loader makes its own if its ``cache`` is ``"auto"`` or a name. A membership made by hand gives
+    control of the cache's life and size. The process leaves the cache when this object is closed or
+    collected, and when the process ends, however it ends.
 
     Attributes:
-        name: What other jobs say to meet here.
-        created: Whether this process made it.
-        job: The key of the training run that this process is of, where it joined.
+        name: The name by which other jobs find the cache.
+        created: Whether this process made the cache.
+        job: The key of the training run as which this process joined.
 
     Example:
         >>> import tempfile, seneca
-        >>> from seneca.pictures import make_pictures
+        >>> from seneca.testing import make_pictures
         >>> folder = tempfile.TemporaryDirectory()
         >>> _ = make_pictures(folder.name, count=4, classes=2)
         >>> dataset = seneca.ImageFolder(folder.name)
@@ -77,14 +80,14 @@ class SampleCache:
         >>> folder.cleanup()
     """
 
-    def __init__(self, segment: store.Segment, name: str, job: int) -> None:
+    def __init__(self, segment: Segment, name: str, job: int) -> None:
         self.name = name
         self.job = job
         self.created: bool = segment.created
         self._segment = segment
         self._owner = os.getpid()
-        # Runs when this is collected and at the end of the process, last made first left.
-        self._leave = finalize(self, _leave, segment, name, self._owner, order=LAST)
+        # Runs when this is collected, and at the end of the process: the last made is left first.
+        self._leave = finalize(self, _leave, segment, name, self._owner, True, order=LAST)
 
     @classmethod
     def create(
@@ -96,19 +99,20 @@ class SampleCache:
         split: str | Split = "auto",
         keep: bool = False,
     ) -> SampleCache:
-        """Make a cache that nobody has made yet.
+        """Make a cache that does not exist yet.
 
         Args:
-            name: What other jobs say to meet here.
-            dataset: Whose samples it will hold.
-            cache_bytes: Memory for payloads, or ``"auto"``: half of what is free.
-            split: Shares of the forms, or ``"auto"``: chosen by what is measured here, and changed where
-                jobs or rates do.
-            keep: Whether it outlives the last who leaves, until :meth:`remove`.
+            name: The name by which other jobs find it.
+            dataset: The dataset whose samples it will hold.
+            cache_bytes: Memory for payloads. ``"auto"``: half of the free memory, at most what the dataset
+                can use.
+            split: Shares of the forms. ``"auto"``: Seneca chooses them by what it measures here, and changes
+                them when jobs or rates change.
+            keep: Whether the cache stays when the last process has left, until :meth:`remove`.
 
         Raises:
-            FileExistsError: There is one of this name, in use or kept.
-            NoSpaceError: Shared memory has no room for it; the message says how much there is.
+            FileExistsError: A cache of this name exists, in use or kept.
+            NoSpaceError: Shared memory has no room for it; the message says how much is free.
         """
         cache = cls.join(name, dataset, cache_bytes=cache_bytes, split=split, keep=keep)
         if not cache.created:
@@ -121,11 +125,11 @@ class SampleCache:
         """Join a cache that another process made.
 
         Args:
-            name: As its maker wrote it.
-            dataset: To be sure that it holds this one's samples; ``None`` takes whatever is there.
+            name: The name that its maker gave.
+            dataset: The dataset whose samples it must hold; ``None``: any.
 
         Raises:
-            FileNotFoundError: There is none.
+            FileNotFoundError: There is no cache of this name.
             SegmentMismatchError: It holds another dataset.
         """
         job = job_key()
@@ -142,19 +146,23 @@ class SampleCache:
         keep: bool = False,
         job: str | None = None,
     ) -> SampleCache:
-        """Join the cache of this name, or make it: what a loader does. Arguments as :meth:`create`'s.
+        """Join the cache of this name, or make it. A loader does this.
 
-        Who comes second takes size and split as they are. ``job`` is :class:`seneca.DataLoader`'s.
+        If the cache exists, its size and split stay as they are.
+
+        Args:
+            name, dataset, cache_bytes, split, keep: As in :meth:`create`.
+            job: As in :class:`seneca.DataLoader`.
         """
         key = job_key(job)
         return cls(_open(name, dataset, cache_bytes, parse_split(split), keep, key), name, key)
 
     @staticmethod
     def remove(name: str) -> None:
-        """Take the name away. Who uses the cache goes on with it; newcomers make another.
+        """Remove the name. Processes that use the cache keep it; later ones make another.
 
         Raises:
-            FileNotFoundError: There is none.
+            FileNotFoundError: There is no cache of this name.
         """
         try:
             posix_ipc.unlink_shared_memory(_object_name(name))
@@ -165,14 +173,19 @@ class SampleCache:
         """What the cache holds now.
 
         Returns:
-            ``payload_bytes`` and ``free_bytes``; ``bytes``, ``budget_bytes`` and ``payloads`` by
-            form; ``writing``, payloads under way; ``members`` (iterators that draw),
-            ``processes`` and ``jobs`` that are attached; ``split``, the shares of the forms in percent,
-            and ``split_changes``, the last times that Seneca chose them: a dict each of ``split``, ``why``
-            and ``when`` (seconds since 1970).
+            A dict:
+
+            * ``payload_bytes``, ``free_bytes``: all memory for payloads, and what of it is free.
+            * ``bytes``, ``budget_bytes``, ``payloads``: each by form.
+            * ``writing``: payloads that are being written.
+            * ``members``: iterators that draw.
+            * ``processes``, ``jobs``: those that are attached.
+            * ``split``: the shares of the forms in percent.
+            * ``split_changes``: the last times that Seneca chose the split, a dict each of ``split``, ``why``
+              and ``when`` (seconds since 1970).
 
         Raises:
-            BlockingIOError: Its lock was not to be had in 100 ms.
+            BlockingIOError: The cache's lock could not be had within 100 ms.
         """
         found = self._segment.stats()
         found["split"] = _text_of(found["split"])
@@ -182,7 +195,7 @@ class SampleCache:
         return found
 
     def close(self) -> None:
-        """Leave; the last to leave removes the segment unless it is to be kept.
+        """Leave the cache. The last process to leave removes the segment, unless it is to be kept.
 
         Raises:
             SegmentError: Iterators of this process still draw from it.
@@ -193,11 +206,11 @@ class SampleCache:
 
     @property
     def owned_here(self) -> bool:
-        """Whether this process joined; a forked child has to join for itself."""
+        """Whether this process is the one that joined. A forked child has to join for itself."""
         return self._owner == os.getpid()
 
     @property
-    def segment(self) -> store.Segment:
+    def segment(self) -> Segment:
         """The native handle, for the loader."""
         return self._segment
 
@@ -211,25 +224,27 @@ class SampleCache:
         return f"SampleCache({self.name!r}, {'closed' if self._segment.closed else 'open'})"
 
 
-# One handle a process, name and job: its loaders share row, mapping and descriptor.
+# One handle for each process, name and job: its loaders share row, mapping and descriptor.
 _joined: weakref.WeakValueDictionary[tuple[int, str, int], SampleCache] = weakref.WeakValueDictionary()
 _joining = threading.Lock()
+wait_at_end(_joining)  # a daemon thread may be joining when the process ends
 
 
 def cache_name(name: str, fingerprint: bytes) -> str:
-    """What ``"auto"`` stands for with a dataset of this fingerprint; any other name is itself."""
+    """The name of a cache. ``"auto"`` becomes a name made from the fingerprint; others stay as they are."""
     return fingerprint.hex()[:16] if name == "auto" else name
 
 
 def shared_cache(
     name: str, dataset: Dataset, cache_bytes: int | str, split: str | Split, job: str | None
 ) -> SampleCache:
-    """This process's cache of that name for a loader of ``job``; ``"auto"`` names it after the dataset."""
+    """The cache of that name, joined by this process for ``job``. ``"auto"`` names it after the dataset."""
     name = cache_name(name, dataset.fingerprint())
     key = (os.getpid(), name, job_key(job))  # a forked child joins for itself
+    park_if_ending()  # in a process that ends, nobody would leave the cache
     with _joining:
         cache = _joined.get(key)
-        # What nobody trusts any more is left; who comes back to it begins anew.
+        # A distrusted cache is left, and a new one is begun.
         if cache is None or cache.segment.closed or not cache.segment.linked or cache.segment.distrusted:
             cache = SampleCache.join(name, dataset, cache_bytes=cache_bytes, split=split, job=job)
             _joined[key] = cache
@@ -241,17 +256,44 @@ def shared_cache(
     return cache
 
 
+def distrust_text(name: str, job: int, pid: int, sample: int, form: int, *, own_job: bool) -> str:
+    """A text that says that a cache is no longer shared, why, and what to do."""
+    who = "this job" if own_job else f"the job {job:016x}"
+    return (
+        f"the jobs of the cache {name!r} no longer share: {who} (process {pid}) was served sample {sample} "
+        f"as {Form(form).name}, made it again, and it was another. Each job goes on with what it makes "
+        "itself. Find out in what the jobs' code, files or settings differ, and give each a cache= name of "
+        "its own"
+    )
+
+
+def seed_beside_others(cache: SampleCache | None, augmented: int) -> int:
+    """The seed of this job's own order, if other jobs share when the epoch begins; else 0.
+
+    Jobs with equal seeds have equal orders, and torch's default gives them equal seeds. A job that is an
+    epoch behind would then prepare samples in the order that the other job had in the epoch before. Samples
+    would get the same neighbours again.
+
+    Args:
+        cache: Where the epoch exchanges samples with others; None: nowhere.
+        augmented: Names the pipeline whose copies it exchanges.
+    """
+    if cache is None or not cache.segment.others_exchange(augmented):
+        return 0
+    return 1 + secrets.randbelow(2**64 - 1)
+
+
 def _object_name(name: str) -> str:
-    """The shared memory object's name; it holds the user's id, so users do not meet."""
+    """The name of the shared memory object. It contains the user's id, because users do not share."""
     if not re.fullmatch(r"[\w.-]{1,200}", name, re.ASCII):
         raise ValueError(f"a cache's name has letters, digits, '_', '-' and '.', but got {name!r}")
     return f"/seneca-{os.geteuid()}-{name}"
 
 
-def _leave(segment: store.Segment, name: str, owner: int) -> None:
-    had_the_lock = segment.close()
+def _leave(segment: Segment, name: str, owner: int, at_end: bool = False) -> None:
+    had_the_lock = segment.close(at_end)
     if os.getpid() == owner and not had_the_lock:
-        _sweep(_object_name(name))  # who held it may have gone meanwhile, and this be the last
+        _sweep(_object_name(name))  # the lock's holder may have left since, and this process be the last
 
 
 def _open(
@@ -261,11 +303,11 @@ def _open(
     split: Split | Literal["auto"] | None,
     keep: bool,
     job: int,
-) -> store.Segment:
-    """Join the segment or, where ``cache_bytes`` is given, make it."""
+) -> Segment:
+    """Join the segment. If there is none and ``cache_bytes`` is given, make it."""
     object_name = _object_name(name)
     _sweep_others(object_name)
-    # All that takes time comes before the object is open: a fork meanwhile would inherit it.
+    # Everything slow is done before the object is open, because a fork meanwhile would inherit it.
     fingerprint = None if dataset is None else dataset.fingerprint()
     samples = 0 if dataset is None else len(dataset)
     payload_bytes = 0 if cache_bytes is None or dataset is None else _payload_bytes(dataset, cache_bytes)
@@ -287,7 +329,7 @@ def _open(
             ) from None
         so_far = os.fstat(shm.fd).st_blocks
         try:
-            return store.Segment(
+            return Segment(
                 shm.fd,
                 object_name,
                 fingerprint,
@@ -299,12 +341,12 @@ def _open(
                 adapts=not isinstance(split, Split),
                 progress=watch,
             )
-        except store.Unlinked:
-            continue  # its users are dead or gone, or it was being removed: open the name again
+        except Unlinked:
+            continue  # its users are dead or gone, or it was being removed: the name is opened again
         except BlockingIOError:
             patience.wait(so_far)
         except errors.NoSpaceError:
-            raise  # of what it is has been said
+            raise  # its message is complete
         except errors.SegmentOwnerError as error:
             raise _refused(object_name) or error from None
         except errors.SegmentError as error:
@@ -316,12 +358,12 @@ def _open(
 
 
 def shares_of(split: Split) -> tuple[int, int, int, int]:
-    """As a segment has it, by form."""
+    """A split as a segment stores it: the share of each form, in 1/10000."""
     return (0, round(split.encoded * 10000), round(split.decoded * 10000), round(split.augmented * 10000))
 
 
 def split_of(shares: tuple[int, ...]) -> Split:
-    """The split of what a segment has; whatever lies there, the shares sum to 1."""
+    """The split that a segment stores. Its shares sum to 1, whatever the segment holds."""
     total = sum(shares[1:])
     if total == 0:
         return Split(0.0, 0.0, 1.0)
@@ -333,17 +375,17 @@ def _text_of(shares: tuple[int, ...]) -> str:
 
 
 def _payload_bytes(dataset: Dataset, cache_bytes: int | str) -> int:
-    """How much space for payloads to reserve if the cache has to be made."""
+    """How many bytes to reserve for payloads if the cache has to be made."""
     if cache_bytes != "auto":
-        return -(-parse_bytes(cache_bytes) // store.GRANULE) * store.GRANULE
+        return -(-parse_bytes(cache_bytes) // GRANULE) * GRANULE
     half = min(_free_space(), free_memory()) // 2
-    records = store.segment_bytes(len(dataset), half) - half if len(dataset) and half else 0
+    records = segment_bytes(len(dataset), half) - half if len(dataset) and half else 0
     useful = USEFUL_BYTES_PER_ENCODED * dataset.total_bytes() + USEFUL_BYTES_PER_SAMPLE * len(dataset)
-    return max(1, min(half - records, useful) // store.GRANULE) * store.GRANULE
+    return max(1, min(half - records, useful) // GRANULE) * GRANULE
 
 
 def auto_bytes(dataset: Dataset) -> int:
-    """What ``cache_bytes="auto"`` would reserve for payloads of this dataset now."""
+    """How many bytes ``cache_bytes="auto"`` would reserve for payloads of this dataset now."""
     return _payload_bytes(dataset, "auto")
 
 
@@ -353,12 +395,15 @@ def _free_space() -> int:
 
 
 def _check_room(samples: int, payload_bytes: int, reserved: int) -> None:
-    """Ask whether the rest of a cache that is being made can be had; NoSpaceError: it cannot.
+    """Check that there is room for the rest of a cache that is being made.
 
-    The file system's limit is kept by the kernel, which answers ENOSPC. The one on memory is kept by killing,
-    and without a word: so it is asked again after each piece, because other jobs take memory meanwhile.
+    At the file system's limit the kernel answers ENOSPC. At the limit on memory it kills the process without
+    a word. Therefore this is checked again after each piece: other jobs take memory meanwhile.
+
+    Raises:
+        NoSpaceError: There is not enough room.
     """
-    needed = store.segment_bytes(samples, payload_bytes) - reserved
+    needed = segment_bytes(samples, payload_bytes) - reserved
     if needed > _free_space():
         raise _no_space(samples, payload_bytes, reserved)
     limit = most_memory()
@@ -379,7 +424,7 @@ def _no_space(samples: int, payload_bytes: int, reserved: int) -> errors.NoSpace
 
 
 def _needs(samples: int, payload_bytes: int, reserved: int) -> str:
-    needed = store.segment_bytes(samples, payload_bytes)
+    needed = segment_bytes(samples, payload_bytes)
     rest = f", of which {reserved / 2**20:,.1f} MiB are reserved already" if reserved else ""
     return (
         f"a cache with cache_bytes={payload_bytes / 2**20:,.1f} MiB needs {needed / 2**20:,.1f} MiB "
@@ -388,7 +433,7 @@ def _needs(samples: int, payload_bytes: int, reserved: int) -> str:
 
 
 def _refused(object_name: str) -> errors.SegmentOwnerError | None:
-    """Why the object of this name, as it lies there now, is not used; None: nothing is wrong with it."""
+    """Why the object of this name cannot be used as it is now; None: nothing is wrong with it."""
     path = SHM_FOLDER + object_name
     try:
         status = os.lstat(path)
@@ -431,15 +476,15 @@ def _sweep(object_name: str) -> None:
     try:
         fd = posix_ipc.SharedMemory(object_name).fd
     except (posix_ipc.ExistentialError, *REFUSALS, OSError):
-        return  # gone meanwhile, or not what its name says
-    store.sweep(fd, object_name)
+        return  # gone meanwhile, or no segment in spite of its name
+    sweep(fd, object_name)
 
 
 class _Patience:
     """Waits for a segment that another process creates or holds, and tells the user why.
 
-    A creation may take long and is seen to go on by the memory that it has reserved; who holds
-    the lock of a segment that is there should not take long, and if it does, it is stopped.
+    A creation may take long. The memory that it has reserved shows that it goes on. A process holds the lock
+    of a finished segment only briefly; if it holds it long, the process is stopped.
     """
 
     def __init__(self, name: str) -> None:
@@ -449,11 +494,15 @@ class _Patience:
         self._blocks = -1
 
     def tell_progress(self, done: int, total: int) -> None:
-        """Of a creation by this process."""
+        """Tell how far the creation of a segment by this process is."""
         self._tell(f"reserving the cache {self._name!r}: {done / 2**30:.1f} of {total / 2**30:.1f} GiB")
 
     def wait(self, blocks: int) -> None:
-        """Return to try again; SegmentError when nothing has happened for too long."""
+        """Return if it is worth trying again.
+
+        Raises:
+            SegmentError: The other process has made no progress for too long.
+        """
         if blocks != self._blocks:
             self._blocks = blocks
             self._give_up_at = time.monotonic() + GIVE_UP_AFTER_S

@@ -1,8 +1,9 @@
-"""What can go wrong, one class a cause, each with its remedy.
+"""The errors that Seneca raises: one class for each cause, each with its remedy.
 
-The native core answers with codes; ``seneca._core`` translates them into these, once. Every class
-is also the built-in exception that fits (:class:`ValueError`, :class:`OSError`), so code that
-knows nothing of Seneca catches what it expects. All of them pickle: a worker process can send one.
+The native core returns codes. ``seneca._core`` translates them into these classes, in one place. Each class
+also derives from the built-in exception that fits (:class:`ValueError`, :class:`OSError`,
+:class:`TypeError`). Therefore code that knows nothing of Seneca catches what it expects. All of them
+pickle, because worker processes send them.
 """
 
 from __future__ import annotations
@@ -30,26 +31,29 @@ __all__ = [
 
 
 class SenecaError(Exception):
-    """Everything that Seneca raises on purpose."""
+    """The base class of all errors that Seneca raises on purpose."""
 
 
 class PlanError(SenecaError, ValueError):
-    """The transforms cannot be run natively as they stand, or do not fit the picture.
+    """The transforms cannot run natively as they stand, or they do not fit the picture.
 
-    Remedy: the message names the transform and what to change. Typical: the pictures come out in
-    different sizes (add ``Resize((h, w))`` or a crop), or ``Normalize`` is not the last.
+    Remedy: the message names the transform and what to change. In most cases the pictures come out in
+    different sizes (add ``Resize((h, w))`` or a crop), or ``Normalize`` is not the last transform.
     """
 
 
 class NotFingerprinted(SenecaError, TypeError):
-    """An object holds what determines its items, but cannot be seen or does not stay the same.
+    """An object holds a value that determines its items, and this value cannot be fingerprinted.
 
-    Remedy: make it where it is used (open files in ``__getitem__``), keep it out of the object's
-    state with ``__getstate__`` or ``__fingerprint__``, or say what the items depend on with ``key=``.
+    Either Seneca cannot see into the value, or the value changes while items are made.
+
+    Remedy: there are three ways. Make the value where it is used (open files in ``__getitem__``). Keep it
+    out of the object's state with ``__getstate__`` or ``__fingerprint__``. Or say what the items depend on
+    with ``key=``.
 
     Args:
-        where: The way to the value, as one would write it: ``dataset.transform``.
-        why: The rest of the sentence.
+        where: The path to the value, written as code: ``dataset.transform``.
+        why: The rest of the sentence that begins with ``where``.
 
     Example:
         >>> print(NotFingerprinted("dataset.file", "is an open file"))
@@ -68,22 +72,22 @@ class NotFingerprinted(SenecaError, TypeError):
 
 
 class StateError(SenecaError, ValueError):
-    """What ``load_state_dict`` was given cannot be gone on from here.
+    """``load_state_dict`` was given a state that this loader cannot continue from.
 
-    Remedy: the message names what the state is of and what is here; give the loader the dataset,
-    sampler and number of ranks of the run that saved it, or begin anew.
+    Remedy: the message names what the state was saved from and what is here. Give the loader the dataset,
+    sampler and number of ranks of the run that saved it. Or start a new epoch without the state.
     """
 
 
 class DecodeError(SenecaError, ValueError):
-    """A picture's bytes are damaged.
+    """The bytes of a picture are damaged.
 
-    Remedy: replace or remove the file that is named, or pass ``on_error="skip"`` to the loader,
-    which gives the place of a bad picture to another.
+    Remedy: replace or remove the file that the message names. Or pass ``on_error="skip"`` to the loader:
+    another sample then takes the place of the damaged picture.
 
     Args:
-        reason: What the decoder said.
-        path: The file, where it is known. Set :attr:`path` later where it is known later.
+        reason: The decoder's message.
+        path: The file, if it is known. If it becomes known later, set the attribute ``path``.
 
     Example:
         >>> print(DecodeError("premature end of file", "cats/1.jpg"))
@@ -100,84 +104,84 @@ class DecodeError(SenecaError, ValueError):
 
 
 class NotJpegError(DecodeError):
-    """The bytes do not begin as a JPEG's do.
+    """The bytes do not begin like a JPEG file.
 
-    Remedy: none is needed in a loader, where Pillow decodes such files. Who calls the native
-    codec directly has to decode first.
+    Remedy: a loader needs none, because Pillow decodes such files there. If you call the native codec
+    yourself, decode the file first.
     """
 
 
 class PictureTooLargeError(DecodeError):
-    """The header asks for more pixels or memory than the limit, so nothing was decoded.
+    """The header asks for more pixels or memory than the limit. Nothing was decoded.
 
-    Remedy: shrink the picture, or keep it out of the dataset: nothing that size helps training,
-    and a small file that claims such a size is usually an attack.
+    Remedy: shrink the picture, or keep it out of the dataset. A picture of that size does not help
+    training, and a small file that claims such a size is usually an attack.
     """
 
 
 class SegmentError(SenecaError, OSError):
     """The shared cache could not be used.
 
-    Remedy: the message says which; ``seneca doctor`` examines the host. ``cache=None`` trains
-    without sharing meanwhile.
+    Remedy: the message names the cause. Until it is mended, ``cache=None`` trains without sharing.
     """
 
 
 class NotASegmentError(SegmentError):
-    """The shared memory or file of that name was not made by Seneca.
+    """Seneca did not make the shared memory or file of that name.
 
     Remedy: choose another ``cache`` name, or remove the object if nothing else uses it.
     """
 
 
 class SegmentVersionError(SegmentError):
-    """The segment has the layout of another version of Seneca; the message has both versions.
+    """The segment has the layout of another version of Seneca. The message names both versions.
 
-    Remedy: run all jobs of the host with one version. The old segment goes with its last job.
+    Remedy: run all jobs of the host with one version. The old segment is removed when its last job leaves.
     """
 
 
 class SegmentCorruptError(SegmentError):
     """The segment's header contradicts itself or the size of the file.
 
-    Remedy: end the jobs that use it; the next to start makes a new one. Nothing is lost but what
-    was cached.
+    Remedy: end the jobs that use it. The next job makes a new segment. Only the content of the cache is
+    lost.
     """
 
 
 class SegmentOwnerError(SegmentError):
-    """The segment belongs to another user, or others have been allowed to open it.
+    """The segment belongs to another user, or its permissions let other users open it.
 
-    Remedy: remove it, or have its owner, who is named, do so; or choose another ``cache`` name.
+    Remedy: remove it, or ask its owner, whom the message names, to remove it. Or choose another ``cache``
+    name.
     """
 
 
 class SegmentMismatchError(SegmentError):
     """The segment of that name holds another dataset, or was made with another size.
 
-    Remedy: leave ``cache="auto"``, which names segments after the dataset, or give this dataset
-    a name of its own.
+    Remedy: leave ``cache="auto"``, which names segments after the dataset. Or give this dataset a name of
+    its own.
     """
 
 
 class TooManyMembersError(SegmentError):
     """Every row of the segment has a living owner: too many loaders and workers share it.
 
-    Remedy: use fewer ``num_workers``, close iterators that are done with, or put some jobs under
-    another ``cache`` name.
+    Remedy: use fewer ``num_workers``, close iterators that you no longer need, or give some jobs another
+    ``cache`` name.
     """
 
 
 class TooManyJobsError(SegmentError):
-    """64 training jobs are attached, which is as many as one segment can tell apart.
+    """64 training jobs are attached. One segment cannot tell more jobs apart.
 
-    Remedy: start the next ones under another ``cache`` name.
+    Remedy: start further jobs under another ``cache`` name.
     """
 
 
 class NoSpaceError(SegmentError):
     """The shared memory or disk has no room for the segment.
 
-    Remedy: a smaller ``cache_bytes``; more ``/dev/shm`` (in Docker ``--shm-size``); or a cache in
-    a directory on a disk.
+    Remedy: choose a smaller ``cache_bytes``. Or make ``/dev/shm`` larger (in Docker, set ``--shm-size``).
+    Or put the cache into a directory on a disk.
     """

@@ -1,4 +1,4 @@
-"""What there is where Seneca is off: torch's own, which takes Seneca's arguments and says so once."""
+"""Seneca's public names where Seneca is off: plain torch, which takes Seneca's arguments and warns once."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import torch
 import torch.utils.data
 
-from seneca.notices import warn
-from seneca.options import OnError, Options, Share
+from seneca._runtime.enabled import off_because
+from seneca._runtime.warn import warn
+from seneca.epochs.resumable import ResumableBatchSampler, ResumableLoader
+from seneca.options import CHECK_EVERY, OnError, Options, Share
 from seneca.partition import Split
-from seneca.processes import iterate
-from seneca.resumable import ResumableBatchSampler, ResumableLoader
-from seneca.switch import off_because
+from seneca.workers.iterators import iterate
 
 __all__ = ["DataLoader", "OpportunisticBatchSampler", "SharedDataset"]
 
@@ -22,25 +22,19 @@ __all__ = ["DataLoader", "OpportunisticBatchSampler", "SharedDataset"]
 class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
     """``torch.utils.data.DataLoader`` that also takes Seneca's arguments.
 
-    They are checked and stored under their own names, as the real loader does, and have no
-    effect: nothing is shared, kept or substituted. The first loader of a process gives notice.
+    As in the real loader, they are checked and stored under their own names. They have no effect: nothing is
+    shared, kept or substituted. The first loader of a process warns.
 
     Args:
-        *args: Torch's.
-        cache: No effect.
-        cache_bytes: No effect.
-        split: No effect.
-        share: No effect.
+        *args, **kwargs: As torch's.
         on_error: No effect: a damaged picture raises.
         memory_format: No effect: batches are contiguous.
-        key: No effect.
-        job: No effect.
         device: No effect: batches stay where they are made.
         snapshot_every_n_steps: No effect, as in the real loader.
-        **kwargs: Torch's.
+        cache, cache_bytes, split, share, key, job, check_every: No effect.
 
     Raises:
-        ValueError: What torch or :class:`seneca.options.Options` refuses.
+        ValueError: torch or :class:`seneca.options.Options` refuses an argument.
     """
 
     def __init__(
@@ -55,10 +49,10 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
         key: str | None = None,
         job: str | None = None,
         device: str | torch.device | None = None,
+        check_every: int | None = CHECK_EVERY,
         snapshot_every_n_steps: int | None = 1,
         **kwargs: Any,
     ) -> None:
-        Options(cache, cache_bytes, split, share, on_error, memory_format, key, job)
         super().__init__(*args, **kwargs)
         self._never_begun()
         self.cache = cache
@@ -70,7 +64,9 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
         self.key = key
         self.job = job
         self.device = device
+        self.check_every = check_every
         self.snapshot_every_n_steps = snapshot_every_n_steps
+        Options.of(self)  # refuses what the real loader refuses
         _give_notice()
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # torch promises its own class
@@ -78,7 +74,7 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
             return super().__iter__()
 
     def _get_iterator(self) -> Any:
-        return iterate(self, self._stream() if self._is_stream() else self._walks())
+        return iterate(self, self._stream() if self._is_stream() else self._tracked())
 
     def _users_dataset(self) -> Any:
         return self.dataset.dataset if isinstance(self.dataset, SharedDataset) else self.dataset
@@ -90,7 +86,7 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
         return {**vars(self), "_iterator": None, "_under_way": None}
 
     def stats(self) -> dict[str, Any]:
-        """Empty: torch's loader counts nothing. Here so that a script that asks still runs."""
+        """An empty dict, because torch's loader counts nothing. A script that asks for it still runs."""
         return {}
 
     def explain(self) -> str:
@@ -99,16 +95,11 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
 
 
 class SharedDataset(torch.utils.data.Dataset[Any]):
-    """The dataset itself, behind the name and arguments of the real one; nothing is shared.
+    """The dataset itself, behind the name and arguments of the real class; nothing is shared.
 
     Args:
         dataset: Any map-style dataset.
-        cache: No effect, as all that follow.
-        cache_bytes: No effect.
-        split: No effect.
-        share: No effect.
-        key: No effect.
-        job: No effect.
+        cache, cache_bytes, split, share, key, job, check_every: No effect.
     """
 
     def __init__(
@@ -121,8 +112,9 @@ class SharedDataset(torch.utils.data.Dataset[Any]):
         share: Share = "augmented",
         key: str | None = None,
         job: str | None = None,
+        check_every: int | None = CHECK_EVERY,
     ) -> None:
-        Options(cache, cache_bytes, split, share, key=key, job=job)
+        Options(cache, cache_bytes, split, share, key=key, job=job, check_every=check_every)
         self.dataset = dataset
         _give_notice()
 
@@ -138,7 +130,7 @@ class SharedDataset(torch.utils.data.Dataset[Any]):
         return getattr(self.dataset, name)
 
     def stats(self) -> dict[str, Any]:
-        """Empty: nothing is counted."""
+        """An empty dict, because nothing is counted."""
         return {}
 
     def explain(self) -> str:
@@ -147,12 +139,10 @@ class SharedDataset(torch.utils.data.Dataset[Any]):
 
 
 class OpportunisticBatchSampler(ResumableBatchSampler):
-    """``torch.utils.data.BatchSampler`` that takes the arguments of the real one.
+    """``torch.utils.data.BatchSampler`` that takes the arguments of the real class.
 
     Args:
-        sampler: As torch's, as the next two.
-        batch_size: Likewise.
-        drop_last: Likewise.
+        sampler, batch_size, drop_last: As torch's.
         seed: No effect.
         batches_ahead: No effect.
     """

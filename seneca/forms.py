@@ -14,7 +14,7 @@ class Form(IntEnum):
 
         STORAGE --fetch--> ENCODED --decode--> DECODED --augment--> AUGMENTED
 
-    The numbers are those of the records in shared memory, so they never change.
+    The numbers never change, because records in shared memory hold them.
 
     Example:
         >>> max(Form.ENCODED, Form.DECODED).name
@@ -22,13 +22,13 @@ class Form(IntEnum):
     """
 
     STORAGE = 0
-    """Nowhere but in storage: nothing of it is held in memory."""
+    """The sample is in storage alone: memory holds nothing of it."""
 
     ENCODED = 1
     """The file's own bytes, as storage gave them."""
 
     DECODED = 2
-    """What the deterministic head of the transforms yields: uint8, height x width x 3."""
+    """The result of the deterministic head of the transform: uint8, height x width x 3."""
 
     AUGMENTED = 3
-    """What the random tail yields, still uint8; only normalising and layout are left."""
+    """The result of the random tail, still uint8: only normalising, erasing, casting and layout are left."""

@@ -1,12 +1,11 @@
-"""The loader: torch's signature and rules, with the batches prepared natively and shared.
+"""The loader: torch's signature and rules, with batches that jobs share.
 
-What the native core can prepare, it does; any other dataset is loaded by torch's own workers, over the
-same cache. See :class:`DataLoader`.
+The native core prepares the datasets that it knows. torch's worker processes load all others, over the same
+cache. See :class:`DataLoader`.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import logging
 from collections.abc import Callable, Iterator
@@ -16,27 +15,26 @@ import numpy as np
 import torch
 from torch.utils.data import IterableDataset, RandomSampler, default_collate
 
-from seneca._core import store
-from seneca._pipeline.prefetch import Counts
-from seneca.adapt import Adapter
-from seneca.cache import SampleCache, cache_name, shared_cache
-from seneca.device import CopiedAhead, check_device
-from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
-from seneca.grades import Grade, grade_of
+from seneca._core.codes import Unlinked
+from seneca._runtime.distributed import world
+from seneca._runtime.warn import warn
+from seneca.cache import SampleCache, cache_name
+from seneca.data.files import PictureFiles
+from seneca.data.stages import Stages
+from seneca.data.support import Support, inspect_dataset
+from seneca.epochs.batches import EpochBatches, TrackedBatches
+from seneca.epochs.dataset_state import alike
+from seneca.epochs.plan import EpochPlan
+from seneca.epochs.progress import EpochProgress
+from seneca.epochs.resumable import ResumableLoader
 from seneca.identity import Memory
-from seneca.native import NativeIterator
-from seneca.notices import warn
+from seneca.native.device import CopiedAhead, check_device
+from seneca.native.iterator import NativeIterator
+from seneca.native.session import Session
 from seneca.options import CHECK_EVERY, Options
-from seneca.processes import iterate
-from seneca.ranks import job_key, world
-from seneca.resumable import ResumableLoader
-from seneca.resume import Epoch
-from seneca.samplers import OpportunisticBatchSampler
-from seneca.shared import SharedDataset, distrust_text
-from seneca.sources.files import PictureFiles
-from seneca.stages import Stages
-from seneca.walks import Walk, Walks
-from seneca.witness import open_log_of
+from seneca.workers.dataset import SharedDataset
+from seneca.workers.iterators import iterate
+from seneca.workers.sampler import OpportunisticBatchSampler
 
 __all__ = ["DataLoader"]
 
@@ -50,61 +48,71 @@ _T_co = TypeVar("_T_co", covariant=True)
 class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
     """A ``torch.utils.data.DataLoader`` whose batches the jobs of this host prepare together.
 
-    Every epoch delivers each sample exactly once, in random order, whatever other jobs do. Jobs
-    that load the same files find each other by themselves; each sample is prepared once for all
-    that use equal transforms, and what pays is kept in shared memory.
+    Every epoch delivers each sample exactly once, whatever other jobs do. Jobs that load the same files find
+    each other. Jobs with equal transforms prepare each sample once for all of them. The cache keeps payloads
+    in shared memory if keeping them saves time.
 
-    Folders of pictures (``seneca.ImageFolder``, torchvision's ``ImageFolder`` and its likes) with
-    transforms that the native core knows (``seneca.transforms``, torchvision's of the same meaning)
-    are prepared in threads of this process. Any other map-style dataset is loaded by torch's worker
-    processes, and its items are shared if it can be told what they are made of, or with ``key``;
-    :meth:`explain` says what was found. An ``IterableDataset`` is torch's alone. With
-    ``shuffle=True`` the order is Seneca's, random but not torch's; any other order is kept, and so
-    is torch's with ``cache=None``. With a ``DistributedSampler`` each process of a run has the part
-    that it deals out; where no other job shares, in its order.
+    The dataset decides how samples are prepared. :meth:`explain` says which way was found.
+
+    * Threads of this process prepare folders of pictures (``seneca.ImageFolder``, torchvision's
+      ``ImageFolder`` and similar classes) with transforms that the native core knows: ``seneca.transforms``,
+      and torchvision's of the same meaning. This is the native path.
+    * torch's worker processes load any other map-style dataset. Jobs share its items if Seneca can tell what
+      the items are made of, or if the user gives ``key``.
+    * torch alone loads an ``IterableDataset``, and nothing is shared.
+
+    The sampler decides the order.
+
+    * With ``shuffle=True``, Seneca draws a random order of its own if jobs may share augmented copies. Jobs
+      share none with ``cache=None``, with another ``share`` than ``"augmented"``, or if the transform draws
+      no random numbers. The order is then torch's.
+    * With a ``DistributedSampler``, each process delivers the shard that the sampler assigns to it. It keeps
+      the sampler's order if no other job shares.
+    * Any other order is kept.
 
     Args:
-        dataset: As torch's. A :class:`seneca.SharedDataset` is shared on its own terms, not on these.
-        cache: ``"auto"``: meet all jobs on the same files; a name: meet those that say the same;
-            a :class:`seneca.SampleCache`; ``None``: share nothing.
-        cache_bytes: Memory for payloads where this job is the first, ``"8GiB"`` or an int;
-            ``"auto"``: half of what is free, at the most what the dataset can use.
-        split: Shares of the forms where this job is the first: ``"58-42-0"`` for encoded, decoded,
-            augmented in percent, or ``"auto"``.
-        share: ``"augmented"``; ``"decoded"``: every job augments for itself; ``"none"``: own
-            order and own randomness by the seed alone, while kept payloads still serve.
-        on_error: ``"raise"``: a file that cannot be decoded raises an error that names it, and
-            iterating may go on with the next batch; ``"skip"``: it gives its place to the next
-            sample, with one warning.
-        memory_format: ``torch.channels_last``: the three channels of a pixel lie together, as
-            convolutions on GPUs like it; the shape stays ``(B, 3, height, width)``. Where torch
-            loads, batches are ``torch.contiguous_format``, and the warning says so.
-        key: Stands for each part of the dataset that cannot be fingerprinted: jobs that say the same, and
-            whose datasets are equal in all other parts, share. That their items are interchangeable is the
-            user's word.
-        job: Names the training run that this process is of; all its processes say the same. None: the
-            processes that meet by torchrun's or torch.distributed's environment are one run, any other is
-            a run by itself. A copy that is made for others reaches a run once.
-        device: Where batches go, ``"cuda"`` say: each is copied while the one before is in use. None:
-            they stay where they are made.
-        check_every: Of so many samples that are served from the cache one is made again and compared. Where
-            it is another, the jobs of the cache stop sharing, with one warning; ``stats()`` counts both.
-            None: none is.
-        snapshot_every_n_steps: Has no effect. torchdata's ``StatefulDataLoader`` has this argument; the state
-            of this loader is exact after every batch.
+        dataset: As torch's. A :class:`seneca.SharedDataset` is shared by its own arguments, not by these.
+        cache: Which jobs share. ``"auto"``: all jobs on the same files. A name: the jobs that give the same
+            name. A :class:`seneca.SampleCache`: the jobs of that cache. ``None``: nobody.
+        cache_bytes: Memory for payloads if this job makes the cache, as ``"8GiB"`` or an int. ``"auto"``:
+            half of the free memory, at most what the dataset can use.
+        split: Shares of the forms if this job makes the cache. ``"58-42-0"``: percent for encoded, decoded
+            and augmented samples. ``"auto"``: Seneca measures and chooses.
+        share: The latest form that jobs share. ``"augmented"``: augmented copies too. ``"decoded"``: every
+            job augments for itself. ``"none"``: the seed alone fixes order and randomness; kept payloads
+            still serve.
+        on_error: What a file does that cannot be decoded. ``"raise"``: it raises an error that names it, and
+            iterating may go on with the next batch. ``"skip"``: the next sample takes its place, and one
+            warning tells of it.
+        memory_format: ``torch.channels_last``: the three channels of a pixel lie together in memory, which
+            convolutions on GPUs prefer. The shape stays ``(B, 3, height, width)``. If torch loads, batches
+            are ``torch.contiguous_format``, and a warning says so.
+        key: Stands for each part of the dataset that cannot be fingerprinted. Jobs share if they give the
+            same key and their datasets are equal in all other parts. The user vouches that their items are
+            interchangeable.
+        job: Names the training run of this process. All processes of a run give the same name. None: the
+            processes that meet by the environment of torchrun or torch.distributed are one run, and any
+            other process is a run by itself. Each copy made for other jobs reaches a run once.
+        device: Where batches go, for example ``"cuda"``. Each batch is copied while the one before is in
+            use. None: batches stay where they are made.
+        check_every: One of so many samples served from the cache is made again and compared. If it differs,
+            the jobs of the cache stop sharing, and one warning tells of it. ``stats()`` counts checks and
+            differences. None: no checks.
+        snapshot_every_n_steps: No effect. torchdata's ``StatefulDataLoader`` has this argument. The state of
+            this loader is exact after every batch.
         batch_size, num_workers, prefetch_factor and the rest: As torch's. On the native path
-            ``num_workers`` is the number of threads that prepare, in this process; 0 prepares in
-            the calling thread. ``prefetch_factor`` is then the number of batches prepared ahead,
-            for all threads together.
+            ``num_workers`` is the number of threads of this process that prepare. With 0, the calling thread
+            prepares. ``prefetch_factor`` is then the number of batches prepared ahead by all threads
+            together.
 
     Yields:
-        On the native path ``(images, labels)``: float32 (or as the transform says) ``(B, 3, height, width)``,
-        int64 ``(B,)``. Elsewhere what ``collate_fn`` makes of the dataset's items.
+        On the native path ``(images, labels)``: float32 (or the transform's dtype) ``(B, 3, height, width)``,
+        and int64 ``(B,)``. Otherwise what ``collate_fn`` makes of the dataset's items.
 
     Example:
         >>> import tempfile, seneca
         >>> from seneca import transforms as T
-        >>> from seneca.pictures import make_pictures
+        >>> from seneca.testing import make_pictures
         >>> folder = tempfile.TemporaryDirectory()
         >>> _ = make_pictures(folder.name, count=6, classes=2)
         >>> train = seneca.ImageFolder(folder.name, transform=T.RandomResizedCrop(32))
@@ -148,10 +156,6 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         check_every: int | None = CHECK_EVERY,
         snapshot_every_n_steps: int | None = 1,
     ) -> None:
-        self._device = check_device(device)
-        self._options = Options(
-            cache, cache_bytes, split, share, on_error, memory_format, key, job, check_every
-        )
         self.cache = cache
         self.cache_bytes = cache_bytes
         self.split = split
@@ -163,15 +167,12 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         self.device = device
         self.check_every = check_every
         self.snapshot_every_n_steps = snapshot_every_n_steps
-        self._sample_cache: SampleCache | None = None
+        _ = self._options, self._device  # a wrong value raises here, not in the first epoch
+        self._session = Session()
         self._shared: SharedDataset | None = None
-        self._adapter: Adapter | None = None
-        self._counts = Counts()
         self._memory = Memory()
-        self._given_up: tuple[bytes, str] | None = None  # files that are no longer shared, and why
         self._never_begun()
-        self._warned = False
-        self.last_indices: np.ndarray | None = None
+        self._told_of_stream = False
         super().__init__(
             dataset,
             batch_size,
@@ -192,20 +193,38 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             in_order=in_order,
         )
 
+    @property
+    def _options(self) -> Options:
+        """Seneca's arguments as they are now. An attribute set later takes effect with the next epoch."""
+        return Options.of(self)
+
+    @property
+    def _device(self) -> torch.device | None:
+        return check_device(self.device)
+
+    @property
+    def last_indices(self) -> np.ndarray | None:
+        """The indices of the samples in the native path's last batch; None: there was no batch."""
+        return self._session.last_indices
+
+    @last_indices.setter
+    def last_indices(self, indices: np.ndarray | None) -> None:
+        self._session.last_indices = indices
+
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # torch promises its own class
         if self._iterator is not None and not self._still_suits(self._iterator):
-            self._iterator = None  # persistent workers of what the dataset was
+            self._iterator = None  # its dataset is no longer native
         if self._device is not None and self._device.type == "cuda" and not torch.cuda.is_available():
             raise RuntimeError(
                 f"device={self.device!r}, but torch sees no CUDA device; leave it out to load without"
             )
-        epoch = self._epoch_to_begin()
-        with self._settled(epoch):
+        progress = self._epoch_to_begin()
+        with self._settled(progress):
             iterator = super().__iter__()
         if self._device is None:
             return iterator
-        epoch.watched = True
-        return CopiedAhead(iterator, self._device, epoch.hand_out)
+        progress.watched = True
+        return CopiedAhead(iterator, self._device, progress.hand_out)
 
     def _users_dataset(self) -> Any:
         return self.dataset.dataset if isinstance(self.dataset, SharedDataset) else self.dataset
@@ -218,46 +237,47 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
 
     @property
     def _pins(self) -> bool:
-        """Whether batches lie in page-locked memory, which a GPU copies from by itself."""
+        """Whether batches lie in page-locked memory, from which a GPU copies by itself."""
         on_cuda = self._device is not None and self._device.type == "cuda"
         return (self.pin_memory or on_cuda) and torch.cuda.is_available()
 
     def _get_iterator(self) -> Any:
         if isinstance(self.dataset, IterableDataset):
-            if self.cache is not None and not self._warned:
-                self._warned = True
+            if self.cache is not None and not self._told_of_stream:
+                self._told_of_stream = True
                 logger.info("torch loads this, without sharing: %s", NO_INDICES)
             return iterate(self, self._stream())
-        grade = self._grade()
+        support = self._grade()
         rank, ranks = world()
-        if ranks > 1 and rank == 0 and type(self.sampler) is RandomSampler and grade.own is None:
+        if ranks > 1 and rank == 0 and type(self.sampler) is RandomSampler and support.own is None:
             _tell_that_ranks_do_not_divide(ranks)
-        reason = self._not_native_because(grade)
+        reason = self._not_native_because(support)
         if reason is None:
             if self.num_workers > 0:
                 self.check_worker_number_rationality()
-            return NativeIterator(self, grade, self._join(grade))
+            inputs = self._session.inputs(support, self._options, pinned=self._pins)
+            return NativeIterator(self, self._session, inputs)
         if self.on_error == "skip":
-            self._warn(f"on_error='skip' is the native path's; here what fails raises: {reason}")
+            self._session.warn(f"on_error='skip' is the native path's; here what fails raises: {reason}")
         if self._options.channels_last:
-            self._warn(f"memory_format is the native path's; here batches are contiguous: {reason}")
-        if grade.stages is None:
-            self._warn_of_torch(grade.why)
+            self._session.warn(f"memory_format is the native path's; here batches are contiguous: {reason}")
+        if support.stages is None:
+            self._warn_of_torch(support.why)
         shared = self._shared_dataset()
         shared.loaded_with(self.worker_init_fn)
-        shared.look(grade)
-        self._sample_cache = shared.join(
+        shared.look(support)
+        self._session.cache = shared.join(
             batch_size=getattr(self._index_sampler, "batch_size", None) or 1,
             batches_ahead=self._batches_ahead(),
             threads=max(1, self.num_workers),
         )
-        return iterate(self, self._walks_over(shared), shared, pins=self._pins)
+        return iterate(self, self._batches_of(shared), shared, pins=self._pins)
 
-    def _grade(self) -> Grade:
+    def _grade(self) -> Support:
         if isinstance(self.dataset, SharedDataset):
             self.dataset.loaded_with(self.worker_init_fn)
             return self.dataset.look()
-        return grade_of(
+        return inspect_dataset(
             self.dataset,
             key=self.key,
             channels_last=self._options.channels_last,
@@ -269,92 +289,93 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
     def _still_suits(self, iterator: Any) -> bool:
         """Whether a persistent iterator can load another epoch.
 
-        Torch's worker processes stay, with the dataset as it was when they began: as in torch's own loader.
-        The native path has no copy of the dataset, and loads it as it is now, as long as it is native.
+        torch's worker processes stay. As in torch's own loader, they have the dataset as it was when they
+        began. The native path has no copy of the dataset. It loads the dataset as it is now, as long as that
+        is native.
         """
         if not isinstance(iterator, NativeIterator):
             if self._shared is not None:
                 self._shared.look_for_workers_that_stay()
             return True
-        grade = self._grade()
-        suits = self._not_native_because(grade) is None
+        support = self._grade()
+        suits = self._not_native_because(support) is None
         if suits:
-            iterator.grade = grade
+            iterator.next_inputs = self._session.inputs(support, self._options, pinned=self._pins)
         return suits
 
     def _shared_dataset(self) -> SharedDataset:
-        if isinstance(self.dataset, SharedDataset):  # on its own terms
+        if isinstance(self.dataset, SharedDataset):  # its own arguments hold
             self._shared = self.dataset
-        elif self._shared is None or self._shared.dataset is not self.dataset:
-            self._shared = SharedDataset(
-                self.dataset,
-                cache=self.cache.name if isinstance(self.cache, SampleCache) else self.cache,
-                cache_bytes=self.cache_bytes,
-                split=self.split,
-                share=self.share,
-                key=self.key,
-                job=self.job,
-                check_every=self.check_every,
-            )
+            return self._shared
+        options = self._shared_options()
+        if self._shared is None or self._shared.dataset is not self.dataset:
+            self._shared = SharedDataset(self.dataset, **options)
+        else:
+            for name, value in options.items():
+                before = getattr(self._shared, name)
+                if before is not value and not alike(before, value):
+                    setattr(self._shared, name, value)
         return self._shared
 
-    def _walks_over(self, shared: SharedDataset) -> Walks:
-        """Batches that are planned, where the order is one that Seneca may choose or look ahead in."""
+    def _shared_options(self) -> dict[str, Any]:
+        """The arguments of a :class:`SharedDataset` in this loader."""
+        names = ("cache_bytes", "split", "share", "key", "job", "check_every")
+        cache = self.cache.name if isinstance(self.cache, SampleCache) else self.cache
+        return {"cache": cache, **{name: getattr(self, name) for name in names}}
+
+    def _batches_of(self, shared: SharedDataset) -> TrackedBatches:
+        """The batches of an epoch: planned ones if Seneca may choose the order or look ahead in it."""
         batches: Any = self._index_sampler
-        if shared.terms is None or not shared.terms.shares or not self._walks_the_dataset():
-            return self._walks(mark=shared.batch)
+        if shared.terms is None or not shared.terms.shares or not self._goes_over_dataset():
+            return self._tracked(mark=shared.batch)
         planned = OpportunisticBatchSampler(
             batches.sampler, batches.batch_size, batches.drop_last, batches_ahead=self._batches_ahead()
         )
         planned.shared, planned.threads = shared, max(1, self.num_workers)
-        return Walks(planned, lambda loader: loader._plan_of(planned), self)
+        return TrackedBatches(planned, lambda loader: loader._drawn_batches(planned), self)
 
-    def _plan_of(self, planned: OpportunisticBatchSampler) -> Walk:
-        planned.looked = True  # by this loader, before it made or reset the iterator
-        return planned.walk(self._epoch_of_iterator(), self)
+    def _drawn_batches(self, planned: OpportunisticBatchSampler) -> EpochBatches:
+        planned.looked = True  # this loader has looked, before it made or reset the iterator
+        return planned.epoch_batches(self._epoch_of_iterator(), self)
 
     def _batches_ahead(self) -> int:
-        """Under way in worker processes, with the one that is asked for."""
+        """Batches under way in worker processes, including the one that is asked for."""
         return 1 + self.num_workers * (self.prefetch_factor or 0)
 
-    def _open_log(self, batches: Any, epoch: Epoch) -> Any:
-        return open_log_of(self, batches, self._shared_dataset(), epoch)
-
-    def _warn(self, text: str) -> None:
-        """Once a loader."""
-        if not self._warned:
-            self._warned = True
-            warn(text)
+    def _record(self, plan: EpochPlan, progress: EpochProgress) -> Any:
+        return self._shared_dataset().record(self, plan, progress)
 
     def _warn_of_torch(self, why: tuple[str, ...]) -> None:
         if self.cache is not None:
-            self._warn(f"torch loads this, without sharing: {'; '.join(why)}")
+            self._session.warn(f"torch loads this, without sharing: {'; '.join(why)}")
 
     def explain(self) -> str:
-        """In plain words: how this dataset is loaded, what of it is shared, with whom, and why not more.
+        """Say in plain words how this dataset is loaded, what of it is shared, with whom, and why not more.
 
-        The first line says that. Where anything is shared, the second says by what the dataset is told from
-        others, and what that does not see; and on torch's path the third what examples have shown.
+        This looks at the dataset as it is now, as the beginning of an epoch does.
 
-        Looks at the dataset as it is now, as the beginning of an epoch does.
+        Returns:
+            One line with that. If anything is shared, a second line says how the dataset is told from others,
+            and what that does not see. If torch's workers load it, a third line says what examples have
+            shown.
         """
         if isinstance(self.dataset, IterableDataset):
             return f"not shared: {NO_INDICES}"
-        grade = self._grade()
-        reason = self._not_native_because(grade)
+        support = self._grade()
+        reason = self._not_native_because(support)
         if reason is None:
             shared = "nothing is shared: cache=None"
-            files = cast(PictureFiles, grade.files)
-            if self._given_up is not None and self._given_up[0] == files.fingerprint():
-                shared = f"nothing is shared: {self._given_up[1]}"
+            files = cast(PictureFiles, support.files)
+            if (why := self._session.why_given_up(files)) is not None:
+                shared = f"nothing is shared: {why}"
             elif self.cache is not None:
                 name = cache_name(getattr(self.cache, "name", self.cache), files.fingerprint())
-                augmented = self.share == "augmented" and not cast(Stages, grade.stages).same
+                augmented = self.share == "augmented" and not cast(Stages, support.stages).same
                 forms = "ENCODED, DECODED" + (", AUGMENTED" if augmented else "")
-                shared = f"shared in the cache {name!r}: {forms}\n{grade.told_by()}"
-            return f"native: {'; '.join(grade.why)}; {shared}"
-        first, *more = self._shared_dataset().explain(grade).split("\n")
-        if grade.name == "native":
+                shared = f"shared in the cache {name!r}: {forms}\n{support.told_by()}"
+            return f"native: {'; '.join(support.why)}; {shared}"
+        first, *more = self._shared_dataset().explain(support).split("\n")
+        if support.name == "native":
             first += f"; loaded by torch's workers, because {reason}"
         return "\n".join([first, *more])
 
@@ -362,22 +383,32 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         """What this loader did so far, in all its epochs.
 
         Returns:
-            ``served``, samples by the form they came from (``storage``, ``encoded``, ``decoded``,
-            ``augmented``); ``prepared``, augmented copies made here; ``staged``, those of them
-            made for other jobs too; ``delivered`` and ``skipped``, samples; ``repeated``, those of them
-            that took the places of skipped ones a second time, in ranks; ``unshared``, items
-            that cannot be laid out in shared memory; ``damaged``, samples that were read from storage
-            because what the cache had of them was damaged; ``checked``, samples served from the cache that
-            were made again; ``different``, those of them that were others; ``read_bytes`` from storage, where
-            Seneca reads; ``stall_s``, seconds that iterating waited on the native path; ``cache``, what the
-            shared cache holds (``None`` without one), see :meth:`seneca.SampleCache.stats`.
+            A dict:
+
+            * ``served``: samples by the form they came from: ``storage``, ``encoded``, ``decoded``,
+              ``augmented``.
+            * ``prepared``: augmented copies made here.
+            * ``staged``: copies in ``prepared`` that were made for other jobs too.
+            * ``delivered``: samples.
+            * ``skipped``: samples that could not be prepared.
+            * ``repeated``: samples delivered a second time, because a rank had skipped samples and no others
+              were left.
+            * ``unshared``: items that cannot be laid out in shared memory.
+            * ``damaged``: samples read from storage because their payload in the cache was damaged.
+            * ``checked``: samples served from the cache that were made again.
+            * ``different``: samples in ``checked`` that differed.
+            * ``read_bytes``: bytes read from storage, if Seneca reads.
+            * ``stall_s``: seconds that iterating waited, on the native path.
+            * ``cache``: what the shared cache holds, see :meth:`seneca.SampleCache.stats`. None: there is no
+              cache.
         """
-        cache = self._sample_cache
+        cache = self._session.cache
         try:
             holds = None if cache is None or cache.segment.closed else cache.stats()
-        except (BlockingIOError, store.Unlinked):
-            holds = None  # its lock is with a process that is stopped, or it was given up
-        counts = {**vars(self._counts), "served": dict(self._counts.served), "unshared": 0}
+        except (BlockingIOError, Unlinked):
+            holds = None  # a stopped process has its lock, or it was given up
+        did = self._session.counts
+        counts = {**vars(did), "served": dict(did.served), "unshared": 0}
         for name in ("times", "spent_s", "decoded_bytes"):
             del counts[name]
         if self._shared is not None:
@@ -390,93 +421,36 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
                 counts[name] += of_workers[name]
         return {**counts, "cache": holds}
 
-    def _not_native_because(self, grade: Grade) -> str | None:
+    def _not_native_because(self, support: Support) -> str | None:
         """Why the native path cannot serve this, or None."""
-        if grade.name != "native":
-            return "; ".join(grade.why)
+        if support.name != "native":
+            return "; ".join(support.why)
         if isinstance(self.dataset, SharedDataset):
             return "it is a SharedDataset, for torch's workers"
         if self.collate_fn is not default_collate:
             return "it has a collate function of its own"
         if self.worker_init_fn is not None:
             return "it has a worker_init_fn"
-        if not self._walks_the_dataset():
+        if not self._goes_over_dataset():
             return "it has an order or batches of its own"
         return None
 
-    def _join(self, grade: Grade) -> SampleCache | None:
-        """The cache that the native path shares, joined when it is first iterated; None: nothing is shared.
-
-        Raises:
-            NoSpaceError: There is no room for it: the user has asked for too much.
-            SegmentMismatchError: It is another dataset's.
-        """
-        files, name = grade.files, self.cache
-        assert files is not None
-        if isinstance(name, SampleCache):
-            if name.owned_here and name.job == job_key(self.job):
-                if name.segment.fingerprint == files.fingerprint():
-                    return name
-                self._go_on_without_cache(
-                    SegmentMismatchError(f"{name!r} holds another dataset than {files.root}")
-                )
-                return None
-            name = name.name  # a forked child's copy, or another job's: join for itself
-        if name is None or (self._given_up is not None and self._given_up[0] == files.fingerprint()):
-            return None
-        try:
-            return shared_cache(name, files, self.cache_bytes, self._options.split_wanted, self.job)
-        except SegmentError as error:
-            self._go_on_without_cache(error)
-            return None
-
-    def _give_up_distrusted(self) -> None:
-        """Share no more where any job has found that what lies in the cache is not to be trusted; say so
-        once."""
-        cache = self._sample_cache
-        if (
-            self._given_up is not None
-            or cache is None
-            or cache.segment.closed
-            or not cache.segment.distrusted
-        ):
-            return
-        if (why := cache.segment.why_distrusted()) is not None:
-            text = distrust_text(cache.name, *why, own_job=why[0] == cache.segment.job_key)
-            self._given_up = cache.segment.fingerprint, text
-            warn(text)
-
-    def _go_on_without_cache(self, error: SegmentError) -> None:
-        """Go on alone, unless the user has asked for what cannot be; a job that runs is not ended for
-        that."""
-        first = self._sample_cache is None
-        if isinstance(error, NoSpaceError) or (isinstance(error, SegmentMismatchError) and first):
-            raise error
-        self._warn(f"going on without the shared cache: {error}")
-
     def __getstate__(self) -> dict[str, Any]:
-        # The membership is this process's, and so is what was counted; the copy joins for itself.
+        # Membership and counts belong to this process. The copy joins for itself.
         cache = self.cache.name if isinstance(self.cache, SampleCache) else self.cache
-        own = {
-            "_sample_cache": None,
+        mine = {
+            "_session": self._session.copied(),
             "_shared": None,
-            "_adapter": None,
             "_iterator": None,
             "_under_way": None,
-            "_counts": Counts(),
             "_memory": Memory(),
         }
-        return {
-            **vars(self),
-            "cache": cache,
-            "_options": dataclasses.replace(self._options, cache=cache),
-            **own,
-        }
+        return {**vars(self), "cache": cache, **mine}
 
 
 @functools.cache
 def _tell_that_ranks_do_not_divide(ranks: int) -> None:
-    """Once a process."""
+    """Warn, once a process."""
     warn(
         f"each of the {ranks} processes of this job loads every sample, as with torch's loader; to divide an "
         "epoch among them, give sampler=torch.utils.data.DistributedSampler(dataset) instead of shuffle=True"

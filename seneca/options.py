@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from seneca.partition import Split
@@ -13,8 +14,8 @@ __all__ = ["CHECK_EVERY", "OnError", "Options", "Share", "parse_bytes", "parse_s
 
 Share = Literal["augmented", "decoded", "none"]
 OnError = Literal["raise", "skip"]
-CHECK_EVERY = 4096  # samples: a cost of some thousandths, and a lie is found within seconds
-MEMORY_FORMATS = ("torch.contiguous_format", "torch.channels_last")  # by name: this room knows no torch
+CHECK_EVERY = 4096  # samples: costs some thousandths of the time, and finds wrong samples within seconds
+MEMORY_FORMATS = ("torch.contiguous_format", "torch.channels_last")  # by name: this module imports no torch
 
 _UNITS = {
     "": 1,
@@ -29,13 +30,14 @@ def parse_bytes(value: int | str) -> int:
 
     Args:
         value: A positive count of bytes, or a number with a unit: B; kB, MB, GB, TB (powers of
-            1000); KiB, MiB, GiB, TiB (powers of 1024). Case and spaces do not matter.
+            1000); KiB, MiB, GiB, TiB (powers of 1024). Case, and spaces around number and unit, do not
+            matter.
 
     Returns:
         The amount in bytes, rounded down.
 
     Raises:
-        ValueError: Not such an amount, or less than one byte.
+        ValueError: The value is no such amount, or less than one byte.
 
     Example:
         >>> parse_bytes("8GiB"), parse_bytes("1.5 MB"), parse_bytes(4096)
@@ -61,13 +63,13 @@ def parse_split(value: str | Sequence[float] | Split) -> Split | Literal["auto"]
     """Read the argument ``split``.
 
     Args:
-        value: ``"auto"``, percents as ``"58-42-0"``, three fractions, or a :class:`Split`.
+        value: ``"auto"``, percents such as ``"58-42-0"``, three fractions, or a :class:`Split`.
 
     Returns:
         ``"auto"`` or the :class:`Split`.
 
     Raises:
-        ValueError: None of these, or fractions that do not sum to 1.
+        ValueError: The value is none of these, or the fractions do not sum to 1.
 
     Example:
         >>> parse_split((0.58, 0.42, 0))
@@ -88,29 +90,29 @@ def parse_split(value: str | Sequence[float] | Split) -> Split | Literal["auto"]
 
 @dataclass(frozen=True)
 class Options:
-    """Seneca's keyword arguments, checked when they are made.
+    """Seneca's keyword arguments, checked when an instance is made.
 
-    Values stay as they were written, so that a loader can store them under their own names and a
-    framework can build an equal loader from them; :attr:`bytes_wanted` and :attr:`split_wanted`
-    have what they mean.
+    Values stay as they were written. Therefore a loader can store them under their own names, and a framework
+    can build an equal loader from them. The properties :attr:`bytes_wanted` and :attr:`split_wanted` have
+    what they mean.
 
     Args:
         cache: ``"auto"`` (a segment named after the dataset), a name, a ``seneca.SampleCache``,
             or ``None`` for no sharing.
-        cache_bytes: Memory for the segment, as :func:`parse_bytes` reads it, or ``"auto"``.
+        cache_bytes: Memory for payloads, as :func:`parse_bytes` reads it, or ``"auto"``.
         split: Shares of the forms, as :func:`parse_split` reads it.
-        share: The latest form that jobs share: ``"augmented"``; ``"decoded"`` (each job augments
-            for itself); ``"none"`` (own order and randomness, bit for bit by the seed).
+        share: The latest form that jobs share. ``"augmented"``: augmented copies too. ``"decoded"``: each
+            job augments for itself. ``"none"``: the seed alone fixes order and randomness, bit for bit.
         on_error: What a damaged picture does: ``"raise"`` or ``"skip"``.
         memory_format: How images lie in memory: ``torch.contiguous_format`` or
             ``torch.channels_last``.
-        key: What the user vouches for instead of a fingerprint, or None.
-        job: What the processes of one training run all say, or None.
-        check_every: Of so many samples that are served from the cache one is made again and compared; None:
-            none.
+        key: Stands for what cannot be fingerprinted: the user vouches that items are equal. None: no key.
+        job: The name of the training run, which all its processes give; None: no name.
+        check_every: One of so many samples served from the cache is made again and compared; None: no
+            checks.
 
     Raises:
-        ValueError: A value that none of these allows; the message lists what is allowed.
+        ValueError: A value is not allowed; the message lists what is.
 
     Example:
         >>> options = Options(cache_bytes="8GiB", split="58-42-0")
@@ -133,7 +135,7 @@ class Options:
             if not self.cache or "\0" in self.cache:
                 raise ValueError(f'cache={self.cache!r} is not a name; write "auto" or a few letters')
         elif self.cache is not None and type(self.cache).__module__ == "builtins":
-            # This room cannot import SampleCache; a number or a list is a slip all the same.
+            # This module cannot import SampleCache, but it can tell that a number or a list is none.
             raise ValueError(f'cache is "auto", a name, a seneca.SampleCache or None, but got {self.cache!r}')
         for name, allowed in (("share", get_args(Share)), ("on_error", get_args(OnError))):
             if getattr(self, name) not in allowed:
@@ -153,8 +155,14 @@ class Options:
                 f"check_every is a whole number of samples, at least 1, or None for no checks, but got "
                 f"{self.check_every!r}"
             )
-        # Read both once, so that a slip surfaces here and not in the first epoch.
+        # Both are read once, so that a wrong value raises here and not in the first epoch.
         _ = self.bytes_wanted, self.split_wanted
+
+    @classmethod
+    def of(cls, owner: Any) -> Options:
+        """The options that ``owner`` has as instance attributes, and the defaults of all others."""
+        names = [one.name for one in fields(cls) if inspect.getattr_static(owner, one.name, cls) is not cls]
+        return cls(**{name: getattr(owner, name) for name in names})
 
     @property
     def channels_last(self) -> bool:

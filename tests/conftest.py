@@ -9,12 +9,36 @@ from pathlib import Path
 import numpy as np
 import pytest
 import simplejpeg
+import torch.utils.data
+from between_tests import pytest_runtest_call, pytest_runtest_teardown
 from PIL import Image
+from sizes import pytest_collection_modifyitems, pytest_configure, pytest_report_header
 
-from seneca.pictures import make_pictures
+from seneca.testing import make_pictures
+
+__all__ = [  # hooks count where a conftest has them
+    "imagenet_sample",
+    "loaded",
+    "picture_folder",
+    "pytest_collection_modifyitems",
+    "pytest_configure",
+    "pytest_report_header",
+    "pytest_runtest_call",
+    "pytest_runtest_teardown",
+]
 
 REPOSITORY = Path(__file__).parent.parent
 ARCHIVE = REPOSITORY.parent / "shared" / "data" / "imagenet-sample.tar"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def loaded() -> None:
+    """What torch imports in the first epoch of a process, and in that of a loader with workers.
+
+    A test's worker that dies meanwhile would break the import off where it is, and leave modules half made.
+    """
+    for _ in torch.utils.data.DataLoader([0, 1], num_workers=1, multiprocessing_context="fork"):
+        pass
 
 
 @pytest.fixture(scope="session")

@@ -17,9 +17,12 @@ import traceback
 import numpy as np
 import posix_ipc
 
-from seneca._core import store
+from seneca._core.codes import Unlinked
+from seneca._core.member import Member
+from seneca._core.segment import LAYOUT_VERSION, Segment
+from seneca._core.segment import NONE as NONE
+from seneca._core.worker import Worker
 
-NONE = store.NONE
 EMPTY, WRITING, READY, FAILED = range(4)
 STORAGE, ENCODED, DECODED, AUGMENTED = range(4)
 ALL_STAGED = (0, 0, 0, 10000)
@@ -54,7 +57,7 @@ SLOT = np.dtype([
 ])  # fmt: skip
 MAX_ROWS = 128
 assert ROW.itemsize == SLOT.itemsize == 64
-assert store.LAYOUT_VERSION == 8, "the records above are those of layout 8"
+assert LAYOUT_VERSION == 8, "the records above are those of layout 8"
 
 
 class Records:
@@ -130,7 +133,7 @@ class Place:
             geometry["fingerprint"] = None
         fd = posix_ipc.SharedMemory(self.name, posix_ipc.O_CREAT if makes else 0, mode=0o600).fd
         geometry = [geometry.pop(name) for name in ("fingerprint", "n_samples", "payload_bytes")] + [geometry]
-        segment = store.Segment(fd, self.name, *geometry[:3], job_key=job_key, **geometry[3])
+        segment = Segment(fd, self.name, *geometry[:3], job_key=job_key, **geometry[3])
         self.handles.append(segment)
         return segment
 
@@ -139,7 +142,7 @@ class Place:
         while True:
             try:
                 return self.try_attach(job_key, **changes)
-            except (store.Unlinked, BlockingIOError):
+            except (Unlinked, BlockingIOError):
                 continue
 
     def member(self, segment, **options):
@@ -150,12 +153,12 @@ class Place:
             "decoded": 11, "augmented": 22, "height": 8, "width": 8, "in_flight": 32,
             "shares": True, "keeps": False, "substitutes": True,
         }  # fmt: skip
-        return store.Member(segment, **(defaults | options))
+        return Member(segment, **(defaults | options))
 
     def worker(self, segment, **options):
         """A worker of a member as :meth:`member` makes it, for copies that say themselves what they are."""
         defaults = {"decoded": 11, "augmented": 22, "shares": True, "keeps": False}
-        return store.Worker(segment, **(defaults | options))
+        return Worker(segment, **(defaults | options))
 
     def close(self, segment):
         segment.close()

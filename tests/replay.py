@@ -10,7 +10,7 @@ import math
 import numpy as np
 from PIL import Image
 
-from seneca._core.codec import Rng
+from seneca._core.rng import Rng
 
 COLOURS = ("brightness", "contrast", "saturation", "hue")
 

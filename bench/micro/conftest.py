@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.append(str(Path(__file__).parents[2]))  # for seneca.pictures, where it is not installed
+sys.path.append(str(Path(__file__).parents[2]))  # for seneca.testing, where it is not installed
 
 from compiled import compile_program
 from stages import CLOCK, Stages
@@ -27,7 +27,7 @@ def stages(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
     folder = tmp_path_factory.mktemp("stages")
     picture = pytestconfig.getoption("--picture")
     if picture is None:
-        from seneca.pictures import make_pictures
+        from seneca.testing import make_pictures
 
         (picture,) = make_pictures(folder / "pictures", count=1, sides=(450, 500)).glob("*/*.jpg")
     with Stages(compile_program("stage_loop", folder), picture) as running:

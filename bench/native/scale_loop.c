@@ -22,14 +22,15 @@
 #include "base/sn_rng.h"
 #include "base/sn_status.h"
 #include "loop.h"
+#include "member/sn_member.h"
 #include "slots/sn_slots.h"
-#include "store/sn_member.h"
-#include "store/sn_rows.h"
+#include "store/sn_join.h"
 #include "store/sn_store.h"
 
 #define AHEAD 2
 #define MAX_BATCH 4096u
 #define MAX_DRAWS 1000000u
+#define TRIES 50 /* to join, while another makes the segment: each waits for a fifth of a second */
 
 int __real_sn_lock_enter(sn_segment *segment, int deadline_ms);
 
@@ -46,7 +47,7 @@ int __wrap_sn_lock_enter(sn_segment *segment, int deadline_ms)
 
 static sn_segment *segment;
 static sn_member *member;
-static uint32_t samples, copy_bytes, epoch;
+static uint32_t samples, copy_bytes, epoch, process_row;
 static uint64_t job;
 
 static sn_item items[AHEAD][MAX_BATCH];
@@ -57,22 +58,17 @@ static uint64_t attach(const char *name, uint64_t copies)
 {
     sn_geometry geometry = {.payload_bytes = copies * copy_bytes, .n_samples = samples,
                             .split = {[SN_AUGMENTED] = 10000}};
-    sn_participant who = {.kind = SN_ROW_HOLDER, .job_key = job};
-    uint32_t row;
     uint64_t start = nanoseconds(CLOCK_MONOTONIC);
-    int fd = shm_open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int rc = SN_BUSY;
 
-    if (fd < 0)
-        give_up("cannot make %s in shared memory", name);
-    int rc = sn_segment_attach(fd, name, &geometry, 10000, NULL, NULL, &segment);
+    for (int tries = 0; tries < TRIES && rc == SN_BUSY; tries++) {
+        int fd = shm_open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        if (fd < 0)
+            give_up("cannot make %s in shared memory", name);
+        rc = sn_join(fd, name, &geometry, job, NULL, NULL, &segment, &process_row);
+    }
     if (rc != SN_ATTACH_CREATED && rc != SN_ATTACH_JOINED)
-        give_up("%d from attaching to %s", rc, name);
-    rc = sn_store_entered(segment);
-    if (rc == 0)
-        rc = sn_row_claim(segment, &who, &row);
-    if (rc != 0)
-        give_up("%d from claiming a row", rc);
-    sn_store_leave(segment);
+        give_up("%d from joining %s", rc, name);
     return nanoseconds(CLOCK_MONOTONIC) - start;
 }
 
@@ -81,11 +77,9 @@ static uint64_t open_member(void)
     sn_member_options options = {
         .epoch = {.n_samples = samples, .places = samples, .seed = job, .epoch = epoch},
         .job_key = job,
-        .decoded_pipeline = 1,
-        .augmented_pipeline = 2,
-        .copy_bytes = copy_bytes,
+        .client = {.decoded_pipeline = 1, .augmented_pipeline = 2, .copy_bytes = copy_bytes, .shares = 1},
+        .process_row = process_row,
         .in_flight = AHEAD * 256,
-        .shares = 1,
         .substitutes = 1,
     };
     int joined;

@@ -17,8 +17,9 @@
 #include "base/sn_rng.h"
 #include "base/sn_status.h"
 #include "loop.h"
+#include "member/sn_member.h"
 #include "slots/sn_slots.h"
-#include "store/sn_member.h"
+#include "store/sn_join.h"
 #include "store/sn_store.h"
 
 #define SEED 7
@@ -162,6 +163,8 @@ static uint64_t start_stream(const sn_stage *stage, uint64_t calls)
     return now() - start;
 }
 
+static uint32_t process_row;
+
 /* A segment that no name leads to any more: nothing is left behind, however this ends. */
 static sn_segment *segment_of_copies(const sn_stage *stage)
 {
@@ -175,12 +178,10 @@ static sn_segment *segment_of_copies(const sn_stage *stage)
     fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         give_up("cannot make %s in shared memory", name);
-    rc = sn_segment_attach(fd, name, &geometry, 0, NULL, NULL, &segment);
+    rc = sn_join(fd, name, &geometry, 1, NULL, NULL, &segment, &process_row);
     shm_unlink(name);
     if (rc != SN_ATTACH_CREATED)
-        give_up("%s: %d from attaching to %s", stage->name, rc, name);
-    expect(sn_store_entered(segment), stage);
-    sn_store_leave(segment);
+        give_up("%s: %d from joining %s", stage->name, rc, name);
     return segment;
 }
 
@@ -189,12 +190,9 @@ static sn_member *member_of_job(const sn_stage *stage, sn_segment *segment, uint
     sn_member_options options = {
         .epoch = {.n_samples = SAMPLES, .count = SAMPLES, .places = SAMPLES, .seed = job, .epoch = epoch},
         .job_key = job,
-        .decoded_pipeline = 1,
-        .augmented_pipeline = 2,
-        .height = SIDE,
-        .width = SIDE,
+        .client = {.decoded_pipeline = 1, .augmented_pipeline = 2, .height = SIDE, .width = SIDE, .shares = 1},
+        .process_row = process_row,
         .in_flight = PLACES,
-        .shares = 1,
         .substitutes = 1,
     };
     sn_member *member;

@@ -5,7 +5,7 @@
  *        0   done
  *      < 0   a failure: one of ours (below -4096), or -errno
  *
- * Lives in   every room.
+ * Lives in   every folder.
  * Errors     translated once, in seneca/_core, into an exception that says what to change.
  */
 #ifndef SN_STATUS_H
@@ -31,6 +31,7 @@ enum sn_status {
     SN_E_MISMATCH = -5009,   /* the segment is of another dataset or size */
     SN_E_CLOSED = -5010,     /* the handle was closed */
     SN_E_OWNER = -5011,      /* the object belongs to another user, or others may open it */
+    SN_E_RECORDS = -5012,    /* no memory for the records of one more of its users */
 
     /* Failures: the pictures. */
     SN_E_NOT_JPEG = -5101,   /* the first bytes are not a JPEG's: Pillow's work */

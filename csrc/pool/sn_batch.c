@@ -1,13 +1,15 @@
 #include "sn_batch.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
-sn_batch *sn_batch_new(const sn_trip *trip, uint32_t n_places, uint32_t n_copies)
+sn_batch *sn_batch_new(const sn_context *context, uint32_t n_places, uint32_t n_copies)
 {
     sn_batch *batch = calloc(1, sizeof *batch);
     if (!batch)
         return NULL;
-    batch->trip = trip;
+    batch->context = context;
     batch->n_places = n_places;
     batch->n_copies = n_copies;
     batch->places = calloc(n_places ? n_places : 1, sizeof *batch->places);
@@ -21,6 +23,98 @@ sn_batch *sn_batch_new(const sn_trip *trip, uint32_t n_places, uint32_t n_copies
     return batch;
 }
 
+void sn_offers_free(sn_offers *offers)
+{
+    for (uint32_t i = 0; i < offers->n; i++)
+        free(offers->copies[i].payload);
+    free(offers->copies);
+    memset(offers, 0, sizeof *offers);
+}
+
+static int reserve(sn_offers *offers, uint32_t n)
+{
+    if (n <= offers->capacity)
+        return 0;
+    uint32_t capacity = 2 * n + 64;
+    sn_copy *larger = realloc(offers->copies, capacity * sizeof *larger);
+    if (!larger)
+        return -ENOMEM;
+    offers->copies = larger;
+    offers->capacity = capacity;
+    return 0;
+}
+
+int sn_offers_collect(sn_offers *offers, sn_batch *batch)
+{
+    int rc = reserve(offers, offers->n + batch->n_places);
+
+    for (uint32_t i = 0; i < batch->n_places && rc == 0; i++) {
+        sn_place *place = &batch->places[i];
+        if (place->status != 0 || !place->kept)
+            continue;
+        offers->copies[offers->n++] = (sn_copy){place->kept, place->offer};
+        place->kept = NULL;
+    }
+    return rc;
+}
+
+/* Of the places that are served from ENCODED or DECODED choose each that comes so many such places after the one
+ * before. */
+static void choose_checks(sn_batch *batch, uint32_t drawn, uint32_t *until_check)
+{
+    for (uint32_t i = 0; i < drawn && batch->context->check_every; i++) {
+        sn_place *place = &batch->places[i];
+        if ((place->item.source == SN_ENCODED || place->item.source == SN_DECODED) && --*until_check == 0) {
+            place->check = 1;
+            *until_check = batch->context->check_every;
+        }
+    }
+}
+
+static void note(const sn_context *context, const sn_item *item)
+{
+    uint32_t slot = item->source == SN_AUGMENTED ? item->source_slot : item->target_slot;
+
+    context->notes[item->sample] = (sn_note){
+        .slot = slot,
+        .generation = slot != SN_NONE ? context->segment->slots[slot].generation : 0, /* held: it cannot change */
+        .form = item->source,
+    };
+}
+
+int sn_batch_draw(sn_batch *batch, sn_member *member, sn_offers *offers, uint32_t *until_check, uint32_t *indices)
+{
+    sn_item *items = malloc((batch->n_places + 1) * sizeof *items);
+    sn_offer *answers = malloc((offers->n + 1) * sizeof *answers);
+    uint32_t drawn;
+    int rc = items && answers ? 0 : -ENOMEM;
+
+    if (rc != 0)
+        goto out;
+    for (uint32_t i = 0; i < offers->n; i++)
+        answers[i] = offers->copies[i].offer;
+    sn_member_draw(member, batch->n_places, items, &drawn, answers, offers->n);
+    batch->n_copies = 0;
+    for (uint32_t i = 0; i < offers->n; i++) {
+        if (answers[i].slot == SN_NONE)
+            free(offers->copies[i].payload);
+        else
+            batch->copies[batch->n_copies++] = (sn_copy){offers->copies[i].payload, answers[i]};
+    }
+    offers->n = 0;
+    for (uint32_t i = 0; i < drawn; i++) {
+        batch->places[i].item = items[i];
+        indices[i] = items[i].sample;
+        if (batch->context->notes)
+            note(batch->context, &items[i]);
+    }
+    choose_checks(batch, drawn, until_check);
+out:
+    free(items);
+    free(answers);
+    return rc;
+}
+
 void sn_batch_settle(sn_batch *batch, sn_member *member)
 {
     for (uint32_t i = 0; i < batch->n_places; i++) {
@@ -32,14 +126,38 @@ void sn_batch_settle(sn_batch *batch, sn_member *member)
     }
 }
 
-void sn_batch_choose_checks(sn_batch *batch, uint32_t n_places, uint32_t every, uint32_t *left)
+void sn_batch_done(sn_batch *batch, sn_member *member)
 {
-    for (uint32_t i = 0; i < n_places; i++) {
-        sn_place *place = &batch->places[i];
-        if ((place->item.source == SN_ENCODED || place->item.source == SN_DECODED) && --*left == 0) {
-            place->check = 1;
-            *left = every;
-        }
+    sn_batch_settle(batch, member);
+    for (uint32_t i = 0; i < batch->n_copies; i++)
+        sn_member_offer_done(member, &batch->copies[i].offer);
+}
+
+void sn_batch_sum(const sn_batch *batch, sn_batch_sums *sums)
+{
+    memset(sums, 0, sizeof *sums);
+    for (uint32_t i = 0; i < batch->n_places; i++) {
+        const sn_place *place = &batch->places[i];
+
+        sums->read_bytes += place->read_bytes;
+        if (place->status != 0)
+            continue;
+        sums->served[place->item.source]++;
+        sums->prepared += place->item.source != SN_AUGMENTED;
+        sums->staged += place->item.target_slot != SN_NONE;
+        sums->damaged += place->damaged;
+        sums->checked += place->check;
+        sums->different += place->different;
+        sums->n_read += place->spent.read != 0;
+        sums->n_prepare += place->spent.prepare != 0;
+        sums->n_decode += place->spent.decode != 0;
+        sums->n_augment += place->spent.augment != 0;
+        sums->spent.read += place->spent.read;
+        sums->spent.prepare += place->spent.prepare;
+        sums->spent.decode += place->spent.decode;
+        sums->spent.augment += place->spent.augment;
+        if (place->spent.decode != 0)
+            sums->decoded_bytes += place->offer.length;
     }
 }
 

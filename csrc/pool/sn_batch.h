@@ -13,8 +13,15 @@
 #include <stdint.h>
 
 #include "../codec/sn_codec.h"
+#include "../member/sn_member.h"
 #include "../shm/sn_segment.h"
-#include "../store/sn_member.h"
+
+/* Which copy serves a sample: the staged one that is served or made. */
+typedef struct {
+    uint32_t slot; /* SN_NONE: it is this iterator's alone */
+    uint32_t generation;
+    uint32_t form; /* that it is served from */
+} sn_note;
 
 /* What all batches of one iterator have in common. Outlives them; owned by the border. */
 typedef struct {
@@ -27,7 +34,9 @@ typedef struct {
     uint64_t seed, nonce;     /* nonce: mixed into what is staged for others */
     uint64_t job_key;
     uint32_t epoch;
-} sn_trip;
+    uint32_t check_every;     /* of the places that are served from ENCODED or DECODED; 0: none is checked */
+    sn_note *notes;           /* sample -> its note, written as it is drawn; NULL: nobody wants to know */
+} sn_context;
 
 /* Nanoseconds that a place took of its thread, 0 for what it did not need and for what sn_finish() does. */
 typedef struct {
@@ -43,7 +52,7 @@ typedef struct {
     int32_t status;     /* 0; SN_E_NOT_JPEG: wants sn_finish(); else the failure */
     uint32_t read_bytes; /* from storage */
     uint32_t damaged;    /* the payload that it was to be served from, and it was served from storage instead */
-    uint8_t check;       /* compare what it is served from with the file: see sn_batch_choose_check() */
+    uint8_t check;       /* compare what it is served from with the file: see sn_context.check_every */
     uint8_t different;   /* it was, and is another */
     sn_spent spent;
     char *message;      /* of a failure; owned */
@@ -58,10 +67,10 @@ typedef struct {
 } sn_copy;
 
 typedef struct sn_batch {
-    const sn_trip *trip;
+    const sn_context *context;
     sn_place *places;
     uint32_t n_places;
-    uint8_t *out; /* n_places * trip->item_bytes */
+    uint8_t *out; /* n_places * context->item_bytes */
     sn_copy *copies;
     uint32_t n_copies;
 
@@ -70,17 +79,49 @@ typedef struct sn_batch {
     struct sn_batch *following;
 } sn_batch;
 
+/* Private payloads that earlier batches left, to be offered in the next draw. All zero: none. */
+typedef struct {
+    sn_copy *copies; /* owned, as are their payloads */
+    uint32_t n, capacity;
+} sn_offers;
+
+void sn_offers_free(sn_offers *offers);
+
+/* Take over what a complete batch has left. 0; -ENOMEM, and then nothing is taken. */
+int sn_offers_collect(sn_offers *offers, sn_batch *batch);
+
+/*
+ * Draw the places of a batch that was made for so many and for all `offers`, which are emptied: those that are
+ * accepted are the batch's copies now, the others are freed. Writes the samples' indices, chooses which places are
+ * checked (`until_check` counts down to the next, from batch to batch), and notes which copies serve. The batch is
+ * then to be submitted.
+ *
+ * 0, also where the member had to draw privately; -ENOMEM: nothing was drawn.
+ */
+int sn_batch_draw(sn_batch *batch, sn_member *member, sn_offers *offers, uint32_t *until_check, uint32_t *indices);
+
 /* Let go, in the member's next draw, of what the places hold that are settled: a slot is held
  * while it is written or read, not until its batch is delivered. The acquire of `settled`
  * pairs with the thread's release: its last access to the slots came before. */
 void sn_batch_settle(sn_batch *batch, sn_member *member);
 
-/* Before it is submitted: of the places that are served from ENCODED or DECODED choose each that comes `every`
- * such places after the one before. `left` counts them down, from batch to batch. */
-void sn_batch_choose_checks(sn_batch *batch, uint32_t n_places, uint32_t every, uint32_t *left);
+/* It is complete and read, or was dropped: let go of all that it holds. */
+void sn_batch_done(sn_batch *batch, sn_member *member);
+
+/* What a complete batch took. */
+typedef struct {
+    uint32_t served[SN_FORMS]; /* by the form that they were served from */
+    uint32_t prepared, staged; /* not served from a copy; of which one was made for others */
+    uint32_t damaged, checked, different;
+    uint32_t n_read, n_prepare, n_decode, n_augment; /* places that took some of the time in `spent` */
+    uint64_t read_bytes, decoded_bytes;
+    sn_spent spent;
+} sn_batch_sums;
+
+void sn_batch_sum(const sn_batch *batch, sn_batch_sums *sums);
 
 /* NULL when memory is short. */
-sn_batch *sn_batch_new(const sn_trip *trip, uint32_t n_places, uint32_t n_copies);
+sn_batch *sn_batch_new(const sn_context *context, uint32_t n_places, uint32_t n_copies);
 void sn_batch_free(sn_batch *batch);
 
 #endif

@@ -19,11 +19,11 @@ struct sn_pool {
     int ending;
     uint32_t n_threads, running;
     pid_t owner; /* a forked child has none of the threads, and waits for none */
-    sn_bench bench; /* the iterator's own thread's */
+    sn_scratch scratch; /* the iterator's own thread's */
     struct sn_thread {
         pthread_t id;
         sn_pool *pool;
-        sn_bench bench;
+        sn_scratch scratch;
         /* The mutex's. */
         int64_t since_ms; /* it has its place in hand; 0: it has none */
         int ended;
@@ -51,19 +51,19 @@ static uint32_t tasks(const sn_batch *batch)
 }
 
 /* Copies go first: their payloads are wanted by others. */
-static void run(sn_bench *bench, sn_batch *batch, uint32_t task)
+static void run(sn_scratch *scratch, sn_batch *batch, uint32_t task)
 {
-    const sn_trip *trip = batch->trip;
+    const sn_context *context = batch->context;
 
     if (task >= batch->n_copies) {
         uint32_t place = task - batch->n_copies;
-        sn_prepare(bench, trip, &batch->places[place], batch->out + place * trip->item_bytes);
+        sn_prepare(scratch, context, &batch->places[place], batch->out + place * context->item_bytes);
         return;
     }
     sn_copy *copy = &batch->copies[task];
-    sn_slot *slot = &trip->segment->slots[copy->offer.slot];
-    memcpy(sn_slot_payload(trip->segment, slot), copy->payload, copy->offer.length);
-    sn_slot_commit(trip->segment, copy->offer.slot);
+    sn_slot *slot = &context->segment->slots[copy->offer.slot];
+    memcpy(sn_slot_payload(context->segment, slot), copy->payload, copy->offer.length);
+    sn_slot_commit(context->segment, copy->offer.slot);
     free(copy->payload);
     copy->payload = NULL;
 }
@@ -117,7 +117,7 @@ static void *work(void *argument)
         if (batch) {
             self->since_ms = now_ms(CLOCK_MONOTONIC_COARSE);
             pthread_mutex_unlock(&pool->mutex);
-            run(&self->bench, batch, task);
+            run(&self->scratch, batch, task);
             pthread_mutex_lock(&pool->mutex);
             self->since_ms = 0;
             finish(pool, batch);
@@ -148,8 +148,8 @@ sn_pool *sn_pool_new(uint32_t threads, uint64_t max_pixels)
     pthread_cond_init(&pool->progress, &monotonic);
     pthread_condattr_destroy(&monotonic);
 
-    int failed = sn_bench_init(&pool->bench, max_pixels);
-    pool->bench.is_interruptible = 1;
+    int failed = sn_scratch_init(&pool->scratch, max_pixels);
+    pool->scratch.is_interruptible = 1;
     pool->threads = calloc(threads ? threads : 1, sizeof *pool->threads);
     if (!pool->threads)
         failed = 1;
@@ -163,7 +163,7 @@ sn_pool *sn_pool_new(uint32_t threads, uint64_t max_pixels)
     while (!failed && pool->n_threads < threads) {
         struct sn_thread *thread = &pool->threads[pool->n_threads];
         thread->pool = pool;
-        failed = sn_bench_init(&thread->bench, max_pixels);
+        failed = sn_scratch_init(&thread->scratch, max_pixels);
         if (failed)
             break;
         pthread_mutex_lock(&pool->mutex);
@@ -172,7 +172,7 @@ sn_pool *sn_pool_new(uint32_t threads, uint64_t max_pixels)
             pool->n_threads = ++pool->running;
         pthread_mutex_unlock(&pool->mutex);
         if (failed)
-            sn_bench_free(&thread->bench);
+            sn_scratch_free(&thread->scratch);
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed && pool->n_threads == 0) { /* with fewer than were wanted it goes on */
@@ -218,9 +218,9 @@ void sn_pool_free(sn_pool *pool)
         return;
     for (uint32_t i = 0; i < pool->n_threads; i++) {
         pthread_join(pool->threads[i].id, NULL);
-        sn_bench_free(&pool->threads[i].bench);
+        sn_scratch_free(&pool->threads[i].scratch);
     }
-    sn_bench_free(&pool->bench);
+    sn_scratch_free(&pool->scratch);
     free(pool->threads);
     pthread_cond_destroy(&pool->work);
     pthread_cond_destroy(&pool->progress);
@@ -257,7 +257,7 @@ int sn_pool_wait(sn_pool *pool, sn_batch *batch, int timeout_ms)
         } else { /* the caller is the only worker, and this batch is the only one */
             sn_batch *own = claim(pool, &task);
             pthread_mutex_unlock(&pool->mutex);
-            run(&pool->bench, own, task);
+            run(&pool->scratch, own, task);
             pthread_mutex_lock(&pool->mutex);
             if (was_interrupted(own, task)) {
                 unclaim(pool, own);
@@ -298,9 +298,9 @@ void sn_pool_drop(sn_pool *pool, sn_batch *batch)
         }
         for (uint32_t task = begun; task < tasks(batch); task++) {
             if (task >= batch->n_copies)
-                sn_abandon(batch->trip, &batch->places[task - batch->n_copies], SN_E_CLOSED, NULL);
+                sn_abandon(batch->context, &batch->places[task - batch->n_copies], SN_E_CLOSED, NULL);
             else
-                sn_slot_abort(&batch->trip->segment->slots[batch->copies[task].offer.slot]);
+                sn_slot_abort(&batch->context->segment->slots[batch->copies[task].offer.slot]);
         }
         batch->next = tasks(batch);
         batch->finished += tasks(batch) - begun;
@@ -308,7 +308,7 @@ void sn_pool_drop(sn_pool *pool, sn_batch *batch)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-sn_bench *sn_pool_bench(sn_pool *pool)
+sn_scratch *sn_pool_scratch(sn_pool *pool)
 {
-    return &pool->bench;
+    return &pool->scratch;
 }

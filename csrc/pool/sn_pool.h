@@ -12,9 +12,10 @@
  * Blocking   sn_pool_wait(), up to its time-out; sn_pool_end(), up to its patience.
  * Ordering   one mutex; a place's work is done outside it.
  * Hanging    a read from storage may never return, and no thread can be taken out of it. What the thread may
- *            touch when it does return has to be there: the pool with its bench, the batch with its output, the
- *            trip with what it points to, the mapping; and what the place holds in the segment must stay held,
- *            for it may still be written and committed. So who is told SN_BUSY frees none of it.
+ *            touch when it does return has to be there: the pool with its scratch memory, the batch with its
+ *            output, the context with what it points to, the mapping; and what the place holds in the segment must
+ *            stay held, because the thread may still write and commit it. Therefore who is told SN_BUSY frees none
+ *            of it.
  * Fork       in a child, whose copy has no threads, ending, freeing and dropping do nothing.
  */
 #ifndef SN_POOL_H
@@ -45,6 +46,6 @@ int sn_pool_wait(sn_pool *pool, sn_batch *batch, int timeout_ms);
 void sn_pool_drop(sn_pool *pool, sn_batch *batch);
 
 /* Tools for the iterator's own thread (sn_finish()). */
-sn_bench *sn_pool_bench(sn_pool *pool);
+sn_scratch *sn_pool_scratch(sn_pool *pool);
 
 #endif

@@ -15,18 +15,18 @@
 #define MAX_FILE_BYTES ((size_t)1 << 30)
 #define LEASE_NS 60000000000u /* the kernel takes a lease away after 45 s (/proc/sys/fs/lease-break-time) */
 
-int sn_bench_init(sn_bench *bench, uint64_t max_pixels)
+int sn_scratch_init(sn_scratch *scratch, uint64_t max_pixels)
 {
-    memset(bench, 0, sizeof *bench);
-    bench->codec = sn_codec_new(max_pixels);
-    return bench->codec ? 0 : -ENOMEM;
+    memset(scratch, 0, sizeof *scratch);
+    scratch->codec = sn_codec_new(max_pixels);
+    return scratch->codec ? 0 : -ENOMEM;
 }
 
-void sn_bench_free(sn_bench *bench)
+void sn_scratch_free(sn_scratch *scratch)
 {
-    sn_codec_free(bench->codec);
-    free(bench->bytes);
-    free(bench->pixels);
+    sn_codec_free(scratch->codec);
+    free(scratch->bytes);
+    free(scratch->pixels);
 }
 
 static uint64_t now(clockid_t clock)
@@ -53,14 +53,14 @@ static int grow(uint8_t **buffer, size_t *capacity, size_t needed)
  * never end. What was opened is asked, so that it cannot be exchanged between the two. O_NONBLOCK opens a FIFO at
  * once and changes nothing for a file, but for one that another process has a lease on (fcntl(2)): EAGAIN, until
  * that has given it back, which the kernel sees to. */
-static int open_regular(const sn_bench *bench, const char *path, struct stat *file, const char **kind)
+static int open_regular(const sn_scratch *scratch, const char *path, struct stat *file, const char **kind)
 {
     const struct timespec pause = {.tv_nsec = 10000000};
     uint64_t give_up_at = 0;
     int fd;
 
     while ((fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0) {
-        if (errno == EINTR && !bench->is_interruptible)
+        if (errno == EINTR && !scratch->is_interruptible)
             continue;
         if (errno == ENXIO)
             *kind = "is a socket or a missing device, not a regular file";
@@ -70,7 +70,7 @@ static int open_regular(const sn_bench *bench, const char *path, struct stat *fi
             give_up_at = now(CLOCK_MONOTONIC) + LEASE_NS;
         else if (now(CLOCK_MONOTONIC) > give_up_at)
             return -EAGAIN;
-        if (nanosleep(&pause, NULL) != 0 && bench->is_interruptible)
+        if (nanosleep(&pause, NULL) != 0 && scratch->is_interruptible)
             return -EINTR;
     }
     int rc = fstat(fd, file) == 0 ? fd : -errno;
@@ -87,7 +87,7 @@ static int open_regular(const sn_bench *bench, const char *path, struct stat *fi
 
 /* Read the whole file into private memory: a mapping would fault if it shrank meanwhile. The
  * size that fstat tells is a hint; the end of the file is where read() says so. */
-static int read_file(sn_bench *bench, const char *path, size_t *length, const char **why)
+static int read_file(sn_scratch *scratch, const char *path, size_t *length, const char **why)
 {
     struct stat file;
     int rc = 0;
@@ -95,13 +95,13 @@ static int read_file(sn_bench *bench, const char *path, size_t *length, const ch
 
     *length = 0;
     *why = NULL;
-    int fd = open_regular(bench, path, &file, why);
+    int fd = open_regular(scratch, path, &file, why);
     if (fd < 0)
         return fd;
-    rc = grow(&bench->bytes, &bench->capacity, (size_t)file.st_size + 1);
+    rc = grow(&scratch->bytes, &scratch->capacity, (size_t)file.st_size + 1);
     while (rc == 0) {
-        ssize_t n = read(fd, bench->bytes + got, bench->capacity - got);
-        if (n < 0 && errno == EINTR && !bench->is_interruptible)
+        ssize_t n = read(fd, scratch->bytes + got, scratch->capacity - got);
+        if (n < 0 && errno == EINTR && !scratch->is_interruptible)
             continue;
         if (n < 0)
             rc = -errno;
@@ -110,8 +110,8 @@ static int read_file(sn_bench *bench, const char *path, size_t *length, const ch
         got += (size_t)n;
         if (got > MAX_FILE_BYTES)
             rc = -EFBIG;
-        else if (got == bench->capacity)
-            rc = grow(&bench->bytes, &bench->capacity, got + 1);
+        else if (got == scratch->capacity)
+            rc = grow(&scratch->bytes, &scratch->capacity, got + 1);
     }
     close(fd);
     *length = got;
@@ -130,42 +130,50 @@ void sn_place_from_storage(sn_place *place)
     memset(&place->spent, 0, sizeof place->spent);
 }
 
-void sn_abandon(const sn_trip *trip, sn_place *place, int status, const char *message)
+void sn_abandon(const sn_context *context, sn_place *place, int status, const char *message)
 {
     place->status = status;
     if (message && !place->message)
         place->message = strdup(message);
     free(place->kept); /* nothing of it is offered */
     place->kept = NULL;
-    if (place->item.target_slot != SN_NONE && !atomic_load(&trip->segment->forked))
-        sn_slot_abort(&trip->segment->slots[place->item.target_slot]);
+    if (place->item.target_slot != SN_NONE && !atomic_load(&context->segment->forked))
+        sn_slot_abort(&context->segment->slots[place->item.target_slot]);
     settle(place);
 }
 
-static void start_rng(sn_rng *rng, const sn_trip *trip, const sn_place *place)
+void sn_abandon_unfinished(sn_batch *batch)
 {
-    int staged = place->item.target_slot != SN_NONE;
-    sn_rng_start(rng, trip->seed, staged ? trip->nonce : 0, trip->epoch, place->item.sample, SN_STREAM_AUGMENT);
+    for (uint32_t i = 0; i < batch->n_places; i++)
+        if (batch->places[i].status == SN_E_NOT_JPEG)
+            sn_abandon(batch->context, &batch->places[i], SN_E_CLOSED, NULL);
 }
 
-/* Where the AUGMENTED picture is made: in the slot that was reserved for it, or on the bench. */
-static uint8_t *pixels_for(sn_bench *bench, const sn_trip *trip, const sn_place *place)
+static void start_rng(sn_rng *rng, const sn_context *context, const sn_place *place)
+{
+    int staged = place->item.target_slot != SN_NONE;
+    sn_rng_start(rng, context->seed, staged ? context->nonce : 0, context->epoch, place->item.sample,
+                 SN_STREAM_AUGMENT);
+}
+
+/* Where the AUGMENTED picture is made: in the slot that was reserved for it, or in scratch memory. */
+static uint8_t *pixels_for(sn_scratch *scratch, const sn_context *context, const sn_place *place)
 {
     if (place->item.target_slot != SN_NONE)
-        return sn_slot_payload(trip->segment, &trip->segment->slots[place->item.target_slot]);
-    size_t needed = (size_t)3 * trip->height * trip->width;
-    return grow(&bench->pixels, &bench->pixels_capacity, needed) == 0 ? bench->pixels : NULL;
+        return sn_slot_payload(context->segment, &context->segment->slots[place->item.target_slot]);
+    size_t needed = (size_t)3 * context->height * context->width;
+    return grow(&scratch->pixels, &scratch->pixels_capacity, needed) == 0 ? scratch->pixels : NULL;
 }
 
 /* Commit first: others may be waiting for it, and a held slot stays readable. */
-static void deliver(const sn_trip *trip, sn_place *place, const uint8_t *pixels, uint8_t *out)
+static void deliver(const sn_context *context, sn_place *place, const uint8_t *pixels, uint8_t *out)
 {
     sn_rng rng;
 
     if (place->item.target_slot != SN_NONE)
-        sn_slot_commit(trip->segment, place->item.target_slot);
-    sn_rng_start(&rng, trip->seed, 0, trip->epoch, place->item.sample, SN_STREAM_ERASE);
-    sn_batch_write(trip->plan, pixels, trip->height, trip->width, &rng, out);
+        sn_slot_commit(context->segment, place->item.target_slot);
+    sn_rng_start(&rng, context->seed, 0, context->epoch, place->item.sample, SN_STREAM_ERASE);
+    sn_batch_write(context->plan, pixels, context->height, context->width, &rng, out);
     place->status = 0;
     settle(place);
 }
@@ -198,7 +206,7 @@ static void keep_encoded(sn_place *place, const uint8_t *bytes, size_t length)
     place->offer = (sn_offer){.sample = place->item.sample, .length = (uint32_t)length, .form = SN_ENCODED};
 }
 
-static int augment_encoded(sn_bench *bench, const sn_trip *trip, sn_place *place, sn_rng *rng,
+static int augment_encoded(sn_scratch *scratch, const sn_context *context, sn_place *place, sn_rng *rng,
                            const uint8_t *bytes, size_t length, uint8_t *pixels)
 {
     uint64_t began = now(CLOCK_THREAD_CPUTIME_ID), between;
@@ -206,13 +214,13 @@ static int augment_encoded(sn_bench *bench, const sn_trip *trip, sn_place *place
     int rc;
 
     if (place->item.keep == SN_DECODED) {
-        rc = sn_codec_decode(bench->codec, trip->plan, bytes, length, &decoded);
+        rc = sn_codec_decode(scratch->codec, context->plan, bytes, length, &decoded);
         if (rc != 0)
             return rc;
         keep_decoded(place, &decoded);
     }
     if (!place->kept) {
-        rc = sn_codec_augment_encoded(bench->codec, trip->plan, rng, bytes, length, pixels);
+        rc = sn_codec_augment_encoded(scratch->codec, context->plan, rng, bytes, length, pixels);
         if (rc == 0) /* a look at what another decoder has to prepare tells nothing of preparing */
             place->spent.prepare = now(CLOCK_THREAD_CPUTIME_ID) - began;
         return rc;
@@ -220,16 +228,16 @@ static int augment_encoded(sn_bench *bench, const sn_trip *trip, sn_place *place
     decoded.pixels = place->kept; /* the codec's own view ends with the next call */
     decoded.stride = (size_t)3 * decoded.width;
     between = now(CLOCK_THREAD_CPUTIME_ID);
-    rc = sn_codec_augment_decoded(bench->codec, trip->plan, rng, &decoded, pixels);
+    rc = sn_codec_augment_decoded(scratch->codec, context->plan, rng, &decoded, pixels);
     place->spent.decode = between - began;
     place->spent.augment = now(CLOCK_THREAD_CPUTIME_ID) - between;
     return rc;
 }
 
-static int augment_decoded(sn_bench *bench, const sn_trip *trip, sn_place *place, const sn_slot *source, sn_rng *rng,
-                           uint8_t *pixels, const char **why)
+static int augment_decoded(sn_scratch *scratch, const sn_context *context, sn_place *place, const sn_slot *source,
+                           sn_rng *rng, uint8_t *pixels, const char **why)
 {
-    sn_view decoded = {sn_slot_payload(trip->segment, source), source->height, source->width,
+    sn_view decoded = {sn_slot_payload(context->segment, source), source->height, source->width,
                        (size_t)3 * source->width};
 
     if ((size_t)decoded.height * decoded.stride != source->length) {
@@ -237,31 +245,34 @@ static int augment_decoded(sn_bench *bench, const sn_trip *trip, sn_place *place
         return SN_E_DECODE;
     }
     uint64_t began = now(CLOCK_THREAD_CPUTIME_ID);
-    int rc = sn_codec_augment_decoded(bench->codec, trip->plan, rng, &decoded, pixels);
+    int rc = sn_codec_augment_decoded(scratch->codec, context->plan, rng, &decoded, pixels);
     place->spent.augment = now(CLOCK_THREAD_CPUTIME_ID) - began;
     return rc;
 }
 
 /* From the payload in a slot that the place is served from. 0, SN_E_NOT_JPEG, or why not. */
-static int prepare_from_slot(sn_bench *bench, const sn_trip *trip, sn_place *place, uint8_t *pixels, const char **why)
+static int prepare_from_slot(sn_scratch *scratch, const sn_context *context, sn_place *place, uint8_t *pixels,
+                             const char **why)
 {
-    const sn_slot *source = &trip->segment->slots[place->item.source_slot];
+    const sn_slot *source = &context->segment->slots[place->item.source_slot];
     sn_rng rng;
 
-    start_rng(&rng, trip, place);
+    start_rng(&rng, context, place);
     if (place->item.source == SN_DECODED)
-        return augment_decoded(bench, trip, place, source, &rng, pixels, why);
-    return augment_encoded(bench, trip, place, &rng, sn_slot_payload(trip->segment, source), source->length, pixels);
+        return augment_decoded(scratch, context, place, source, &rng, pixels, why);
+    return augment_encoded(scratch, context, place, &rng, sn_slot_payload(context->segment, source), source->length,
+                           pixels);
 }
 
 /* From the file. 0, SN_E_NOT_JPEG, or why not. */
-static int prepare_from_file(sn_bench *bench, const sn_trip *trip, sn_place *place, uint8_t *pixels, const char **why)
+static int prepare_from_file(sn_scratch *scratch, const sn_context *context, sn_place *place, uint8_t *pixels,
+                             const char **why)
 {
     uint64_t began = now(CLOCK_MONOTONIC);
     size_t length;
     sn_rng rng;
 
-    int rc = read_file(bench, trip->paths + trip->path_at[place->item.sample], &length, why);
+    int rc = read_file(scratch, context->paths + context->path_at[place->item.sample], &length, why);
     place->spent.read = now(CLOCK_MONOTONIC) - began;
     place->read_bytes = (uint32_t)length;
     if (rc != 0) {
@@ -269,10 +280,10 @@ static int prepare_from_file(sn_bench *bench, const sn_trip *trip, sn_place *pla
             *why = strerror(-rc);
         return rc;
     }
-    start_rng(&rng, trip, place);
-    rc = augment_encoded(bench, trip, place, &rng, bench->bytes, length, pixels);
+    start_rng(&rng, context, place);
+    rc = augment_encoded(scratch, context, place, &rng, scratch->bytes, length, pixels);
     if ((rc == 0 || rc == SN_E_NOT_JPEG) && place->item.keep == SN_ENCODED)
-        keep_encoded(place, bench->bytes, length);
+        keep_encoded(place, scratch->bytes, length);
     return rc;
 }
 
@@ -296,96 +307,97 @@ static int is_picture(const sn_slot *slot, const sn_segment *segment, const sn_v
 
 /* Whether the payload that a place is served from is another than what its file comes to now. Not where that cannot
  * be told: the file cannot be read, or is Pillow's to decode. */
-static int is_different(sn_bench *bench, const sn_trip *trip, const sn_place *place)
+static int is_different(sn_scratch *scratch, const sn_context *context, const sn_place *place)
 {
-    const sn_slot *slot = &trip->segment->slots[place->item.source_slot];
+    const sn_slot *slot = &context->segment->slots[place->item.source_slot];
     const char *why;
     size_t length;
     sn_view decoded;
 
-    if (read_file(bench, trip->paths + trip->path_at[place->item.sample], &length, &why) != 0)
+    if (read_file(scratch, context->paths + context->path_at[place->item.sample], &length, &why) != 0)
         return 0;
     if (place->item.source == SN_ENCODED)
-        return !is_payload(slot, trip->segment, bench->bytes, length);
-    return sn_codec_decode(bench->codec, trip->plan, bench->bytes, length, &decoded) == 0 &&
-           !is_picture(slot, trip->segment, &decoded);
+        return !is_payload(slot, context->segment, scratch->bytes, length);
+    return sn_codec_decode(scratch->codec, context->plan, scratch->bytes, length, &decoded) == 0 &&
+           !is_picture(slot, context->segment, &decoded);
 }
 
 /* Nobody is served from a cache that somebody has found not to be what its dataset makes: neither what was drawn
  * before that was known. */
-static void see_whether_to_trust(sn_bench *bench, const sn_trip *trip, sn_place *place)
+static void see_whether_to_trust(sn_scratch *scratch, const sn_context *context, sn_place *place)
 {
     if (place->item.source == SN_STORAGE)
         return;
-    if (place->check && is_different(bench, trip, place)) {
-        sn_distrust_tell(trip->segment, trip->job_key, place->item.sample, (enum sn_form)place->item.source);
+    if (place->check && is_different(scratch, context, place)) {
+        sn_distrust_tell(context->segment, context->job_key, place->item.sample, (enum sn_form)place->item.source);
         place->different = 1;
     }
-    if (sn_is_distrusted(trip->segment))
+    if (sn_is_distrusted(context->segment))
         place->item.source = SN_STORAGE;
 }
 
-/* Whether the payload may be the cause. Not of SN_E_NOT_JPEG: that is for Pillow to say, see sn_place_from_storage(). */
+/* Whether the payload may be the cause. Not of SN_E_NOT_JPEG: Pillow says that, see sn_place_from_storage(). */
 static int is_damage(int rc)
 {
     return rc == SN_E_DECODE || rc == SN_E_TOO_LARGE || rc == SN_E_PLAN;
 }
 
-void sn_prepare(sn_bench *bench, const sn_trip *trip, sn_place *place, uint8_t *out)
+void sn_prepare(sn_scratch *scratch, const sn_context *context, sn_place *place, uint8_t *out)
 {
     const char *why = NULL; /* NULL: the codec has the reason */
     int rc = SN_E_DECODE;
 
-    see_whether_to_trust(bench, trip, place);
+    see_whether_to_trust(scratch, context, place);
     if (place->item.source == SN_AUGMENTED) {
-        deliver(trip, place, sn_slot_payload(trip->segment, &trip->segment->slots[place->item.source_slot]), out);
+        const sn_slot *copy = &context->segment->slots[place->item.source_slot];
+        deliver(context, place, sn_slot_payload(context->segment, copy), out);
         return;
     }
-    uint8_t *pixels = pixels_for(bench, trip, place);
+    uint8_t *pixels = pixels_for(scratch, context, place);
     if (!pixels) {
-        sn_abandon(trip, place, -ENOMEM, NULL);
+        sn_abandon(context, place, -ENOMEM, NULL);
         return;
     }
     if (place->item.source != SN_STORAGE) {
-        rc = prepare_from_slot(bench, trip, place, pixels, &why);
+        rc = prepare_from_slot(scratch, context, place, pixels, &why);
         if (is_damage(rc))
             sn_place_from_storage(place);
     }
     if (place->item.source == SN_STORAGE)
-        rc = prepare_from_file(bench, trip, place, pixels, &why);
+        rc = prepare_from_file(scratch, context, place, pixels, &why);
 
     if (rc == 0)
-        deliver(trip, place, pixels, out);
-    else if (rc == SN_E_NOT_JPEG || (rc == -EINTR && bench->is_interruptible))
+        deliver(context, place, pixels, out);
+    else if (rc == SN_E_NOT_JPEG || (rc == -EINTR && scratch->is_interruptible))
         place->status = rc; /* Pillow's work: the slot stays reserved for sn_finish(); or to be done again */
     else
-        sn_abandon(trip, place, rc, why ? why : sn_codec_message(bench->codec));
+        sn_abandon(context, place, rc, why ? why : sn_codec_message(scratch->codec));
 }
 
-void sn_finish(sn_bench *bench, const sn_trip *trip, sn_place *place, const sn_view *picture, uint8_t *out)
+void sn_finish(sn_scratch *scratch, const sn_context *context, sn_place *place, const sn_view *picture, uint8_t *out)
 {
     sn_view decoded;
     sn_rng rng;
 
-    uint8_t *pixels = pixels_for(bench, trip, place);
-    int rc = pixels ? sn_codec_head(bench->codec, trip->plan, picture, &decoded) : -ENOMEM;
+    uint8_t *pixels = pixels_for(scratch, context, place);
+    int rc = pixels ? sn_codec_head(scratch->codec, context->plan, picture, &decoded) : -ENOMEM;
     if (rc == 0) {
         /* The codec's own view ends with its next call. */
         size_t row = (size_t)3 * decoded.width;
-        rc = grow(&bench->bytes, &bench->capacity, row * decoded.height);
+        rc = grow(&scratch->bytes, &scratch->capacity, row * decoded.height);
         if (rc == 0) {
             for (uint32_t y = 0; y < decoded.height; y++)
-                memcpy(bench->bytes + y * row, decoded.pixels + y * decoded.stride, row);
-            decoded.pixels = bench->bytes;
+                memcpy(scratch->bytes + y * row, decoded.pixels + y * decoded.stride, row);
+            decoded.pixels = scratch->bytes;
             decoded.stride = row;
-            start_rng(&rng, trip, place);
-            rc = sn_codec_augment_decoded(bench->codec, trip->plan, &rng, &decoded, pixels);
+            start_rng(&rng, context, place);
+            rc = sn_codec_augment_decoded(scratch->codec, context->plan, &rng, &decoded, pixels);
         }
     }
     if (rc == 0 && place->item.keep == SN_DECODED)
         keep_decoded(place, &decoded);
     if (rc == 0)
-        deliver(trip, place, pixels, out);
+        deliver(context, place, pixels, out);
     else
-        sn_abandon(trip, place, rc, sn_codec_message(bench->codec));
+        sn_abandon(context, place, rc, sn_codec_message(scratch->codec));
 }

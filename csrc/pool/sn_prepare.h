@@ -1,5 +1,5 @@
 /*
- * sn_prepare.h -- one sample's trip, from whatever form it is in to its place in the batch.
+ * sn_prepare.h -- one sample's way, from whatever form it is in to its place in the batch.
  *
  *   STORAGE --read--> ENCODED --> (DECODED) --> AUGMENTED --> out
  *      a payload of the segment may be entered at any form, and each that is made on the way
@@ -8,10 +8,10 @@
  * A cached payload that turns out to be damaged is no reason to fail: the sample is then prepared from its file,
  * and that alone is blamed if it fails as well.
  *
- * Callers    the thread that claimed the place, with a bench of its own.
+ * Callers    the thread that claimed the place, with scratch memory of its own.
  * Blocking   on storage, for ever where that hangs; a FIFO is no file, and is not waited for.
  * Errors     place->status, place->message; the reserved slot is aborted. -EINTR is none: nothing was done, and
- *            the place is as it was (only with a bench that is interruptible).
+ *            the place is as it was (only with an sn_scratch that is interruptible).
  */
 #ifndef SN_PREPARE_H
 #define SN_PREPARE_H
@@ -26,23 +26,26 @@ typedef struct {
     uint8_t *pixels; /* an AUGMENTED picture that is not staged */
     size_t pixels_capacity;
     int is_interruptible; /* its thread handles signals: one that interrupts a read is not to wait for storage */
-} sn_bench;
+} sn_scratch;
 
-int sn_bench_init(sn_bench *bench, uint64_t max_pixels); /* 0 or -ENOMEM */
-void sn_bench_free(sn_bench *bench);
+int sn_scratch_init(sn_scratch *scratch, uint64_t max_pixels); /* 0 or -ENOMEM */
+void sn_scratch_free(sn_scratch *scratch);
 
-void sn_prepare(sn_bench *bench, const sn_trip *trip, sn_place *place, uint8_t *out);
+void sn_prepare(sn_scratch *scratch, const sn_context *context, sn_place *place, uint8_t *out);
 
 /* The rest of the way for a picture that was decoded elsewhere (status SN_E_NOT_JPEG): from place->kept,
  * where that is, from the slot that the place is served from, or from the file once more; where Pillow
  * cannot read what the slot has, sn_place_from_storage() before. */
-void sn_finish(sn_bench *bench, const sn_trip *trip, sn_place *place, const sn_view *picture, uint8_t *out);
+void sn_finish(sn_scratch *scratch, const sn_context *context, sn_place *place, const sn_view *picture, uint8_t *out);
 
 /* The cached payload that the place was to be served from is damaged: it is served from storage. The slot stays
  * held until the place is settled. */
 void sn_place_from_storage(sn_place *place);
 
 /* Give up a place that will not be prepared: its reserved slot is aborted. */
-void sn_abandon(const sn_trip *trip, sn_place *place, int status, const char *message);
+void sn_abandon(const sn_context *context, sn_place *place, int status, const char *message);
+
+/* Nobody works on this batch any more: give up the places that wait for sn_finish(). */
+void sn_abandon_unfinished(sn_batch *batch);
 
 #endif

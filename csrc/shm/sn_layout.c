@@ -23,7 +23,7 @@ static uint32_t least(uint64_t a, uint64_t b)
     return (uint32_t)(a < b ? a : b);
 }
 
-int sn_layout_plan(const sn_geometry *geometry, sn_header *layout)
+int sn_layout_compute(const sn_geometry *geometry, sn_header *layout)
 {
     uint64_t n = geometry->n_samples;
     uint64_t granules = (geometry->payload_bytes + SN_GRANULE - 1) / SN_GRANULE;
@@ -59,10 +59,10 @@ int sn_layout_plan(const sn_geometry *geometry, sn_header *layout)
     layout->seen_in = place(&in, (uint64_t)layout->row_words * 8, 64);
     layout->eligible_in = place(&in, sn_bits_words(layout->n_stage) * 8, 64);
     layout->blocks_in = place(&in, sn_bits_blocks(layout->n_stage) * 4, 64);
-    layout->room_end = in;
+    layout->area_end = in;
     uint64_t page = in < SN_HUGE_PAGE / 2 ? SN_GRANULE : SN_HUGE_PAGE;
-    layout->room_bytes = (in + page - 1) / page * page;
-    layout->rooms_at = place(&at, SN_MAX_ROWS * layout->room_bytes, page);
+    layout->area_bytes = (in + page - 1) / page * page;
+    layout->areas_at = place(&at, SN_MAX_ROWS * layout->area_bytes, page);
     layout->segment_bytes = at;
     return 0;
 }
@@ -75,9 +75,9 @@ int sn_layout_validate(const sn_header *found, uint64_t file_bytes)
         return SN_E_MAGIC;
     if (found->layout_version != SN_LAYOUT_VERSION)
         return SN_E_VERSION;
-    if (sn_layout_plan(&found->geometry, &planned) != 0 || planned.segment_bytes != file_bytes)
+    if (sn_layout_compute(&found->geometry, &planned) != 0 || planned.segment_bytes != file_bytes)
         return SN_E_CORRUPT;
-    /* All that is planned lies in one piece, from the geometry to the end of a room, with no padding in it. */
+    /* All that is planned lies in one piece, from the geometry to the end of a row area, with no padding in it. */
     if (found->row_words != planned.row_words || memcmp(&found->geometry, &planned.geometry, PLANNED_BYTES) != 0)
         return SN_E_CORRUPT;
     return 0;

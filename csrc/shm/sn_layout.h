@@ -1,18 +1,18 @@
 /*
  * sn_layout.h -- what lies where in a segment.
  *
- *   header | rows | slots | first | wants   | writing | committed | granule map | payload | a room for each row
+ *   header | rows | slots | first | wants   | writing | committed | granule map | payload | a row area for each row
  *            who    what    where   derived   derived   hints       derived       bytes
  *
- *   room:    ledger | seen  | eligible | counts
- *            held     taken   derived    derived
+ *   row area:  ledger | seen  | eligible | counts
+ *              held     taken   derived    derived
  *
  * Truth: rows, ledgers, seen bits, the changes of the split, examples and distrust, and the upper part of each slot
  * record. All else is derived from it and made anew by sn_store_rebuild().
  *
- * All of it but the rooms is reserved at birth. A room has no memory until a row is claimed that
+ * All of it but the row areas is reserved at birth. A row area has no memory until a row is claimed that
  * uses it: seen bits of 128 rows would be the most of the records of a large dataset. Those of the
- * last rows, which members are given first, are put into huge pages at birth, where rooms are that large.
+ * last rows, which members are given first, are put into huge pages at birth, where row areas are that large.
  *
  * Lives in   the segment. Offsets and fixed widths, never pointers; 64-byte aligned parts.
  * Callers    everything here is read and written by the lock holder, except
@@ -33,7 +33,7 @@
 #define SN_GRANULE 4096u     /* payload space is given out in pages */
 #define SN_HUGE_PAGE 2097152u /* records of many samples lie in these, where the kernel has them */
 #define SN_MAX_ROWS 128u     /* participants at once */
-#define SN_ROOMS_AT_BIRTH 8u /* of the last rows, where rooms are huge pages: a member for each GPU of a host */
+#define SN_AREAS_AT_BIRTH 8u /* of the last rows, where row areas are huge pages: a member for each GPU of a host */
 #define SN_MAX_JOBS 64u      /* one bit each in a copy's uses mask */
 #define SN_MAX_LEDGER 16384u /* slots that one participant may hold at once */
 #define SN_MAX_WRITING 65536u /* slots that are being written at once */
@@ -180,10 +180,10 @@ typedef struct {
     uint64_t segment_bytes;
     uint32_t n_stage, n_slots, n_granules, n_ledger, n_writing, unused;
     uint64_t rows_at, slots_at, first_at, wants_at, writing_at, committed_at, groups_at, granules_at, payload_at;
-    uint64_t rooms_at;
-    uint64_t room_bytes;                      /* from one room to the next */
-    uint64_t seen_in, eligible_in, blocks_in; /* in a room, whose ledger comes first */
-    uint64_t room_end;                        /* likewise: behind it nothing is used */
+    uint64_t areas_at;
+    uint64_t area_bytes;                      /* from one row area to the next */
+    uint64_t seen_in, eligible_in, blocks_in; /* in a row area, whose ledger comes first */
+    uint64_t area_end;                        /* likewise: behind it nothing is used */
 
     /* The lock holder's. */
     _Atomic uint32_t busy;     /* set while a critical section runs: whoever finds it set rebuilds */
@@ -223,7 +223,7 @@ static inline const uint32_t *sn_split(const sn_header *head)
 
 /* Where everything goes for a cache of this size; fills `layout` but not its magic.
  * 0, or -EINVAL for a geometry that cannot be (no samples, too many, no room). */
-int sn_layout_plan(const sn_geometry *geometry, sn_header *layout);
+int sn_layout_compute(const sn_geometry *geometry, sn_header *layout);
 
 /* Whether a header found in a file of `file_bytes` is exactly what its own geometry plans:
  * 0, SN_E_MAGIC, SN_E_VERSION, SN_E_CORRUPT. Trusts nothing that it reads. */

@@ -91,12 +91,12 @@ static void resolve(sn_segment *segment, const sn_header *layout)
     segment->groups = (_Atomic uint64_t *)(base + layout->groups_at);
     segment->granules = (uint64_t *)(base + layout->granules_at);
     segment->payload = base + layout->payload_at;
-    segment->rooms = base + layout->rooms_at;
-    segment->room_bytes = layout->room_bytes;
+    segment->areas = base + layout->areas_at;
+    segment->area_bytes = layout->area_bytes;
     segment->seen_in = layout->seen_in;
     segment->eligible_in = layout->eligible_in;
     segment->blocks_in = layout->blocks_in;
-    segment->room_end = layout->room_end;
+    segment->area_end = layout->area_end;
     segment->n_samples = layout->geometry.n_samples;
     segment->n_stage = layout->n_stage;
     segment->n_slots = layout->n_slots;
@@ -134,20 +134,20 @@ static void make_huge(const sn_segment *segment, uint64_t at, uint64_t bytes)
 /* A huge page is mapped as one where address and place in the file agree. */
 static void *map_at_huge_page(int fd, uint64_t bytes)
 {
-    uint8_t *room = mmap(NULL, bytes + HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (room == MAP_FAILED)
+    uint8_t *range = mmap(NULL, bytes + HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (range == MAP_FAILED)
         return MAP_FAILED;
-    uint8_t *base = room + (-(uintptr_t)room & (HUGE_PAGE - 1));
-    uint64_t before = (uint64_t)(base - room), pages = (bytes + SN_GRANULE - 1) / SN_GRANULE * SN_GRANULE;
+    uint8_t *base = range + (-(uintptr_t)range & (HUGE_PAGE - 1));
+    uint64_t before = (uint64_t)(base - range), pages = (bytes + SN_GRANULE - 1) / SN_GRANULE * SN_GRANULE;
 
     if (mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
         int error = errno;
-        munmap(room, bytes + HUGE_PAGE);
+        munmap(range, bytes + HUGE_PAGE);
         errno = error;
         return MAP_FAILED;
     }
     if (before)
-        munmap(room, before);
+        munmap(range, before);
     munmap(base + pages, bytes + HUGE_PAGE - before - pages);
     return base;
 }
@@ -205,27 +205,27 @@ static int reserve(int fd, uint64_t from, uint64_t bytes, sn_progress progress, 
     return rc;
 }
 
-int sn_segment_reserve_room(sn_segment *segment, uint32_t row, enum sn_row_kind kind)
+int sn_segment_reserve_area(sn_segment *segment, uint32_t row, enum sn_row_kind kind)
 {
-    uint8_t *room = segment->rooms + row * segment->room_bytes;
-    uint64_t bytes = kind != SN_ROW_HOLDER ? segment->room_end : segment->seen_in;
-    uint64_t at = (uint64_t)(room - (uint8_t *)segment->head);
+    uint8_t *area = segment->areas + row * segment->area_bytes;
+    uint64_t bytes = kind != SN_ROW_HOLDER ? segment->area_end : segment->seen_in;
+    uint64_t at = (uint64_t)(area - (uint8_t *)segment->head);
 
     if (lseek(segment->fd, (off_t)at, SEEK_HOLE) >= (off_t)(at + bytes))
         return 0; /* one before had it, or it was made at birth */
     int rc = reserve(segment->fd, at, bytes, NULL, NULL);
     if (rc == 0 && kind != SN_ROW_HOLDER)
-        atomic_fetch_or(&segment->new_rooms[row / 64], (uint64_t)1 << (row % 64));
+        atomic_fetch_or(&segment->new_areas[row / 64], (uint64_t)1 << (row % 64));
     return rc;
 }
 
-void sn_segment_settle_room(sn_segment *segment, uint32_t row)
+void sn_segment_collapse_area(sn_segment *segment, uint32_t row)
 {
     uint64_t bit = (uint64_t)1 << (row % 64);
-    uint64_t whole = (segment->room_end + HUGE_PAGE / 4) / HUGE_PAGE * HUGE_PAGE; /* the last if it is nearly full */
+    uint64_t whole = (segment->area_end + HUGE_PAGE / 4) / HUGE_PAGE * HUGE_PAGE; /* the last if it is nearly full */
 
-    if ((atomic_fetch_and(&segment->new_rooms[row / 64], ~bit) & bit) && whole > 0)
-        collapse(segment, (uint64_t)(segment->rooms - (uint8_t *)segment->head) + row * segment->room_bytes, whole);
+    if ((atomic_fetch_and(&segment->new_areas[row / 64], ~bit) & bit) && whole > 0)
+        collapse(segment, (uint64_t)(segment->areas - (uint8_t *)segment->head) + row * segment->area_bytes, whole);
 }
 
 /* The file may hold what a creator left who died before writing the magic. Nobody has it
@@ -233,11 +233,11 @@ void sn_segment_settle_room(sn_segment *segment, uint32_t row)
 static int create(sn_segment *segment, const sn_geometry *geometry, sn_progress progress, void *context)
 {
     sn_header layout;
-    int rc = sn_layout_plan(geometry, &layout);
+    int rc = sn_layout_compute(geometry, &layout);
     if (rc == 0 && ftruncate(segment->fd, 0) != 0)
         rc = -errno;
     if (rc == 0)
-        rc = report(segment->fd, layout.rooms_at, progress, context);
+        rc = report(segment->fd, layout.areas_at, progress, context);
     if (rc == 0 && fchmod(segment->fd, 0600) != 0)
         rc = -errno;
     if (rc == 0 && ftruncate(segment->fd, (off_t)layout.segment_bytes) != 0)
@@ -246,7 +246,7 @@ static int create(sn_segment *segment, const sn_geometry *geometry, sn_progress 
         rc = map(segment, layout.segment_bytes);
     if (rc == 0) {
         make_huge(segment, 0, layout.payload_at / HUGE_PAGE * HUGE_PAGE);
-        rc = reserve(segment->fd, 0, layout.rooms_at, progress, context);
+        rc = reserve(segment->fd, 0, layout.areas_at, progress, context);
     }
     if (rc != 0) {
         if (rc != SN_E_GONE)
@@ -258,9 +258,9 @@ static int create(sn_segment *segment, const sn_geometry *geometry, sn_progress 
     resolve(segment, &layout);
     /* Fresh pages are zero: rows are free, slots empty, nobody has seen anything. Derived
      * state is built by the caller's first rebuild, which `busy` asks for. */
-    for (uint32_t i = 1; i <= SN_ROOMS_AT_BIRTH && layout.room_bytes >= HUGE_PAGE; i++)
-        if (has_free(segment->fd, 2 * layout.room_bytes)) /* one of them for this process's own row */
-            make_huge(segment, layout.segment_bytes - i * layout.room_bytes, layout.room_bytes);
+    for (uint32_t i = 1; i <= SN_AREAS_AT_BIRTH && layout.area_bytes >= HUGE_PAGE; i++)
+        if (has_free(segment->fd, 2 * layout.area_bytes)) /* one of them for this process's own row */
+            make_huge(segment, layout.segment_bytes - i * layout.area_bytes, layout.area_bytes);
     atomic_store(&segment->head->busy, 1);
     atomic_store_explicit(&segment->head->magic, SN_MAGIC, memory_order_release);
     return SN_ATTACH_CREATED;

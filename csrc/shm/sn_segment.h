@@ -46,15 +46,15 @@ typedef struct sn_segment {
     _Atomic uint64_t *committed, *groups; /* of these, hints: a bit a slot, and a bit a group that has such */
     uint64_t *granules;
     uint8_t *payload;
-    uint8_t *rooms;
-    uint64_t room_bytes, seen_in, eligible_in, blocks_in, room_end; /* as in the header */
+    uint8_t *areas;
+    uint64_t area_bytes, seen_in, eligible_in, blocks_in, area_end; /* as in the header */
     uint32_t n_samples, n_stage, n_slots, n_granules, n_ledger, n_writing, row_words;
 
     pthread_mutex_t mutex;
     uint32_t next_probe, sections;       /* whose life is asked about next; sections that might have */
     int64_t probed_at;                   /* second in which one last did */
     uint64_t own_rows[SN_MAX_ROWS / 64]; /* rows whose byte this description locks */
-    _Atomic uint64_t new_rooms[SN_MAX_ROWS / 64]; /* reserved by this process and not settled yet */
+    _Atomic uint64_t new_areas[SN_MAX_ROWS / 64]; /* reserved by this process and not settled yet */
     struct sn_segment *next_handle;      /* of this process, for the fork handler */
 } sn_segment;
 
@@ -79,8 +79,8 @@ enum sn_attach { SN_ATTACH_CREATED = 10, SN_ATTACH_JOINED = 11 };
  * Fails with SN_E_OWNER, SN_E_GONE (unlinked meanwhile: open the name again),
  * SN_E_MISMATCH (joined with another dataset), SN_E_MAGIC, SN_E_VERSION, SN_E_CORRUPT,
  * SN_BUSY (the lock was not had in `wait_ms`: another is creating it, or hangs), -ENOSPC,
- * -ENOMEM, and what `progress` answers. On failure *out is a handle for sn_segment_close() alone (NULL: no memory for it),
- * which frees the lock where it was had.
+ * -ENOMEM, and what `progress` answers. On failure *out is a handle for sn_segment_close() alone (NULL: no memory
+ * for it), which frees the lock where it was had.
  */
 int sn_segment_attach(int fd, const char *name, const sn_geometry *geometry, int wait_ms,
                       sn_progress progress, void *context, sn_segment **out);
@@ -88,13 +88,13 @@ int sn_segment_attach(int fd, const char *name, const sn_geometry *geometry, int
 /* Unmap and close; the kernel frees every lock of this description. */
 void sn_segment_close(sn_segment *segment);
 
-/* Memory for what a row of this kind uses of its room, under the lock: 0, -ENOSPC, -errno. What was
+/* Memory for what a row of this kind uses of its row area, under the lock: 0, -ENOSPC, -errno. What was
  * reserved once stays, with what lies in it. */
-int sn_segment_reserve_room(sn_segment *segment, uint32_t row, enum sn_row_kind kind);
+int sn_segment_reserve_area(sn_segment *segment, uint32_t row, enum sn_row_kind kind);
 
-/* Put a room that this process has reserved into huge pages, where the kernel has them. Once; without the
+/* Put a row area that this process has reserved into huge pages, where the kernel has them. Once; without the
  * lock, as the kernel waits for every processor meanwhile: tens of milliseconds where all are busy. */
-void sn_segment_settle_room(sn_segment *segment, uint32_t row);
+void sn_segment_collapse_area(sn_segment *segment, uint32_t row);
 
 /* Whether the name still leads to this segment; take the name away (under the lock). */
 int sn_segment_linked(const sn_segment *segment);

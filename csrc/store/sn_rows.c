@@ -3,7 +3,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../base/sn_rng.h"
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
 #include "sn_want.h"
@@ -49,7 +48,7 @@ static int job_bit(sn_segment *segment, uint64_t key, uint32_t *bit)
     return 0;
 }
 
-/* Members are given the last rows, whose rooms are the first to have memory, and processes the first. */
+/* Members are given the last rows, whose row areas are the first to have memory, and processes the first. */
 static uint32_t lock_free_row(sn_segment *segment, enum sn_row_kind kind)
 {
     for (uint32_t i = 0; i < SN_MAX_ROWS; i++) {
@@ -72,7 +71,7 @@ int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *out)
     if (row == SN_NONE)
         return SN_E_ROWS_FULL;
 
-    rc = sn_segment_reserve_room(segment, row, who->kind);
+    rc = sn_segment_reserve_area(segment, row, who->kind);
     if (rc != 0) {
         sn_row_unlock(segment, row);
         return rc;
@@ -138,27 +137,6 @@ void sn_row_leave(sn_segment *segment, uint32_t row)
     sn_bit_clear(head->members_of_job[segment->rows[row].job], row);
     sn_rows_derive_budgets(segment);
     sn_row_unlock(segment, row);
-}
-
-static uint16_t name_of(uint64_t pipeline)
-{
-    return (uint16_t)(sn_mix64(pipeline) | 1); /* two of one name cost a job the order of its seed, no more */
-}
-
-void sn_row_exchanges(sn_segment *segment, uint32_t row, uint64_t pipeline)
-{
-    atomic_store(&segment->rows[row].exchanges, name_of(pipeline));
-}
-
-int sn_rows_others_exchange(const sn_segment *segment, uint64_t job_key, uint64_t pipeline)
-{
-    for (uint32_t row = 0; row < SN_MAX_ROWS; row++) {
-        sn_row *other = &segment->rows[row];
-        if (atomic_load(&other->state) == SN_ROW_LIVE && other->kind == SN_ROW_HOLDER && other->job_key != job_key &&
-            atomic_load(&other->exchanges) == name_of(pipeline) && sn_row_is_alive(segment, row))
-            return 1;
-    }
-    return 0;
 }
 
 void sn_ledger_hold(sn_segment *segment, uint32_t row, uint32_t entry, uint32_t slot)

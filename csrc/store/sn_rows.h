@@ -14,7 +14,7 @@
 #ifndef SN_ROWS_H
 #define SN_ROWS_H
 
-#include "../shm/sn_segment.h"
+#include "../shm/sn_row.h"
 
 typedef struct {
     enum sn_row_kind kind;
@@ -25,7 +25,7 @@ typedef struct {
 } sn_participant;
 
 /* A row for this participant, all of the dataset seen (nothing is wanted yet).
- * 0, SN_E_ROWS_FULL, SN_E_JOBS_FULL, -ENOSPC and others where its room has no memory. */
+ * 0, SN_E_ROWS_FULL, SN_E_JOBS_FULL, -ENOSPC and others where its row area has no memory. */
 int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *row);
 
 /* A member's row from now on holds slots and no more, as its process's own row does. */
@@ -34,33 +34,12 @@ void sn_row_retire(sn_segment *segment, uint32_t row);
 /* Give back the row, whatever it holds, and its proof of life. */
 void sn_row_leave(sn_segment *segment, uint32_t row);
 
-/* Without the lock, and so a hint: the process that has this row takes part with others in copies of a pipeline (the
- * last that it told counts); and whether one of another job that does is here, alive, be it between two epochs. */
-void sn_row_exchanges(sn_segment *segment, uint32_t row, uint64_t pipeline);
-int sn_rows_others_exchange(const sn_segment *segment, uint64_t job_key, uint64_t pipeline);
-
 /* Ledger: hold a slot (a pin), let go of it. `entry` is the owner's to choose, below n_ledger.
  * Letting go frees a slot that nobody wants any more. */
 void sn_ledger_hold(sn_segment *segment, uint32_t row, uint32_t entry, uint32_t slot);
 void sn_ledger_let_go(sn_segment *segment, uint32_t row, uint32_t entry);
 
-static inline uint32_t *sn_ledger(const sn_segment *segment, uint32_t row)
-{
-    return (uint32_t *)(segment->rooms + row * segment->room_bytes);
-}
-
 /* Members and their shares of the space have changed. */
 void sn_rows_derive_budgets(sn_segment *segment);
-
-/* Walk the rows in a set: for (r = sn_rows_next(set, 0); r < SN_MAX_ROWS; r = sn_rows_next(set, r + 1)) */
-static inline uint32_t sn_rows_next(const uint64_t set[SN_MAX_ROWS / 64], uint32_t from)
-{
-    for (; from < SN_MAX_ROWS; from = (from | 63) + 1) {
-        uint64_t bits = set[from / 64] >> (from % 64);
-        if (bits)
-            return from + (uint32_t)__builtin_ctzll(bits);
-    }
-    return SN_MAX_ROWS;
-}
 
 #endif

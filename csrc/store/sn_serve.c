@@ -3,7 +3,6 @@
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
 #include "../slots/sn_space.h"
-#include "sn_rows.h"
 #include "sn_want.h"
 
 #define MAX_EVICTIONS 8 /* for one reservation */
@@ -12,6 +11,16 @@ void sn_item_clear(sn_item *item, uint32_t sample)
 {
     *item = (sn_item){.sample = sample, .source_slot = SN_NONE, .source_entry = SN_NONE,
                       .target_slot = SN_NONE, .target_entry = SN_NONE};
+}
+
+sn_client sn_client_make(const sn_client *asked, sn_holder *holder)
+{
+    sn_client client = *asked;
+
+    client.holder = holder;
+    if (client.copy_bytes == 0)
+        client.copy_bytes = 3u * client.height * client.width;
+    return client;
 }
 
 static const sn_row *row_of(const sn_client *client)

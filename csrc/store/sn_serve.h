@@ -35,13 +35,16 @@ typedef struct {
 
 /* For whom. */
 typedef struct {
-    sn_holder *holder; /* whose row and ledger */
+    sn_holder *holder; /* whose row and ledger; NULL: private */
     uint64_t decoded_pipeline, augmented_pipeline;
     uint16_t height, width; /* of an AUGMENTED copy of pixels; 0: it says itself what it holds */
-    uint32_t copy_bytes;    /* room for an AUGMENTED copy; 0: not known yet */
+    uint32_t copy_bytes;    /* memory for an AUGMENTED copy; 0: not known yet */
     uint8_t shares;         /* whether it stages AUGMENTED copies and uses others' */
     uint8_t keeps;          /* whether what it prepares may be kept */
 } sn_client;
+
+/* The client that was asked for, with this holder; a copy of pixels takes what these take if nothing was said. */
+sn_client sn_client_make(const sn_client *asked, sn_holder *holder);
 
 void sn_item_clear(sn_item *item, uint32_t sample);
 

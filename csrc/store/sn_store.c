@@ -8,6 +8,7 @@
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
 #include "../slots/sn_space.h"
+#include "sn_rebuild.h"
 #include "sn_rows.h"
 #include "sn_want.h"
 
@@ -145,12 +146,14 @@ static uint32_t count(const uint64_t *set)
     return n;
 }
 
-void sn_store_read_stats(const sn_segment *segment, sn_store_stats *stats)
+void sn_store_read_stats(sn_segment *segment, sn_store_stats *stats)
 {
     const sn_header *head = segment->head;
     const uint64_t *live = head->live_rows;
     uint64_t jobs = 0;
 
+    sn_store_reap(segment, 1);
+    sn_store_fold(segment);
     *stats = (sn_store_stats){
         .payload_bytes = (uint64_t)segment->n_granules * SN_GRANULE,
         .free_bytes = (uint64_t)head->granules_free * SN_GRANULE,
@@ -170,4 +173,10 @@ void sn_store_read_stats(const sn_segment *segment, sn_store_stats *stats)
         stats->processes += segment->rows[row].kind == SN_ROW_HOLDER;
     }
     stats->jobs = (uint32_t)__builtin_popcountll(jobs);
+
+    uint32_t changes = atomic_load(&head->n_changes);
+    stats->n_changes = changes < SN_CHANGES ? changes : SN_CHANGES;
+    memcpy(stats->split, sn_split(head), sizeof stats->split);
+    for (uint32_t i = 0; i < stats->n_changes; i++)
+        stats->changes[i] = head->changes[(changes - stats->n_changes + i) % SN_CHANGES];
 }

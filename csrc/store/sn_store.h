@@ -1,15 +1,12 @@
 /*
- * sn_store.h -- the one room that knows slots and draw together.
+ * sn_store.h -- the critical sections of a segment, and who has died.
  *
  *   enter --> fold what was committed --> decide --> leave
  *     |
  *     +-- `busy` found set: the last holder died inside. Rebuild first.
  *
  * Truth is the slot records, the rows, each row's ledger and seen bits. Everything else is
- * derived from these by sn_store_rebuild(), the one answer to every crash: it validates each
- * record, frees what the dead were writing, drops their pins and clears their jobs' bits.
- * It reads truth and writes derived state (and frees records that cannot stand), so it may
- * itself be killed at any instruction and begun again by anyone.
+ * derived from these by sn_store_rebuild(), see sn_rebuild.h.
  *
  * Lives in   the segment.
  * Callers    any process that is attached; all under the lock unless said otherwise.
@@ -23,6 +20,9 @@
 #define SN_STORE_H
 
 #include "../shm/sn_segment.h"
+
+/* Nobody waits longer than this for a peer that has the lock and was stopped. */
+#define SN_LOCK_DEADLINE_MS 100
 
 /* Begin a critical section: 0, SN_BUSY, SN_E_FORKED, SN_E_ABANDONED, -errno. */
 int sn_store_enter(sn_segment *segment, int deadline_ms);
@@ -38,15 +38,6 @@ void sn_store_fold(sn_segment *segment);
  * row of another's, a different one each time, and not in every section. */
 uint32_t sn_store_reap(sn_segment *segment, int all);
 
-/* Make derived state anew from the truth. */
-void sn_store_rebuild(sn_segment *segment);
-
-/*
- * Whether derived state is what a rebuild makes of the truth; for tests. Rebuilds, and so
- * mends what it finds wrong. 0, or SN_E_CORRUPT with the first difference in `why`.
- */
-int sn_store_check(sn_segment *segment, char *why, size_t size);
-
 /* Shares of the payload space by form, in 1/10,000; they change at once. Payloads over their
  * share stay until space is needed, and are the first to go then. Only if the split has been changed `after`
  * times so far, so that of two who decide at once one does. `why` is remembered. 0, or SN_MISS. */
@@ -58,8 +49,12 @@ typedef struct {
     uint64_t bytes_of[SN_FORMS], budget_of[SN_FORMS];
     uint32_t slots_of[SN_FORMS];
     uint32_t writing, members, processes, jobs;
+    uint32_t split[SN_FORMS];         /* shares of the payload space, in 1/10,000 */
+    uint32_t n_changes;               /* of the split that are remembered: */
+    sn_change changes[SN_CHANGES];    /* the oldest first */
 } sn_store_stats;
 
-void sn_store_read_stats(const sn_segment *segment, sn_store_stats *stats);
+/* Reap the dead, take note of what was committed, and count. */
+void sn_store_read_stats(sn_segment *segment, sn_store_stats *stats);
 
 #endif

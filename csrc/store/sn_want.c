@@ -4,19 +4,9 @@
 
 #include "../base/sn_foresee.h"
 #include "../slots/sn_slots.h"
-#include "sn_rows.h"
 
 /* A few copies are held (being read) at any time; look past these, but not for long. */
 #define LOOK_AT_MOST 64
-
-sn_counted sn_eligible(const sn_segment *segment, uint32_t row)
-{
-    uint8_t *room = segment->rooms + row * segment->room_bytes;
-    return (sn_counted){.words = (uint64_t *)(room + segment->eligible_in),
-                        .blocks = (uint32_t *)(room + segment->blocks_in),
-                        .total = &segment->rows[row].eligible,
-                        .n_blocks = (uint32_t)sn_bits_blocks(segment->n_stage)};
-}
 
 void sn_want_foresee(const sn_segment *segment, const uint32_t *samples, uint32_t n)
 {

@@ -11,15 +11,7 @@
 #ifndef SN_WANT_H
 #define SN_WANT_H
 
-#include "../base/sn_bits.h"
-#include "../shm/sn_segment.h"
-
-sn_counted sn_eligible(const sn_segment *segment, uint32_t row);
-
-static inline uint64_t *sn_seen(const sn_segment *segment, uint32_t row)
-{
-    return (uint64_t *)(segment->rooms + row * segment->room_bytes + segment->seen_in);
-}
+#include "../shm/sn_row.h"
 
 /* It will be asked who wants these samples: fetch the answers from memory, all of them at once. */
 void sn_want_foresee(const sn_segment *segment, const uint32_t *samples, uint32_t n);

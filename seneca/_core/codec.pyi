@@ -1,42 +1,12 @@
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from seneca._core.plan import Plan
+
 _Pixels = npt.NDArray[np.uint8]
 _Bytes = bytes | bytearray | memoryview | _Pixels
-
-class Plan:
-    @property
-    def height(self) -> int: ...
-    @property
-    def width(self) -> int: ...
-    def __init__(
-        self,
-        ops: Sequence[tuple[str, dict[str, Any]]],
-        n_head: int,
-        dtype: str,
-        channels_last: bool,
-        mean: Sequence[float],
-        std: Sequence[float],
-        *,
-        scale: bool = True,
-        erase: dict[str, Any] | None = None,
-        decode: str = "exact",
-        apply_orientation: bool = False,
-    ) -> None: ...
-    def output_size(self) -> tuple[int, int]: ...
-    def route(
-        self,
-        height: int,
-        width: int,
-        seed: int,
-        nonce: int = 0,
-        epoch: int = 0,
-        index: int = 0,
-        max_pixels: int = 64_000_000,
-    ) -> list[dict[str, Any]]: ...
 
 class Codec:
     def __init__(self, max_pixels: int = 0) -> None: ...
@@ -61,12 +31,3 @@ def resize(
 def batch_write(
     plan: Plan, augmented: _Pixels, out: npt.NDArray[Any], seed: int = 0, epoch: int = 0, index: int = 0
 ) -> None: ...
-
-class Rng:
-    def __init__(self, seed: int, nonce: int, epoch: int, index: int, stream: int = 0) -> None: ...
-    def u32(self) -> int: ...
-    def double(self) -> float: ...
-    def below(self, n: int) -> int: ...
-
-def philox(key: Sequence[int], counter: Sequence[int]) -> tuple[int, int, int, int]: ...
-def error_for(rc: int, message: str) -> Exception: ...

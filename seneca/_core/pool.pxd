@@ -2,12 +2,18 @@
 
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
-from seneca._core.codec cimport Plan, sn_plan, sn_view
-from seneca._core.store cimport Member, sn_item, sn_member, sn_offer, sn_segment
+from seneca._core.codec cimport sn_view
+from seneca._core.member cimport Member, sn_member
+from seneca._core.participant cimport sn_item, sn_offer
+from seneca._core.plan cimport Plan, sn_plan
+from seneca._core.segment cimport sn_segment
 
 
 cdef extern from "pool/sn_batch.h" nogil:
-    ctypedef struct sn_trip:
+    ctypedef struct sn_note:
+        uint32_t slot, generation, form
+
+    ctypedef struct sn_context:
         const sn_plan *plan
         uint32_t height, width
         uint64_t item_bytes
@@ -15,7 +21,8 @@ cdef extern from "pool/sn_batch.h" nogil:
         const char *paths
         const uint64_t *path_at
         uint64_t seed, nonce, job_key
-        uint32_t epoch
+        uint32_t epoch, check_every
+        sn_note *notes
 
     ctypedef struct sn_spent:
         uint64_t read, prepare, decode, augment
@@ -23,38 +30,46 @@ cdef extern from "pool/sn_batch.h" nogil:
     ctypedef struct sn_place:
         sn_item item
         int32_t status
-        uint32_t read_bytes, damaged
-        uint8_t check, different
-        sn_spent spent
+        uint8_t different
         char *message
         uint8_t *kept
         sn_offer offer
 
-    ctypedef struct sn_copy:
-        uint8_t *payload
-        sn_offer offer
+    ctypedef struct sn_offers:
+        uint32_t n
 
     ctypedef struct sn_batch:
-        const sn_trip *trip
+        const sn_context *context
         sn_place *places
         uint32_t n_places
         uint8_t *out
-        sn_copy *copies
-        uint32_t n_copies
 
+    ctypedef struct sn_batch_sums:
+        uint32_t served[4]
+        uint32_t prepared, staged, damaged, checked, different
+        uint32_t n_read, n_prepare, n_decode, n_augment
+        uint64_t read_bytes, decoded_bytes
+        sn_spent spent
+
+    int sn_offers_collect(sn_offers *offers, sn_batch *batch)
+    void sn_offers_free(sn_offers *offers)
+    int sn_batch_draw(sn_batch *batch, sn_member *member, sn_offers *offers, uint32_t *until_check, uint32_t *indices)
     void sn_batch_settle(sn_batch *batch, sn_member *member)
-    void sn_batch_choose_checks(sn_batch *batch, uint32_t n_places, uint32_t every, uint32_t *left)
-    sn_batch *sn_batch_new(const sn_trip *trip, uint32_t n_places, uint32_t n_copies)
+    void sn_batch_done(sn_batch *batch, sn_member *member)
+    void sn_batch_sum(const sn_batch *batch, sn_batch_sums *sums)
+    sn_batch *sn_batch_new(const sn_context *context, uint32_t n_places, uint32_t n_copies)
     void sn_batch_free(sn_batch *batch)
 
 
 cdef extern from "pool/sn_prepare.h" nogil:
-    ctypedef struct sn_bench:
+    ctypedef struct sn_scratch:
         pass
 
-    void sn_finish(sn_bench *bench, const sn_trip *trip, sn_place *place, const sn_view *picture, uint8_t *out)
+    void sn_finish(sn_scratch *scratch, const sn_context *context, sn_place *place, const sn_view *picture,
+                   uint8_t *out)
     void sn_place_from_storage(sn_place *place)
-    void sn_abandon(const sn_trip *trip, sn_place *place, int status, const char *message)
+    void sn_abandon(const sn_context *context, sn_place *place, int status, const char *message)
+    void sn_abandon_unfinished(sn_batch *batch)
 
 
 cdef extern from "pool/sn_pool.h" nogil:
@@ -67,7 +82,7 @@ cdef extern from "pool/sn_pool.h" nogil:
     void sn_pool_submit(sn_pool *pool, sn_batch *batch)
     int sn_pool_wait(sn_pool *pool, sn_batch *batch, int timeout_ms)
     void sn_pool_drop(sn_pool *pool, sn_batch *batch)
-    sn_bench *sn_pool_bench(sn_pool *pool)
+    sn_scratch *sn_pool_scratch(sn_pool *pool)
 
 
 cdef class Batch
@@ -76,14 +91,12 @@ cdef class Batch
 cdef class Stream:
     cdef sn_pool *pool         # owned; NULL once all of it is given back
     cdef bint closed           # nothing may be drawn any more
-    cdef sn_trip trip          # points into what the next three keep alive
+    cdef sn_context context          # points into what the next five keep alive
     cdef readonly Member member
     cdef Plan plan
     cdef object paths, path_at, copies
-    cdef uint32_t *note        # into copies; NULL: nobody wants to know
-    cdef sn_copy *offers       # owned: private payloads to offer in the next draw
-    cdef uint32_t n_offers, offers_capacity
-    cdef uint32_t check_every, until_check  # 0: nothing is checked
+    cdef sn_offers offers      # owned: private payloads to offer in the next draw
+    cdef uint32_t until_check  # places until the next that is checked
     cdef set under_way         # batches submitted and not yet done
     cdef object lock           # around every method
     cdef int owner             # the process that has the threads
@@ -91,7 +104,6 @@ cdef class Stream:
     cdef Batch draw_with_offers(self, out)
     cdef bint end(self, int patience_ms)
     cdef object leave_behind(self)
-    cdef int collect_offer(self, sn_place *place) except -1
 
 
 cdef class Batch:

@@ -2,8 +2,8 @@ from typing import Any
 
 import numpy as np
 
-from seneca._core.codec import Plan
-from seneca._core.store import Member
+from seneca._core.member import Member
+from seneca._core.plan import Plan
 
 class StreamClosed(Exception): ...
 

@@ -8,17 +8,14 @@ import numpy as np
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memset
 from posix.unistd cimport getpid
 
-from seneca._core.codec import error_for
+from seneca._core.codes import picture_error
 from seneca.errors import SegmentError
-from seneca._core.codec cimport SN_E_NOT_JPEG, sn_dtype_bytes
-from seneca._core.store cimport (
-    SN_AUGMENTED, SN_BUSY, SN_E_CLOSED, SN_ENCODED, SN_NONE, sn_member_draw, sn_member_offer_done, sn_slot,
-    sn_slot_payload,
-)
+from seneca._core.codes cimport SN_E_CLOSED, SN_E_NOT_JPEG
+from seneca._core.plan cimport sn_dtype_bytes
+from seneca._core.segment cimport SN_ENCODED, sn_slot, sn_slot_payload
 
 __all__ = ["Batch", "Stream", "StreamClosed"]
 
@@ -47,12 +44,6 @@ cdef int give_back() except -1:
 
 class StreamClosed(Exception):
     """The stream was closed, by another thread or at the end of the process."""
-
-
-cdef void note_copy(uint32_t *note, const sn_segment *segment, const sn_item *item) noexcept nogil:
-    note[0] = item.source_slot if item.source == SN_AUGMENTED else item.target_slot
-    note[1] = segment.slots[note[0]].generation if note[0] != SN_NONE else 0  # held: it cannot change
-    note[2] = item.source
 
 
 # Threads read what it keeps alive until its batches are done with, and these keep it alive: a
@@ -97,22 +88,23 @@ cdef class Stream:
                 raise ValueError(f"copies has a row of 3 for each sample, but its shape is {copies.shape}")
             notes = copies
             self.copies = copies
-            self.note = &notes[0, 0]
         self.under_way = set()
-        memset(&self.trip, 0, sizeof(self.trip))
-        self.trip.plan = &plan.value
-        self.trip.height = plan.height
-        self.trip.width = plan.width
-        self.trip.item_bytes = <uint64_t>3 * plan.height * plan.width * sn_dtype_bytes(plan.value.dtype)
+        memset(&self.context, 0, sizeof(self.context))
+        if copies is not None:
+            self.context.notes = <sn_note *>&notes[0, 0]
+        self.context.plan = &plan.value
+        self.context.height = plan.height
+        self.context.width = plan.width
+        self.context.item_bytes = <uint64_t>3 * plan.height * plan.width * sn_dtype_bytes(plan.value.dtype)
         if member.segment is not None:
-            self.trip.segment = member.segment.handle
-            self.trip.job_key = member.segment.job_key
-        self.trip.paths = <const char *>paths
-        self.trip.path_at = &offsets[0]
-        self.trip.seed = seed
-        self.trip.nonce = nonce
-        self.trip.epoch = epoch
-        self.check_every = check_every
+            self.context.segment = member.segment.handle
+            self.context.job_key = member.segment.job_key
+        self.context.paths = <const char *>paths
+        self.context.path_at = &offsets[0]
+        self.context.seed = seed
+        self.context.nonce = nonce
+        self.context.epoch = epoch
+        self.context.check_every = check_every
         # Not all at the same time, and also in epochs that are shorter.
         self.until_check = 1 + secrets.randbelow(check_every) if check_every else 0
         with nogil:
@@ -146,7 +138,7 @@ cdef class Stream:
         cdef Batch batch
         with self.lock:
             self.open()
-            if self.n_offers:
+            if self.offers.n:
                 batch = self.draw_with_offers(np.empty(0, np.uint8))
                 while not batch.wait(FLUSH_MS):
                     pass
@@ -154,52 +146,31 @@ cdef class Stream:
 
     cdef Batch draw_with_offers(self, out):
         cdef uint8_t[::1] flat = out.reshape(-1).view(np.uint8)
-        cdef uint64_t room = <uint64_t>flat.shape[0] // self.trip.item_bytes
+        cdef uint64_t room = <uint64_t>flat.shape[0] // self.context.item_bytes
         cdef uint32_t wanted = <uint32_t>min(room, <uint64_t>self.member.left)
-        cdef uint32_t n_offers = self.n_offers, drawn = 0, accepted = 0, i
-        cdef sn_offer answer
-        cdef Batch batch
+        cdef uint32_t[::1] samples
+        cdef uint32_t nothing
+        cdef uint32_t *indices = &nothing
+        cdef Batch batch, other
+        cdef int rc
         # All that may fail comes first: what is drawn is submitted.
-        cdef Batch other
-        batch = Batch.__new__(Batch, self, wanted, n_offers)
-        indices = np.empty(wanted, np.uint32)
-        cdef uint32_t[::1] samples = indices
-        cdef sn_item *items = <sn_item *>malloc((wanted + 1) * sizeof(sn_item))
-        cdef sn_offer *answers = <sn_offer *>malloc((n_offers + 1) * sizeof(sn_offer))
-        if items == NULL or answers == NULL:
-            free(items)
-            free(answers)
-            raise MemoryError()
+        batch = Batch.__new__(Batch, self, wanted, self.offers.n)
         batch.out = out
-        batch.indices = indices
+        batch.indices = np.empty(wanted, np.uint32)
+        if wanted:
+            samples = batch.indices
+            indices = &samples[0]
+            batch.handle.out = &flat[0]
         self.under_way.add(batch)
-        for i in range(n_offers):
-            answers[i] = self.offers[i].offer
         for other in self.under_way:
             sn_batch_settle(other.handle, self.member.handle)
         with nogil:
-            sn_member_draw(self.member.handle, wanted, items, &drawn, answers, n_offers)
-            for i in range(n_offers):
-                if answers[i].slot == SN_NONE:
-                    free(self.offers[i].payload)
-                else:
-                    batch.handle.copies[accepted].payload = self.offers[i].payload
-                    batch.handle.copies[accepted].offer = answers[i]
-                    accepted += 1
-            self.n_offers = 0
-            batch.handle.n_copies = accepted
-            for i in range(drawn):
-                batch.handle.places[i].item = items[i]
-                samples[i] = items[i].sample
-                if self.note != NULL:
-                    note_copy(&self.note[3 * <size_t>items[i].sample], self.trip.segment, &items[i])
-            if self.check_every:
-                sn_batch_choose_checks(batch.handle, drawn, self.check_every, &self.until_check)
-            if wanted:
-                batch.handle.out = &flat[0]
-            free(items)
-            free(answers)
-            sn_pool_submit(self.pool, batch.handle)
+            rc = sn_batch_draw(batch.handle, self.member.handle, &self.offers, &self.until_check, indices)
+            if rc == 0:
+                sn_pool_submit(self.pool, batch.handle)
+        if rc != 0:
+            self.under_way.discard(batch)
+            raise MemoryError()
         return batch
 
     def close(self):
@@ -226,16 +197,13 @@ cdef class Stream:
     cdef bint end(self, int patience_ms):
         """Give all of it back if the threads have ended, or do within the time; whether they have."""
         cdef Batch batch
-        cdef uint32_t i
         cdef int rc
         with nogil:
             rc = sn_pool_end(self.pool, patience_ms)
         if rc != 0:
             return False
         for batch in self.under_way:
-            for i in range(batch.handle.n_places):
-                if batch.handle.places[i].status == SN_E_NOT_JPEG:
-                    sn_abandon(batch.handle.trip, &batch.handle.places[i], SN_E_CLOSED, NULL)
+            sn_abandon_unfinished(batch.handle)
         self.under_way.clear()
         with nogil:
             sn_pool_free(self.pool)
@@ -246,10 +214,10 @@ cdef class Stream:
     cdef object leave_behind(self):
         """Keep everything for a thread that hangs, until it comes back or the process ends.
 
-        What it may write to: the batch's array and its bench, which are this object's, and the slots that its
-        place holds in the segment, which stay the member's. What it may read: the trip and all that this points
-        to. One more reference keeps this object, through garbage collections and the interpreter's end; the
-        threads themselves end with the process, which waits for none of them.
+        What it may write to: the batch's array and its own scratch memory, which are this object's, and the slots
+        that its place holds in the segment, which stay the member's. What it may read: the context and all that
+        this points to. One more reference keeps this object, through garbage collections and the interpreter's
+        end; the threads themselves end with the process, which waits for none of them.
         """
         cdef Batch batch
         for batch in self.under_way:
@@ -259,20 +227,6 @@ cdef class Stream:
             left_behind.append(self)
             Py_INCREF(self)
 
-    cdef int collect_offer(self, sn_place *place) except -1:
-        cdef sn_copy *larger
-        if self.n_offers == self.offers_capacity:
-            larger = <sn_copy *>realloc(self.offers, (2 * self.offers_capacity + 64) * sizeof(sn_copy))
-            if larger == NULL:
-                raise MemoryError()
-            self.offers = larger
-            self.offers_capacity = 2 * self.offers_capacity + 64
-        self.offers[self.n_offers].payload = place.kept
-        self.offers[self.n_offers].offer = place.offer
-        self.n_offers += 1
-        place.kept = NULL
-        return 0
-
     def __del__(self):
         if self.pool != NULL:
             self.close()
@@ -280,10 +234,7 @@ cdef class Stream:
             self.leave_behind()  # also where closing was broken off
 
     def __dealloc__(self):
-        cdef uint32_t i
-        for i in range(self.n_offers):
-            free(self.offers[i].payload)
-        free(self.offers)
+        sn_offers_free(&self.offers)
 
 
 # Its memory is in the hands of threads until it is complete, so a garbage collection that finds
@@ -294,7 +245,7 @@ cdef class Batch:
 
     def __cinit__(self, Stream stream, uint32_t n_places, uint32_t n_copies):
         self.stream = stream
-        self.handle = sn_batch_new(&stream.trip, n_places, n_copies)
+        self.handle = sn_batch_new(&stream.context, n_places, n_copies)
         if self.handle == NULL:
             raise MemoryError()
 
@@ -318,6 +269,7 @@ cdef class Batch:
     def encoded(self, uint32_t position):
         """The bytes of a file that :meth:`unfinished` named; None: they are not at hand any more."""
         cdef sn_place *place = self.place(position)
+        cdef sn_segment *segment
         cdef sn_slot *source
         if place.status != SN_E_NOT_JPEG:
             raise ValueError(f"position {position} is finished")
@@ -327,8 +279,9 @@ cdef class Batch:
             return None
         with self.stream.lock:
             self.stream.open()
-            source = &self.handle.trip.segment.slots[place.item.source_slot]  # held until the place is settled
-            return PyBytes_FromStringAndSize(<char *>sn_slot_payload(self.handle.trip.segment, source), source.length)
+            segment = self.handle.context.segment
+            source = &segment.slots[place.item.source_slot]  # held until the place is settled
+            return PyBytes_FromStringAndSize(<char *>sn_slot_payload(segment, source), source.length)
 
     def different(self):
         """Samples that were served from the cache, compared with their files, and found to be others."""
@@ -354,14 +307,14 @@ cdef class Batch:
         with self.stream.lock:
             self.stream.open()
             with nogil:
-                sn_finish(sn_pool_bench(self.stream.pool), self.handle.trip, place, &view,
-                          self.handle.out + position * self.handle.trip.item_bytes)
+                sn_finish(sn_pool_scratch(self.stream.pool), self.handle.context, place, &view,
+                          self.handle.out + position * self.handle.context.item_bytes)
 
     def abandon(self, uint32_t position):
         """Give up a position that :meth:`unfinished` named."""
         with self.stream.lock:
             self.stream.open()
-            sn_abandon(self.handle.trip, self.place(position), SN_E_CLOSED, NULL)
+            sn_abandon(self.handle.context, self.place(position), SN_E_CLOSED, NULL)
 
     def failures(self):
         """``(position, error)`` of every sample that could not be prepared."""
@@ -372,7 +325,7 @@ cdef class Batch:
             place = &self.handle.places[i]
             if place.status < 0 and place.status != SN_E_NOT_JPEG and place.status != SN_E_CLOSED:
                 message = place.message.decode(errors="replace") if place.message != NULL else ""
-                found.append((i, error_for(place.status, message)))
+                found.append((i, picture_error(place.status, message)))
         return found
 
     cdef sn_place *place(self, uint32_t position) except NULL:
@@ -382,54 +335,26 @@ cdef class Batch:
 
     def done(self):
         """Complete and read: let go of what it holds. Answers what it took, a dict of counts."""
-        cdef uint32_t i, prepared = 0, staged = 0, damaged = 0, checked = 0, different = 0
-        cdef uint32_t served[4]
-        cdef uint64_t read_bytes = 0, decoded_bytes = 0
-        cdef uint32_t[4] times
-        cdef sn_spent spent
-        cdef sn_place *place
-        memset(&spent, 0, sizeof(spent))
-        memset(times, 0, sizeof(times))
-        memset(served, 0, sizeof(served))
+        cdef sn_batch_sums sums
         with self.stream.lock:
             self.stream.open()
-            for i in range(self.handle.n_places):
-                place = &self.handle.places[i]
-                read_bytes += place.read_bytes
-                if place.status == 0:
-                    spent.read += place.spent.read
-                    spent.prepare += place.spent.prepare
-                    spent.decode += place.spent.decode
-                    spent.augment += place.spent.augment
-                    times[0] += place.spent.read != 0
-                    times[1] += place.spent.prepare != 0
-                    times[2] += place.spent.decode != 0
-                    times[3] += place.spent.augment != 0
-                    if place.spent.decode != 0:
-                        decoded_bytes += place.offer.length
-                    served[place.item.source] += 1
-                    prepared += place.item.source != SN_AUGMENTED
-                    staged += place.item.target_slot != SN_NONE
-                    damaged += place.damaged
-                    checked += place.check
-                    different += place.different
-                    if place.kept != NULL:
-                        self.stream.collect_offer(place)
-            sn_batch_settle(self.handle, self.stream.member.handle)
-            for i in range(self.handle.n_copies):
-                sn_member_offer_done(self.stream.member.handle, &self.handle.copies[i].offer)
+            sn_batch_sum(self.handle, &sums)
+            if sn_offers_collect(&self.stream.offers, self.handle) != 0:
+                raise MemoryError()
+            sn_batch_done(self.handle, self.stream.member.handle)
             self.stream.under_way.discard(self)
         return {
-            "served": (served[0], served[1], served[2], served[3]),
-            "prepared": prepared,
-            "staged": staged,
-            "damaged": damaged,
-            "checked": checked,
-            "different": different,
-            "read_bytes": read_bytes,
-            "decoded_bytes": decoded_bytes,
-            "times": (times[0], times[1], times[2], times[3]),
-            "spent_s": (spent.read * 1e-9, spent.prepare * 1e-9, spent.decode * 1e-9, spent.augment * 1e-9),
+            "served": (sums.served[0], sums.served[1], sums.served[2], sums.served[3]),
+            "prepared": sums.prepared,
+            "staged": sums.staged,
+            "damaged": sums.damaged,
+            "checked": sums.checked,
+            "different": sums.different,
+            "read_bytes": sums.read_bytes,
+            "decoded_bytes": sums.decoded_bytes,
+            "times": (sums.n_read, sums.n_prepare, sums.n_decode, sums.n_augment),
+            "spent_s": (sums.spent.read * 1e-9, sums.spent.prepare * 1e-9, sums.spent.decode * 1e-9,
+                        sums.spent.augment * 1e-9),
         }
 
     def __dealloc__(self):

@@ -1,13 +1,12 @@
-"""What can be typed after ``seneca``. Each command reads its options here and works elsewhere."""
+"""The commands of ``seneca``. This module reads their options; other modules do the work."""
 
 from __future__ import annotations
 
+import importlib.metadata
 from pathlib import Path
 from typing import Annotated
 
 import typer
-
-import seneca
 
 __all__ = ["app"]
 
@@ -23,7 +22,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"seneca {seneca.__version__}")
+        typer.echo(f"seneca {importlib.metadata.version('seneca-loader')}")
         raise typer.Exit
 
 
@@ -33,7 +32,7 @@ def _options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    # A callback keeps `seneca demo` a command of several, however many there are.
+    # With a callback, `seneca demo` stays a subcommand even if it is the only one.
     pass
 
 
@@ -51,8 +50,8 @@ def demo(
 ) -> None:
     """Train a small network in several jobs at once and see how they share one cache.
 
-    The status is 0 when every job was given every picture exactly once an epoch, 1 when not or
-    when a job failed, 2 when an option cannot be used.
+    The status is 0 if every job got every picture exactly once an epoch. It is 1 if not, or if a job
+    failed. It is 2 if an option cannot be used.
     """
     from seneca.cli.demo import BadOption, Options, run
 
@@ -71,10 +70,10 @@ def verify(
 ) -> None:
     """Check that jobs delivered each sample exactly once an epoch, at random, and no copy twice.
 
-    The status is 0 when all invariants hold, 1 when one does not, 2 when there are no logs or they
+    The status is 0 if all invariants hold, and 1 if one does not. It is 2 if there are no logs or they
     cannot be read.
     """
-    from seneca.audit import BadLog
+    from seneca.audit.log import BadLog
     from seneca.cli.verify import run
 
     try:
@@ -104,7 +103,7 @@ def profile(
 ) -> None:
     """Measure this host with your files and your transform: storage, CPU, memory; in 15 seconds.
 
-    The status is 2 when something cannot be used or read.
+    The status is 2 if something cannot be used or read.
     """
     from rich.console import Console
 
@@ -146,9 +145,9 @@ def plan(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw throughput into this file.")] = None,
 ) -> None:
-    """How to split the cache, what that gives, what limits, and what more memory or cores would.
+    """Find the split of the cache, what it gives, what limits, and what more memory or cores would give.
 
-    The status is 2 when something cannot be used or read.
+    The status is 2 if something cannot be used or read.
     """
     from seneca.cli.planning import BadPlan, Wanted, run
 

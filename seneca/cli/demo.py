@@ -1,4 +1,4 @@
-"""``seneca demo``: training jobs on one folder that meet in one cache, and what came of it.
+"""``seneca demo``: training jobs on one folder meet in one cache, and the result is shown.
 
 ::
 
@@ -24,13 +24,13 @@ from typing import Any
 
 from rich.console import Console
 
+from seneca._runtime.enabled import off_because
 from seneca.cli.demo_job import JobOptions
 from seneca.cli.processes import Processes, ending
 from seneca.cli.verdict import Verdict, judge
 from seneca.cli.view import JobState, View, summary_lines
-from seneca.pictures import make_pictures
-from seneca.sources import ImageFolder
-from seneca.switch import off_because
+from seneca.data import ImageFolder
+from seneca.testing import make_pictures
 
 __all__ = ["BadOption", "Options", "run", "summarise"]
 
@@ -40,24 +40,24 @@ CACHE_BYTES = "64MiB"
 
 
 class BadOption(ValueError):
-    """An option of the demo that cannot be used; the message is one line that says why."""
+    """An option of the demo cannot be used. The message is one line that says why."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options of ``seneca demo``, checked when they are made.
+    """The options of ``seneca demo``. They are checked when the object is made.
 
     Args:
-        data: Folder of class folders of pictures; None makes up 2,000.
-        jobs: Training jobs, at least 1.
-        epochs: Epochs a job, at least 1.
-        batch: Pictures a batch, at least 1.
-        workers: Threads that prepare, a job; at least 0.
-        seed: Of made-up pictures; job K trains with ``seed + K``.
+        data: A folder of class folders of pictures; None: 2,000 pictures are made up.
+        jobs: The number of training jobs, at least 1.
+        epochs: Epochs of each job, at least 1.
+        batch: Pictures in a batch, at least 1.
+        workers: Threads that prepare in each job, at least 0.
+        seed: The seed of made-up pictures. Job K trains with ``seed + K``.
         json: A file for the summary, or None.
 
     Raises:
-        BadOption: One of these does not hold, or Seneca is off in this process.
+        BadOption: An option is not as described, or Seneca is off in this process.
     """
 
     data: Path | None = None
@@ -81,11 +81,11 @@ class Options:
 
 
 def run(options: Options) -> int:
-    """Run the demo, print it, and clean up.
+    """Run the demo, print the result, and clean up.
 
     Returns:
-        The exit status: 0; 1 when the verdict is bad or a job failed; 2 when the folder holds no
-        pictures; 130 after Ctrl-C.
+        The exit status. 0: all is well. 1: the verdict is bad, or a job failed. 2: the folder holds no
+        pictures. 130: Ctrl-C was pressed.
     """
     console = Console()
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
@@ -108,7 +108,7 @@ def run(options: Options) -> int:
 
 
 def _train(options: Options, scratch: Path, console: Console) -> dict[str, Any]:
-    """Start the jobs, show them until the last has ended, and sum up."""
+    """Start the jobs, show them until the last has ended, and make the summary."""
     if options.data is None:
         console.print(f"making {PICTURES:,} pictures to train on ...", highlight=False)
         data = make_pictures(scratch / "pictures", count=PICTURES, classes=CLASSES, seed=options.seed)
@@ -132,7 +132,7 @@ def _train(options: Options, scratch: Path, console: Console) -> dict[str, Any]:
 
 
 def _follow(processes: Processes, states: list[JobState], view: View) -> None:
-    """Let the jobs begin together and take in what they say until all have ended."""
+    """Let the jobs begin together, and take in their events until all have ended."""
     starting = set(range(len(states)))
     running = set(range(len(states)))
     while running:
@@ -157,13 +157,18 @@ def _follow(processes: Processes, states: list[JobState], view: View) -> None:
 
 
 def summarise(options: Options, samples: int, states: list[JobState], verdict: Verdict) -> dict[str, Any]:
-    """The summary, as it goes to ``--json``.
+    """Make the summary, as ``--json`` writes it.
 
     Returns:
-        ``jobs``, ``epochs``, ``samples``; ``per_s`` of all finished jobs together, from the first
-        start to the last end; ``prepared`` by all jobs and ``alone``, what independent jobs would
-        have prepared for what was delivered; ``exactly_once`` with ``epochs_checked``,
-        ``ids_checked``, ``missing``, ``repeated``, ``foreign``; ``failed``, a line for each job that did.
+        A dict with these keys:
+
+        * ``jobs``, ``epochs``, ``samples``: the options, and the size of the dataset.
+        * ``per_s``: samples a second of all finished jobs together, from the first start to the last end.
+        * ``prepared``: the samples that all jobs prepared.
+        * ``alone``: the samples that independent jobs would have prepared for the same deliveries.
+        * ``exactly_once``, with ``epochs_checked``, ``ids_checked``, ``missing``, ``repeated``,
+          ``foreign``.
+        * ``failed``: a line for each job that failed.
     """
     done = [state for state in states if state.began is not None and state.ended is not None]
     seconds = max(state.ended or 0 for state in done) - min(state.began or 0 for state in done) if done else 0
@@ -200,7 +205,7 @@ def _command(options: Options, data: Path, scratch: Path, number: int) -> list[s
 
 
 def _cache_name() -> str:
-    # Not "auto": jobs of the user's on the same folder would join, and spoil the count.
+    # Not "auto": the user's own jobs on the same folder would join and falsify the count.
     return f"demo-{os.getpid()}"
 
 
@@ -210,15 +215,15 @@ def _ids_file(scratch: Path, number: int) -> Path:
 
 @contextlib.contextmanager
 def _scratch() -> Iterator[Path]:
-    """A temporary folder for made-up pictures, ids and errors; removed at the end.
+    """A temporary folder for made-up pictures, ids and errors. It is removed at the end.
 
-    So is the cache, which is there only when the last job to use it was killed.
+    The cache is removed too. It still exists only if the last job to use it was killed.
     """
     folder = Path(tempfile.mkdtemp(prefix="seneca-demo-"))
     try:
         yield folder
     finally:
-        from seneca.cache import SampleCache  # the native core: not on every system
+        from seneca.cache import SampleCache  # needs the native core, which not every system has
 
         shutil.rmtree(folder, ignore_errors=True)
         with contextlib.suppress(FileNotFoundError):

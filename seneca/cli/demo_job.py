@@ -1,9 +1,9 @@
-"""One training job of the demo: a small network on one folder, as a user's script would train it.
+"""One training job of the demo: it trains a small network on one folder, as a user's script would.
 
-Started as ``python -m seneca.cli.demo_job OPTIONS``, where OPTIONS is a JSON object with the fields
-of :class:`JobOptions`. Says on standard output, a line of JSON each, that it is ``ready``, waits for
-a line on standard input, then tells its ``progress`` and that it is ``done``; writes the ids that it
-is given to a file.
+It is started as ``python -m seneca.cli.demo_job OPTIONS``. OPTIONS is a JSON object with the fields of
+:class:`JobOptions`. On standard output it writes a line of JSON for each event. It says that it is
+``ready``, and waits for a line on standard input. Then it reports its ``progress``, and at last that it is
+``done``. It writes the ids that it gets to a file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ REPORT_EVERY_S = 0.25
 
 @dataclass(frozen=True)
 class JobOptions:
-    """What one job needs to know; every field goes through JSON."""
+    """The options of one job. Every field can be written as JSON."""
 
     number: int
     data: str
@@ -40,20 +40,21 @@ class JobOptions:
 
 
 def train(options: JobOptions) -> None:
-    """Train as told, reporting on standard output."""
+    """Train by these options, and report on standard output."""
     import torch
     from torch import nn
 
-    import seneca
     from seneca import transforms as T
+    from seneca.data import ImageFolder
+    from seneca.loader import DataLoader
 
-    torch.set_num_threads(1)  # jobs share few cores; one thread each is fastest for all
+    torch.set_num_threads(1)  # jobs share few cores: one thread in each is fastest for all
     torch.manual_seed(options.seed)
     if torch.cuda.is_available():
         device = torch.device("cuda", options.number % torch.cuda.device_count())
     else:
         device = torch.device("cpu")
-    dataset = seneca.ImageFolder(
+    dataset = ImageFolder(
         options.data,
         transform=T.Compose(
             [
@@ -63,7 +64,7 @@ def train(options: JobOptions) -> None:
             ]
         ),
     )
-    loader: seneca.DataLoader[Any] = seneca.DataLoader(
+    loader: DataLoader[Any] = DataLoader(
         dataset,
         batch_size=options.batch,
         shuffle=True,
@@ -109,13 +110,13 @@ def train(options: JobOptions) -> None:
 
 
 def main() -> None:
-    """Read the options, train, and end quietly when told to or when the parent has gone."""
+    """Read the options and train. End quietly on request, or if the parent has gone."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     options = JobOptions(**json.loads(sys.argv[1]))
     try:
         train(options)
     except BrokenPipeError:
-        # Nobody listens any more. Python would try to write what is left once more on its way out.
+        # The parent does not listen any more. At exit Python would try again to write what is left.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
 
@@ -134,7 +135,7 @@ def _network(classes: int) -> Any:
 
 
 def _plain(stats: dict[str, Any]) -> dict[str, Any]:
-    """The counters that the demo shows; the others need not survive JSON."""
+    """The counters that the demo shows. The others may not fit into JSON."""
     served = {str(form): int(count) for form, count in stats["served"].items()}
     return {"served": served, "prepared": int(stats["prepared"])}
 

@@ -1,4 +1,4 @@
-"""``seneca plan``: the split that pays, what limits then, and what more of something would be worth.
+"""``seneca plan``: the best split, what then limits, and what more of a resource would be worth.
 
 ::
 
@@ -34,7 +34,7 @@ from seneca.partition import (
 
 __all__ = ["Plan", "answers", "plan_json", "plan_of", "show_plan"]
 
-# What a resource is called where it is the limit.
+# The words for a resource that is the limit.
 LIMITS = {
     "storage": "storage",
     "cpu": "the cores",
@@ -45,21 +45,22 @@ LIMITS = {
     "network": "the network",
     "pcie": "PCIe",
 }
-NOTHING = 0.005  # relative: a gain of less is none
+NOTHING = 0.005  # relative: a smaller gain counts as none
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is said of one host and some jobs.
+    """The answers for one host and some jobs.
 
     Args:
-        profile: Of the host.
-        jobs: That run at once.
+        profile: The profile of the host.
+        jobs: The jobs that run at once.
         best: The best split in whole percents.
-        refined: The best split to a thousandth of a percent.
-        worth: What more of something adds.
-        least_memory: Bytes of cache with which jobs no longer wait for storage; None: they do not.
-        cores_that_help: The number of cores beyond which another adds nothing.
+        refined: The best split to two thousandths of a percent.
+        worth: What more of each resource adds.
+        least_memory: The least cache in bytes with which jobs no longer wait for storage; None: they do not
+            wait now.
+        cores_that_help: The number of cores beyond which one more adds nothing.
     """
 
     profile: Profile
@@ -72,7 +73,7 @@ class Plan:
 
 
 def plan_of(profile: Profile, jobs: Jobs, model: Model) -> Plan:
-    """Put all questions to a model."""
+    """Answer all questions with a model."""
     return Plan(
         profile,
         jobs,
@@ -85,14 +86,14 @@ def plan_of(profile: Profile, jobs: Jobs, model: Model) -> Plan:
 
 
 def curve_of(what_if: WhatIf, profile: Profile, jobs: Jobs, model: Model) -> list[tuple[float, Prediction]]:
-    """The best split for each value of what is a range."""
+    """The best split for each value of the quantity that is a range."""
     return curve(what_if.values, lambda value: what_if.given(profile, jobs, value), model=model)
 
 
 def answers(plan: Plan) -> list[str]:
-    """What DS-Analyzer asks of a host, in sentences: do jobs wait for storage, would cores help."""
+    """Answers in sentences to DS-Analyzer's questions: do jobs wait for storage, would more cores help?"""
     best, now = plan.best, plan.profile.cache_bytes
-    said = [f"What limits is {LIMITS[best.limited_by]}."]
+    said = [f"The limit: {LIMITS[best.limited_by]}."]
     if plan.least_memory is None:
         said.append(f"Jobs do not wait for storage with {show_bytes(now)} of cache.")
     else:
@@ -125,7 +126,7 @@ def show_plan(
     points: list[tuple[float, Prediction]],
     console: Console,
 ) -> None:
-    """Tables and sentences for people; with ``instead`` beside what is now."""
+    """Show tables and sentences to people, with ``instead`` beside the present state."""
     plans = [("now", plan)] + ([("instead", instead)] if instead is not None else [])
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     table.add_column("")
@@ -201,7 +202,7 @@ def plan_json(
     points: list[tuple[float, Prediction]],
     model: str,
 ) -> dict[str, Any]:
-    """All of it for programs; rates in samples a second, memory in bytes, None for no limit."""
+    """The whole plan for programs. Rates are in samples a second, memory in bytes, and None is no limit."""
     return {
         "model": model,
         "now": _one_json(plan),

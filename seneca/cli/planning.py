@@ -1,4 +1,4 @@
-"""``seneca plan`` from its options to what is printed: :mod:`seneca.cli.plan` has the parts."""
+"""``seneca plan``, from its options to the printed text. :mod:`seneca.cli.plan` has the parts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MODELS = {model.name: model for model in (BOTTLENECK, PAPER)}
 
 
 class BadPlan(ValueError):
-    """What cannot be planned; the message is one line that says why."""
+    """The plan cannot be made. The message is one line that says why."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def run(wanted: Wanted, *, json: bool, plot: Path | None) -> None:
     model = MODELS[wanted.model]
     try:
         what_if = None if wanted.what_if is None else parse_what_if(wanted.what_if)
-        console = Console(stderr=json)  # the bar keeps out of what a program reads
+        console = Console(stderr=json)  # keeps the progress bar out of the JSON
         profile = _profile(wanted, console)
         jobs = Jobs(
             wanted.jobs, step_per_s=profile.step_per_s, batch_size=wanted.batch, threads=wanted.threads
@@ -75,7 +75,7 @@ def run(wanted: Wanted, *, json: bool, plot: Path | None) -> None:
 
 
 def _profile(wanted: Wanted, console: Console) -> Profile:
-    """From the file, or from the folder."""
+    """The profile, from the file or from the folder."""
     if (wanted.folder is None) == (wanted.profile is None):
         raise BadPlan("give either a folder of pictures or --profile FILE")
     if wanted.folder is not None:

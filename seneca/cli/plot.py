@@ -1,4 +1,4 @@
-"""What ``seneca plan --plot`` draws: throughput over the triangle of shares, and over memory, cores, jobs."""
+"""The pictures of ``seneca plan --plot``: throughput over the shares, and over memory, cores and jobs."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ GIB = 1 << 30
 
 
 def draw(profile: Profile, jobs: Jobs, model: Model, file: Path) -> None:
-    """Write the four pictures into one file, whose ending says of what kind.
+    """Write the four pictures into one file. Its ending says the format.
 
     Raises:
-        ImportError: matplotlib is not there.
-        OSError, ValueError: The file cannot be written, or not in this kind.
+        ImportError: matplotlib is not installed.
+        OSError, ValueError: The file cannot be written, or not in this format.
     """
-    from matplotlib.figure import Figure  # no pyplot: there is no screen to prepare for
+    from matplotlib.figure import Figure  # not pyplot, because there is no screen
 
     figure = Figure(figsize=(11, 8.5), layout="constrained")
     kinds = figure.canvas.get_supported_filetypes()
@@ -49,7 +49,7 @@ def draw(profile: Profile, jobs: Jobs, model: Model, file: Path) -> None:
         cores,
         curve(cores, lambda value: (dataclasses.replace(profile, cores=int(value)), jobs), model=model),
     )
-    # Jobs of unequal pace have no pace for one more: all of them take the mean.
+    # If the paces differ, one more job would have no pace. Therefore all jobs get the mean.
     finite = [pace for pace in jobs.paces if np.isfinite(pace)]
     pace = sum(finite) / len(finite) if finite else None
     counts = tuple(range(1, max(8, jobs.count) + 1))

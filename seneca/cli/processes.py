@@ -1,7 +1,7 @@
-"""Processes that report on their standard output, a line of JSON an event.
+"""Processes that report events on their standard output, each as a line of JSON.
 
-The parent reads all of them from one queue. A process gets a session of its own, so that Ctrl-C
-in the terminal reaches the parent alone, which then ends the processes in order.
+The parent reads all of them from one queue. Each process gets its own session. Therefore Ctrl-C in the
+terminal reaches only the parent, which then ends the processes in order.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Event:
     """One event of one process.
 
     Attributes:
-        process: Its number, from 0.
-        what: What it reported; ``{"event": "ended"}`` once its output has closed.
+        process: The number of the process, from 0.
+        what: The report; ``{"event": "ended"}`` once the output of the process has closed.
     """
 
     process: int
@@ -37,11 +37,11 @@ class Event:
 
 
 class Processes:
-    """A group of processes, all of which have ended when its ``with`` block is left.
+    """A group of processes. All have ended when its ``with`` block is left.
 
     Args:
-        commands: The argument list of each.
-        errors: A folder; the standard error of process K goes to ``K.err`` in it.
+        commands: The argument list of each process.
+        errors: A folder. The standard error of process K goes to ``K.err`` in it.
     """
 
     def __init__(self, commands: Sequence[Sequence[str]], errors: Path) -> None:
@@ -78,14 +78,14 @@ class Processes:
         self.end()
 
     def next(self, timeout_s: float) -> Event | None:
-        """The next event of any process, or None when there was none for ``timeout_s``."""
+        """The next event of any process; None if there was none for ``timeout_s`` seconds."""
         try:
             return self._events.get(timeout=timeout_s)
         except queue.Empty:
             return None
 
     def tell(self, number: int, line: str) -> None:
-        """Write a line to the standard input of a process; one that has ended does not mind."""
+        """Write a line to the standard input of a process. If it has ended, nothing happens."""
         stdin = self._running[number].stdin
         assert stdin is not None
         with contextlib.suppress(BrokenPipeError):
@@ -93,16 +93,16 @@ class Processes:
             stdin.flush()
 
     def status(self, number: int) -> int:
-        """The exit status of a process whose ``ended`` was seen; minus the signal that killed it."""
+        """The exit status of a process whose ``ended`` was seen; negative: the signal that killed it."""
         return self._running[number].wait()
 
     def last_words(self, number: int) -> str:
-        """The last line that a process wrote to its standard error, or nothing."""
+        """The last line that a process wrote to its standard error; empty if there is none."""
         lines = (self._errors / f"{number}.err").read_text(errors="replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     def end(self) -> None:
-        """End what still runs: ask, wait a moment, then kill."""
+        """End the processes that still run: ask, wait a moment, then kill."""
         for process in self._running:
             if process.poll() is None:
                 process.terminate()
@@ -121,7 +121,7 @@ class Processes:
     def _read(self, number: int, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
         for line in process.stdout:
-            with contextlib.suppress(ValueError):  # a library's print, not an event
+            with contextlib.suppress(ValueError):  # the line is a library's print, not an event
                 what = json.loads(line)
                 if isinstance(what, dict) and "event" in what:
                     self._events.put(Event(number, what))

@@ -1,4 +1,4 @@
-"""``seneca profile``: measure this host with a folder of pictures, and show what came of it."""
+"""``seneca profile``: measure this host with a folder of pictures, and show the result."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from seneca._runtime.enabled import off_because
 from seneca.cli.what_if import show_bytes, show_rate
 from seneca.errors import SenecaError
 from seneca.partition import Cost, Profile, Size
-from seneca.switch import off_because
 
 __all__ = ["BadProfiling", "measured", "profile_table"]
 
 
 class BadProfiling(ValueError):
-    """What cannot be measured; the message is one line that says why."""
+    """The measurement cannot be made. The message is one line that says why."""
 
 
 def measured(
@@ -38,22 +38,23 @@ def measured(
     """The profile of a folder, recalled or measured, with a progress bar on a terminal.
 
     Args:
-        folder: Of class folders of pictures.
-        console: For the bar.
-        transform: ``module:name`` or ``file.py:name``; None: the usual one.
-        step: A number of samples a second, or a script that defines ``step(images, labels)``; None: unknown.
-        batch: Samples of the batches for ``step``.
-        memory: For payloads.
-        fresh: Whether to measure even what was measured before.
+        folder: A folder of class folders of pictures.
+        console: Where the progress bar is shown.
+        transform: ``module:name`` or ``file.py:name``; None: the usual transform of image classifiers.
+        step: A number of samples a second, or a script that defines ``step(images, labels)``; None: not
+            known.
+        batch: The size of the batches for ``step``.
+        memory: Memory for payloads.
+        fresh: Whether to measure even if there is an earlier measurement.
 
     Raises:
-        BadProfiling: Something of this does not hold or cannot be read.
+        BadProfiling: An argument is not as described, or a file cannot be read.
     """
     if (why := off_because()) is not None:
         raise BadProfiling(f"there is nothing to measure here: {why}")
     if not folder.is_dir():
         raise BadProfiling(f"{folder} is no folder")
-    from seneca.measure import profile
+    from seneca.tuning.profile import profile
 
     progress = Progress(
         TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True
@@ -103,7 +104,7 @@ def _named(place: str) -> Any:
             found = vars(importlib.import_module(where))
         except ImportError as error:
             raise BadProfiling(f"--transform {place}: {error}") from None
-        except (Exception, SystemExit) as error:  # whatever the module does
+        except (Exception, SystemExit) as error:  # the module may raise anything
             raise BadProfiling(f"--transform {place}: {type(error).__name__}: {error}") from None
         finally:
             if "" in sys.path:  # the module may have changed it
@@ -114,7 +115,8 @@ def _named(place: str) -> Any:
 
 
 def _run(script: Path, option: str) -> dict[str, Any]:
-    """The names that a script of the user's defines; not as ``__main__``, so that it need not train."""
+    """The names that a user's script defines. It does not run as ``__main__``; therefore it need not
+    train."""
     try:
         return runpy.run_path(str(script), run_name="__seneca__")
     except (Exception, SystemExit) as error:
@@ -122,7 +124,7 @@ def _run(script: Path, option: str) -> dict[str, Any]:
 
 
 def profile_table(profile: Profile, console: Console) -> None:
-    """Show a profile to people."""
+    """Print a profile as a table."""
 
     def line(name: str, text: str) -> None:
         console.print(f"  {name:<18}{text}", markup=False, highlight=False, soft_wrap=True)

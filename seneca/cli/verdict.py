@@ -1,6 +1,6 @@
-"""Whether a job was given each of its samples exactly once an epoch, by the ids it wrote down.
+"""Whether a job got each of its samples exactly once an epoch, by the ids that it wrote down.
 
-A job appends pairs of ``uint32``, epoch and sample, to a file of its own as batches reach it; who
+A job appends pairs of ``uint32``, epoch and sample, to its own file as batches reach it. The process that
 started it reads the file afterwards. A job that is killed leaves at most half a pair at the end.
 """
 
@@ -17,14 +17,14 @@ __all__ = ["Verdict", "exactly_once", "judge", "read_ids", "write_ids"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was wrong with the ids of some epochs; two of them add up.
+    """The errors in the ids of some epochs. Two verdicts can be added.
 
     Attributes:
         epochs: Epochs that were checked.
         ids: Ids that were checked.
         missing: Samples that an epoch lacked.
-        repeated: Deliveries beyond the first of a sample in an epoch.
-        foreign: Ids that are no sample of the dataset.
+        repeated: Deliveries of a sample in an epoch after the first.
+        foreign: Ids that are not in the dataset.
 
     Example:
         >>> Verdict(epochs=1, ids=10) + Verdict(epochs=1, ids=9, missing=1)
@@ -39,7 +39,7 @@ class Verdict:
 
     @property
     def good(self) -> bool:
-        """Whether something was checked, and nothing was wrong."""
+        """Whether at least one epoch was checked, and nothing was wrong."""
         return self.epochs > 0 and not (self.missing or self.repeated or self.foreign)
 
     def __add__(self, other: Verdict) -> Verdict:
@@ -79,7 +79,7 @@ def write_ids(file: BinaryIO, epoch: int, ids: np.ndarray) -> None:
 
 
 def read_ids(path: Path) -> dict[int, np.ndarray]:
-    """The ids of each epoch of a job's file, in the order of delivery; no file, no epochs."""
+    """The ids of each epoch in a job's file, in the order of delivery. Without a file there are no epochs."""
     if not path.exists():
         return {}
     content = path.read_bytes()
@@ -88,7 +88,7 @@ def read_ids(path: Path) -> dict[int, np.ndarray]:
 
 
 def judge(path: Path, samples: int, epochs: int) -> Verdict:
-    """Check the first ``epochs`` epochs of a job's file; an epoch that is not there lacks all."""
+    """Check the first ``epochs`` epochs of a job's file. An epoch that is not there lacks all samples."""
     by_epoch = read_ids(path)
     nothing = np.empty(0, dtype=np.uint32)
     return sum(

@@ -1,4 +1,4 @@
-"""``seneca verify``: whether what jobs delivered holds the invariants of sampling, and what broke."""
+"""``seneca verify``: whether jobs' deliveries hold the invariants of sampling, and which are broken."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Any
 
 from rich.console import Console
 
-from seneca.cli.invariants import INVARIANTS, Report, check
+from seneca.audit.check import INVARIANTS, Report, check
 
 __all__ = ["as_json", "lines", "run"]
 
-SHOWN = 20  # violations of one invariant that are told; --json has all
+SHOWN = 20  # violations of one invariant that are printed; --json has all
 
 
 def run(folder: Path, to: Path | None, console: Console | None = None) -> int:
-    """Check the logs of a folder and tell.
+    """Check the logs in a folder, and print the report.
 
     Args:
-        folder: As ``SENECA_AUDIT`` was; nothing in it is changed.
-        to: Where :func:`as_json` is written too; None: nowhere.
-        console: Where :func:`lines` go; None: standard output.
+        folder: The folder that ``SENECA_AUDIT`` named. Nothing in it is changed.
+        to: A file to which :func:`as_json` is also written; None: no file.
+        console: Where :func:`lines` are printed; None: standard output.
 
     Returns:
-        The status: 0 all hold, 1 not.
+        The status. 0: all invariants hold. 1: one does not.
 
     Raises:
-        BadLog: There is no log, or one that cannot be read.
-        OSError: Likewise.
+        BadLog: There is no log, or a log cannot be read.
+        OSError: A file cannot be read or written.
     """
     report = check(folder)
     if to is not None:
@@ -41,12 +41,19 @@ def run(folder: Path, to: Path | None, console: Console | None = None) -> int:
 
 
 def as_json(report: Report) -> dict[str, Any]:
-    """The report, as it goes to ``--json``.
+    """The report, as ``--json`` writes it.
 
     Returns:
-        ``holds``; ``files`` and ``torn_files``, ``jobs``, ``samples``, ``epochs`` (whole), ``incomplete``
-        ones and those in an ``own_order``, ``served`` by form; ``checked``, how much by invariant,
-        ``unchecked``, how many of what by invariant, and ``violations``, a dict each.
+        A dict with these keys:
+
+        * ``holds``: whether no invariant is violated.
+        * ``files``, ``torn_files``, ``jobs``, ``samples``: how many there are.
+        * ``epochs``, ``incomplete``, ``own_order``: the numbers of whole epochs, of incomplete ones, and of
+          those in an order of the user's.
+        * ``served``: samples by the form from which they were served.
+        * ``checked``: how much was checked, by invariant.
+        * ``unchecked``: how many of what were not checked, by invariant.
+        * ``violations``: a dict for each violation.
     """
     return {"holds": not report.violations, **dataclasses.asdict(report)}
 

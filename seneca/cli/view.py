@@ -1,7 +1,7 @@
 """What the demo shows while it runs and when it is over.
 
-On a terminal a table that moves, a row a job; elsewhere a plain line an epoch. The summary is the
-same for both.
+On a terminal it shows a live table with a row for each job. Elsewhere it prints a line for each epoch. The
+summary is the same for both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FORMS = ("storage", "encoded", "decoded", "augmented")
 
 @dataclass
 class JobState:
-    """What is known of one job so far."""
+    """What is known about one job so far."""
 
     number: int
     epochs: int
@@ -53,14 +53,14 @@ class JobState:
 
     @property
     def served_text(self) -> str:
-        """Where samples came from, as percents of those served; less than half a percent is left out."""
+        """The forms from which samples were served, in percent. Less than half a percent is left out."""
         total = sum(self.served.values())
         shares = {form: self.served.get(form, 0) / total for form in FORMS if total}
         return ", ".join(f"{form} {share:.0%}" for form, share in shares.items() if share >= 0.005)
 
 
 class View:
-    """Shows the jobs on ``console``; every change is told through :meth:`changed`."""
+    """Shows the jobs on ``console``. Call :meth:`changed` after every change."""
 
     def __init__(self, console: Console, jobs: list[JobState]) -> None:
         self._console = console
@@ -79,7 +79,7 @@ class View:
         self._live = None
 
     def changed(self, job: JobState, event: str) -> None:
-        """Show what ``event`` has changed in ``job``."""
+        """Show the change that ``event`` has made to ``job``."""
         if self._live is not None:
             self._live.update(self._table())
         elif event == "epoch":
@@ -90,7 +90,7 @@ class View:
             self.line(f"job {job.number}: done, {job.delivered:,} samples{served}")
 
     def line(self, text: str) -> None:
-        """Print one line, above the table where there is one."""
+        """Print one line, above the table if there is one."""
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def _table(self) -> Table:

@@ -1,4 +1,4 @@
-"""``memory=64GiB cores=16 jobs=1..8``: another host or other jobs, put into words."""
+"""``memory=64GiB cores=16 jobs=1..8``: another host or other jobs, described in a text."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from seneca.partition import Jobs, Profile
 
 __all__ = ["QUANTITIES", "BadWhatIf", "WhatIf", "parse_what_if", "span"]
 
-POINTS = 9  # of a curve over more values than these
+POINTS = 9  # points of a curve over more values
 
 
 class BadWhatIf(ValueError):
-    """A text that says nothing of the kind; the message is one line."""
+    """The text cannot be read as a what-if. The message is one line."""
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """Something that a what-if can change.
+    """A quantity that a what-if can change.
 
     Args:
-        read: From what stands behind the ``=``.
-        show: For people.
-        put: Into profile and jobs.
-        whole: Whether it comes in whole numbers.
-        example: For messages.
+        read: Makes a value of the text after the ``=``.
+        show: Makes a text for people of a value.
+        put: Puts a value into profile and jobs.
+        whole: Whether the quantity has whole numbers only.
+        example: An example for messages.
     """
 
     read: Callable[[str], float]
@@ -58,7 +58,7 @@ def _pace(text: str) -> float:
 
 
 def show_bytes(amount: float) -> str:
-    """As people write it, in powers of 1024: 8 GiB."""
+    """Bytes as people write them, in powers of 1024: 8 GiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if amount < 999.5:
             return f"{amount:.3g} {unit}"
@@ -67,7 +67,7 @@ def show_bytes(amount: float) -> str:
 
 
 def show_rate(bytes_per_s: float) -> str:
-    """In powers of 1000, as rates are written: 120 MB/s."""
+    """A rate as people write it, in powers of 1000: 120 MB/s."""
     for unit in ("B/s", "kB/s", "MB/s"):
         if bytes_per_s < 999.5:
             return f"{bytes_per_s:.3g} {unit}"
@@ -76,7 +76,7 @@ def show_rate(bytes_per_s: float) -> str:
 
 
 def _three_digits(value: float) -> str:
-    """Or more, where it has them: never as a power of ten."""
+    """A number with three digits or more, never as a power of ten."""
     return f"{value:,.0f}" if value >= 99.95 else f"{value:.3g}"
 
 
@@ -108,18 +108,18 @@ QUANTITIES = {
         _count, _show_count, lambda p, j, v: (dataclasses.replace(p, samples=int(v)), j), True, "1281167"
     ),
 }
-"""``memory``: for payloads. ``samples``: of the dataset, where the profile is of a part of it.
-``step``: samples a second that each job takes. ``threads``: of each job."""
+"""``memory``: for payloads. ``samples``: of the whole dataset, if the profile is of a part of it. ``step``:
+samples a second that each job takes. ``threads``: of each job."""
 
 
 @dataclass(frozen=True)
 class WhatIf:
-    """What would be otherwise.
+    """The quantities that would be different.
 
     Args:
-        fixed: Quantity to value.
+        fixed: From quantity to value.
         over: A quantity that takes several values, or None.
-        values: These, rising.
+        values: The values of ``over``, rising.
     """
 
     fixed: dict[str, float]
@@ -127,10 +127,10 @@ class WhatIf:
     values: tuple[float, ...] = ()
 
     def given(self, profile: Profile, jobs: Jobs, value: float | None = None) -> tuple[Profile, Jobs]:
-        """Profile and jobs as they would be; ``value`` is of the quantity that takes several.
+        """Profile and jobs with the changed quantities. ``value`` is the value of ``over``.
 
         Raises:
-            BadWhatIf: The jobs could not be like that.
+            BadWhatIf: Jobs cannot have such a value.
         """
         changes = dict(self.fixed)
         if self.over is not None and value is not None:
@@ -147,11 +147,11 @@ def parse_what_if(text: str) -> WhatIf:
     """Read ``"memory=8GiB..64GiB cores=16"``.
 
     Args:
-        text: Pairs of quantity and value, with spaces or commas between; one of the values may be a
-            range, first and last with two dots between.
+        text: Pairs of quantity and value, separated by spaces or commas. One of the values may be a range:
+            the first and the last value, with two dots between.
 
     Raises:
-        BadWhatIf: It is no such text.
+        BadWhatIf: The text cannot be read so.
 
     Example:
         >>> parse_what_if("cores=16 jobs=1..4")
@@ -188,7 +188,8 @@ def _read(name: str, written: str) -> float:
 
 
 def span(name: str, first: float, last: float) -> tuple[float, ...]:
-    """Values of a quantity from first to last: all of them where they are few, else in equal ratios."""
+    """Values of a quantity from first to last: all whole numbers if they are few, else values in equal
+    ratios."""
     if last < first:
         show = QUANTITIES[name].show
         raise BadWhatIf(f"{name}={show(first)}..{show(last)} falls; write the smaller value first")

@@ -1,4 +1,4 @@
-"""One look at things: who they are, and what that was made of."""
+"""One look at objects: their identities, and what these are made of."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 
-from seneca.code.modules import contents, distribution_of, release_of
+from seneca._runtime.packages import distribution_of, release_of
 from seneca.errors import NotFingerprinted
 from seneca.identity import of_code, of_data
+from seneca.identity.modules import contents
 from seneca.identity.places import facts_of
 from seneca.identity.plain import Memory
 from seneca.identity.walk import Fault, Taker, Walk, digest_of
@@ -22,11 +23,11 @@ from seneca.identity.watch import Watch
 
 __all__ = ["Identity", "Look", "MadeOf", "fingerprint"]
 
-_FORMAT = "seneca identity 2"  # raise it when equal objects come to have other identities
+_FORMAT = "seneca identity 2"  # raise it when equal objects get other identities than before
 
-MOST_NAMES = 12  # of a kind that are told
+MOST_NAMES = 12  # of each kind that are listed
 
-# What nearly all items are made with, whether their code names it or not.
+# Nearly all items are made with these packages, even if their code does not name them.
 _ALWAYS = (
     *("torch", "torchvision", "torchaudio", "numpy", "pillow", "pillow-simd"),
     *("opencv-python", "opencv-python-headless", "opencv-contrib-python", "opencv-contrib-python-headless"),
@@ -40,12 +41,12 @@ class MadeOf:
     Attributes:
         packages: Installed packages that the code names, with their releases.
         modules: The user's own modules whose code counts.
-        unloaded: Those of them that are imported only as items are made, and count by their files.
-        paths: How many paths in the state lead to something.
+        unloaded: Those of them that are imported only while items are made. They count by their files.
+        paths: The number of paths in the state that exist.
         variables: Environment variables that the code names.
-        keyed: The ways to the values for which ``key`` stands.
-        own_generator: Whether one of these is a generator of random numbers.
-        data_bytes: Of tensors, arrays and large containers, whose content counts.
+        keyed: The paths to the values for which ``key`` stands.
+        own_generator: Whether one of these values is a generator of random numbers.
+        data_bytes: Bytes of tensors, arrays and large containers, which count by content.
     """
 
     packages: tuple[str, ...]
@@ -80,12 +81,12 @@ class MadeOf:
 
 @dataclass(frozen=True)
 class Identity:
-    """Who something is.
+    """The identity of an object.
 
     Attributes:
-        here: 32 bytes: equal where items are equal, in the processes of one host at the same time.
-        state: 32 bytes of state and code alone: no files, and of packages only their releases. Equal on
-            another host, and tomorrow.
+        here: 32 bytes that are equal if items are equal, in the processes of one host at the same time.
+        state: 32 bytes of state and code alone, without files, and with only the releases of packages. They
+            are equal on another host and at another time.
         made_of: What ``here`` was made of.
     """
 
@@ -95,14 +96,14 @@ class Identity:
 
 
 class Look:
-    """One look at things that belong together; what was met in one is known in the next.
+    """One look at objects that belong together. What the look met in one object is known in the next.
 
     Args:
-        key: Stands for each value that cannot be seen.
-        memory: Of the looks before, which makes this one faster; None: there were none.
+        key: A text that stands for each value that cannot be seen.
+        memory: What earlier looks have remembered, which makes this one faster; None: there were none.
 
     Attributes:
-        watch: Tells whether any of it changes from now on.
+        watch: Tells whether any of what was met changes from now on.
         words: Every name and constant text in the code that was met so far.
     """
 
@@ -119,24 +120,27 @@ class Look:
         return self._walk.words
 
     def pass_over(self, *values: Any) -> None:
-        """Take these as known, and do not look into them."""
+        """Treat these values as known, and do not look into them."""
         self._walk.pass_over(values)
 
     def identify(self, value: Any, name: str = "value") -> Identity:
-        """Who a value is. What counted for those before counts for this one too, where it lies outside them.
+        """The identity of a value.
+
+        Files, packages and variables that earlier values of this look led to count for this value too.
 
         Args:
             value: Any object.
-            name: What messages call it.
+            name: The name of the object in messages.
 
         Raises:
-            NotFingerprinted: It holds something whose state cannot be seen, or changes as items are made, and
-                there is no key that stands for it.
+            NotFingerprinted: The object holds a value whose state cannot be seen, or changes while items
+                are made; and there is no key.
         """
         return self._identify(lambda: self._walk.of(value), name)
 
     def identify_part(self, kind: type, attributes: dict[str, Any], name: str = "value") -> Identity:
-        """Who an object is of which only these attributes count. The rest is as with :meth:`identify`."""
+        """The identity of an object of which only these attributes count. See :meth:`identify` for the
+        rest."""
         walk = self._walk
         return self._identify(
             lambda: digest_of("part", walk.of(kind), walk.named_values(attributes, ".{}")), name
@@ -155,13 +159,13 @@ class Look:
         return self._with_what_lies_outside(state, name)
 
     def end(self) -> None:
-        """The look is over: what is remembered for the next one is what this one has met."""
+        """End the look. Only what it has met is remembered for the next one."""
         self._memory.looked()
 
     def _with_what_lies_outside(self, state: bytes, name: str) -> Identity:
         walk = self._walk
         facts = facts_of(walk.texts)
-        # Code that asks for the environment may have a variable's name from anywhere.
+        # Code that reads the environment may take a variable's name from anywhere in the state.
         named = walk.variables | {t for t in walk.texts if isinstance(t, str)} if walk.variables else ()
         variables = sorted(variable for variable in named if variable in os.environ)
         packages = [contents(one) for top in sorted(walk.packages) for one in distribution_of(top)]
@@ -184,22 +188,23 @@ class Look:
 
 
 def fingerprint(value: Any, *, key: str | None = None, name: str = "value") -> bytes:
-    """Find out what determines the items of a dataset, or the results of a transform or function.
+    """Compute a digest of all that determines the items of a dataset, or the results of a transform or
+    function.
 
-    Reads the object only: calls none of its methods but ``__fingerprint__``, ``__getstate__`` and
-    ``__reduce_ex__``, and of those no more than pickling it would.
+    The object is only read. Of its methods only ``__fingerprint__``, ``__getstate__`` and ``__reduce_ex__``
+    are called, as pickling would call the last two.
 
     Args:
         value: Any object.
-        key: Stands for each value in it that cannot be seen.
-        name: What messages call the object.
+        key: A text that stands for each value in it that cannot be seen.
+        name: The name of the object in messages.
 
     Returns:
-        32 bytes; equal for equal objects, in every process of one host and one release of Python.
+        32 bytes. They are equal for equal objects, in every process of one host and one release of Python.
 
     Raises:
-        NotFingerprinted: The object holds something whose state cannot be seen, or changes as items are made:
-            a lock, an open file, an iterator, a random generator; and there is no ``key``.
+        NotFingerprinted: There is no ``key``, and the object holds a value whose state cannot be seen, or
+            changes while items are made: a lock, an open file, an iterator, a random generator.
 
     Example:
         >>> fingerprint(lambda x: x + 1) == fingerprint(lambda x: x + 1)
@@ -217,19 +222,19 @@ def _listed(names: tuple[str, ...]) -> str:
 
 
 def _process() -> str:
-    """What in this process every item may hang on, without being named anywhere."""
+    """The settings of this process on which every item may depend, although no code names them."""
     default = f"{torch.get_default_dtype()} {torch.get_default_device()} {_takes_truncated_pictures()}"
     return f"{_FORMAT}, {sys.implementation.name} {sys.hexversion:x}, {default}"
 
 
 def _takes_truncated_pictures() -> bool:
-    """Whether Pillow fills up pictures that are cut off: a setting that many scripts make."""
+    """Whether Pillow accepts truncated pictures, a setting of many scripts."""
     return bool(getattr(sys.modules.get("PIL.ImageFile"), "LOAD_TRUNCATED_IMAGES", False))
 
 
 @functools.cache
 def _always() -> bytes:
-    """Digest of the packages that nearly all items are made with."""
+    """A digest of the packages with which nearly all items are made."""
     installed = {one: contents(one) for one in _ALWAYS if _is_installed(one)}
     return digest_of("always", repr(sorted(installed.items())).encode())
 
@@ -242,7 +247,7 @@ def _is_installed(distribution: str) -> bool:
     return True
 
 
-# The first that fits counts.
+# The first entry that fits counts.
 _TAKERS = (*of_code.TAKERS, *of_data.TAKERS)
 
 

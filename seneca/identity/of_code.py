@@ -1,4 +1,4 @@
-"""How code is walked: functions, classes, methods, modules, and what they name."""
+"""How code is walked: functions, classes, methods, modules, and the values that they name."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import types
 from enum import Enum
 from typing import Any
 
-from seneca.code.modules import MAIN, file_of, release_of, sources_of
-from seneca.code.names import Chain, Import, Named, instructions_of, named_by
-from seneca.identity.walk import Taker, Walk, content_of, digest_of, title_of
+from seneca._runtime.packages import MAIN, file_of, release_of
+from seneca.identity.modules import sources_of
+from seneca.identity.names import Chain, Import, Named, instructions_of, named_by
+from seneca.identity.walk import Taker, Walk, content_of, digest_of, home_of, title_of
 
 __all__ = ["TAKERS", "found_in", "name_in"]
 
-# A class's attributes that say how or where it was written, or that change while it is used.
+# Attributes of a class that say how or where it was written, or that change during use.
 _NOT_OF_THE_CLASS = frozenset(
     (
         *("__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__firstlineno__"),
@@ -58,7 +59,7 @@ def _function(walk: Walk, value: types.FunctionType) -> bytes:
 
 
 def _code(walk: Walk, code: types.CodeType) -> bytes:
-    """A code object's digest: what it does, whatever its lines and docstrings are."""
+    """The digest of what a code object does. Line numbers and docstrings do not count."""
     if code in walk.codes:
         return walk.codes[code]
     text: list[str] = []
@@ -73,7 +74,7 @@ def _code(walk: Walk, code: types.CodeType) -> bytes:
         elif step.opname in _HAS_CONSTANT:
             after = steps[i + 1] if i + 1 < len(steps) else step
             if after.opname != "STORE_NAME" or after.argval not in _NOT_OF_THE_CLASS:
-                unknown = step.opname == "KW_NAMES"  # to the dis of Python 3.11
+                unknown = step.opname == "KW_NAMES"  # Python 3.11's dis does not resolve it
                 constants.append(walk.of(code.co_consts[step.arg or 0] if unknown else step.argval))
             detail = "constant"
         elif isinstance(step.argval, str):
@@ -89,7 +90,7 @@ def _code(walk: Walk, code: types.CodeType) -> bytes:
 
 
 def _globals(walk: Walk, function: types.FunctionType) -> bytes:
-    """Everything that a function of the user's own names outside itself."""
+    """The digest of everything outside itself that a function of the user's names."""
     named = _named_by(function.__code__)
     walk.words |= named.words
     walk.variables |= named.variables
@@ -109,7 +110,7 @@ def _globals(walk: Walk, function: types.FunctionType) -> bytes:
 
 
 def _resolve(walk: Walk, way: str, value: Any, attributes: Chain, found: dict[str, Any]) -> None:
-    """Follow attributes through modules: what counts is what is reached, not the modules on the way."""
+    """Follow attributes through modules. The value at the end counts, not the modules on the way."""
     while isinstance(value, types.ModuleType) and attributes:
         name, *rest = attributes
         if name not in vars(value):
@@ -125,7 +126,7 @@ def _resolve(walk: Walk, way: str, value: Any, attributes: Chain, found: dict[st
 
 
 def _imports(walk: Walk, named: Named, function: types.FunctionType) -> bytes:
-    """What a function imports when it runs."""
+    """The digest of what a function imports when it runs."""
     package = function.__globals__.get("__package__")
     found: dict[str, Any] = {}
     parts: list[bytes] = []
@@ -138,7 +139,7 @@ def _imports(walk: Walk, named: Named, function: types.FunctionType) -> bytes:
 
 
 def _import(walk: Walk, module: str, one: Import, found: dict[str, Any]) -> list[bytes]:
-    """One import: what it gets is put into ``found``; digests of what is not loaded are returned."""
+    """Put the imported value into ``found``. Return digests of modules that are not loaded."""
     uses = one.uses or ((),)
     value: Any = sys.modules.get(module)
     way = f"import {module}"
@@ -149,7 +150,7 @@ def _import(walk: Walk, module: str, one: Import, found: dict[str, Any]) -> list
             walk.watch.names(vars(value), (one.attribute,))
         value = vars(value).get(one.attribute, inner)
         if value is None and release_of(module) is not None:
-            value = sys.modules[module]  # what the module makes when it is asked, say
+            value = sys.modules[module]  # the module may make it on demand
         elif value is None and one.attribute not in vars(sys.modules[module]):
             return [_unloaded(walk, f"{module}.{one.attribute}")]
     elif value is None:
@@ -161,7 +162,7 @@ def _import(walk: Walk, module: str, one: Import, found: dict[str, Any]) -> list
 
 
 def _unloaded(walk: Walk, name: str) -> bytes:
-    """A module, or what is in one, that will be imported when it is needed: by its files."""
+    """A module that is not yet loaded, or a name in one: by its files."""
     if release_of(name) is not None:
         return _module_named(walk, name)
     try:
@@ -196,7 +197,7 @@ def _class(walk: Walk, value: type) -> bytes:
 
 
 def _annotations(walk: Walk, value: type) -> bytes:
-    """Those of a class, which may be read as a schema; nothing of them is evaluated."""
+    """The annotations of a class, which code may read as a schema. They are not evaluated."""
     late = vars(value).get("__annotate_func__") or vars(value).get("__annotate__")
     if isinstance(late, types.FunctionType):  # from Python 3.14 on
         return _code(walk, late.__code__)
@@ -205,7 +206,7 @@ def _annotations(walk: Walk, value: type) -> bytes:
 
 
 def _members(walk: Walk, value: type[Enum]) -> bytes:
-    """What the members of an enumeration have beside their values."""
+    """The attributes of an enumeration's members besides their values."""
     states = {
         name: {k: v for k, v in vars(member).items() if not k.startswith("_") or not k.endswith("_")}
         for name, member in value._member_map_.items()
@@ -214,22 +215,23 @@ def _members(walk: Walk, value: type[Enum]) -> bytes:
 
 
 def _method(walk: Walk, value: Any) -> bytes:
-    """A method and what it is bound to; but ``random.randint`` is a name, whatever it is bound to."""
+    """A method and the object to which it is bound. Installed ones such as ``random.randint`` count by
+    name."""
     owner, name = value.__self__, value.__name__
     for module in (value.__module__, type(owner).__module__):
         if release_of(module or "") is not None and getattr(sys.modules.get(module), name, None) == value:
             return name_in(walk, module, name)
     if value.__module__ and (owner is None or isinstance(owner, types.ModuleType)):
-        return name_in(walk, value.__module__, name)  # of an extension of the user's own
+        return name_in(walk, value.__module__, name)  # from the user's own extension module
     function = value.__func__ if isinstance(value, types.MethodType) else name
     return walk.all("method", (function, owner), ("", "'s object").__getitem__)
 
 
 def _module(walk: Walk, value: types.ModuleType) -> bytes:
-    """A module that is used as a whole: everything that it holds now."""
+    """A module that is used as a whole: by everything that it holds now."""
     name = value.__name__
     if (release := release_of(name)) is not None:
-        # By its name, and by what of the user's own was put into it.
+        # By its name, and by the user's own values that were put into it.
         strangers = {} if release == "python" else {n: v for n, v in vars(value).items() if _is_a_stranger(v)}
         return digest_of("installed", _module_named(walk, name), walk.named_values(strangers, ".{}"))
     walk.modules.add(name)
@@ -247,7 +249,7 @@ def name_in(walk: Walk, module: str, name: str) -> bytes:
 
 
 def _module_named(walk: Walk, name: str) -> bytes:
-    """A module by its release; one of the user's own by its file."""
+    """An installed module by its release, the user's own module by its file."""
     if (release := release_of(name)) is not None:
         _note(walk, name, release)
         return digest_of("module", f"{release} {name}".encode())
@@ -261,12 +263,12 @@ def _module_named(walk: Walk, name: str) -> bytes:
 
 
 def _by_name(walk: Walk, value: Any) -> bytes | None:
-    """What is installed and found under its own name; nothing more has to be known of it."""
+    """An installed value that can be found under its name: by that name. None for any other value."""
     module, name = value.__module__, value.__qualname__
     if (release := release_of(module or "")) is None or found_in(module, name) is not value:
         return None
     _note(walk, module, release)
-    return digest_of("installed", f"{release} {module}.{name}".encode())
+    return digest_of("installed", f"{release} {home_of(module)}.{name}".encode())
 
 
 def _note(walk: Walk, module: str, release: str) -> None:
@@ -275,7 +277,7 @@ def _note(walk: Walk, module: str, release: str) -> None:
 
 
 def _descriptor(walk: Walk, value: Any, *names: str) -> bytes:
-    """A property and its like, by the functions that it calls."""
+    """A property or similar descriptor, by the functions that it calls."""
     parts = [walk.of(type(value)), walk.named_values({n: getattr(value, n) for n in names}, ".{}")]
     if release_of(type(value).__module__) is None:
         known = {*names, *_NOT_OF_A_DESCRIPTOR}
@@ -290,7 +292,7 @@ def _named_by(code: types.CodeType) -> Named:
 
 
 def _is_a_stranger(value: Any) -> bool:
-    """Whether a function or class in an installed module is of the user's own: it was put there."""
+    """Whether a function or class in an installed module is the user's own, because it was put there."""
     return isinstance(value, (types.FunctionType, type)) and release_of(value.__module__ or "") is None
 
 
@@ -313,7 +315,7 @@ def _name_of_annotation(one: Any) -> str:
 
 
 def found_in(module: str | None, name: str) -> Any:
-    """What a loaded module has under a name."""
+    """The value of a name in a loaded module."""
     found = sys.modules.get(module or "")
     for part in name.split("."):
         found = getattr(found, "__dict__", {}).get(part)

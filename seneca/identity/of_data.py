@@ -1,4 +1,4 @@
-"""How data is walked: tensors, arrays, paths, sets, and any other object by its class and state."""
+"""How data is walked: tensors, arrays, paths and sets, and any other object by its class and state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from seneca.code.modules import release_of
+from seneca._runtime.packages import release_of
 from seneca.identity.of_code import found_in, name_in
 from seneca.identity.walk import Taker, Walk, content_of, digest_of, title_of
 
@@ -44,10 +44,10 @@ def _tensor(walk: Walk, value: torch.Tensor) -> bytes:
 
 
 def _array(walk: Walk, value: np.ndarray) -> bytes:
-    if type(value) not in (np.ndarray, np.memmap):  # a masked one, say, has more to it
+    if type(value) not in (np.ndarray, np.memmap):  # a masked array, for example, has more to it
         return _instance(walk, value)
     about = walk.of(type(value)), walk.of(value.dtype), walk.of(value.shape)
-    if value.dtype.names:  # field by field, as what lies between fields is anyone's
+    if value.dtype.names:  # field by field, because bytes between fields are arbitrary
         fields = [value[name].view(np.ndarray) for name in value.dtype.names]
         return digest_of("fields", *about, walk.all("arrays", fields, "'s field {}".format))
     if value.dtype.hasobject:
@@ -63,14 +63,14 @@ def _array(walk: Walk, value: np.ndarray) -> bytes:
 
 def _path(walk: Walk, value: pathlib.PurePath) -> bytes:
     walk.texts.add(str(value))
-    if release_of(type(value).__module__) != "python":  # it may have an address, or options, besides
-        more = _state(walk, getattr(value, "__dict__", {}))  # pathlib pickles nothing but the parts
+    if release_of(type(value).__module__) != "python":  # it may also have an address or options
+        more = _state(walk, getattr(value, "__dict__", {}))  # pathlib pickles only the parts
         return digest_of("path and more", _instance(walk, value), more)
     return digest_of("path", walk.of(type(value)), walk.of(str(value)))
 
 
 def _set(walk: Walk, value: set[Any] | frozenset[Any]) -> bytes:
-    """Elements in the order of their digests; each is walked as if it were the first."""
+    """A set, by the sorted digests of its elements. Each element is walked as if it were the first."""
     slots = copyreg._slotnames(type(value))  # type: ignore[attr-defined]
     state = {**getattr(value, "__dict__", {}), **{n: getattr(value, n) for n in slots if hasattr(value, n)}}
     about = walk.of(type(value)), _state(walk, state)
@@ -89,7 +89,7 @@ def _set(walk: Walk, value: set[Any] | frozenset[Any]) -> bytes:
 
 def _changing(walk: Walk, value: Any) -> bytes:
     if isinstance(value, Iterator) and release_of(type(value).__module__) is None:
-        return _instance(walk, value)  # of a class of the user's own that has a __next__
+        return _instance(walk, value)  # of the user's own class that has a __next__
     raise walk.fault(f"is a {title_of(type(value))}, whose state changes as items are made")
 
 
@@ -99,7 +99,7 @@ def _generator(walk: Walk, value: Any) -> bytes:
 
 
 def _logger(walk: Walk, value: logging.Logger) -> bytes:
-    """It takes note of items and makes none, unless it is of the user's own kind."""
+    """A logger. It has no effect on items, unless its class is the user's own."""
     own = release_of(type(value).__module__) is None
     return walk.of(type(value) if own else logging.Logger)
 
@@ -111,11 +111,11 @@ def _instance(walk: Walk, value: Any) -> bytes:
     reduce = copyreg.dispatch_table.get(kind)
     try:
         reduced: Any = value.__reduce_ex__(2) if reduce is None else reduce(value)
-    except Exception as error:  # whatever the object's own code raises
+    except Exception as error:  # the object's own code may raise anything
         raise walk.fault(f"is a {title_of(kind)}, whose state cannot be seen ({error})") from None
     if type(live := getattr(value, "__dict__", None)) is dict:
         walk.watch.mapping(live)
-    if isinstance(reduced, str):  # what is known by its name alone
+    if isinstance(reduced, str):  # the object is known by its name alone
         homes = (getattr(value, "__module__", None), kind.__module__, *sorted(sys.modules))
         home = next((module for module in homes if found_in(module, reduced) is value), None)
         if home is None:
@@ -131,7 +131,7 @@ def _instance(walk: Walk, value: Any) -> bytes:
 
 
 def _state(walk: Walk, state: Any) -> bytes:
-    """Attributes by name; the order in which they were set does not count."""
+    """Attributes by name. The order in which they were set does not count."""
     if type(state) is tuple and len(state) == 2 and type(state[1]) is dict:  # of a class with slots
         return digest_of("slots", *(_state(walk, one) for one in state))
     if type(state) is dict and all(type(key) is str for key in state):
@@ -140,7 +140,7 @@ def _state(walk: Walk, state: Any) -> bytes:
 
 
 def _read_only_file_of(value: np.ndarray) -> tuple[Any, ...] | None:
-    """File and place of an array that is mapped from a file and cannot be written to; None: it is no such."""
+    """File and place of an array that is mapped read-only from a file; None for any other array."""
     if type(value) is not np.memmap or value.mode != "r" or value.filename is None:
         return None
     base: Any = value

@@ -1,7 +1,8 @@
-"""What paths lead to: the part of a dataset's state that equal texts do not tell.
+"""What the paths in a dataset's state lead to. Equal texts do not tell that.
 
-Two jobs may name equal paths and mean different files: in two working folders, in two containers, before and
-after the files were written anew. A path that exists therefore counts with what the file system says of it.
+Two jobs may name equal paths and mean different files, in two working folders or in two containers. The
+files may also have been written anew in between. Therefore a path that exists counts with what the file
+system says of it.
 """
 
 from __future__ import annotations
@@ -12,25 +13,25 @@ from collections.abc import Iterable, Sequence
 
 __all__ = ["SAMPLED", "facts_of", "sample_of"]
 
-SAMPLED = 64  # of a container with more texts than MANY
+SAMPLED = 64  # texts of a container with more than MANY
 MANY = 4096
-LONGEST = 4096  # of a path, in characters
+LONGEST = 4096  # characters of a path
 
 
 def sample_of(texts: Sequence[str | bytes]) -> list[str | bytes]:
-    """A fixed part of many texts: the first, the last, and others evenly between. Few are all taken."""
+    """A fixed part of many texts: the first, the last, and others evenly between; all, if they are few."""
     if len(texts) <= MANY:
         return list(texts)
     return [texts[i * (len(texts) - 1) // (SAMPLED - 1)] for i in range(SAMPLED)]
 
 
 def facts_of(texts: Iterable[str | bytes]) -> list[tuple[object, ...]]:
-    """What the file system says of those of these texts that are paths of something.
+    """What the file system says of those texts that are existing paths.
 
     Returns:
-        Of a regular file: its device, inode, size and time of change. Of a folder: device and inode, because
-        what is written into it changes its time. Of anything else its kind too. Where one of the paths is
-        relative: device and inode of the current folder. In the order of the paths.
+        One entry for each path, sorted: path, kind, device and inode. A regular file also has size and time
+            of modification. A folder has no time, because writing into it changes its time. If one of the
+            paths is relative, device and inode of the current folder follow.
     """
     facts: list[tuple[object, ...]] = []
     relative = False

@@ -1,4 +1,4 @@
-"""Plain data: containers of numbers and texts, digested as a whole, and remembered from look to look."""
+"""Plain data: containers of numbers and texts. They are digested as a whole and remembered between looks."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any, NamedTuple
 
 __all__ = ["CONTAINERS", "LEAVES", "Memory", "Plain", "plain"]
 
-# marshal writes these, version 2, by value alone; later versions tell which strings are interned.
+# Version 2 of marshal writes these by value alone. Later versions also write which strings are interned.
 LEAVES = frozenset({int, float, complex, bool, str, bytes, type(None)})
 CONTAINERS = frozenset({list, tuple, dict})
-LEVELS = 4  # of containers that are tried as plain data; deeper ones are walked
+LEVELS = 4  # of nested containers that are tried as plain data; deeper ones are walked
 
 
 class Plain(NamedTuple):
-    """What is in a container that holds nothing but leaves, in lists, tuples and dicts a few levels deep."""
+    """The content of a container of leaves alone, in lists, tuples and dicts a few levels deep."""
 
     texts: Sequence[str | bytes]
-    mutable: Sequence[Any]  # the lists and dicts inside
+    mutable: Sequence[Any]  # the lists and dicts inside it
     immutable: bool  # all that is inside
 
 
 def plain(value: Any) -> Plain | None:
-    """What is in a container, if it is plain data."""
+    """The content of a container that is plain data; None for any other."""
     texts: list[str | bytes] = []
     mutable: list[Any] = []
     level: list[Any] = [value]
@@ -51,10 +51,10 @@ class _Remembered(NamedTuple):
 
 
 class Memory:
-    """Digests of large containers from one look to the next.
+    """Digests of large containers, kept from one look to the next.
 
-    Only of those whose elements are immutable all the way down: they are the same if the elements are the
-    same objects, which is found in a tenth of the time.
+    Only containers whose elements are immutable all the way down are kept. Such a container is the same if
+    its elements are the same objects. To compare these takes a tenth of the time of a digest.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Memory:
         self._used: dict[int, _Remembered] = {}
 
     def find(self, container: Any) -> _Remembered | None:
-        """What was found in a container, if it holds what it held then."""
+        """What was found in a container, if it still holds the same objects."""
         found = self._kept.get(id(container))
         if found is None or found.container is not container or len(found.elements) != _count(container):
             return None
@@ -72,12 +72,12 @@ class Memory:
         return found
 
     def keep(self, container: Any, digest: bytes, texts: list[str | bytes]) -> None:
-        """What was found in a container."""
+        """Remember what was found in a container."""
         found = _Remembered(container, list(_elements(container)), digest, texts)
         self._kept[id(container)] = self._used[id(container)] = found
 
     def looked(self) -> None:
-        """A look is over: what it did not meet is forgotten."""
+        """End a look. Containers that it did not meet are forgotten."""
         self._kept, self._used = self._used, {}
 
 

@@ -1,10 +1,9 @@
-"""The walk over everything that an object's items hang on: its state, and the code that works on it.
+"""The walk over everything on which an object's items depend: its state, and the code that works on it.
 
-Nothing that goes into a digest depends on addresses, hash seeds, line numbers, docstrings or the name of the
-main module. What is met on the way and lies outside the object (paths, packages, environment variables) is
-gathered.
+No part of a digest depends on addresses, hash seeds, line numbers, docstrings or the name of the main
+module. The walk collects what it meets outside the object: paths, packages, environment variables.
 
-Here is what all kinds of values have in common. :mod:`seneca.identity.of_code` and
+This module has what all kinds of values have in common. :mod:`seneca.identity.of_code` and
 :mod:`seneca.identity.of_data` know the kinds.
 """
 
@@ -23,17 +22,19 @@ from seneca.identity.places import sample_of
 from seneca.identity.plain import CONTAINERS, LEAVES, Memory, plain
 from seneca.identity.watch import Watch
 
-__all__ = ["Fault", "Taker", "Walk", "content_of", "digest_of", "title_of"]
+__all__ = ["Fault", "Taker", "Walk", "content_of", "digest_of", "home_of", "title_of"]
 
-LARGE = 1000  # elements of a container that is worth remembering
+LARGE = 1000  # elements; a larger container is worth remembering
 MOST_WATCHED = 256  # containers inside plain data
+
+_SENECA = __name__.partition(".")[0]
 
 
 class Fault(Exception):
-    """Something cannot be seen, or does not stay the same.
+    """A value cannot be seen, or does not stay the same.
 
     Args:
-        where: The way there from what is walked.
+        where: The path from the walked object to the value.
         why: The rest of the sentence.
     """
 
@@ -43,7 +44,7 @@ class Fault(Exception):
 
 
 def digest_of(kind: str, *parts: Any) -> bytes:
-    """Parts are digests, of 32 bytes each; or there is one, of any length, at the end."""
+    """A digest of digests. The parts have 32 bytes each; the last may have any length."""
     state = hashlib.sha256(kind.encode("utf-8", "surrogatepass") + b"\0")
     for part in parts:
         state.update(part)
@@ -51,13 +52,23 @@ def digest_of(kind: str, *parts: Any) -> bytes:
 
 
 def content_of(data: Any) -> bytes:
-    """A digest of much data, at the speed of memory: some 15 GB/s, where SHA-256 has 1.3."""
+    """A digest of much data at the speed of memory: some 15 GB/s, in place of SHA-256's 1.3."""
     return xxhash.xxh3_128(data).digest()
 
 
 def title_of(kind: type) -> str:
-    """A class's name, as one would write it."""
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    """A class's name as code writes it."""
+    module = home_of(kind.__module__)
+    return kind.__qualname__ if module == "builtins" else f"{module}.{kind.__qualname__}"
+
+
+def home_of(module: str) -> str:
+    """By what an installed module is named: itself, but Seneca's by the package alone.
+
+    In the next release a class of Seneca's may lie in another module. A loader's state must name the same
+    dataset then.
+    """
+    return _SENECA if module.partition(".")[0] == _SENECA else module
 
 
 Taker = Callable[["Walk", Any], bytes]
@@ -67,25 +78,26 @@ Taker = Callable[["Walk", Any], bytes]
 class Walk:
     """Digests values, each once.
 
-    A value inside itself is its distance from there; and as what is inside depends on the way in, nothing is
-    walked in an order that could differ between processes.
+    A value inside itself is digested as its distance from its outer occurrence. Such a digest depends on
+    the way in. Therefore the order of walking must be the same in all processes.
 
     Args:
-        taker_of: Finds what digests the values of a class.
-        key: Stands for each value that cannot be seen; None: such a value is a :class:`Fault`.
-        memory: Of earlier walks.
-        watch: Is told of the mutable things that are met.
+        taker_of: Finds the function that digests the values of a class.
+        key: A text that stands for each value that cannot be seen; None: such a value raises
+            :class:`Fault`.
+        memory: What earlier walks have remembered.
+        watch: Is told of the mutable objects that are met.
 
     Attributes:
-        packages: Top-level modules of what is installed and was named.
+        packages: Top-level modules of the installed packages that were named.
         modules: The user's own modules whose code counts.
-        unloaded: Those of them that are not loaded, and count by their files.
+        unloaded: Those of them that are not loaded. They count by their files.
         texts: Texts that may be paths.
         variables: Texts that may be names of environment variables.
         words: Every name and constant text in the code that was met.
-        keyed: The ways to the values for which ``key`` stands.
+        keyed: The paths to the values for which ``key`` stands.
         own_generator: Whether a generator of random numbers is among the values.
-        data_bytes: Of tensors, arrays and large containers.
+        data_bytes: Bytes of tensors, arrays and large containers.
     """
 
     def __init__(
@@ -105,17 +117,17 @@ class Walk:
         self._memory = memory
         self.watch = watch
         self._done: MutableMapping[int, bytes] = {}
-        self._alive: list[Any] = []  # so that no id is given again
+        self._alive: list[Any] = []  # keeps the ids from being used again
         self._open: dict[int, int] = {}
         self.codes: dict[types.CodeType, bytes] = {}
-        self._way: list[tuple[Callable[[int], str], list[int]]] = []  # to the value that is looked at
+        self._way: list[tuple[Callable[[int], str], list[int]]] = []  # the path to the current value
         self.in_code = 0
 
     def of(self, value: Any) -> bytes:
         """The digest of a value.
 
         Raises:
-            Fault: It cannot be seen, and there is no key.
+            Fault: The value cannot be seen, and there is no key.
         """
         if type(value) in LEAVES:
             if not self.in_code and type(value) in (str, bytes):
@@ -143,17 +155,17 @@ class Walk:
         return digest
 
     def pass_over(self, values: Iterable[Any]) -> None:
-        """Take these as known, and do not look into them."""
+        """Treat these values as known, and do not look into them."""
         for value in values:
             self._done[id(value)] = digest_of("passed over")
             self._alive.append(value)
 
     def fault(self, why: str) -> Fault:
-        """That the value which is looked at cannot be seen."""
+        """Make the :class:`Fault` that says that the current value cannot be seen."""
         return Fault("".join(steps(at[0]) for steps, at in self._way), why)
 
     def all(self, kind: str, values: Iterable[Any], steps: Callable[[int], str]) -> bytes:
-        """Values in their order; ``steps`` names the way to one."""
+        """Digest values in their order. ``steps`` names the path to each."""
         digests: list[bytes] = []
         at = [0]
         self._way.append((steps, at))
@@ -212,11 +224,11 @@ class Walk:
         said = self.all("own", (kind, own(value)), ("'s class", ".__fingerprint__()").__getitem__)
         if "__fingerprint__" in vars(kind):
             return said
-        # A class above says it, which does not know what this one adds.
+        # A base class defines it, and does not know what this class adds.
         return digest_of("own and more", said, self._taker_of(kind)(self, value))
 
     def named_values(self, values: dict[str, Any], step: str) -> bytes:
-        """Values by name, in the order of the names."""
+        """Digest values by name, in the order of the names."""
         kinds = set(map(type, values.values()))
         if kinds <= LEAVES:
             if not self.in_code:

@@ -1,4 +1,4 @@
-"""How a cache's memory is divided among the forms of a sample. Pure: no torch, no native core.
+"""How a cache's memory is divided among the forms of a sample. Pure functions: no torch, no native core.
 
 ::
 
@@ -8,9 +8,9 @@
     solve: the Split that a model likes best
 """
 
-from seneca.partition.adapt import Adaptation, Change, Seen, Spent, profile_of
 from seneca.partition.advice import Worth, cores_that_help, curve, least_memory, worth
 from seneca.partition.bottleneck import BOTTLENECK, bottleneck
+from seneca.partition.drift import Adaptation, Change, Seen, Spent, profile_of
 from seneca.partition.estimate import Model, Prediction
 from seneca.partition.jobs import Jobs
 from seneca.partition.paper import PAPER, paper

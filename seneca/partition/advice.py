@@ -1,4 +1,4 @@
-"""What more of something would be worth: questions put to a model by solving again."""
+"""What more memory, cores or storage would be worth. The model is solved again to find out."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from seneca.partition.split import Split
 
 __all__ = ["Worth", "cores_that_help", "curve", "least_memory", "worth"]
 
-ENOUGH = 1e-3  # relative: no further from the best than this is as good
+ENOUGH = 1e-3  # relative: a rate this close to the best counts as the best
 MOST_CORES = 1024
-MEMORY_STEP = 1 << 20  # least_memory() answers to this many bytes
+MEMORY_STEP = 1 << 20  # the precision of least_memory(), in bytes
 GB, STORAGE_STEP_BYTES_PER_S = 10**9, 100e6
 
 
 @dataclass(frozen=True)
 class Worth:
-    """Samples a second, of all jobs together, that more of one thing adds at the best split.
+    """The samples a second, of all jobs together, that more of one resource adds at the best split.
 
     Args:
-        gb_memory: A GB (1e9 bytes) more of cache.
-        core: A core more.
-        storage_100mb_per_s: 100 MB/s more from storage.
+        gb_memory: For one GB (1e9 bytes) more of cache.
+        core: For one core more.
+        storage_100mb_per_s: For 100 MB/s more from storage.
     """
 
     gb_memory: float
@@ -38,12 +38,12 @@ class Worth:
 
 
 def worth(profile: Profile, jobs: Jobs, *, model: Model = BOTTLENECK) -> Worth:
-    """The marginal worth of memory, cores and storage; each is solved for with that much more."""
+    """The marginal worth of memory, cores and storage. The model is solved again with more of each."""
     now = solve(profile, jobs, model=model).samples_per_s
 
     def gain(changed: Profile) -> float:
         more = solve(changed, jobs, model=model).samples_per_s - now
-        return more if more > now * 1e-9 else 0.0  # the rest is rounding
+        return more if more > now * 1e-9 else 0.0  # a smaller gain is rounding
 
     return Worth(
         gb_memory=gain(profile.with_memory(profile.cache_bytes + GB)),
@@ -57,12 +57,12 @@ def worth(profile: Profile, jobs: Jobs, *, model: Model = BOTTLENECK) -> Worth:
 def least_memory(profile: Profile, jobs: Jobs, *, model: Model = BOTTLENECK) -> int | None:
     """The least cache with which jobs no longer wait for storage.
 
-    They wait where the best split gives them less than they would have if every file lay in memory
-    for nothing and was prepared from there: as fast as cores and steps allow, storage apart. The answer
-    is to a MiB and a thousandth of that.
+    Jobs wait for storage if the best split gives them less than all files in memory would. In that
+    comparison files take no memory, and only cores and steps limit the rate. The answer is precise to one
+    MiB. A rate within a thousandth of the comparison counts as reaching it.
 
     Returns:
-        Bytes, or None where they do not wait with the memory that there is.
+        Bytes; None if the jobs do not wait with the memory that there is.
     """
     in_memory = profile.with_storage(1e18)
     wanted = model.predict(in_memory, Split(1.0, 0.0, 0.0), jobs).samples_per_s * (1 - ENOUGH)
@@ -72,7 +72,7 @@ def least_memory(profile: Profile, jobs: Jobs, *, model: Model = BOTTLENECK) -> 
 
     if not waits(profile.cache_bytes):
         return None
-    # Room for all files, and for what is under way, is enough; the models may count differently.
+    # Room for all files and for the samples under way should be enough. A model may need more.
     stage_bytes = 2 * jobs.in_flight * (profile.augmented.mean_bytes + GRANULE_BYTES)
     enough = int(profile.samples * (profile.encoded.mean_bytes + GRANULE_BYTES) + stage_bytes) + MEMORY_STEP
     too_little = profile.cache_bytes
@@ -85,7 +85,7 @@ def least_memory(profile: Profile, jobs: Jobs, *, model: Model = BOTTLENECK) -> 
 
 
 def cores_that_help(profile: Profile, jobs: Jobs, *, model: Model = BOTTLENECK) -> int:
-    """The number of cores beyond which another adds nothing; the profile's where it is none now."""
+    """The number of cores beyond which one more adds nothing; at least the profile's number."""
 
     def reaches(cores: int) -> float:
         return solve(dataclasses.replace(profile, cores=cores), jobs, model=model).samples_per_s
@@ -101,5 +101,5 @@ def cores_that_help(profile: Profile, jobs: Jobs, *, model: Model = BOTTLENECK) 
 def curve(
     values: Sequence[Any], given: Callable[[Any], tuple[Profile, Jobs]], *, model: Model = BOTTLENECK
 ) -> list[tuple[Any, Prediction]]:
-    """The best split for each of some values of one quantity; ``given`` makes profile and jobs of a value."""
+    """The best split for each value of one quantity. ``given`` makes profile and jobs of a value."""
     return [(value, solve(*given(value), model=model)) for value in values]

@@ -1,4 +1,4 @@
-"""The default model: what each resource must do for a sample, and which runs out first.
+"""The default model: the work of each resource for a sample, and which resource runs out first.
 
 ::
 
@@ -6,9 +6,9 @@
     jobs, stage    --> preparations a delivered sample  ------------------------+--> samples/s
     paces of the steps ---------------------------------------------------------+
 
-Everything is linear in two rates: R, samples delivered to all jobs together, and P, samples prepared.
-A resource k is used a_k P + b_k R and has C_k to give. Jobs that are given what they ask for run at the
-pace of their step; the others run at one common rate, the highest that no resource forbids.
+Everything is linear in two rates: R, samples delivered to all jobs together, and P, samples prepared. The
+load of resource k is a_k P + b_k R, and its capacity is C_k. A job that gets all it asks for runs at the
+pace of its step. The other jobs run at one common rate, the highest that no resource forbids.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from seneca.partition.split import Split
 __all__ = ["BOTTLENECK", "RESOURCES", "bottleneck"]
 
 RESOURCES = ("storage", "cpu", "threads", "memory bandwidth")
-"""In this order where two run out at once; and ``"step"``, where the jobs could not take more."""
+"""If two run out at once, the first counts. ``"step"`` is the limit if the jobs could not take more."""
 
-GRANULE_BYTES = 4096  # what a payload's space is rounded up to
+GRANULE_BYTES = 4096  # a payload's space is rounded up to multiples of this
 
-# How much of the work that sharing could save it does save, by the copies that the stage has room
-# for, in samples under way: ARCHITECTURE.md's stage is twice that, and these are its measurements
-# there (0.99 of the bound) and at a quarter of it (0.74), for three equal jobs.
+# The share of the possible saving that sharing reaches, by the stage's room for copies. The room is a
+# multiple of the samples under way. The engine's stage has room for twice these. Measured with three equal
+# jobs: 0.99 of the bound with that room, and 0.74 with a quarter of it.
 STAGE_ROOM = (0.0, 0.5, 2.0)
 STAGE_SAVES = (0.0, 0.82, 0.995)
 
@@ -40,23 +40,25 @@ STAGE_SAVES = (0.0, 0.82, 0.995)
 def bottleneck(profile: Profile, split: Split, jobs: Jobs) -> Prediction:
     """Predict the throughput of a split by the resource that runs out first.
 
-    Pure: reads no clock, file or environment. The steady state is meant: what is to be kept is kept.
+    The function is pure: it reads no clock, file or environment. It predicts the steady state, in which the
+    samples that are to be kept are kept.
 
-    * A sample is kept in one form. DECODED fills first, ENCODED takes of the rest; the stage has its
-      share of the split, and at least twice what all jobs have under way as soon as there are two.
-    * A preparation starts from the form that is kept. Its AUGMENTED copy serves every job once and
-      is then gone: kept copies save reading and decoding, never the augmenting of an epoch.
-    * What the fastest job takes must be prepared; the others find it staged.
-    * Memory that the cache leaves free holds files in the page cache, which forgets the least
-      recently read: with random orders it serves less than its share of the files.
+    * A sample is kept in one form. DECODED fills first, and ENCODED takes the rest of the samples.
+    * The stage gets its share of the split. If two jobs or more share AUGMENTED copies, it gets at least
+      twice what all jobs have under way.
+    * A preparation starts from the form that is kept. Its AUGMENTED copy serves every job once and is then
+      gone. Therefore kept samples save reading and decoding, but never the augmenting of an epoch.
+    * Every sample that the fastest job takes must be prepared. The other jobs find it staged.
+    * The page cache has the memory that the cache leaves free, and drops the least recently read file. With
+      random orders it serves less than its share of the files.
 
     Args:
         profile: Rates of the host with the dataset, and the memory for payloads.
         split: Shares of that memory.
-        jobs: That run at the same time.
+        jobs: The jobs that run at the same time.
 
     Returns:
-        The prediction; ``ceilings`` names what each of ``RESOURCES`` would allow.
+        The prediction. ``ceilings`` has what each of ``RESOURCES``, and the steps, would allow.
     """
     work = _work(profile, shares_of(split), jobs)
     rate, rates = _common_rate(work, jobs)
@@ -93,12 +95,12 @@ BOTTLENECK = Model("bottleneck", bottleneck, _estimate)
 
 @dataclass(frozen=True)
 class _Work:
-    """What n splits come to. The first axis of the loads is that of ``RESOURCES``."""
+    """The loads of n splits. Their first axis is that of ``RESOURCES``."""
 
     per_preparation: np.ndarray  # a_k: (4, n)
     per_delivery: np.ndarray  # b_k: (4, n)
     capacity: np.ndarray  # C_k: (4, 1)
-    saves: np.ndarray  # of R - (the fastest job's rate), the share that is not prepared
+    saves: np.ndarray  # the share of R - (the fastest job's rate) that need not be prepared
     mix: dict[str, np.ndarray]
     page_cache: np.ndarray
     memory_bytes: np.ndarray
@@ -135,7 +137,7 @@ def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> _Work:
             (profile.augment.one_s, profile.prepare.one_s, profile.fetch.one_s),
         )
     )
-    # What has to go through memory in any case: a file, of a picture as much as the copy has, and the
+    # These bytes go through memory in any case: a file, as much of a picture as the copy has, and the
     # batch. A copy that is not staged stays in the cores' caches.
     staged_bytes = profile.augmented.mean_bytes if sharing else 0.0
     moved = (
@@ -172,11 +174,11 @@ def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> _Work:
 
 
 def _least_recently_used(room: np.ndarray) -> np.ndarray:
-    """Hits of a cache with room for this share of the files, each read once an epoch in random order.
+    """Hits of a cache with room for a share c of the files, if each is read once an epoch in random order.
 
-    After a file the share u of the others is still to come in its epoch, and the share v comes before
-    it in the next, both uniform and independent. In between 1 - (1 - u) (1 - v) of the files are read,
-    and the file is found if these fit into c: with probability c + (1 - c) ln(1 - c).
+    After a file is read, a share u of the others is still to come in its epoch. A share v comes before the
+    file in the next epoch. Both are uniform and independent. In between, 1 - (1 - u) (1 - v) of the files
+    are read. The file is found if these fit into c. The probability of that is c + (1 - c) ln(1 - c).
     """
     miss = np.clip(1.0 - room, 0.0, 1.0)
     return 1.0 - miss + miss * np.log(np.where(miss > 0, miss, 1.0))
@@ -185,7 +187,7 @@ def _least_recently_used(room: np.ndarray) -> np.ndarray:
 def _common_rate(work: _Work, jobs: Jobs) -> tuple[np.ndarray, np.ndarray]:
     """The highest rate that jobs without an own pace reach: of all resources together, and of each.
 
-    Between two paces the load is a line in the rate, so each resource's rate is looked for from one
+    Between two paces the load is linear in the rate. Therefore each resource's rate is looked for from one
     pace to the next.
     """
     a, b, capacity = work.per_preparation, work.per_delivery, work.capacity
@@ -204,7 +206,8 @@ def _common_rate(work: _Work, jobs: Jobs) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _ceiling(work: _Work, resource: int, rate: float, jobs: Jobs) -> float:
-    """What a resource allows all jobs together; past their paces, as if all were faster alike."""
+    """What a resource allows all jobs together. Beyond their paces, all jobs are made faster by one
+    factor."""
     if math.isfinite(rate):
         return sum(min(pace, rate) for pace in jobs.paces)
     total = sum(jobs.paces)
@@ -218,5 +221,5 @@ def _ceiling(work: _Work, resource: int, rate: float, jobs: Jobs) -> float:
 
 
 def _prepared(rates: tuple[float, ...], saves: float) -> float:
-    """Samples prepared a second for jobs of these rates."""
+    """The samples that are prepared in a second for jobs of these rates."""
     return sum(rates) - saves * (sum(rates) - max(rates))

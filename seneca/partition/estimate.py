@@ -1,4 +1,4 @@
-"""What a model answers: for one split in full, for many in arrays."""
+"""The answers of a model: for one split in full, for many splits in arrays."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ __all__ = ["Estimates", "Model", "Prediction", "shares_of"]
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model says of one split, in the steady state: caches full, first epoch over.
+    """What a model says of one split, in the steady state: the cache is full, and the first epoch is over.
 
     Args:
-        split: For which.
-        samples_per_s: Delivered to all jobs together.
-        per_job: Delivered to each.
+        split: The split.
+        samples_per_s: Samples a second that are delivered to all jobs together.
+        per_job: Samples a second that are delivered to each job.
         limited_by: The resource that runs out first.
-        ceilings: What each resource would allow all jobs together, samples a second; its least is
-            ``samples_per_s``. Models that average have none.
-        memory_bytes: Of the cache, what would be filled.
-        mix: Of the samples that are prepared, the shares by the form they start from.
-        prepared: Of the samples that are delivered, the share that is prepared for them; the others
-            are copies that another job's preparation made.
-        page_cache: Of the reads from files, the share that the page cache serves.
+        ceilings: The samples a second that each resource would allow all jobs together. The least is
+            ``samples_per_s``. Models that average have no ceilings.
+        memory_bytes: The bytes of the cache that would be filled.
+        mix: For each form, the share of the preparations that start from it.
+        prepared: The share of the delivered samples that are prepared for their delivery. The others are
+            copies that another job has made.
+        page_cache: The share of the reads that the page cache serves.
     """
 
     split: Split
@@ -45,11 +45,11 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Estimates:
-    """What a model says of n splits; arrays of length n.
+    """What a model says of n splits, in arrays of length n.
 
     Args:
-        samples_per_s: Of all jobs together.
-        memory_bytes: Of the cache, what would be filled.
+        samples_per_s: Samples a second of all jobs together.
+        memory_bytes: The bytes of the cache that would be filled.
     """
 
     samples_per_s: np.ndarray
@@ -57,18 +57,18 @@ class Estimates:
 
 
 def shares_of(split: Split) -> np.ndarray:
-    """One split as :class:`Model` takes many: float64 (1, 3)."""
+    """One split in the array form of :class:`Model`: float64 (1, 3)."""
     return np.array([[split.encoded, split.decoded, split.augmented]], np.float64)
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model in both its forms, pure functions of profile, splits and jobs.
+    """A model in two forms. Both are pure functions of profile, splits and jobs.
 
     Args:
-        name: As a user writes it.
-        predict: For one split, in full.
-        estimate: For many: shares are float64 (n, 3), encoded, decoded, augmented.
+        name: The name that users write.
+        predict: The full prediction for one split.
+        estimate: The estimates for many splits. The shares are float64 (n, 3): encoded, decoded, augmented.
     """
 
     name: str

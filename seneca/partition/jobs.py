@@ -8,7 +8,7 @@ from typing import Literal
 
 __all__ = ["MOST_JOBS", "Jobs"]
 
-MOST_JOBS = 64  # a bit each in a copy's mask of uses
+MOST_JOBS = 64  # each job has a bit in a copy's mask of uses
 
 
 @dataclass(frozen=True)
@@ -16,16 +16,17 @@ class Jobs:
     """Training jobs on one dataset, which share one cache.
 
     Args:
-        count: How many, from 1 to 64.
-        step_per_s: Samples a second that one takes by itself; a tuple: each of them; None: as many as
-            it is given.
-        batch_size: Samples of a batch.
-        ahead: Batches that a loader prepares ahead (``prefetch_factor``).
-        threads: That prepare in each job (``num_workers``); None: as many as the host has cores.
-        share: As the loader's argument: with ``"augmented"`` a job uses copies that others made.
+        count: The number of jobs, from 1 to 64.
+        step_per_s: The samples a second that a job's training step takes; a tuple gives each job's. None: a
+            step takes as many as it is given.
+        batch_size: The samples of a batch.
+        ahead: The batches that a loader prepares ahead (``prefetch_factor``).
+        threads: The threads that prepare in each job (``num_workers``); None: as many as the host has
+            cores.
+        share: As the loader's argument. With ``"augmented"`` a job uses copies that other jobs made.
 
     Raises:
-        ValueError: One of these does not hold; the message says which.
+        ValueError: An argument is not as described. The message says which.
 
     Example:
         >>> Jobs(2, step_per_s=(900, 300)).paces
@@ -61,5 +62,5 @@ class Jobs:
 
     @property
     def in_flight(self) -> int:
-        """Samples that all of them have under way."""
+        """The samples that all jobs together have under way."""
         return self.count * self.batch_size * (self.ahead + 1)

@@ -1,11 +1,11 @@
-"""The model that Seneca's paper publishes: equations 1 to 9, and the tables that it gives with them.
+"""The model that Seneca's paper publishes: equations 1 to 9, and the tables that belong to them.
 
-Kept for comparison, word for word where the paper is odd; docs/models.md says where it and the
-clock part. Desai et al., "Preparation Meets Opportunity: Enhancing Data Preprocessing for ML Training
-With Seneca", FAST '26, section 5.1.
+It is kept for comparison, and follows the paper also where the paper is odd. docs/models.md says where it
+differs from measurements. Source: Desai et al., "Preparation Meets Opportunity: Enhancing Data
+Preprocessing for ML Training With Seneca", FAST '26, section 5.1.
 
-Per form a throughput, the least of what cache, network, PCIe, CPU and GPU allow; and the mean of
-these, weighted with the shares of samples that are found in each form.
+Each form has a throughput: the least of what cache, network, PCIe, CPU and GPU allow. The prediction is the
+mean of these throughputs. The weights are the shares of samples that are found in each form.
 """
 
 from __future__ import annotations
@@ -39,20 +39,21 @@ GIGABIT = 1e9 / 8  # bytes
 
 @dataclass(frozen=True)
 class Machine:
-    """A training node, and the cache and the storage that it reaches; the paper's symbols in parentheses.
+    """A training node, with the cache and the storage that it reaches. The paper's symbols are in
+    parentheses.
 
     Args:
         gpu_per_s: Samples a second that a node's GPUs take (T_GPU).
         decode_augment_per_s: Samples a second that its CPU decodes and augments (T_D+A).
         augment_per_s: Samples a second that its CPU augments (T_A).
-        nic_bytes_per_s: Of its network (B_NIC).
-        pcie_bytes_per_s: Of its PCIe (B_PCIe).
-        cache_bytes_per_s: Of the cache, for all nodes (B_cache).
-        storage_bytes_per_s: Of storage, for all nodes (B_storage).
-        cache_bytes: Of the cache (S_cache, S_mem).
+        nic_bytes_per_s: Bandwidth of its network (B_NIC).
+        pcie_bytes_per_s: Bandwidth of its PCIe (B_PCIe).
+        cache_bytes_per_s: Bandwidth of the cache, for all nodes (B_cache).
+        storage_bytes_per_s: Bandwidth of storage, for all nodes (B_storage).
+        cache_bytes: Size of the cache (S_cache, S_mem).
         nodes: Training nodes, all alike (n).
-        nic_overhead_bytes: Of gradients, for each sample's trip over the network (C_nw).
-        pcie_overhead_bytes: The same over PCIe (C_PCIe).
+        nic_overhead_bytes: Bytes of gradients, for each sample's trip over the network (C_nw).
+        pcie_overhead_bytes: Bytes of gradients, for each sample's trip over PCIe (C_PCIe).
     """
 
     gpu_per_s: float
@@ -73,9 +74,9 @@ class Dataset:
     """A dataset as the paper sees one.
 
     Args:
-        samples: How many (N_total).
+        samples: The number of samples (N_total).
         encoded_bytes: The mean size of a file (S_data).
-        inflation: How many times larger a decoded or augmented sample is (M).
+        inflation: The size of a decoded or augmented sample divided by that of its file (M).
     """
 
     samples: float
@@ -95,10 +96,10 @@ DATASETS = {
     "openimages-v7": Dataset(1.9e6, 315.84e3),
     "imagenet-22k": Dataset(14e6, 91.39e3),
 }
-"""Table 6, its columns Images and Avg. Image size; the inflation is Table 5's."""
+"""Table 6, columns Images and Avg. Image size. The inflation is from Table 5."""
 
 EVALUATION_CACHE_BYTES = {"in-house": 115e9, "aws": 400e9, "azure": 400e9}
-"""Section 7: the remote caches of the evaluation, for which Table 6's splits are."""
+"""Section 7: the remote caches of the evaluation. The splits of Table 6 are for these."""
 
 TABLE_6 = {
     "imagenet-1k": {
@@ -123,21 +124,21 @@ TABLE_6 = {
         ("azure", 2): "100-0-0",
     },
 }
-"""Table 6, its columns MDP: machine and number of nodes to the split that the paper prints."""
+"""Table 6, columns MDP: from machine and number of nodes to the split that the paper prints."""
 
 
 def ring_reduce_bytes(participants: int, model_bytes: float) -> float:
-    """What ring-reduce moves for a batch: 2 (n - 1) / n times the model.
+    """The bytes that ring-reduce moves for a batch: 2 (n - 1) / n times the model.
 
-    The paper takes the GPUs of a node for n in C_nw and the nodes in C_PCIe, prints the result as bytes
-    a batch, and adds it to the bytes of one sample (equations 1, 3, 5). Who wants it a sample divides
-    by the samples of a batch.
+    In C_nw the paper takes the GPUs of a node for n; in C_PCIe it takes the nodes. It prints the result as
+    bytes a batch, and adds it to the bytes of one sample (equations 1, 3, 5). For bytes a sample, divide by
+    the samples of a batch.
     """
     return 2 * (participants - 1) / participants * model_bytes
 
 
 class Throughputs(NamedTuple):
-    """Equations 1, 3, 5, 7, samples a second, and 2, 4, 6, 8, samples; of the latter arrays of length n."""
+    """Equations 1, 3, 5 and 7, in samples a second; and 2, 4, 6 and 8, in samples, as arrays of length n."""
 
     augmented_per_s: float
     decoded_per_s: float
@@ -149,7 +150,7 @@ class Throughputs(NamedTuple):
     storage: np.ndarray
 
     def overall(self, samples: float) -> np.ndarray:
-        """Equation 9, samples a second."""
+        """Equation 9, in samples a second."""
         return (
             self.augmented * self.augmented_per_s
             + self.decoded * self.decoded_per_s
@@ -162,8 +163,8 @@ def throughputs(machine: Machine, dataset: Dataset, shares: np.ndarray) -> Throu
     """Equations 1 to 8.
 
     Args:
-        machine: With Table 5's numbers, or others.
-        dataset: That is trained on.
+        machine: A machine of Table 5, or another.
+        dataset: The dataset of the training.
         shares: float64 (n, 3): x_E, x_D, x_A of each split.
     """
     rates = _paths(machine, dataset)
@@ -189,7 +190,7 @@ def throughputs(machine: Machine, dataset: Dataset, shares: np.ndarray) -> Throu
 
 
 def _paths(machine: Machine, dataset: Dataset) -> dict[str, dict[str, float]]:
-    """What each component allows on the way from each form; equations 1, 3, 5, 7 take the least."""
+    """What each component allows on the path of each form. Equations 1, 3, 5, 7 take the least."""
     n = machine.nodes
     sample_bytes = dataset.encoded_bytes
     tensor_bytes = dataset.inflation * sample_bytes
@@ -216,15 +217,15 @@ def _paths(machine: Machine, dataset: Dataset) -> dict[str, dict[str, float]]:
 
 
 def paper(profile: Profile, split: Split, jobs: Jobs) -> Prediction:
-    """Predict as the paper does: one job's pipeline, with this host's rates for its symbols.
+    """Predict as the paper does: the pipeline of one job, with this host's rates for the paper's symbols.
 
-    The cache is the host's own memory, so B_cache is its bandwidth, and network and PCIe are no
-    limit. The equations know neither jobs nor sharing: T_GPU is the paces of all steps together.
+    The cache is the host's own memory. Therefore B_cache is the memory's bandwidth, and network and PCIe
+    are no limit. The equations have no jobs and no sharing: T_GPU is the sum of the paces of all steps.
 
     Args:
         profile: Rates of the host with the dataset, and the memory for payloads.
         split: Shares of that memory.
-        jobs: Whose steps take samples.
+        jobs: The jobs whose steps take samples.
     """
     machine, dataset = _of_profile(profile, jobs)
     found = throughputs(machine, dataset, shares_of(split))

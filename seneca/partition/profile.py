@@ -1,7 +1,7 @@
-"""What was measured of a host and a dataset: the numbers that the models take.
+"""The measurements of a host and a dataset: the numbers that the models take.
 
-A :class:`Profile` is plain values with units in their names. It is measured elsewhere
-(``seneca.profile``), saved as JSON, and read by the models; nothing here looks at a clock or a host.
+A :class:`Profile` holds plain values with units in their names. ``seneca.profile`` measures it and saves it
+as JSON, and the models read it. This module reads no clock and asks no host.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from typing import Any
 
 __all__ = ["PROFILE_VERSION", "Cost", "Profile", "ProfileError", "Reading", "Size"]
 
-PROFILE_VERSION = 1  # raise it when a field comes, goes, or means something else
+PROFILE_VERSION = 1  # raise it when a field is added or removed, or its meaning changes
 
 
 class ProfileError(ValueError):
-    """A file that is no profile, or one of another version; the message is one line."""
+    """A file is no profile, or a profile of another version. The message is one line."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU seconds that one sample takes, of the thread that does it.
+    """The CPU seconds that one sample takes of the thread that prepares it.
 
     Args:
-        one_s: While one thread works.
-        all_s: While as many work as there are cores; more than ``one_s`` where cores share
-            what they need (memory, caches, the two threads of a core).
+        one_s: The seconds while one thread works.
+        all_s: The seconds while as many threads work as there are cores. It is more than ``one_s`` if cores
+            share what they need (memory, caches, the two threads of a core).
     """
 
     one_s: float
@@ -38,7 +38,8 @@ class Cost:
 
     @property
     def scaling(self) -> float:
-        """How much of a core's worth another core is, 1 where work scales; 0 for no work at all."""
+        """The worth of another core, as a share of the first: 1 if work scales. 0 if there is no work at
+        all."""
         return self.one_s / self.all_s if self.all_s else 0.0
 
 
@@ -57,12 +58,12 @@ class Size:
 
 @dataclass(frozen=True)
 class Reading:
-    """How fast whole files come from storage while so many are read at a time.
+    """How fast whole files come from storage while a number of threads read.
 
     Args:
-        readers: Threads that read, each one file after the other.
-        bytes_per_s: Of all readers together.
-        latency_s: From opening a file to having all of it, the median.
+        readers: The number of threads. Each reads one file after the other.
+        bytes_per_s: The bytes a second of all threads together.
+        latency_s: The median time from opening a file to having all of it.
     """
 
     readers: int
@@ -74,37 +75,37 @@ class Reading:
 class Profile:
     """The rates of a host with a dataset and a transform.
 
-    Paper symbols in parentheses stand where a field bears one (Desai et al., FAST '26, Table 3).
+    If the paper has a symbol for a field, it stands in parentheses (Desai et al., FAST '26, Table 3).
 
     Args:
-        host: Fingerprint of the machine it was measured on.
+        host: Fingerprint of the machine on which the profile was measured.
         dataset: Fingerprint of the files.
         pipeline: Fingerprint of the transform and of what the batch makes of its pictures.
-        samples: Pictures in the dataset (N_total).
-        cores: That this process may use.
-        cache_bytes: Memory for payloads, what ``cache_bytes="auto"`` would have reserved then (S_cache).
-        free_memory_bytes: Free on the host then, as the kernel and the control group allow. What the
-            cache does not take of it holds files in the page cache.
+        samples: The number of pictures in the dataset (N_total).
+        cores: The number of cores that this process may use.
+        cache_bytes: Memory for payloads: what ``cache_bytes="auto"`` would have reserved then (S_cache).
+        free_memory_bytes: The memory that was free on the host, as the kernel and the control group allow.
+            The part that the cache does not take holds files in the page cache.
         storage: One reading for each number of readers, rising (B_storage).
-        storage_cold: Whether the files had been dropped from the page cache; else ``storage`` tells
+        storage_cold: Whether the files had been dropped from the page cache. If not, ``storage`` has rates
             of memory, and storage is slower.
-        fetch: Of reading a file that is in the page cache.
-        decode: Of ENCODED to DECODED: the whole picture, and the deterministic steps.
-        augment: Of DECODED to AUGMENTED (1 / T_A of a core).
-        prepare: Of ENCODED to AUGMENTED in one go, which decodes no more than the crop takes
-            (1 / T_D+A of a core).
-        batch: Of AUGMENTED into the batch: normalised, cast, laid out.
-        memory_bytes_per_s: Read and written together, all cores at work.
+        fetch: Reading a file that is in the page cache.
+        decode: From ENCODED to DECODED: the whole picture, and the deterministic steps.
+        augment: From DECODED to AUGMENTED (1 / T_A of a core).
+        prepare: From ENCODED to AUGMENTED in one go, which decodes no more than the crop needs (1 / T_D+A
+            of a core).
+        batch: From AUGMENTED into the batch: normalised, cast, laid out.
+        memory_bytes_per_s: The memory's bandwidth, reading and writing together, with all cores at work.
         encoded: Sizes of files (S_data).
         decoded: Sizes of pictures as they would be kept (M x S_data).
         augmented: Sizes of copies as they would be staged.
-        batch_bytes: Of one sample in a batch.
-        deterministic: Whether the transform draws no random numbers; its copies are not staged.
-        step_per_s: Samples a second that a training job takes by itself (T_GPU); None: any number.
-        measured_samples: Pictures that were looked at.
-        took_s: How long it took to measure.
-        notes: What the reader has to know of how it was measured, a sentence each.
-        version: Of this format.
+        batch_bytes: The bytes of one sample in a batch.
+        deterministic: Whether the transform draws no random numbers. Its copies are then not staged.
+        step_per_s: The samples a second that a training job takes by itself (T_GPU); None: any number.
+        measured_samples: The number of pictures that were measured.
+        took_s: The seconds that the measurement took.
+        notes: What the reader must know about the measurement, one sentence each.
+        version: The version of this format.
 
     Example:
         >>> Profile.from_json("{}")
@@ -167,16 +168,16 @@ class Profile:
 
     @property
     def inflation(self) -> float:
-        """How many times larger a decoded picture is than its file (M)."""
+        """The size of a decoded picture divided by that of its file (M)."""
         return self.decoded.mean_bytes / self.encoded.mean_bytes
 
     @property
     def storage_bytes_per_s(self) -> float:
-        """The most that storage gave, whatever the number of readers (B_storage)."""
+        """The most bytes a second that storage gave with any number of readers (B_storage)."""
         return max(reading.bytes_per_s for reading in self.storage)
 
     def storage_at(self, readers: float) -> float:
-        """Bytes a second for at most so many readers: between two readings on a line, never falling."""
+        """Bytes a second for at most so many readers. It is linear between two readings, and never falls."""
         best = 0.0
         last = Reading(0, 0.0, 0.0)
         for reading in self.storage:
@@ -187,7 +188,8 @@ class Profile:
         return best
 
     def with_storage(self, bytes_per_s: float) -> Profile:
-        """The same host with storage that gives at most so much, and is as much quicker to answer."""
+        """The same host with storage that gives at most ``bytes_per_s``. Its latency changes by the inverse
+        factor."""
         factor = bytes_per_s / self.storage_bytes_per_s
         return dataclasses.replace(
             self,
@@ -197,12 +199,12 @@ class Profile:
         )
 
     def with_memory(self, cache_bytes: int) -> Profile:
-        """The same host with a cache of this size, its memory grown where that is more than was free."""
+        """The same host with a cache of this size. A larger cache also adds as much free memory."""
         free = self.free_memory_bytes + max(0, cache_bytes - self.cache_bytes)
         return dataclasses.replace(self, cache_bytes=cache_bytes, free_memory_bytes=free)
 
     def to_json(self) -> str:
-        """As text that :meth:`from_json` reads."""
+        """The profile as text that :meth:`from_json` reads."""
         return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
 
     @classmethod
@@ -210,7 +212,7 @@ class Profile:
         """Read what :meth:`to_json` wrote.
 
         Raises:
-            ProfileError: It is something else, or of another version.
+            ProfileError: The text is no profile, or is of another version.
         """
         try:
             fields = json.loads(text)
@@ -226,7 +228,7 @@ class Profile:
             raise ProfileError(f"not the fields of version {PROFILE_VERSION}: {error}") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to a file, whole or not at all; folders are made where missing."""
+        """Write the profile to a file, whole or not at all. Missing folders are made."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f"{path.name}.{os.getpid()}")
@@ -234,15 +236,15 @@ class Profile:
             draft.write_text(self.to_json())
             draft.replace(path)
         finally:
-            draft.unlink(missing_ok=True)  # of a write that failed
+            draft.unlink(missing_ok=True)  # left by a write that failed
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Profile:
-        """Read a file.
+        """Read a profile from a file.
 
         Raises:
-            ProfileError: It is no profile, or of another version; the message names the file.
-            OSError: It cannot be read.
+            ProfileError: The file is no profile, or is of another version. The message names the file.
+            OSError: The file cannot be read.
         """
         try:
             return cls.from_json(Path(path).read_text())

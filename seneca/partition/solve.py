@@ -1,4 +1,4 @@
-"""Find the split that a model likes best: every whole percent, then finer around the best."""
+"""Find the split with the best prediction: first among whole percents, then finer around the best."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from seneca.partition.split import Split
 
 __all__ = ["refine", "shares_grid", "solve"]
 
-# Relative: predictions no further apart than this are the same. That is rounding, though the model's own
-# error is larger: what a GB of memory adds (advice.py) is often less than a percent, and a wider tie was
-# not seen to choose better (docs/models.md).
+# Relative: predictions no further apart than this are equal. It covers rounding only. The model's own error
+# is larger. But a GB of memory often adds less than a percent (advice.py), and a wider tie did not choose
+# better (docs/models.md).
 EQUAL = 1e-6
 FINEST = 1e-5
 
@@ -24,25 +24,26 @@ FINEST = 1e-5
 def solve(
     profile: Profile, jobs: Jobs | None = None, *, model: Model = BOTTLENECK, step: float = 0.01
 ) -> Prediction:
-    """Split a cache among encoded, decoded and augmented samples for throughput.
+    """Find the split of a cache among encoded, decoded and augmented samples that gives most throughput.
 
-    Tries every split on a grid of ``step`` in one call of the model. Of equally good ones it takes
-    the one that fills less memory, of these the one with most for ENCODED, then for DECODED: equal
-    inputs give equal answers. Pure: reads no clock, file or environment.
-    Method: model-driven partitioning (Desai et al., FAST '26, section 5.1), a brute-force search
-    over whole percents.
+    It tries every split on a grid of ``step``, in one call of the model. Of equally good splits it takes
+    those that fill the least memory, then the one with most for ENCODED, then for DECODED. Therefore equal
+    inputs give equal answers. The function is pure: it reads no clock, file or environment.
+
+    Method: model-driven partitioning (Desai et al., FAST '26, section 5.1), a brute-force search over whole
+    percents.
 
     Args:
         profile: Rates of this host and dataset, and the memory: ``profile.cache_bytes``.
-        jobs: That share the cache; None: one.
+        jobs: The jobs that share the cache; None: one job.
         model: ``BOTTLENECK`` or ``PAPER``.
-        step: Grid of the shares, in (0, 1]. 0.01 tries 5,151 splits.
+        step: The grid of the shares, in (0, 1]. 0.01 tries 5,151 splits.
 
     Returns:
         The prediction for the best split.
 
     Raises:
-        ValueError: ``step`` outside (0, 1].
+        ValueError: ``step`` is outside (0, 1].
     """
     if not 0 < step <= 1:
         raise ValueError(f"step is above 0 and at most 1, but got {step!r}")
@@ -51,20 +52,18 @@ def solve(
 
 
 def refine(profile: Profile, jobs: Jobs | None = None, *, model: Model = BOTTLENECK) -> Prediction:
-    """The best split to two thousandths of a percent, found around that of :func:`solve`.
+    """Find the best split to two thousandths of a percent, around that of :func:`solve`.
 
-    The neighbours of the best split at half the distance are tried, until that is 0.002 %. The ceiling
-    of each resource rises or falls along any line of splits and does not turn twice, so neither
-    does their least, and there is no better hill elsewhere; the page cache's part is the exception, for
-    which the grid of whole percents comes first.
+    The neighbours of the best split are tried at half the distance, again and again, until that is 0.002 %.
+    Along any line of splits the ceiling of each resource turns at most once, and so does the least of them.
+    Therefore there is no better hill elsewhere. The page cache's part is an exception, and because of it
+    the grid of whole percents comes first.
 
     Args:
-        profile: As :func:`solve`'s, as for the next two.
-        jobs: Likewise.
-        model: Likewise.
+        profile, jobs, model: As in :func:`solve`.
 
     Returns:
-        The prediction; at least as many samples a second as :func:`solve`'s.
+        The prediction, with at least as many samples a second as that of :func:`solve`.
     """
     jobs = jobs or Jobs()
     split, distance = solve(profile, jobs, model=model).split, 0.005
@@ -82,7 +81,7 @@ def refine(profile: Profile, jobs: Jobs | None = None, *, model: Model = BOTTLEN
 
 @functools.lru_cache(maxsize=8)
 def shares_grid(step: float) -> np.ndarray:
-    """Every split on a grid: float64 (n, 3), encoded, decoded, augmented, not to be written to."""
+    """Every split on a grid: a read-only float64 (n, 3) of encoded, decoded, augmented."""
     parts = round(1 / step)
     encoded, decoded = np.meshgrid(np.arange(parts + 1), np.arange(parts + 1), indexing="ij")
     inside = encoded + decoded <= parts

@@ -1,4 +1,4 @@
-"""The shares of a cache that its three kept forms get."""
+"""The shares of a cache's memory that its three forms get."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ __all__ = ["Split", "default_split"]
 
 @dataclass(frozen=True)
 class Split:
-    """Fractions of the payload memory for each form; together they are 1.
+    """Fractions of the payload memory for each form. Together they are 1.
 
-    Written as whole percents in the order encoded, decoded, augmented: ``58-42-0``, as in the
-    paper (Desai et al., FAST '26), where they are x_E, x_D and x_A.
+    A split is written as whole percents in the order encoded, decoded, augmented: ``58-42-0``. The paper
+    (Desai et al., FAST '26) does the same, and calls them x_E, x_D and x_A.
 
     Args:
-        encoded: Fraction for files as storage gave them, in [0, 1] (x_E).
-        decoded: Fraction for decoded pictures, in [0, 1] (x_D).
-        augmented: Fraction for augmented pictures, in [0, 1] (x_A).
+        encoded: The fraction for files as storage gave them, in [0, 1] (x_E).
+        decoded: The fraction for decoded samples, in [0, 1] (x_D).
+        augmented: The fraction for augmented copies, in [0, 1] (x_A).
 
     Raises:
-        ValueError: A fraction outside [0, 1], or a sum other than 1.
+        ValueError: A fraction is outside [0, 1], or the sum is not 1.
 
     Example:
         >>> Split.parse("58-42-0")
@@ -43,10 +43,10 @@ class Split:
 
     @classmethod
     def parse(cls, text: str) -> Split:
-        """Read ``"58-42-0"``: percents for encoded, decoded and augmented.
+        """Read percents for encoded, decoded and augmented from ``"58-42-0"``.
 
         Raises:
-            ValueError: Not three numbers, or not percents that sum to 100.
+            ValueError: The text has not three numbers, or they are not percents that sum to 100.
         """
         try:
             encoded, decoded, augmented = (float(part) for part in text.split("-"))
@@ -65,10 +65,10 @@ class Split:
 
 
 def default_split() -> Split:
-    """What ``split="auto"`` means where nothing can be measured: 60-20-20.
+    """The split that ``split="auto"`` uses if nothing can be measured: 60-20-20.
 
-    Encoded payloads are some five times smaller than decoded ones, so they keep most samples off
-    slow storage for their bytes and get most. Decoded ones save the CPU, and augmented ones give
-    the stage, through which jobs share their work, room beyond its minimum.
+    Encoded payloads are some five times smaller than decoded ones. For the same bytes they keep the most
+    samples off slow storage; therefore they get the most. Decoded payloads save CPU time. Augmented copies
+    get room for the stage beyond its minimum, because jobs share their work through it.
     """
     return Split(encoded=0.6, decoded=0.2, augmented=0.2)

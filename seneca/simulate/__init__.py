@@ -1,4 +1,5 @@
-"""Jobs that share one cache, under a virtual clock: what sharing costs and gains, without decoding anything.
+"""Jobs that share one cache, under a virtual clock: what sharing costs and gains, without decoding
+anything.
 
 ::
 
@@ -6,9 +7,9 @@
               host --(its pace)-----------^  |
                                              +--> outcome: preparations, forms, bound, efficiency
 
-:func:`simulate` runs the loader's own core (the C draw over a segment in shared memory, never a copy of
-it) with payloads that nobody writes. Time is virtual: one unit is what a job of speed 1 takes for
-``n_samples`` samples.
+:func:`simulate` runs the loader's own core: the C draw over a segment in shared memory, not a copy of it.
+Payloads are never written. Time is virtual: a job of speed 1 takes one unit of time for ``n_samples``
+samples.
 """
 
 from seneca.simulate.clock import Batch, Delivered, Policy, run

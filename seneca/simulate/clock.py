@@ -1,8 +1,8 @@
-"""The virtual clock: who asks for a batch when, and when what was drawn for it is prepared.
+"""The virtual clock: when each job asks for a batch, and when that batch is prepared.
 
-A job asks for its next batch when it has consumed the last. Then it draws until that batch and
-``ahead`` more are under way, waits until the batch is prepared, and consumes it. Who asks first draws first;
-what is prepared by then has been committed.
+A job asks for its next batch when it has consumed the last one. Then it draws until that batch and
+``ahead`` more are under way. It waits until the batch is prepared, and consumes it. The job that asks first
+draws first. Samples that are prepared by then have been committed.
 """
 
 from __future__ import annotations
@@ -25,29 +25,30 @@ FORMS = 4
 AUGMENTED = 3
 
 Delivered = Callable[[int, int, npt.NDArray[np.uint32], float], None]
-"""``delivered(job, epoch, indices, time)``: a job is given a batch, each its own in the order of its epoch.
+"""``delivered(job, epoch, indices, time)``: a job gets a batch. Each job gets its batches in the order of
+its epoch.
 
-``job`` is the place in the scenario's jobs, ``indices`` a uint32 array.
+``job`` is the place in the scenario's jobs. ``indices`` is a uint32 array.
 """
 
 
 @dataclass(eq=False)
 class Batch:
-    """What one draw chose."""
+    """The samples that one draw chose."""
 
     indices: npt.NDArray[np.uint32]
-    forms: npt.NDArray[np.uint8]  # what each is served from
-    handle: object = None  # the policy's own
-    besides: int = 0  # samples that the policy reads and prepares in advance, which nobody waits for
+    forms: npt.NDArray[np.uint8]  # the form from which each is served
+    handle: object = None  # for the policy's own use
+    besides: int = 0  # samples that the policy prepares in advance, and no job waits for
 
     def __post_init__(self) -> None:
         self.misses = np.flatnonzero(self.forms != AUGMENTED)
         self.done: npt.NDArray[np.float64] = np.empty(0)  # when each miss is prepared
-        self.told = 0  # how many of these the policy knows of
+        self.told = 0  # how many of these the policy was told of
 
 
 class Policy(Protocol):
-    """Chooses what is served. ``job`` is a number; one epoch of a job runs at a time."""
+    """Chooses which samples are served. ``job`` is a number. One epoch of a job runs at a time."""
 
     def join(self, job: int) -> None: ...
 
@@ -56,13 +57,13 @@ class Policy(Protocol):
     def begin(self, job: int, epoch: int) -> None: ...
 
     def end(self, job: int) -> None:
-        """The epoch is over; where it was broken off, what is not prepared will never be."""
+        """End the epoch. If it was broken off, samples that are not prepared by now never will be."""
 
     def draw(self, job: int, wanted: int) -> Batch | None:
-        """The next batch of at most ``wanted``; None: the epoch is drawn through."""
+        """Draw the next batch of at most ``wanted`` samples; None: all samples of the epoch are drawn."""
 
     def prepared(self, job: int, batch: Batch, first: int, end: int) -> None:
-        """The misses ``first`` to ``end`` of a batch are prepared, as these lie in ``batch.misses``."""
+        """Note that ``batch.misses[first:end]`` are prepared."""
 
 
 @dataclass(eq=False)
@@ -85,7 +86,7 @@ class _Clock:
         self.policy = policy
         self.host = Host(scenario.prepared_per_time, scenario.threads)
         self.tally = Tally([job.samples for job in jobs], scenario.n_samples)
-        self.preparing: deque[tuple[int, int, Batch]] = deque()  # job, its epoch; done in this order
+        self.preparing: deque[tuple[int, int, Batch]] = deque()  # job, epoch, batch: in order
         self.served = np.zeros(FORMS, np.int64)
         self.besides = 0
 
@@ -117,7 +118,7 @@ class _Clock:
                 self.preparing.append((number, runs.epoch, batch))
 
     def forget(self) -> None:
-        """Count from now on."""
+        """Start counting anew."""
         self.served[:] = 0
         self.besides = 0
         self.tally.forget()
@@ -132,10 +133,10 @@ class _Clock:
 
 
 def run(scenario: Scenario, policy: Policy, delivered: Delivered | None = None) -> Outcome:
-    """Run the jobs of a scenario over ``policy``; each batch that a job is given is told to ``delivered``.
+    """Run the jobs of a scenario over ``policy``. ``delivered`` is called for each batch that a job gets.
 
     Raises:
-        ValueError: not every job completes the epochs that are not to be counted.
+        ValueError: Not every job completes the epochs that are not to be counted.
     """
     jobs, warm = scenario.jobs, scenario.warm
     clock = _Clock(scenario, policy)

@@ -1,8 +1,8 @@
 """The loader's own core as a policy: members that draw from a real segment, in one process.
 
-Each job has a handle of its own on the segment (as processes have: locks and proof of life go by the
-handle), and each of its epochs a member, as an iterator has. What the pool would do is left out: nothing
-is read, decoded or written. A copy takes one granule.
+Each job has its own handle on the segment, because locks and proof of life belong to a handle. Each epoch
+of a job has a member, as an iterator has. The work of the pool is left out: nothing is read, decoded or
+written. A copy takes one granule.
 """
 
 from __future__ import annotations
@@ -15,25 +15,29 @@ import numpy as np
 import numpy.typing as npt
 import posix_ipc
 
-from seneca._core import store
+from seneca._core.codes import Unlinked
+from seneca._core.member import Member
+from seneca._core.segment import GRANULE, NONE, Segment
 from seneca.simulate.clock import AUGMENTED, Batch, Delivered, run
 from seneca.simulate.outcome import Outcome
 from seneca.simulate.scenario import Scenario
 
-SIDE = 16  # of a copy's pixels: less than a granule
-KEPT_BYTES = 1000  # of a payload that is kept: likewise
+SIDE = 16  # height and width of a copy, which needs less than a granule
+KEPT_BYTES = 1000  # size of a kept payload, less than a granule
 ENCODED = 1
 PIPELINE = 2
 
 
 class Engine:
-    """The real draw, for :func:`seneca.simulate.run`. A context manager: leaving removes the segment.
+    """The real draw, for :func:`seneca.simulate.run`. It is a context manager: leaving it removes the
+    segment.
 
     Args:
         scenario: The jobs and their dataset.
-        stage: Augmented copies that there is room for; twice what all have in flight is given in any case
-            as far as ``stage + kept`` goes. 0: nothing is staged, and the jobs share only what is kept.
-        kept: Encoded payloads that there is room for, besides.
+        stage: The number of AUGMENTED copies that have room. The stage gets at least twice what all jobs
+            have in flight, as far as ``stage + kept`` goes. With 0 nothing is staged, and the jobs share
+            only what is kept.
+        kept: The number of ENCODED payloads that have room, besides.
 
     Raises:
         ValueError: ``stage`` or ``kept`` is below 0.
@@ -46,17 +50,17 @@ class Engine:
         self._n_samples = scenario.n_samples
         self._in_flight = scenario.batch * (scenario.ahead + 1)
         self._stage, self._kept = stage, kept
-        room = max(1, stage + kept)  # a segment has some
-        self._bytes = room * store.GRANULE
+        room = max(1, stage + kept)  # a segment cannot be empty
+        self._bytes = room * GRANULE
         share = round(10000 * kept / room)
         self._split = (0, share, 0, 10000 - share)
         self._seeds = np.random.SeedSequence(scenario.seed).generate_state(len(jobs), np.uint64)
         self.name = f"/seneca-{os.geteuid()}-simulated-{secrets.token_hex(6)}"
-        self._handles: dict[int, store.Segment] = {}
-        self._members: dict[int, store.Member] = {}
+        self._handles: dict[int, Segment] = {}
+        self._members: dict[int, Member] = {}
         self._unsettled: dict[int, list[npt.NDArray[np.void]]] = {}
         self._offers: dict[int, list[tuple[int, int, int, int, int]]] = {}
-        self._anchor = self._attach(0)  # keeps the segment while nobody is there
+        self._anchor = self._attach(0)  # keeps the segment while no job is attached
 
     def __enter__(self) -> Engine:
         return self
@@ -69,11 +73,11 @@ class Engine:
         with contextlib.suppress(posix_ipc.ExistentialError):
             posix_ipc.unlink_shared_memory(self.name)
 
-    def _attach(self, job_key: int) -> store.Segment:
+    def _attach(self, job_key: int) -> Segment:
         while True:
             fd = posix_ipc.SharedMemory(self.name, posix_ipc.O_CREAT, mode=0o600).fd
             try:
-                return store.Segment(
+                return Segment(
                     fd,
                     self.name,
                     b"a virtual clock.",
@@ -83,11 +87,11 @@ class Engine:
                     job_key=job_key,
                     split=self._split,
                 )
-            except (store.Unlinked, BlockingIOError):
-                continue  # a loader of this user's swept it away before it had a row
+            except (Unlinked, BlockingIOError):
+                continue  # a loader of this user swept the segment before it had a row
 
     def check(self) -> str | None:
-        """Hold what the engine derived against a rebuild; None, or the difference. For tests."""
+        """Compare the engine's derived records with a rebuild. Returns None or the difference. For tests."""
         return self._anchor.check()
 
     def join(self, job: int) -> None:
@@ -100,7 +104,7 @@ class Engine:
         who = self._jobs[job]
         self._unsettled[job] = []
         self._offers[job] = []
-        self._members[job] = store.Member(
+        self._members[job] = Member(
             self._handles[job],
             n_samples=self._n_samples,
             samples=who.samples,
@@ -122,7 +126,7 @@ class Engine:
         member = self._members.pop(job)
         if self._offers[job]:
             self._keep(job, member, member.draw(0, self._offers[job])[1])
-        member.close()  # what it still reserves was never written, and is freed
+        member.close()  # slots that it still reserves were never written, and are freed
 
     def draw(self, job: int, wanted: int) -> Batch | None:
         member = self._members[job]
@@ -146,14 +150,14 @@ class Engine:
         items: npt.NDArray[np.void] = batch.handle  # type: ignore[assignment]
         settled = items[batch.misses[first:end]]
         for slot in settled["target_slot"].tolist():
-            if slot != store.NONE:
+            if slot != NONE:
                 member.commit(slot)
         self._unsettled[job].append(settled)
         if self._kept:
             worth = settled["sample"][settled["keep"] == ENCODED].tolist()
             self._offers[job] += [(sample, ENCODED, KEPT_BYTES, 0, 0) for sample in worth]
 
-    def _keep(self, job: int, member: store.Member, answers: list[tuple[int, int] | None]) -> None:
+    def _keep(self, job: int, member: Member, answers: list[tuple[int, int] | None]) -> None:
         self._offers[job].clear()
         for answer in answers:
             if answer is not None:
@@ -166,11 +170,11 @@ def simulate(scenario: Scenario, *, stage: int, kept: int = 0, delivered: Delive
 
     Args:
         scenario: The jobs, their dataset and host.
-        stage, kept: Room for augmented copies, and for encoded payloads; see :class:`Engine`.
-        delivered: Called with ``(job, epoch, indices, time)`` for each batch that a job is given.
+        stage, kept: Room for AUGMENTED copies and for ENCODED payloads, as in :class:`Engine`.
+        delivered: Called with ``(job, epoch, indices, time)`` for each batch that a job gets.
 
     Returns:
-        The counts, and sharing efficiency.
+        The counts, and the sharing efficiency.
     """
     with Engine(scenario, stage=stage, kept=kept) as engine:
         return run(scenario, engine, delivered)

@@ -1,4 +1,4 @@
-"""How long preparing takes: the threads of one host, which all jobs share."""
+"""The time of preparing: the threads of one host, which all jobs share."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _NOTHING = np.empty(0)
 
 
 class Host:
-    """Threads that prepare samples in the order in which they were drawn, each as long as the other.
+    """Threads that prepare samples in the order of the draws. Each sample takes equally long.
 
     Args:
-        rate: Samples all threads together prepare a unit of time; ``inf``: preparing takes no time.
-        threads: A sample takes ``threads / rate``.
+        rate: Samples that all threads together prepare in a unit of time; ``inf``: preparing takes no time.
+        threads: The number of threads. A sample takes ``threads / rate``.
     """
 
     def __init__(self, rate: float, threads: int = 8) -> None:
@@ -21,7 +21,8 @@ class Host:
         self._free_at = np.zeros(threads)  # ascending
 
     def prepare(self, now: float, count: int) -> npt.NDArray[np.float64]:
-        """When each of ``count`` samples that were drawn ``now`` is done, in their order; never decreases."""
+        """The times at which ``count`` samples drawn ``now`` are done, in their order. They never
+        decrease."""
         if count == 0:
             return _NOTHING
         threads = len(self._free_at)

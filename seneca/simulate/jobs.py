@@ -1,4 +1,4 @@
-"""What a simulated job is: how fast it consumes, from when until when, and which samples are its own."""
+"""A simulated job: how fast it consumes, from when until when, and which samples are its own."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class Job:
-    """One training run of one process.
+    """A training run of one process.
 
     Attributes:
-        speed: Samples it consumes a unit of time, as a share of ``n_samples``, when it never waits.
-        start: When it comes; it may have to wait for a place, see ``at_once`` of :class:`Scenario`.
-        epochs: It leaves after so many; None: not for that reason.
-        end: It leaves at this time, in mid-epoch; None: not for that reason.
-        jitter: The standard deviation of a batch's step time over its mean; steps are gamma distributed.
-        samples: uint32 array of its own samples (a ``Subset``), each once; None: the whole dataset.
-        seed: Names its order; None: one of its own, made of the simulation's seed.
+        speed: The samples that it consumes in a unit of time while it never waits, as a share of
+            ``n_samples``.
+        start: When it comes. It may have to wait for a place, see ``at_once`` of :class:`Scenario`.
+        epochs: It leaves after so many epochs; None: epochs do not end it.
+        end: It leaves at this time, in mid-epoch; None: time does not end it.
+        jitter: The standard deviation of a batch's step time, divided by its mean. Step times are gamma
+            distributed.
+        samples: A uint32 array of its own samples (a ``Subset``), each once; None: the whole dataset.
+        seed: The seed of its order; None: one derived from the simulation's seed.
     """
 
     speed: float = 1.0

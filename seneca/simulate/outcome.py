@@ -1,4 +1,4 @@
-"""What a simulation counted, and the bound that it is held to."""
+"""The counts of a simulation, and the bound with which they are compared."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of one run.
+    """The counts of one run.
 
     Attributes:
-        bound: The least that could have been, see :class:`Tally`.
-        served: Samples drawn by the form they were served from: storage, encoded, decoded, augmented.
-        besides: Samples read and prepared in advance, which nobody had asked for.
-        delivered: Samples that each job was given.
+        bound: The least possible number of preparations, see :class:`Tally`.
+        served: Samples drawn, by the form from which they were served: storage, encoded, decoded,
+            augmented.
+        besides: Samples that were read and prepared in advance, before any job had asked for them.
+        delivered: Samples that each job got.
         epochs: Epochs that each job completed.
-        stalled: Time that each job waited for batches.
+        stalled: The time that each job waited for batches.
         time: When the last job left.
     """
 
@@ -32,38 +33,41 @@ class Outcome:
 
     @property
     def preparations(self) -> int:
-        """Augmented copies made, for one job or for several."""
+        """AUGMENTED copies that were made, for one job or for several."""
         return sum(self.served[:3]) + self.besides
 
     @property
     def efficiency(self) -> float:
-        """Sharing efficiency: bound over preparations. It can pass 1 a little: copies may outlive a job."""
+        """Sharing efficiency: bound over preparations. It can be slightly above 1, because copies may outlive
+        a job."""
         return self.bound / self.preparations if self.preparations else 1.0
 
     @property
     def reads(self) -> int:
-        """Samples read from storage."""
+        """Samples that were read from storage."""
         return self.served[0] + self.besides
 
     @property
     def hits(self) -> float:
-        """The share of samples that were served without reading storage, for them or in advance."""
+        """The share of samples that needed no read from storage, neither when they were served nor in
+        advance."""
         return 1 - self.reads / max(1, sum(self.served))
 
 
 @dataclass
 class Tally:
-    """Counts what jobs consume, and from it the bound.
+    """Counts what jobs consume, and computes the bound from it.
 
-    The bound: every sample that the fastest attached job consumes must be prepared once, since each
-    copy serves it at most once. The jobs that are attached are the same from one coming or going to the
-    next; for each such stretch the most that any job consumed in it counts. Samples that belong to the
-    same set of jobs' datasets form a class, and the bound is the sum over classes: jobs on subsets
-    can share only what both have.
+    The bound: every sample that the fastest attached job consumes must be prepared once, because each copy
+    serves that job at most once. A stretch lasts from one coming or going of a job to the next. In each
+    stretch the attached jobs are the same, and the largest consumption of any job counts.
+
+    Samples that belong to the same set of jobs' datasets form a class. The bound is the sum over classes,
+    because jobs on subsets can share only samples that both have.
 
     Args:
-        samples: Of each job, its own; None for the whole dataset.
-        n_samples: Of the dataset.
+        samples: Each job's own samples; None for the whole dataset.
+        n_samples: The number of samples in the dataset.
     """
 
     samples: list[npt.NDArray[np.uint32] | None]
@@ -84,18 +88,18 @@ class Tally:
         self._consumed = np.zeros((len(self.samples), n_classes), np.int64)
 
     def consume(self, job: int, indices: npt.NDArray[np.uint32]) -> None:
-        """A batch is drawn out of its loader by ``job``."""
+        """Count a batch that ``job`` takes from its loader."""
         if self.classes is None:
             self._consumed[job, 0] += len(indices)
         else:
             self._consumed[job] += np.bincount(self.classes[indices], minlength=self._consumed.shape[1])
 
     def next_stretch(self) -> None:
-        """A job comes or goes: another set of them is attached from now on."""
+        """Begin a new stretch, because a job comes or goes."""
         self.bound += float(self._consumed.max(axis=0).sum())
         self._consumed[:] = 0
 
     def forget(self) -> None:
-        """Count from now on."""
+        """Start counting anew."""
         self.bound = 0.0
         self._consumed[:] = 0

@@ -1,4 +1,4 @@
-"""What is simulated: the jobs, their dataset, and the host that they run on."""
+"""The input of a simulation: the jobs, their dataset, and the host on which they run."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from seneca.simulate.jobs import Job
 
 @dataclass(frozen=True)
 class Scenario:
-    """Jobs on one host; equal scenarios have equal outcomes.
+    """Jobs on one host. Equal scenarios have equal outcomes.
 
-    Preparing takes time: the host prepares ``preparing`` times as many samples a unit of time as the
-    jobs would consume together if they never waited (of ``at_once`` jobs the fastest count), in the order in
-    which they were drawn, on ``threads`` threads; a batch is ready when its last sample is. At 0.5 jobs
-    that do not share wait half of their time.
+    Preparing takes time. The host's rate is ``preparing`` times the samples that the jobs would consume
+    together if they never waited. Of more jobs than ``at_once``, the fastest count. It prepares samples in
+    the order of the draws, on ``threads`` threads. A batch is ready when its last sample is ready. With
+    ``preparing=0.5``, jobs that do not share wait half of their time.
 
     Attributes:
-        jobs: Who they are; in one process here, but each with a handle of its own.
-        n_samples: Of the dataset.
+        jobs: The jobs. They run in one process here, but each has its own handle.
+        n_samples: The number of samples in the dataset.
         batch: Samples in a batch.
-        ahead: Batches under way beyond the one that is asked for.
-        preparing: What the host prepares, as a share of what the jobs want to consume.
-        threads: Of the host, for all jobs.
-        at_once: Jobs that run at a time; who comes when all places are taken waits. None: all.
-        warm: What is drawn before all jobs have completed so many epochs is not counted.
-        seed: Of orders and jitter.
+        ahead: Batches under way besides the one that is asked for.
+        preparing: The host's rate, as a share of what the jobs would consume.
+        threads: The host's threads, for all jobs together.
+        at_once: The number of jobs that run at a time. A job that comes when all places are taken waits.
+            None: all jobs run.
+        warm: Draws before all jobs have completed so many epochs are not counted.
+        seed: The seed of orders and jitter.
     """
 
     jobs: Sequence[Job]
@@ -41,11 +42,11 @@ class Scenario:
 
     @property
     def places(self) -> int:
-        """Jobs that run at a time, at the most."""
+        """The most jobs that run at a time."""
         return self.at_once or len(self.jobs)
 
     @property
     def prepared_per_time(self) -> float:
-        """Samples that the host prepares a unit of time."""
+        """The samples that the host prepares in a unit of time."""
         fastest = sorted((job.speed for job in self.jobs), reverse=True)[: self.places]
         return self.preparing * sum(fastest) * self.n_samples

@@ -1,9 +1,11 @@
 """Transforms with torchvision's names, arguments and meaning, which run without Python.
 
-Each is a frozen description. A loader compiles it once and runs it in the native core; called on
-one picture it gives what the loader would give for it. A list has the transforms of pixels first,
-then those of the tensor. Where it says nothing about the tensor, that is float32 in [0, 1], as
-``ToTensor`` makes it. :class:`Static` is no such description: it marks a callable of the user's.
+Each transform is a frozen description. A loader compiles it once and runs it in the native core. If you
+call it on one picture, it returns what the loader would return for that picture. In a list, the transforms
+of pixels come first, then those of the tensor. A list without transforms of the tensor gives float32 in [0,
+1], as ``ToTensor`` does.
+
+:class:`Static` is no such description: it marks a callable of yours.
 
 Example:
     >>> from seneca import transforms as T
@@ -63,7 +65,7 @@ __all__ = [
 ]
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
-"""Mean of ImageNet's red, green and blue, in [0, 1]; what pretrained weights expect."""
+"""Mean of ImageNet's red, green and blue, in [0, 1]. Pretrained weights expect it."""
 
 IMAGENET_STD = (0.229, 0.224, 0.225)
-"""Standard deviation of ImageNet's red, green and blue, in [0, 1]."""
+"""Standard deviation of ImageNet's red, green and blue, in [0, 1]. Pretrained weights expect it."""

@@ -1,7 +1,7 @@
-"""Arguments as the user may write them, checked and brought into one spelling.
+"""Checks of transforms' arguments, which bring them into one normal form.
 
-The kind of exception is torchvision's: TypeError where a value is of the wrong kind, ValueError
-where it is out of range. Each message begins with the argument's name.
+The exceptions are of torchvision's kinds: TypeError for a value of the wrong kind, ValueError for a value
+out of range. Each message begins with the argument's name.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
 MAX_SIDE = 65_535  # no JPEG is larger
 
-# Names and numbers: torchvision's constants have the ones as their value, Pillow's the others.
+# The values of torchvision's constants are names, those of Pillow's constants are numbers.
 FILTERS: dict[object, Literal["bilinear", "bicubic"]] = {
     "bilinear": "bilinear",
     "bicubic": "bicubic",
@@ -50,7 +50,7 @@ def side(name: str, value: object, least: int = 1) -> int:
 
 
 def pair(value: object) -> tuple[int, int]:
-    """``size`` where it is a height and a width; one number stands for both."""
+    """``size`` as height and width. One number stands for both."""
     sides = value if isinstance(value, (list, tuple)) else (value,)
     if not 1 <= len(sides) <= 2:
         raise ValueError(f"size: one int or (height, width), but got {value!r}")
@@ -58,7 +58,7 @@ def pair(value: object) -> tuple[int, int]:
 
 
 def margins(value: object) -> tuple[int, int, int, int]:
-    """``padding`` as left, top, right, bottom, from one number for all, two or four."""
+    """``padding`` as left, top, right, bottom; from one number for all sides, two numbers, or four."""
     given = value if isinstance(value, (list, tuple)) else (value,)
     if len(given) not in (1, 2, 4):
         raise ValueError(
@@ -72,7 +72,7 @@ def margins(value: object) -> tuple[int, int, int, int]:
 
 
 def colour(value: object) -> tuple[int, int, int]:
-    """``fill`` as red, green and blue, from one number for all or three."""
+    """``fill`` as red, green and blue; from one number for all, or from three."""
     given = value if isinstance(value, (list, tuple)) else (value,)
     if not all(isinstance(channel, numbers.Real) for channel in given):
         raise TypeError(f"fill: a number or (red, green, blue), but got {value!r}")
@@ -87,7 +87,7 @@ def colour(value: object) -> tuple[int, int, int]:
 def rising(
     name: str, value: Sequence[float], *, zero: bool = False, greatest: float = math.inf
 ) -> tuple[float, float]:
-    """A least and a greatest value, positive; with ``zero``, the least may be 0."""
+    """A pair of positive numbers, the least and the greatest value. With ``zero``, the least may be 0."""
     if not isinstance(value, (list, tuple)):
         raise TypeError(f"{name}: a pair (least, greatest), but got {value!r}")
     try:
@@ -102,7 +102,7 @@ def rising(
 
 
 def channels(name: str, value: Sequence[float]) -> tuple[float, float, float]:
-    """A number each for red, green and blue."""
+    """Three finite numbers: for red, green and blue."""
     try:
         red, green, blue = (float(channel) for channel in value)
     except (TypeError, ValueError):
@@ -113,14 +113,14 @@ def channels(name: str, value: Sequence[float]) -> tuple[float, float, float]:
 
 
 def probability(value: float) -> float:
-    """``p``."""
+    """``p`` as a float in [0, 1]."""
     if not 0 <= value <= 1:
         raise ValueError(f"p is a probability in [0, 1], but got {value!r}")
     return float(value)
 
 
 def one_of(name: str, allowed: Sequence[str], value: object) -> str:
-    """One of several words."""
+    """``value``, if it is one of the allowed words."""
     if value not in allowed:
         raise ValueError(f"{name}: one of {', '.join(map(repr, allowed))}, but got {value!r}")
     return str(value)
@@ -135,7 +135,7 @@ def filter_name(given: Any) -> Literal["bilinear", "bicubic"]:
 
 
 def antialiasing(given: bool | None) -> bool:
-    """``antialias``; None is what it is for torchvision on PIL images, on."""
+    """``antialias`` as a bool. None means True, as for torchvision on PIL images."""
     if given is not None and not isinstance(given, bool):
         raise TypeError(f"antialias: True, False or None, but got {given!r}")
     return given is not False

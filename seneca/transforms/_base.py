@@ -1,4 +1,4 @@
-"""What all transforms have, and the list of them."""
+"""The base class of all transforms, and ``Compose``, the list of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from seneca._pipeline.plan import NativeTransform, Step
+from seneca.transforms._pipeline import NativeTransform, Step
 
 if TYPE_CHECKING:
     import numpy
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Compose", "Transform", "step"]
 
-# What the native core assumes where a step says nothing. Such arguments are left out of steps, so
-# that fingerprints stay what they are when a transform learns a new one.
+# The native core assumes these defaults. Steps leave such arguments out. Therefore fingerprints stay the
+# same when a transform gets a new argument.
 DEFAULTS: dict[str, Any] = {
     "interpolation": "bilinear",
     "antialias": True,
@@ -33,52 +33,52 @@ DEFAULTS: dict[str, Any] = {
 
 
 def step(kind: str, **args: Any) -> tuple[Step, ...]:
-    """One step, without the arguments that have their default."""
+    """Make one step, without the arguments that have their default value."""
     return (Step(kind, {name: arg for name, arg in args.items() if arg != DEFAULTS.get(name, ...)}),)
 
 
 class Transform(NativeTransform):
-    """What all transforms here have: they run natively, and on one picture when called."""
+    """The base class of all transforms here. They run natively, and can be called on one picture."""
 
     def __call__(self, img: PIL.Image.Image | numpy.ndarray) -> torch.Tensor:
         """Transform one picture as a loader would.
 
-        Random numbers come from torch's global generator, one draw a call.
+        Random numbers come from torch's global generator. A call draws at most one number from it.
 
         Args:
             img: A PIL image, or uint8 of shape (height, width, 3).
 
         Returns:
-            A tensor of shape (3, height, width): float32, or what the transform says.
+            A tensor of shape (3, height, width), float32 or of the type that the transform says.
 
         Raises:
-            PlanError: The size of the result would depend on the picture, or the transforms are
-                not in an order that makes sense.
-            TypeError: ``img`` is neither.
+            PlanError: The size of the result would depend on the picture, or the order of the transforms
+                makes no sense.
+            TypeError: ``img`` is neither a PIL image nor such an array.
         """
-        # Only here: describing a transform needs no torch, and the command line starts quickly.
-        from seneca._pipeline.sample import transform_picture
+        # Imported here only: describing a transform needs no torch, and the command line starts quickly.
+        from seneca.transforms._apply import transform_picture
 
         return transform_picture(self, img)
 
     def _set(self, **fields: Any) -> None:
-        """Give fields of the frozen description their one spelling."""
+        """Set fields of the frozen description to their normal form."""
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Compose(Transform):
-    """Transforms one after the other.
+    """Transforms that run one after the other.
 
     Args:
-        transforms: Transforms of this module, in order: those of pixels, then those of the
-            tensor (``ToTensor``, ``PILToTensor``, ``ToDtype``, ``ConvertImageDtype``,
-            ``Normalize``, ``RandomErasing``).
+        transforms: Transforms of this module, in order. Those of pixels come first, then those of the
+            tensor: ``ToTensor``, ``PILToTensor``, ``ToDtype``, ``ConvertImageDtype``, ``Normalize``,
+            ``RandomErasing``.
 
     Raises:
-        TypeError: Something else is among them; such a list belongs into torchvision's
-            ``Compose``, which the loader runs as Python.
+        TypeError: The list has another callable. Put such a list into torchvision's ``Compose``, which the
+            loader runs as Python.
     """
 
     transforms: tuple[Transform, ...]

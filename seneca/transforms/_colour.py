@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from seneca._pipeline.plan import Step
 from seneca.transforms._arguments import probability
 from seneca.transforms._base import Transform, step
+from seneca.transforms._pipeline import Step
 
 __all__ = ["ColorJitter", "RandomGrayscale"]
 
@@ -19,19 +19,19 @@ __all__ = ["ColorJitter", "RandomGrayscale"]
 class ColorJitter(Transform):
     """Change brightness, contrast, saturation and hue by random factors, in a random order.
 
-    A number ``x`` stands for factors from ``max(0, 1 - x)`` to ``1 + x``, for hue from ``-x`` to
-    ``x``; a pair gives the range itself. Factors are drawn uniformly. 1 leaves a picture as it
-    is, for hue 0 does; half a turn of hue is 0.5.
+    Each argument is a number or a pair. A pair (least, greatest) is the range of the factor. A number ``x``
+    stands for the range from ``max(0, 1 - x)`` to ``1 + x``; for hue, from ``-x`` to ``x``. Factors are
+    drawn uniformly. A factor of 1 changes nothing; for hue, 0 changes nothing, and 0.5 is half a turn.
 
     Args:
-        brightness: A number or a pair, not negative: what each pixel is multiplied by.
-        contrast: Likewise: how far pixels are from the picture's mean grey.
-        saturation: Likewise: how far pixels are from their own grey.
-        hue: A number up to 0.5, or a pair within [-0.5, 0.5]: how far hues are turned.
+        brightness: Each pixel is multiplied by this factor, which is not negative.
+        contrast: The factor for the distance of pixels from the picture's mean grey; not negative.
+        saturation: The factor for the distance of pixels from their own grey; not negative.
+        hue: How far hues are turned: a number up to 0.5, or a pair within [-0.5, 0.5].
 
     Raises:
         TypeError: An argument is neither a number nor a pair.
-        ValueError: A range reaches outside its bounds, or falls.
+        ValueError: A range goes beyond its bounds, or is falling.
 
     Example:
         >>> ColorJitter(0.4, contrast=(0.9, 1.5), hue=0.1)
@@ -70,13 +70,13 @@ class ColorJitter(Transform):
 
 @dataclass(frozen=True)
 class RandomGrayscale(Transform):
-    """Take the colour away, now and then; there are still three channels, all equal.
+    """Make a picture grey with a given probability. It keeps three channels, which are then equal.
 
     Args:
-        p: Probability of doing so.
+        p: The probability, in [0, 1].
 
     Raises:
-        ValueError: ``p`` outside [0, 1].
+        ValueError: ``p`` is outside [0, 1].
     """
 
     p: float = 0.1
@@ -91,7 +91,7 @@ class RandomGrayscale(Transform):
 def _factors(
     name: str, value: Any, unchanged: float = 1.0, bounds: tuple[float, float] = (0.0, math.inf)
 ) -> tuple[float, float] | None:
-    """The range of a factor, or None where it would change nothing."""
+    """The range of a factor; None if it would change nothing."""
     if value is None:
         return None
     if isinstance(value, numbers.Real):

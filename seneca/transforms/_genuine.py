@@ -1,5 +1,7 @@
-"""Whether torchvision's code is torchvision's: a class by its name may be another, and a function may be
-replaced."""
+"""Whether torchvision's code is really torchvision's.
+
+A class of that name may be another one, and a function may have been replaced.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,11 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-from seneca.code.modules import release_of
+from seneca._runtime.packages import release_of
 
 __all__ = ["is_genuine", "is_theirs", "replaced_in_torchvision"]
 
-# Modules whose functions pictures go through on their way from a file through torchvision's transforms.
+# torchvision's transforms call functions of these modules on the way from a file to a tensor.
 _ON_THE_WAY = (
     "torchvision.datasets.folder",
     "torchvision.transforms.functional",
@@ -30,13 +32,12 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 
 
 def is_theirs(function: Any) -> bool:
-    """Whether a function is of an installed package, and none of the user's own that was put there."""
+    """Whether a function belongs to an installed package, and is not one of the user's that was put there."""
     return not isinstance(function, types.FunctionType) or release_of(function.__module__ or "") is not None
 
 
 def is_genuine(transform: object) -> bool:
-    """Whether an object of torchvision's does what its class does, and its class what torchvision made it
-    do."""
+    """Whether neither a torchvision object nor its class was changed from outside."""
     kind = type(transform)
     if getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is not kind:
         return False
@@ -48,7 +49,7 @@ def is_genuine(transform: object) -> bool:
 
 
 def replaced_in_torchvision() -> str | None:
-    """What of the user's own stands in the place of a function that pictures go through, or None."""
+    """The name of a function on the way of pictures that the user has replaced; None: there is none."""
     for name in _ON_THE_WAY:
         module = sys.modules.get(name)
         if module is not None and (replaced := _replaced(vars(module))):

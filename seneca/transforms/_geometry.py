@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from seneca._pipeline.plan import Step
 from seneca.transforms._arguments import (
     PADDING_MODES,
     antialiasing,
@@ -20,6 +19,7 @@ from seneca.transforms._arguments import (
     side,
 )
 from seneca.transforms._base import Transform, step
+from seneca.transforms._pipeline import Step
 
 __all__ = [
     "CenterCrop",
@@ -34,20 +34,20 @@ __all__ = [
 
 @dataclass(frozen=True, repr=False)
 class Resize(Transform):
-    """Resize as Pillow does.
+    """Resize a picture as Pillow does.
 
     Args:
-        size: ``(height, width)``, or one int for the shorter side (the ratio is kept).
+        size: ``(height, width)``; or one int for the shorter side, and the ratio is kept.
         interpolation: ``"bilinear"`` or ``"bicubic"``, or torchvision's or Pillow's constant.
-        max_size: With one int as ``size``: where the longer side would be longer than this, it
-            gets this length, and the shorter one follows.
-        antialias: ``True`` or ``None``: widen the filter when shrinking, as Pillow always does;
-            ``False``: do not, as torchvision on tensors.
+        max_size: The greatest length of the longer side, only with one int as ``size``. If the longer side
+            would be longer, it gets this length, and the shorter side follows.
+        antialias: ``True`` or ``None``: widen the filter when shrinking, as Pillow always does. ``False``:
+            do not widen it, as torchvision on tensors with ``antialias=False``.
 
     Raises:
         TypeError: ``size`` is neither an int nor a pair of them.
-        ValueError: A side that is not positive, a filter that does not run natively, or a
-            ``max_size`` that is not above ``size`` or comes with both sides.
+        ValueError: A side is not positive. Or the filter does not run natively. Or ``max_size`` is not
+            above ``size``, or comes with both sides.
 
     Example:
         >>> Resize(256, max_size=300)
@@ -93,14 +93,14 @@ class Resize(Transform):
 
 @dataclass(frozen=True, repr=False)
 class CenterCrop(Transform):
-    """Cut out the middle; a smaller picture is padded with black.
+    """Cut out the middle. A smaller picture is padded with black.
 
     Args:
         size: ``(height, width)``, or one int for a square.
 
     Raises:
         TypeError: ``size`` is neither an int nor a pair of them.
-        ValueError: A side that is not positive.
+        ValueError: A side is not positive.
     """
 
     size: int | Sequence[int]
@@ -120,15 +120,16 @@ class Pad(Transform):
     """Add margins.
 
     Args:
-        padding: Pixels on all sides, ``(left and right, top and bottom)`` or ``(left, top, right,
-            bottom)``.
-        fill: Colour of constant margins, from 0 to 255: one number, or red, green and blue.
-        padding_mode: ``"constant"``; ``"edge"``: the outermost pixels again; ``"reflect"`` and
-            ``"symmetric"``: mirrored, without and with the outermost pixels.
+        padding: The width of the margins in pixels: one int for all sides, ``(left and right, top and
+            bottom)``, or ``(left, top, right, bottom)``.
+        fill: The colour of constant margins, from 0 to 255: one number, or red, green and blue.
+        padding_mode: ``"constant"``: one colour. ``"edge"``: the outermost pixels are repeated.
+            ``"reflect"``: the picture is mirrored without its outermost pixels. ``"symmetric"``: it is
+            mirrored with them.
 
     Raises:
-        TypeError: ``padding`` or ``fill`` is no number and no sequence of numbers.
-        ValueError: A margin is negative, ``fill`` is no colour, or the mode is none of these.
+        TypeError: ``padding`` or ``fill`` is neither a number nor a sequence of numbers.
+        ValueError: A margin is negative, ``fill`` is not a colour, or the mode is another word.
     """
 
     padding: int | Sequence[int]
@@ -151,20 +152,20 @@ class Pad(Transform):
 
 @dataclass(frozen=True, repr=False)
 class RandomCrop(Transform):
-    """Cut out a part of a given size, anywhere with equal probability.
+    """Cut out a part of a given size. Every place has the same probability.
 
     Args:
         size: ``(height, width)``, or one int for a square.
-        padding: Margins added first, as for :class:`Pad`; ``None`` for none.
-        pad_if_needed: Whether a picture that is still too small gets, on both sides, as many
-            pixels as it lacks. Without it such a picture is an error.
-        fill: Colour of constant margins, as for :class:`Pad`.
-        padding_mode: As for :class:`Pad`.
+        padding: Margins that are added first, as for :class:`Pad`; ``None`` for none.
+        pad_if_needed: Whether a picture that is still too small is padded: it gets on both sides as many
+            pixels as it lacks. If not, such a picture is an error.
+        fill: The colour of constant margins, as for :class:`Pad`.
+        padding_mode: How margins are filled, as for :class:`Pad`.
 
     Raises:
-        TypeError: ``size``, ``padding`` or ``fill`` is no number and no sequence of numbers.
-        ValueError: A side is not positive, a margin is negative, ``fill`` is no colour, or the
-            mode is none of those.
+        TypeError: ``size``, ``padding`` or ``fill`` is neither a number nor a sequence of numbers.
+        ValueError: A side is not positive, a margin is negative, ``fill`` is not a colour, or the mode is
+            another word.
 
     Example:
         >>> RandomCrop(32, padding=4)
@@ -202,20 +203,19 @@ class RandomCrop(Transform):
 
 @dataclass(frozen=True, repr=False)
 class RandomResizedCrop(Transform):
-    """Cut out a random part and resize it: the usual augmentation of ImageNet training.
+    """Cut out a random part and resize it. This is the usual augmentation of ImageNet training.
 
     Args:
         size: ``(height, width)`` of the result, or one int for a square.
-        scale: Least and greatest share of the picture's area that is cut out.
-        ratio: Least and greatest width / height of what is cut out.
-        interpolation: As for :class:`Resize`.
-        antialias: As for :class:`Resize`.
+        scale: The least and the greatest share of the picture's area that is cut out.
+        ratio: The least and the greatest ratio of width to height of this part.
+        interpolation, antialias: The filter, as for :class:`Resize`.
 
     Raises:
-        TypeError: ``size`` is neither an int nor a pair of them; ``scale`` or ``ratio`` is no
+        TypeError: ``size`` is neither an int nor a pair of them, or ``scale`` or ``ratio`` is not a
             sequence.
-        ValueError: ``scale`` or ``ratio`` is not a rising pair of positive numbers, a side is not
-            positive, or a filter does not run natively.
+        ValueError: ``scale`` or ``ratio`` is not a rising pair of positive numbers, a side is not positive,
+            or the filter does not run natively.
     """
 
     size: int | Sequence[int]
@@ -253,13 +253,13 @@ class RandomResizedCrop(Transform):
 
 @dataclass(frozen=True)
 class RandomHorizontalFlip(Transform):
-    """Mirror left and right, now and then.
+    """Mirror left and right with a given probability.
 
     Args:
-        p: Probability of doing so.
+        p: The probability, in [0, 1].
 
     Raises:
-        ValueError: ``p`` outside [0, 1].
+        ValueError: ``p`` is outside [0, 1].
     """
 
     p: float = 0.5
@@ -273,13 +273,13 @@ class RandomHorizontalFlip(Transform):
 
 @dataclass(frozen=True)
 class RandomVerticalFlip(Transform):
-    """Mirror top and bottom, now and then.
+    """Mirror top and bottom with a given probability.
 
     Args:
-        p: Probability of doing so.
+        p: The probability, in [0, 1].
 
     Raises:
-        ValueError: ``p`` outside [0, 1].
+        ValueError: ``p`` is outside [0, 1].
     """
 
     p: float = 0.5

@@ -1,11 +1,12 @@
-"""torchvision's transforms as Seneca's of the same meaning, or the reason why there are none.
+"""Translate torchvision's transforms into Seneca's of the same meaning, or say why that cannot be done.
 
-Data enters as whatever a user gave a dataset as its transform; what leaves is a description that the
-native core runs, or words. torchvision is told by the names of its types and never imported.
+The input is any value that a user gave to a dataset as its transform. The result is a description that the
+native core runs, or a reason in words. This module recognises torchvision by the names of its types, and
+never imports it.
 
-"The same meaning" is what tests/fidelity holds Seneca to, beside torchvision on the RGB PIL image of
-its default loader: the tensor's type, the distributions of what is drawn, and pixels that are on
-average 0.3 of 255 levels apart at the most, 99.9 % of them no more than 2.
+tests/fidelity checks "the same meaning" against torchvision on the RGB PIL image of its default loader. It
+compares the tensor's type and the distributions of random values. Pixels are on average at most 0.3 of 255
+levels apart, and 99.9 % of them at most 2.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
-from seneca._pipeline.plan import NativeTransform, Step, compile_transform
 from seneca.errors import PlanError
 from seneca.transforms._base import Compose, Transform
 from seneca.transforms._colour import ColorJitter, RandomGrayscale
@@ -28,6 +28,7 @@ from seneca.transforms._geometry import (
     RandomVerticalFlip,
     Resize,
 )
+from seneca.transforms._pipeline import NativeTransform, Step, compile_transform
 from seneca.transforms._static import Static
 from seneca.transforms._tensor import (
     ConvertImageDtype,
@@ -54,12 +55,12 @@ WORDS: dict[Holds, str] = {
     "erased": "a tensor with an erased part",
 }
 
-# Where transforms of pixels mean the same on tensors as on the PIL image in front of them. Measured
-# with torchvision 0.28 on made-up pictures and photographs, as the average distance in levels:
-#   flips    only move values, whatever these stand for
-#   crops    likewise, and 0 in their margins is black until it is normalised
-#   resizes  0.20 on uint8 at the most, but see _filter; on floats, which are not rounded to whole
-#            levels, 0.28 to 0.33, and bicubic ones overshoot [0, 1]
+# The tensors on which a transform of pixels means the same as on the PIL image before. Measured with
+# torchvision 0.28 on made-up pictures and photographs, as the average distance in levels:
+#   flips    only move values, whatever the values mean
+#   crops    only move values; the 0 in their margins is black until it is normalised
+#   resizes  at most 0.20 on uint8, but see _filter; on floats, which are not rounded to whole levels,
+#            0.28 to 0.33, and bicubic ones overshoot [0, 1]
 #   colour   0.5 for grey, 1 for a turned hue: torchvision has other arithmetic for tensors
 ON_TENSORS: dict[str, frozenset[Holds]] = {
     "RandomHorizontalFlip": frozenset({"bytes", "floats", "normalised"}),
@@ -73,7 +74,7 @@ ON_TENSORS: dict[str, frozenset[Holds]] = {
     "RandomGrayscale": frozenset(),
 }
 
-# Of torchvision's, what makes equal results of equal pictures, in v1, v2 or both.
+# torchvision's transforms, of v1, v2 or both, that give equal results for equal pictures.
 DETERMINISTIC = frozenset(
     {
         "CenterCrop",
@@ -99,17 +100,17 @@ DETERMINISTIC = frozenset(
 
 
 def recognise(transform: object) -> NativeTransform | str:
-    """Seneca's transforms of the same meaning.
+    """Find Seneca's transforms of the same meaning.
 
-    Exact types only: a subclass may do anything. What runs in the end is a batch of a loader with
-    torch's default collate function; a ``tv_tensors.Image`` becomes a plain tensor there.
+    Only exact types are recognised, because a subclass may do anything. The result is meant for the batches
+    of a loader with torch's default collate function. There a ``tv_tensors.Image`` becomes a plain tensor.
 
     Args:
-        transform: What a dataset got: of torchvision's ``transforms`` or ``transforms.v2``, or of
-            Seneca's, which are given back as they are.
+        transform: The transform of a dataset: of torchvision's ``transforms`` or ``transforms.v2``, or of
+            Seneca's. Seneca's are returned as they are.
 
     Returns:
-        A transform that compiles, or the reason why there is none, to go on after "... because".
+        A transform that compiles; or the reason why there is none, to follow "... because".
 
     Example:
         >>> recognise(print)
@@ -131,18 +132,21 @@ def recognise(transform: object) -> NativeTransform | str:
 
 
 def split_static(transform: object) -> tuple[list[Any], list[Any]]:
-    """A transform's steps: the deterministic ones that it begins with, and the others.
+    """Split a transform into the deterministic steps that it begins with, and the others.
 
-    Running the first list and then the second is running the transform. A ``Compose`` of
-    torchvision's is taken apart, one of Seneca's is a single step: called, it goes all the way from
-    a picture to a tensor, which its parts one after the other would not.
+    To run the first list and then the second is to run the transform. A ``Compose`` of torchvision's is
+    taken apart. One of Seneca's is a single step. It makes a tensor of a picture; its parts, called one
+    after the other, would not.
 
     Args:
         transform: Any callable; ``None`` has no steps.
 
     Returns:
-        The longest head in which each step is deterministic (one of torchvision's by its exact
-        type, one of Seneca's, or what the user has marked with :class:`Static`), and the rest.
+        The longest head of deterministic steps, and the rest. These steps are deterministic:
+
+        * known ones of torchvision's, by their exact type;
+        * those of Seneca's without random numbers;
+        * those that the user has marked with :class:`Static`.
     """
     steps = [] if transform is None else _flattened(transform)
     length = next((i for i, step in enumerate(steps) if not _deterministic(step)), len(steps))
@@ -150,9 +154,9 @@ def split_static(transform: object) -> tuple[list[Any], list[Any]]:
 
 
 def steps_on_pictures(transform: object) -> tuple[Step, ...] | None:
-    """What the native core does to pixels where a deterministic step of torchvision's gets a PIL image.
+    """The native core's steps for a deterministic transform of torchvision's that gets a PIL image.
 
-    None: it cannot, or its pixels would be others.
+    None: there are no such steps, or their pixels would differ.
     """
     name = _known_as(transform)
     if name not in _PIXELS or not _deterministic(transform) or replaced_in_torchvision() is not None:
@@ -164,15 +168,14 @@ def steps_on_pictures(transform: object) -> tuple[Step, ...] | None:
 
 
 def run_steps(steps: Iterable[Callable[[Any], Any]], value: Any) -> Any:
-    """What ``steps`` make of ``value``, one after the other."""
+    """Run ``steps`` on ``value``, one after the other."""
     for step in steps:
         value = step(value)
     return value
 
 
 def _known_as(transform: object) -> str | None:
-    """The name of a transform of torchvision's; None for any other, and for one that was changed from
-    outside."""
+    """The name of a transform of torchvision's; None for any other, and for a changed one."""
     kind = type(transform)
     if (kind.__module__ in (V1, PRESETS) or kind.__module__.startswith(V2)) and is_genuine(transform):
         return kind.__qualname__
@@ -180,7 +183,7 @@ def _known_as(transform: object) -> str | None:
 
 
 def _is_senecas(transform: object) -> bool:
-    """Whether a transform is what its steps say: one of Seneca's whose call is not the user's own."""
+    """Whether a transform is one of Seneca's and its ``__call__`` is not the user's own."""
     if not isinstance(transform, NativeTransform):
         return False
     definer = next((base for base in type(transform).__mro__ if "__call__" in vars(base)), Transform)
@@ -192,7 +195,7 @@ def _is_v1(transform: object) -> bool:
 
 
 def _flattened(transform: Any) -> list[Any]:
-    """The steps of torchvision's Composes, however nested."""
+    """The steps of a transform. torchvision's Composes are taken apart, also nested ones."""
     if _known_as(transform) != "Compose":
         return [transform]
     return [step for inner in transform.transforms for step in _flattened(inner)]
@@ -203,20 +206,20 @@ def _deterministic(step: Any) -> bool:
         try:
             pipeline = compile_transform(step)
         except PlanError:
-            return False  # to be raised where it is called
+            return False  # the call will raise it
         return pipeline.deterministic and pipeline.erase is None
     return isinstance(step, Static) or _known_as(step) in DETERMINISTIC
 
 
 class _NotNative(Exception):
-    """Its words are the reason."""
+    """A transform does not run natively. The message is the reason."""
 
 
 class _Recogniser:
-    """Follows what one step hands to the next, and gathers Seneca's transforms for them.
+    """Follows the value from one step to the next, and collects Seneca's transforms for the steps.
 
-    Those of pixels go in front of those of the tensor, as Seneca has them: what is moved there past
-    others means the same in both places, see ``ON_TENSORS``.
+    Seneca puts transforms of pixels before those of the tensor. A transform that moves there past others
+    means the same in both places; ``ON_TENSORS`` lists where that holds.
     """
 
     def __init__(self) -> None:
@@ -225,12 +228,12 @@ class _Recogniser:
         self.dtype: str | None = None  # of the tensor, once there is one
         self.normalised = self.erased = False
         self.is_image = False  # a tv_tensors.Image
-        self.behind = ""  # the step that pixels would have to be in front of
+        self.behind = ""  # the step before which transforms of pixels must stand
         self.ended_by: str | None = None  # a transform of Seneca's, which makes the final tensor
 
     @property
     def holds(self) -> Holds:
-        """What the next step gets."""
+        """The kind of value that the next step gets."""
         if self.dtype is None:
             return "picture"
         if self.erased:
@@ -240,7 +243,7 @@ class _Recogniser:
         return "bytes" if self.dtype == "uint8" else "floats"
 
     def take(self, step: Any) -> None:
-        """One step of the user's."""
+        """Take in one step of the user's."""
         name = _known_as(step)
         if self.ended_by is not None:
             raise _NotNative(
@@ -256,11 +259,11 @@ class _Recogniser:
                 _TENSOR[name](self, step)
             else:
                 raise _NotNative(f"{_named(step)} is not one that the native path knows")
-        except (TypeError, ValueError) as error:  # of Seneca's own arguments
+        except (TypeError, ValueError) as error:  # from the checks of Seneca's arguments
             raise _NotNative(f"{name}: {error}") from None
 
     def result(self) -> NativeTransform:
-        """All of them, when the last step is taken."""
+        """The transform of all steps, once the last step is taken in."""
         if self.dtype is None and self.ended_by is None:
             raise _NotNative("the result is a PIL image: put ToTensor at the end")
         if self.is_image and _images_stay_images():
@@ -276,12 +279,12 @@ class _Recogniser:
         return whole
 
     def needs_tensor(self, name: str) -> None:
-        """Refuses to go on where there is none yet."""
+        """Raise if the value is not yet a tensor."""
         if self.dtype is None:
             raise _NotNative(f"{name} gets a PIL image: put ToTensor in front of it")
 
     def needs_picture(self, name: str) -> None:
-        """Refuses to go on where it is a tensor already."""
+        """Raise if the value is already a tensor."""
         if self.dtype is not None:
             raise _NotNative(f"{name} gets {WORDS[self.holds]}, not a PIL image: put it in front")
 
@@ -302,7 +305,7 @@ class _Recogniser:
 
 
 def _named(step: Any) -> str:
-    """For the reason: a torchvision type's bare name; the module's too where it could be taken for one."""
+    """The step's name in a reason. Another type with a name of torchvision's is named with its module."""
     known = _known_as(step)
     if known is not None:
         return known
@@ -315,16 +318,16 @@ def _named(step: Any) -> str:
 
 
 def _images_stay_images() -> bool:
-    """Whether torch's functions, such as the one that stacks, give a tv_tensors.Image for such images."""
+    """Whether torch's functions, such as ``stack``, return a tv_tensors.Image for such images."""
     kind = sys.modules["torchvision.tv_tensors"].Image
     return type(kind([[0]]) + 0) is kind
 
 
-# Of pixels: the step, and what it gets. ------------------------------------------------------------
+# Transforms of pixels: functions of the step and of the kind of value that it gets.
 
 
 def _interpolation(name: str, step: Any) -> Any:
-    """As an argument of Seneca's, which understands names and Pillow's numbers."""
+    """The step's interpolation as an argument of Seneca's: a name or Pillow's number."""
     given = getattr(step.interpolation, "value", step.interpolation)
     if given in ("bilinear", "bicubic", 2, 3):
         return given
@@ -332,21 +335,22 @@ def _interpolation(name: str, step: Any) -> Any:
 
 
 def _filter(name: str, step: Any, holds: Holds) -> Any:
-    """The interpolation, where resizing as the step does gives Seneca's pixels."""
+    """The interpolation, if the step's resizing gives Seneca's pixels."""
     interpolation = _interpolation(name, step)
     if holds == "picture":
-        return interpolation  # Pillow always antialiases, whatever antialias says
+        return interpolation  # Pillow always antialiases and ignores the argument
     if step.antialias is not True:
         # v1 is up to 0.36 levels away, and so is v2 where torch has no resize of uint8 for the CPU.
         raise _NotNative(f"{name} has antialias={step.antialias} on a tensor")
     if _is_v1(step) and interpolation in ("bicubic", 3):
-        # Pillow, v2 and Seneca cut off what overshoots between the two passes: 3.6 levels, at edges.
+        # Pillow, v2 and Seneca clip overshoots between the two passes; v1 does not: 3.6 levels apart, at
+        # edges.
         raise _NotNative(f"{name} of v1 has interpolation=BICUBIC on a tensor")
     return interpolation
 
 
 def _fill(name: str, step: Any, holds: Holds) -> Any:
-    """The colour of margins; v2 takes None for black."""
+    """The colour of margins. None means black in v2."""
     fill = 0 if step.fill is None and not (_is_v1(step) and holds != "picture") else step.fill
     if isinstance(fill, dict):
         raise _NotNative(f"{name} has fill={fill!r}, which tells types apart")
@@ -375,10 +379,10 @@ def _pad(step: Any, holds: Holds) -> Transform:
 def _random_crop(step: Any, holds: Holds) -> Transform:
     padding = step.padding
     if not _is_v1(step) and padding is not None:
-        left, right, top, bottom = padding  # v2 has turned it into this order
+        left, right, top, bottom = padding  # v2 stores it in this order
         padding = left, top, right, bottom
         if step.pad_if_needed and step.padding_mode in ("reflect", "symmetric"):
-            # v2 mirrors once for both kinds of margins, v1 and Seneca mirror what was mirrored.
+            # v2 mirrors once for both kinds of margins. v1 and Seneca mirror twice.
             raise _NotNative(
                 f"RandomCrop of v2 has padding, pad_if_needed and padding_mode={step.padding_mode!r} at once"
             )
@@ -403,7 +407,8 @@ _PIXELS: dict[str, Callable[[Any, Holds], Transform]] = {
 }
 
 
-# Of the tensor: the recogniser, and the step. Whether they go together is compile_transform's to say. --
+# Transforms of the tensor: functions of the recogniser and the step. compile_transform checks the
+# combination.
 
 
 def _to_tensor(at: _Recogniser, _step: Any) -> None:
@@ -448,7 +453,7 @@ def _convert_image_dtype(at: _Recogniser, step: Any) -> None:
 def _convert(at: _Recogniser, name: str, converted: ToDtype | ConvertImageDtype) -> None:
     dtype = str(converted.dtype)
     if at.dtype in ("float16", "bfloat16") and at.dtype != dtype:
-        # Seneca rounds once, at the end; there, what was rounded stays rounded.
+        # Seneca rounds once, at the end. torchvision rounds here already.
         raise _NotNative(f"{name} makes {dtype} of {at.dtype}, which has lost digits: leave one of them out")
     at.dtype = dtype
     at.tensor.append(converted)

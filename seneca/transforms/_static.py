@@ -1,4 +1,4 @@
-"""A user's word that a transform of theirs is deterministic."""
+"""``Static``, with which users say that a transform of theirs is deterministic."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = ["Static"]
 class Static:
     """Mark a callable as deterministic: equal pictures give equal results, on every call.
 
-    Calling it calls what it marks, so it goes wherever that went. Nobody can see from outside
-    whether a function draws random numbers; what it makes may be kept only where you say so.
+    Seneca cannot see whether a function draws random numbers. It keeps the result of your function only if
+    you mark it. Calling the mark calls the function; therefore it can stand wherever the function stood.
 
     Args:
         transform: Any callable that takes one value.
@@ -38,7 +38,7 @@ class Static:
             raise TypeError(f"transform: a callable, such as a function, but got {self.transform!r}")
 
     def __call__(self, value: Any) -> Any:
-        """What the marked transform makes of ``value``."""
+        """Call the marked transform with ``value``."""
         return self.transform(value)
 
     def __repr__(self) -> str:
@@ -46,7 +46,7 @@ class Static:
 
 
 def _called(transform: object) -> str:
-    """A callable's name for people: of functions and classes their own, else what it prints as."""
+    """A callable's name for people: the own name of a function or class, else its ``repr``."""
     module, name = getattr(transform, "__module__", None), getattr(transform, "__qualname__", None)
     if name is None:
         return repr(transform)

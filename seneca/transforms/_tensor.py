@@ -1,4 +1,4 @@
-"""Transforms of the tensor that leaves the pipeline: its type, its statistics, its holes."""
+"""Transforms of the resulting tensor: its type, its statistics, and erasing."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from seneca._pipeline.plan import DTYPES, Step
 from seneca.transforms._arguments import channels, probability, rising
 from seneca.transforms._base import Transform, step
+from seneca.transforms._pipeline import DTYPES, Step
 
 if TYPE_CHECKING:
     import torch
@@ -19,7 +19,7 @@ __all__ = ["ConvertImageDtype", "Normalize", "PILToTensor", "RandomErasing", "To
 
 @dataclass(frozen=True)
 class ToTensor(Transform):
-    """A float32 tensor in [0, 1]: what leaves a pipeline that says nothing else anyway."""
+    """Make a float32 tensor in [0, 1]. This is also the result without any transform of the tensor."""
 
     def steps(self) -> tuple[Step, ...]:
         return step("to_tensor")
@@ -27,7 +27,7 @@ class ToTensor(Transform):
 
 @dataclass(frozen=True)
 class PILToTensor(Transform):
-    """A uint8 tensor, from 0 to 255: a quarter of the bytes of float32.
+    """Make a uint8 tensor, from 0 to 255. It has a quarter of the bytes of float32.
 
     Example:
         >>> import numpy
@@ -43,17 +43,17 @@ class PILToTensor(Transform):
 
 @dataclass(frozen=True)
 class ToDtype(Transform):
-    """A tensor of another type, as torchvision's v2 makes it.
+    """Make a tensor of another type, as torchvision's v2 does.
 
-    Whatever the order in the list, values are computed in float32 and rounded once.
+    Values are computed in float32 and rounded once, whatever the order in the list.
 
     Args:
         dtype: ``torch.uint8``, ``float16``, ``bfloat16`` or ``float32``, or its name.
-        scale: Whether 0 to 255 as uint8 becomes 0 to 1 as float and back. Without, floats hold
-            0 to 255.
+        scale: Whether 0 to 255 in uint8 becomes 0 to 1 in floats, and the reverse. If not, floats hold 0 to
+            255.
 
     Raises:
-        ValueError: Another type.
+        ValueError: ``dtype`` is another type.
 
     Example:
         >>> ToDtype("float16", scale=True)
@@ -75,10 +75,10 @@ class ConvertImageDtype(Transform):
     """``ToDtype(dtype, scale=True)`` under its older name.
 
     Args:
-        dtype: As for :class:`ToDtype`.
+        dtype: The type, as for :class:`ToDtype`.
 
     Raises:
-        ValueError: Another type.
+        ValueError: ``dtype`` is another type.
     """
 
     dtype: torch.dtype | str
@@ -92,16 +92,15 @@ class ConvertImageDtype(Transform):
 
 @dataclass(frozen=True, repr=False)
 class Normalize(Transform):
-    """``(value - mean) / std`` for each channel.
+    """Compute ``(value - mean) / std`` for each channel.
 
     Args:
-        mean: Red, green and blue, in the units of the tensor: of [0, 1] unless ``ToDtype`` left
-            0 to 255.
+        mean: Red, green and blue, in the units of the tensor: [0, 1], unless ``ToDtype`` left 0 to 255.
         std: Red, green and blue, none of them 0.
-        inplace: Taken for torchvision's sake; it makes no difference here.
+        inplace: Accepted as torchvision accepts it; it has no effect here.
 
     Raises:
-        ValueError: Not three finite numbers, or a 0 in ``std``.
+        ValueError: ``mean`` or ``std`` is not three finite numbers, or ``std`` has a 0.
     """
 
     mean: Sequence[float]
@@ -122,23 +121,25 @@ class Normalize(Transform):
 
 @dataclass(frozen=True)
 class RandomErasing(Transform):
-    """Overwrite a random rectangle, now and then ("Random Erasing Data Augmentation", Zhong et al.).
+    """Overwrite a random rectangle with a given probability ("Random Erasing Data Augmentation", Zhong et
+    al.).
 
-    Drawn anew for each delivery, so that two jobs that share a picture erase different parts.
+    The rectangle is drawn again for each delivery. Therefore two jobs that share a picture erase different
+    parts.
 
     Args:
-        p: Probability of doing so.
-        scale: Least and greatest share of the picture's area, within [0, 1].
-        ratio: Least and greatest height / width of the rectangle.
-        value: What is written, in the units of the tensor at this place in the list: a number,
-            three (red, green, blue), or ``"random"`` for normal noise of mean 0 and deviation 1,
-            a number for each pixel and channel.
-        inplace: Taken for torchvision's sake; it makes no difference here.
+        p: The probability, in [0, 1].
+        scale: The least and the greatest share of the picture's area, within [0, 1].
+        ratio: The least and the greatest ratio of height to width of the rectangle.
+        value: What is written: one number, or three (red, green, blue), in the units of the tensor at this
+            place in the list. ``"random"`` writes normal noise of mean 0 and deviation 1, with a number for
+            each pixel and channel.
+        inplace: Accepted as torchvision accepts it; it has no effect here.
 
     Raises:
-        TypeError: ``scale`` or ``ratio`` is no sequence, ``value`` nothing of these.
-        ValueError: ``p`` or ``scale`` outside [0, 1], a falling pair, another word or number of
-            values.
+        TypeError: ``scale`` or ``ratio`` is not a sequence, or ``value`` is of another kind.
+        ValueError: ``p`` or ``scale`` is outside [0, 1], a pair falls, ``value`` is another word, or has
+            not one or three numbers.
     """
 
     p: float = 0.5
@@ -160,7 +161,7 @@ class RandomErasing(Transform):
 
 
 def _dtype(given: torch.dtype | str) -> str:
-    """The name of a type that the native path writes."""
+    """The name of a type that the native core can write."""
     name = str(given).removeprefix("torch.")
     if name not in DTYPES:
         raise ValueError(f"dtype: one of {', '.join(f'torch.{n}' for n in DTYPES)}, but got {given!r}")

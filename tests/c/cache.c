@@ -9,7 +9,8 @@
 
 #include "base/sn_status.h"
 #include "check.h"
-#include "store/sn_rows.h"
+#include "store/sn_check.h"
+#include "store/sn_join.h"
 #include "store/sn_store.h"
 #include "tsan.h"
 
@@ -26,7 +27,7 @@ static void share_mapping(sn_segment *handle, const sn_segment *with)
     handle->groups = with->groups;
     handle->granules = with->granules;
     handle->payload = with->payload;
-    handle->rooms = with->rooms;
+    handle->areas = with->areas;
 }
 
 void cache_make(cache *made, uint32_t n_handles, const uint64_t *job_keys, uint32_t n_samples,
@@ -44,15 +45,10 @@ void cache_make(cache *made, uint32_t n_handles, const uint64_t *job_keys, uint3
         int fd = shm_open(name, O_RDWR | O_CLOEXEC | (i == 0 ? O_CREAT | O_EXCL : 0), 0600);
 
         CHECK(fd >= 0);
-        int rc = sn_segment_attach(fd, name, &geometry, CACHE_PATIENCE_MS, NULL, NULL, &made->handles[i]);
+        int rc = sn_join(fd, name, &geometry, job_keys[i], NULL, NULL, &made->handles[i], &made->rows[i]);
         CHECK_EQUAL(rc, i == 0 ? SN_ATTACH_CREATED : SN_ATTACH_JOINED, "handle %u", i);
         if (i > 0)
             share_mapping(made->handles[i], made->handles[0]);
-        sn_participant who = {.kind = SN_ROW_HOLDER, .job_key = job_keys[i]};
-        uint32_t row;
-        CHECK_EQUAL(sn_store_entered(made->handles[i]), 0, "handle %u", i);
-        CHECK_EQUAL(sn_row_claim(made->handles[i], &who, &row), 0, "handle %u", i);
-        sn_store_leave(made->handles[i]);
     }
     CHECK(shm_unlink(name) == 0);
 }

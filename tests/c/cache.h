@@ -21,6 +21,7 @@
 
 typedef struct {
     sn_segment *handles[CACHE_MAX_HANDLES];
+    uint32_t rows[CACHE_MAX_HANDLES]; /* the process's own, of each */
     uint32_t n_handles;
 } cache;
 

@@ -21,6 +21,7 @@
 #include "pictures.h"
 #include "plans.h"
 #include "pool/sn_pool.h"
+#include "shm/sn_row.h"
 
 #define N_SAMPLES 90
 #define N_EPOCHS 6
@@ -32,6 +33,7 @@
 #define MAX_PIXELS 100000
 #define HANGS_MS 20
 #define PATIENCE_MS 2
+#define CHECK_EVERY 3 /* that are served from what is kept */
 
 enum content { JPEG, DAMAGED, NOT_JPEG, EMPTY, FOLDER, MISSING };
 
@@ -60,6 +62,7 @@ static const uint64_t decoded_pipelines[N_PLANS] = {100, 100, 101, 102, 103}; /*
 
 typedef struct {
     uint64_t of[SN_FORMS], staged, finished, failed, dropped, unread, batches, hung;
+    uint64_t offered, accepted, checkable, checks;
 } counts;
 
 /* What an iterator is while it runs, as the border in seneca/_core has it. */
@@ -67,11 +70,12 @@ typedef struct {
     const iterator *who;
     sn_member *member;
     sn_pool *pool;
-    sn_trip trip;
+    sn_context context;
     sn_batch *under_way[DEPTH];
     uint32_t n_under_way;
-    sn_copy offers[DEPTH * BATCH];
-    uint32_t n_offers;
+    sn_offers offers;
+    sn_note notes[N_SAMPLES];
+    uint32_t until_check;
     uint8_t times[N_SAMPLES];
     sn_rng rng;
     sn_codec *lone;
@@ -203,7 +207,7 @@ static int make_alone(const stream *s, const iterator *who, uint64_t nonce, uint
 {
     const sample *from = &samples[i];
     const sn_plan *plan = &plans[who->plan];
-    uint32_t height = s->trip.height, width = s->trip.width;
+    uint32_t height = s->context.height, width = s->context.width;
     uint8_t *pixels = malloc((size_t)3 * height * width);
     sn_view view, decoded;
     sn_rng rng;
@@ -224,7 +228,7 @@ static int make_alone(const stream *s, const iterator *who, uint64_t nonce, uint
     } else {
         rc = sn_codec_augment_encoded(s->lone, plan, &rng, from->file.bytes, from->file.length, pixels);
     }
-    sn_rng_start(&rng, seed + s->who->job, 0, s->trip.epoch, i, SN_STREAM_ERASE); /* the deliverer's */
+    sn_rng_start(&rng, seed + s->who->job, 0, s->context.epoch, i, SN_STREAM_ERASE); /* the deliverer's */
     if (rc == 0)
         sn_batch_write(plan, pixels, height, width, &rng, item);
     free(pixels);
@@ -234,7 +238,7 @@ static int make_alone(const stream *s, const iterator *who, uint64_t nonce, uint
 /* Some other job made this copy for some epoch of its own. */
 static int is_of_another(const stream *s, uint32_t i, const uint8_t *item)
 {
-    uint8_t *made = malloc(s->trip.item_bytes);
+    uint8_t *made = malloc(s->context.item_bytes);
     int found = 0;
 
     CHECK(made);
@@ -243,7 +247,7 @@ static int is_of_another(const stream *s, uint32_t i, const uint8_t *item)
             for (int by_decoded = 0; by_decoded < 2 && !found; by_decoded++)
                 found = maker->job != s->who->job && maker->plan == s->who->plan &&
                         make_alone(s, maker, nonce_of(maker, epoch), epoch, i, by_decoded, made) == 0 &&
-                        memcmp(made, item, s->trip.item_bytes) == 0;
+                        memcmp(made, item, s->context.item_bytes) == 0;
     free(made);
     return found;
 }
@@ -270,12 +274,12 @@ static void check_place(stream *s, const sn_place *place, const uint8_t *item)
         rc = -ENOENT;
         break;
     default:
-        made = malloc(s->trip.item_bytes);
+        made = malloc(s->context.item_bytes);
         CHECK(made);
-        rc = make_alone(s, s->who, drawn->target_slot != SN_NONE ? s->trip.nonce : 0, s->trip.epoch, i,
+        rc = make_alone(s, s->who, drawn->target_slot != SN_NONE ? s->context.nonce : 0, s->context.epoch, i,
                         drawn->source == SN_DECODED || drawn->keep == SN_DECODED, made);
         if (rc == 0 && place->status == 0)
-            CHECK_EQUAL(memcmp(made, item, s->trip.item_bytes), 0, "sample %u, from form %d, %s", i, drawn->source,
+            CHECK_EQUAL(memcmp(made, item, s->context.item_bytes), 0, "sample %u, from form %d, %s", i, drawn->source,
                         drawn->target_slot != SN_NONE ? "staged" : "not staged");
         free(made);
         if (rc == SN_E_NOT_JPEG)
@@ -298,34 +302,42 @@ static void open_stream(stream *s, uint32_t epoch)
 
     for (uint32_t i = who->first; i < N_SAMPLES; i += who->step)
         own[n_own++] = i;
-    s->trip = (sn_trip){.plan = &plans[who->plan],
+    s->context = (sn_context){.plan = &plans[who->plan],
                         .segment = segment,
                         .paths = paths,
                         .path_at = path_at,
                         .seed = seed + who->job,
                         .nonce = nonce_of(who, epoch),
-                        .epoch = epoch};
-    CHECK(sn_plan_output_size(s->trip.plan, &s->trip.height, &s->trip.width) == 0);
-    s->trip.item_bytes = plan_item_bytes(s->trip.plan, s->trip.height, s->trip.width);
+                        .epoch = epoch,
+                        .check_every = CHECK_EVERY,
+                        .notes = s->notes};
+    s->until_check = CHECK_EVERY;
+    CHECK(sn_plan_output_size(s->context.plan, &s->context.height, &s->context.width) == 0);
+    s->context.item_bytes = plan_item_bytes(s->context.plan, s->context.height, s->context.width);
 
     sn_member_options options = {
-        .epoch = {.n_samples = N_SAMPLES, .samples = own, .count = n_own, .places = n_own, .seed = s->trip.seed, .epoch = epoch},
+        .epoch = {.n_samples = N_SAMPLES,
+                  .samples = own,
+                  .count = n_own,
+                  .places = n_own,
+                  .seed = s->context.seed,
+                  .epoch = epoch},
         .job_key = who->job,
-        .decoded_pipeline = decoded_pipelines[who->plan],
-        .augmented_pipeline = 200 + who->plan,
-        .height = (uint16_t)s->trip.height,
-        .width = (uint16_t)s->trip.width,
-        .copy_bytes = 3 * s->trip.height * s->trip.width,
+        .client = {.decoded_pipeline = decoded_pipelines[who->plan],
+                   .augmented_pipeline = 200 + who->plan,
+                   .height = (uint16_t)s->context.height,
+                   .width = (uint16_t)s->context.width,
+                   .shares = who->shares,
+                   .keeps = who->keeps},
+        .process_row = segment ? shared.rows[who->handle] : SN_NONE,
         .in_flight = DEPTH * BATCH,
-        .shares = who->shares,
-        .keeps = who->keeps,
         .substitutes = who->substitutes,
     };
     CHECK_EQUAL(sn_member_open(segment, &options, &s->member, &joined), 0, "epoch %u", epoch);
     s->pool = sn_pool_new(who->threads, MAX_PIXELS);
     s->lone = sn_codec_new(MAX_PIXELS);
     CHECK(s->pool && s->lone);
-    s->n_under_way = s->n_offers = 0;
+    s->n_under_way = 0;
     memset(s->times, 0, sizeof s->times);
 }
 
@@ -335,34 +347,44 @@ static void settle(stream *s)
         sn_batch_settle(s->under_way[i], s->member);
 }
 
+/* The note of a place that was drawn names the copy that serves it, or is made for others. */
+static void check_note(const stream *s, const sn_place *place)
+{
+    const sn_item *item = &place->item;
+    const sn_note *note = &s->notes[item->sample];
+    uint32_t copy = item->source == SN_AUGMENTED ? item->source_slot : item->target_slot;
+
+    CHECK(note->form == item->source && note->slot == copy);
+    CHECK_EQUAL(note->generation, copy == SN_NONE ? 0 : s->context.segment->slots[copy].generation, "slot %u", copy);
+}
+
 /* Draw a batch and have it prepared; what earlier ones left to be kept is offered. */
 static void draw(stream *s, uint32_t room)
 {
-    uint32_t left = sn_member_left(s->member), wanted = room < left ? room : left, drawn;
-    sn_batch *batch = sn_batch_new(&s->trip, wanted, s->n_offers);
-    sn_offer answers[DEPTH * BATCH];
-    sn_item items[BATCH];
+    uint32_t left = sn_member_left(s->member), wanted = room < left ? room : left, n_offers = s->offers.n;
+    sn_batch *batch = sn_batch_new(&s->context, wanted, n_offers);
+    uint32_t indices[BATCH];
 
     CHECK(batch);
-    batch->out = malloc(wanted * s->trip.item_bytes + !wanted);
+    batch->out = malloc(wanted * s->context.item_bytes + !wanted);
     CHECK(batch->out);
-    for (uint32_t i = 0; i < s->n_offers; i++)
-        answers[i] = s->offers[i].offer;
     settle(s);
     s->under_way[s->n_under_way++] = batch;
-    sn_member_draw(s->member, wanted, items, &drawn, answers, s->n_offers);
-    CHECK_EQUAL(drawn, wanted, "of %u left", left);
-    batch->n_copies = 0;
-    for (uint32_t i = 0; i < s->n_offers; i++) {
-        if (answers[i].slot == SN_NONE)
-            free(s->offers[i].payload);
-        else
-            batch->copies[batch->n_copies++] = (sn_copy){s->offers[i].payload, answers[i]};
-    }
-    s->n_offers = 0;
-    for (uint32_t i = 0; i < drawn; i++) {
-        CHECK_EQUAL(s->times[items[i].sample]++, 0, "sample %u", items[i].sample);
-        batch->places[i].item = items[i];
+    CHECK_EQUAL(sn_batch_draw(batch, s->member, &s->offers, &s->until_check, indices), 0, "of %u left", left);
+    CHECK_EQUAL(sn_member_left(s->member), left - wanted, "of %u left", left);
+    CHECK_EQUAL(s->offers.n, 0, "after %u offers", n_offers);
+    CHECK(batch->n_copies <= n_offers);
+    s->counts.offered += n_offers;
+    s->counts.accepted += batch->n_copies;
+    for (uint32_t i = 0; i < wanted; i++) {
+        const sn_place *place = &batch->places[i];
+
+        CHECK_EQUAL(s->times[indices[i]]++, 0, "sample %u", indices[i]);
+        CHECK_EQUAL(place->item.sample, indices[i], "place %u", i);
+        CHECK(!place->check || place->item.source == SN_ENCODED || place->item.source == SN_DECODED);
+        s->counts.checkable += place->item.source == SN_ENCODED || place->item.source == SN_DECODED;
+        s->counts.checks += place->check;
+        check_note(s, place);
     }
     sn_pool_submit(s->pool, batch);
 }
@@ -378,9 +400,7 @@ static void retire(stream *s, uint32_t at)
 {
     sn_batch *batch = s->under_way[at];
 
-    sn_batch_settle(batch, s->member);
-    for (uint32_t i = 0; i < batch->n_copies; i++)
-        sn_member_offer_done(s->member, &batch->copies[i].offer);
+    sn_batch_done(batch, s->member);
     s->under_way[at] = s->under_way[--s->n_under_way];
     free_batch(batch);
 }
@@ -388,13 +408,16 @@ static void retire(stream *s, uint32_t at)
 static void deliver(stream *s, uint32_t at)
 {
     sn_batch *batch = s->under_way[at];
+    uint32_t kept = 0, different = 0;
+    uint64_t read_bytes = 0;
+    sn_batch_sums sums;
 
     while (sn_pool_wait(s->pool, batch, (int)sn_rng_below(&s->rng, 3)) != 0)
         ;
     s->counts.batches++;
     for (uint32_t i = 0; i < batch->n_places; i++) {
         sn_place *place = &batch->places[i];
-        uint8_t *item = batch->out + i * s->trip.item_bytes;
+        uint8_t *item = batch->out + i * s->context.item_bytes;
 
         if (place->status == SN_E_NOT_JPEG) {
             const sample *from = &samples[place->item.sample];
@@ -403,9 +426,9 @@ static void deliver(stream *s, uint32_t at)
             CHECK(!place->kept == !(place->item.keep == SN_ENCODED && from->file.length > 0));
             CHECK(!place->kept || memcmp(place->kept, from->file.bytes, from->file.length) == 0);
             if (from->content == NOT_JPEG)
-                sn_finish(sn_pool_bench(s->pool), &s->trip, place, &from->picture, item);
+                sn_finish(sn_pool_scratch(s->pool), &s->context, place, &from->picture, item);
             else
-                sn_abandon(&s->trip, place, SN_E_CLOSED, NULL); /* as when that fails as well */
+                sn_abandon(&s->context, place, SN_E_CLOSED, NULL); /* as when that fails as well */
             s->counts.finished++;
         }
         check_place(s, place, item);
@@ -415,24 +438,29 @@ static void deliver(stream *s, uint32_t at)
         else if (place->status == 0)
             CHECK_EQUAL(place->item.keep, SN_STORAGE, "sample %u", place->item.sample);
         s->counts.failed += place->status != 0;
-        s->counts.of[place->item.source] += place->status == 0;
-        s->counts.staged += place->status == 0 && place->item.target_slot != SN_NONE;
-        if (place->kept) {
-            s->offers[s->n_offers++] = (sn_copy){place->kept, place->offer};
-            place->kept = NULL;
-        }
+        kept += place->kept != NULL;
+        read_bytes += place->read_bytes;
+        different += place->different;
     }
+    sn_batch_sum(batch, &sums);
+    for (int form = 0; form < SN_FORMS; form++)
+        s->counts.of[form] += sums.served[form];
+    s->counts.staged += sums.staged;
+    CHECK(sums.read_bytes == read_bytes && sums.different == different);
+    CHECK(sums.prepared == sums.served[SN_STORAGE] + sums.served[SN_ENCODED] + sums.served[SN_DECODED]);
+    uint32_t before = s->offers.n;
+    CHECK_EQUAL(sn_offers_collect(&s->offers, batch), 0, "a batch of %u", batch->n_places);
+    CHECK_EQUAL(s->offers.n, before + kept, "a batch of %u", batch->n_places);
     retire(s, at);
 }
 
 /* Nobody works on it any more; what another decoder should have finished is given up. */
 static void give_up(stream *s, sn_batch *batch)
 {
+    sn_abandon_unfinished(batch);
     for (uint32_t i = 0; i < batch->n_places; i++) {
-        sn_place *place = &batch->places[i];
+        const sn_place *place = &batch->places[i];
 
-        if (place->status == SN_E_NOT_JPEG)
-            sn_abandon(&s->trip, place, SN_E_CLOSED, NULL);
         CHECK(atomic_load(&place->settled));
         s->counts.unread += place->status == SN_E_CLOSED;
     }
@@ -465,10 +493,20 @@ static void close_stream(stream *s)
     sn_pool_free(s->pool);
     for (uint32_t i = 0; i < s->n_under_way; i++)
         free_batch(s->under_way[i]);
-    for (uint32_t i = 0; i < s->n_offers; i++)
-        free(s->offers[i].payload);
+    sn_offers_free(&s->offers);
     sn_member_close(s->member);
     sn_codec_free(s->lone);
+}
+
+/* All batches are done: the next draw lets go of everything. */
+static void check_nothing_held(stream *s)
+{
+    uint32_t generation, drawn, row = sn_member_row(s->member, &generation);
+
+    if (!s->context.segment || row == SN_NONE || sn_member_draw(s->member, 0, NULL, &drawn, NULL, 0) != 0)
+        return;
+    for (uint32_t entry = 0; entry < s->context.segment->n_ledger; entry++)
+        CHECK_EQUAL(sn_ledger(s->context.segment, row)[entry], 0, "line %u of row %u", entry, row);
 }
 
 static void run_epoch(stream *s, uint32_t epoch, int drops, int ends_early)
@@ -488,10 +526,11 @@ static void run_epoch(stream *s, uint32_t epoch, int drops, int ends_early)
     }
     for (uint32_t i = 0; i < N_SAMPLES; i++)
         CHECK_EQUAL(s->times[i], i % s->who->step == s->who->first, "sample %u, epoch %u", i, epoch);
-    if (s->n_offers) { /* of the last batches: no draw follows that would offer them */
+    if (s->offers.n) { /* of the last batches: no draw follows that would offer them */
         draw(s, 0);
         deliver(s, 0);
     }
+    check_nothing_held(s);
 }
 
 static void *iterate(void *argument)
@@ -545,6 +584,10 @@ int main(int argc, char **argv)
         sum.unread += totals[i].unread;
         sum.batches += totals[i].batches;
         sum.hung += totals[i].hung;
+        sum.offered += totals[i].offered;
+        sum.accepted += totals[i].accepted;
+        sum.checkable += totals[i].checkable;
+        sum.checks += totals[i].checks;
     }
     printf("test_pool: %" PRIu64 " batches, samples from storage %" PRIu64 ", encoded %" PRIu64 ", decoded %" PRIu64
            ", copies %" PRIu64 "; %" PRIu64 " staged, %" PRIu64 " finished elsewhere, %" PRIu64 " failed; %" PRIu64
@@ -554,6 +597,9 @@ int main(int argc, char **argv)
     for (int form = 0; form < SN_FORMS; form++)
         CHECK(sum.of[form] > 0);
     CHECK(sum.staged > 0 && sum.finished > 0 && sum.failed > 0 && sum.dropped > 0 && sum.unread > 0 && sum.hung > 0);
+    CHECK(sum.accepted > 0 && sum.accepted <= sum.offered);
+    CHECK(sum.checks > 0 && sum.checks <= sum.checkable / CHECK_EVERY);
+    CHECK(sum.checks + N_ITERATORS * N_EPOCHS >= sum.checkable / CHECK_EVERY); /* an epoch begins to count anew */
     for (uint32_t i = 0; i < N_SAMPLES; i++)
         picture_free(&samples[i].file);
     pthread_barrier_destroy(&all_are_here);

@@ -16,8 +16,9 @@
 #include "base/sn_status.h"
 #include "cache.h"
 #include "check.h"
+#include "member/sn_member.h"
 #include "slots/sn_slots.h"
-#include "store/sn_member.h"
+#include "store/sn_check.h"
 #include "store/sn_store.h"
 
 #define N_SAMPLES 300
@@ -34,7 +35,7 @@
 
 typedef struct {
     sn_segment *segment;
-    uint32_t number, job;
+    uint32_t process_row, number, job;
     sn_rng rng;
     sn_member *member;
     uint8_t drawn[N_SAMPLES];
@@ -185,14 +186,14 @@ static void play(player *p, uint32_t epoch, uint32_t steps)
     sn_member_options options = {
         .epoch = {.n_samples = N_SAMPLES, .places = N_SAMPLES, .seed = seed, .epoch = epoch},
         .job_key = p->job,
-        .decoded_pipeline = 11,
-        .augmented_pipeline = 22,
-        .height = SIDE,
-        .width = SIDE,
-        .copy_bytes = 3 * SIDE * SIDE,
+        .client = {.decoded_pipeline = 11,
+                   .augmented_pipeline = 22,
+                   .height = SIDE,
+                   .width = SIDE,
+                   .shares = sn_rng_below(&p->rng, 8) != 0,
+                   .keeps = sn_rng_below(&p->rng, 4) != 0},
+        .process_row = p->process_row,
         .in_flight = HAND,
-        .shares = sn_rng_below(&p->rng, 8) != 0,
-        .keeps = sn_rng_below(&p->rng, 4) != 0,
         .substitutes = sn_rng_below(&p->rng, 8) != 0,
     };
     int joined;
@@ -201,6 +202,8 @@ static void play(player *p, uint32_t epoch, uint32_t steps)
     memset(p->drawn, 0, sizeof p->drawn);
     p->n_hand = p->n_offers = p->n_copies = 0;
     CHECK_EQUAL(sn_member_open(p->segment, &options, &p->member, &joined), 0, "player %u", p->number);
+    if (joined == 0 && options.client.shares && options.substitutes) /* as others are told in its process's row */
+        CHECK(atomic_load(&p->segment->rows[p->process_row].exchanges) != 0);
     while (steps-- && (sn_member_left(p->member) || p->n_hand || p->n_copies)) {
         uint32_t next = sn_rng_below(&p->rng, 4);
 
@@ -279,7 +282,6 @@ static void visit(sn_segment *segment, sn_rng *rng, uint32_t *hogs)
                               segment->head->n_changes, "a test");
         break;
     case 1:
-        sn_store_fold(segment);
         sn_store_read_stats(segment, &stats);
         CHECK(stats.free_bytes <= stats.payload_bytes);
         break;
@@ -298,7 +300,7 @@ static void visit(sn_segment *segment, sn_rng *rng, uint32_t *hogs)
 
 static void player_make(player *p, uint32_t number, uint32_t handle, uint32_t job)
 {
-    *p = (player){.segment = shared.handles[handle], .number = number, .job = job};
+    *p = (player){.segment = shared.handles[handle], .process_row = shared.rows[handle], .number = number, .job = job};
     sn_rng_start(&p->rng, seed, 0, 0, number, SN_STREAM_CHOOSE);
 }
 

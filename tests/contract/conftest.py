@@ -16,7 +16,7 @@ from toys import Numbers
 
 import seneca
 from seneca import transforms as T
-from seneca.pictures import make_pictures
+from seneca.testing import make_pictures
 
 SUBJECTS = ("torch", "seneca alone", "seneca sharing")
 STOCK = "torch over a SharedDataset"

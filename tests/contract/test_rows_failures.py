@@ -19,7 +19,7 @@ from toys import Failing, Made, Numbers, Waiting, keep
 import seneca
 from seneca import transforms as T
 from seneca.errors import DecodeError
-from seneca.pictures import make_pictures
+from seneca.testing import make_pictures
 
 WORKERS = pytest.mark.parametrize("workers", [0, 2])
 

@@ -14,7 +14,7 @@ from toys import Count, Failing, Made, Numbers, SizedCount, keep, pid_and_index,
 import seneca
 from seneca import transforms as T
 from seneca.errors import DecodeError
-from seneca.pictures import make_pictures
+from seneca.testing import make_pictures
 
 WORKERS = pytest.mark.parametrize("workers", [0, 2])
 HALVES = [[*range(6)], [*range(6, 12)]]

@@ -17,8 +17,8 @@ from small_jobs import epoch_of
 
 import seneca
 from seneca import transforms as T
-from seneca.measure.storage import read_storage
-from seneca.regular import open_regular, read_regular
+from seneca._runtime.regular_files import open_regular, read_regular
+from seneca.tuning.storage import read_storage
 
 HERE = Path(__file__).parent
 HUNG_S = 20.0  # what is promised takes 2 s; what takes this long hangs
@@ -181,6 +181,26 @@ def test_a_script_that_ends_while_a_thread_hangs_ends(run, flat_folder, name):
     job.until(lambda: "end" in job.out)
     assert job.ends() == 0
     assert job.err == ""
+    assert not [entry for entry in os.listdir("/dev/shm") if name in entry]
+
+
+DAEMON_RUNS = int(os.environ.get("SENECA_TEST_DAEMONS", "3"))
+
+
+@pytest.mark.parametrize("run_number", range(DAEMON_RUNS))
+@pytest.mark.parametrize(
+    "options",
+    [{"native": True}, {"native": True, "num_workers": 2}, {"native": False}],
+    ids=["native", "threads", "opaque"],
+)
+def test_a_script_that_ends_while_daemon_threads_iterate_ends_quietly(
+    run, flat_folder, name, options, run_number
+):
+    """Torch aborts where the interpreter ends a daemon thread within its C++, in a new iterator say."""
+    job = run("end_with_daemons", {"HANG_FILE": "no"}, folder=flat_folder, name=name, **options)
+    status = job.ends()
+    torch_aborts = status == -signal.SIGABRT and "without an active exception" in job.err.splitlines()[-1]
+    assert torch_aborts or (status, job.err) == (0, "")
     assert not [entry for entry in os.listdir("/dev/shm") if name in entry]
 
 

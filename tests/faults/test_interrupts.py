@@ -8,7 +8,7 @@ import torch
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 import seneca
-from seneca import processes
+from seneca.workers import messages
 
 
 class Rows(torch.utils.data.Dataset):
@@ -24,9 +24,9 @@ def interrupt(*_, **__):
 
 
 MOMENTS = {
-    "the first queue": (processes._Context, "Queue"),
-    "the event": (processes._Context, "Event"),
-    "the workers": (processes._Context, "Process"),
+    "the first queue": (messages.Context, "Queue"),
+    "the event": (messages.Context, "Event"),
+    "the workers": (messages.Context, "Process"),
     "their first batches": (_MultiProcessingDataLoaderIter, "_reset"),
 }
 

@@ -13,8 +13,8 @@ from small_jobs import MiB, epoch_of
 
 import seneca
 from seneca import cache, errors
-from seneca.groups import groups_of
-from seneca.memory import Limit, most_memory
+from seneca._runtime.cgroups import groups_of
+from seneca._runtime.memory import Limit, most_memory
 
 ALL = list(range(48))
 

@@ -32,7 +32,7 @@ class Rows(torch.utils.data.Dataset):
 @pytest.fixture(scope="module")
 def many_pictures(tmp_path_factory):
     """300 of them."""
-    return seneca.pictures.make_pictures(tmp_path_factory.mktemp("many"), SAMPLES, 3, sides=(24, 32))
+    return seneca.testing.make_pictures(tmp_path_factory.mktemp("many"), SAMPLES, 3, sides=(24, 32))
 
 
 @pytest.fixture(params=["native", "torch's"])

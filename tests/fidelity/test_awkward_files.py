@@ -19,9 +19,10 @@ from torchvision_here import F
 
 import seneca
 from seneca import transforms as T
-from seneca._core.codec import Codec, Plan
-from seneca._pipeline.sample import open_picture
+from seneca._core.codec import Codec
+from seneca._core.plan import Plan
 from seneca.errors import DecodeError, NotJpegError
+from seneca.transforms._apply import open_picture
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of bombs, EXIF and MPO: Pillow has much to say
 
@@ -118,6 +119,7 @@ def assert_named(ours, path):
     assert not isinstance(ours, DecodeError) or (ours.reason and str(ours) == f"{path}: {ours.reason}")
 
 
+@pytest.mark.small(150)
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_a_file_is_read_or_refused_as_pillow_does(file: File, folder, cropping, plain, by_loader):
     path = folder / "files" / file.name

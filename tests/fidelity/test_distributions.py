@@ -16,8 +16,9 @@ import torch
 from scipy.stats import binomtest, chi2_contingency, ks_2samp, kstest
 from torchvision_here import F, v1
 
-from seneca._core.codec import Plan, batch_write
-from seneca._pipeline import portable
+from seneca._core.codec import batch_write
+from seneca._core.plan import Plan
+from seneca.transforms import _portable as portable
 
 SEED = 1
 DRAWS, DRAWS_OF_TORCHVISION = 20_000, 8_000

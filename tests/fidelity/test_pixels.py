@@ -15,10 +15,12 @@ from torchvision_here import F, v1, v2
 
 import seneca
 from seneca import transforms as T
-from seneca._core.codec import Codec, Plan
-from seneca._pipeline import portable, sample
-from seneca._pipeline.plan import compile_transform
-from seneca.pictures import make_pictures
+from seneca._core.codec import Codec
+from seneca._core.plan import Plan
+from seneca.testing import make_pictures
+from seneca.transforms import _apply as sample
+from seneca.transforms import _portable as portable
+from seneca.transforms._pipeline import compile_transform
 
 BUILT_HERE = "post" in pillow_version  # pillow-simd comes as source, and finds the system's libjpeg
 BILINEAR = F.InterpolationMode.BILINEAR

@@ -9,8 +9,8 @@ import torchvision_here  # noqa: F401
 from recorded import COUNT, Points, ours, planned
 from recorded_lightning import Module, trainer_of
 
-from seneca.portions import portion_of
-from seneca.ranks import job_key
+from seneca._runtime.distributed import job_key
+from seneca.epochs.plan import shard_of
 
 
 class OwnPoints(Points):
@@ -33,7 +33,7 @@ for make in (ours, planned):
         "loader": name_of(loader),
         "batch_sampler": name_of(loader.batch_sampler),
         "served": stats["delivered"],
-        "portion": dataclasses.astuple(portion_of(loader.batch_sampler.sampler, COUNT))[:3],
+        "portion": dataclasses.astuple(shard_of(loader.batch_sampler.sampler, COUNT))[:3],
         "job": job_key(),
     }
 with open(os.path.join(sys.argv[1], f"{os.environ['RANK']}.json"), "w") as file:

@@ -88,7 +88,7 @@ def test_two_processes_are_one_job_and_have_a_portion_each(ranks, make):
 def test_two_processes_have_loaders_of_our_classes(ranks):
     for rank in ranks:
         assert rank["ours"]["loader"] == "seneca.loader.DataLoader"
-        assert rank["planned"]["batch_sampler"] == "seneca.samplers.OpportunisticBatchSampler"
+        assert rank["planned"]["batch_sampler"] == "seneca.workers.sampler.OpportunisticBatchSampler"
         assert rank["ours"]["served"] == rank["planned"]["served"] == COUNT  # of ours: two epochs of half
 
 

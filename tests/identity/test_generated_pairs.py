@@ -23,11 +23,12 @@ from engine import Process
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from pairs import Side
+from sizes import size
 
-from seneca.grades import grade_of
+from seneca.data.support import inspect_dataset
 from seneca.identity import fingerprint
 
-PAIRS = int(os.environ.get("SENECA_TEST_PAIRS") or 200)
+PAIRS = int(os.environ.get("SENECA_TEST_PAIRS") or size(60, 200))
 SAMPLES = 3
 
 
@@ -256,7 +257,7 @@ def made(pipe, program: Program, side: Side) -> None:
         side.module(name, sources[name].replace("BOTH", repr(str(side.both))))
     exec(sources["main"], {"os": os, "torch": torch})
     dataset = importlib.import_module("data").Data()
-    grade = grade_of(dataset)
+    grade = inspect_dataset(dataset)
     stages = grade.stages
     if stages is None:
         pipe.send(grade.why)
@@ -326,6 +327,7 @@ def test_generated_pairs_share_only_what_is_equal():
     assert counts["same"] > PAIRS / 10 and counts["same and shared"] >= 0.95 * counts["same"]
 
 
+@pytest.mark.small(25)
 @pytest.mark.parametrize("name", PARTS)
 def test_each_part_alone_is_told_apart_by_its_number(name, tmp_path):
     """Otherwise the generator would show nothing: each number counts."""

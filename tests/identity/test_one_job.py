@@ -153,6 +153,7 @@ def test_labels_of_a_dataset_with_stages_are_followed(workers, in_place):
 # Transforms, with a key too
 
 
+@pytest.mark.small(4)
 @pytest.mark.parametrize(
     "workers, key, kept",
     [

@@ -15,9 +15,9 @@ from PIL import Image
 
 import seneca
 from seneca import transforms as T
-from seneca.cli.invariants import check as verify
-from seneca.proof.examples import shape_of
-from seneca.proof.generators import drawing, fixed_generators
+from seneca.audit.check import check as verify
+from seneca.workers.proof.examples import shape_of
+from seneca.workers.proof.generators import drawing, fixed_generators
 
 FACTOR = {"now": 1}
 

@@ -30,8 +30,10 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from sizes import size
 
-from seneca._core import store
+from seneca._core.member import CLAIM
+from seneca._core.worker import Worker
 
 PAGE = 4096
 SIDE = 8  # of a copy of pixels
@@ -51,7 +53,7 @@ def count(what, times=1):
 
 def claims_of(samples):
     """Claims of samples that nobody drew."""
-    claims = np.zeros(len(samples), store.CLAIM)
+    claims = np.zeros(len(samples), CLAIM)
     claims["sample"], claims["slot"] = samples, NONE
     return claims
 
@@ -359,7 +361,7 @@ class Jobs(RuleBasedStateMachine):
                 of, number = LABEL.unpack(participant.payload(slot)[: LABEL.size])
                 assert of == sample, "a copy of another sample"
                 self.give(job, number)
-                count("served by a worker" if isinstance(participant, store.Worker) else "served")
+                count("served by a worker" if isinstance(participant, Worker) else "served")
             elif target != NONE and fails:
                 participant.abort(target)
                 count("failed")
@@ -401,7 +403,7 @@ def test_every_epoch_is_exactly_once_whatever_happens():
         run_state_machine_as_test(
             Jobs,
             settings=settings(
-                max_examples=100,
+                max_examples=size(40, 100),
                 stateful_step_count=40,
                 deadline=None,
                 suppress_health_check=list(HealthCheck),

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from seneca._core import store
+from seneca._core.member import Member
 from seneca.simulate import Job, Scenario, simulate
 
 SEED = int(os.environ.get("SENECA_TEST_SEED") or 0)
@@ -244,7 +244,7 @@ def test_alone_orders_are_those_of_chance(one, n):
 
 def alone(n, seed, epoch):
     """The order of a member that shares with nobody."""
-    member = store.Member(
+    member = Member(
         None, n_samples=n, samples=None, places=n, seed=seed, epoch=epoch, fixed=False, decoded=1,
         augmented=2, height=8, width=8, in_flight=32, shares=False, keeps=False, substitutes=True,
     )  # fmt: skip

@@ -112,3 +112,12 @@ class Host:
             job.kill()
         for entry in self.segments():
             seneca.SampleCache.remove(entry.split("-", 2)[2])
+
+
+def assert_exactly_once(job, epochs, samples, batch_size):
+    delivered = job.delivered()
+    assert sorted(delivered) == list(range(epochs))
+    for epoch, batches in delivered.items():
+        ids = np.concatenate(batches)
+        assert len(ids) == samples and len(np.unique(ids)) == samples, f"epoch {epoch} of {job.log.name}"
+        assert [len(batch) for batch in batches[:-1]] == [batch_size] * (len(batches) - 1)

@@ -19,8 +19,8 @@ import torch
 from torch.utils.data import Dataset, DistributedSampler, Subset
 
 import seneca
-from seneca import ranks
 from seneca import transforms as T
+from seneca._runtime import distributed as ranks
 
 PICTURES, OPAQUE = 299, 899  # no multiples of 2 or 3
 EPOCHS = 2

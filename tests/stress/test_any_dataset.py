@@ -7,8 +7,7 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 import torch
-from job_processes import Host, in_step
-from test_jobs import assert_exactly_once
+from job_processes import Host, assert_exactly_once, in_step
 
 import seneca
 
@@ -74,7 +73,7 @@ def with_torchvision():
 @pytest.fixture(scope="session")
 def tiny_pictures(tmp_path_factory, with_torchvision):
     """96 pictures in three classes."""
-    return seneca.pictures.make_pictures(tmp_path_factory.mktemp("tiny"), count=SAMPLES, classes=3)
+    return seneca.testing.make_pictures(tmp_path_factory.mktemp("tiny"), count=SAMPLES, classes=3)
 
 
 def train(grade, name, *, folder=None, count=SAMPLES, epochs=2, batch_size=8, meet=None, **options):
@@ -97,7 +96,7 @@ def train(grade, name, *, folder=None, count=SAMPLES, epochs=2, batch_size=8, me
             **({"cache_bytes": "2MiB", "split": "20-20-60"} | options),
         )  # fmt: skip
         assert loader.explain().startswith(f"{grade}: ")
-        get_context("forkserver").set_forkserver_preload([__name__, "seneca.shared"])
+        get_context("forkserver").set_forkserver_preload([__name__, "seneca.workers.dataset"])
         meet is None or meet()
         for epoch in range(epochs):
             for batch in loader:
@@ -154,6 +153,7 @@ def test_two_jobs_get_each_sample_once_an_epoch(host: Host, tiny_pictures, grade
 METHODS = os.environ.get("SENECA_TEST_METHODS", "fork").split(",")
 
 
+@pytest.mark.small(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("grade", "method"),
@@ -168,7 +168,7 @@ def test_jobs_of_equal_speed_prepare_about_once_with_a_small_stage(
     """
     folder, options = None, {"multiprocessing_context": method}
     if grade == "native":
-        folder, options = seneca.pictures.make_pictures(tmp_path, MEASURED, sides=(24, 32)), {}
+        folder, options = seneca.testing.make_pictures(tmp_path, MEASURED, sides=(24, 32)), {}
     meet = in_step(2)
     epochs = 2
     work = train(

@@ -8,10 +8,11 @@ import time
 
 import numpy as np
 import pytest
-from job_processes import TIME_OUT_S, Host, in_step, transform
+from job_processes import TIME_OUT_S, Host, assert_exactly_once, in_step, transform
+from sizes import size
 
 import seneca
-from seneca.cli.invariants import check
+from seneca.audit.check import check
 
 MiB = 1 << 20
 
@@ -42,15 +43,6 @@ def train(
                     time.sleep(pace_s)
 
     return work
-
-
-def assert_exactly_once(job, epochs, samples, batch_size):
-    delivered = job.delivered()
-    assert sorted(delivered) == list(range(epochs))
-    for epoch, batches in delivered.items():
-        ids = np.concatenate(batches)
-        assert len(ids) == samples and len(np.unique(ids)) == samples, f"epoch {epoch} of {job.log.name}"
-        assert [len(batch) for batch in batches[:-1]] == [batch_size] * (len(batches) - 1)
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2])
@@ -106,11 +98,12 @@ def test_a_job_that_joins_half_way_and_one_that_stops_half_way(host: Host, small
 
 
 def test_a_killed_job_costs_the_others_nothing(host: Host, small_pictures, seed, monkeypatch):
-    """SIGKILL of one of three jobs at a random moment, 50 times over."""
+    """SIGKILL of one of three jobs at a random moment, many times over."""
     monkeypatch.setenv("SENECA_AUDIT", str(host.folder / "audit"))
     rng = random.Random(seed)
     under_way = 0
-    for round_ in range(50):
+    rounds = size(15, 50)
+    for round_ in range(rounds):
         is_dead = host.folder / f"round {round_}: the victim is dead"
         work = train(
             small_pictures, host.name, epochs=2, batch_size=16, workers=1, cache_bytes=MiB, until=is_dead
@@ -129,10 +122,10 @@ def test_a_killed_job_costs_the_others_nothing(host: Host, small_pictures, seed,
             assert_exactly_once(job, max(job.delivered()) + 1, 300, 16)
             assert max(job.delivered()) >= 1
         assert host.segments() == [], f"round {round_}"
-    assert under_way >= 10, "most victims died before they had begun: the test shows little"
+    assert under_way >= rounds // 5, "most victims died before they had begun: the test shows little"
     report = check(host.folder / "audit")
     assert report.violations == []
-    assert report.epochs >= 200 and report.incomplete > 0 and report.checked[2] > 0
+    assert report.epochs >= 4 * rounds and report.incomplete > 0 and report.checked[2] > 0
 
 
 def test_all_killed_at_once_leave_nothing_to_the_next(host: Host, small_pictures, seed):

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 import rank_process
-from job_processes import Host, Job
+from job_processes import Host, Job, assert_exactly_once
 from rank_process import BATCH_SIZE, CASES, EPOCHS, KILLED, OPAQUE
-from test_jobs import assert_exactly_once
 from torch.utils.data import DistributedSampler
 
 import seneca
@@ -151,6 +150,7 @@ def run(tmp_path_factory, small_pictures):
         host.close()
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize("case", CASES)
 def test_ranks_divide_each_epoch(run, case):
     assert_divided([rank[case] for rank in run.ranks], CASES[case]["count"], CASES[case]["drop"])

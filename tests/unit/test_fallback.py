@@ -9,7 +9,7 @@ import warnings
 import pytest
 import torch
 
-from seneca import fallback, switch
+from seneca import fallback
 
 
 def run(code, *arguments, **environment):
@@ -19,19 +19,6 @@ def run(code, *arguments, **environment):
         capture_output=True,
         text=True,
     )
-
-
-@pytest.mark.parametrize(("value", "off"), [("1", True), ("yes", True), ("0", False), ("", False)])
-def test_the_environment_switches_it_off(monkeypatch, value, off):
-    monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setenv("SENECA_DISABLE", value)
-    assert (switch.off_because() == "SENECA_DISABLE is set") is off
-
-
-def test_any_system_but_linux_switches_it_off(monkeypatch):
-    monkeypatch.delenv("SENECA_DISABLE", raising=False)
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert "darwin" in switch.off_because()
 
 
 def test_senecas_arguments_are_taken_stored_and_without_effect():

@@ -17,7 +17,7 @@ import torch
 import seneca
 from seneca import transforms as T
 from seneca.errors import SegmentMismatchError
-from seneca.pictures import make_pictures
+from seneca.testing import make_pictures
 
 TRAIN = T.Compose([T.RandomResizedCrop(32), T.RandomHorizontalFlip()])
 
@@ -141,7 +141,7 @@ def test_a_break_while_batches_are_under_way_leaves_no_payload_half_written(pict
     for _ in range(20):
         for _ in loader:
             break
-    cache = loader._sample_cache
+    cache = loader._session.cache
     assert cache.segment.check() is None
     assert cache.stats()["writing"] == 0 and cache.stats()["members"] == 0
 

@@ -134,7 +134,7 @@ def test_a_loader_with_a_cache_made_by_hand_can_be_pickled_and_counts_anew(pictu
 
 def job_of_workers(connection, shared):
     """Tell which job the workers of a loader here belong to, and this process."""
-    from seneca.ranks import job_key
+    from seneca._runtime.distributed import job_key
 
     shared.dataset.transform = lambda index: job_key()
     batches = seneca.OpportunisticBatchSampler(RandomSampler(shared), 1)
@@ -261,7 +261,9 @@ def test_a_dataset_is_looked_at_once_an_epoch(name, monkeypatch):
     looks = []
     look = seneca.SharedDataset.look
     monkeypatch.setattr(
-        seneca.SharedDataset, "look", lambda self, *grade: looks.append(1) or look(self, *grade)
+        seneca.SharedDataset,
+        "look",
+        lambda self, *grade, **told: looks.append(1) or look(self, *grade, **told),
     )
     shared = seneca.SharedDataset(Numbers(), cache=name, cache_bytes="2MiB")
     batches = seneca.OpportunisticBatchSampler(RandomSampler(shared), 4)

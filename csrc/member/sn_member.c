@@ -1,0 +1,332 @@
+#include "sn_member.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../base/sn_bits.h"
+#include "../base/sn_status.h"
+#include "../slots/sn_slots.h"
+#include "../slots/sn_space.h"
+#include "../store/sn_hints.h"
+#include "../store/sn_rows.h"
+#include "../store/sn_store.h"
+#include "../store/sn_want.h"
+#include "sn_choose.h"
+
+struct sn_member {
+    sn_segment *segment; /* NULL: private */
+    sn_holder holder;
+    sn_member_options options;
+    sn_chooser chooser;
+    uint32_t subset_row; /* says which samples are its dataset's; SN_NONE: all, or no row was to be had */
+
+    /* Lines that workers may claim; each is looked at in every draw until it is empty. */
+    uint32_t *handed, n_handed;
+
+    int apart; /* drew without the lock since: the mirror is behind, the lock is only tried */
+};
+
+static uint32_t stage_need(const sn_member *member)
+{
+    if (!member->chooser.client.shares || member->chooser.client.copy_bytes == 0)
+        return 0;
+    return 2 * member->options.in_flight * sn_granules_for(member->chooser.client.copy_bytes);
+}
+
+/* Tell the others which samples its dataset has. Without a row for that it exchanges as if it had
+ * all of them. */
+static void publish_subset(sn_member *member, sn_segment *segment, const sn_participant *who)
+{
+    sn_participant subset = *who;
+    const sn_order *order = &member->chooser.order;
+
+    if (!order->samples || !member->chooser.client.shares)
+        return;
+    subset.kind = SN_ROW_SUBSET;
+    subset.stage_need = 0;
+    subset.subset = sn_subsets_key(order->samples, order->perm.n);
+    if (sn_row_claim(segment, &subset, &member->subset_row) != 0)
+        return;
+    for (uint32_t i = 0; i < order->perm.n; i++)
+        sn_bit_clear(sn_seen(segment, member->subset_row), order->samples[i]);
+}
+
+/* A row of its own in the segment, all under the lock. */
+static int join(sn_member *member, sn_segment *segment)
+{
+    sn_participant who = {
+        .kind = SN_ROW_MEMBER,
+        .job_key = member->options.job_key,
+        .pipeline = member->chooser.client.shares ? member->chooser.client.augmented_pipeline : 0,
+        .stage_need = stage_need(member),
+    };
+    int rc = sn_store_enter(segment, SN_LOCK_DEADLINE_MS);
+
+    if (rc != 0)
+        return rc;
+    sn_store_reap(segment, 1);
+    rc = sn_row_claim(segment, &who, &member->holder.row);
+    if (rc == 0) {
+        memcpy(sn_seen(segment, member->holder.row), member->chooser.order.taken, segment->row_words * 8);
+        if (member->chooser.client.shares)
+            sn_want_join(segment, member->holder.row);
+        publish_subset(member, segment, &who);
+        member->segment = segment;
+    }
+    sn_store_leave(segment);
+    if (rc == 0)
+        sn_segment_collapse_area(segment, member->holder.row);
+    if (member->subset_row != SN_NONE)
+        sn_segment_collapse_area(segment, member->subset_row);
+    return rc;
+}
+
+static void destroy(sn_member *member)
+{
+    sn_chooser_free(&member->chooser);
+    sn_holder_free(&member->holder);
+    free(member->handed);
+    free(member);
+}
+
+int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_member **out, int *joined)
+{
+    *joined = SN_MISS;
+    *out = NULL;
+    if (segment && options->epoch.n_samples != segment->n_samples)
+        return -EINVAL;
+    sn_member *member = calloc(1, sizeof *member);
+    if (!member)
+        return -ENOMEM;
+    member->options = *options;
+    member->options.epoch.samples = NULL; /* the order has its own copy */
+    member->options.epoch.taken = NULL;
+    member->holder.row = member->subset_row = SN_NONE;
+    member->chooser.client = sn_client_make(&options->client, &member->holder);
+    member->chooser.in_flight = options->in_flight;
+    member->chooser.exchanges = options->client.shares && options->substitutes;
+    member->chooser.hands_over = options->hands_over;
+    sn_rng_start(&member->chooser.rng, options->epoch.seed, options->job_key, options->epoch.epoch, 0,
+                 SN_STREAM_CHOOSE);
+
+    int rc = sn_order_init(&member->chooser.order, &options->epoch);
+    if (rc == 0 && segment)
+        rc = sn_holder_init(&member->holder, segment);
+    if (rc == 0 && segment && options->hands_over) {
+        member->handed = malloc(segment->n_ledger * sizeof(uint32_t));
+        rc = member->handed ? 0 : -ENOMEM;
+    }
+    if (rc != 0) {
+        destroy(member);
+        return rc;
+    }
+    if (segment)
+        *joined = join(member, segment);
+    if (*joined == 0 && member->chooser.exchanges)
+        sn_hint_exchange(segment, options->process_row, options->client.augmented_pipeline);
+    *out = member;
+    return 0;
+}
+
+uint32_t sn_member_left(const sn_member *member)
+{
+    return member->chooser.order.left;
+}
+
+uint32_t sn_member_row(const sn_member *member, uint32_t *generation)
+{
+    *generation = member->segment ? member->segment->rows[member->holder.row].generation : 0;
+    return member->holder.row;
+}
+
+uint32_t sn_member_copy_bytes(const sn_member *member)
+{
+    return member->chooser.client.copy_bytes;
+}
+
+/* Lines that workers have claimed are empty, and free to be used again. */
+static void collect_claimed(sn_member *member)
+{
+    const uint32_t *ledger = sn_ledger(member->segment, member->holder.row);
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < member->n_handed; i++) {
+        uint32_t entry = member->handed[i];
+        if (ledger[entry] == 0)
+            member->holder.free_entries[member->holder.n_free++] = entry;
+        else
+            member->handed[kept++] = entry;
+    }
+    member->n_handed = kept;
+}
+
+/* How much room a copy takes where that is not known beforehand: the most that anybody who makes
+ * copies of this pipeline has needed so far. */
+static void learn_copy_bytes(sn_member *member)
+{
+    sn_segment *segment = member->segment;
+    sn_client *client = &member->chooser.client;
+    const uint64_t *live = segment->head->live_rows;
+    uint32_t most = client->copy_bytes;
+
+    for (uint32_t row = sn_rows_next(live, 0); row < SN_MAX_ROWS; row = sn_rows_next(live, row + 1))
+        if (segment->rows[row].pipeline == client->augmented_pipeline && segment->rows[row].copy_bytes > most)
+            most = segment->rows[row].copy_bytes;
+    if (most == client->copy_bytes)
+        return;
+    client->copy_bytes = most;
+    segment->rows[member->holder.row].stage_need = stage_need(member);
+    sn_rows_derive_budgets(segment);
+}
+
+/* Bring the mirror up to what was drawn while the lock could not be had. */
+static void catch_up(sn_member *member)
+{
+    sn_segment *segment = member->segment;
+    uint32_t row = member->holder.row;
+    sn_counted eligible = sn_eligible(segment, row);
+
+    memcpy(sn_seen(segment, row), member->chooser.order.taken, segment->row_words * 8);
+    for (uint64_t slot = sn_bits_next(eligible.words, 0, segment->n_stage, 1); slot < segment->n_stage;
+         slot = sn_bits_next(eligible.words, slot + 1, segment->n_stage, 1))
+        if (sn_order_is_taken(&member->chooser.order, segment->slots[slot].sample))
+            sn_want_drop(segment, row, (uint32_t)slot);
+    member->apart = 0;
+}
+
+static void draw_apart(sn_member *member, uint32_t n, sn_item *items)
+{
+    sn_order_begin(&member->chooser.order);
+    for (uint32_t i = 0; i < n; i++) {
+        items[i].sample = sn_order_next(&member->chooser.order);
+        sn_order_take(&member->chooser.order, items[i].sample);
+    }
+    member->apart = 1;
+}
+
+static void hand(sn_member *member, uint32_t entry)
+{
+    if (entry != SN_NONE)
+        member->handed[member->n_handed++] = entry;
+}
+
+/* Whether no other job draws. */
+static int is_alone(const sn_member *member)
+{
+    const sn_header *head = member->segment->head;
+    uint32_t job = member->segment->rows[member->holder.row].job;
+
+    return memcmp(head->member_rows, head->members_of_job[job], sizeof head->member_rows) == 0;
+}
+
+int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t *drawn, sn_offer *offers,
+                   uint32_t n_offers)
+{
+    sn_segment *segment = member->segment;
+
+    if (member->chooser.exchanged) /* this and the next while others may draw */
+        sn_order_shorten(&member->chooser.order);
+    sn_order_look_ahead(&member->chooser.order, wanted);
+    int shared = segment && sn_store_enter(segment, member->apart ? 0 : SN_LOCK_DEADLINE_MS) == 0;
+
+    if (shared && wanted < member->options.wanted_alone && is_alone(member))
+        wanted = member->options.wanted_alone;
+    uint32_t n = wanted < member->chooser.order.left ? wanted : member->chooser.order.left;
+    for (uint32_t i = 0; i < n; i++)
+        sn_item_clear(&items[i], 0);
+    for (uint32_t i = 0; i < n_offers; i++)
+        offers[i].slot = offers[i].entry = SN_NONE;
+    *drawn = n;
+    if (!shared) {
+        draw_apart(member, n, items);
+        return segment ? SN_BUSY : 0;
+    }
+
+    sn_store_reap(segment, 0);
+    sn_store_fold(segment);
+    sn_holder_let_go(&member->holder);
+    collect_claimed(member);
+    if (member->apart)
+        catch_up(member);
+    if (member->chooser.client.shares && member->chooser.client.height == 0)
+        learn_copy_bytes(member);
+    for (uint32_t i = 0; i < n_offers; i++)
+        sn_serve_offer(&member->chooser.client, &offers[i]);
+    sn_choose(&member->chooser, n, items);
+    for (uint32_t i = 0; member->options.hands_over && i < n; i++) {
+        hand(member, items[i].source_entry);
+        hand(member, items[i].target_entry);
+    }
+    sn_store_leave(segment);
+    return 0;
+}
+
+uint32_t sn_member_claims(const sn_member *member, const sn_item *items, uint32_t n_items, sn_claim *claims)
+{
+    uint32_t held = 0;
+
+    for (uint32_t i = 0; i < n_items; i++) {
+        const sn_item *item = &items[i];
+        uint32_t slot = item->source_slot != SN_NONE ? item->source_slot : item->target_slot;
+
+        claims[i] = (sn_claim){.sample = item->sample, .slot = SN_NONE};
+        if (slot == SN_NONE)
+            continue;
+        claims[i].slot = slot;
+        claims[i].generation = member->segment->slots[slot].generation; /* held: it cannot change */
+        claims[i].entry = item->source_slot != SN_NONE ? item->source_entry : item->target_entry;
+        held++;
+    }
+    return held;
+}
+
+void sn_member_done(sn_member *member, const sn_item *items, uint32_t n_items)
+{
+    for (uint32_t i = 0; i < n_items; i++) {
+        sn_holder_done(&member->holder, items[i].source_entry);
+        sn_holder_done(&member->holder, items[i].target_entry);
+    }
+}
+
+void sn_member_offer_done(sn_member *member, const sn_offer *offer)
+{
+    sn_holder_done(&member->holder, offer->entry);
+}
+
+int sn_member_retire(sn_member *member)
+{
+    sn_segment *segment = member->segment;
+    int rc = segment ? sn_store_enter(segment, SN_LOCK_DEADLINE_MS) : 0;
+
+    if (!segment || rc != 0)
+        return rc;
+    sn_store_fold(segment);
+    sn_holder_let_go(&member->holder);
+    sn_row_retire(segment, member->holder.row);
+    if (member->subset_row != SN_NONE)
+        sn_row_leave(segment, member->subset_row);
+    member->subset_row = SN_NONE;
+    sn_store_leave(segment);
+    return 0;
+}
+
+void sn_member_close(sn_member *member)
+{
+    sn_segment *segment = member->segment;
+
+    if (segment) {
+        if (sn_store_enter(segment, SN_LOCK_DEADLINE_MS) == 0) {
+            sn_store_fold(segment);
+            sn_row_leave(segment, member->holder.row);
+            if (member->subset_row != SN_NONE)
+                sn_row_leave(segment, member->subset_row);
+            sn_store_leave(segment);
+        } else if (!atomic_load(&segment->forked)) {
+            sn_row_desert(segment, member->holder.row);
+            if (member->subset_row != SN_NONE)
+                sn_row_desert(segment, member->subset_row);
+        }
+    }
+    destroy(member);
+}

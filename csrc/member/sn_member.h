@@ -1,0 +1,86 @@
+/*
+ * sn_member.h -- one iterator that draws batches: its order, its row, its held slots.
+ *
+ *   open --> draw --> (the pool prepares) --> done --> draw ... --> close
+ *              |                                |
+ *              +-- holds slots in its ledger    +-- lets go of them in the next draw
+ *              |
+ *              +-- or hands them over to a worker process: claims, see sn_worker.h
+ *
+ * A member with a thread that hangs in its place is retired before it can be closed: its row, which its living
+ * process proves alive, goes on holding the slots that the thread may still write, so nobody else is given them.
+ *
+ * A draw is one critical section for a whole batch. It serves, for each place, a staged copy
+ * that another job has prepared (of those that this member can use, one that the fewest others
+ * want), or else the next sample of its own order from the best form at hand; and reserves room where
+ * what it prepares is of use to others.
+ *
+ * Lives in   private memory. Its taken bits are the truth of what this epoch has drawn; the
+ *            seen bits in its row mirror them for others.
+ * Callers    one thread at a time: the iterator's.
+ * Blocking   up to SN_LOCK_DEADLINE_MS for the lock. Past it the batch is drawn privately, and
+ *            from then on the lock is only tried, until it is had again.
+ * Crash      its row is reaped; what it held is freed.
+ */
+#ifndef SN_MEMBER_H
+#define SN_MEMBER_H
+
+#include "../draw/sn_order.h"
+#include "../store/sn_serve.h"
+
+typedef struct sn_member sn_member;
+
+typedef struct {
+    sn_epoch epoch;
+    uint64_t job_key;
+    sn_client client;      /* without a holder, for it has its own; copy_bytes 0: learned from those who make copies */
+    uint32_t process_row;  /* its process's own, which tells the others that it exchanges */
+    uint32_t in_flight;    /* samples drawn and not yet delivered, at most */
+    uint32_t wanted_alone; /* places that a draw takes while no other job draws; 0: as many as it is asked */
+    uint8_t substitutes;   /* whether the order is Seneca's to choose */
+    uint8_t hands_over;    /* workers prepare what it draws: kept payloads are theirs to find */
+} sn_member_options;
+
+/* What a worker needs to take over what a draw holds: a copy to read, or room to write one. */
+typedef struct {
+    uint32_t sample;
+    uint32_t slot; /* SN_NONE: nothing is held for this sample */
+    uint32_t generation, entry;
+} sn_claim;
+
+/* A member with a row of its own. `segment` NULL, or no row to be had: a private member,
+ * which draws the same epoch without the cache. 0, -ENOMEM, -EINVAL; *joined tells which: 0 it has a row,
+ * SN_MISS there is no segment, else why none was to be had: SN_BUSY, or what sn_row_claim() answered. */
+int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_member **out, int *joined);
+
+/* Draw up to `wanted` places, into room for options.wanted_alone if that is more; *drawn tells how many there
+ * were (0: the epoch is drawn through). Answers 0, or SN_BUSY when the batch was drawn privately; offers are
+ * answered either way. */
+int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t *drawn,
+                   sn_offer *offers, uint32_t n_offers);
+
+/* The claims to what a draw holds, of a member that hands over; in the order of `items`. How many of the claims name a
+ * slot. */
+uint32_t sn_member_claims(const sn_member *member, const sn_item *items, uint32_t n_items, sn_claim *claims);
+
+/* Its row, which a claim names; SN_NONE for a private member. */
+uint32_t sn_member_row(const sn_member *member, uint32_t *generation);
+
+/* Room that its copies take as far as is known; 0: not known. */
+uint32_t sn_member_copy_bytes(const sn_member *member);
+
+/* The pool is done with these: every reserved slot is committed or aborted, every pinned
+ * payload read. Let go of in the next draw. */
+void sn_member_done(sn_member *member, const sn_item *items, uint32_t n_items);
+void sn_member_offer_done(sn_member *member, const sn_offer *offer);
+
+uint32_t sn_member_left(const sn_member *member);
+
+/* Draw no more and want nothing more, but hold what is not done: a thread that hangs may write there yet. What is
+ * done is let go of. 0; SN_BUSY without the lock: copies wait for it in vain, until it is asked again or closed. */
+int sn_member_retire(sn_member *member);
+
+/* One closing section; then the row is free. No thread may use the member's slots any more. */
+void sn_member_close(sn_member *member);
+
+#endif

@@ -1,0 +1,189 @@
+#include "sn_worker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "../base/sn_status.h"
+#include "../slots/sn_slots.h"
+#include "../store/sn_rows.h"
+#include "../store/sn_store.h"
+
+struct sn_worker {
+    sn_client client; /* its holder NULL: private */
+    int apart;        /* the lock was not to be had: it is only tried */
+
+    /* Lines to let go of. Its own list: the holder's is the lock holder's to touch. */
+    uint32_t *done;
+    uint32_t n_done, capacity;
+};
+
+int sn_worker_open(const sn_client *client, sn_worker **out)
+{
+    sn_worker *worker = *out = calloc(1, sizeof *worker);
+
+    if (!worker)
+        return -ENOMEM;
+    worker->client = sn_client_make(client, client->holder);
+    return 0;
+}
+
+static void let_go(sn_worker *worker)
+{
+    for (uint32_t i = 0; i < worker->n_done; i++)
+        sn_holder_done(worker->client.holder, worker->done[i]);
+    worker->n_done = 0;
+    sn_holder_let_go(worker->client.holder);
+}
+
+/* Others who draw for this pipeline read here how much room its copies take. */
+static void publish_copy_bytes(sn_worker *worker)
+{
+    sn_row *self = &worker->client.holder->segment->rows[worker->client.holder->row];
+
+    if (self->pipeline == worker->client.augmented_pipeline && self->copy_bytes == worker->client.copy_bytes)
+        return;
+    self->pipeline = worker->client.augmented_pipeline;
+    self->copy_bytes = worker->client.copy_bytes;
+}
+
+/* Whether the member of this job that made the claim still holds what it claims. */
+static int stands(const sn_worker *worker, uint32_t row, uint32_t row_generation, const sn_claim *claim)
+{
+    const sn_segment *segment = worker->client.holder->segment;
+    const sn_row *self = &segment->rows[worker->client.holder->row];
+
+    if (row >= SN_MAX_ROWS || claim->slot >= segment->n_slots || claim->entry >= segment->n_ledger)
+        return 0;
+    const sn_row *member = &segment->rows[row];
+    const sn_slot *slot = &segment->slots[claim->slot];
+    return atomic_load(&member->state) == SN_ROW_LIVE && member->generation == row_generation &&
+           member->job_key == self->job_key && sn_ledger(segment, row)[claim->entry] == claim->slot + 1 &&
+           slot->generation == claim->generation && slot->sample == claim->sample;
+}
+
+/* Take over what the member holds: 0, or SN_MISS. */
+static int take_over(sn_worker *worker, uint32_t row, const sn_claim *claim, sn_item *item)
+{
+    sn_segment *segment = worker->client.holder->segment;
+    uint32_t state = sn_slot_state(&segment->slots[claim->slot]);
+    uint32_t entry = SN_NONE;
+
+    if (state == SN_SLOT_READY || state == SN_SLOT_WRITING)
+        entry = sn_holder_hold(worker->client.holder, claim->slot);
+    sn_ledger_let_go(segment, row, claim->entry); /* after: held all the time */
+    if (entry == SN_NONE)
+        return SN_MISS;
+    if (state == SN_SLOT_READY) {
+        item->source = SN_AUGMENTED;
+        item->source_slot = claim->slot;
+        item->source_entry = entry;
+    } else {
+        item->target_slot = claim->slot;
+        item->target_entry = entry;
+    }
+    return 0;
+}
+
+/* Whatever serves a sample that nothing is held for. */
+static void look_up(sn_worker *worker, int stages, sn_item *item)
+{
+    sn_client *client = &worker->client;
+    uint32_t copy = sn_serve_find_copy(client, item->sample);
+
+    if (copy != SN_NONE && sn_serve_copy(client, copy, item) == 0)
+        return;
+    sn_serve_source(client, item->sample, item);
+    if (stages)
+        sn_serve_target(client, item->sample, item);
+}
+
+int sn_worker_begin(sn_worker *worker, uint32_t row, uint32_t row_generation, const sn_claim *claims,
+                    uint32_t n_claims, sn_item *items, sn_offer *offers, uint32_t n_offers)
+{
+    sn_segment *segment = worker->client.holder ? worker->client.holder->segment : NULL;
+
+    for (uint32_t i = 0; i < n_claims; i++)
+        sn_item_clear(&items[i], claims[i].sample);
+    for (uint32_t i = 0; i < n_offers; i++)
+        offers[i].slot = offers[i].entry = SN_NONE;
+    if (!segment || sn_store_enter(segment, worker->apart ? 0 : SN_LOCK_DEADLINE_MS) != 0) {
+        worker->apart = 1;
+        return segment ? SN_BUSY : 0;
+    }
+    worker->apart = 0;
+    sn_store_reap(segment, 0);
+    sn_store_fold(segment);
+    let_go(worker);
+    if (worker->client.shares && worker->client.height == 0)
+        publish_copy_bytes(worker);
+    for (uint32_t i = 0; i < n_offers; i++)
+        sn_serve_offer(&worker->client, &offers[i]);
+    for (uint32_t i = 0; i < n_claims; i++) {
+        sn_item *item = &items[i];
+
+        if (item->sample >= segment->n_samples)
+            continue;
+        if (!stands(worker, row, row_generation, &claims[i])) {
+            /* A member that drew it and holds nothing for it knows that nobody wants it. */
+            look_up(worker, row == SN_NONE, item);
+            continue;
+        }
+        if (take_over(worker, row, &claims[i], item) != 0 || item->source != SN_AUGMENTED)
+            sn_serve_source(&worker->client, item->sample, item);
+    }
+    sn_store_leave(segment);
+    return 0;
+}
+
+static int done(sn_worker *worker, uint32_t entry)
+{
+    if (entry == SN_NONE)
+        return 0;
+    if (worker->n_done == worker->capacity) {
+        uint32_t capacity = 2 * worker->capacity + 64;
+        uint32_t *larger = realloc(worker->done, capacity * sizeof *larger);
+        if (!larger)
+            return -ENOMEM;
+        worker->done = larger;
+        worker->capacity = capacity;
+    }
+    worker->done[worker->n_done++] = entry;
+    return 0;
+}
+
+int sn_worker_done(sn_worker *worker, const sn_item *items, uint32_t n_items)
+{
+    int rc = 0;
+
+    for (uint32_t i = 0; i < n_items && rc == 0; i++) {
+        rc = done(worker, items[i].source_entry);
+        if (rc == 0)
+            rc = done(worker, items[i].target_entry);
+    }
+    return rc;
+}
+
+int sn_worker_offer_done(sn_worker *worker, const sn_offer *offer)
+{
+    return done(worker, offer->entry);
+}
+
+void sn_worker_learn(sn_worker *worker, uint32_t copy_bytes)
+{
+    if (copy_bytes > worker->client.copy_bytes)
+        worker->client.copy_bytes = copy_bytes;
+}
+
+void sn_worker_close(sn_worker *worker)
+{
+    sn_segment *segment = worker->client.holder ? worker->client.holder->segment : NULL;
+
+    /* Without the lock the lines stay until the process leaves, which empties its ledger. */
+    if (segment && worker->n_done > 0 && sn_store_enter(segment, SN_LOCK_DEADLINE_MS) == 0) {
+        sn_store_fold(segment);
+        let_go(worker);
+        sn_store_leave(segment);
+    }
+    free(worker->done);
+    free(worker);
+}

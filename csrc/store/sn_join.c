@@ -1,0 +1,65 @@
+#include "sn_join.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "../base/sn_status.h"
+#include "sn_rows.h"
+#include "sn_store.h"
+
+#define ATTACH_WAIT_MS 200 /* one try: the caller tries again, and tells the user why it waits */
+
+int sn_join(int fd, const char *name, const sn_geometry *geometry, uint64_t job_key, sn_progress progress,
+            void *context, sn_segment **out, uint32_t *row)
+{
+    const sn_participant who = {.kind = SN_ROW_HOLDER, .job_key = job_key};
+    sn_segment *segment;
+    int attached = sn_segment_attach(fd, name, geometry, ATTACH_WAIT_MS, progress, context, &segment), rc = attached;
+
+    *out = NULL;
+    if (attached != SN_ATTACH_CREATED && attached != SN_ATTACH_JOINED)
+        goto out;
+    rc = sn_store_entered(segment); /* the lock is held since it was attached */
+    if (rc != 0)
+        goto out;
+    sn_store_reap(segment, 1);
+    rc = sn_row_claim(segment, &who, row);
+    if (rc != 0 && attached == SN_ATTACH_CREATED)
+        sn_segment_unlink(segment); /* nobody has a row in it */
+    sn_store_leave(segment);
+    if (rc == 0) {
+        *out = segment;
+        return attached;
+    }
+    if (attached == SN_ATTACH_JOINED && (rc == -ENOSPC || rc == -ENOMEM))
+        rc = SN_E_RECORDS; /* which no other size of the cache would mend */
+out:
+    sn_segment_close(segment);
+    return rc;
+}
+
+int sn_leave(sn_segment *segment, uint32_t row)
+{
+    int rc = sn_store_enter(segment, SN_LOCK_DEADLINE_MS);
+
+    if (rc != 0)
+        return rc;
+    if (row != SN_NONE)
+        sn_row_leave(segment, row);
+    if (!segment->head->geometry.keep && !sn_anyone_alive(segment->fd) && sn_segment_linked(segment))
+        sn_segment_unlink(segment);
+    sn_store_leave(segment);
+    return 0;
+}
+
+void sn_sweep(int fd, const char *name)
+{
+    sn_segment *segment;
+
+    if (sn_anyone_alive(fd)) {
+        close(fd);
+        return;
+    }
+    sn_segment_attach(fd, name, NULL, 0, NULL, NULL, &segment); /* unlinks what is left behind */
+    sn_segment_close(segment);                                  /* which frees the lock, if it was had */
+}

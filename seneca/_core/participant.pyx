@@ -1,0 +1,78 @@
+"""What members and workers have in common: the slots that they hold, the places of a batch, and offers."""
+
+import numpy as np
+
+cimport cython
+from libc.stdlib cimport calloc, free
+
+from seneca._core.segment cimport SN_NONE, sn_slot_abort, sn_slot_commit, sn_slot_payload
+
+__all__ = ["ITEM", "Participant"]
+
+ITEM = np.dtype([
+    ("sample", np.uint32), ("source", np.uint8), ("keep", np.uint8), ("", np.uint16),
+    ("source_slot", np.uint32), ("source_entry", np.uint32),
+    ("target_slot", np.uint32), ("target_entry", np.uint32),
+])
+"""One place of a batch, as ``sn_item``: slots are :data:`NONE` where there is none."""
+assert ITEM.itemsize == sizeof(sn_item)
+
+
+@cython.no_gc
+cdef class Participant:
+    """Who holds slots: reads what is pinned, writes what is reserved."""
+
+    def commit(self, uint32_t slot):
+        """What was reserved is written: others may read it."""
+        self.slot(slot)
+        sn_slot_commit(self.segment.handle, slot)
+
+    def abort(self, uint32_t slot):
+        """What was reserved will not be written."""
+        sn_slot_abort(self.slot(slot))
+
+    def payload(self, uint32_t slot):
+        """The bytes of a slot that is held, writable in place."""
+        cdef sn_slot *record = self.slot(slot)
+        return memoryview(<uint8_t[:record.length]>sn_slot_payload(self.segment.handle, record))
+
+    def picture_size(self, uint32_t slot):
+        """``(height, width)`` of the pixels in a slot that is held; 0 for what says itself what it is."""
+        cdef sn_slot *record = self.slot(slot)
+        return record.height, record.width
+
+    def generation(self, uint32_t slot):
+        """Which occupant a slot has that is held."""
+        return self.slot(slot).generation
+
+    cdef sn_slot *slot(self, uint32_t slot) except NULL:
+        if self.segment is None or slot >= self.segment.open().n_slots:
+            raise IndexError(slot)
+        return &self.segment.handle.slots[slot]
+
+
+cdef class Answers:
+    """Offers on their way to a critical section, and what it answered."""
+
+    def __cinit__(self, offers):
+        cdef uint32_t i
+        self.count = len(offers)
+        self.array = <sn_offer *>calloc(self.count + 1, sizeof(sn_offer))
+        if self.array == NULL:
+            raise MemoryError()
+        for i in range(self.count):
+            (self.array[i].sample, self.array[i].form, self.array[i].length, self.array[i].height,
+             self.array[i].width) = offers[i]
+
+    def slots(self):
+        return [None if self.array[i].slot == SN_NONE else (self.array[i].slot, self.array[i].entry)
+                for i in range(self.count)]
+
+    def __dealloc__(self):
+        free(self.array)
+
+
+cdef sn_item *items_of(items) except NULL:
+    """The records of an array of :data:`ITEM` that is not empty."""
+    cdef uint8_t[::1] flat = items.view(np.uint8)
+    return <sn_item *>&flat[0]

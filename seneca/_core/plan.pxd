@@ -1,0 +1,117 @@
+"""What csrc/codec declares of plans and routes, and the class that has a plan."""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from seneca._core.rng cimport sn_rng
+
+
+cdef extern from "codec/sn_plan.h" nogil:
+    enum:
+        SN_PLAN_MAX_OPS
+        SN_OP_RESIZE
+        SN_OP_CENTER_CROP
+        SN_OP_RANDOM_RESIZED_CROP
+        SN_OP_RANDOM_HFLIP
+        SN_OP_RANDOM_VFLIP
+        SN_OP_PAD
+        SN_OP_RANDOM_CROP
+        SN_OP_COLOR_JITTER
+        SN_OP_RANDOM_GRAYSCALE
+        SN_BILINEAR
+        SN_BICUBIC
+        SN_PLAIN_BILINEAR
+        SN_PLAIN_BICUBIC
+        SN_PAD_CONSTANT
+        SN_PAD_EDGE
+        SN_PAD_REFLECT
+        SN_PAD_SYMMETRIC
+        SN_UINT8
+        SN_FLOAT32
+        SN_FLOAT16
+        SN_BFLOAT16
+        SN_DECODE_EXACT
+        SN_DECODE_FAST
+
+    ctypedef struct sn_op:
+        uint32_t kind, height, width, max_size, filter
+        uint32_t padding[4]
+        uint32_t padding_mode, pad_if_needed
+        uint8_t fill[3]
+        double scale[2]
+        double ratio[2]
+        double probability
+        double brightness[2]
+        double contrast[2]
+        double saturation[2]
+        double hue[2]
+
+    ctypedef struct sn_erase:
+        double probability
+        double scale[2]
+        double ratio[2]
+        uint32_t noise
+        float value[3]
+        float deviation[3]
+
+    ctypedef struct sn_plan:
+        uint32_t n_ops, n_head
+        sn_op ops[16]
+        uint32_t decode, apply_orientation, dtype, channels_last
+        float divisor
+        float mean[3]
+        float std[3]
+        sn_erase erase
+
+    uint32_t sn_dtype_bytes(uint32_t dtype)
+
+
+cdef extern from "codec/sn_codec.h" nogil:
+    int sn_plan_check(const sn_plan *plan)
+    int sn_plan_output_size(const sn_plan *plan, uint32_t *height, uint32_t *width)
+
+
+cdef extern from "codec/colour.h" nogil:
+    enum:
+        SN_BRIGHTNESS
+        SN_CONTRAST
+        SN_SATURATION
+        SN_HUE
+
+    ctypedef struct sn_colour:
+        uint32_t kind
+        float factor
+        uint8_t turn
+
+
+cdef extern from "codec/route.h" nogil:
+    ctypedef struct sn_rect:
+        uint32_t top, left, height, width
+
+    ctypedef struct sn_border:
+        uint32_t mode
+        uint8_t fill[3]
+
+    ctypedef struct sn_pass:
+        sn_rect box
+        uint32_t full_height, full_width, filter
+        sn_rect window
+        bint flip, vflip
+        uint32_t height, width, top, left
+        sn_border border
+        uint32_t first_colour, n_colours
+
+    ctypedef struct sn_route:
+        uint32_t n_passes
+        sn_pass passes[49]
+        sn_colour colours[64]
+
+    int sn_route_lay(sn_route *route, const sn_op *ops, uint32_t n_ops, sn_rng *rng,
+                     uint32_t height, uint32_t width, uint64_t max_pixels)
+
+
+cdef class Plan:
+    cdef sn_plan value       # checked once, then never changed: read it from any thread
+    cdef readonly uint32_t height, width  # of AUGMENTED; 0 where they depend on the picture
+
+
+cdef object filter_of(interpolation, antialias)

@@ -1,0 +1,33 @@
+from collections.abc import Sequence
+from typing import Any
+
+class Plan:
+    @property
+    def height(self) -> int: ...
+    @property
+    def width(self) -> int: ...
+    def __init__(
+        self,
+        ops: Sequence[tuple[str, dict[str, Any]]],
+        n_head: int,
+        dtype: str,
+        channels_last: bool,
+        mean: Sequence[float],
+        std: Sequence[float],
+        *,
+        scale: bool = True,
+        erase: dict[str, Any] | None = None,
+        decode: str = "exact",
+        apply_orientation: bool = False,
+    ) -> None: ...
+    def output_size(self) -> tuple[int, int]: ...
+    def route(
+        self,
+        height: int,
+        width: int,
+        seed: int,
+        nonce: int = 0,
+        epoch: int = 0,
+        index: int = 0,
+        max_pixels: int = 64_000_000,
+    ) -> list[dict[str, Any]]: ...

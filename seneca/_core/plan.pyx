@@ -1,0 +1,229 @@
+"""The border to sn_plan.h: a transform in Python's words as the plan that the core runs."""
+
+from libc.string cimport memset
+
+from seneca._core.codes import picture_error
+from seneca.errors import PlanError
+from seneca._core.codes cimport SN_OK
+from seneca._core.rng cimport SN_STREAM_AUGMENT, sn_rng, sn_rng_start
+
+__all__ = ["Plan"]
+
+_KINDS = {
+    "resize": SN_OP_RESIZE,
+    "center_crop": SN_OP_CENTER_CROP,
+    "random_resized_crop": SN_OP_RANDOM_RESIZED_CROP,
+    "random_hflip": SN_OP_RANDOM_HFLIP,
+    "random_vflip": SN_OP_RANDOM_VFLIP,
+    "pad": SN_OP_PAD,
+    "random_crop": SN_OP_RANDOM_CROP,
+    "color_jitter": SN_OP_COLOR_JITTER,
+    "random_grayscale": SN_OP_RANDOM_GRAYSCALE,
+}
+_DTYPES = {"uint8": SN_UINT8, "float32": SN_FLOAT32, "float16": SN_FLOAT16, "bfloat16": SN_BFLOAT16}
+_FILTERS = {
+    ("bilinear", True): SN_BILINEAR,
+    ("bicubic", True): SN_BICUBIC,
+    ("bilinear", False): SN_PLAIN_BILINEAR,
+    ("bicubic", False): SN_PLAIN_BICUBIC,
+}
+_PADDING_MODES = {
+    "constant": SN_PAD_CONSTANT,
+    "edge": SN_PAD_EDGE,
+    "reflect": SN_PAD_REFLECT,
+    "symmetric": SN_PAD_SYMMETRIC,
+}
+_COLOURS = {SN_BRIGHTNESS: "brightness", SN_CONTRAST: "contrast", SN_SATURATION: "saturation", SN_HUE: "hue"}
+_DECODES = {"exact": SN_DECODE_EXACT, "fast": SN_DECODE_FAST}
+
+
+cdef class Plan:
+    """A pipeline as the native path runs it: ops, of which the first ``n_head`` are the head.
+
+    Args:
+        ops: ``(kind, arguments)`` in order, the arguments named and meant as torchvision's:
+            ``resize`` (``size``: ``(height, width)``, or an int for the short side; ``max_size``,
+            ``interpolation``, ``antialias``), ``center_crop`` (``size``), ``random_resized_crop``
+            (``size``, ``scale``, ``ratio``, ``interpolation``, ``antialias``), ``random_hflip`` and
+            ``random_vflip`` (``p``), ``pad`` (``padding``: ``(left, top, right, bottom)``, ``fill``:
+            three bytes, ``padding_mode``), ``random_crop`` (``size``, what ``pad`` has,
+            ``pad_if_needed``), ``color_jitter`` (``brightness``, ``contrast``, ``saturation``,
+            ``hue``: ranges), ``random_grayscale`` (``p``).
+        n_head: How many of them, from the first, make DECODED. They must not be random.
+        dtype: Of the batch: ``"uint8"``, ``"float16"``, ``"bfloat16"`` or ``"float32"``.
+        channels_last: Lay the batch out as HWC, not CHW.
+        mean: Three numbers, in units of the scaled pixel; they matter for floats only.
+        std: Likewise.
+        scale: Whether floats are pixels divided by 255, or left from 0 to 255.
+        erase: ``None`` or the arguments of a random erasing on the output: ``p``, ``scale``,
+            ``ratio``, ``value`` (three numbers in units of the output), and with ``deviation``
+            (three numbers) normal noise around it.
+        decode: ``"exact"``, or ``"fast"`` for fewer operations and slightly other pixels.
+        apply_orientation: Turn pictures as their EXIF orientation says.
+
+    Raises:
+        PlanError: An argument out of range, an unknown kind, too many ops, a random head.
+    """
+
+    def __init__(self, ops, n_head, dtype, channels_last, mean, std, *, scale=True, erase=None,
+                 decode="exact", apply_orientation=False):
+        cdef size_t k
+        memset(&self.value, 0, sizeof(sn_plan))
+        if len(ops) > SN_PLAN_MAX_OPS:
+            raise PlanError(f"{len(ops)} transforms; at most {SN_PLAN_MAX_OPS} run natively")
+        if len(mean) != 3 or len(std) != 3:
+            raise PlanError("mean and std need a number for each of 3 channels")
+        try:
+            self.value.n_ops = len(ops)
+            self.value.n_head = n_head
+            self.value.dtype = word("dtype", _DTYPES, dtype)
+            self.value.decode = word("decode", _DECODES, decode)
+            self.value.apply_orientation = bool(apply_orientation)
+            self.value.channels_last = bool(channels_last)
+            self.value.divisor = 255 if scale else 1
+            for k in range(3):
+                self.value.mean[k] = mean[k]
+                self.value.std[k] = std[k]
+            for k, (kind, arguments) in enumerate(ops):
+                fill_op(&self.value.ops[k], kind, arguments)
+            if erase is not None:
+                fill_erase(&self.value.erase, erase)
+        except OverflowError as error:
+            raise PlanError(f"a number is negative or too large: {ops!r}") from error
+        if sn_plan_check(&self.value) != SN_OK:
+            raise PlanError(f"a number is out of range, or the head is random: {ops!r}, n_head={n_head}, "
+                            f"mean={mean!r}, std={std!r}, erase={erase!r}")
+        if sn_plan_output_size(&self.value, &self.height, &self.width) != SN_OK:
+            self.height = self.width = 0
+
+    def output_size(self):
+        """``(height, width)`` of every AUGMENTED picture.
+
+        Raises:
+            PlanError: They would differ from picture to picture.
+        """
+        if self.height == 0:
+            raise PlanError("pictures come out in different sizes, which do not stack: "
+                            "add Resize((height, width)) or a crop")
+        return self.height, self.width
+
+    def route(self, height, width, seed, nonce=0, epoch=0, index=0, max_pixels=64_000_000):
+        """The passes that a picture of this size would take: for tests, and for looking at.
+
+        Returns:
+            A list of dicts: ``box`` and ``window`` as ``(top, left, height, width)``, ``full``
+            (what the box is resized to), ``filter``, ``flip`` and ``vflip``, ``size`` of the
+            output and ``at``, the place of the window in it; where it is padded ``border``, the
+            mode and the fill; ``colours``, each a name and its factor, or for a hue its turn in
+            256ths.
+        """
+        cdef sn_rng rng
+        cdef sn_route route
+        cdef sn_pass *p
+        cdef sn_colour *colour
+        cdef size_t k, i
+        sn_rng_start(&rng, seed, nonce, epoch, index, SN_STREAM_AUGMENT)
+        rc = sn_route_lay(&route, self.value.ops, self.value.n_ops, &rng, height, width, max_pixels)
+        if rc != SN_OK:
+            raise picture_error(rc, "the pipeline does not fit the picture")
+        passes = []
+        for k in range(route.n_passes):
+            p = &route.passes[k]
+            colours = []
+            for i in range(p.n_colours):
+                colour = &route.colours[p.first_colour + i]
+                colours.append((_COLOURS[colour.kind], colour.turn if colour.kind == SN_HUE else colour.factor))
+            described = {
+                "box": (p.box.top, p.box.left, p.box.height, p.box.width),
+                "full": (p.full_height, p.full_width),
+                "window": (p.window.top, p.window.left, p.window.height, p.window.width),
+                "filter": name_of(_FILTERS, p.filter),
+                "flip": bool(p.flip),
+                "vflip": bool(p.vflip),
+                "size": (p.height, p.width),
+                "at": (p.top, p.left),
+                "colours": colours,
+            }
+            if (p.window.height, p.window.width) != (p.height, p.width):
+                described["border"] = (name_of(_PADDING_MODES, p.border.mode),
+                                       (p.border.fill[0], p.border.fill[1], p.border.fill[2]))
+            passes.append(described)
+        return passes
+
+
+cdef object word(name, words, value):
+    if value not in words:
+        raise PlanError(f"{name} {value!r}; expected one of {', '.join(map(repr, words))}")
+    return words[value]
+
+
+cdef object filter_of(interpolation, antialias):
+    return word("interpolation, antialias", _FILTERS, (interpolation, antialias))
+
+
+cdef object name_of(words, value):
+    return next(name for name, known in words.items() if known == value)
+
+
+cdef int fill_pair(double *pair, value) except -1:
+    pair[0], pair[1] = value
+    return 0
+
+
+cdef int fill_op(sn_op *op, kind, arguments) except -1:
+    cdef size_t k
+    if kind not in _KINDS:
+        raise PlanError(f"no native transform {kind!r}; there are {', '.join(_KINDS)}")
+    op.kind = _KINDS[kind]
+    op.filter = filter_of(arguments.get("interpolation", "bilinear"), arguments.get("antialias", True))
+    op.brightness[0] = op.brightness[1] = op.contrast[0] = op.contrast[1] = 1
+    op.saturation[0] = op.saturation[1] = 1
+    for name, value in arguments.items():
+        if name in ("interpolation", "antialias"):
+            pass  # above, together
+        elif name == "size" and isinstance(value, int):
+            op.height = value  # the short side: width 0 says so
+        elif name == "size":
+            op.height, op.width = value
+        elif name == "max_size":
+            op.max_size = value
+        elif name == "scale":
+            fill_pair(op.scale, value)
+        elif name == "ratio":
+            fill_pair(op.ratio, value)
+        elif name == "p":
+            op.probability = value
+        elif name == "padding":
+            for k in range(4):
+                op.padding[k] = value[k]
+        elif name == "padding_mode":
+            op.padding_mode = word(name, _PADDING_MODES, value)
+        elif name == "pad_if_needed":
+            op.pad_if_needed = bool(value)
+        elif name == "fill":
+            for k in range(3):
+                op.fill[k] = value[k]
+        elif name == "brightness":
+            fill_pair(op.brightness, value)
+        elif name == "contrast":
+            fill_pair(op.contrast, value)
+        elif name == "saturation":
+            fill_pair(op.saturation, value)
+        elif name == "hue":
+            fill_pair(op.hue, value)
+        else:
+            raise PlanError(f"{kind} has no argument {name!r}")
+    return 0
+
+
+cdef int fill_erase(sn_erase *erase, arguments) except -1:
+    cdef size_t k
+    deviation = arguments.get("deviation")
+    erase.probability = arguments["p"]
+    fill_pair(erase.scale, arguments["scale"])
+    fill_pair(erase.ratio, arguments["ratio"])
+    erase.noise = deviation is not None
+    for k in range(3):
+        erase.value[k] = arguments["value"][k]
+        erase.deviation[k] = 0 if deviation is None else deviation[k]
+    return 0

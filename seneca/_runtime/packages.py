@@ -1,0 +1,101 @@
+"""Where a module comes from: from an installed release, or from the user.
+
+A module is **installed** if it is Python's, or lies in a folder of site-packages. Its name is then that of
+its release. All other modules are the user's **own**. Packages that were installed from a folder of this
+host, editable or not, are also the user's own.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import json
+import os
+import sys
+import urllib.parse
+import urllib.request
+
+__all__ = ["MAIN", "distribution_of", "file_of", "file_to_import", "release_of"]
+
+MAIN = ("__main__", "__mp_main__")  # the second is the name of the first in a spawned process
+_STDLIB = os.path.dirname(os.__file__)
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+_SENECA = __name__.partition(".")[0]
+
+
+@functools.cache
+def release_of(module: str) -> str | None:
+    """The release of an installed module, such as ``torch==2.13.0``; None: the module is the user's own."""
+    top = module.partition(".")[0]
+    if module in MAIN or not top:
+        return None
+    if top == _SENECA:  # even if it runs from its sources
+        return f"{top}=={sys.modules[top].__version__}"
+    path = file_of(module)
+    if path is None:
+        return "python" if top in sys.stdlib_module_names else None
+    if not _INSTALLED & set(path.split(os.sep)):
+        inside = path.startswith(_STDLIB) or "lib-dynload" in path
+        return "python" if inside and top in sys.stdlib_module_names else None
+    names = distribution_of(top)
+    if names and all(map(_was_installed_from_a_folder, names)):
+        return None
+    return " ".join(f"{name}=={importlib.metadata.version(name)}" for name in names) or top
+
+
+@functools.cache
+def distribution_of(top: str) -> tuple[str, ...]:
+    """The installed distributions that may have a top-level module, sorted; mostly one, of the same name."""
+    try:
+        importlib.metadata.version(top)
+        return (top,)
+    except importlib.metadata.PackageNotFoundError:
+        return tuple(sorted(set(importlib.metadata.packages_distributions().get(top, ()))))
+
+
+@functools.cache
+def _was_installed_from_a_folder(distribution: str) -> bool:
+    """Whether a distribution is the user's own project, installed by ``pip install .``, and its folder
+    still exists.
+
+    Then the values that a program sets in its modules at run time count.
+    """
+    told = importlib.metadata.distribution(distribution).read_text("direct_url.json")
+    source = json.loads(told) if told else {}
+    folder = urllib.request.url2pathname(urllib.parse.urlsplit(source.get("url", "")).path)
+    return "dir_info" in source and os.path.isdir(folder)
+
+
+def file_of(module: str) -> str | None:
+    """The file of a module, or else of a package around it. Nothing is imported to find it."""
+    if not module:
+        return None
+    loaded = sys.modules.get(module)
+    if (path := getattr(loaded, "__file__", None)) is not None:
+        return path
+    if (found := file_to_import(module)) is not None:
+        return found
+    return file_of(module.rpartition(".")[0])
+
+
+def file_to_import(module: str) -> str | None:
+    """The file that importing a module would load; None: there is none."""
+    spec = _spec_of(module)
+    return spec.origin if spec is not None and spec.has_location else None
+
+
+def _spec_of(module: str) -> importlib.machinery.ModuleSpec | None:
+    parent = module.rpartition(".")[0]
+    loaded = getattr(sys.modules.get(module), "__spec__", None)
+    if loaded is not None:
+        return loaded
+    try:
+        if not parent:
+            return importlib.util.find_spec(module)
+        around = _spec_of(parent)
+        folders = None if around is None else around.submodule_search_locations
+        return None if folders is None else importlib.machinery.PathFinder.find_spec(module, list(folders))
+    except (ImportError, ValueError):
+        return None

@@ -1,1 +1,0 @@
-"""What code names, and where it comes from."""

@@ -1,0 +1,5 @@
+"""Datasets: the files of pictures, how samples are made of them, and how much of a dataset can be shared."""
+
+from seneca.data.folder import ImageFolder
+
+__all__ = ["ImageFolder"]

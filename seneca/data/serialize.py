@@ -1,0 +1,581 @@
+"""A dataset's item laid out in a flat buffer, and read back. Other jobs read what one job prepared.
+
+::
+
+    | magic 8 | size 8 | skeleton's length 4, its CRC 4 | skeleton: JSON | . | payload | . | payload ...
+
+The skeleton has the item's shape and its small values. A node that JSON cannot express is an object with
+one key; :data:`_MAKERS` lists these keys. Tensors, arrays, bytes and pixels are payloads. They follow in
+the order in which the skeleton names them, each at a multiple of 64 bytes. No field says where a payload
+is; therefore no field can be wrong.
+
+Reading never unpickles. It imports the modules of named tuples, enumerations and tensor classes, and runs
+no other code of an item.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import enum
+import importlib
+import json
+import math
+import struct
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from seneca.errors import SenecaError
+
+__all__ = ["DamagedItem", "Layout", "Unsupported", "lay_out", "read"]
+
+MAGIC = b"SENITEM\x01"  # the last byte is the format's version
+HEADER = struct.Struct("<8sQII")
+ALIGNMENT = 64
+MAX_DEPTH = 64  # of nested containers; the JSON nests up to three times as deep
+
+_INT64 = 2**63
+_WORTH_A_LOOK = 8  # values; fewer are encoded one by one sooner than their types are collected
+_AS_IT_IS = frozenset({str, bool, type(None)})
+
+# NumPy has these types. Tensors of other types are copied as integers of the same width.
+_NUMPY_HAS = frozenset(
+    getattr(torch, name)
+    for name in (
+        *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
+        *("float16", "float32", "float64", "complex64", "complex128"),
+    )
+)
+_INTEGER = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+_has_names = getattr(torch.Tensor, "has_names", lambda tensor: False)  # gone from newer versions of torch
+_DTYPES = {str(dtype): dtype for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)}
+
+_PIXEL_BITS = {
+    **{"1": 1, "L": 8, "P": 8, "LA": 16, "La": 16, "PA": 16, "I;16": 16, "I;16L": 16, "I;16B": 16},
+    **{"RGB": 24, "YCbCr": 24, "LAB": 24, "HSV": 24},
+    **{"RGBA": 32, "RGBX": 32, "RGBa": 32, "CMYK": 32, "I": 32, "F": 32},
+}
+
+
+class Unsupported(SenecaError, TypeError):
+    """An item holds a value that cannot be laid out in a buffer. The message says what it is, and where.
+
+    Remedy: have the dataset return tensors, arrays, numbers, strings, bytes, pictures of Pillow's, and
+    tuples, lists and dicts of these. Or let every job prepare its own items.
+
+    Args:
+        where: The path to the value, written as code: ``item[1]["mask"]``.
+        why: The rest of the sentence that begins with ``where``.
+    """
+
+    def __init__(self, where: str, why: str = "") -> None:
+        super().__init__(where, why)
+        self.where = where
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"{self.where} {self.why}".strip()
+
+
+class DamagedItem(SenecaError, ValueError):
+    """A buffer does not hold an item, or holds one that has been damaged.
+
+    Remedy: prepare the item again. If the message names a class, make it importable under the name that it
+    has in the process that wrote the item.
+    """
+
+
+class Layout:
+    """How an item will lie in a buffer. The layout keeps the item's arrays alive.
+
+    Attributes:
+        size_bytes: The room that :meth:`write` needs.
+    """
+
+    __slots__ = ("_head", "_payloads", "size_bytes")
+
+    def __init__(self, head: bytes, payloads: list[Any]) -> None:
+        self._head = head
+        self._payloads: list[tuple[int, Any]] = []
+        end = HEADER.size + len(head)
+        for payload in payloads:
+            at = -(-end // ALIGNMENT) * ALIGNMENT
+            self._payloads.append((at, payload))
+            end = at + (payload.nbytes if isinstance(payload, np.ndarray) else len(payload))
+        self.size_bytes = end
+
+    def write(self, buffer: memoryview) -> None:
+        """Write the item to the beginning of a buffer.
+
+        Args:
+            buffer: Writable, contiguous, of at least ``size_bytes``. Bytes between payloads and behind the
+                last are left as they are.
+
+        Raises:
+            ValueError: The buffer is smaller than the item.
+        """
+        buffer = buffer.cast("B")
+        if len(buffer) < self.size_bytes:
+            raise ValueError(f"the item takes {self.size_bytes} bytes, but the buffer has {len(buffer)}")
+        head = self._head
+        HEADER.pack_into(buffer, 0, MAGIC, self.size_bytes, len(head), zlib.crc32(head))
+        buffer[HEADER.size : HEADER.size + len(head)] = head
+        for at, payload in self._payloads:
+            if not isinstance(payload, np.ndarray):
+                buffer[at : at + len(payload)] = payload
+            elif payload.size:  # one copy, also of arrays that are not contiguous; without the GIL
+                np.ndarray(payload.shape, payload.dtype, buffer, at)[...] = payload
+
+
+def lay_out(item: Any) -> Layout:
+    """Find out how an item will lie in a buffer, and how much room that takes.
+
+    An item may hold:
+
+    * tensors: dense, on the CPU, that require no gradient; also subclasses such as torchvision's
+      ``tv_tensors``;
+    * NumPy arrays without objects, and NumPy scalars;
+    * ``int``, ``float``, ``bool``, ``complex``, ``None``, ``str``, ``bytes``, ``bytearray``, and members of
+      enumerations;
+    * Pillow's images;
+    * tuples, lists, dicts and named tuples of all these.
+
+    Every value is read back with its exact type. Tensors and arrays are read back contiguous. A value that
+    an item holds twice is read back as two equal values.
+
+    Args:
+        item: The result of a dataset's ``__getitem__``.
+
+    Returns:
+        The layout: its ``size_bytes``, and :meth:`Layout.write`.
+
+    Raises:
+        Unsupported: The item holds anything else. The message says what, and where.
+
+    Example:
+        >>> layout = lay_out((torch.arange(3), {"name": "ape"}))
+        >>> room = bytearray(4096)
+        >>> layout.write(memoryview(room))
+        >>> layout.size_bytes, read(room)
+        (152, (tensor([0, 1, 2]), {'name': 'ape'}))
+    """
+    payloads: list[Any] = []
+    try:
+        skeleton = _encode(item, payloads, 0)
+    except _Fault as fault:
+        raise Unsupported("item" + "".join(reversed(fault.path)), fault.why) from None
+    return Layout(_to_json(skeleton).encode("utf-8", "surrogatepass"), payloads)
+
+
+def read(buffer: Any) -> Any:
+    """Read an item from a buffer. Everything is copied.
+
+    Args:
+        buffer: It begins with the bytes that :meth:`Layout.write` wrote. It may be larger, and read-only.
+
+    Returns:
+        The item. No part of it refers to the buffer.
+
+    Raises:
+        DamagedItem: The buffer holds anything else. Nothing larger than the buffer is allocated.
+    """
+    try:
+        return _read(memoryview(buffer).cast("B"))
+    except DamagedItem as error:
+        problem = str(error)
+    except Exception as error:  # a value of the wrong kind may lead to any of them
+        problem = f"the item's skeleton is damaged: {type(error).__name__}: {error}"
+    raise DamagedItem(problem)  # raised here: no traceback then keeps a part of the buffer
+
+
+# Writing: a value becomes a node of the skeleton and payloads.
+
+_to_json = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
+
+
+class _Fault(Exception):
+    """A value cannot be laid out. On its way up to :func:`lay_out` the exception collects the path."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        self.path: list[str] = []
+
+
+def _encode(value: Any, payloads: list[Any], depth: int) -> Any:
+    kind = type(value)
+    if kind in _AS_IT_IS:
+        return value
+    if kind is int:
+        return value if -_INT64 <= value < _INT64 else {"i": f"{value:x}"}
+    if kind is float:
+        return value if math.isfinite(value) else {"f": struct.pack("<d", value).hex()}
+    encode = _ENCODERS.get(kind)
+    return _encode_other(value, payloads, depth) if encode is None else encode(value, payloads, depth)
+
+
+def _encode_all(
+    values: Sequence[Any], payloads: list[Any], depth: int, steps: Iterable[Any] | None = None
+) -> list[Any]:
+    """The nodes of a container's values. ``steps`` names the path to each value; None: its place names it."""
+    if depth > MAX_DEPTH:
+        raise _Fault(f"is nested more than {MAX_DEPTH} deep, or contains itself")
+    if len(values) >= _WORTH_A_LOOK and _all_as_they_are(values):
+        return list(values)
+    nodes: list[Any] = []
+    try:
+        for value in values:
+            nodes.append(_encode(value, payloads, depth))
+    except _Fault as fault:
+        step = f"[{len(nodes)}]" if steps is None else list(steps)[len(nodes)]
+        fault.path.append(step)
+        raise
+    return nodes
+
+
+def _all_as_they_are(values: Sequence[Any]) -> bool:
+    """Whether JSON can express all of these values as they are."""
+    kinds = set(map(type, values))
+    if kinds == {int}:
+        return min(values) >= -_INT64 and max(values) < _INT64
+    if kinds == {float}:
+        return all(map(math.isfinite, values))
+    return kinds <= _AS_IT_IS
+
+
+def _encode_list(value: list[Any], payloads: list[Any], depth: int) -> Any:
+    return _encode_all(value, payloads, depth + 1)
+
+
+def _encode_tuple(value: tuple[Any, ...], payloads: list[Any], depth: int) -> Any:
+    return {"t": _encode_all(value, payloads, depth + 1)}
+
+
+def _encode_dict(value: dict[Any, Any], payloads: list[Any], depth: int) -> Any:
+    keys = _encode_all(list(value), payloads, depth + 1, (f"'s key {key!r:.80}" for key in value))
+    return {
+        "d": [
+            keys,
+            _encode_all(list(value.values()), payloads, depth + 1, (f"[{key!r:.80}]" for key in value)),
+        ]
+    }
+
+
+def _encode_complex(value: complex, payloads: list[Any], depth: int) -> Any:
+    return {"c": struct.pack("<dd", value.real, value.imag).hex()}
+
+
+def _encode_bytes(value: bytes | bytearray, payloads: list[Any], depth: int) -> Any:
+    payloads.append(bytes(value))
+    return {"b" if type(value) is bytes else "B": len(value)}
+
+
+def _encode_array(value: np.ndarray, payloads: list[Any], depth: int) -> Any:
+    payloads.append(value)
+    return {"m" if type(value) is np.memmap else "a": [_dtype_code(value.dtype), value.shape]}
+
+
+def _encode_tensor(value: torch.Tensor, payloads: list[Any], depth: int) -> Any:
+    if value.requires_grad:
+        raise _Fault("is a tensor that requires a gradient; detach it first")
+    if not value.is_cpu or value.layout is not torch.strided or value.is_nested:
+        kind = "nested" if value.is_nested else str(value.layout).removeprefix("torch.")
+        raise _Fault(f"is a {kind} tensor on {value.device}; only dense ones on the CPU can be laid out")
+    if value.is_quantized or value.__dict__ or _has_names(value):
+        what = "is quantized" if value.is_quantized else "has names or attributes of its own"
+        raise _Fault(f"is a tensor that {what}")
+    if value.ndim > 32:
+        raise _Fault(f"is a tensor of {value.ndim} dimensions; at most 32 can be laid out")
+    plain = value.resolve_conj().resolve_neg()
+    payloads.append((plain if value.dtype in _NUMPY_HAS else plain.view(_INTEGER[value.itemsize])).numpy())
+    return {"T": [str(value.dtype), value.shape]}
+
+
+def _encode_image(value: Image.Image, payloads: list[Any], depth: int) -> Any:
+    if value.mode not in _PIXEL_BITS:
+        raise _Fault(f"is an image of mode {value.mode}, which cannot be laid out")
+    palette = None
+    if value.palette is not None:
+        # The palette that Pillow's core holds is the valid one. Its raw mode is the palette's mode.
+        palette = [value.palette.mode, value.im.getpalette(value.palette.mode, value.palette.mode).hex()]
+    try:
+        info = _encode_dict(value.info, payloads, depth)
+    except _Fault as fault:
+        fault.path.append(".info")
+        raise
+    payloads.append(value.tobytes())  # after the payloads in info: a node is made after the nodes in it
+    return {"p": [value.mode, value.size, palette, info]}
+
+
+_ENCODERS: dict[type, Callable[[Any, list[Any], int], Any]] = {
+    list: _encode_list,
+    tuple: _encode_tuple,
+    dict: _encode_dict,
+    complex: _encode_complex,
+    bytes: _encode_bytes,
+    bytearray: _encode_bytes,
+    np.ndarray: _encode_array,
+    np.memmap: _encode_array,
+    torch.Tensor: _encode_tensor,
+    Image.Image: _encode_image,
+}
+
+
+def _encode_other(value: Any, payloads: list[Any], depth: int) -> Any:
+    """The node of a value that is recognised by a base class, not by its exact type."""
+    kind = type(value)
+    if isinstance(value, np.str_):
+        return {"u": str.__str__(value)}  # NumPy's own str() drops zeros at the end
+    if isinstance(value, np.bytes_):
+        return {"S": bytes(value).hex()}
+    if isinstance(value, np.generic) and kind.__module__ == "numpy":
+        return {"g": [_dtype_code(value.dtype), value.tobytes().hex()]}
+    if isinstance(value, enum.Enum):
+        if kind._member_map_.get(value.name) is not value:  # combined flags have no name of their own
+            raise _Fault(f"is {value!r}, which is no named member of {_title(kind)}")
+        return {"e": [*_import_name(kind), value.name]}
+    if isinstance(value, tuple) and isinstance(getattr(kind, "_fields", None), tuple):
+        if getattr(value, "__dict__", None) or len(value) != len(kind._fields):
+            raise _Fault(f"is a {_title(kind)}, a named tuple with more to it than its fields")
+        steps = (f".{name}" for name in kind._fields)
+        return {"n": [*_import_name(kind), kind._fields, _encode_all(value, payloads, depth + 1, steps)]}
+    if isinstance(value, torch.Tensor):
+        return _encode_tensor_subclass(value, payloads, depth)
+    raise _Fault(f"is a {_title(kind)}, which cannot be laid out")
+
+
+def _encode_tensor_subclass(value: torch.Tensor, payloads: list[Any], depth: int) -> Any:
+    """A node with the plain tensor, its class, and its own attributes."""
+    kind = type(value)
+    if (
+        isinstance(value, torch.nn.Parameter)
+        or copyreg._slotnames(kind)  # type: ignore[attr-defined]
+        or kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+    ):
+        raise _Fault(f"is a {_title(kind)}, a tensor with state that cannot be seen")
+    attributes = vars(value)
+    with torch._C.DisableTorchFunctionSubclass():
+        plain = value.as_subclass(torch.Tensor)
+        nodes = _encode_tensor(plain, payloads, depth)
+    try:
+        return {"s": [*_import_name(kind), nodes, _encode_dict(attributes, payloads, depth)]}
+    except _Fault as fault:
+        fault.path.append(".__dict__")
+        raise
+
+
+def _title(kind: type) -> str:
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _import_name(kind: type) -> tuple[str, str]:
+    """The module and qualified name under which the class can be found again."""
+    found: Any = sys.modules.get(kind.__module__)
+    for name in kind.__qualname__.split("."):
+        found = getattr(found, name, None)
+    if found is not kind:
+        raise _Fault(f"is a {_title(kind)}, whose class cannot be imported under that name")
+    return kind.__module__, kind.__qualname__
+
+
+def _dtype_code(dtype: np.dtype) -> Any:
+    """A description from which :func:`_dtype` makes the dtype again."""
+    try:
+        code = np.lib.format.dtype_to_descr(dtype) if dtype.names else dtype.str
+        if dtype.names is None and np.dtype(code).char != dtype.char:
+            code = dtype.char  # another name of the same integer, such as longlong
+        made = _dtype(code)
+        same = made == dtype and made.char == dtype.char and dtype.metadata is None
+    except (TypeError, ValueError):
+        same = False
+    if not same:
+        raise _Fault(f"has the dtype {dtype!r}, which cannot be laid out")
+    return code
+
+
+# Reading: nodes become values, innermost first, in the order of writing. Payloads have the same order.
+
+
+def _read(buffer: memoryview) -> Any:
+    if len(buffer) < HEADER.size:
+        raise DamagedItem(f"{len(buffer)} bytes are too few for an item")
+    magic, size_bytes, head_bytes, checksum = HEADER.unpack_from(buffer)
+    if magic != MAGIC:
+        raise DamagedItem(f"the buffer begins with {magic!r}, but an item begins with {MAGIC!r}")
+    end = HEADER.size + head_bytes
+    if not end <= size_bytes <= len(buffer):
+        raise DamagedItem(f"an item of {size_bytes} bytes, {end} before payloads, is not in {len(buffer)}")
+    head = bytes(buffer[HEADER.size : end])
+    if zlib.crc32(head) != checksum:
+        raise DamagedItem("the item's skeleton does not match its checksum")
+    # Idle readers are kept, because a new decoder costs as much as the rest of a small item. Popping is
+    # atomic. Therefore each thread has a reader of its own, and so has a read that begins within another.
+    try:
+        reader = _idle.pop()
+    except IndexError:
+        reader = _Reader()
+    item = reader.read(head.decode("utf-8", "surrogatepass"), buffer, end, size_bytes)
+    _idle.append(reader)
+    return item
+
+
+class _Reader:
+    """Makes a value of each tagged node, and takes the payloads in their order."""
+
+    __slots__ = ("_buffer", "_decode", "_end", "_limit")
+
+    def __init__(self) -> None:
+        self._decode = json.JSONDecoder(object_hook=self.make).decode
+        self._buffer = memoryview(b"")
+        self._end = self._limit = 0
+
+    def read(self, skeleton: str, buffer: memoryview, end: int, limit: int) -> Any:
+        """Make the item of a skeleton. Its payloads lie between ``end`` and ``limit``."""
+        self._buffer, self._end, self._limit = buffer, end, limit
+        try:
+            return self._decode(skeleton)
+        finally:
+            self._buffer = memoryview(b"")
+
+    def make(self, node: dict[str, Any]) -> Any:
+        ((tag, value),) = node.items()
+        return _MAKERS[tag](self, value)
+
+    def take(self, n_bytes: int) -> int:
+        """Step over the next payload, and return where it begins."""
+        at = -(-self._end // ALIGNMENT) * ALIGNMENT
+        self._end = at + n_bytes
+        if n_bytes < 0 or self._end > self._limit:
+            raise DamagedItem(f"a payload of {n_bytes} bytes reaches beyond the item's end")
+        return at
+
+    def bytes(self, n_bytes: int) -> memoryview:
+        at = self.take(n_bytes)
+        return self._buffer[at : at + n_bytes]
+
+    def fill(self, array: np.ndarray) -> None:
+        """Copy the payload that was taken last into ``array``, without the GIL."""
+        if array.size:
+            at = self._end - array.nbytes
+            array[...] = np.ndarray(array.shape, array.dtype, self._buffer, at)
+
+    def array(self, value: list[Any]) -> np.ndarray:
+        code, shape = value
+        dtype = _dtype(code)
+        self.take(_count(shape) * dtype.itemsize)
+        array = np.empty(shape, dtype)
+        self.fill(array)
+        return array
+
+    def memmap(self, value: list[Any]) -> np.memmap:
+        return self.array(value).view(np.memmap)
+
+    def tensor(self, value: list[Any]) -> torch.Tensor:
+        code, shape = value
+        dtype = _DTYPES[code]
+        self.take(_count(shape) * dtype.itemsize)
+        tensor = torch.empty(shape, dtype=dtype)
+        self.fill((tensor if dtype in _NUMPY_HAS else tensor.view(_INTEGER[dtype.itemsize])).numpy())
+        return tensor
+
+    def tensor_subclass(self, value: list[Any]) -> torch.Tensor:
+        module, name, plain, attributes = value
+        kind = _class(module, name, torch.Tensor)
+        tensor = torch.Tensor.as_subclass(plain, kind)
+        vars(tensor).update(attributes)
+        return tensor
+
+    def image(self, value: list[Any]) -> Image.Image:
+        mode, (width, height), palette, info = value
+        row_bytes = (_count([width]) * _PIXEL_BITS[mode] + 7) // 8
+        image = Image.frombytes(mode, (width, height), bytes(self.bytes(row_bytes * _count([height]))))
+        if palette is not None:
+            image.putpalette(bytes.fromhex(palette[1]), palette[0])
+        image.info = info
+        return image
+
+    def named_tuple(self, value: list[Any]) -> Any:
+        module, name, fields, values = value
+        kind = _class(module, name, tuple)
+        if list(kind._fields) != fields or len(fields) != len(values):  # type: ignore[attr-defined]
+            raise DamagedItem(f"{_title(kind)} has other fields here than where the item was written")
+        return tuple.__new__(kind, values)
+
+    def member(self, value: list[Any]) -> enum.Enum:
+        module, name, member = value
+        return _class(module, name, enum.Enum)._member_map_[member]  # type: ignore[attr-defined]
+
+
+_idle: list[_Reader] = []
+
+
+def _scalar(value: list[Any]) -> np.generic:
+    code, data = value
+    (scalar,) = np.frombuffer(bytearray.fromhex(data), _dtype(code))
+    return scalar
+
+
+_MAKERS: dict[str, Callable[[_Reader, Any], Any]] = {
+    "t": lambda reader, value: tuple(value),
+    "d": lambda reader, value: dict(zip(*value, strict=True)),
+    "n": _Reader.named_tuple,
+    "e": _Reader.member,
+    "i": lambda reader, value: int(value, 16),
+    "f": lambda reader, value: struct.unpack("<d", bytes.fromhex(value))[0],
+    "c": lambda reader, value: complex(*struct.unpack("<dd", bytes.fromhex(value))),
+    "b": lambda reader, value: bytes(reader.bytes(value)),
+    "B": lambda reader, value: bytearray(reader.bytes(value)),
+    "u": lambda reader, value: np.str_(value),
+    "S": lambda reader, value: np.bytes_(bytes.fromhex(value)),
+    "g": lambda reader, value: _scalar(value),
+    "a": _Reader.array,
+    "m": _Reader.memmap,
+    "T": _Reader.tensor,
+    "s": _Reader.tensor_subclass,
+    "p": _Reader.image,
+}
+
+
+def _dtype(code: Any) -> np.dtype:
+    """The dtype of a description. Dtypes without a size, or with objects, are refused."""
+    if isinstance(code, str):
+        dtype = np.dtype(code)
+        exact = code in (dtype.str, dtype.char)
+    else:
+        dtype = np.lib.format.descr_to_dtype(_fields(code))
+        exact = dtype.names is not None
+    if not exact or dtype.hasobject or not dtype.itemsize:
+        raise ValueError(f"{code!r} describes no dtype of an item")
+    return dtype
+
+
+def _fields(code: list[Any]) -> list[tuple[Any, ...]]:
+    """A structured dtype's description, with tuples again in place of JSON's lists."""
+    return [
+        (
+            tuple(name) if isinstance(name, list) else name,
+            _fields(kind) if isinstance(kind, list) else kind,
+            *map(tuple, shape),
+        )
+        for name, kind, *shape in code
+    ]
+
+
+def _count(shape: list[int]) -> int:
+    """How many elements an array of that shape has."""
+    if not all(type(n) is int and n >= 0 for n in shape):
+        raise ValueError(f"{shape!r} is no shape")
+    return math.prod(shape)
+
+
+def _class(module: str, name: str, base: type) -> Any:
+    kind: Any = importlib.import_module(module)
+    for part in name.split("."):
+        kind = getattr(kind, part)
+    if not (isinstance(kind, type) and issubclass(kind, base)):
+        raise DamagedItem(f"{module}.{name} is no {base.__name__}")
+    return kind

@@ -1,0 +1,275 @@
+"""How one sample of a dataset is made, and the forms on the way that other jobs can use.
+
+::
+
+    ENCODED --decode--> DECODED --augment--> AUGMENTED --present--> what dataset[index] is
+
+There are three kinds of datasets:
+
+* :class:`Pictures`: files of pictures with any transform.
+* :class:`ByStages`: a dataset that offers its own stages.
+* :class:`Opaque`: any other dataset. Only whole items are shared.
+
+Worker processes use these objects. They pickle, and hold nothing that is open.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from PIL import Image
+
+from seneca._runtime.regular_files import read_regular
+from seneca.data import serialize as items
+from seneca.transforms import _apply as sample
+from seneca.transforms._pipeline import MAX_PIXELS, Pipeline
+
+__all__ = ["ByStages", "KeptStages", "Opaque", "Payload", "Pictures", "StagedDataset", "Stages", "number_of"]
+
+
+def number_of(*parts: bytes) -> int:
+    """A 64-bit number that names these bytes in the records in shared memory; never 0."""
+    digest = hashlib.blake2b(digest_size=8)
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return int.from_bytes(digest.digest(), "little") | 1
+
+
+class Payload(NamedTuple):
+    """DECODED bytes. ``height`` and ``width`` are those of a picture if the bytes are its pixels, else 0."""
+
+    data: Any
+    height: int
+    width: int
+
+
+class Stages(ABC):
+    """The stages of one dataset.
+
+    Attributes:
+        source: 16 bytes that name the samples.
+        decoded: A number that names the content of DECODED payloads; 0 if only whole items are shared.
+        augmented: A number that names the content of AUGMENTED copies.
+        same: Whether all AUGMENTED copies of a sample are equal. They then differ little from DECODED, and
+            sharing them gains nothing.
+    """
+
+    source: bytes
+    decoded: int
+    augmented: int
+    same: bool = False
+
+    @abstractmethod
+    def make(self, indices: Sequence[int]) -> list[Any]:
+        """Make AUGMENTED samples straight from storage. No form on the way is kept."""
+
+    def present(self, index: int, augmented: Any) -> Any:
+        """Make ``dataset[index]`` of an AUGMENTED sample: add the label."""
+        return augmented
+
+
+class KeptStages(Stages):
+    """Stages whose ENCODED and DECODED forms can be kept. ``decoded`` is not 0."""
+
+    @abstractmethod
+    def read(self, index: int) -> bytes:
+        """Read ENCODED from storage."""
+
+    @abstractmethod
+    def decode(self, index: int, data: bytes) -> Payload:
+        """Make DECODED of ENCODED."""
+
+    @abstractmethod
+    def augment(self, index: int, decoded: Payload) -> Any:
+        """Make AUGMENTED of DECODED."""
+
+    @abstractmethod
+    def augment_encoded(self, index: int, data: bytes) -> Any:
+        """Make AUGMENTED of ENCODED."""
+
+    def make(self, indices: Sequence[int]) -> list[Any]:
+        return [self.augment_encoded(index, self.read(index)) for index in indices]
+
+
+class Opaque(Stages):
+    """Any dataset. Its items are AUGMENTED, and Seneca does not see the forms before.
+
+    Args:
+        dataset: A map-style dataset. Its ``__getitems__`` is used if it has one.
+        source, augmented: The names of samples and items, as in :class:`Stages`.
+    """
+
+    def __init__(self, dataset: Any, source: bytes, augmented: int) -> None:
+        self.dataset = dataset
+        self.source = source
+        self.decoded = 0
+        self.augmented = augmented
+
+    def make(self, indices: Sequence[int]) -> list[Any]:
+        if getattr(self.dataset, "__getitems__", None):
+            return list(self.dataset.__getitems__(list(indices)))
+        return [self.dataset[index] for index in indices]
+
+
+@runtime_checkable
+class StagedDataset(Protocol):
+    """The methods that a dataset of anything offers to share ENCODED, DECODED and AUGMENTED.
+
+    ``read`` and ``decode`` return the same on every call. ``augment`` does what is random, and takes its
+    random numbers from ``rng`` alone. With a further method ``label(index)``, samples are ``(sample,
+    label)``; labels are never shared. Datasets that differ only in their ``transform`` share ENCODED and
+    DECODED, if ``augment`` alone uses it.
+
+    A class with these methods is a staged dataset without deriving from this one. If it also has a
+    ``__getitem__``, derive it from this class. That says that the stages make the same items.
+
+    Example:
+        >>> import numpy as np
+        >>> class Sounds:
+        ...     def __len__(self): return 3
+        ...     def read(self, index): return bytes([index] * 4)
+        ...     def decode(self, data): return np.frombuffer(data, np.uint8).astype(np.float32)
+        ...     def augment(self, array, rng): return array * rng.uniform(0.5, 1)
+        >>> isinstance(Sounds(), StagedDataset)
+        True
+    """
+
+    def __len__(self) -> int: ...
+
+    def read(self, index: int, /) -> bytes:
+        """The bytes of one sample, as storage has them."""
+
+    def decode(self, data: bytes, /) -> Any:
+        """Decode these bytes: to an array, or to arrays, tensors, numbers and strings in tuples and dicts."""
+
+    def augment(self, array: Any, rng: np.random.Generator, /) -> Any:
+        """Make a sample of the decoded ``array``, which must stay unchanged."""
+
+
+class ByStages(KeptStages):
+    """A :class:`StagedDataset`. ``source``, ``decoded`` and ``augmented`` are as in :class:`Stages`."""
+
+    def __init__(self, dataset: Any, source: bytes, decoded: int, augmented: int) -> None:
+        self.dataset = dataset
+        self.source = source
+        self.decoded = decoded
+        self.augmented = augmented
+
+    def present(self, index: int, augmented: Any) -> Any:
+        label = getattr(self.dataset, "label", None)
+        return (augmented, label(index)) if callable(label) else augmented
+
+    def read(self, index: int) -> bytes:
+        data = self.dataset.read(index)
+        if type(data) is not bytes:  # jobs that take it from shared memory get bytes
+            name, kind = type(self.dataset).__name__, type(data).__name__
+            raise TypeError(f"{name}.read({index}) is to return bytes, but returned {kind}")
+        return data
+
+    def decode(self, index: int, data: bytes) -> Payload:
+        return _laid_out(self.dataset.decode(data))
+
+    def augment(self, index: int, decoded: Payload) -> Any:
+        return self._augment(items.read(decoded.data))
+
+    def augment_encoded(self, index: int, data: bytes) -> Any:
+        return self._augment(self.dataset.decode(data))
+
+    def _augment(self, array: Any) -> Any:
+        seed = int(torch.randint(2**63 - 1, ()).item())  # from the worker's generator, which torch seeds
+        return self.dataset.augment(array, np.random.default_rng(seed))
+
+
+class Pictures(KeptStages):
+    """Files of pictures. DECODED is pixels, and is shared with the jobs of the native grade.
+
+    Args:
+        samples: ``(path, label)`` of every picture.
+        source: As in :class:`Stages`.
+        pipeline: The native part of the transform: all of it, or its beginning.
+        static: A function that runs next, on the PIL image that the pipeline made. It returns the same on
+            every call.
+        then: A function that runs last. If it and ``static`` are None, the pipeline is the whole transform
+            and makes a tensor.
+        keys: Names of what ``static`` and ``then`` do.
+        same: As in :class:`Stages`.
+        target_transform: The transform of the label.
+        max_pixels: The most pixels that a picture may have.
+    """
+
+    def __init__(
+        self,
+        samples: Sequence[tuple[str, Any]],
+        source: bytes,
+        pipeline: Pipeline,
+        *,
+        static: Callable[[Any], Any] | None = None,
+        then: Callable[[Any], Any] | None = None,
+        keys: tuple[bytes, bytes] = (b"", b""),
+        same: bool = False,
+        target_transform: Callable[[Any], Any] | None = None,
+        max_pixels: int = MAX_PIXELS,
+    ) -> None:
+        self.samples = samples
+        self.source = source
+        self.pipeline = pipeline
+        self.static = static
+        self.then = then
+        self.target_transform = target_transform
+        self.max_pixels = max_pixels
+        self.same = same
+        head = pipeline.head_fingerprint
+        self.decoded = head if static is None else number_of(head.to_bytes(8, "little"), keys[0])
+        if then is None:  # the copy is a tensor, not the pixels that native jobs stage
+            ending = (pipeline.mean, pipeline.std, pipeline.dtype, pipeline.scale, pipeline.erase)
+            keys = (b"", repr(ending).encode())
+        self.augmented = number_of(pipeline.augmented_fingerprint.to_bytes(8, "little"), *keys)
+
+    def present(self, index: int, augmented: Any) -> Any:
+        label = self.samples[index][1]
+        return augmented, label if self.target_transform is None else self.target_transform(label)
+
+    def read(self, index: int) -> bytes:
+        return read_regular(self.samples[index][0])
+
+    def decode(self, index: int, data: bytes) -> Payload:
+        pixels = self._pixels(index, data)
+        if self.static is None:
+            return Payload(pixels.reshape(-1), *pixels.shape[:2])
+        return _laid_out(self.static(Image.fromarray(pixels)))
+
+    def augment(self, index: int, decoded: Payload) -> Any:
+        if self.static is not None:
+            return self._then(items.read(decoded.data))
+        if len(decoded.data) != decoded.height * decoded.width * 3:
+            raise items.DamagedItem(
+                f"{len(decoded.data)} bytes are no {decoded.height} x {decoded.width} pixels"
+            )
+        pixels = np.frombuffer(decoded.data, np.uint8).reshape(decoded.height, decoded.width, 3)
+        if self.then is None:
+            return sample.augment_decoded(self.pipeline, pixels, self.max_pixels)
+        return self.then(Image.fromarray(pixels))
+
+    def augment_encoded(self, index: int, data: bytes) -> Any:
+        if self.then is None and self.static is None:
+            return sample.augment_encoded(self.pipeline, data, self.samples[index][0], self.max_pixels)
+        picture = Image.fromarray(self._pixels(index, data))
+        return self._then(picture if self.static is None else self.static(picture))
+
+    def _pixels(self, index: int, data: bytes) -> np.ndarray:
+        return sample.decode_head(self.pipeline, data, self.samples[index][0], self.max_pixels)
+
+    def _then(self, value: Any) -> Any:
+        return value if self.then is None else self.then(value)
+
+
+def _laid_out(value: Any) -> Payload:
+    layout = items.lay_out(value)
+    buffer = bytearray(layout.size_bytes)
+    layout.write(memoryview(buffer))
+    return Payload(buffer, 0, 0)

@@ -1,0 +1,394 @@
+"""How much of a dataset can be shared, found by looking at it, and the reasons in plain words.
+
+* **native**: pictures in folders, with transforms that the native core runs. C threads prepare them.
+* **staged**: ENCODED and DECODED are shared besides whole items. Python does the work.
+* **opaque**: any other dataset. Its items are shared as they are.
+* **unshared**: nothing of it can be shared. torch loads it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from torch.utils.data import Dataset, IterableDataset, Subset
+
+from seneca._runtime.packages import release_of
+from seneca.data import ImageFolder
+from seneca.data.files import PictureFiles, files_of
+from seneca.data.stages import ByStages, Opaque, Pictures, StagedDataset, Stages, number_of
+from seneca.epochs.dataset_state import has_state
+from seneca.epochs.lengths import length_of
+from seneca.errors import NotFingerprinted
+from seneca.identity import Look, MadeOf, Memory, Watch
+from seneca.transforms._genuine import is_theirs, replaced_in_torchvision
+from seneca.transforms._pipeline import (
+    MAX_PIXELS,
+    ONES,
+    ZEROS,
+    Decode,
+    NativeTransform,
+    Pipeline,
+    Step,
+    compile_transform,
+)
+from seneca.transforms._recognise import recognise, run_steps, split_static, steps_on_pictures
+
+__all__ = ["Support", "inspect_dataset", "seeds_only"]
+
+# The assumed size in storage of samples of unknown size. It decides how much memory "auto" is: some 64
+# KiB a sample and 256 MiB for whole items, up to 1 MiB a sample if earlier forms are kept.
+BYTES_OPAQUE = 16 * 2**20
+BYTES_PER_STAGED = 64 * 2**10
+OF_THE_TRANSFORM = ("transform", "target_transform", "transforms")  # attributes, by torchvision's convention
+
+# These seed generators and do nothing else. Their arguments (a rank, for example) are no part of an item.
+SEEDS_ONLY = frozenset(
+    {
+        "lightning.fabric.utilities.seed.pl_worker_init_function",
+        "lightning_fabric.utilities.seed.pl_worker_init_function",
+        "pytorch_lightning.utilities.seed.pl_worker_init_function",
+        "timm.data.loader._worker_init",
+        "transformers.trainer_utils.seed_worker",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Support:
+    """How a dataset can be loaded.
+
+    Attributes:
+        name: The support.
+        why: The reasons, each a sentence without its full stop.
+        base: The dataset beneath ``Subset``.
+        own: The indices of ``base`` that belong to the dataset, uint32; None: all, in their order.
+        files: The files of pictures; None for other datasets.
+        pipeline: The compiled transform, if the whole transform is native.
+        stages: The work of worker processes; None if nothing can be shared.
+        total_bytes: The approximate size of all samples in storage.
+        max_pixels: The most pixels that a picture may have.
+        samples: 16 bytes that name the samples beneath ``Subset`` by state and code alone, on any host;
+            None: not known.
+        made_of: What the names of a dataset that is not native were made of.
+        watch: Tells whether any of that changes.
+    """
+
+    name: Literal["native", "staged", "opaque", "unshared"]
+    why: tuple[str, ...]
+    base: Any
+    own: np.ndarray | None = None
+    files: PictureFiles | None = None
+    pipeline: Pipeline | None = None
+    stages: Stages | None = None
+    total_bytes: int = 0
+    max_pixels: int = MAX_PIXELS
+    samples: bytes | None = None
+    made_of: MadeOf | None = None
+    watch: Watch | None = None
+
+    def told_by(self) -> str:
+        """In plain words: what distinguishes the dataset from others, and what that does not see."""
+        parts = []
+        if self.files is not None:
+            parts.append(
+                f"{len(self.files)} files (path below the folder, size, time of change; both ends of some)"
+            )
+        if self.made_of is not None:
+            parts.append(str(self.made_of))
+        unseen = "what a network answers, and what code reaches without naming it"
+        if self.files is None:
+            unseen = f"the content of files, {unseen}"
+        return f"told from other datasets by {'; '.join(parts)}. Not seen: {unseen}" if parts else ""
+
+    def identity(self) -> str | None:
+        """A name of the dataset's samples in their order, in hexadecimal; the same on another host.
+
+        Pictures are named by their paths, other samples by what their items are made of. None: the samples
+        cannot be named.
+        """
+        name = self.samples if self.files is None else self.files.names()
+        if name is None:
+            return None
+        own = b"" if self.own is None else self.own.tobytes()
+        return hashlib.blake2b(name + own, digest_size=16).hexdigest()
+
+
+def inspect_dataset(
+    dataset: Any,
+    *,
+    key: str | None = None,
+    channels_last: bool = False,
+    shares: bool = True,
+    worker_init_fn: Callable[[int], None] | None = None,
+    memory: Memory | None = None,
+    files_found: tuple[bytes, int] | None = None,
+) -> Support:
+    """Look at a dataset as it is now. Files are asked for their size and time of modification.
+
+    Args:
+        dataset: Any dataset.
+        key: A text that stands for each part that cannot be fingerprinted.
+        channels_last: Whether the pipeline will lay out its batches as channels last.
+        shares: Whether anything is to be shared. If not, the look only finds out what can run natively.
+        worker_init_fn: The function that worker processes run first. Items may depend on what it does.
+        memory: What earlier looks have remembered. It makes this look faster.
+        files_found: Fingerprint and size of the picture files, if the caller has just asked for them.
+
+    Raises:
+        OSError: A file of pictures has gone.
+        PlanError: A transform of seneca.transforms cannot run as it stands.
+    """
+    if isinstance(dataset, IterableDataset):
+        return Support("unshared", ("an IterableDataset has no indices by which jobs could share",), dataset)
+    base, own = dataset, None
+    while type(base) is Subset:
+        indices = np.asarray(base.indices)
+        base = base.dataset
+        if indices.size and indices.dtype.kind not in "iu":
+            return Support("unshared", ("the Subset's indices are not whole numbers",), base)
+        own = indices.astype(np.int64, copy=False) if own is None else indices[own]
+        count = length_of(base)
+        if count is not None and not _are_samples(own, count):
+            return Support(
+                "unshared", ("the Subset's indices are not each once and within the dataset",), base
+            )
+    if length_of(base) is None:
+        return Support("unshared", (f"{_name(base)} has no length",), base)
+    if len(dataset) == 0:
+        return Support("unshared", (f"{_name(dataset)} is empty",), base)
+    if has_state(base) and key is None:
+        why = f"{_name(base)} keeps a state, which its items may depend on; if they do not, say so with key="
+        return Support("unshared", (why,), base)
+    if own is not None:
+        own = own.astype(np.uint32)
+    look = Look(key, memory)
+    try:
+        if _is_picture_folder(base):
+            return _of_pictures(base, own, look, worker_init_fn, channels_last, shares, files_found)
+        if not shares:
+            return Support("unshared", ("cache=None",), base, own)
+        return _of_any(base, own, look, worker_init_fn)
+    except NotFingerprinted as error:
+        return Support("unshared", (str(error),), base, own)
+    finally:
+        look.end()
+
+
+def _are_samples(indices: np.ndarray, count: int) -> bool:
+    """Whether these are indices below ``count``, each at most once."""
+    if indices.size == 0:
+        return True
+    if indices.min() < 0 or indices.max() >= count:
+        return False
+    met = np.zeros(count, bool)  # marking takes a twentieth of the time of sorting
+    met[indices] = True
+    return int(np.count_nonzero(met)) == len(indices)
+
+
+def _is_picture_folder(dataset: Any) -> bool:
+    """Whether this is Seneca's folder, or one of torchvision's that makes items as DatasetFolder does."""
+    if type(dataset) is ImageFolder:
+        return True
+    folder = sys.modules.get("torchvision.datasets.folder")
+    return (
+        folder is not None
+        and isinstance(dataset, folder.DatasetFolder)
+        and type(dataset).__getitem__ is folder.DatasetFolder.__getitem__
+        and is_theirs(folder.DatasetFolder.__getitem__)
+        and getattr(type(dataset), "__getitems__", None) is None
+        and vars(dataset).get("loader") in (folder.default_loader, folder.pil_loader)
+        and replaced_in_torchvision() is None
+        and sys.modules["torchvision"].get_image_backend() == "PIL"
+        and all(type(path) is str for path, _ in dataset.samples)
+    )
+
+
+def _of_pictures(
+    base: Any,
+    own: np.ndarray | None,
+    look: Look,
+    worker_init_fn: Callable[[int], None] | None,
+    channels_last: bool,
+    shares: bool,
+    files_found: tuple[bytes, int] | None,
+) -> Support:
+    files, source, total_bytes = files_of(base), b"", 0
+    if files_found is not None:
+        source, total_bytes = files_found
+    elif shares:
+        files.look()
+        source, total_bytes = files.fingerprint(), files.total_bytes()
+    # torchvision's ImageFolder has none of these attributes.
+    decode: Decode = getattr(base, "decode", "exact")
+    orientation = getattr(base, "apply_exif_orientation", False)
+    max_pixels = getattr(base, "max_pixels", MAX_PIXELS)
+    target_transform = getattr(base, "target_transform", None)
+
+    known = recognise(base.transform)
+    if isinstance(known, NativeTransform):
+        pipeline = compile_transform(
+            known,
+            decode=decode,
+            apply_orientation=orientation,
+            channels_last=channels_last,
+            max_pixels=max_pixels,
+        )
+        stages = Pictures(
+            files.samples,
+            source,
+            pipeline,
+            same=pipeline.deterministic,
+            target_transform=target_transform,
+            max_pixels=max_pixels,
+        )
+        if target_transform is not None:
+            why = f"{_name(base)} has a target_transform"
+        elif has_state(base):
+            why = f"{_name(base)} keeps a state"
+        elif not all(type(label) is int for _, label in files.samples):
+            why = f"the labels of {_name(base)} are not whole numbers"
+        else:
+            why = f"{_name(base)} and its transform run in the native core"
+            return Support("native", (why,), base, own, files, pipeline, stages, total_bytes, max_pixels)
+        return Support("staged", (why,), base, own, files, None, stages, total_bytes)
+
+    head, tail = split_static(base.transform)
+    steps: tuple[Step, ...] = ()
+    while head and (step := steps_on_pictures(head[0])) is not None:
+        steps += step
+        head = head[1:]
+    pipeline = Pipeline(
+        *(steps, ZEROS, ONES, (0, 0), "uint8"),
+        decode=decode,
+        apply_orientation=orientation,
+        max_pixels=max_pixels,
+    )  # its results may have any size, because it only decodes and runs the head
+    if not shares:
+        return Support("unshared", ("cache=None",), base, own, files)
+    code = [look.identify(part, "the transform") for part in (head, tail)]
+    init = _identity_of_init(look, worker_init_fn)
+    stages = Pictures(
+        files.samples,
+        source,
+        pipeline,
+        static=functools.partial(run_steps, head) if head else None,
+        then=functools.partial(run_steps, tail),
+        keys=(code[0].here + init, code[1].here + init),
+        same=not tail,
+        target_transform=target_transform,
+        max_pixels=max_pixels,
+    )
+    kept = f", kept after {', '.join(map(_name, [*steps, *head]))}" if steps or head else ""
+    why = f"the transform runs as Python, because {known}; pictures are decoded natively{kept}"
+    seen: dict[str, Any] = {"made_of": code[1].made_of, "watch": look.watch}
+    return Support("staged", (why,), base, own, files, None, stages, total_bytes, **seen)
+
+
+def _of_any(
+    base: Any, own: np.ndarray | None, look: Look, worker_init_fn: Callable[[int], None] | None
+) -> Support:
+    name = _name(base)
+    is_staged = _offers_stages(base)
+    without = _without_transform(base, is_staged)
+    of_samples = None if without is None else look.identify_part(type(base), without, name)
+    whole = look.identify(base, name)
+    of_samples = of_samples or whole
+    init = _identity_of_init(look, worker_init_fn)
+    # ``worker_init_fn`` is part of the source only for stages, whose code makes what is kept. Of whole
+    # items the source only names the frame.
+    source = _source(of_samples.here + (init if is_staged else b""), base)
+    augmented = number_of(b"items", whole.here + init)
+    seen: dict[str, Any] = {
+        "samples": _source(of_samples.state, base), "made_of": whole.made_of, "watch": look.watch,
+    }  # fmt: skip
+    if is_staged:
+        why = f"{name} offers read, decode and augment"
+        by_stages = ByStages(base, source, number_of(b"decoded", source), augmented)
+        total_bytes = BYTES_PER_STAGED * len(base)
+        return Support("staged", (why,), base, own, stages=by_stages, total_bytes=total_bytes, **seen)
+    why = f"{name} is shared by whole items: what is in between is not known"
+    if _has_stages(type(base)):
+        why = (
+            f"{name} is shared by whole items, as its __getitem__ makes them; if read, decode and augment "
+            "make the same, derive it from seneca.StagedDataset"
+        )
+    stages = Opaque(base, source, augmented)
+    return Support("opaque", (why,), base, own, stages=stages, total_bytes=BYTES_OPAQUE, **seen)
+
+
+def seeds_only(function: Callable[[int], None] | None) -> bool:
+    """Whether items do not depend on ``function``: it is None, or is known to only seed generators."""
+    inner = function.func if isinstance(function, functools.partial) else function
+    name = f"{getattr(inner, '__module__', '')}.{getattr(inner, '__qualname__', '')}"
+    return inner is None or name in SEEDS_ONLY
+
+
+def _identity_of_init(look: Look, worker_init_fn: Callable[[int], None] | None) -> bytes:
+    """The identity of ``worker_init_fn``; empty if items do not depend on it."""
+    return b"" if seeds_only(worker_init_fn) else look.identify(worker_init_fn, "worker_init_fn").here
+
+
+def _offers_stages(dataset: Any) -> bool:
+    """Whether it is a :class:`StagedDataset`.
+
+    The class is asked, because an object may answer for any name, or raise anything. torch does not ask
+    objects either. A class with its own ``__getitem__`` defines its items there, whatever its other methods
+    are called. Only deriving from :class:`StagedDataset` says otherwise.
+    """
+    kind = type(dataset)
+    own = getattr(kind, "__getitem__", None) not in (None, Dataset.__getitem__)
+    return _has_stages(kind) and (StagedDataset in kind.__mro__ or not own)
+
+
+def _has_stages(kind: type) -> bool:
+    return all(callable(getattr(kind, name, None)) for name in ("__len__", "read", "decode", "augment"))
+
+
+def _without_transform(dataset: Any, is_staged: bool) -> dict[str, Any] | None:
+    """The attributes without those of the transform: jobs with other transforms have these too.
+
+    None: all attributes name the samples.
+    """
+    state = getattr(dataset, "__dict__", None)
+    says_itself = any(
+        {"__fingerprint__", "__getstate__", "__reduce__", "__reduce_ex__"} & vars(kind).keys()
+        for kind in type(dataset).__mro__[:-1]
+    )
+    if not isinstance(state, dict) or says_itself or not any(name in state for name in OF_THE_TRANSFORM):
+        return None
+    if is_staged and _uses_transform_early(type(dataset)):
+        return None
+    return {k: v for k, v in state.items() if k not in OF_THE_TRANSFORM}
+
+
+def _uses_transform_early(kind: type) -> bool:
+    """Whether any code that may take part in reading or decoding names a transform.
+
+    This code is all code of the class and all that it leads to, except ``augment``, ``label`` and methods
+    with double underscores, which Python calls.
+    """
+    look = Look("what cannot be seen speaks of nothing")
+    look.pass_over(*kind.__mro__)
+    for base in kind.__mro__:
+        if release_of(base.__module__) is not None:
+            if "read" in vars(base) or "decode" in vars(base):
+                return True  # this look does not go into installed code
+            continue
+        for name, member in vars(base).items():
+            if not name.startswith("__") and name not in ("augment", "label"):
+                look.identify(member)
+    return not look.words.isdisjoint(OF_THE_TRANSFORM)
+
+
+def _source(name: bytes, dataset: Any) -> bytes:
+    return hashlib.blake2b(name + len(dataset).to_bytes(8, "little"), digest_size=16).digest()
+
+
+def _name(thing: Any) -> str:
+    return thing.kind if isinstance(thing, Step) else type(thing).__name__

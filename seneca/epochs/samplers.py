@@ -1,0 +1,106 @@
+"""The kinds of sampler. This is the one module that looks at a sampler's class."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import torch
+from torch.utils.data import DistributedSampler, RandomSampler, SequentialSampler
+
+from seneca.epochs.dataset_state import has_state
+from seneca.epochs.shard import each_of
+
+__all__ = ["Kind", "draw_seed", "generators_of", "kind_of", "with_seed"]
+
+# Samplers that yield random permutations, by the full names of their classes. Nothing else about them
+# matters. accelerate replaces a RandomSampler by this one, in order to seed it by the epoch.
+RESEEDED = frozenset({"accelerate.data_loader.SeedableRandomSampler"})
+
+# What the order of torch's samplers depends on. A subclass that has one of these has an order of its own.
+DECIDES: dict[type, set[str]] = {
+    SequentialSampler: {"__iter__", "__len__", "data_source", "set_epoch"},
+    RandomSampler: {
+        *("__iter__", "__len__", "data_source", "replacement", "num_samples", "generator", "set_epoch"),
+    },
+    DistributedSampler: {
+        *("__iter__", "__len__", "dataset", "num_replicas", "rank", "epoch", "seed", "shuffle"),
+        *("drop_last", "num_samples", "total_size"),
+    },
+}
+
+
+class Kind(enum.Enum):
+    """How a sampler goes over a dataset, as far as its class shows."""
+
+    SEQUENTIAL = "each sample once, in the order of the dataset"
+    SHUFFLED = "each sample once, in a random order that torch draws"
+    RESEEDED = "each sample once, in a random order that a framework draws"
+    SHARDED = "one rank's shard, as torch deals it"
+    RANDOM = "random samples: with replacement, or another number than the dataset has"
+    OTHER = "an order that only the sampler knows"
+
+    @property
+    def permutes(self) -> bool:
+        """Whether another random order of all samples would be as good."""
+        return self in (Kind.SHUFFLED, Kind.RESEEDED)
+
+
+def kind_of(sampler: Any, count: int | None) -> Kind:
+    """Tell how ``sampler`` goes over a dataset of ``count`` samples; None: the length is not known.
+
+    A subclass counts as its base class if it keeps no state, and overrides nothing on which the order
+    depends.
+    """
+    if _is_torchs(sampler, SequentialSampler):
+        whole = count is not None and len(sampler) == count
+        return Kind.SEQUENTIAL if whole else Kind.OTHER
+    if _is_torchs(sampler, RandomSampler):
+        whole = count is not None and len(sampler.data_source) == len(sampler) == count
+        return Kind.SHUFFLED if whole and not sampler.replacement else Kind.RANDOM
+    if _is_torchs(sampler, DistributedSampler):
+        return Kind.SHARDED if count is not None and _shards_evenly(sampler, count) else Kind.OTHER
+    if isinstance(sampler, RandomSampler) and _full_name(type(sampler)) in RESEEDED:
+        whole = count is not None and len(sampler.data_source) == len(sampler) == count
+        return Kind.RESEEDED if whole and not sampler.replacement else Kind.OTHER
+    return Kind.OTHER
+
+
+def _is_torchs(sampler: Any, base: type) -> bool:
+    """Whether the sampler yields what this class of torch's yields, by what the class knows of it."""
+    if not isinstance(sampler, base) or has_state(sampler):
+        return False
+    subclasses = type(sampler).__mro__[: type(sampler).__mro__.index(base)]
+    return not any(DECIDES[base] & vars(subclass).keys() for subclass in subclasses)
+
+
+def _shards_evenly(sampler: DistributedSampler[Any], count: int) -> bool:
+    each = each_of(count, sampler.num_replicas, sampler.drop_last)
+    fits = len(sampler.dataset) == count and len(sampler) == each  # type: ignore[arg-type]  # is sized
+    return fits and sampler.total_size == each * sampler.num_replicas
+
+
+def _full_name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def draw_seed(generator: torch.Generator | None) -> int:
+    """Draw a seed as torch's samplers do, from ``generator``; None: from torch's global generator."""
+    return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
+
+
+def with_seed(sampler: RandomSampler, seed: int) -> RandomSampler:
+    """A sampler that yields what ``sampler`` yields when it draws ``seed``."""
+    generator = torch.Generator().manual_seed(seed)
+    return RandomSampler(sampler.data_source, sampler.replacement, sampler.num_samples, generator)
+
+
+def generators_of(*things: Any) -> list[torch.Generator]:
+    """The generators of loaders and samplers, and of the samplers within them, each once."""
+    found: list[torch.Generator] = []
+    for thing in things:
+        for one in (thing, getattr(thing, "sampler", None)):
+            generator = getattr(one, "generator", None)
+            if isinstance(generator, torch.Generator) and all(generator is not other for other in found):
+                found.append(generator)
+    return found

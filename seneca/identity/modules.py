@@ -1,0 +1,178 @@
+"""The content of code files: of installed distributions, and of the user's own modules."""
+
+from __future__ import annotations
+
+import functools
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import os
+import re
+import sys
+import types
+from collections.abc import Iterator
+
+import xxhash
+
+from seneca._runtime.packages import file_of, file_to_import, release_of
+from seneca.identity.names import named_by
+
+__all__ = ["contents", "sources_of"]
+
+_MOST_FILES = 2000  # in a package that is not loaded
+
+
+# Installed code.
+
+
+@functools.cache
+def contents(name: str) -> bytes:
+    """A digest of the files of a distribution, and of the distributions that it requires.
+
+    An installer writes the hash of each file into RECORD, and these hashes count. A loaded file that was
+    changed after the installation counts by its content. Files that say where the distribution lies do not
+    count; therefore two virtual environments agree.
+
+    Args:
+        name: The name of an installed distribution. Nothing is known of any other, and nothing counts.
+    """
+    digest = xxhash.xxh3_128()
+    for one in sorted(_with_required(name)):
+        digest.update(one.encode() + b"\0" + _own_contents(one))
+    return digest.digest()
+
+
+def _with_required(name: str) -> set[str]:
+    found: set[str] = set()
+    left = [name]
+    while left:
+        try:
+            distribution = importlib.metadata.distribution(left.pop())
+        except importlib.metadata.PackageNotFoundError:
+            continue  # only a part that is not installed requires it
+        one = re.sub(r"[-_.]+", "-", distribution.metadata["Name"]).lower()
+        if one not in found:
+            found.add(one)
+            left += [_name_of(line) for line in distribution.requires or () if "extra ==" not in line]
+    return found
+
+
+def _name_of(requirement: str) -> str:
+    match = re.match(r"[\w.-]+", requirement.strip(), re.ASCII)
+    return "" if match is None else match[0].rstrip(".-")
+
+
+@functools.cache
+def _own_contents(name: str) -> bytes:
+    distribution = importlib.metadata.distribution(name)
+    record = distribution.read_text("RECORD")
+    digest = xxhash.xxh3_128(distribution.version.encode())
+    if record is None:  # some package managers write none
+        for top in sorted(_tops_of(distribution)):
+            if (path := file_of(top)) is not None:
+                digest.update(f"{top} {os.stat(os.path.dirname(path)).st_mtime_ns}".encode())
+        return digest.digest()
+    for line in sorted(record.splitlines()):
+        path, _, rest = line.partition(",")
+        if rest.startswith("sha") and ".dist-info/" not in path and not path.startswith(("..", "/")):
+            digest.update(line.encode() + b"\n")
+    for path in _changed_since(distribution, record):
+        with open(path, "rb") as file:
+            digest.update(os.path.basename(path).encode() + b"\0" + file.read())
+    return digest.digest()
+
+
+def _tops_of(distribution: importlib.metadata.Distribution) -> list[str]:
+    return (distribution.read_text("top_level.txt") or distribution.metadata["Name"]).split()
+
+
+def _changed_since(distribution: importlib.metadata.Distribution, record: str) -> list[str]:
+    """The loaded files of a distribution that were changed after it was installed."""
+    place = next((line.partition(",")[0] for line in record.splitlines() if "/RECORD," in line), None)
+    if place is None:
+        return []
+    recorded = str(distribution.locate_file(place))
+    root = os.path.join(str(distribution.locate_file("")), "")
+    tops = {line.partition("/")[0].partition(",")[0].removesuffix(".py") for line in record.splitlines()}
+    try:
+        installed = os.stat(recorded).st_mtime_ns
+    except OSError:
+        return []
+    changed = []
+    for module in list(sys.modules):
+        if module.partition(".")[0] in tops:
+            path = getattr(sys.modules.get(module), "__file__", None)
+            if path is not None and path.startswith(root) and _changed_at(path) > installed:
+                changed.append(path)
+    return sorted(set(changed))
+
+
+def _changed_at(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0  # the file has gone since it was loaded
+
+
+# Code that is not loaded.
+
+
+def sources_of(module: str) -> Iterator[tuple[str, bytes]]:
+    """The files that an import of the user's own module would run, with their content.
+
+    These are the module's file and every file of the packages around it. The same holds for every module of
+    the user's that these files import. Nothing is imported to find them.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    met: set[str] = set()
+    left = [module]
+    while left:
+        name = left.pop()
+        if release_of(name) is not None or (path := _file_to_load(name)) is None or path in met:
+            continue
+        top = name.partition(".")[0]
+        around = _file_to_load(top)
+        paths = [path]
+        if around is not None and os.path.basename(around) == "__init__.py":
+            paths += _python_files(os.path.dirname(around))
+        for one in paths:
+            if one in met:
+                continue
+            met.add(one)
+            with open(one, "rb") as file:
+                source = file.read()
+            yield one, source
+            left += _imported_by(one, source)
+
+
+def _file_to_load(module: str) -> str | None:
+    loaded = sys.modules.get(module)
+    path = getattr(loaded, "__file__", None) or file_to_import(module)
+    return path if path is None or os.path.isfile(path) else None
+
+
+def _python_files(folder: str) -> list[str]:
+    found = []
+    for place, folders, files in os.walk(folder):
+        folders.sort()
+        found += [os.path.join(place, name) for name in sorted(files) if name.endswith(".py")]
+        if len(found) > _MOST_FILES:
+            break
+    return found[:_MOST_FILES]
+
+
+def _imported_by(path: str, source: bytes) -> list[str]:
+    """The modules that a file imports, without relative imports: all files of its package count anyway."""
+    if not path.endswith(".py"):
+        return []
+    try:
+        code: types.CodeType = compile(source, path, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return []  # importing this file is an error
+    found = []
+    for one in named_by(code).imports:
+        if one.level == 0:
+            found += [one.module, f"{one.module}.{one.attribute}"] if one.attribute else [one.module]
+    return found

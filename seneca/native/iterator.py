@@ -1,0 +1,290 @@
+"""The iterator of the native path: batches of pictures that this process's threads prepare."""
+
+from __future__ import annotations
+
+import functools
+import secrets
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+from seneca._core import pool
+from seneca._core.member import Member
+from seneca._runtime.distributed import job_key
+from seneca._runtime.finalizers import FIRST, finalize
+from seneca._runtime.turns import InTurn
+from seneca.audit.record import record_deliveries
+from seneca.cache import SampleCache, seed_beside_others
+from seneca.data.support import Support
+from seneca.epochs.plan import EpochPlan, plan_epoch
+from seneca.native.buffers import BatchBuffers
+from seneca.native.prefetch import Prefetcher
+from seneca.native.session import Inputs, Session
+from seneca.partition import Jobs, Spent
+from seneca.transforms._apply import open_picture
+from seneca.tuning.controller import SplitController, WorkDone, profile_for
+
+__all__ = ["NativeIterator"]
+
+BATCHES_AHEAD = 2  # torch's default prefetch_factor
+
+
+class NativeIterator(InTurn, _BaseDataLoaderIter):
+    """Iterates over one epoch of a loader; with persistent workers, over one epoch after the other.
+
+    torch's own base class draws the seed, warns, counts and profiles as for torch's iterators.
+
+    Args:
+        loader: The loader. This reads only the attributes of torch's loader, and the epochs.
+        session: The session of the loader.
+        inputs: The inputs of the epoch.
+
+    Attributes:
+        next_inputs: The inputs of the epoch that begins with the next reset.
+    """
+
+    def __init__(self, loader: Any, session: Session, inputs: Inputs) -> None:
+        assert loader.num_workers > 0 or loader.timeout == 0, (
+            "DataLoader requires timeout == 0 without workers"
+        )
+        assert loader.num_workers == 0 or loader.prefetch_factor, "prefetch_factor must be greater than 0"
+        self._session = session
+        self._progress = loader._epoch_of_iterator()
+        super().__init__(loader)
+        self.next_inputs: Inputs | None = inputs
+        # As in torch's iterator, nothing is drawn before the first batch if there are no workers.
+        self._begin_with: Any = loader
+        if loader.num_workers > 0:
+            self._begin()
+
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
+        with self._turn:
+            super()._reset(loader, first_iter)
+            self._close()
+            self._progress = loader._epoch_of_iterator()
+            self._begin_with = loader
+            self._begin()
+
+    def _begin(self) -> None:
+        loader, inputs = self._begin_with, self.next_inputs
+        assert loader is not None and inputs is not None
+        support, options, cache, _ = inputs
+        files, pipeline = support.files, support.pipeline
+        assert files is not None and pipeline is not None
+        self._session.cache = cache
+        plan = self._plan(loader, inputs)
+        self._rest = plan.yields
+        self._asked, self._whole = 0, plan.left // (plan.batch_size or 1)
+        self._ask(loader.num_workers * (loader.prefetch_factor or 0))
+        stream = self._stream(loader, plan, inputs)
+        self._close = finalize(self, _end, stream, cache, order=FIRST)  # before a Ctrl-C could come
+        self._progress.recorder = self._recorder
+        self._progress.begin(plan.order, plan.sampler, support.identity, self._samples_of(plan, support))
+        ahead = _batches_ahead(loader)
+        self._labels = files.labels()
+        height, width = pipeline.output_size
+        self._copy_bytes = 3 * height * width
+        self._in_hand = 0  # samples of the batch that the training loop has
+        self._prefetcher = Prefetcher(
+            stream,
+            batches=plan.batches,
+            batch_size=plan.batch_size or 1,
+            ahead=ahead,
+            buffers=BatchBuffers(
+                (3, height, width),
+                dtype=getattr(torch, pipeline.dtype),
+                channels_last=pipeline.channels_last,
+                at_once=ahead + 1,
+                pinned=inputs.pinned,
+            ),
+            decode=lambda index, data: np.ascontiguousarray(
+                open_picture(
+                    files.read(index) if data is None else data,
+                    apply_orientation=pipeline.apply_orientation,
+                    max_pixels=support.max_pixels,
+                )
+            ),
+            path_of=lambda index: files.samples[index][0],
+            skip=options.on_error == "skip",
+            drop_last=plan.drop_last,
+            evenly=None if plan.shard is None else plan.delivers,
+            counts=self._session.counts,
+        )
+        threads = max(1, loader.num_workers)
+        self._begin_control(
+            Jobs(batch_size=plan.batch_size or 1, ahead=ahead, threads=threads, share=options.share), inputs
+        )
+        self._begin_with = self.next_inputs = None
+
+    def _plan(self, loader: Any, inputs: Inputs) -> EpochPlan:
+        options, pipeline, progress = inputs.options, inputs.support.pipeline, self._progress
+        assert pipeline is not None
+        loader._begin_epoch(progress)
+        if options.on_error == "skip":
+            progress.in_turn = False  # a rank gives the place of a bad sample to another
+        batches: Any = loader.batch_sampler
+        drawn = int(self._base_seed)
+        return plan_epoch(
+            progress,
+            batches.sampler,
+            len(loader.dataset),
+            batch_size=batches.batch_size,
+            drop_last=batches.drop_last,
+            exchanges=options.share == "augmented"
+            and not pipeline.deterministic
+            and options.cache is not None,
+            has_cache=inputs.cache is not None,
+            seed=drawn if getattr(batches.sampler, "generator", None) is None else None,
+            fixed_seed=drawn,
+            repeats=True,
+        )
+
+    def _samples_of(self, plan: EpochPlan, support: Support) -> np.ndarray | None:
+        """The sample at each place of the epoch, uint32; None: it is the place itself."""
+        own = support.own
+        if plan.indices is None:
+            return own
+        return plan.indices.astype(np.uint32) if own is None else own[plan.indices]
+
+    def _stream(self, loader: Any, plan: EpochPlan, inputs: Inputs) -> pool.Stream:
+        """The stream that draws the epoch's batches and prepares them in threads."""
+        support, options, cache, _ = inputs
+        files, pipeline = support.files, support.pipeline
+        assert files is not None and pipeline is not None
+        samples = self._samples_of(plan, support)
+        nonce = self._progress.name("nonce", lambda: secrets.randbits(64) | 1)
+        height, width = pipeline.output_size
+        batch_size = plan.batch_size or 1
+        member = Member(
+            None if cache is None else cache.segment,
+            n_samples=len(files),
+            samples=samples,
+            # A sample that drop_last would leave out may replace a bad one.
+            places=plan.left if options.on_error == "skip" else min(plan.left, plan.batches * batch_size),
+            taken=plan.taken(samples, len(files)),
+            seed=plan.seed,
+            epoch=plan.number,
+            fixed=plan.fixed,
+            own_seed=seed_beside_others(cache if plan.exchanges else None, pipeline.augmented_fingerprint),
+            decoded=pipeline.head_fingerprint,
+            augmented=pipeline.augmented_fingerprint,
+            height=height,
+            width=width,
+            in_flight=batch_size * (_batches_ahead(loader) + 1),
+            shares=plan.exchanges,
+            keeps=True,
+            substitutes=plan.exchanges,
+        )
+        if cache is not None and not member.shared:
+            self._session.warn(f"this epoch shares nothing: {member.why_private}")
+        self._recorder = record_deliveries(
+            loader,
+            plan,
+            self._progress,
+            samples=len(loader.dataset),
+            job=job_key(options.job),
+            dataset=b"" if cache is None else cache.segment.fingerprint,
+            own=support.own,
+            cache=cache,
+            n_samples=len(files),
+        )
+        return pool.Stream(
+            member,
+            pipeline.plan,
+            *files.path_table(),
+            seed=plan.seed,
+            epoch=plan.number,
+            nonce=nonce,
+            threads=loader.num_workers,
+            max_pixels=support.max_pixels,
+            copies=None if self._recorder is None else self._recorder.copies,
+            check_every=0 if cache is None else options.check_every or 0,
+        )
+
+    def _begin_control(self, job: Jobs, inputs: Inputs) -> None:
+        """Take part in the choice of the cache's split."""
+        session, cache, support = self._session, inputs.cache, inputs.support
+        if cache is None:
+            session.controller = None
+            return
+        if session.controller is None or not session.controller.suits(cache):
+            files, pipeline = support.files, support.pipeline
+            assert files is not None and pipeline is not None
+            known = profile_for(files, pipeline, support.max_pixels)
+            session.controller = SplitController(cache, known, job, len(files))
+        session.controller.begin(self._work_done, job)
+
+    def _ask(self, batches: int) -> None:
+        """Run the sampler to its end once torch would have. It draws a random number there.
+
+        Args:
+            batches: How many more batches torch would now have asked for.
+        """
+        self._asked += batches
+        if self._asked > self._whole:
+            next(self._rest, None)
+
+    def _next_data(self) -> Any:
+        if self._begin_with is not None:
+            self._begin()
+        if not self._close.alive:
+            raise StopIteration
+        self._ask(1)
+        session = self._session
+        try:
+            indices, buffer = next(self._prefetcher)
+        except (StopIteration, pool.StreamClosed) as end:
+            self._close()
+            self._in_hand = 0
+            if isinstance(end, pool.StreamClosed):
+                self._progress.recorder = None  # half-way
+            elif session.controller is not None:
+                session.controller.tick(self._work_done, ended=True)
+            self._tell()
+            self._progress.end()
+            raise StopIteration from None
+        except Exception:
+            self._tell(failed=True)
+            raise
+        self._note_distrust()
+        self._tell(indices)
+        self._in_hand = len(indices)
+        if session.controller is not None:
+            session.controller.tick(self._work_done)
+        session.last_indices = indices
+        return buffer.tensor[: len(indices)], torch.from_numpy(self._labels[indices])
+
+    def _note_distrust(self) -> None:
+        """Record served samples that differed when made again. Stop sharing if the cache is distrusted."""
+        different, self._prefetcher.different = self._prefetcher.different, []
+        if different and self._recorder is not None:
+            self._recorder.differed(np.asarray(different))
+        self._session.give_up_distrusted()
+
+    def _work_done(self) -> WorkDone:
+        counts = self._session.counts
+        spent = Spent(counts.times, counts.spent_s, counts.read_bytes, counts.decoded_bytes)
+        worked_on = counts.delivered - self._in_hand
+        return WorkDone(spent, worked_on, counts.stall_s, reads_here=True, copy_bytes=self._copy_bytes)
+
+    def _tell(self, indices: np.ndarray | None = None, *, failed: bool = False) -> None:
+        """Tell the epoch's progress which samples a batch has used up. The batch was made, or has failed."""
+        gone, self._prefetcher.gone = self._prefetcher.gone, []
+        if gone:
+            used = gone[0] if len(gone) == 1 else np.concatenate(gone)
+            write = None
+            if self._recorder is not None:
+                write = functools.partial(self._recorder.batch, used, indices, failed=failed)
+            self._progress.made(used, len(used) if indices is None else len(indices), write)
+
+
+def _batches_ahead(loader: Any) -> int:
+    """The number of batches prepared ahead of the one that is asked for."""
+    return 0 if loader.num_workers == 0 else loader.prefetch_factor or BATCHES_AHEAD
+
+
+def _end(stream: pool.Stream, cache: SampleCache | None) -> None:
+    """Close the stream before the cache, which this reference keeps."""
+    stream.close()

@@ -1,0 +1,298 @@
+"""Batches ahead of the training loop: drawn, submitted and completed, in order.
+
+A stream of the native core makes the batches. They leave as complete arrays, each sample in its place. This
+module knows neither torch nor labels.
+"""
+
+from __future__ import annotations
+
+import collections
+import operator
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from seneca._core.pool import Batch, Stream
+from seneca._runtime.warn import warn
+from seneca.errors import DecodeError
+from seneca.forms import Form
+
+__all__ = ["Counts", "Prefetcher", "Ready"]
+
+LOOK_UP_MS = 100  # the longest wait in the native core, for which a Ctrl-C has to wait
+
+
+@dataclass
+class Counts:
+    """What the native iterators of a loader did so far."""
+
+    served: dict[str, int] = field(default_factory=lambda: {form.name.lower(): 0 for form in Form})
+    prepared: int = 0
+    staged: int = 0
+    delivered: int = 0
+    skipped: int = 0
+    repeated: int = 0
+    damaged: int = 0
+    checked: int = 0
+    different: int = 0
+    read_bytes: int = 0
+    stall_s: float = 0.0
+    # What the native threads did, for the split's controller: see seneca.partition.Spent.
+    times: tuple[int, ...] = (0, 0, 0, 0)
+    spent_s: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
+    decoded_bytes: int = 0
+
+    def add(self, done: dict[str, Any]) -> None:
+        """Count what a finished batch took."""
+        for name, count in zip(self.served, done["served"], strict=True):
+            self.served[name] += count
+        self.prepared += done["prepared"]
+        self.staged += done["staged"]
+        self.checked += done["checked"]
+        self.different += done["different"]
+        self.damaged += done["damaged"]
+        self.read_bytes += done["read_bytes"]
+        self.decoded_bytes += done["decoded_bytes"]
+        self.times = tuple(map(operator.add, self.times, done["times"]))
+        self.spent_s = tuple(map(operator.add, self.spent_s, done["spent_s"]))
+
+
+class Ready(NamedTuple):
+    """A batch that is complete: ``out[:len(indices)]`` holds the samples ``indices``."""
+
+    indices: np.ndarray
+    out: Any
+
+
+class _UnderWay:
+    """A batch that is being prepared, or is complete."""
+
+    def __init__(self, batch: Batch | None, buffer: Any, size: int) -> None:
+        self.batch = batch  # None: the epoch has no more samples, so all of this batch are repeated ones
+        self.buffer = buffer
+        self.size = size
+        self.indices: np.ndarray | None = None  # its good samples, once it is complete
+        self.failed: dict[int, Exception] = {}  # errors by position, while it is completed
+        self.failures: list[Exception] = []
+
+
+class Prefetcher:
+    """Keeps ``ahead`` batches under way and hands them out in order.
+
+    Args:
+        stream: Draws and prepares batches. Its maker closes it.
+        batches: How many batches the epoch has.
+        batch_size: Samples of each batch, except perhaps the last.
+        ahead: Batches under way beyond the one that is waited for.
+        buffers: Makes memory for ``n`` samples: an object with an ``array`` to write into.
+        decode: Decodes a file that is no JPEG to uint8 (height, width, 3). It gets the file's index and its
+            bytes; None instead of bytes: it has to read the file.
+        path_of: Names a sample in errors.
+        skip: Whether another sample takes the place of a bad one, instead of an error.
+        drop_last: Whether a batch that cannot be filled is left out.
+        evenly: With ``skip``: how many samples to deliver however many are bad. If the epoch has no more,
+            good ones are delivered again, because all ranks need equally many batches. None: no sample is
+            delivered again.
+        counts: The counters.
+
+    Attributes:
+        gone: Samples that will not come again, delivered or bad, since the iterator last emptied this list.
+        different: Served samples that differed when made again, since the iterator last emptied this list.
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        *,
+        batches: int,
+        batch_size: int,
+        ahead: int,
+        buffers: Callable[[int], Any],
+        decode: Callable[[int, bytes | None], np.ndarray],
+        path_of: Callable[[int], str],
+        skip: bool,
+        drop_last: bool,
+        evenly: int | None = None,
+        counts: Counts,
+    ) -> None:
+        self._stream = stream
+        self._left = batches
+        self._batch_size = batch_size
+        self._ahead = ahead
+        self._buffers = buffers
+        self._decode = decode
+        self._path_of = path_of
+        self._skip = skip
+        self._drop_last = drop_last
+        self._to_fill = evenly if skip else None  # samples of ``evenly`` that are not under way yet
+        self._good: tuple[int, np.ndarray] | None = None  # a delivered sample, which may be repeated
+        self._counts = counts
+        self.gone: list[np.ndarray] = []
+        self.different: list[int] = []
+        self._under_way: collections.deque[_UnderWay] = collections.deque()
+
+    def __iter__(self) -> Iterator[Ready]:
+        return self
+
+    def __next__(self) -> Ready:
+        while True:
+            self._draw()
+            if not self._under_way:
+                self._stream.flush()
+                raise StopIteration
+            first = self._under_way[0]
+            began = time.perf_counter()
+            try:
+                indices = self._complete(first)
+                if self._skip and len(indices) < first.size:
+                    indices = self._refill(first)
+            finally:
+                self._counts.stall_s += time.perf_counter() - began
+            self._under_way.popleft()  # not earlier, because a Ctrl-C in the wait must not lose the batch
+            nothing_good = self._to_fill is not None and len(indices) == 0
+            if first.failures and (nothing_good or not self._skip):
+                assert first.batch is not None  # something has failed
+                self.gone.append(first.batch.indices)
+                raise first.failures[0]
+            if len(indices) == 0 or (self._drop_last and len(indices) < self._batch_size):
+                continue
+            if self._to_fill is not None:
+                self._good = int(indices[0]), first.buffer.array[0].copy()
+            self._counts.delivered += len(indices)
+            self.gone.append(indices)
+            return Ready(indices, first.buffer)
+
+    def _draw(self) -> None:
+        """Draw until the next batch and ``ahead`` more are under way, or the epoch has no more."""
+        while self._left and len(self._under_way) <= self._ahead:
+            samples = self._stream.member.left if self._to_fill is None else self._to_fill
+            if samples == 0:
+                break
+            size = min(self._batch_size, samples)
+            buffer = self._buffers(size)
+            self._under_way.append(_UnderWay(self._stream.draw(buffer.array), buffer, size))
+            self._left -= 1
+            if self._to_fill is not None:
+                self._to_fill -= size
+
+    def _complete(self, entry: _UnderWay) -> np.ndarray:
+        """Wait for a batch, once, and return its good samples. They move to the front if some are bad."""
+        if entry.indices is not None:
+            return entry.indices
+        batch = entry.batch
+        if batch is None:
+            entry.indices = np.empty(0, np.uint32)
+            return entry.indices
+        while not batch.wait(LOOK_UP_MS):
+            pass  # between two waits the interpreter delivers signals
+        failures = entry.failed  # includes those of an earlier call that a Ctrl-C has ended
+        for position in batch.unfinished():
+            try:
+                batch.finish(position, self._decoded(batch, position))
+            except (DecodeError, OSError) as error:
+                batch.abandon(position)
+                failures[position] = error
+        failures.update(batch.failures())
+        for position, failure in failures.items():
+            path = self._path_of(int(batch.indices[position]))
+            if isinstance(failure, DecodeError):
+                failure.path = failure.path or path
+            elif isinstance(failure, OSError):
+                failure.filename = failure.filename or path
+        self.different += batch.different()
+        self._counts.add(batch.done())
+        entry.failures = [failures[position] for position in sorted(failures)]
+        good = np.setdiff1d(np.arange(len(batch)), list(failures))
+        if failures:
+            entry.buffer.array[: len(good)] = entry.buffer.array[good]
+            if self._skip:
+                self._note_skipped(entry.failures)
+                self.gone.append(batch.indices[sorted(failures)])
+        entry.indices = batch.indices[good]
+        return entry.indices
+
+    def _decoded(self, batch: Batch, position: int) -> np.ndarray:
+        """Decode a file that is no JPEG, from its bytes if they are at hand, else from storage."""
+        index = int(batch.indices[position])
+        data = batch.encoded(position)
+        try:
+            return self._decode(index, data)
+        except DecodeError:
+            if data is None or not batch.distrust(position):
+                raise
+        return self._decode(index, None)  # the cached payload is damaged, not the file
+
+    def _note_skipped(self, failures: list[Exception]) -> None:
+        if self._counts.skipped == 0:
+            warn(f"skipped a sample that cannot be read: {failures[0]}")
+        self._counts.skipped += len(failures)
+
+    def _refill(self, entry: _UnderWay) -> np.ndarray:
+        """Give the places of bad samples to the next samples of the epoch.
+
+        If there are no more to draw, the last samples under way move up. Then only the epoch's last batch is
+        short. For ranks, good samples are repeated instead, and no batch is short.
+        """
+        indices = self._complete(entry)
+        wanted = entry.size
+        while len(indices) < wanted:
+            if self._stream.member.left:
+                spare = np.empty(
+                    (wanted - len(indices), *entry.buffer.array.shape[1:]), entry.buffer.array.dtype
+                )
+                batch = self._stream.draw(spare)
+                assert batch is not None
+                donor = _UnderWay(batch, _Spare(spare), len(batch))
+            elif self._to_fill is not None:
+                indices = self._repeat(entry, indices)
+                break
+            elif len(self._under_way) > 1:
+                donor = self._under_way[-1]
+            else:
+                break
+            given = self._complete(donor)
+            count = min(len(given), wanted - len(indices))
+            rest = len(given) - count
+            entry.buffer.array[len(indices) : len(indices) + count] = donor.buffer.array[rest : len(given)]
+            indices = np.concatenate([indices, given[rest:]])
+            donor.indices = given[:rest]
+            if rest == 0 and donor is self._under_way[-1]:
+                self._under_way.pop()
+        entry.indices = indices
+        return indices
+
+    def _repeat(self, entry: _UnderWay, indices: np.ndarray) -> np.ndarray:
+        """Fill a batch by repeating its good samples ``indices``, or else a good sample of another batch.
+
+        Returns:
+            The batch's samples; empty: there is no good sample.
+        """
+        array, bad = entry.buffer.array, entry.size - len(indices)
+        if len(indices) == 0:
+            good = self._any_good()
+            if good is None:
+                return indices
+            indices, array[0] = np.array([good[0]], np.uint32), good[1]
+        again = np.arange(len(indices), entry.size) % len(indices)
+        array[len(indices) : entry.size] = array[again]
+        self._counts.repeated += bad
+        return np.concatenate([indices, indices[again]])
+
+    def _any_good(self) -> tuple[int, np.ndarray] | None:
+        """A sample that was delivered, or will be; None: there is none."""
+        if self._good is not None:
+            return self._good
+        for other in self._under_way:
+            indices = self._complete(other)
+            if len(indices):
+                return int(indices[0]), other.buffer.array[0]
+        return None
+
+
+class _Spare(NamedTuple):
+    """Memory for samples that move on into a batch immediately."""
+
+    array: np.ndarray

@@ -1,0 +1,123 @@
+"""What the iterators of one loader have in common on the native path, epoch after epoch."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from seneca._runtime.distributed import job_key
+from seneca._runtime.warn import warn
+from seneca.cache import SampleCache, distrust_text, shared_cache
+from seneca.data.support import Support
+from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
+from seneca.native.prefetch import Counts
+from seneca.options import Options
+from seneca.tuning.controller import SplitController
+
+__all__ = ["Inputs", "Session"]
+
+
+class Inputs(NamedTuple):
+    """What an epoch is prepared from.
+
+    Attributes:
+        support: The support of the dataset, which is native.
+        options: The options of the loader.
+        cache: The cache that the epoch shares; None: it shares nothing.
+        pinned: Whether batches lie in page-locked memory.
+    """
+
+    support: Support
+    options: Options
+    cache: SampleCache | None
+    pinned: bool
+
+
+class Session:
+    """The cache, the counters and the split's controller of one loader.
+
+    Attributes:
+        counts: What the loader did, in all its epochs.
+        cache: The cache that the loader shares; None: it shares nothing, or has not begun.
+        controller: The controller of the cache's split; None: there is no cache.
+        last_indices: The indices of the samples in the batch that was yielded last.
+    """
+
+    def __init__(self) -> None:
+        self.counts = Counts()
+        self.cache: SampleCache | None = None
+        self.controller: SplitController | None = None
+        self.last_indices: np.ndarray | None = None
+        self._given_up: tuple[bytes, str] | None = None  # files that are no longer shared, and why
+        self._warned = False
+
+    def copied(self) -> Session:
+        """For a copy of the loader: it joins and counts for itself, but knows what the user was told."""
+        copy = Session()
+        copy.last_indices = self.last_indices
+        copy._given_up, copy._warned = self._given_up, self._warned
+        return copy
+
+    def warn(self, text: str) -> None:
+        """Warn the user, once a loader."""
+        if not self._warned:
+            self._warned = True
+            warn(text)
+
+    def why_given_up(self, files: Any) -> str | None:
+        """Why these files are no longer shared; None: they may be shared."""
+        if self._given_up is None or self._given_up[0] != files.fingerprint():
+            return None
+        return self._given_up[1]
+
+    def inputs(self, support: Support, options: Options, *, pinned: bool) -> Inputs:
+        """Join the cache that ``options`` name, for an epoch that begins.
+
+        Raises:
+            NoSpaceError: There is no room for the cache: the user has asked for too much.
+            SegmentMismatchError: The cache holds another dataset, and the loader has not shared one before.
+        """
+        return Inputs(support, options, self._join(support.files, options), pinned)
+
+    def _join(self, files: Any, options: Options) -> SampleCache | None:
+        name = options.cache
+        if isinstance(name, SampleCache):
+            if name.owned_here and name.job == job_key(options.job):
+                if name.segment.fingerprint == files.fingerprint():
+                    return name
+                self._go_on_without_cache(
+                    SegmentMismatchError(f"{name!r} holds another dataset than {files.root}")
+                )
+                return None
+            name = name.name  # a forked child's copy, or another job's: join for itself
+        if name is None or self.why_given_up(files) is not None:
+            return None
+        try:
+            return shared_cache(name, files, options.cache_bytes, options.split_wanted, options.job)
+        except SegmentError as error:
+            self._go_on_without_cache(error)
+            return None
+
+    def _go_on_without_cache(self, error: SegmentError) -> None:
+        """Share nothing in this epoch. A job that runs does not end because of that.
+
+        Two errors are raised: shared memory has no room, or the cache holds another dataset before the first
+        epoch.
+        """
+        first = self.cache is None
+        if isinstance(error, NoSpaceError) or (isinstance(error, SegmentMismatchError) and first):
+            raise error
+        self.warn(f"going on without the shared cache: {error}")
+
+    def give_up_distrusted(self) -> None:
+        """Stop sharing if a job has found that the cache holds wrong samples. The user is warned once."""
+        cache = self.cache
+        if self._given_up is not None or cache is None:
+            return
+        if cache.segment.closed or not cache.segment.distrusted:
+            return
+        if (why := cache.segment.why_distrusted()) is not None:
+            text = distrust_text(cache.name, *why, own_job=why[0] == cache.segment.job_key)
+            self._given_up = cache.segment.fingerprint, text
+            warn(text)

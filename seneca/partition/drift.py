@@ -1,0 +1,322 @@
+"""When a split is changed while jobs run, and to what. Pure functions: the time is an argument.
+
+::
+
+    profile, as measured  --+
+    Seen: jobs, times -------+--> what the profile would say now --> solve --> Change, or None
+    split, time ------------+          parted by 25 %, or other jobs?   worth 5 %?
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+from seneca.partition.bottleneck import bottleneck
+from seneca.partition.jobs import Jobs
+from seneca.partition.profile import Cost, Profile, Reading, Size
+from seneca.partition.solve import solve
+from seneca.partition.split import Split
+
+__all__ = ["Adaptation", "Change", "Seen", "Spent", "corrected", "profile_of"]
+
+PARTED = 1.25  # a rate has changed if it is so many times what it was, or the inverse
+WORTH = 1.05  # a change is made if it gives so many times the samples a second expected now
+CHANGE_EVERY_S = 10.0
+ENOUGH = 64  # the mean of fewer measurements tells nothing
+LEAST_COLD = 0.05  # a smaller share of the bytes tells nothing about storage
+SLOW_FOR_MEMORY, SLOW_S = 4.0, 1e-3  # a read that takes so much longer than the page cache comes from storage
+STAGES = ("read", "prepare", "decode", "augment")
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What preparing samples has taken. Tuples are in the order ``read``, ``prepare``, ``decode``,
+    ``augment``.
+
+    Args:
+        times: How often each was done.
+        seconds: How long each took in all: ``read`` by the wall clock, the others in CPU time.
+        read_bytes: Bytes of the files that were read.
+        decoded_bytes: Bytes of the samples that were decoded to be kept.
+    """
+
+    times: tuple[int, ...] = (0, 0, 0, 0)
+    seconds: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
+    read_bytes: int = 0
+    decoded_bytes: int = 0
+
+    def since(self, before: Spent) -> Spent:
+        """What has been added since ``before``."""
+        return Spent(
+            tuple(now - then for now, then in zip(self.times, before.times, strict=True)),
+            tuple(now - then for now, then in zip(self.seconds, before.seconds, strict=True)),
+            self.read_bytes - before.read_bytes,
+            self.decoded_bytes - before.decoded_bytes,
+        )
+
+    def plus(self, more: Spent) -> Spent:
+        """The sum of both."""
+        return Spent(
+            tuple(map(operator.add, self.times, more.times)),
+            tuple(map(operator.add, self.seconds, more.seconds)),
+            self.read_bytes + more.read_bytes,
+            self.decoded_bytes + more.decoded_bytes,
+        )
+
+    @property
+    def tells_enough(self) -> bool:
+        """Whether something was done, and everything that was done was done often enough."""
+        return any(self.times) and all(times == 0 or times >= ENOUGH for times in self.times)
+
+    def mean_s(self, stage: str) -> float | None:
+        """Mean seconds of one ``stage``; None if it was not done often enough."""
+        at = STAGES.index(stage)
+        return self.seconds[at] / self.times[at] if self.times[at] >= ENOUGH else None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one process sees in some time.
+
+    Args:
+        jobs: The jobs that share the cache.
+        spent: What preparing has taken in this process.
+        seconds: The length of the time.
+        cold: The share of the read bytes that the kernel fetched from storage; None: it does not tell.
+        free_memory_bytes: Free memory, as in a profile.
+    """
+
+    jobs: Jobs
+    spent: Spent
+    seconds: float
+    cold: float | None
+    free_memory_bytes: int
+
+
+@dataclass(frozen=True)
+class Change:
+    """A split that is better than the one in force.
+
+    Args:
+        split: The better split.
+        reason: Why a better split was looked for, in words.
+        gain: What the split gives, in words.
+    """
+
+    split: Split
+    reason: str
+    gain: str
+
+    @property
+    def why(self) -> str:
+        """Reason and gain in one line."""
+        return f"{self.reason}: {self.gain}"
+
+
+class Adaptation:
+    """The rates and jobs that the split in force is based on. Later measurements are compared with them.
+
+    Args:
+        profile: The profile as measured, with the memory of the cache; None: nothing is known yet.
+        jobs: The jobs for which the split was chosen.
+    """
+
+    def __init__(self, profile: Profile | None, jobs: Jobs) -> None:
+        self.profile = profile
+        self._jobs = jobs
+        self._why = ""
+        self._split: Split | None = None
+        self._changed_at = -math.inf
+
+    def knows(self, profile: Profile, why: str = "") -> None:
+        """Take this profile as true from now on. With ``why`` it is also a reason to look for a split at
+        once."""
+        self.profile, self._why = profile, why
+
+    def follow(self, now: float, split: Split, jobs: Jobs) -> None:
+        """Note the split and the jobs while another process decides.
+
+        Then, when this process decides, it does not take them for news, and it also waits after the other's
+        changes.
+        """
+        if split != self._split:
+            self._split, self._changed_at = split, now
+        self._jobs = jobs
+
+    def failed(self, change: Change) -> None:
+        """A change could not be made. Its reason stays, and is looked at again when a change may be made
+        again."""
+        self._why, self._split = change.reason, None
+
+    def consider(self, now: float, split: Split, seen: Seen) -> Change | None:
+        """Find a better split if there is reason to look for one. The profile must be known.
+
+        Args:
+            now: The time in seconds, by a clock that does not stop.
+            split: The split in force.
+            seen: What was seen since the last call that was not too soon.
+        """
+        assert self.profile is not None
+        if self._split not in (None, split):
+            self._changed_at = now  # another process has changed it
+        self._split = split
+        profile = corrected(self.profile, seen)
+        reasons = [self._why] if self._why else _reasons(self.profile, profile, self._jobs, seen)
+        if not reasons or now - self._changed_at < CHANGE_EVERY_S:
+            return None
+        self.profile, self._jobs, self._why = profile, seen.jobs, ""
+        best = solve(profile, seen.jobs)
+        expected = bottleneck(profile, split, seen.jobs).samples_per_s
+        if best.samples_per_s < WORTH * expected:
+            return None
+        gain = f"{best.samples_per_s:,.0f} samples/s expected in place of {expected:,.0f}"
+        self._split, self._changed_at = best.split, now
+        return Change(best.split, "; ".join(reasons), gain)
+
+
+def _reasons(before: Profile, now: Profile, jobs_before: Jobs, seen: Seen) -> list[str]:
+    reasons = []
+    if seen.jobs.count != jobs_before.count:
+        reasons.append(f"{seen.jobs.count} job{'s' * (seen.jobs.count > 1)} in place of {jobs_before.count}")
+    else:
+        paces = zip(sorted(jobs_before.paces), sorted(seen.jobs.paces), strict=True)
+        parted = next(((a, b) for a, b in paces if _parted(a, b)), None)
+        if parted is not None:
+            was, becomes = map(_number, parted)
+            reasons.append(f"a job's step takes {becomes} samples/s in place of {was}")
+    for stage in ("prepare", "augment", "decode"):
+        a, b = getattr(before, stage).all_s, getattr(now, stage).all_s
+        if _parted(a, b):
+            reasons.append(f"to {stage} takes {_number(1e3 * b)} ms in place of {_number(1e3 * a)}")
+            break  # they change together: one reason is enough
+    rates = before.storage_bytes_per_s, now.storage_bytes_per_s
+    if _parted(*rates):
+        reasons.append(f"storage gives {_number(rates[1] / 1e6)} MB/s in place of {_number(rates[0] / 1e6)}")
+    elif now.free_memory_bytes == now.cache_bytes < before.free_memory_bytes:
+        reasons.append("the page cache does not help")
+    return reasons
+
+
+def _number(value: float) -> str:
+    """A number for people, with at least three digits; "any" for infinity."""
+    if math.isinf(value):
+        return "any"
+    return f"{value:,.0f}" if value >= 99.95 else f"{value:.3g}"
+
+
+def _parted(a: float, b: float) -> bool:
+    return a != b and not 1 / PARTED <= (b / a if a else math.inf) <= PARTED
+
+
+def corrected(profile: Profile, seen: Seen) -> Profile:
+    """The profile as it would have been measured in this time. Rates that were not seen stay as they were.
+
+    * CPU costs that were not seen are assumed to have changed as those that were seen.
+    * Storage is as much slower or faster as a read from it was than the profile says for so many readers.
+    * Reads may be slow although the kernel counts none of them as storage's (file systems in user space,
+      for example). The page cache is then assumed to hold nothing.
+    """
+    ratios = {}
+    for stage in ("prepare", "decode", "augment"):
+        mean_s = seen.spent.mean_s(stage)
+        if mean_s is not None and mean_s > 0 and getattr(profile, stage).all_s > 0:
+            ratios[stage] = mean_s / getattr(profile, stage).all_s
+    if ratios:
+        of_all = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
+        changed: dict[str, Any] = {}
+        for stage in ("prepare", "decode", "augment"):
+            cost, ratio = getattr(profile, stage), ratios.get(stage, of_all)
+            changed[stage] = Cost(cost.one_s * ratio, cost.all_s * ratio)
+        profile = dataclasses.replace(profile, **changed)
+    free = max(profile.cache_bytes, seen.free_memory_bytes)
+    cold, from_storage_s = _from_storage(profile.fetch.one_s, seen)
+    if from_storage_s is None:
+        return dataclasses.replace(profile, free_memory_bytes=free)
+    if cold is None:
+        free = profile.cache_bytes
+    readers = _readers(seen)
+    expected_s = profile.encoded.mean_bytes * readers / profile.storage_at(readers)
+    ratio = expected_s / from_storage_s
+    profile = dataclasses.replace(profile, free_memory_bytes=free)
+    return profile.with_storage(profile.storage_bytes_per_s * ratio)
+
+
+def _readers(seen: Seen) -> float:
+    """The number of files that all jobs read at a time, if all read as this one does; at least 1."""
+    return max(1.0, seen.jobs.count * seen.spent.seconds[0] / max(seen.seconds, 1e-9))
+
+
+def _from_storage(fetch_s: float, seen: Seen) -> tuple[float | None, float | None]:
+    """The share of the reads that came from storage, and the seconds of one such read; None: not known."""
+    mean_s = seen.spent.mean_s("read")
+    if mean_s is None:
+        return None, None
+    if seen.cold is not None and seen.cold >= LEAST_COLD:
+        cold = min(1.0, seen.cold)
+        return cold, max((mean_s - (1 - cold) * fetch_s) / cold, 1e-6)
+    slow = mean_s > SLOW_FOR_MEMORY * fetch_s + SLOW_S
+    return None, mean_s if slow else None
+
+
+def profile_of(
+    seen: Seen, *, samples: int, cores: int, cache_bytes: int, decoded_bytes: float, copy_bytes: float
+) -> Profile | None:
+    """Make a profile of a dataset that was not measured, from what was seen of it.
+
+    Datasets that Python prepares get such a profile. The memory's bandwidth and the cost of a batch are not
+    known; neither is a limit then.
+
+    Args:
+        seen: What was seen of the dataset.
+        samples: The number of samples.
+        cores: The cores that the process may use.
+        cache_bytes: Memory for payloads.
+        decoded_bytes: The size of a DECODED payload, used only if no decoding was seen; 0: not known.
+        copy_bytes: The size of an AUGMENTED copy; 0: the size of a DECODED payload.
+
+    Returns:
+        The profile. None: reading, preparing or augmenting was not seen often enough, or the size of a
+        DECODED payload is not known.
+    """
+    spent = seen.spent
+    read_s, prepare_s, augment_s = (spent.mean_s(stage) for stage in ("read", "prepare", "augment"))
+    decode_s = spent.mean_s("decode")
+    if prepare_s is None and decode_s is not None and augment_s is not None:
+        prepare_s = decode_s + augment_s
+    decoded_bytes = spent.decoded_bytes / spent.times[2] if spent.times[2] else decoded_bytes
+    if read_s is None or prepare_s is None or augment_s is None or not (decoded_bytes and spent.read_bytes):
+        return None
+    mean_bytes, readers = spent.read_bytes / spent.times[0], _readers(seen)
+    whole = max(1, round(readers))
+    cost: dict[str, float] = {
+        "fetch": 0.0,  # is part of reading
+        "decode": max(0.0, prepare_s - augment_s) if decode_s is None else decode_s,
+        "augment": augment_s,
+        "prepare": max(prepare_s, 1e-9),
+        "batch": 1e-9,
+    }
+    costs: dict[str, Any] = {name: Cost(seconds, seconds) for name, seconds in cost.items()}
+    return Profile(
+        host="",
+        dataset="",
+        pipeline="",
+        samples=samples,
+        cores=cores,
+        cache_bytes=cache_bytes,
+        free_memory_bytes=cache_bytes if read_s > SLOW_S else max(cache_bytes, seen.free_memory_bytes),
+        storage=(Reading(whole, whole * mean_bytes / max(read_s, 1e-9), read_s),),
+        storage_cold=False,
+        memory_bytes_per_s=1e15,
+        encoded=Size(mean_bytes),
+        decoded=Size(decoded_bytes),
+        augmented=Size(copy_bytes or decoded_bytes),
+        batch_bytes=1,
+        measured_samples=spent.times[0],
+        took_s=seen.seconds,
+        notes=("seen while samples were prepared",),
+        **costs,
+    )

@@ -1,0 +1,246 @@
+"""One picture in the calling process: from the bytes of a file to a tensor.
+
+``dataset[i]``, torch's worker processes and a transform that is called by hand use this module. A loader of
+Seneca's does the same for whole batches in the native core, without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import os
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from seneca._runtime.enabled import off_because
+from seneca.errors import DecodeError, NotJpegError, PictureTooLargeError
+from seneca.transforms import _portable as portable
+from seneca.transforms._pipeline import MAX_PIXELS, Decode, NativeTransform, Pipeline, compile_transform
+
+try:
+    from seneca._core.codec import Codec, batch_write
+except ImportError:
+    if off_because() is None:
+        raise  # on Linux a core that does not load is a broken build; Python would only hide it
+    Codec = None  # type: ignore[assignment, misc]
+
+__all__ = [
+    "NUMPY_TYPES",
+    "array_of",
+    "augment_decoded",
+    "augment_encoded",
+    "decode_head",
+    "load_picture",
+    "open_picture",
+    "transform_picture",
+]
+
+_compiled = functools.lru_cache(maxsize=64)(compile_transform)
+
+# A codec serves one thread. A forked child inherits those of the forking thread, which are idle.
+_of_thread = threading.local()
+
+EXIF_ORIENTATION = 0x0112
+TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""The transposition that undoes each orientation; 1 is upright."""
+
+
+# The NumPy type with which the native core writes each type. NumPy has no bfloat16; its bits are written as
+# whole numbers.
+NUMPY_TYPES = {
+    torch.uint8: np.uint8,
+    torch.float16: np.float16,
+    torch.bfloat16: np.uint16,
+    torch.float32: np.float32,
+}
+
+
+def array_of(tensor: torch.Tensor) -> np.ndarray:
+    """A tensor's memory as an array of the type that the native core writes."""
+    if tensor.dtype is torch.bfloat16:
+        return tensor.view(torch.int16).numpy().view(np.uint16)
+    return tensor.numpy()
+
+
+def load_picture(
+    data: bytes,
+    transform: Callable[..., Any] | None,
+    path: str | os.PathLike[str],
+    *,
+    decode: Decode = "exact",
+    apply_orientation: bool = False,
+    max_pixels: int = MAX_PIXELS,
+) -> Any:
+    """Decode a file's bytes and transform the picture.
+
+    Args:
+        data: A JPEG, or any other format that Pillow reads.
+        transform: One of ``seneca.transforms``, any other callable, or ``None``.
+        path: The file, for error messages.
+        decode: ``"exact"`` or ``"fast"``. It has an effect only on JPEGs, with transforms of Seneca's.
+        apply_orientation: Whether to turn the picture as its EXIF orientation says.
+        max_pixels: The most pixels that the picture may have, also between the steps of a transform of
+            Seneca's.
+
+    Returns:
+        With a transform of Seneca's, a tensor of shape (3, height, width). Without a transform, an RGB PIL
+        image. Else the result of ``transform`` for that image.
+
+    Raises:
+        PictureTooLargeError: The picture has more than ``max_pixels``.
+        DecodeError: The bytes are damaged.
+    """
+    if isinstance(transform, NativeTransform):
+        pipeline = _compiled(transform, decode=decode, apply_orientation=apply_orientation)
+        return augment_encoded(pipeline, data, path, max_pixels)
+    with _naming(path):
+        picture = open_picture(data, apply_orientation=apply_orientation, max_pixels=max_pixels)
+    return picture if transform is None else transform(picture)
+
+
+def augment_encoded(
+    pipeline: Pipeline, data: bytes, path: str | os.PathLike[str], max_pixels: int
+) -> torch.Tensor:
+    """Run the whole pipeline on a file's bytes, and decode only what it needs. Errors are those of
+    :func:`load_picture`."""
+    seed = _seed(pipeline)
+    with _naming(path):
+        if Codec is not None:
+            try:
+                pixels = _codec(max_pixels).augment_encoded(pipeline.plan, data, seed, 0, 0, 0)
+                return _tensor(pipeline, pixels, seed)
+            except NotJpegError:
+                pass  # Pillow decodes it
+        picture = open_picture(data, apply_orientation=pipeline.apply_orientation, max_pixels=max_pixels)
+        return _transformed(pipeline, picture, seed, max_pixels)
+
+
+def decode_head(pipeline: Pipeline, data: bytes, path: str | os.PathLike[str], max_pixels: int) -> np.ndarray:
+    """Make DECODED of a file's bytes: uint8 (height, width, 3). Errors are those of :func:`load_picture`."""
+    assert Codec is not None
+    with _naming(path):
+        codec = _codec(max_pixels)
+        try:
+            return codec.decode(pipeline.plan, data)
+        except NotJpegError:
+            orientation = pipeline.apply_orientation
+            picture = open_picture(data, apply_orientation=orientation, max_pixels=max_pixels)
+            return codec.head(pipeline.plan, np.asarray(picture))
+
+
+def augment_decoded(pipeline: Pipeline, pixels: np.ndarray, max_pixels: int) -> torch.Tensor:
+    """Run the rest of the pipeline on DECODED."""
+    seed = _seed(pipeline)
+    return _tensor(pipeline, _codec(max_pixels).augment_decoded(pipeline.plan, pixels, seed, 0, 0, 0), seed)
+
+
+def transform_picture(transform: NativeTransform, picture: Image.Image | np.ndarray) -> torch.Tensor:
+    """Transform a picture that is already decoded. Calling a transform does this."""
+    if isinstance(picture, np.ndarray):
+        if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
+            raise TypeError(f"an array is uint8 (height, width, 3), but got {picture.dtype} {picture.shape}")
+        picture = Image.fromarray(picture)
+    elif not isinstance(picture, Image.Image):
+        raise TypeError(f"a picture is a PIL image or a uint8 array, but got {type(picture).__name__}")
+    pipeline = _compiled(transform)
+    return _transformed(pipeline, picture.convert("RGB"), _seed(pipeline), MAX_PIXELS)
+
+
+def open_picture(
+    data: bytes, *, apply_orientation: bool = False, max_pixels: int = MAX_PIXELS
+) -> Image.Image:
+    """Decode with Pillow to RGB, as torchvision's loader does.
+
+    Args:
+        data: A file's bytes.
+        apply_orientation: Whether to turn the picture as its EXIF orientation says.
+        max_pixels: The most pixels that a picture may have.
+
+    Raises:
+        PictureTooLargeError: The header says more pixels, or Pillow takes the file for a decompression
+            bomb.
+        DecodeError: Pillow cannot read it.
+    """
+    try:
+        with Image.open(io.BytesIO(data)) as file:
+            if file.height * file.width > max_pixels:
+                raise PictureTooLargeError(
+                    f"{file.height} x {file.width} pixels are more than max_pixels={max_pixels}: "
+                    "shrink the picture, leave it out, or allow more"
+                )
+            turn = TURNS.get(_orientation(file)) if apply_orientation else None
+            picture = file.convert("RGB")
+    except Image.DecompressionBombError as error:
+        raise PictureTooLargeError(f"{error}; the limit is twice PIL.Image.MAX_IMAGE_PIXELS") from error
+    except DecodeError:
+        raise
+    except (OSError, SyntaxError, ValueError) as error:  # Pillow raises all three for damaged files
+        raise DecodeError(str(error)) from error
+    return picture if turn is None else picture.transpose(turn)
+
+
+@contextlib.contextmanager
+def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Give this path to a ``DecodeError`` that the block raises."""
+    try:
+        yield
+    except DecodeError as error:
+        error.path = error.path or path
+        raise
+
+
+def _orientation(picture: Image.Image) -> Any:
+    """The EXIF orientation; None if the data is damaged, as in the native core."""
+    try:
+        return picture.getexif().get(EXIF_ORIENTATION)
+    except (OSError, SyntaxError, ValueError, struct.error):
+        return None
+
+
+def _transformed(pipeline: Pipeline, picture: Image.Image, seed: int, max_pixels: int) -> torch.Tensor:
+    """Run the whole pipeline on an RGB picture."""
+    if Codec is None:
+        rng = np.random.default_rng(seed)
+        values = portable.finish(pipeline, portable.augment(pipeline.steps, picture, rng), rng)
+        return torch.from_numpy(values).to(getattr(torch, pipeline.dtype))
+    codec = _codec(max_pixels)
+    decoded = codec.head(pipeline.plan, np.asarray(picture))
+    return _tensor(pipeline, codec.augment_decoded(pipeline.plan, decoded, seed, 0, 0, 0), seed)
+
+
+def _tensor(pipeline: Pipeline, pixels: np.ndarray, seed: int) -> torch.Tensor:
+    """Make the final tensor of AUGMENTED pixels: normalise, cast, lay out, erase."""
+    out = torch.empty((3, *pipeline.output_size), dtype=getattr(torch, pipeline.dtype))
+    batch_write(pipeline.plan, pixels, array_of(out), seed)
+    return out
+
+
+def _codec(max_pixels: int) -> Codec:
+    """This thread's codec for this limit. It is made for the first picture."""
+    codecs: dict[int, Codec] = vars(_of_thread).setdefault("codecs", {})
+    if max_pixels not in codecs:
+        codecs[max_pixels] = Codec(max_pixels)
+    return codecs[max_pixels]
+
+
+def _seed(pipeline: Pipeline) -> int:
+    """Draw a seed from torch's global generator, which ``manual_seed`` and worker seeds set. 0 without a draw
+    if the pipeline needs no random numbers."""
+    if pipeline.deterministic and pipeline.erase is None:
+        return 0
+    return int(torch.randint(2**63 - 1, ()).item())

@@ -1,0 +1,347 @@
+"""From a description of transforms to a pipeline: checked, split into head and tail, fingerprinted.
+
+The input is a user's transform. The result is a :class:`Pipeline`: plain values that pickle and that every
+thread may read. This module touches no picture.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from seneca.errors import PlanError
+
+if TYPE_CHECKING:
+    from seneca._core.plan import Plan
+
+__all__ = [
+    "DTYPES",
+    "MAX_PIXELS",
+    "Decode",
+    "NativeTransform",
+    "Pipeline",
+    "Step",
+    "compile_transform",
+    "runs_natively",
+]
+
+# This number is part of every fingerprint. Raise it when the same description gives other pixels than
+# before. Then jobs with two versions of Seneca never serve each other's payloads.
+PIXELS_VERSION = 1
+
+MAX_PIXELS = 64_000_000  # the default limit for a picture, as in csrc/codec
+MAX_STEPS = 16  # SN_PLAN_MAX_OPS in csrc/codec/sn_plan.h
+DETERMINISTIC = frozenset({"resize", "center_crop", "pad"})
+DTYPES = ("uint8", "float16", "bfloat16", "float32")
+SAME_SIZE_REMEDY = "pictures of different sizes cannot be stacked; add T.Resize((h, w)) or a crop"
+
+Decode = Literal["exact", "fast"]
+Size = tuple[int, int]
+Channels = tuple[float, float, float]
+
+ZEROS: Channels = (0.0, 0.0, 0.0)
+ONES: Channels = (1.0, 1.0, 1.0)
+
+
+class Step(NamedTuple):
+    """One operation on a picture, in the native core's words (``Plan`` lists them)."""
+
+    kind: str
+    args: dict[str, Any]
+
+
+class NativeTransform(ABC):
+    """A transform that describes itself in steps. Therefore it can run without Python."""
+
+    @abstractmethod
+    def steps(self) -> tuple[Step, ...]:
+        """The operations on a picture, in order."""
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A compiled transform: how files are decoded, the steps on pixels, and what the batch makes of them.
+
+    The *head* is the leading deterministic steps. Its result may be kept for ever. The *tail* is the rest,
+    from the first random step on. Each job computes the batch for itself: ``(pixel / 255 - mean) / std``,
+    erasing, type and layout are no part of what is kept or shared.
+
+    Args:
+        steps: The operations on pixels.
+        mean: Subtracted from each channel, in the units of the scaled pixel.
+        std: Divides each channel after that.
+        output_size: Height and width of every result.
+        dtype: The type of the result, one of ``DTYPES``. ``"uint8"`` leaves the pixels as they are.
+        scale: Whether floats are pixels divided by 255. If not, they go from 0 to 255.
+        erase: The arguments of erasing, as the native ``Plan`` takes them; None: nothing is erased.
+        decode: ``"exact"``, or ``"fast"`` for fewer operations and slightly other pixels.
+        apply_orientation: Whether pictures are turned as their EXIF orientation says.
+        channels_last: Whether a result lies in memory as (height, width, 3).
+        max_pixels: Pictures with more pixels are refused. Jobs with different limits share nothing.
+    """
+
+    steps: tuple[Step, ...]
+    mean: Channels
+    std: Channels
+    output_size: Size
+    dtype: str = "float32"
+    scale: bool = True
+    erase: dict[str, Any] | None = None
+    decode: Decode = "exact"
+    apply_orientation: bool = False
+    channels_last: bool = False
+    max_pixels: int = MAX_PIXELS
+
+    @property
+    def n_head(self) -> int:
+        """How many of the leading steps are deterministic."""
+        for position, step in enumerate(self.steps):
+            if step.kind not in DETERMINISTIC:
+                return position
+        return len(self.steps)
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether a picture gives the same AUGMENTED pixels every time."""
+        return self.n_head == len(self.steps)
+
+    @functools.cached_property
+    def plan(self) -> Plan:
+        """The native core's form of this pipeline. It is made on first use."""
+        from seneca._core.plan import Plan
+
+        return Plan(
+            [(step.kind, dict(step.args)) for step in self.steps],
+            self.n_head,
+            self.dtype,
+            self.channels_last,
+            self.mean,
+            self.std,
+            scale=self.scale,
+            erase=self.erase,
+            decode=self.decode,
+            apply_orientation=self.apply_orientation,
+        )
+
+    @functools.cached_property
+    def head_fingerprint(self) -> int:
+        """64 bits that are equal if DECODED payloads are interchangeable."""
+        return self._fingerprint("decoded", self.steps[: self.n_head])
+
+    @functools.cached_property
+    def augmented_fingerprint(self) -> int:
+        """64 bits that are equal if AUGMENTED payloads are interchangeable. The batch is no part of them."""
+        return self._fingerprint("augmented", self.steps)
+
+    def _fingerprint(self, form: str, steps: tuple[Step, ...]) -> int:
+        """64 bits of a description. They do not depend on the host, the process or the order of a dict."""
+        description: list[Any] = [PIXELS_VERSION, form, steps]
+        if self.decode != "exact" or self.apply_orientation:
+            description.append({"decode": self.decode, "apply_orientation": self.apply_orientation})
+        if self.max_pixels != MAX_PIXELS:
+            description.append({"max_pixels": self.max_pixels})
+        text = json.dumps(description, sort_keys=True, separators=(",", ":"))
+        return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+    def __hash__(self) -> int:
+        return hash((self.augmented_fingerprint, self.mean, self.std, self.dtype))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The native plan is not pickled: it is a handle of this process, and is made again on demand.
+        return Pipeline, tuple(getattr(self, field.name) for field in dataclasses.fields(self))
+
+
+def runs_natively(transform: object) -> bool:
+    """Whether ``transform`` describes itself in steps. Every other transform runs as Python."""
+    return isinstance(transform, NativeTransform)
+
+
+def compile_transform(
+    transform: NativeTransform | None,
+    *,
+    decode: Decode = "exact",
+    apply_orientation: bool = False,
+    channels_last: bool = False,
+    max_pixels: int = MAX_PIXELS,
+) -> Pipeline:
+    """Check a transform and compile it to a pipeline.
+
+    Args:
+        transform: A transform of ``seneca.transforms``.
+        decode, apply_orientation, channels_last, max_pixels: As in :class:`Pipeline`.
+
+    Returns:
+        The pipeline. Equal transforms give equal pipelines with equal fingerprints.
+
+    Raises:
+        PlanError: The transform does not run natively. Or a transform of pixels follows one of tensors, or
+            those of tensors contradict each other. Or there are more than 16 steps on pixels. Or the size
+            of the result would depend on the picture.
+
+    Example:
+        >>> from seneca import transforms as T
+        >>> pipeline = compile_transform(T.Compose([T.Resize(256), T.CenterCrop(224)]))
+        >>> pipeline.output_size, pipeline.deterministic
+        ((224, 224), True)
+    """
+    if transform is None:
+        raise PlanError(f"transform=None: {SAME_SIZE_REMEDY}")
+    if not isinstance(transform, NativeTransform):
+        raise PlanError(
+            f"{transform!r} does not run natively; use the transforms in seneca.transforms, "
+            "or let it run as Python in worker processes"
+        )
+    steps = transform.steps()
+    n_pixels = next((i for i, step in enumerate(steps) if step.kind in _Ending.KINDS), len(steps))
+    ending = _Ending()
+    for kind, args in steps[n_pixels:]:
+        if kind not in _Ending.KINDS:
+            raise PlanError(
+                f"{_name(kind)} works on pixels: move it in front of {_name(steps[n_pixels].kind)}"
+            )
+        getattr(ending, kind)(**args)
+    if n_pixels > MAX_STEPS:
+        raise PlanError(f"{n_pixels} transforms of pixels are more than the {MAX_STEPS} that run natively")
+    return Pipeline(
+        steps[:n_pixels],
+        ending.mean,
+        ending.std,
+        _output_size(steps[:n_pixels]),
+        ending.dtype,
+        ending.scale,
+        ending.erase,
+        decode,
+        apply_orientation,
+        channels_last,
+        max_pixels,
+    )
+
+
+class _Ending:
+    """The combined effect of the transforms of the tensor, followed from one to the next.
+
+    ``holds`` says what the tensor holds at this place in the list:
+
+    * ``"picture"``: still a picture. The first transform that needs floats turns it into [0, 1], as
+      ToTensor does.
+    * ``"bytes"``: uint8.
+    * ``"floats"``: from 0 to 1 with ``scale``, else from 0 to 255, unless they are normalised.
+    """
+
+    KINDS = frozenset({"to_tensor", "pil_to_tensor", "to_dtype", "normalize", "random_erasing"})
+
+    def __init__(self) -> None:
+        self.holds: Literal["picture", "bytes", "floats"] = "picture"
+        self.normalized = False
+        self.dtype = "float32"
+        self.scale = True
+        self.mean, self.std = ZEROS, ONES
+        self.erase: dict[str, Any] | None = None
+
+    def to_tensor(self) -> None:
+        if self.holds != "picture":
+            raise PlanError("ToTensor takes a picture, and this is a tensor already: leave ToTensor out")
+        self.holds = "floats"
+
+    def pil_to_tensor(self) -> None:
+        if self.holds != "picture":
+            raise PlanError("PILToTensor takes a picture, and this is a tensor already: move it in front")
+        self.holds, self.dtype = "bytes", "uint8"
+
+    def to_dtype(self, dtype: str, scale: bool) -> None:
+        if self.holds == "picture":
+            self.holds = "bytes"
+        if dtype != "uint8":
+            if self.holds == "bytes":
+                self.holds, self.scale = "floats", scale
+                if scale:
+                    self._erase_becomes(ZEROS, (255.0, 255.0, 255.0))
+        elif self.holds == "floats":
+            if self.normalized:
+                raise PlanError("ToDtype: what Normalize made does not fit into uint8; leave one of them out")
+            if self.erase is not None:
+                raise PlanError("ToDtype to uint8 after RandomErasing: move RandomErasing behind it")
+            if scale != self.scale:
+                what = "[0, 1]" if self.scale else "[0, 255]"
+                raise PlanError(f"ToDtype to uint8 from floats in {what} loses them: use scale={self.scale}")
+            self.holds, self.scale = "bytes", True
+        self.dtype = dtype
+
+    def normalize(self, mean: Channels, std: Channels) -> None:
+        if self.normalized:
+            raise PlanError("Normalize is there twice: leave one of them out")
+        if self.holds == "bytes":
+            raise PlanError(
+                "Normalize takes floats, not uint8: put ToDtype(torch.float32, scale=True) in front of it"
+            )
+        self.holds, self.normalized = "floats", True
+        self.mean, self.std = mean, std
+        self._erase_becomes(mean, std)
+
+    def random_erasing(self, p: float, scale: Any, ratio: Any, value: Literal["random"] | Channels) -> None:
+        if self.erase is not None:
+            raise PlanError("RandomErasing is there twice: leave one of them out")
+        if self.holds == "bytes" and (value == "random" or any(x not in range(256) for x in value)):
+            raise PlanError(
+                f"RandomErasing: {value!r} is no uint8, which is what the tensor holds here: give whole "
+                "numbers from 0 to 255, or put ToDtype(torch.float32, scale=True) in front of it"
+            )
+        if self.holds == "picture":
+            self.holds = "floats"
+        self.erase = {"p": p, "scale": scale, "ratio": ratio, "value": value}
+        if value == "random":
+            self.erase.update(value=ZEROS, deviation=ONES)
+
+    def _erase_becomes(self, mean: Channels, std: Channels) -> None:
+        """Apply ``(value - mean) / std`` to the values that erasing writes, as to all others."""
+        if self.erase is None:
+            return
+        value = zip(self.erase["value"], mean, std, strict=True)
+        self.erase["value"] = tuple((v - m) / s for v, m, s in value)
+        if "deviation" in self.erase:
+            deviation = zip(self.erase["deviation"], std, strict=True)
+            self.erase["deviation"] = tuple(d / abs(s) for d, s in deviation)
+
+
+def _name(kind: str) -> str:
+    """The name of the transform that made a step of this kind."""
+    names = {
+        "pil_to_tensor": "PILToTensor",
+        "random_hflip": "RandomHorizontalFlip",
+        "random_vflip": "RandomVerticalFlip",
+    }
+    return names.get(kind) or "".join(word.capitalize() for word in kind.split("_"))
+
+
+def short_side_size(height: int, width: int, short: int, max_size: int | None = None) -> Size:
+    """The size after the short side is resized to ``short``, rounded as torchvision rounds.
+
+    The long side is at most ``max_size``, and the short side then follows.
+    """
+    new_short, new_long = short, int(short * max(height, width) / min(height, width))
+    if max_size is not None and new_long > max_size:
+        new_short, new_long = int(max_size * new_short / new_long), max_size
+    return (new_short, new_long) if height <= width else (new_long, new_short)
+
+
+def _output_size(steps: tuple[Step, ...]) -> Size:
+    """The size of every result; PlanError if the sizes would differ."""
+    size: Size | None = None
+    for kind, args in steps:
+        if kind == "pad" and size is not None:
+            left, top, right, bottom = args.get("padding", (0, 0, 0, 0))
+            size = size[0] + top + bottom, size[1] + left + right
+        elif isinstance(args.get("size"), int):  # the short side: needs the picture's size
+            size = size and short_side_size(*size, args["size"], args.get("max_size"))
+        else:
+            size = args.get("size", size)
+        if size is not None and 0 in size:
+            raise PlanError(f"{_name(kind)} leaves nothing of a picture: {size[0]} x {size[1]}")
+    if size is None:
+        raise PlanError(SAME_SIZE_REMEDY)
+    return size

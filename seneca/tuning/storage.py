@@ -1,0 +1,153 @@
+"""How fast storage delivers files, to more and more readers at a time."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from seneca._runtime.regular_files import open_regular
+from seneca.partition import Reading
+
+__all__ = ["READERS", "from_storage", "read_storage"]
+
+READERS = (1, 2, 4, 8, 16)
+MOST_FILES = 1024  # for one number of readers
+UNSETTLED = 0.3  # share of the time of each number of readers, at its beginning, that is not counted
+COLD_SHARE = 0.9  # least share of the bytes that must come from storage
+
+
+@dataclass(frozen=True)
+class StorageRates:
+    """The result of :func:`read_storage`.
+
+    Args:
+        readings: One reading for each number of readers.
+        cold: Whether the files came from storage and not from the page cache.
+    """
+
+    readings: tuple[Reading, ...]
+    cold: bool
+
+
+def read_storage(
+    paths: Sequence[str],
+    seconds: float,
+    tell: Callable[[float, str], None] = lambda share, what: None,
+    *,
+    readers: Sequence[int] = READERS,
+    most_files: int = MOST_FILES,
+) -> StorageRates:
+    """Read whole files with several numbers of readers, after asking the kernel to drop them from the page
+    cache.
+
+    Args:
+        paths: The files, in the order of reading. Each number of readers continues where the last one
+            stopped, and begins again at the end.
+        seconds: The time for all numbers of readers together.
+        tell: Called with the share that is done, and with what is being done.
+        readers: The numbers of readers, rising.
+        most_files: The most files for each number of readers.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    readings: list[Reading] = []
+    place = amount = 0
+    numbers = [number for number in readers if number <= len(paths)]
+    from_disk = from_storage()
+    for step, count in enumerate(numbers):
+        tell(step / len(numbers), f"storage, {count} at a time")
+        began, chosen = time.perf_counter(), []
+        for i in range(min(most_files, len(paths))):
+            if time.perf_counter() - began > 0.2 * seconds / len(numbers) and i >= 4 * count:
+                break  # opening a file on remote storage takes time as well
+            chosen.append(paths[(place + i) % len(paths)])
+            _drop(chosen[-1])
+        reading, read, read_bytes = _read(chosen, count, began + seconds / len(numbers))
+        readings.append(reading)
+        place, amount = place + read, amount + read_bytes
+    return StorageRates(tuple(readings), from_storage() - from_disk >= COLD_SHARE * amount > 0)
+
+
+def _read(paths: list[str], readers: int, until: float) -> tuple[Reading, int, int]:
+    """Read until no files are left or the time is over. Every reader reads at least one file.
+
+    Returns:
+        The reading, the number of files, the number of bytes.
+    """
+    waiting = iter(paths)
+    lock = threading.Lock()
+    done: list[tuple[float, float, int]] = []  # when, how long it took, bytes
+    failed: list[OSError] = []
+
+    def reader() -> None:
+        buffer = bytearray(1 << 20)
+        first = True
+        while first or time.perf_counter() < until:
+            first = False
+            with lock:
+                path = next(waiting, None)
+            if path is None or failed:
+                return
+            began = time.perf_counter()
+            try:
+                got = _read_whole(path, buffer)
+            except OSError as error:
+                failed.append(error)
+                return
+            ended = time.perf_counter()
+            with lock:
+                done.append((ended, ended - began, got))
+
+    threads = [threading.Thread(target=reader, daemon=True) for _ in range(readers)]
+    began = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+    ended = max(when for when, _, _ in done)  # not when the threads end: they may have to wait for a core
+    # Idle storage gives more at first: token buckets are full, and disks' caches read ahead.
+    settled = began + UNSETTLED * (ended - began) if len(done) > 4 * readers else began
+    bytes_per_s = sum(got for when, _, got in done if when > settled) / (ended - settled)
+    latency_s = statistics.median(took for _, took, _ in done)
+    return Reading(readers, bytes_per_s, latency_s), len(done), sum(got for _, _, got in done)
+
+
+def _read_whole(path: str, buffer: bytearray) -> int:
+    """Read a file as the loader's threads do: open, read to the end, close."""
+    file = open_regular(path)
+    try:
+        total = 0
+        while got := os.readv(file, [buffer]):
+            total += got
+        return total
+    finally:
+        os.close(file)
+
+
+def _drop(path: str) -> None:
+    """Ask the kernel to drop a file from the page cache. Pages that are mapped or not written back stay."""
+    file = open_regular(path)
+    try:
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(file)
+
+
+def from_storage() -> int:
+    """Bytes that the kernel has fetched from storage for this process so far; 0 if it does not tell.
+
+    The kernel can also be asked page by page what is in memory (mincore, RWF_NOWAIT). But that is not
+    allowed unless the process owns the file, or it starts to read the file.
+    """
+    try:
+        with open("/proc/self/io") as file:
+            return int(dict(line.split(": ") for line in file)["read_bytes"])
+    except (OSError, KeyError):
+        return 0

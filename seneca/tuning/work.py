@@ -1,0 +1,164 @@
+"""The CPU time of a picture at each stage, with the codec that the loader runs.
+
+Each thread's own clock measures it. Time that other processes take of the cores is not counted. Time that
+busy cores take from each other (memory, caches, the second thread of a core) is counted.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from seneca._core.codec import Codec, batch_write
+from seneca._runtime.regular_files import read_regular
+from seneca.errors import DecodeError, NotJpegError
+from seneca.partition import Cost, Size
+from seneca.transforms._pipeline import Pipeline
+
+__all__ = ["STAGES", "Work", "costs", "work_through"]
+
+STAGES = ("fetch", "decode", "augment", "prepare", "batch")
+NUMPY_TYPES = {"uint8": np.uint8, "float16": np.float16, "bfloat16": np.uint16, "float32": np.float32}
+
+
+@dataclass
+class Work:
+    """What threads have noted about the pictures that they took through the stages."""
+
+    seconds: dict[int, tuple[float, ...]] = field(default_factory=dict)  # by the picture's index
+    encoded: list[int] = field(default_factory=list)
+    decoded: list[int] = field(default_factory=list)
+    augmented: list[int] = field(default_factory=list)
+    by_pillow: int = 0
+    damaged: int = 0
+
+    def size(self, form: str) -> Size:
+        """Mean and standard deviation of the bytes of a form."""
+        amounts = getattr(self, form)
+        return Size(statistics.fmean(amounts), statistics.pstdev(amounts))
+
+
+def batch_shape(pipeline: Pipeline) -> tuple[int, ...]:
+    """The shape of one sample in a batch."""
+    height, width = pipeline.output_size
+    return (height, width, 3) if pipeline.channels_last else (3, height, width)
+
+
+def work_through(
+    paths: Sequence[str], pipeline: Pipeline, max_pixels: int, *, threads: int, seconds: float
+) -> Work:
+    """Take pictures through every stage until the time is over or no pictures are left.
+
+    Args:
+        paths: The files. Each is read once before the clock starts.
+        pipeline: The compiled transform.
+        max_pixels: The most pixels that a picture may have.
+        threads: The number of threads that work at once, each on its own pictures.
+        seconds: When to stop. Each thread finishes at least one picture.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    work = Work()
+    waiting = iter(enumerate(paths))
+    lock = threading.Lock()
+    failed: list[Exception] = []
+    until = time.perf_counter() + seconds
+
+    def thread() -> None:
+        codec = Codec(max_pixels)
+        out = np.empty(batch_shape(pipeline), NUMPY_TYPES[pipeline.dtype])
+        first = True
+        while not failed and (first or time.perf_counter() < until):
+            with lock:
+                index, path = next(waiting, (0, None))
+            if path is None:
+                return
+            try:
+                first = not _one(work, lock, codec, pipeline, path, index, out, max_pixels) and first
+            except Exception as error:
+                failed.append(error)
+
+    at_work = [threading.Thread(target=thread, daemon=True) for _ in range(threads)]
+    for one in at_work:
+        one.start()
+    for one in at_work:
+        one.join()
+    if failed:
+        raise failed[0]
+    return work
+
+
+def costs(alone: Work, together: Work) -> dict[str, Cost]:
+    """The cost of each stage, from the work of one thread and of as many threads as there are cores.
+
+    Pictures differ more than threads do. Therefore one thread is compared with all threads on the pictures
+    that both have prepared.
+    """
+    both = alone.seconds.keys() & together.seconds.keys() or together.seconds.keys()
+    all_s = np.mean(list(together.seconds.values()), axis=0)
+    shared_s = np.mean([together.seconds[index] for index in both], axis=0)
+    alone_s = np.mean([alone.seconds.get(index, together.seconds[index]) for index in both], axis=0)
+    # A clock that is too coarse for a stage may have read 0. Then both costs are taken as equal.
+    ratio = np.divide(alone_s, shared_s, out=np.ones_like(all_s), where=shared_s > 0)
+    return {stage: Cost(float(all_s[i] * ratio[i]), float(all_s[i])) for i, stage in enumerate(STAGES)}
+
+
+def _one(
+    work: Work,
+    lock: threading.Lock,
+    codec: Codec,
+    pipeline: Pipeline,
+    path: str,
+    index: int,
+    out: np.ndarray,
+    max_pixels: int,
+) -> bool:
+    """Take one picture through all stages. Whether it could be decoded."""
+    read_regular(path)  # brings the file into the page cache
+    plan, clock = pipeline.plan, time.thread_time
+    by_pillow = False
+    times = [clock()]
+    data = read_regular(path)
+    times.append(clock())
+    try:
+        try:
+            decoded = codec.decode(plan, data)
+        except NotJpegError:
+            by_pillow = True
+            decoded = _by_pillow(codec, pipeline, data, max_pixels)
+        times.append(clock())
+        augmented = codec.augment_decoded(plan, decoded, 0, 0, 0, index)
+        times.append(clock())
+        if by_pillow:
+            codec.augment_decoded(plan, _by_pillow(codec, pipeline, data, max_pixels), 0, 0, 0, index)
+        else:
+            codec.augment_encoded(plan, data, 0, 0, 0, index)
+        times.append(clock())
+    except DecodeError:
+        with lock:
+            work.damaged += 1
+        return False
+    batch_write(plan, augmented, out, 0, 0, index)
+    times.append(clock())
+    with lock:
+        work.seconds[index] = tuple(ended - began for began, ended in itertools.pairwise(times))
+        work.encoded.append(len(data))
+        work.decoded.append(decoded.nbytes)
+        work.augmented.append(augmented.nbytes)
+        work.by_pillow += by_pillow
+    return True
+
+
+def _by_pillow(codec: Codec, pipeline: Pipeline, data: bytes, max_pixels: int) -> np.ndarray:
+    # Imported here only: this module imports torch, and a folder of JPEGs is measured without torch.
+    from seneca.transforms._apply import open_picture
+
+    picture = open_picture(data, apply_orientation=pipeline.apply_orientation, max_pixels=max_pixels)
+    return codec.head(pipeline.plan, np.asarray(picture))

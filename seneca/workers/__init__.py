@@ -1,0 +1,1 @@
+"""Back end two: torch's worker processes prepare items of any dataset, and share them."""

@@ -1,0 +1,595 @@
+"""A dataset whose items other jobs may have made, also for torch's own DataLoader.
+
+::
+
+    OpportunisticBatchSampler (the loader's process)        SharedDataset (worker processes)
+        draws a batch  ------ PlannedBatch: indices, claims ------>  takes over what was drawn
+                                                                     makes the rest, stages copies
+
+A list of indices that nobody planned is served as well. Copies that others made are then looked up.
+
+Before a process shares, it makes sure that it knows the dataset as it is now: see
+:meth:`SharedDataset._is_current`.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import weakref
+from collections.abc import Callable, Sequence
+from operator import is_
+from typing import Any, cast
+
+import torch
+from torch.utils.data import Dataset, Subset, get_worker_info
+
+from seneca._runtime.distributed import belong_to_job, job_key
+from seneca._runtime.warn import warn
+from seneca.audit.record import DeliveryRecorder, record_deliveries
+from seneca.cache import SampleCache, cache_name, distrust_text, shared_cache
+from seneca.data.stages import Pictures
+from seneca.data.support import Support, inspect_dataset, seeds_only
+from seneca.epochs.lengths import length_of
+from seneca.epochs.plan import EpochPlan
+from seneca.epochs.progress import EpochProgress
+from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
+from seneca.forms import Form
+from seneca.identity import Memory, Watch
+from seneca.options import CHECK_EVERY, Options
+from seneca.partition import Jobs, Spent, Split
+from seneca.tuning.controller import SplitController, WorkDone, logger, profile_kept
+from seneca.workers.callers import asking_fetcher, init_of_worker
+from seneca.workers.prepare import COUNTERS, SPENT, Preparer
+from seneca.workers.proof import Board, Verdict
+from seneca.workers.terms import Batch, Names, PlannedBatch, Terms
+
+__all__ = ["SharedDataset"]
+
+# Public attributes that belong to this class; all others are the dataset's. If an option changes, the dataset
+# is looked at again.
+OPTIONS = frozenset({"dataset", "cache", "cache_bytes", "split", "share", "key", "job", "check_every"})
+OWN = OPTIONS | {"terms", "copy_bytes"}
+# The first row is the loader's process's, the others are one worker's each, and the last one is also for all
+# workers beyond. Together they take less than 32 KiB. torch copies more than that with threads, for which a
+# forked process would wait forever.
+COUNT_ROWS = 129
+
+
+class SharedDataset(Dataset[Any]):
+    """A map-style dataset whose items the jobs of this host make together.
+
+    It works in any ``torch.utils.data.DataLoader``, with torch's worker processes and the user's
+    ``collate_fn``. With an :class:`OpportunisticBatchSampler` it shares as much as possible. With any
+    other sampler, it only looks up what other jobs happen to have made. Equal datasets of several jobs
+    find each other if they can be fingerprinted; :meth:`explain` says what was found.
+
+    Args:
+        dataset: Any map-style dataset. A ``torch.utils.data.Subset`` shares with the dataset beneath it.
+        cache: As in :class:`seneca.DataLoader`, but no :class:`seneca.SampleCache`.
+        cache_bytes, split, share: As in :class:`seneca.DataLoader`.
+        key: Stands for each part of the dataset that cannot be fingerprinted. Jobs share if they give the
+            same key and their datasets are equal in all other parts. The user vouches that their items are
+            interchangeable.
+        job, check_every: As in :class:`seneca.DataLoader`.
+
+    Raises:
+        TypeError: The dataset is an ``IterableDataset``, which has no indices, or a :class:`SharedDataset`
+            already; or ``cache`` is neither a name nor None.
+
+    Example:
+        >>> import torch, seneca
+        >>> data = torch.utils.data.TensorDataset(torch.arange(6))
+        >>> shared = seneca.SharedDataset(data, cache_bytes="4MiB")
+        >>> sampler = torch.utils.data.RandomSampler(shared)
+        >>> batches = seneca.OpportunisticBatchSampler(sampler, batch_size=4, drop_last=False)
+        >>> loader = torch.utils.data.DataLoader(shared, batch_sampler=batches)
+        >>> sorted(int(value) for batch, in loader for value in batch)
+        [0, 1, 2, 3, 4, 5]
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        *,
+        cache: str | None = "auto",
+        cache_bytes: int | str = "auto",
+        split: Any = "auto",
+        share: Any = "augmented",
+        key: str | None = None,
+        job: str | None = None,
+        check_every: int | None = CHECK_EVERY,
+    ) -> None:
+        if isinstance(dataset, SharedDataset):
+            raise TypeError("a SharedDataset goes into a DataLoader as it is; or share its .dataset anew")
+        if isinstance(dataset, torch.utils.data.IterableDataset):
+            raise TypeError(f"a map-style dataset can be shared, but got {type(dataset).__name__}")
+        if cache is not None and not isinstance(cache, str):
+            raise TypeError(f'cache is "auto", a name or None, but got {cache!r}')
+        self._forget()
+        self.dataset = dataset
+        self.cache = cache
+        self.cache_bytes = cache_bytes
+        self.split = split
+        self.share = share
+        self.key = key
+        self.job = job
+        self.check_every = check_every
+        self._init: Callable[[int], None] | None = None  # what worker processes run first
+        self._is_init_known = False
+        _ = self._options  # a wrong value raises here, not in the first epoch
+        self._job_key = job_key(job)
+        self.copy_bytes = 0  # the room that an item takes, as far as is known; the next epoch begins with it
+        self._has_joined = False
+        self._cache: SampleCache | None = None  # held between epochs, so that what is kept stays
+        self._memory = Memory()
+        self._warned = False
+        self._told = ""  # the last warning about examples
+        self._maker: Preparer | None = None
+        self._controller: SplitController | None = None  # only in the loader's process
+        self._board = Board()  # the verdict of examples; all processes see it
+        # A row for each worker, so that none overwrites the counts of another. All processes see them.
+        self._counts = torch.zeros(COUNT_ROWS, len(COUNTERS), dtype=torch.int64).share_memory_()
+
+    def _forget(self) -> None:
+        """Forget every look at the dataset."""
+        self.terms: Terms | None = None
+        self._stays = False  # whether the dataset has changed here, while persistent workers have the former
+        self._looks = 0  # the number of the last look; 0: there was none
+        self._current: set[int] = set()  # looks for which ``terms`` are right
+        self._asker: weakref.ref[Any] | None = None  # the fetcher for which ``terms`` are right
+        self._base: Any = None
+        self._seen: Support | None = None
+        self._state: list[Any] = []  # the values of the dataset's attributes at the last look
+        self._watch: Watch | None = None
+        self._alone = False  # whether items are made as ``terms`` say, but not shared
+        self._looked_in = 0  # the process that looked last
+
+    @property
+    def _options(self) -> Options:
+        return Options.of(self)
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: Any) -> Any:
+        # A dataset may make other items by batches than one by one. Then only batches are shared.
+        made = None if getattr(self._beneath(), "__getitems__", None) else self._made_here([index])
+        return self.dataset[index] if made is None else made[0]
+
+    def __getitems__(self, indices: Sequence[Any]) -> list[Any]:
+        """The items of a batch, in its order; errors are the dataset's own."""
+        made = self._made_here(indices)
+        if made is not None:
+            return made
+        if getattr(self.dataset, "__getitems__", None):
+            return self.dataset.__getitems__(list(indices) if isinstance(indices, Batch) else indices)
+        return [self.dataset[index] for index in indices]
+
+    def _beneath(self) -> Any:
+        """The dataset beneath ``Subset``."""
+        base = self.dataset
+        while type(base) is Subset:
+            base = base.dataset
+        return base
+
+    def _made_here(self, indices: Sequence[Any]) -> list[Any] | None:
+        """The items of a batch; None: they are not shared, or an index is not one of a sample."""
+        if not isinstance(indices, (list, tuple)) or not self._is_current(indices):
+            return None
+        if not isinstance(indices, PlannedBatch):
+            count = len(self.dataset)
+            if not all(type(index) is int and 0 <= index < count for index in indices):
+                return None
+        maker = self._maker_here()
+        look = indices.look if isinstance(indices, Batch) else self._looks
+        made = maker.make(indices, look, alone=self._alone)
+        if maker.distrusted:
+            self._note_distrust(maker.terms, maker.cache)
+        if not isinstance(indices, Batch):
+            self.tell_of_proof()  # for a Batch, the loader's process tells
+        if self._watch is not None:
+            self._watch.settle()  # making items may change what it has changed
+        if not self._alone and self._state_changed():
+            # Its items may depend on those made before. No other job makes the same.
+            self._alone = True
+            text = (
+                f"{type(self._beneath()).__name__} is no longer shared, because its attributes changed while "
+                "items were made; if its items are the same all the same, say so by key="
+            )
+            self._board.write(maker.terms.names, Verdict.REFUSED, text)
+            if not isinstance(indices, Batch):
+                self.tell_of_proof()
+        return made
+
+    def _is_current(self, indices: Sequence[Any]) -> bool:
+        """Whether items may be shared: there are ``terms``, and they are those of the dataset as it is now.
+
+        This looks again if needed. For that it has to know the epoch for which items are asked. If Seneca's
+        loader or batch sampler asks, it says which look it made for the epoch. If torch's own loader asks, it
+        has one fetcher for each epoch in each process. If anybody else asks, the epoch is not known, and
+        nothing is shared.
+        """
+        if isinstance(indices, Batch):
+            asker, is_known = None, indices.look in self._current
+            if not is_known and self._looks and self.terms is not None and indices.found == self.terms.names:
+                self._current.add(indices.look)  # that look found what this process knows
+                is_known = True
+        else:
+            asker = asking_fetcher()
+            if asker is None:
+                return False
+            is_known = self._asker is not None and self._asker() is asker
+        if self._looked_in != os.getpid():
+            is_known = self._is_as_in_the_parent() and is_known
+        elif is_known and self._watch is not None and self._watch.changed():
+            is_known = False  # it was changed in mid-epoch, by the training loop or through shared memory
+        if not is_known:
+            self._look_here(indices)
+        if asker is not None:
+            self._asker = weakref.ref(asker)
+        return self.terms is not None
+
+    def _is_as_in_the_parent(self) -> bool:
+        """In a process that has just begun: whether the dataset is as the parent process knew it.
+
+        In a spawned process the dataset was made anew. In a forked one a ``worker_init_fn`` may have changed
+        it, or something that it depends on.
+        """
+        self._looked_in = os.getpid()
+        if not self._is_init_known:  # in torch's own loader
+            self.loaded_with(init_of_worker())
+            if not seeds_only(self._init):
+                return False
+        return self._watch is not None and not self._watch.changed()
+
+    def _look_here(self, indices: Sequence[Any]) -> None:
+        """Look again, in the process that makes items."""
+        is_worker = get_worker_info() is not None
+        found = indices.found if isinstance(indices, Batch) else None
+        sources = {None if self.terms is None else self.terms.source, None if found is None else found[0]}
+        never = self._looks == 0
+        terms, files_found = self.terms, None
+        if (
+            terms is not None
+            and isinstance(terms.stages, Pictures)
+            and found is not None
+            and found[0] == terms.source
+        ):
+            files_found = terms.source, terms.bytes_about  # the loader's process looked, for this epoch
+        self.look(files_found=files_found)
+        if isinstance(indices, Batch):
+            self._current.add(indices.look)
+        if is_worker and not never and self.terms is not None and self.terms.source not in sources:
+            self._alone = True  # a worker_init_fn has made it a dataset that only this worker has
+
+    def __getattr__(self, name: str) -> Any:
+        # The dataset's attributes (classes, targets, ...) are found here too. Private names are not; nor is
+        # its state, because others would then take this for a dataset that keeps one.
+        if name.startswith("_") or name in ("dataset", "state_dict", "load_state_dict"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.dataset, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # They are set on the dataset too: timm makes a loader of a dataset and then sets its `transform`.
+        if name.startswith("_") or name in OWN:
+            super().__setattr__(name, value)
+        else:
+            setattr(self.dataset, name, value)
+        if not name.startswith("_") and name not in ("terms", "copy_bytes"):
+            self._forget()  # even if a key says that items are the same
+
+    def _identity(self) -> str | None:
+        """The fingerprint of the samples in their order, as of the last look; None: it is not known."""
+        return None if self._seen is None else self._seen.identity()
+
+    def explain(self, support: Support | None = None) -> str:
+        """Say in plain words what of this dataset is shared, with whom, and why not more.
+
+        This looks at the dataset. For ``support`` see :meth:`look`.
+        """
+        support = self.look(support)
+        terms = self.terms
+        if self._alone:
+            return f"not shared: {self._board.text}"
+        if terms is None:
+            why = "; ".join(support.why)
+            if self.cache is None:
+                why = "cache=None"
+            elif support.stages is not None:
+                why = f"whole items are all that could be, but share={self.share!r}"
+            return f"not shared: {why}"
+        forms = "ENCODED, DECODED" if support.stages is not None and support.stages.decoded else ""
+        if terms.shares:
+            forms = f"{forms}, AUGMENTED" if forms else "AUGMENTED"
+        name = cache_name(terms.name, terms.source)
+        first = f"{support.name}: {'; '.join(support.why)}; shared in the cache {name!r}: {forms}"
+        return f"{first}\n{support.told_by()}\n{self._shown()}"
+
+    def _shown(self) -> str:
+        """Say in plain words what examples have shown so far."""
+        assert self.terms is not None
+        found = self._board.read(self.terms.names)
+        if found is Verdict.UNPROVABLE:
+            return f"sharing rests on that alone: {self._board.text}"
+        if found is Verdict.PROVED:
+            return "shown by examples: samples that this job made itself are what the others make of them"
+        return "before the first batch is shared, some samples are made here and compared with other jobs'"
+
+    def stats(self) -> dict[str, Any]:
+        """What this job's processes did with this dataset so far.
+
+        Returns:
+            A dict:
+
+            * ``served``: items by the form they came from.
+            * ``prepared``: augmented copies made here.
+            * ``staged``: copies in ``prepared`` that were made for other jobs too.
+            * ``unshared``: items that cannot be laid out in shared memory.
+            * ``damaged``: items made from storage because their payload in the cache was damaged.
+            * ``delivered``: all items.
+            * ``read_bytes``: bytes of ENCODED payloads that were read from storage.
+            * ``checked``: items served from the cache that were made again.
+            * ``different``: items in ``checked`` that differed.
+        """
+        counts = dict(zip(COUNTERS, self._counts.sum(0).tolist(), strict=True))
+        for name in (*SPENT, "decoded_bytes"):
+            del counts[name]
+        served = {form.name.lower(): counts.pop(form.name.lower()) for form in Form}
+        return {"served": served, **counts, "delivered": sum(served.values())}
+
+    def look(
+        self, support: Support | None = None, *, files_found: tuple[bytes, int] | None = None
+    ) -> Support:
+        """Look at the dataset as it is now. Batches are planned and items made by what this finds.
+
+        Args:
+            support: What a look just now has found; None: this looks.
+            files_found: See :func:`seneca.data.support.inspect_dataset`.
+        """
+        support = support or inspect_dataset(
+            self.dataset,
+            key=self.key,
+            shares=self.cache is not None,
+            worker_init_fn=self._init,
+            memory=self._memory,
+            files_found=files_found,
+        )
+        if get_worker_info() is None:
+            self._job_key = job_key(self.job)  # this object may have been made in another process
+        self._looks = next(_looks)
+        self._current = {self._looks}
+        self._asker = None
+        self._looked_in = os.getpid()
+        self._base, self._seen, self._watch = support.base, support, support.watch
+        self._state = list(getattr(self._base, "__dict__", {}).values())
+        before, self.terms = self.terms, self._terms_of(support)
+        self._alone = self.tell_of_proof()
+        if self._maker is not None and self._maker.distrusted:
+            self._maker = None  # its cache was given up; another may have been begun
+        if self.terms is None or not self.terms.shares_as(before):
+            self.copy_bytes = 0
+        return support
+
+    def loaded_with(self, worker_init_fn: Callable[[int], None] | None) -> None:
+        """Tell this dataset what worker processes run before they make items."""
+        self._init, self._is_init_known = worker_init_fn, True
+
+    def look_for_workers_that_stay(self) -> None:
+        """As :meth:`look`, for persistent worker processes, which have the dataset as it was when they began.
+
+        If it has changed here since, batches are planned for what the workers have, and the workers look for
+        themselves.
+        """
+        if self._looks and self._watch is not None and self._watch.changed():
+            self._looks = next(_looks)
+            self._current = {self._looks}
+            self._stays = True
+            return
+        self._stays = False
+        self.look()
+
+    @property
+    def looks(self) -> int:
+        """The number of the last look."""
+        return self._looks
+
+    def batch(self, indices: list[int]) -> Batch:
+        """These indices as a batch that carries the last look in this process."""
+        return Batch.of(indices, self._looks, self.found)
+
+    @property
+    def found(self) -> Names | None:
+        """The names that the last look found, as a :class:`Batch` has them."""
+        return None if self.terms is None or self._stays else self.terms.names
+
+    def _note_distrust(self, terms: Terms, cache: SampleCache | None) -> None:
+        """Note that the cache was distrusted. No process of this dataset shares while its names are these."""
+        why = None if cache is None or cache.segment.closed else cache.segment.why_distrusted()
+        if why is None or self._board.read(terms.names) is Verdict.REFUSED:
+            return
+        job, pid, sample, form = why
+        if form == Form.STORAGE:
+            return  # the dataset has changed: this segment is given up, and the next epoch begins another
+        assert cache is not None
+        own = job == cache.segment.job_key
+        self._board.write(
+            terms.names, Verdict.REFUSED, distrust_text(cache.name, job, pid, sample, form, own_job=own)
+        )
+
+    def tell_of_proof(self) -> bool:
+        """Whether nothing is shared because jobs make different items. If that is so, warn the user once."""
+        if self._cache is not None and self.terms is not None and self._cache.segment.distrusted:
+            self._note_distrust(self.terms, self._cache)
+        if self.terms is None or self._board.read(self.terms.names) is not Verdict.REFUSED:
+            return False
+        if self._told != (text := self._board.text):
+            self._told = text
+            warn(text)
+        return True
+
+    def _terms_of(self, support: Support) -> Terms | None:
+        stages = support.stages
+        shares = self.share == "augmented" and stages is not None and not stages.same
+        if stages is None or self.cache is None or not (shares or stages.decoded):
+            return None
+        wanted = self._options.split_wanted
+        return Terms(
+            name=self.cache,
+            source=stages.source,
+            n_samples=len(support.base),
+            bytes_about=support.total_bytes,
+            cache_bytes=self.cache_bytes,
+            split=wanted if stages.decoded or self.split != "auto" else Split(0, 0, 1),
+            shares=shares,
+            stages=stages,
+            own=support.own,
+            own_generator=support.made_of is not None and support.made_of.own_generator,
+        )
+
+    def record(self, loader: Any, plan: EpochPlan, progress: EpochProgress) -> DeliveryRecorder | None:
+        """Begin to write down what an epoch of ``loader`` delivers; None: no audit is wanted."""
+        terms = self.terms
+        return record_deliveries(
+            loader,
+            plan,
+            progress,
+            samples=length_of(self),
+            job=job_key(self.job),
+            dataset=b"" if terms is None else terms.source,
+            own=None if terms is None else terms.own,
+        )
+
+    def _state_changed(self) -> bool:
+        """Whether an attribute of the dataset is another object than at the last look."""
+        if self.key is not None or self.terms is None:
+            return False
+        now = list(getattr(self._base, "__dict__", {}).values())
+        return len(now) != len(self._state) or not all(map(is_, now, self._state))
+
+    def _warn(self, text: str) -> None:
+        """Warn, once a process."""
+        if not self._warned:
+            self._warned = True
+            warn(text)
+
+    def join(
+        self, *, batch_size: int | None = None, batches_ahead: int = 1, threads: int | None = None
+    ) -> SampleCache | None:
+        """Join the cache by the terms of the last look; None: nothing is shared.
+
+        This process stays in the cache until this object is collected, even while no worker process is there.
+
+        Args:
+            batch_size: The batch size of an epoch that begins; None: no epoch begins.
+            batches_ahead: The most batches of that epoch that are under way.
+            threads: The number of processes that prepare it; None: it is not known.
+
+        Raises:
+            NoSpaceError: Shared memory has no room for the cache.
+            SegmentMismatchError: The cache is another dataset's, and this process has not joined before.
+        """
+        if not self._looks:
+            self.look()
+        terms = self.terms
+        if terms is None or self._alone:
+            return None
+        if get_worker_info() is not None:
+            belong_to_job(self._job_key)
+        try:
+            self._cache = shared_cache(terms.name, terms, terms.cache_bytes, terms.split, self.job)
+        except SegmentError as error:
+            # Before the first epoch it is the user's mistake. A job that runs does not end because of it.
+            if isinstance(error, NoSpaceError) or (
+                isinstance(error, SegmentMismatchError) and not self._has_joined
+            ):
+                raise
+            self._warn(f"going on without the shared cache: {error}")
+            return None
+        self._has_joined = True
+        if get_worker_info() is None:
+            job = None
+            if batch_size is not None:
+                job = Jobs(batch_size=batch_size, ahead=batches_ahead - 1, threads=threads, share=self.share)
+            self._adapt_from(terms, self._cache, job)
+        return self._cache
+
+    def _adapt_from(self, terms: Terms, cache: SampleCache, job: Jobs | None) -> None:
+        """Take part in the choice of the cache's split."""
+        if self._controller is None or not self._controller.suits(cache):
+            stages = terms.stages
+            if stages.decoded == 0:
+                logger.info("cache %r: all of it is for whole items, the one form there is", cache.name)
+            native = isinstance(stages, Pictures) and stages.then is None and stages.static is None
+            known = profile_kept(terms.source, cast(Pictures, stages).pipeline if native else None)
+            # The controller does not refer to this object, so there is no cycle.
+            self._controller = SplitController(cache, known, job or Jobs(share=self.share), terms.n_samples)
+        if job is not None:
+            self._controller.begin(self._progress, job)
+        self.adapt()
+
+    def adapt(self, *, ended: bool = False) -> None:
+        """Change the split if it is time to. The loader's process calls this after a batch."""
+        if self._controller is not None:
+            self._controller.tick(self._progress, ended=ended)
+
+    def _progress(self) -> WorkDone:
+        counts = dict(zip(COUNTERS, self._counts.sum(0).tolist(), strict=True))
+        n = len(SPENT) // 2
+        times = tuple(counts[name] for name in SPENT[:n])
+        seconds = tuple(counts[name] * 1e-9 for name in SPENT[n:])
+        spent = Spent(times, seconds, counts["read_bytes"], counts["decoded_bytes"])
+        delivered = sum(counts[form.name.lower()] for form in Form)
+        return WorkDone(spent, delivered, None, reads_here=False, copy_bytes=self.copy_bytes)
+
+    def _maker_here(self) -> Preparer:
+        """This process's preparer, for the present terms. A forked child makes its own."""
+        assert self.terms is not None
+        maker = self._maker
+        if maker is not None and maker.pid != os.getpid():
+            maker = None
+        if maker is not None and self.terms.shares_as(maker.terms):
+            maker.terms = self.terms
+            return maker
+        if maker is not None:
+            maker.close()
+        cache = self.join()
+        worker = get_worker_info()
+        row = 0 if worker is None else min(worker.id + 1, COUNT_ROWS - 1)
+        self._maker = Preparer(
+            self.terms,
+            cache,
+            self._counts[row].numpy(),
+            board=self._board,
+            vouched=self.key is not None,
+            check_every=self.check_every,
+            changed=functools.partial(_ask_watch, weakref.ref(self), Watch.changed),
+            changed_elsewhere=functools.partial(_ask_watch, weakref.ref(self), Watch.changed_elsewhere),
+        )
+        return self._maker
+
+    def __fingerprint__(self) -> Any:
+        """What items depend on, for the fingerprints of datasets that contain this one."""
+        return self.dataset if self.key is None else (self.key, len(self))
+
+    def __getstate__(self) -> dict[str, Any]:
+        job = self._job_key if get_worker_info() is not None else job_key(self.job)
+        own = dict.fromkeys(("_maker", "_controller", "_cache", "_seen", "_watch", "_asker"))
+        # The dataset is made anew where this is unpickled, and is looked at there.
+        return {**vars(self), "_job_key": job, "_state": [], "_looked_in": 0, "_memory": Memory(), **own}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if not self._counts.is_shared():  # pickled for another job, not for a worker
+            self._counts = torch.zeros_like(self._counts).share_memory_()
+            self._board = Board()
+
+
+def _ask_watch(shared: weakref.ref[SharedDataset], question: Callable[[Watch], bool]) -> bool:
+    """What the watch of the last look says; False: there is none."""
+    here = shared()
+    return here is not None and here._watch is not None and question(here._watch)
+
+
+_looks = itertools.count(1)

@@ -1,0 +1,255 @@
+"""Iterating with torch's worker processes.
+
+torch's own iterators do the work. This module shows them a view of the loader, and adds four things:
+
+* The error for a worker that died says why it died.
+* A batch that cannot be pickled is an error.
+* The epoch's progress is told which batches are made.
+* Each worker tells the state that the dataset keeps there.
+"""
+
+from __future__ import annotations
+
+import copy
+import multiprocessing.connection
+import multiprocessing.queues
+import signal
+from collections import deque
+from typing import Any, NoReturn, cast
+
+import torch
+from torch.utils.data import IterableDataset, IterDataPipe
+from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
+
+from seneca._runtime.cgroups import oom_kills
+from seneca._runtime.turns import InTurn
+from seneca.epochs.batches import Drawn, TrackedBatches
+from seneca.epochs.dataset_state import FollowedStream, OwnState, Standing, has_state, pickled
+from seneca.workers.messages import BEGUN, Context, MessageQueue, WorkerInit
+
+__all__ = ["iterate"]
+
+
+BROKE_OFF_S = 5.0  # the longest wait for the end of a worker whose message has broken off
+
+
+def iterate(loader: Any, index_sampler: TrackedBatches, dataset: Any = None, *, pins: bool = False) -> Any:
+    """Make an iterator in the order of ``index_sampler``, in all else as the loader's arguments say.
+
+    Args:
+        loader: The loader.
+        index_sampler: The batches of the epoch.
+        dataset: A :class:`seneca.SharedDataset` that takes the place of the loader's dataset; None: the
+            loader's.
+        pins: Whether batches lie in page-locked memory even if the loader does not ask for it.
+    """
+    shown: dict[str, Any] = {"_index_sampler": index_sampler, "pin_memory": loader.pin_memory or pins}
+    own = _own_state(loader)
+    if isinstance(own, FollowedStream):
+        dataset = own
+    if dataset is not None:
+        shown["dataset"] = dataset
+    if loader.num_workers == 0:
+        return Alone(_View(loader, **shown), own)
+    loader.check_worker_number_rationality()
+    init = shown["worker_init_fn"] = WorkerInit(loader.worker_init_fn, own)
+    shown["multiprocessing_context"] = Context(loader.multiprocessing_context or torch.multiprocessing, init)
+    return Workers(_View(loader, **shown), own)
+
+
+def _own_state(loader: Any) -> OwnState:
+    """The state of the loader's dataset, with what is restored for the epoch that begins now."""
+    dataset, restores = loader._users_dataset(), loader._epoch_of_iterator().restores
+    states = None if restores is None else copy.deepcopy(restores["states"])
+    # torch knows its data pipes by their class. Therefore nothing may stand in for one.
+    follows = isinstance(dataset, IterableDataset) and not isinstance(dataset, IterDataPipe)
+    return FollowedStream(dataset, states) if follows else OwnState(dataset, states)
+
+
+class _View:
+    """A loader with some attributes replaced."""
+
+    def __init__(self, loader: Any, **instead: Any) -> None:
+        self.whole = loader
+        vars(self).update(instead)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.whole, name)
+
+
+class Alone(InTurn, _SingleProcessDataLoaderIter):
+    """torch's iterator without workers, which also tells the epoch's progress what is made."""
+
+    def __init__(self, loader: Any, own: OwnState) -> None:
+        self._own = own
+        own.begin(0)
+        super().__init__(loader)
+        self._dataset = loader.whole.dataset  # the user's, which torch names in a warning
+        self._sampler_iter.progress.standing = Standing(0, ask=own.tell)
+
+    def _next_data(self) -> Any:
+        batches = self._sampler_iter
+        if batches.is_stream:
+            return batches.pass_on(self._made)
+        self._own.restore()
+        batches.drawn = Drawn()
+        try:
+            data = self._made()
+        except StopIteration:
+            batches.progress.end()
+            raise
+        except Exception:
+            if batches.drawn.places is not None:
+                batches.made(batches.drawn, failed=True)
+            raise
+        batches.made(batches.drawn)
+        return data
+
+    def _made(self) -> Any:
+        """The next batch. If it is handed out later, the dataset tells its state now."""
+        try:
+            return super()._next_data()
+        finally:
+            progress = self._sampler_iter.progress
+            if progress.watched:
+                progress.tell(0, self._own.tell_or_say_why())
+
+
+class Workers(InTurn, _MultiProcessingDataLoaderIter):
+    """torch's iterator with worker processes, which also tells the epoch's progress what is made."""
+
+    def __init__(self, loader: Any, own: OwnState) -> None:
+        self._own = own
+        self._drawn: dict[int, Any] = {}  # what was drawn of the batches under way, by torch's numbers
+        self._workers_status = [True] * loader.num_workers  # torch sets it last, and needs it to end workers
+        self._early: deque[Any] = deque()  # what workers had sent before all of them had begun
+        self._skips = 0  # in a resumed epoch: the workers before the one whose turn is next
+        super().__init__(loader)
+        self._dataset = loader.whole.dataset
+
+    @property
+    def _base_seed(self) -> int:
+        return self._seed
+
+    @_base_seed.setter
+    def _base_seed(self, drawn: int) -> None:
+        """torch draws a seed for new workers. A resumed epoch keeps its own, the state's ``base_seed``."""
+        self._seed = drawn
+        if self._sampler_iter.is_stream or has_state(self._own.dataset):
+            self._seed = self._sampler_iter.progress.name("base_seed", lambda: drawn)
+
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
+        with self._turn:
+            self._reset_in_turn(loader, first_iter)
+
+    def _reset_in_turn(self, loader: Any, first_iter: bool) -> None:
+        self._drawn = {}
+        restores = self._sampler_iter.progress.restores if first_iter else None
+        self._skips = 0 if restores is None else restores["turn"]
+        super()._reset(loader, first_iter)
+        if first_iter and has_state(self._own.dataset):
+            self._await_begun()
+        told = dict(self._results.begun)
+        if restores is not None:
+            told |= {
+                number: pickled(state) for number, state in enumerate(restores["states"]) if state is not None
+            }
+        standing = Standing(self._num_workers, told, stays=self._persistent_workers)
+        self._sampler_iter.progress.standing = standing
+
+    @property
+    def _results(self) -> MessageQueue:
+        return cast(MessageQueue, self._worker_result_queue)  # made by our context
+
+    def _await_begun(self) -> None:
+        """Wait until each worker has told the state of the dataset with which it begins."""
+        begun, early = 0, []
+        while begun < self._num_workers:
+            success, sent = self._try_get_data()
+            if success and sent[0] == BEGUN:
+                begun += 1
+            elif success:
+                early.append(sent)
+        self._early.extend(early)
+
+    def _shutdown_workers(self) -> None:
+        # torch's __del__ calls this even if a Ctrl-C has ended __init__ before there was any worker.
+        if hasattr(self, "_workers"):
+            super()._shutdown_workers()
+
+    def _next_index(self) -> Any:
+        index = super()._next_index()
+        while self._skips:
+            next(self._worker_queue_idx_cycle)
+            self._skips -= 1
+        self._drawn[self._send_idx] = self._sampler_iter.drawn
+        return index
+
+    def _next_data(self) -> Any:
+        batches = self._sampler_iter
+        if batches.is_stream:
+            return batches.pass_on(self._received)
+        failed = True
+        try:
+            data = super()._next_data()
+            failed = False
+        except StopIteration:
+            batches.progress.end()
+            raise
+        finally:
+            for drawn in self._taken_out():
+                batches.made(drawn, failed=failed)
+        return data
+
+    def _received(self) -> Any:
+        """The next batch of a stream."""
+        try:
+            return super()._next_data()
+        finally:
+            self._taken_out()
+
+    def _taken_out(self) -> list[Any]:
+        """What was drawn for the batches, or errors, that torch has taken out, and has therefore forgotten.
+
+        The workers that made them have told the dataset's state, which is noted for the epoch's next batch.
+        """
+        numbers = [number for number in self._drawn if number not in self._task_info]
+        for number in numbers:
+            if number in self._results.told:
+                self._sampler_iter.progress.tell(*self._results.told.pop(number))
+        return [self._drawn.pop(number) for number in numbers]
+
+    def _try_get_data(self, *args: Any, **kwargs: Any) -> Any:
+        if self._early:
+            return True, self._early.popleft()
+        try:
+            return super()._try_get_data(*args, **kwargs)
+        except (RuntimeError, OSError, EOFError) as error:
+            self._say_why(error)
+
+    def _say_why(self, error: Exception) -> NoReturn:
+        # A worker's message has broken off. This may be seen before the worker's end is.
+        broke_off = not isinstance(error, RuntimeError) or "ancdata" in str(error)
+        if broke_off:
+            multiprocessing.connection.wait([w.sentinel for w in self._workers], BROKE_OFF_S)
+        ends = {
+            w.pid: f"worker {i} (pid {w.pid}) {_end_of(w.exitcode)}"
+            for i, w in enumerate(self._workers)
+            if w.exitcode or (w.exitcode == 0 and str(w.pid) in str(error))
+        }
+        if not ends:
+            raise error
+        what = str(error)
+        if broke_off:
+            what = f"DataLoader worker (pid(s) {', '.join(map(str, ends))}) exited unexpectedly"
+        raise RuntimeError(f"{what}: {'; '.join(ends.values())}") from error
+
+
+def _end_of(exitcode: int) -> str:
+    if exitcode >= 0:
+        return f"exited with status {exitcode}"
+    name = signal.Signals(-exitcode).name if -exitcode in signal.valid_signals() else f"signal {-exitcode}"
+    kills = oom_kills()
+    if exitcode == -signal.SIGKILL and kills:
+        return f"was ended by {name}; the kernel has ended {kills} processes of this group for lack of memory"
+    return f"was ended by {name}"

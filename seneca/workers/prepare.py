@@ -1,0 +1,473 @@
+"""Makes the items of a shared dataset in one process, from payloads in the cache and for what others want.
+
+::
+
+    batch --begin--> places: what serves each sample, where its copy goes --> items
+                                     |
+                  AUGMENTED: read    |  DECODED, ENCODED: the stages from there on
+                  storage: all stages, and what is worth keeping is offered
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from seneca._core.member import CLAIM
+from seneca._core.segment import GRANULE, NONE
+from seneca._core.worker import Worker
+from seneca._runtime.distributed import job_key
+from seneca._runtime.finalizers import FIRST, PATIENCE_S, finalize
+from seneca.audit.record import record_service
+from seneca.cache import SampleCache
+from seneca.data import serialize as items
+from seneca.data.stages import KeptStages, Payload, Stages
+from seneca.forms import Form
+from seneca.workers.proof import Board, Proof, compare_served, may_be_made_again
+from seneca.workers.terms import PlannedBatch, Terms
+
+__all__ = ["COUNTERS", "SPENT", "Preparer"]
+
+# For the split's controller, in the order of seneca.partition.Spent. Times are nanoseconds.
+SPENT = ("reads", "prepares", "decodes", "augments", "read_ns", "prepare_ns", "decode_ns", "augment_ns")
+COUNTERS = (
+    *("storage", "encoded", "decoded", "augmented", "prepared", "staged", "unshared", "damaged"),
+    *("read_bytes", "checked", "different"),
+    *(*SPENT, "decoded_bytes"),
+)
+AT = {name: place for place, name in enumerate(COUNTERS)}  # the place of each counter in the counts
+STORAGE, ENCODED, DECODED, AUGMENTED = (int(form) for form in Form)
+MAX_SIDE = 2**16 - 1  # the longest side of a picture that a slot's record can hold
+NO_CLAIMS = np.zeros(0, CLAIM)
+UNDECIDED = 4  # checks in a row that decide nothing, because items are random; after these no more are made
+
+
+class Preparer:
+    """Makes items in this process, and holds their slots in the segment meanwhile.
+
+    Args:
+        terms: The terms by which this process shares.
+        cache: The cache; None: nothing is shared.
+        counts: The counters, in the order of :data:`COUNTERS`.
+        board: What the processes of this dataset have found of its examples.
+        vouched: Whether the user has given a key.
+        check_every: One of so many served samples is made again and compared; None: none is.
+        changed: Tells whether the dataset has changed since it was looked at.
+        changed_elsewhere: Tells whether another process may have changed it since.
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        cache: SampleCache | None,
+        counts: np.ndarray,
+        *,
+        board: Board,
+        vouched: bool = False,
+        check_every: int | None = None,
+        changed: Callable[[], bool] = bool,
+        changed_elsewhere: Callable[[], bool] = bool,
+    ) -> None:
+        self.pid = os.getpid()
+        self.changed_elsewhere = changed_elsewhere
+        self._counts = counts
+        self.terms = terms
+        self._worker = Worker(
+            None if cache is None else cache.segment,
+            decoded=terms.stages.decoded,
+            augmented=terms.stages.augmented,
+            shares=terms.shares,
+            keeps=terms.stages.decoded != 0,
+        )
+        self.cache = cache
+        self._segment = None if cache is None else cache.segment
+        self._proof = None
+        if cache is not None:
+            self._proof = Proof(terms, cache.segment, board, vouched=vouched, changed=changed)
+        self._check_every = check_every if may_be_made_again(terms) else None
+        # Random, so that processes check at different times, and some check even if none serves so many.
+        self._until_check = 0 if check_every is None else random.Random(os.urandom(8)).randint(1, check_every)
+        self._undecided = 0  # checks of AUGMENTED in a row that decided nothing
+        self._in_use = threading.Lock()
+        self.copy_bytes = 0  # the most room that an item of this dataset has needed
+        self.keeps_decoded = True  # until a DECODED payload cannot be laid out
+        self._recorder = record_service(
+            job=job_key() if cache is None else cache.segment.job_key,
+            dataset=terms.source,
+            n_samples=terms.n_samples,
+            own=terms.own,
+            cache=cache,
+        )
+        self._close = finalize(self, _close, self._worker, cache, self._in_use, order=FIRST)
+
+    def close(self) -> None:
+        self._close()
+
+    @property
+    def terms(self) -> Terms:
+        """The terms by which items are made. Other terms may replace them if these share the same."""
+        return self._terms
+
+    @terms.setter
+    def terms(self, terms: Terms) -> None:
+        self._terms = terms
+        self._stages = terms.stages
+        if isinstance(terms.stages, KeptStages):
+            self._stages = _Timed(terms.stages, self._counts)
+
+    def make(self, indices: Sequence[int], look: int, *, alone: bool = False) -> list[Any]:
+        """Make the items of a batch.
+
+        Args:
+            indices: The indices of its samples.
+            look: The number of the look at the dataset that was made for the batch's epoch.
+            alone: Whether to take nothing that others made, and to leave nothing for them.
+        """
+        own = self.terms.own
+        samples = list(indices) if own is None else [int(own[index]) for index in indices]
+        planned = (
+            indices if isinstance(indices, PlannedBatch) and self._was_planned(indices, samples) else None
+        )
+        with self._in_use:
+            trusts = not alone and self._trusts(look)
+            if planned is not None and planned.claims is None and self._stages.decoded == 0:
+                made = self._make_alone(samples)  # nothing is held, and nothing could be kept
+                copies = None
+            else:
+                made, copies = self._make_here(samples, planned, trusts)
+            if self._recorder is not None:
+                self._recorder.served(indices, copies)
+        stages = self.terms.stages
+        if type(stages).present is Stages.present:
+            return made
+        return [stages.present(sample, item) for sample, item in zip(samples, made, strict=True)]
+
+    def _trusts(self, look: int) -> bool:
+        """Whether to take payloads from the cache, and leave any there."""
+        if self._proof is None or self._segment is None:
+            return True  # there is no cache
+        if self._segment.distrusted:
+            return False
+        try:
+            return self._proof.holds(look)
+        except BlockingIOError:
+            return False  # the next batch asks again
+
+    @property
+    def distrusted(self) -> bool:
+        """Whether any job has found that payloads of the cache cannot be trusted."""
+        return self._segment is not None and self._segment.distrusted
+
+    def is_to_check(self, form: int) -> bool:
+        """Whether the next sample served from this form is to be made again."""
+        if self._check_every is None or (form == AUGMENTED and self._undecided >= UNDECIDED):
+            return False
+        self._until_check -= 1
+        if self._until_check > 0:
+            return False
+        self._until_check = self._check_every
+        return True
+
+    def differs(self, sample: int, form: int, served: Any) -> bool:
+        """Make a served sample again, and compare. If it differs, all jobs of the cache stop sharing.
+
+        Args:
+            sample: The sample.
+            form: The form that it was served from.
+            served: The payload's bytes; if the form is AUGMENTED, the item.
+
+        Returns:
+            Whether the sample differs for certain.
+        """
+        self._counts[AT["checked"]] += 1
+        outcome = compare_served(self.terms.stages, sample, Form(form), served)
+        if form == AUGMENTED:
+            self._undecided = self._undecided + 1 if outcome is None else 0
+        if outcome is not False:
+            return False
+        assert self._segment is not None
+        self._segment.distrust(sample, form)
+        self._counts[AT["different"]] += 1
+        if self._recorder is not None:
+            self._recorder.differed(sample)
+        return True
+
+    def _make_here(
+        self, samples: list[int], planned: PlannedBatch | None, trusts: bool
+    ) -> tuple[list[Any], np.ndarray | None]:
+        row, generation = NONE, 0
+        if planned is not None:
+            row, generation = planned.row, planned.generation
+        if planned is not None and planned.claims is not None:
+            claims = planned.claims
+        else:
+            claims = np.zeros(len(samples), CLAIM)
+            claims["sample"] = samples
+            claims["slot"] = NONE
+        places = self._worker.begin(claims, row, generation)[0]
+        if _hold_nothing(places):
+            return self._make_alone(samples), None
+        batch = _Batch(self, samples, places)
+        if not trusts:
+            batch.take_nothing()
+        try:
+            return batch.make(), None if self._recorder is None else batch.copies()
+        finally:
+            batch.end()
+
+    def _make_alone(self, samples: list[int]) -> list[Any]:
+        """As a :class:`_Batch` without payloads to take or slots to fill, in less time."""
+        made = self._stages.make(samples)
+        if self.terms.shares and self.copy_bytes == 0:
+            for item in made:
+                if self.lay_out(item) is not None:
+                    self._worker.begin(NO_CLAIMS)  # tells the size to all members that reserve room
+                    break
+        self._counts[AT["storage"]] += len(made)
+        self._counts[AT["prepared"]] += len(made)
+        return made
+
+    def lay_out(self, item: Any) -> items.Layout | None:
+        """How an item will lie in a slot, and learn from it how much room items take.
+
+        Returns:
+            The layout; None: the item cannot be laid out, which is counted.
+        """
+        try:
+            layout = items.lay_out(item)
+        except items.Unsupported:
+            self._counts[AT["unshared"]] += 1
+            return None
+        if layout.size_bytes > self.copy_bytes:
+            self.copy_bytes = -(-layout.size_bytes // GRANULE) * GRANULE  # slots are made of whole granules
+            self._worker.learn(self.copy_bytes)
+        return layout
+
+    def _was_planned(self, batch: PlannedBatch, samples: list[int]) -> bool:
+        """Whether the sampler holds claims for these samples, by these terms."""
+        if batch.names != self.terms.names:
+            return False
+        return batch.claims is None or np.array_equal(batch.claims["sample"], samples)
+
+
+class _Timed(KeptStages):
+    """The stages of a dataset, timed: reading by wall-clock time, the others by CPU time of the thread."""
+
+    def __init__(self, stages: KeptStages, counts: np.ndarray) -> None:
+        self._stages, self._counts = stages, counts
+        self.decoded = stages.decoded
+
+    def read(self, index: int) -> bytes:
+        began = time.perf_counter_ns()
+        data = self._stages.read(index)
+        self._note("reads", "read_ns", time.perf_counter_ns() - began)
+        self._counts[AT["read_bytes"]] += len(data)
+        return data
+
+    def decode(self, index: int, data: bytes) -> Payload:
+        began = time.thread_time_ns()
+        decoded = self._stages.decode(index, data)
+        self._note("decodes", "decode_ns", time.thread_time_ns() - began)
+        self._counts[AT["decoded_bytes"]] += len(decoded.data)
+        return decoded
+
+    def augment(self, index: int, decoded: Payload) -> Any:
+        began = time.thread_time_ns()
+        item = self._stages.augment(index, decoded)
+        self._note("augments", "augment_ns", time.thread_time_ns() - began)
+        return item
+
+    def augment_encoded(self, index: int, data: bytes) -> Any:
+        began = time.thread_time_ns()
+        item = self._stages.augment_encoded(index, data)
+        self._note("prepares", "prepare_ns", time.thread_time_ns() - began)
+        return item
+
+    def _note(self, times: str, total: str, ns: int) -> None:
+        self._counts[AT[times]] += 1
+        self._counts[AT[total]] += ns
+
+
+def _hold_nothing(places: np.ndarray) -> bool:
+    """Whether all samples of a batch come from storage, and nothing of them goes to the cache."""
+    return not (places["source"].any() or places["keep"].any() or (places["target_slot"] != NONE).any())
+
+
+def _close(worker: Worker, cache: SampleCache | None, in_use: threading.Lock) -> None:
+    """Close the worker before the cache, which this reference keeps.
+
+    At the end of the process a daemon thread may be in the middle of a batch and stay there. Then the worker
+    stays open, and its process's death frees what it holds.
+    """
+    if in_use.acquire(timeout=PATIENCE_S):
+        try:
+            worker.close()
+        finally:
+            in_use.release()
+
+
+class _Batch:
+    """One batch of a :class:`Preparer`: turns its places into items."""
+
+    def __init__(self, maker: Preparer, samples: list[int], places: np.ndarray) -> None:
+        self._maker = maker
+        self._stages = cast(KeptStages, maker._stages)  # stages that keep nothing are asked for make() alone
+        self._worker = maker._worker
+        self._counts = dict.fromkeys(COUNTERS, 0)
+        self._samples = samples
+        self._places = places
+        self._sources = places["source"].tolist()
+        self._source_slots = places["source_slot"].tolist()
+        self._keeps = places["keep"].tolist()
+        # Slots that are reserved and not yet written, by place.
+        self._targets = {k: slot for k, slot in enumerate(places["target_slot"].tolist()) if slot != NONE}
+        self._offers: list[tuple[tuple[int, int, int, int, int], Any]] = []
+
+    def make(self) -> list[Any]:
+        """Make the item of every sample."""
+        made: list[Any] = [None] * len(self._samples)
+        straight = []
+        for k in range(len(self._samples)):
+            if self._sources[k] and self._maker.distrusted:
+                break
+            if self._sources[k] == AUGMENTED:
+                try:
+                    made[k] = items.read(self._worker.payload(self._source_slots[k]))
+                except items.DamagedItem:
+                    straight.append(k)
+                    self._pass_over_cache(k)
+                    continue
+                self._check(k, made[k])
+            elif self._sources[k] == STORAGE and not self._keeps[k]:
+                straight.append(k)
+            else:
+                made[k] = self._make_by_stages(k)
+        if any(self._sources) and self._maker.distrusted:
+            self.take_nothing()  # what was served earlier in this batch is dropped too
+            straight = list(range(len(self._samples)))
+        if straight:
+            fresh = self._stages.make([self._samples[k] for k in straight])
+            for k, item in zip(straight, fresh, strict=True):
+                made[k] = item
+                self._stage(k, item)
+        for source in self._sources:
+            self._counts[COUNTERS[source]] += 1
+        self._counts["prepared"] = len(made) - self._counts["augmented"]
+        return made
+
+    def take_nothing(self) -> None:
+        """Make every sample from storage, and leave nothing for others."""
+        self._sources = [STORAGE] * len(self._samples)
+        self._keeps = [0] * len(self._samples)
+        self._offers.clear()
+        for slot in self._targets.values():
+            self._worker.abort(slot)
+        self._targets.clear()
+
+    def _check(self, k: int, served: Any) -> None:
+        """Make a served sample again, if it is one of those to check."""
+        if self._maker.is_to_check(self._sources[k]):
+            self._maker.differs(self._samples[k], self._sources[k], served)
+
+    def copies(self) -> np.ndarray:
+        """Slot, generation and form of each sample, for an audit. Call this before :meth:`end`."""
+        copies = np.empty((len(self._samples), 3), np.uint32)
+        for k, (source, place) in enumerate(zip(self._sources, self._places, strict=True)):
+            slot = int(place["source_slot"] if source == AUGMENTED else place["target_slot"])
+            copies[k] = slot, 0 if slot == NONE else self._worker.generation(slot), source
+        return copies
+
+    def _make_by_stages(self, k: int) -> Any:
+        """Make an item from a kept payload, or from storage, and then offer what is worth keeping."""
+        sample, stages = self._samples[k], self._stages
+        if self._sources[k] == DECODED:
+            slot = self._source_slots[k]
+            decoded = Payload(self._worker.payload(slot), *self._worker.picture_size(slot))
+            self._check(k, decoded.data)
+            try:
+                item = stages.augment(sample, decoded)
+            except items.DamagedItem:
+                self._pass_over_cache(k)
+                item = stages.augment_encoded(sample, stages.read(sample))
+        elif self._sources[k] == ENCODED:
+            data = bytes(self._worker.payload(self._source_slots[k]))
+            self._check(k, data)
+            try:
+                item = stages.augment_encoded(sample, data)
+            except Exception:
+                stored = stages.read(sample)
+                if stored == data:
+                    raise  # the fault is in the file or the transform, not in the cache
+                self._pass_over_cache(k)
+                item = stages.augment_encoded(sample, stored)
+        else:
+            data = stages.read(sample)
+            kept = self._decode_to_keep(k, data) if self._keeps[k] == DECODED else None
+            if kept is not None:
+                self._offer(sample, DECODED, kept)
+                item = stages.augment(sample, kept)
+            else:
+                if self._keeps[k]:
+                    self._offer(sample, ENCODED, Payload(data, 0, 0))
+                item = stages.augment_encoded(sample, data)
+        self._stage(k, item)
+        return item
+
+    def _pass_over_cache(self, k: int) -> None:
+        """Note that the payload of a place is damaged, and that the item is made from storage."""
+        self._sources[k] = STORAGE
+        self._counts["damaged"] += 1
+
+    def _decode_to_keep(self, k: int, data: bytes) -> Payload | None:
+        """The DECODED payload; None: it cannot be laid out, which is not tried again."""
+        if not self._maker.keeps_decoded:
+            return None
+        try:
+            return self._stages.decode(self._samples[k], data)
+        except items.Unsupported:
+            self._maker.keeps_decoded = False
+            return None
+
+    def _offer(self, sample: int, form: int, payload: Payload) -> None:
+        if max(payload.height, payload.width) > MAX_SIDE or self._maker.changed_elsewhere():
+            return
+        self._offers.append(((sample, form, len(payload.data), payload.height, payload.width), payload.data))
+
+    def _stage(self, k: int, item: Any) -> None:
+        """Write an item into the slot reserved for it. Without a slot, learn how much room an item takes."""
+        slot = self._targets.get(k)
+        if slot is None and (self._maker.copy_bytes or not self._maker.terms.shares):
+            return
+        layout = self._maker.lay_out(item)
+        if layout is None or slot is None:
+            return
+        room = self._worker.payload(slot)
+        if layout.size_bytes <= len(room):
+            layout.write(room)
+            if self._maker.changed_elsewhere():
+                return  # the item may be of the changed dataset; end() gives up the slot
+            self._worker.commit(slot)
+            del self._targets[k]
+            self._counts["staged"] += 1
+
+    def end(self) -> None:
+        """Let go of all slots, whatever happened, and write the offered payloads that are accepted."""
+        for slot in self._targets.values():
+            self._worker.abort(slot)
+        self._worker.done(self._places)
+        # At once, because others lack the room that is held in vain.
+        answers = self._worker.begin(NO_CLAIMS, offers=[offer for offer, _ in self._offers])[1]
+        for answer, (_, data) in zip(answers, self._offers, strict=True):
+            if answer is not None:
+                slot, entry = answer
+                self._worker.payload(slot)[:] = data
+                self._worker.commit(slot)
+                self._worker.offer_done(slot, entry)
+        for k, name in enumerate(COUNTERS):
+            self._maker._counts[k] += self._counts[name]

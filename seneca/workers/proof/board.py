@@ -1,0 +1,79 @@
+"""What the processes of one dataset tell each other about their examples."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+import torch
+
+from seneca.data.stages import number_of
+from seneca.workers.terms import Names
+
+__all__ = ["Board", "Verdict"]
+
+TEXT_BYTES = 1024
+
+
+class Verdict(IntEnum):
+    """What examples have shown."""
+
+    UNKNOWN = 0
+    PROVED = 1
+    UNPROVABLE = 2
+    REFUSED = 3
+
+
+class Board:
+    """What the processes of one dataset have found about its examples, in memory that all of them see.
+
+    A verdict is one word, which also holds a digest of the names that it is about. Processes that write at
+    the same time overwrite each other's verdicts. A reader that finds a verdict about other names takes it
+    for unknown.
+    """
+
+    def __init__(self) -> None:
+        self._words = torch.zeros(4 + TEXT_BYTES // 8, dtype=torch.int64).share_memory_()
+
+    def read(self, names: Names, look: int | None = None) -> Verdict:
+        """The verdict about these names. If ``look`` is given: the verdict of that look at the dataset."""
+        about, verdict = divmod(int(self._words[0 if look is None else 1]), 4)
+        return Verdict(verdict) if about == _about(names, look) else Verdict.UNKNOWN
+
+    def write(
+        self, names: Names, verdict: Verdict, text: str = "", *, look: int = 0, lasts: bool = True
+    ) -> None:
+        """Write a verdict.
+
+        Args:
+            names: The names that it is about.
+            verdict: The verdict.
+            text: What to tell people.
+            look: The look at the dataset that it comes from.
+            lasts: Whether it also holds for later looks.
+        """
+        data = text.encode()[:TEXT_BYTES]
+        words = self._words.numpy()
+        words[3 : 4 + TEXT_BYTES // 8].view(np.uint8)[: len(data)] = np.frombuffer(data, np.uint8)
+        words[2] = len(data)
+        words[1] = _about(names, look) * 4 + verdict
+        words[0] = _about(names, None) * 4 + (verdict if lasts else Verdict.UNKNOWN)
+
+    @property
+    def text(self) -> str:
+        """The text of the last verdict."""
+        words = self._words.numpy()
+        length = min(max(0, int(words[2])), TEXT_BYTES)
+        return words[3 : 4 + TEXT_BYTES // 8].view(np.uint8)[:length].tobytes().decode(errors="replace")
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other processes see this memory."""
+        return self._words.is_shared()
+
+
+def _about(names: Names, look: int | None) -> int:
+    """A digest of names and look: 61 bits, so that a verdict fits beside them."""
+    source, decoded, augmented = names
+    parts = source, decoded.to_bytes(8, "little"), augmented.to_bytes(8, "little"), repr(look).encode()
+    return number_of(*parts) >> 3

@@ -1,0 +1,106 @@
+"""What the processes of a job agree on, and a batch with what was drawn for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from seneca.data.stages import Stages
+
+__all__ = ["Batch", "Names", "PlannedBatch", "Terms"]
+
+_B = TypeVar("_B", bound="Batch")
+
+Names = tuple[bytes, int, int]
+"""The names under which jobs share: of the samples, and of what DECODED and AUGMENTED payloads hold."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms by which processes of a job share, as a look at the dataset found them.
+
+    Attributes:
+        name: The name of the cache, or "auto".
+        source: The fingerprint of the samples: 16 bytes.
+        n_samples: The number of samples of the dataset beneath ``Subset``. The cache has records of all.
+        bytes_about: The size of all its ENCODED payloads, roughly, for ``cache_bytes="auto"``.
+        cache_bytes, split: As the user gave them.
+        shares: Whether AUGMENTED copies are shared.
+        stages: How a sample is made.
+        own: The samples that the job goes over, uint32; None: all.
+        own_generator: Whether the dataset has a random generator of its own, which nobody else can set.
+    """
+
+    name: str
+    source: bytes
+    n_samples: int
+    bytes_about: int
+    cache_bytes: int | str
+    split: Any
+    shares: bool
+    stages: Stages
+    own: np.ndarray | None
+    own_generator: bool = False
+
+    # What the cache asks a dataset for.
+
+    def __len__(self) -> int:
+        return self.n_samples
+
+    def fingerprint(self) -> bytes:
+        return self.source
+
+    def total_bytes(self) -> int:
+        return self.bytes_about
+
+    @property
+    def names(self) -> Names:
+        return self.source, self.stages.decoded, self.stages.augmented
+
+    def shares_as(self, other: Terms | None) -> bool:
+        """Whether payloads made by the other terms may be used by these. Labels do not matter for that."""
+        return other is not None and (self.name, self.names, self.shares) == (
+            other.name,
+            other.names,
+            other.shares,
+        )
+
+
+class Batch(list[int]):
+    """The indices of a batch, and the look at the dataset that was made for its epoch.
+
+    Attributes:
+        look: The number of that look, in the loader's process.
+        found: The names that it found. None: it found nothing to share, or persistent workers have another
+            dataset than the loader's process and have to look for themselves.
+    """
+
+    look: int
+    found: Names | None
+
+    @classmethod
+    def of(cls: type[_B], indices: Iterable[int], look: int, found: Names | None) -> _B:
+        """These indices, for which this look was made."""
+        batch = cls(indices)
+        batch.look, batch.found = look, found
+        return batch
+
+
+class PlannedBatch(Batch):
+    """A batch, and what the sampler holds for it.
+
+    Attributes:
+        names: The names under which the sampler holds it.
+        row, generation: The member's row, and which occupant of the row the member is.
+        claims: What is held, in the order of the indices; None: nothing is, and all items are made.
+        log: The log of the epoch's deliveries; None: there is none.
+    """
+
+    names: Names
+    row: int
+    generation: int
+    claims: np.ndarray | None
+    log: str | None = None

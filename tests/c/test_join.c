@@ -1,0 +1,402 @@
+/*
+ * test_join.c -- processes come to a segment, tell each other of themselves, and leave it: in turn, so that each case
+ * says what has to be there afterwards.
+ *
+ *   a handle is what a process has; the name, the rows and what they tell are looked at from the others'
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/sn_rng.h"
+#include "base/sn_status.h"
+#include "cache.h"
+#include "check.h"
+#include "shm/sn_row.h"
+#include "store/sn_check.h"
+#include "store/sn_hints.h"
+#include "store/sn_join.h"
+#include "store/sn_store.h"
+
+#define N_SAMPLES 100
+
+typedef struct {
+    sn_segment *segment;
+    uint32_t row;
+    int answer, fd;
+} process;
+
+static uint64_t seed;
+static char name[64];
+static sn_geometry geometry;
+static off_t no_memory_from; /* 0: there is memory */
+
+/* In place of the C library's. */
+int posix_fallocate(int fd, off_t at, off_t length)
+{
+    if (no_memory_from && at >= no_memory_from)
+        return ENOSPC;
+    return syscall(SYS_fallocate, fd, 0, at, length) == 0 ? 0 : errno;
+}
+
+static void remove_name(void)
+{
+    shm_unlink(name);
+}
+
+static int is_linked(void)
+{
+    int fd = shm_open(name, O_RDWR | O_CLOEXEC, 0600);
+
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+static int is_open(int fd)
+{
+    return fcntl(fd, F_GETFD) != -1;
+}
+
+static process join_as(uint64_t job_key, const sn_geometry *wanted)
+{
+    process self = {.fd = shm_open(name, O_RDWR | O_CLOEXEC | O_CREAT, 0600)};
+
+    CHECK(self.fd >= 0);
+    self.answer = sn_join(self.fd, name, wanted, job_key, NULL, NULL, &self.segment, &self.row);
+    if (self.segment == NULL)
+        CHECK(!is_open(self.fd));
+    return self;
+}
+
+static process joined(uint64_t job_key, int answer)
+{
+    process self = join_as(job_key, &geometry);
+
+    CHECK_EQUAL(self.answer, answer, "job %" PRIu64, job_key);
+    CHECK(self.segment && sn_row_is_own(self.segment, self.row));
+    CHECK_EQUAL(self.segment->head->busy, 0, "out of the lock");
+    CHECK_EQUAL(self.segment->rows[self.row].job_key, job_key, "row %u", self.row);
+    return self;
+}
+
+static void leave(process *self)
+{
+    CHECK_EQUAL(sn_leave(self->segment, self->row), 0, "row %u", self->row);
+    sn_segment_close(self->segment);
+}
+
+static void die(process *self)
+{
+    cache_die(self->segment);
+    sn_segment_close(self->segment);
+}
+
+static void check_derived(const process *self)
+{
+    char why[256] = "";
+
+    CHECK_EQUAL(sn_store_enter(self->segment, CACHE_PATIENCE_MS), 0, "to check");
+    CHECK_EQUAL(sn_store_check(self->segment, why, sizeof why), 0, "%s", why);
+    sn_store_leave(self->segment);
+}
+
+static uint32_t count_processes(const process *self)
+{
+    sn_store_stats stats;
+
+    CHECK_EQUAL(sn_store_enter(self->segment, CACHE_PATIENCE_MS), 0, "to count");
+    sn_store_read_stats(self->segment, &stats);
+    sn_store_leave(self->segment);
+    return stats.processes;
+}
+
+static void sets_of_rows_are_walked(void)
+{
+    uint64_t set[SN_MAX_ROWS / 64];
+    sn_rng rng;
+
+    sn_rng_start(&rng, seed, 0, 0, 0, SN_STREAM_ORDER);
+    for (uint32_t round = 0; round < 1000; round++) {
+        uint32_t found = 0, rarely = 1 + sn_rng_below(&rng, 60);
+
+        memset(set, 0, sizeof set);
+        for (uint32_t row = 0; row < SN_MAX_ROWS; row++)
+            if (sn_rng_below(&rng, rarely) == 0)
+                sn_bit_set(set, row);
+        for (uint32_t row = sn_rows_next(set, 0); row < SN_MAX_ROWS; row = sn_rows_next(set, row + 1)) {
+            CHECK_EQUAL(sn_bit_get(set, row), 1, "row %u", row);
+            found++;
+        }
+        CHECK_EQUAL(found, __builtin_popcountll(set[0]) + __builtin_popcountll(set[1]), "round %u", round);
+    }
+}
+
+static void the_last_to_leave_takes_the_name_away(void)
+{
+    process a = joined(7, SN_ATTACH_CREATED), b = joined(8, SN_ATTACH_JOINED), c = joined(7, SN_ATTACH_JOINED);
+
+    CHECK(a.row != b.row && b.row != c.row && a.row != c.row);
+    CHECK_EQUAL(count_processes(&a), 3, "all are here");
+    check_derived(&c);
+    leave(&b);
+    CHECK_EQUAL(count_processes(&a), 2, "one has left");
+    leave(&a);
+    CHECK(is_linked());
+    leave(&c);
+    CHECK(!is_linked());
+}
+
+static void who_comes_reaps_the_dead(void)
+{
+    process a = joined(7, SN_ATTACH_CREATED), b = joined(8, SN_ATTACH_JOINED);
+
+    die(&a);
+    CHECK_EQUAL(b.segment->rows[a.row].state, SN_ROW_LIVE, "nobody has looked");
+    process c = joined(9, SN_ATTACH_JOINED);
+    CHECK_EQUAL(count_processes(&c), 2, "the dead does not count");
+    CHECK_EQUAL(c.row, a.row, "whose row is given again");
+    die(&b);
+    CHECK_EQUAL(count_processes(&c), 1, "a look finds the dead too");
+    die(&c);
+    CHECK(is_linked()); /* nobody was there to take it away */
+    process d = join_as(7, &geometry);
+    CHECK_EQUAL(d.answer, SN_E_GONE, "its users have died");
+    CHECK(!is_linked());
+}
+
+static void one_that_is_to_be_kept_stays_and_is_rebuilt(void)
+{
+    geometry.keep = 1;
+    process a = joined(7, SN_ATTACH_CREATED);
+    geometry.keep = 0;
+    memset(a.segment->first, 0xCD, N_SAMPLES * sizeof *a.segment->first); /* as if something came over it */
+    leave(&a);
+    CHECK(is_linked());
+    sn_sweep(shm_open(name, O_RDWR | O_CLOEXEC, 0600), name);
+    CHECK(is_linked());
+    process b = joined(8, SN_ATTACH_JOINED);
+    CHECK_EQUAL(b.segment->first[0], SN_NONE, "rebuilt by who came");
+    check_derived(&b);
+    b.segment->head->geometry.keep = 0;
+    leave(&b);
+    CHECK(!is_linked());
+}
+
+static void a_row_may_stay_when_its_process_leaves(void)
+{
+    process a = joined(7, SN_ATTACH_CREATED), b = joined(8, SN_ATTACH_JOINED);
+
+    CHECK_EQUAL(sn_leave(a.segment, SN_NONE), 0, "a thread hangs");
+    CHECK(is_linked());
+    CHECK_EQUAL(count_processes(&b), 2, "its row is held");
+    leave(&b);
+    CHECK(is_linked()); /* a still lives, as far as others can tell */
+    CHECK_EQUAL(sn_leave(a.segment, SN_NONE), 0, "and is the last");
+    CHECK(!is_linked());
+    CHECK_EQUAL(a.segment->rows[a.row].state, SN_ROW_LIVE, "its row is held");
+    leave(&a);
+}
+
+static void without_the_lock_the_row_is_left_to_others(void)
+{
+    process a = joined(7, SN_ATTACH_CREATED), b = joined(8, SN_ATTACH_JOINED);
+
+    CHECK_EQUAL(sn_store_enter(b.segment, CACHE_PATIENCE_MS), 0, "one sits on the lock");
+    process c = join_as(9, &geometry);
+    CHECK_EQUAL(c.answer, SN_BUSY, "no coming");
+    CHECK_EQUAL(sn_leave(a.segment, a.row), SN_BUSY, "and no going");
+    CHECK_EQUAL(b.segment->rows[a.row].state, SN_ROW_LIVE, "nothing was touched");
+    sn_segment_close(a.segment);
+    CHECK_EQUAL(sn_store_reap(b.segment, 1), 1, "who left like that");
+    sn_store_leave(b.segment);
+    leave(&b);
+    CHECK(!is_linked());
+}
+
+static void sweeping_leaves_what_is_in_use(void)
+{
+    process a = joined(7, SN_ATTACH_CREATED);
+    int fd = shm_open(name, O_RDWR | O_CLOEXEC, 0600);
+
+    CHECK_EQUAL(sn_store_enter(a.segment, CACHE_PATIENCE_MS), 0, "a sweeper does not wait for it");
+    sn_sweep(fd, name);
+    CHECK(is_linked() && !is_open(fd));
+    sn_store_leave(a.segment);
+    die(&a);
+    fd = shm_open(name, O_RDWR | O_CLOEXEC, 0600);
+    sn_sweep(fd, name);
+    CHECK(!is_linked() && !is_open(fd));
+}
+
+static void without_memory_for_its_row_nobody_comes(void)
+{
+    sn_header layout;
+
+    CHECK_EQUAL(sn_layout_compute(&geometry, &layout), 0, "the geometry");
+    no_memory_from = (off_t)layout.areas_at;
+    process a = join_as(7, &geometry);
+    CHECK_EQUAL(a.answer, -ENOSPC, "for the maker");
+    CHECK(!is_linked()); /* it has made one, and nobody has a row in it */
+    no_memory_from = 0;
+    a = joined(7, SN_ATTACH_CREATED);
+    no_memory_from = (off_t)layout.areas_at;
+    process b = join_as(8, &geometry);
+    CHECK_EQUAL(b.answer, SN_E_RECORDS, "for one more");
+    CHECK(is_linked());
+    no_memory_from = 0;
+    b = joined(8, SN_ATTACH_JOINED); /* so the other let go of the lock */
+    leave(&a);
+    leave(&b);
+}
+
+static void rows_run_out(void)
+{
+    process all[SN_MAX_ROWS];
+
+    for (uint32_t i = 0; i < SN_MAX_ROWS; i++)
+        all[i] = joined(i % 4, i == 0 ? SN_ATTACH_CREATED : SN_ATTACH_JOINED);
+    process other = join_as(5, &geometry);
+    CHECK_EQUAL(other.answer, SN_E_ROWS_FULL, "every row has a living owner");
+    CHECK(is_linked());
+    for (uint32_t i = 0; i < SN_MAX_ROWS; i++)
+        leave(&all[i]);
+    CHECK(!is_linked());
+}
+
+static void only_what_was_asked_for_is_joined(void)
+{
+    sn_geometry other = geometry;
+    process a = join_as(7, NULL);
+
+    CHECK_EQUAL(a.answer, SN_MISS, "there is none");
+    a = joined(7, SN_ATTACH_CREATED);
+    other.fingerprint[0]++;
+    CHECK_EQUAL(join_as(8, &other).answer, SN_E_MISMATCH, "of another dataset");
+    process b = join_as(8, NULL);
+    CHECK_EQUAL(b.answer, SN_ATTACH_JOINED, "whatever is there");
+    leave(&a);
+    leave(&b);
+    CHECK(!is_linked());
+}
+
+static void a_job_is_told_by_its_attachments(void)
+{
+    process a = joined(7, SN_ATTACH_CREATED), b = joined(8, SN_ATTACH_JOINED), c = joined(7, SN_ATTACH_JOINED);
+    uint64_t found[SN_MAX_ROWS], first;
+
+    CHECK_EQUAL(sn_hints_attachments(b.segment, b.row, found), 1, "a job of one");
+    CHECK_EQUAL(found[0] >> 32, b.row, "itself");
+    CHECK_EQUAL(sn_hints_attachments(c.segment, c.row, found), 2, "a job of two");
+    CHECK_EQUAL(found[0] >> 32, c.row, "itself first");
+    CHECK_EQUAL(found[1] >> 32, a.row, "then the other");
+    CHECK_EQUAL((uint32_t)found[0], c.segment->rows[c.row].generation, "row %u", c.row);
+    first = found[0];
+    leave(&c);
+    CHECK_EQUAL(sn_hints_attachments(a.segment, a.row, found), 1, "the other has left");
+    c = joined(7, SN_ATTACH_JOINED);
+    CHECK_EQUAL(sn_hints_attachments(c.segment, c.row, found), 2, "and comes again");
+    CHECK(found[0] != first && found[0] >> 32 == first >> 32); /* to the same row, as another */
+    leave(&a);
+    leave(&b);
+    leave(&c);
+}
+
+static void processes_tell_their_pace(void)
+{
+    process a = joined(7, SN_ATTACH_CREATED), b = joined(8, SN_ATTACH_JOINED);
+    sn_pace paces[SN_MAX_ROWS];
+
+    CHECK_EQUAL(sn_hints_paces(a.segment, paces), 0, "nobody has told");
+    sn_hint_pace(b.segment, b.row, 1000, 50);
+    CHECK_EQUAL(sn_hints_paces(a.segment, paces), 1, "one has");
+    CHECK(paces[0].row == b.row && paces[0].job_key == 8 && paces[0].second == 1000 && paces[0].pace == 50);
+    sn_hint_pace(a.segment, a.row, 1001, 20);
+    atomic_store(&b.segment->forked, 1);
+    sn_hint_pace(b.segment, b.row, 1002, 60); /* of a child, which has no part in it */
+    atomic_store(&b.segment->forked, 0);
+    CHECK_EQUAL(sn_hints_paces(b.segment, paces), 2, "both have");
+    CHECK(paces[0].row < paces[1].row);
+    for (uint32_t i = 0; i < 2; i++)
+        CHECK_EQUAL(paces[i].second, paces[i].row == a.row ? 1001 : 1000, "row %u", paces[i].row);
+    leave(&b);
+    CHECK_EQUAL(sn_hints_paces(a.segment, paces), 1, "who has left tells nothing");
+    b = joined(8, SN_ATTACH_JOINED);
+    CHECK_EQUAL(sn_hints_paces(a.segment, paces), 1, "nor who has just come");
+    leave(&a);
+    leave(&b);
+}
+
+static void processes_tell_that_they_exchange(void)
+{
+    process a = joined(7, SN_ATTACH_CREATED), b = joined(8, SN_ATTACH_JOINED);
+
+    CHECK(!sn_hints_others_exchange(b.segment, 8, 22));
+    sn_hint_exchange(a.segment, a.row, 22);
+    CHECK(sn_hints_others_exchange(b.segment, 8, 22));
+    CHECK(!sn_hints_others_exchange(b.segment, 7, 22)); /* it is of that job itself */
+    CHECK(!sn_hints_others_exchange(b.segment, 8, 23));
+    die(&a);
+    CHECK(!sn_hints_others_exchange(b.segment, 8, 22));
+    leave(&b);
+}
+
+static void the_last_changes_of_the_split_are_told(void)
+{
+    process a = joined(7, SN_ATTACH_CREATED);
+    sn_store_stats stats;
+    char why[16];
+
+    CHECK_EQUAL(sn_store_enter(a.segment, CACHE_PATIENCE_MS), 0, "to change it");
+    sn_store_read_stats(a.segment, &stats);
+    CHECK_EQUAL(stats.n_changes, 0, "none yet");
+    CHECK_EQUAL(memcmp(stats.split, geometry.split, sizeof stats.split), 0, "as it was made");
+    for (uint32_t i = 0; i < SN_CHANGES + 2; i++) {
+        const uint32_t split[SN_FORMS] = {0, 5000 + i, 3000 - i, 2000};
+        snprintf(why, sizeof why, "%u", i);
+        CHECK_EQUAL(sn_store_change_split(a.segment, split, i, why), 0, "change %u", i);
+    }
+    sn_store_read_stats(a.segment, &stats);
+    sn_store_leave(a.segment);
+    CHECK_EQUAL(stats.n_changes, SN_CHANGES, "of %u", SN_CHANGES + 2);
+    CHECK_EQUAL(stats.split[SN_ENCODED], 5000 + SN_CHANGES + 1, "the last");
+    for (uint32_t i = 0; i < SN_CHANGES; i++)
+        CHECK_EQUAL(atoi(stats.changes[i].why), i + 2, "the oldest first");
+    leave(&a);
+}
+
+int main(int argc, char **argv)
+{
+    static void (*const cases[])(void) = {sets_of_rows_are_walked,
+                                          the_last_to_leave_takes_the_name_away,
+                                          who_comes_reaps_the_dead,
+                                          one_that_is_to_be_kept_stays_and_is_rebuilt,
+                                          a_row_may_stay_when_its_process_leaves,
+                                          without_the_lock_the_row_is_left_to_others,
+                                          sweeping_leaves_what_is_in_use,
+                                          without_memory_for_its_row_nobody_comes,
+                                          rows_run_out,
+                                          only_what_was_asked_for_is_joined,
+                                          a_job_is_told_by_its_attachments,
+                                          processes_tell_their_pace,
+                                          processes_tell_that_they_exchange,
+                                          the_last_changes_of_the_split_are_told};
+    const uint32_t n_cases = sizeof cases / sizeof *cases;
+
+    seed = check_seed(argc, argv);
+    geometry = (sn_geometry){.fingerprint = {1, 2}, .payload_bytes = 1u << 20, .n_samples = N_SAMPLES,
+                             .split = {0, 6000, 2000, 2000}};
+    snprintf(name, sizeof name, "/seneca-%u-test-join-%d", (unsigned)geteuid(), (int)getpid());
+    remove_name(); /* of a process of this number that died */
+    atexit(remove_name);
+    for (uint32_t i = 0; i < n_cases; i++)
+        cases[i]();
+    CHECK(!is_linked());
+    printf("test_join: %u cases\n", n_cases);
+    return 0;
+}

@@ -1,0 +1,74 @@
+"""A test leaves nothing to the next: neither its processes nor their signals."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from between_tests import end_children
+
+HERE = Path(__file__).parent
+
+# The first test keeps an iterator, one of whose workers dies when the test is over.
+TESTS = """
+import os, signal, time
+from torch.utils.data import DataLoader
+
+kept = []
+
+def dies_later(worker):
+    if worker == 1:
+        signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        signal.setitimer(signal.ITIMER_REAL, 1.0)
+
+def test_that_leaves_a_worker():
+    kept.append(iter(DataLoader(range(10**6), num_workers=2, worker_init_fn=dies_later)))
+    next(kept[0])
+    signal.signal(signal.SIGUSR1, lambda *_: None)
+
+def test_that_comes_next():
+    until = time.monotonic() + 3
+    while time.monotonic() < until:
+        time.sleep(0.01)
+    assert signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL
+"""
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_worker_that_dies_after_its_test_strikes_no_other(tmp_path, guarded):
+    (tmp_path / "test_two.py").write_text(TESTS)
+    if guarded:
+        (tmp_path / "conftest.py").write_text(
+            "import between_tests\n"
+            "from between_tests import pytest_runtest_call, pytest_runtest_teardown\n"
+            "between_tests.GRACE_S = 2.0\n"
+        )
+    pytest_here = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
+    environment.pop("PYTEST_ADDOPTS", None)
+    run = subprocess.run(pytest_here, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    if guarded:
+        # The other worker is waited for in vain, since its iterator is kept; the test that kept it is named.
+        assert "ERROR at teardown of test_that_leaves_a_worker" in run.stdout, run.stdout
+        assert "processes were left behind, and have been killed: [" in run.stdout, run.stdout
+        assert "2 passed, 1 error" in run.stdout, run.stdout
+    else:
+        assert "is killed by signal: Killed" in run.stdout or run.returncode == 3, run.stdout
+
+
+def test_processes_that_do_not_end_are_killed_and_named():
+    context = multiprocessing.get_context("fork")
+    spared, left = (context.Process(target=time.sleep, args=(60,)) for _ in range(2))
+    spared.start()
+    left.start()
+    try:
+        assert end_children({spared.pid}, grace_s=0.1) == [f"{left.name} (pid {left.pid})"]
+        assert left.exitcode == -signal.SIGKILL and spared.is_alive()
+    finally:
+        spared.kill()
+        spared.join()
+    assert end_children(set()) == []

@@ -1,0 +1,35 @@
+"""Where a module comes from: installed in a release, or the user's own."""
+
+import sys
+
+import numpy
+import pytest
+import torch
+
+import seneca
+from seneca._runtime import packages
+
+
+def test_installed_modules_are_named_by_their_release():
+    assert packages.release_of("torch.nn.functional") == f"torch=={torch.__version__}"
+    assert packages.release_of("numpy") == f"numpy=={numpy.__version__}"
+    assert packages.release_of("json.decoder") == packages.release_of("builtins") == "python"
+    assert packages.release_of("seneca.loader") == f"seneca=={seneca.__version__}"
+    assert "pillow" in packages.release_of("PIL.Image").lower()  # of whichever name
+
+
+@pytest.mark.parametrize("module", ["__main__", "__mp_main__", "", __name__])
+def test_the_main_module_and_ones_own_have_none(module):
+    assert packages.release_of(module) is None
+
+
+def test_a_module_is_found_without_importing_it(tmp_path, monkeypatch):
+    (tmp_path / "seneca_test_package").mkdir()
+    (tmp_path / "seneca_test_package" / "__init__.py").write_text("raise ImportError")
+    (tmp_path / "seneca_test_package" / "part.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    package = tmp_path / "seneca_test_package"
+    assert packages.file_to_import("seneca_test_package.part") == str(package / "part.py")
+    assert packages.file_of("seneca_test_package.gone") == str(package / "__init__.py")
+    assert packages.file_to_import("seneca_test_package.gone") is None is packages.file_of("seneca_gone")
+    assert not any(name.startswith("seneca_test_package") for name in sys.modules)

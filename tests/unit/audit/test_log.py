@@ -1,0 +1,123 @@
+"""The files of ``SENECA_AUDIT``: what is written is read back, and nothing is lost on the way."""
+
+from __future__ import annotations
+
+import gc
+import os
+import secrets
+
+import numpy as np
+import pytest
+import simplejpeg
+from audited_jobs import Squares, loader_of, native
+
+from seneca.audit.log import FORM_UNKNOWN, NO_SLOT, Header, Log, audit_folder, read, read_header
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("SENECA_AUDIT", str(tmp_path / "logs" / "of jobs"))
+    return tmp_path / "logs" / "of jobs"
+
+
+@pytest.fixture
+def cache():
+    name = "test-" + secrets.token_hex(6)
+    yield name
+    if left_of(name):
+        gc.collect()  # what an error's traceback held
+    assert not left_of(name)
+
+
+def left_of(name):
+    return [entry for entry in os.listdir("/dev/shm") if name in entry]
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    return small_pictures(tmp_path_factory.mktemp("pictures"), 240)
+
+
+def small_pictures(folder, count):
+    pixels = np.random.default_rng(7).integers(0, 256, (count, 24, 30, 3), np.uint8)
+    for k in range(count):
+        path = folder / f"class{k % 2}" / f"{k:03}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(simplejpeg.encode_jpeg(pixels[k], 80))
+    return folder
+
+
+# The file
+
+
+def a_header(**options):
+    return Header(**({"kind": "delivered", "job": "ab", "dataset": "", "samples": 50} | options))
+
+
+def test_what_is_written_is_read_back(tmp_path):
+    header = a_header(count=50, batch_size=3, resumed=[{"log": "cd", "batches": 7}], attached=[1 << 40, 2])
+    log = Log(tmp_path / "made" / "for it", header)
+    log.gave([3, 1, 2], np.array([[0, 9, 3], [NO_SLOT, 0, 0], [2**32 - 2, 2**32 - 1, 2]], np.uint32))
+    log.failed([4, 5])
+    log.gave([6])
+    log.skipped([7])
+    log.failed([8])
+    assert log.id == header.log
+    (path,) = (tmp_path / "made" / "for it").iterdir()
+    assert not read(path).done
+    log.done()
+    log.close()
+    assert read_header(path) == header
+    content = read(path)
+    assert content.records.tolist() == [
+        (3, 0, 9, 3), (1, NO_SLOT, 0, 0), (2, 2**32 - 2, 2**32 - 1, 2), (6, NO_SLOT, 0, FORM_UNKNOWN),
+    ]  # fmt: skip
+    assert content.sizes.tolist() == [3, 1]
+    assert [part.tolist() for part in content.failures] == [[4, 5], [8]]
+    assert content.skipped.tolist() == [7]
+    assert (content.done, content.torn_bytes) == (True, 0)
+
+
+def test_each_member_has_a_file_of_its_own_and_nothing_is_overwritten(tmp_path):
+    for _ in range(3):
+        Log(tmp_path, a_header()).done()
+    assert len(list(tmp_path.iterdir())) == 3
+    header = a_header()
+    Log(tmp_path, header)
+    with pytest.raises(FileExistsError):
+        Log(tmp_path, header)
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_nothing_is_written_unless_it_is_asked_for(tmp_path, monkeypatch, pictures, cache, value):
+    if value is None:
+        monkeypatch.delenv("SENECA_AUDIT", raising=False)
+    else:
+        monkeypatch.setenv("SENECA_AUDIT", value)
+    monkeypatch.chdir(tmp_path)
+    assert audit_folder() is None
+    iterator = iter(native(pictures, cache))
+    next(iterator)
+    assert iterator._recorder is None
+    del iterator
+    list(loader_of(Squares(), cache + "-torch", num_workers=0))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["native", "torch"])
+def test_a_folder_that_cannot_be_written_is_an_error_that_names_it(
+    tmp_path, monkeypatch, pictures, cache, kind
+):
+    (tmp_path / "file").write_text("in the way")
+    folder = tmp_path / "file" / "logs"
+    monkeypatch.setenv("SENECA_AUDIT", str(folder))
+    loader = native(pictures, cache) if kind == "native" else loader_of(Squares(), cache, num_workers=0)
+    with pytest.raises(NotADirectoryError, match=r"SENECA_AUDIT=.*file/logs.*or unset it"):
+        next(iter(loader))
+
+
+def test_a_disk_that_is_full_is_an_error_that_names_the_file(tmp_path):
+    log = Log(tmp_path, a_header())
+    os.dup2(os.open("/dev/full", os.O_WRONLY), log._fd)
+    with pytest.raises(OSError, match=f"SENECA_AUDIT={tmp_path}.*No space left.*{log.id}"):
+        log.gave([1])

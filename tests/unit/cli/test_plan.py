@@ -1,0 +1,147 @@
+"""seneca plan: what it prints, and what it refuses."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import pytest
+from profiles import ROUND, round_profile
+from typer.testing import CliRunner
+
+from seneca.cli.app import app
+from seneca.partition import solve
+
+RUN = CliRunner()
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A profile in a file."""
+    path = tmp_path / "profile.json"
+    ROUND.save(path)
+    return path
+
+
+def words(result):
+    """What was printed, as one line of words."""
+    return " ".join(result.stdout.split())
+
+
+# --- seneca plan
+
+
+def test_a_plan_says_what_the_solver_found(saved):
+    result = RUN.invoke(app, ["plan", "--profile", str(saved), "--json"])
+    assert result.exit_code == 0, result.stderr
+    plan = json.loads(result.stdout)
+    best = solve(ROUND)
+    assert plan["model"] == "bottleneck" and plan["instead"] is None and plan["curve"] is None
+    now = plan["now"]
+    assert (now["split"], now["limited_by"]) == (str(best.split), best.limited_by)
+    assert now["samples_per_s"] == pytest.approx(best.samples_per_s)
+    assert now["ceilings"]["step"] is None and now["step_per_s"] == [None]
+    assert now["refined"]["samples_per_s"] >= now["samples_per_s"]
+    assert now["worth"]["core"] == 0 and now["worth"]["gb_memory"] > 0
+    assert any("Jobs wait for storage with 4.66 GiB of cache; with" in answer for answer in now["answers"])
+    assert "More cores would not help." in now["answers"]
+
+
+def test_a_plan_is_shown_beside_what_would_be_instead(saved):
+    what_if = "memory=64GiB cores=16 jobs=4 storage=1GB/s"
+    result = RUN.invoke(app, ["plan", "--profile", str(saved), "--step", "900", "--what-if", what_if])
+    assert result.exit_code == 0, result.stderr
+    text = words(result)
+    assert "now instead" in text
+    assert "cores 4 16" in text and "jobs 1 4" in text and "storage 50 MB/s 1 GB/s" in text
+    assert "memory for the cache 4.66 GiB 64 GiB" in text
+    assert "limited by step step" in text and "samples/s of all jobs 900 3,600" in text
+    assert "instead: The limit: the training step." in text
+
+
+def test_a_range_gives_a_curve(saved):
+    arguments = ["plan", "--profile", str(saved), "--what-if", "memory=1GiB..64GiB"]
+    points = json.loads(RUN.invoke(app, [*arguments, "--json"]).stdout)["curve"]
+    assert points["over"] == "memory" and len(points["points"]) == 9
+    rates = [point["samples_per_s"] for point in points["points"]]
+    assert rates == sorted(rates) and rates[0] < rates[-1]
+    for point in points["points"]:
+        best = solve(ROUND.with_memory(point["value"]))
+        assert (point["split"], point["samples_per_s"]) == (
+            str(best.split),
+            pytest.approx(best.samples_per_s),
+        )
+    assert "1 GiB 100-0-0" in words(RUN.invoke(app, arguments))
+
+
+def test_what_the_page_cache_serves_is_told(tmp_path):
+    path = tmp_path / "profile.json"
+    round_profile(free_memory_bytes=8_000_000_000).save(path)
+    result = RUN.invoke(app, ["plan", "--profile", str(path), "--what-if", "samples=200000"])
+    assert result.stdout.count("Of the reads from files the page cache serves") == 2
+    assert "samples 100,000 200,000" in words(result)
+
+
+def test_cores_are_said_to_help_where_they_do(tmp_path):
+    path = tmp_path / "profile.json"
+    round_profile(cache_bytes=60_000_000_000).save(path)
+    answers = json.loads(RUN.invoke(app, ["plan", "--profile", str(path), "--json"]).stdout)["now"]["answers"]
+    assert answers[0] == "The limit: the cores."
+    assert answers[1] == "Jobs do not wait for storage with 55.9 GiB of cache."
+    assert answers[2].startswith("More cores would help: one more adds 25%; beyond ")
+
+
+def test_the_papers_model_can_be_asked(saved):
+    result = RUN.invoke(app, ["plan", "--profile", str(saved), "--model", "paper", "--json"])
+    plan = json.loads(result.stdout)
+    assert plan["model"] == "paper" and plan["now"]["ceilings"] == {}
+    assert RUN.invoke(app, ["plan", "--profile", str(saved), "--model", "paper"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give either a folder of pictures or --profile FILE"),
+        (["/nowhere"], "/nowhere is no folder"),
+        (["--profile", "/nowhere.json"], "/nowhere.json: No such file or directory"),
+        (["--profile", "SAVED", "--jobs", "0"], "jobs are from 1 to 64, but got 0"),
+        (["--profile", "SAVED", "--what-if", "jobs=65"], "--what-if: jobs=65: jobs are from 1 to 64"),
+        (["--profile", "SAVED", "--model", "crystal"], "--model crystal is not bottleneck or paper"),
+        (["--profile", "SAVED", "--step", "fast"], "--step fast: with --profile it is samples a second"),
+        (["--profile", "SAVED", "--step", "-1"], "--step -1: with --profile it is samples a second"),
+        (["--profile", "SAVED", "--memory", "much"], "'much' is not an amount of memory"),
+    ],
+)
+def test_a_bad_plan_is_one_line_and_status_2(saved, arguments, message):
+    arguments = [str(saved) if one == "SAVED" else one for one in arguments]
+    result = RUN.invoke(app, ["plan", *arguments])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"seneca plan: {message}") and result.stderr.count("\n") == 1
+
+
+def test_a_profile_of_another_version_is_one_line_and_status_2(saved):
+    saved.write_text(json.dumps({**json.loads(saved.read_text()), "version": 2}))
+    result = RUN.invoke(app, ["plan", "--profile", str(saved)])
+    assert result.exit_code == 2
+    assert result.stderr == (
+        f"seneca plan: {saved}: a profile of version 2, and this Seneca reads version 1: "
+        "measure again with `seneca profile`\n"
+    )
+
+
+def test_a_plot_is_drawn(saved, tmp_path):
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "plan.png"
+    result = RUN.invoke(app, ["plan", "--profile", str(saved), "--plot", str(picture)])
+    assert result.exit_code == 0, result.stderr
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    result = RUN.invoke(app, ["plan", "--profile", str(saved), "--plot", str(tmp_path / "plan.nothing")])
+    assert result.exit_code == 2 and "knows the kind by the file's ending" in result.stderr
+
+
+@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is not None, reason="matplotlib is here")
+def test_a_plot_without_matplotlib_is_one_line_and_status_2(saved, tmp_path):
+    result = RUN.invoke(app, ["plan", "--profile", str(saved), "--plot", str(tmp_path / "plan.png")])
+    assert result.exit_code == 2
+    how = "pip install 'seneca-loader[plot]', not beside pillow-simd"
+    assert result.stderr == f"seneca plan: --plot needs matplotlib: {how}\n"

@@ -1,0 +1,145 @@
+"""Which kind of order a sampler has."""
+
+import os
+
+import pytest
+import torch
+from torch.utils.data import DistributedSampler, RandomSampler, SequentialSampler
+
+import seneca
+from seneca.epochs.plan import plan_epoch
+from seneca.epochs.progress import EpochProgress
+from seneca.epochs.samplers import Kind, kind_of
+
+COUNT = 24
+
+DATA = torch.utils.data.TensorDataset(torch.arange(COUNT))
+
+
+class Reversed(RandomSampler):
+    """A subclass with an order of its own."""
+
+    def __iter__(self):
+        return iter(range(len(self.data_source) - 1, -1, -1))
+
+
+class Odd(DistributedSampler):
+    """Shards in an order of its own."""
+
+    def __iter__(self):
+        return iter([COUNT - 1 - index for index in super().__iter__()])
+
+
+@pytest.fixture
+def name():
+    return f"plan-{os.getpid()}"
+
+
+def orders_of(sampler_of, name):
+    """The indices that come with each way to load, in the order they come in."""
+    yield (
+        "loader",
+        [
+            int(i)
+            for (batch,) in seneca.DataLoader(DATA, 4, sampler=sampler_of(DATA), cache=name)
+            for i in batch
+        ],
+    )
+    shared = seneca.SharedDataset(DATA, cache=name)
+    batches = seneca.OpportunisticBatchSampler(sampler_of(shared), 4)
+    yield "batch sampler", [index for batch in batches for index in batch]
+
+
+@pytest.mark.parametrize(
+    "sampler_of",
+    [Reversed, lambda data: Odd(data, 2, 1, seed=3)],
+    ids=["RandomSampler", "DistributedSampler"],
+)
+def test_a_subclass_with_an_order_of_its_own_keeps_it(sampler_of, name):
+    for way, order in orders_of(sampler_of, name):
+        assert order == list(sampler_of(DATA)), way
+
+
+@pytest.mark.parametrize("base", [RandomSampler, SequentialSampler], ids=lambda base: base.__name__)
+def test_a_subclass_without_one_is_torchs(base, name):
+    """It may say more of itself."""
+    subclass = type("Named", (base,), {"label": "mine"})
+    for way, order in orders_of(subclass, name):
+        assert sorted(order) == list(range(COUNT)), way
+        assert (order == list(range(COUNT))) is (base is SequentialSampler), way
+
+
+def plan_of(sampler, *, resumed=None, batch_size=4, **options):
+    """The plan of an epoch, and its progress."""
+    progress = EpochProgress(resumed)
+    return plan_epoch(progress, sampler, COUNT, batch_size=batch_size, **options), progress
+
+
+def test_a_sampler_that_keeps_a_state_keeps_its_order():
+    class Keeps(RandomSampler):
+        def state_dict(self):
+            return {}
+
+        def load_state_dict(self, state):
+            pass
+
+    assert kind_of(Keeps(DATA), COUNT) is Kind.OTHER
+
+
+def test_accelerates_sampler_is_a_random_order_like_any_other():
+    reseeded = type("SeedableRandomSampler", (Reversed,), {"__module__": "accelerate.data_loader"})
+    assert kind_of(reseeded(DATA), COUNT) is Kind.RESEEDED
+    plan, _ = plan_of(reseeded(DATA), exchanges=True)
+    assert plan.order == "seneca"
+    plan, _ = plan_of(reseeded(DATA))
+    assert [one for batch, _ in plan.batches_in_order() for one in batch] == list(range(COUNT - 1, -1, -1))
+
+
+class ByEpoch(RandomSampler):
+    """Its order is named by the epoch, by a generator that is another each time."""
+
+    epoch = 0
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+    @property
+    def generator(self):
+        return torch.Generator().manual_seed(self.epoch)
+
+    @generator.setter
+    def generator(self, generator):
+        pass
+
+
+class Growing(RandomSampler):
+    """A curriculum: each epoch has more samples."""
+
+    epoch = 0
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+    @property
+    def num_samples(self):
+        return 4 * (self.epoch + 1)
+
+
+@pytest.mark.parametrize("kind", [ByEpoch, Growing])
+def test_what_decides_an_order_makes_it_the_subclasss_own(kind):
+    """An epoch of it is resumed in its order, each sample once."""
+
+    def loader():
+        sampler = kind(DATA, generator=torch.Generator().manual_seed(1))
+        return seneca.DataLoader(DATA, 4, sampler=sampler, cache=None), sampler
+
+    assert kind_of(kind(DATA), COUNT) is Kind.OTHER
+    first, sampler = loader()
+    sampler.set_epoch(3)
+    batches = iter(first)
+    seen = next(batches)[0].tolist()
+    second, sampler = loader()
+    second.load_state_dict(first.state_dict())
+    rest = [int(i) for (batch,) in second for i in batch]
+    assert sampler.epoch == 3
+    assert len({*seen, *rest}) == len(seen) + len(rest) == (COUNT if kind is ByEpoch else 16)

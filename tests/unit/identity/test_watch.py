@@ -1,0 +1,83 @@
+"""Whether what was looked at is still the same."""
+
+import numpy as np
+import pytest
+import torch
+
+from seneca.identity.watch import MOST_ELEMENTS, Watch
+
+
+def a_closure(value):
+    def inner():
+        return value
+
+    def put(other):
+        nonlocal value
+        value = other
+
+    return inner.__closure__, put
+
+
+def cases():
+    mapping, names, elements = {"a": [1]}, {"a": 1, "b": 2}, [1, 2]
+    tensor, large = torch.zeros(3), torch.zeros(5000)
+    array, values = np.zeros(3), [0]
+    cells, put = a_closure(1)
+    yield "mapping", lambda w: w.mapping(mapping), lambda: mapping.update(a=[1])
+    yield "names", lambda w: w.names(names, ("a",)), lambda: names.update(a=7)
+    yield "elements", lambda w: w.elements(elements), lambda: elements.append(3)
+    yield "cells", lambda w: w.cells(cells), lambda: put(2)
+    yield "tensor", lambda w: w.tensor(tensor), lambda: tensor.add_(1)
+    yield "large tensor", lambda w: w.tensor(large), lambda: large.add_(1)
+    yield "array", lambda w: w.array(array), lambda: array.fill(1)
+    yield "value", lambda w: w.value(lambda: values[0]), lambda: values.__setitem__(0, 1)
+
+
+@pytest.mark.parametrize(("remember", "change"), [case[1:] for case in cases()], ids=[c[0] for c in cases()])
+def test_a_change_is_seen_until_it_is_settled(remember, change):
+    watch = Watch()
+    remember(watch)
+    assert not watch.changed()
+    change()
+    assert watch.changed()
+    watch.settle()
+    assert not watch.changed()
+
+
+def test_names_that_were_not_asked_for_and_equal_numbers_are_no_change():
+    watch, names, numbers = Watch(), {"a": 1, "b": 2}, [10**20]
+    watch.names(names, ("a",))
+    watch.elements(numbers)
+    names["b"] = 3
+    numbers[0] = 10**19 * 10
+    assert not watch.changed()
+
+
+def test_of_a_large_container_the_length_counts_alone():
+    watch, elements = Watch(), [0] * (MOST_ELEMENTS + 1)
+    watch.elements(elements)
+    elements[0] = 1
+    assert not watch.changed()
+    elements.append(1)
+    assert watch.changed()
+
+
+@pytest.mark.parametrize("make", ["tensor", "array"])
+def test_what_another_process_may_change_is_never_settled(make):
+    """A change while items are made is else taken for one that making them has caused."""
+    watch = Watch()
+    mine = np.zeros(3)
+    if make == "tensor":
+        live = torch.zeros(3).share_memory_()
+        watch.tensor(live)
+    else:
+        live = np.frombuffer(bytearray(24), float)
+        watch.array(live)
+    watch.array(mine)
+    mine[0] = 1
+    assert watch.changed() and not watch.changed_elsewhere()
+    watch.settle()
+    assert not watch.changed()
+    live[0] = 1
+    watch.settle()
+    assert watch.changed() and watch.changed_elsewhere()

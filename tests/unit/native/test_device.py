@@ -1,0 +1,153 @@
+"""Batches are moved to a device; on CUDA while the one before is in use."""
+
+from collections import OrderedDict, namedtuple
+
+import pytest
+import torch
+from torch.utils.data import TensorDataset
+
+import seneca
+from seneca import transforms as T
+from seneca.native.device import CopiedAhead, moved
+
+META = torch.device("meta")
+Pair = namedtuple("Pair", "image label")
+CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device here")
+
+
+def places(value):
+    """The structure of a batch, with the type of the device in each tensor's place."""
+    if isinstance(value, torch.Tensor):
+        return value.device.type
+    if isinstance(value, dict):
+        return type(value), {key: places(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value), [places(part) for part in value]
+    return value
+
+
+def test_all_tensors_move_and_containers_stay_as_they_are():
+    one = torch.zeros(2)
+    batch = [one, (one, "name", 3), Pair(one, [one]), {"a": one, "b": None}, OrderedDict(c=one)]
+    on_meta = moved(batch, META)
+    assert places(on_meta) == (
+        list,
+        [
+            "meta",
+            (tuple, ["meta", "name", 3]),
+            (Pair, ["meta", (list, ["meta"])]),
+            (dict, {"a": "meta", "b": None}),
+            (OrderedDict, {"c": "meta"}),
+        ],
+    )
+    assert one.device.type == "cpu"
+
+
+class Batches:
+    """An iterator of batches and errors."""
+
+    def __init__(self, *steps):
+        self.steps = list(steps)
+
+    def __len__(self):
+        return len(self.steps)
+
+    def __next__(self):
+        if not self.steps:
+            raise StopIteration
+        step = self.steps.pop(0)
+        if isinstance(step, Exception):
+            raise step
+        return step
+
+
+def test_errors_come_in_their_place_and_iterating_goes_on():
+    told = []
+    ahead = CopiedAhead(
+        Batches(torch.ones(1), ValueError("bad"), torch.ones(2)), META, lambda: told.append(1)
+    )
+    assert next(ahead).shape == (1,)
+    with pytest.raises(ValueError, match="bad"):
+        next(ahead)
+    assert next(ahead).shape == (2,) and len(told) == 3
+    for _ in range(2):
+        with pytest.raises(StopIteration):
+            next(ahead)
+    assert len(told) == 5
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_loader_gives_batches_on_its_device(picture_folder, workers):
+    pictures = seneca.ImageFolder(picture_folder, T.Resize((8, 8)))
+    numbers = TensorDataset(torch.arange(9))
+    for dataset in (pictures, numbers):
+        loader = seneca.DataLoader(dataset, batch_size=4, num_workers=workers, device="meta", cache=None)
+        batches = iter(loader)
+        assert len(batches) == len(loader)
+        assert {part.device.type for batch in batches for part in batch} == {"meta"}
+
+
+def test_workers_that_stay_serve_every_epoch_on_the_device():
+    loader = seneca.DataLoader(
+        TensorDataset(torch.arange(9)),
+        batch_size=4,
+        num_workers=1,
+        persistent_workers=True,
+        device="cpu",
+        cache=None,
+    )
+    assert [[batch[0].tolist() for batch in loader] for _ in range(2)] == [
+        [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
+    ] * 2
+
+
+def test_a_wrong_device_is_refused_where_it_is_given():
+    for wrong in ("gpu0", 1.5):
+        with pytest.raises(ValueError, match="device is"):
+            seneca.DataLoader(TensorDataset(torch.arange(3)), device=wrong)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is CUDA here")
+def test_cuda_where_there_is_none_is_told_when_iterating_begins():
+    loader = seneca.DataLoader(TensorDataset(torch.arange(3)), device="cuda")
+    with pytest.raises(RuntimeError, match=r"device='cuda'.*torch sees no CUDA"):
+        iter(loader)
+
+
+@CUDA
+@pytest.mark.parametrize("workers", [0, 2])
+def test_on_cuda_batches_are_whole_while_the_loop_is_busy(picture_folder, workers):
+    dataset = seneca.ImageFolder(picture_folder, T.Resize((64, 64)))
+    wanted = torch.stack([dataset[i][0] for i in range(len(dataset))])
+    loader = seneca.DataLoader(dataset, batch_size=5, num_workers=workers, device="cuda", cache=None)
+    weights = torch.randn(2048, 2048, device="cuda")
+    for _ in range(3):
+        seen = []
+        for images, _ in loader:
+            assert images.is_cuda
+            for _ in range(20):
+                weights = torch.tanh(weights @ weights)  # the loop's own stream has work to do
+            seen.append(images.clone())
+        assert torch.equal(torch.cat(seen).cpu(), wanted)
+
+
+@CUDA
+@pytest.mark.parametrize("workers", [0, 2])
+def test_on_cuda_the_batch_that_is_copied_ahead_is_not_delivered(picture_folder, workers):
+    for dataset in (seneca.ImageFolder(picture_folder, T.Resize((8, 8))), TensorDataset(torch.arange(48))):
+        options = {"batch_size": 10, "num_workers": workers, "device": "cuda", "cache": None}
+        loader = seneca.DataLoader(dataset, **options)
+        done = []
+        for _ in loader:
+            state = loader.state_dict()
+            done.append(state["done"])
+        assert done == [10, 20, 30, 40, 48] and "done" not in loader.state_dict()
+        loader.load_state_dict(state)
+        assert list(loader) == [] and len(list(loader)) == 5
+
+
+@CUDA
+def test_on_cuda_pinned_batches_are_pinned(picture_folder):
+    dataset = seneca.ImageFolder(picture_folder, T.Resize((8, 8)))
+    images, _ = next(iter(seneca.DataLoader(dataset, batch_size=4, pin_memory=True, cache=None)))
+    assert images.is_pinned()

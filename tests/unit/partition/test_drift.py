@@ -1,0 +1,200 @@
+"""When the split of a cache is changed, and what for."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from profiles import round_profile
+
+from seneca.partition import (
+    Adaptation,
+    Cost,
+    Jobs,
+    Reading,
+    Seen,
+    Size,
+    Spent,
+    Split,
+    profile_of,
+    solve,
+)
+from seneca.partition import drift as decision
+
+ONE, TWO = Jobs(1), Jobs(2)
+
+
+def spent(read_s=None, prepare_s=None, decode_s=None, augment_s=None, times=100, read_bytes=97_952):
+    """So many of what took so long each; None: none of it."""
+    seconds = (read_s, prepare_s, decode_s, augment_s)
+    return Spent(
+        tuple(times if one is not None else 0 for one in seconds),
+        tuple(times * (one or 0.0) for one in seconds),
+        0 if read_s is None else times * read_bytes,
+        0,
+    )
+
+
+def seen(jobs=ONE, what=None, *, seconds=2.0, cold=None, free=5_000_000_000):
+    return Seen(jobs, what or Spent(), seconds, cold, free)
+
+
+def chosen(profile, jobs=ONE):
+    return Adaptation(profile, jobs), solve(profile, jobs).split
+
+
+# --- the decision
+
+
+def test_where_all_is_as_it_was_nothing_is_changed():
+    profile = round_profile()
+    adaptation, split = chosen(profile)
+    as_measured = spent(prepare_s=profile.prepare.all_s, augment_s=profile.augment.all_s)
+    for now in range(0, 1000, 100):
+        assert adaptation.consider(now, split, seen(what=as_measured)) is None
+    assert adaptation.consider(1000, Split(1, 0, 0), seen(what=as_measured)) is None, (
+        "though it is not the best"
+    )
+
+
+@pytest.mark.parametrize(
+    ("times_as_long", "changes"), [(1.2, False), (0.85, False), (1.3, True), (0.7, True)]
+)
+def test_a_rate_that_parts_by_more_than_a_quarter_is_a_reason(times_as_long, changes):
+    profile = round_profile()
+    adaptation = Adaptation(profile, ONE)
+    bad = Split(0, 0, 1)  # anything else is worth it
+    change = adaptation.consider(0, bad, seen(what=spent(prepare_s=times_as_long * profile.prepare.all_s)))
+    assert (change is not None) == changes
+    if change:
+        assert f"to prepare takes {1.6 * times_as_long:.3g} ms in place of 1.6" in change.why
+
+
+def test_what_was_seen_too_seldom_is_no_rate():
+    profile = round_profile()
+    seldom = spent(prepare_s=10 * profile.prepare.all_s, times=decision.ENOUGH - 1)
+    assert Adaptation(profile, ONE).consider(0, Split(0, 0, 1), seen(what=seldom)) is None
+
+
+def test_costs_that_were_not_seen_part_with_those_that_were():
+    profile = round_profile()
+    found = decision.corrected(profile, seen(what=spent(augment_s=2 * profile.augment.all_s)))
+    assert found.prepare.all_s == pytest.approx(2 * profile.prepare.all_s)
+    assert found.augment.one_s == pytest.approx(2 * profile.augment.one_s)
+    assert found.storage == profile.storage
+
+
+@pytest.mark.parametrize(("before", "now"), [(ONE, TWO), (TWO, ONE)])
+def test_jobs_that_join_or_leave_are_a_reason(before, now):
+    change = Adaptation(round_profile(), before).consider(0, Split(0, 0, 1), seen(now))
+    assert change is not None
+    assert change.why.startswith(
+        f"{now.count} job{'s' if now.count > 1 else ''} in place of {before.count}: "
+    )
+    assert change.split == solve(round_profile(), now).split
+
+
+def test_the_pace_of_a_step_is_a_reason():
+    adaptation = Adaptation(round_profile(), Jobs(1, step_per_s=1000))
+    assert adaptation.consider(0, Split(0, 0, 1), seen(Jobs(1, step_per_s=900))) is None
+    change = adaptation.consider(0, Split(0, 0, 1), seen(Jobs(1, step_per_s=2000)))
+    assert change.why.startswith("a job's step takes 2,000 samples/s in place of 1,000: ")
+
+
+def test_reasons_are_written_as_people_do():
+    """Neither inf nor a power of ten."""
+    split, halved = Split(0, 0, 1), round_profile().with_storage(2e9)
+    limited = Adaptation(round_profile(), Jobs(1, step_per_s=500)).consider(0, split, seen(ONE))
+    assert limited.why.startswith("a job's step takes any samples/s in place of 500: ")
+    [reason] = decision._reasons(halved, halved.with_storage(1.2e9), ONE, seen(ONE))
+    assert reason == "storage gives 1,200 MB/s in place of 2,000"
+    slow = dataclasses.replace(halved, prepare=Cost(1.5, 1.5))
+    [reason] = decision._reasons(halved, slow, ONE, seen(ONE))
+    assert reason == "to prepare takes 1,500 ms in place of 1.6"
+
+
+def test_a_gain_of_a_few_per_cent_is_not_worth_a_change():
+    profile = round_profile()
+    best = solve(profile, TWO).split
+    near = Split(best.encoded - 0.01, best.decoded + 0.01, best.augmented)
+    adaptation = Adaptation(profile, ONE)
+    assert adaptation.consider(0, near, seen(TWO)) is None
+    assert adaptation.consider(100, Split(0, 0, 1), seen(TWO)) is None, "that was looked at"
+
+
+def test_changes_keep_their_distance_and_the_reason_is_not_forgotten():
+    adaptation = Adaptation(round_profile(), ONE)
+    bad = Split(0, 0, 1)
+    assert adaptation.consider(100.0, bad, seen(TWO)) is not None
+    soon = 100.0 + decision.CHANGE_EVERY_S - 0.1
+    # Somebody has undone it, which is a change as well; and two jobs have become three.
+    assert adaptation.consider(soon, bad, seen(Jobs(3))) is None
+    assert adaptation.consider(soon + decision.CHANGE_EVERY_S - 0.1, bad, seen(Jobs(3))) is None
+    assert adaptation.consider(soon + decision.CHANGE_EVERY_S, bad, seen(Jobs(3))) is not None
+
+
+def test_a_change_that_could_not_be_made_is_looked_for_again():
+    adaptation, bad = Adaptation(round_profile(), ONE), Split(0, 0, 1)
+    change = adaptation.consider(100.0, bad, seen(TWO))
+    adaptation.failed(change)
+    assert adaptation.consider(100.1, bad, seen(TWO)) is None
+    again = adaptation.consider(100.0 + decision.CHANGE_EVERY_S, bad, seen(TWO))
+    assert again == change
+    assert adaptation.consider(200.0, again.split, seen(TWO)) is None, "it was made"
+
+
+def test_who_does_not_decide_follows_the_jobs():
+    adaptation = Adaptation(round_profile(), ONE)
+    adaptation.follow(-100.0, Split(0, 0, 1), TWO)
+    assert adaptation.consider(0, Split(0, 0, 1), seen(TWO)) is None
+    assert adaptation.consider(0, Split(0, 0, 1), seen(ONE)).why.startswith("1 job in place of 2")
+
+
+def test_who_takes_over_keeps_its_distance_from_the_changes_of_others():
+    adaptation, bad = Adaptation(round_profile(), TWO), Split(0, 0, 1)
+    adaptation.follow(0.0, Split(1, 0, 0), TWO)
+    adaptation.follow(100.0, bad, TWO)
+    assert adaptation.consider(100.0 + decision.CHANGE_EVERY_S - 0.1, bad, seen(ONE)) is None
+    assert adaptation.consider(100.0 + decision.CHANGE_EVERY_S, bad, seen(ONE)) is not None
+
+
+def test_reads_that_take_longer_slow_storage_for_as_many_readers():
+    profile = round_profile()
+    # 100 reads of 40 ms in 2 s: two at a time; by the profile two readers have 35 MB/s, 5.6 ms a file.
+    found = decision.corrected(profile, seen(what=spent(read_s=0.04), cold=1.0))
+    assert found.storage_at(2) == pytest.approx(2 * 97_952 / 0.04)
+    assert found.storage[0].latency_s == pytest.approx(
+        profile.storage[0].latency_s * 0.04 * 35e6 / 2 / 97_952
+    )
+    assert found.free_memory_bytes == profile.cache_bytes, "what was said to be free"
+
+
+def test_what_the_page_cache_served_says_nothing_of_storage():
+    profile = round_profile(free_memory_bytes=20_000_000_000)
+    found = decision.corrected(profile, seen(what=spent(read_s=1e-4), cold=0.0, free=20_000_000_000))
+    assert found == profile
+    half = spent(read_s=0.5 * 1e-4 + 0.5 * 0.02)  # half of it from memory, half in 20 ms
+    found = decision.corrected(profile, seen(what=half, cold=0.5, free=20_000_000_000))
+    assert found.storage_at(1) == pytest.approx(97_952 / 0.02)
+
+
+def test_slow_reads_that_the_kernel_knows_nothing_of_are_not_helped_by_its_page_cache():
+    profile = round_profile(free_memory_bytes=20_000_000_000)
+    assert solve(profile).page_cache == 1
+    slow = seen(what=spent(read_s=0.05), cold=0.0, free=20_000_000_000)
+    found = decision.corrected(profile, slow)
+    assert found.free_memory_bytes == found.cache_bytes
+    change = Adaptation(profile, ONE).consider(0, solve(profile).split, slow)
+    assert "storage gives" in change.why
+    assert change.split.encoded > solve(profile).split.encoded
+
+
+def test_a_profile_is_made_of_what_was_seen():
+    what = Spent((100, 80, 80, 120), (10.0, 0.8, 0.4, 0.24), 100 * 1000, 80 * 5000)
+    known = {"samples": 1000, "cores": 2, "cache_bytes": 10**6, "decoded_bytes": 0.0, "copy_bytes": 3000}
+    found = profile_of(seen(what=what, free=10**9), **known)
+    assert (found.encoded, found.decoded, found.augmented) == (Size(1000.0), Size(5000.0), Size(3000))
+    assert (found.prepare.all_s, found.augment.all_s) == (pytest.approx(0.01), pytest.approx(0.002))
+    assert found.storage == (Reading(5, pytest.approx(5 * 1000 / 0.1), pytest.approx(0.1)),)
+    never = Spent((100, 80, 80, 0), (10.0, 0.8, 0.4, 0.0), 100 * 1000, 80 * 5000)
+    assert profile_of(seen(what=never), **known) is None, "nothing was augmented yet"

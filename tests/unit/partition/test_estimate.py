@@ -1,0 +1,19 @@
+"""What models answer, for one split and for many."""
+
+import pytest
+from profiles import round_profile
+
+from seneca.partition import BOTTLENECK, PAPER, Jobs, Split
+from seneca.partition.estimate import shares_of
+
+
+@pytest.mark.parametrize("model", [BOTTLENECK, PAPER], ids=lambda model: model.name)
+def test_both_forms_of_a_model_say_the_same_of_a_split(model):
+    profile, split, jobs = round_profile(), Split(0.5, 0.3, 0.2), Jobs(2)
+    one, many = model.predict(profile, split, jobs), model.estimate(profile, shares_of(split), jobs)
+    assert many.samples_per_s.tolist() == [pytest.approx(one.samples_per_s)]
+    assert many.memory_bytes.tolist() == [pytest.approx(one.memory_bytes)]
+
+
+def test_a_split_is_taken_as_one_row():
+    assert shares_of(Split(0.5, 0.3, 0.2)).tolist() == [[0.5, 0.3, 0.2]]

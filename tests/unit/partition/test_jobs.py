@@ -1,0 +1,29 @@
+"""Jobs that cannot be."""
+
+from __future__ import annotations
+
+import pytest
+
+from seneca.partition import (
+    Jobs,
+)
+
+# --- jobs
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"count": 0}, "jobs are from 1 to 64"),
+        ({"count": 65}, "jobs are from 1 to 64"),
+        ({"step_per_s": 0.0}, "step_per_s"),
+        ({"count": 2, "step_per_s": (1.0,)}, "step_per_s"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"threads": 0}, "threads"),
+        ({"ahead": -1}, "ahead"),
+        ({"share": "everything"}, "share"),
+    ],
+)
+def test_jobs_that_cannot_be_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Jobs(**arguments)

@@ -1,0 +1,141 @@
+"""Seneca's arguments are attributes. Set later, one counts from the next epoch on, or raises."""
+
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import seneca
+import seneca.testing
+from seneca import transforms as T
+
+
+@pytest.fixture
+def name():
+    return f"options-{os.getpid()}"
+
+
+@pytest.fixture
+def loader(picture_folder):
+    train = seneca.ImageFolder(picture_folder, T.RandomResizedCrop(16))
+    return seneca.DataLoader(train, 8, shuffle=True, cache=None)
+
+
+def test_a_layout_that_is_set_later_counts(loader):
+    assert not next(iter(loader))[0].is_contiguous(memory_format=torch.channels_last)
+    loader.memory_format = torch.channels_last
+    assert next(iter(loader))[0].is_contiguous(memory_format=torch.channels_last)
+
+
+def test_a_cache_that_is_set_later_is_joined_and_left(loader, name):
+    list(loader)
+    assert loader.stats()["cache"] is None
+    loader.cache, loader.cache_bytes, loader.split = name, "2MiB", "100-0-0"
+    list(loader)
+    assert loader.stats()["cache"]["payload_bytes"] == 2 * 2**20
+    loader.cache = None
+    list(loader)
+    assert loader.stats()["cache"] is None
+
+
+def test_they_count_where_workers_prepare_too(name):
+    rows = torch.utils.data.TensorDataset(torch.arange(8))
+    loader = seneca.DataLoader(rows, 4, cache=None)
+    list(loader)
+    assert "cache=None" in loader.explain()
+    loader.cache, loader.cache_bytes = name, "2MiB"
+    list(loader)
+    assert name in loader.explain()
+    assert loader.stats()["cache"]["payload_bytes"] == 2 * 2**20
+    loader.share = "decoded"
+    list(loader)
+    assert "share='decoded'" in loader.explain()
+    assert loader.stats()["cache"] is None
+
+
+def test_bad_pictures_are_skipped_from_when_it_is_said(tmp_path):
+    seneca.testing.make_pictures(tmp_path, count=8, classes=2)
+    next(tmp_path.rglob("*.jpg")).write_bytes(b"no picture")
+    loader = seneca.DataLoader(seneca.ImageFolder(tmp_path, T.RandomResizedCrop(16)), 4, cache=None)
+    with pytest.raises(seneca.errors.DecodeError):
+        list(loader)
+    loader.on_error = "skip"
+    with pytest.warns(seneca.SenecaWarning, match="skipped"):
+        assert sum(len(images) for images, _ in loader) == 7
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value"),
+    [
+        ("cache", 3),
+        ("cache_bytes", "much"),
+        ("split", "90-90-0"),
+        ("share", "all"),
+        ("on_error", "ignore"),
+        ("memory_format", torch.preserve_format),
+        ("key", ""),
+        ("job", 7),
+        ("check_every", 0),
+        ("device", "toaster"),
+    ],
+)
+def test_what_is_wrong_raises_with_the_next_epoch(loader, attribute, value):
+    next(iter(loader))
+    setattr(loader, attribute, value)
+    with pytest.raises(ValueError, match=str(attribute)):
+        iter(loader)
+    fresh = {} if attribute == "device" else {"cache": None}
+    with pytest.raises(ValueError, match=str(attribute)):
+        seneca.DataLoader(loader.dataset, **(fresh | {attribute: value}))
+
+
+def test_options_may_be_properties_of_a_subclass(picture_folder, name):
+    class Alone(seneca.DataLoader):
+        share = property(lambda self: "none", lambda self, value: None)
+
+    train = seneca.ImageFolder(picture_folder, T.RandomResizedCrop(16))
+    loader = Alone(train, 8, shuffle=True, cache=name, cache_bytes="2MiB")
+    next(iter(loader))
+    assert loader.state_dict()["order"] == "samples"
+    assert "AUGMENTED" not in loader.explain()
+
+
+@pytest.mark.parametrize("make", [torch.tensor, np.array, tuple])
+def test_a_split_may_be_three_numbers_of_any_kind(make):
+    rows = torch.utils.data.TensorDataset(torch.arange(8))
+    loader = seneca.DataLoader(rows, 4, cache=None, split=make([0.5, 0.25, 0.25]))
+    assert [len(list(loader)) for _ in range(2)] == [2, 2]
+
+
+def test_a_copy_of_a_loader_knows_what_was_yielded_last(loader):
+    next(iter(loader))
+    copy = pickle.loads(pickle.dumps(loader))
+    assert copy.last_indices.tolist() == loader.last_indices.tolist()
+    assert copy.stats()["delivered"] == 0
+    loader.last_indices = None
+    assert loader.last_indices is None
+
+
+@pytest.mark.parametrize("batch_size", [2, 4, 5])
+def test_no_batch_is_short_where_workers_go_on_after_skipped_pictures(tmp_path, name, batch_size):
+    """The rank had skipped three bad pictures and has three good ones left, though it owes six samples."""
+    seneca.testing.make_pictures(tmp_path, count=24, classes=2)
+    train = seneca.ImageFolder(tmp_path, T.RandomResizedCrop(16))
+    for bad in (0, 2, 4):
+        Path(train.samples[bad][0]).write_bytes(b"no picture")
+
+    def loader(batch_size, **options):
+        sampler = torch.utils.data.DistributedSampler(train, 2, 0, shuffle=False)
+        options |= {"drop_last": True, "cache": name, "cache_bytes": "4MiB"}
+        return seneca.DataLoader(train, batch_size, sampler=sampler, **options)
+
+    first = loader(3, on_error="skip")
+    with pytest.warns(seneca.SenecaWarning, match="skipped"):
+        batches = iter(first)
+        next(batches), next(batches)
+    second = loader(batch_size, collate_fn=len)
+    second.load_state_dict(first.state_dict())
+    assert list(second) == [batch_size] * (3 // batch_size)

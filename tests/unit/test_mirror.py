@@ -1,0 +1,135 @@
+"""Tests lie where the code lies: those of seneca/epochs/plan.py are tests/unit/epochs/test_plan.py.
+
+A module may have several files, ``test_plan_<subject>.py``. An underscore before a module's name is left out.
+"""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MOST_LINES = 600
+
+# Of no module, but of how all of them stand to each other and to the documentation.
+OF_ALL = {"test_architecture.py", "test_examples.py", "test_mirror.py"}
+
+# Modules that the tests of those that use them show, and that show nothing by themselves.
+WITHOUT = {
+    "_core/codes": "what codes mean: the errors in _core/test_segment.py, test_codec_damage.py",
+    "_core/participant": "what members and workers have in common: _core/test_worker.py",
+    "_core/plan": "pipelines as C has them: all of _core/test_codec_*.py, transforms/test_pipeline.py",
+    "_core/pool": "the threads of native loaders: test_loader.py, tests/c/test_pool.c",
+    "cli/demo_job": "what the processes of the demo run: cli/test_demo.py",
+    "cli/planning": "seneca plan as it is typed: cli/test_plan.py",
+    "cli/plot": "seneca plan --plot: cli/test_plan.py",
+    "epochs/batches": "which batches come, after a resume too: epochs/test_resumable_*.py",
+    "epochs/progress": "what of them is delivered: epochs/test_plan.py, epochs/test_resumable_*.py",
+    "epochs/sampler_state": "samplers that keep their place: epochs/test_resumable_orders.py",
+    "identity/look": "fingerprint() itself: all of identity/, data/test_support.py",
+    "identity/names": "what code names: the tables of identity/test_of_code.py",
+    "identity/of_data": "data by content: the tables of identity/test_of_code.py, identity/test_plain.py",
+    "native/iterator": "an epoch of threads: test_loader.py, tests/contract",
+    "native/prefetch": "batches made ahead: test_loader.py, test_loader_lifetime.py",
+    "native/session": "what epochs have in common: test_loader.py, tuning/test_controller.py",
+    "simulate/host": "the first test of simulate/test_clock.py",
+    "transforms/_arguments": "transforms/test_base.py, test_geometry.py, test_colour.py, test_tensor.py",
+    "transforms/_portable": "each test of transforms/test_apply.py that runs in both engines",
+    "tuning/whole": "a profile in full: tuning/test_profile.py, tuning/test_quick.py",
+    "workers/iterators": "torch's iterators, one by one: tests/contract",
+    "workers/messages": "what workers send: tests/contract, epochs/test_dataset_state_*.py",
+    "workers/proof/board": "tests/identity/test_proof.py",
+    "workers/proof/examples": "tests/identity/test_proof.py",
+    "workers/proof/prove": "tests/identity/test_proof.py",
+}
+
+
+def modules(root):
+    """Each module of seneca/ as its path without suffix, ``epochs/plan``; of Cython's too."""
+    found = {
+        path.relative_to(root / "seneca").with_suffix("").as_posix()
+        for path in (root / "seneca").rglob("*.py*")
+        if path.suffix in (".py", ".pyx")
+    }
+    return {module for module in found if module.split("/")[-1] not in ("__init__", "__main__")}
+
+
+def test_files(root):
+    return {
+        path.relative_to(root / "tests" / "unit") for path in (root / "tests" / "unit").rglob("test_*.py")
+    }
+
+
+test_files.__test__ = False
+
+
+def module_of(file, known):
+    """Which module a test file is of, the one with the longest name; None: of none."""
+    words = file.stem.removeprefix("test_").split("_")
+    for count in range(len(words), 0, -1):
+        for prefix in ("", "_"):
+            module = (file.parent / (prefix + "_".join(words[:count]))).as_posix()
+            if module in known:
+                return module
+    return None
+
+
+def violations(root, without, of_all=()):
+    """One line for everything that is not in its place."""
+    known = modules(root)
+    files = {file for file in test_files(root) if file.as_posix() not in of_all}
+    tested = {module_of(file, known) for file in files}
+    for module in sorted(known - tested - without.keys()):
+        yield f"seneca/{module} has no test of its name, and test_mirror.py does not say why"
+    for module in sorted(without.keys() & tested):
+        yield f"seneca/{module} has a test of its name, and test_mirror.py says why it has none"
+    for module in sorted(without.keys() - known):
+        yield f"test_mirror.py says why seneca/{module} has no test, and there is no such module"
+    for file in sorted(file for file in files if module_of(file, known) is None):
+        yield f"tests/unit/{file.as_posix()} is named after no module"
+    for path in sorted((root / "tests").rglob("*.py")):
+        if (lines := path.read_text().count("\n")) > MOST_LINES:
+            yield f"{path.relative_to(root)} has {lines} lines, more than {MOST_LINES}"
+
+
+def test_tests_lie_where_the_code_lies():
+    found = list(violations(ROOT, WITHOUT, OF_ALL))
+    assert not found, "\n".join(found)
+
+
+def test_every_reason_is_given():
+    assert all(WITHOUT.values())
+
+
+@pytest.mark.parametrize(
+    ("files", "without", "message"),
+    [
+        ({}, {}, None),
+        ({"tests/unit/epochs/test_plan_of_ranks.py": ""}, {}, None),
+        ({"seneca/epochs/_lengths.py": "", "tests/unit/epochs/test_lengths.py": ""}, {}, None),
+        ({"seneca/_core/codec.pyx": "", "tests/unit/_core/test_codec.py": ""}, {}, None),
+        ({"seneca/forms.py": ""}, {"forms": "names alone"}, None),
+        ({"seneca/forms.py": ""}, {}, "seneca/forms has no test of its name"),
+        ({"seneca/epochs/batches.py": ""}, {}, "seneca/epochs/batches has no test of its name"),
+        (
+            {"seneca/epochs/plan_state.py": "", "tests/unit/epochs/test_plan_state.py": ""},
+            {"epochs/plan_state": "trivial"},
+            "seneca/epochs/plan_state has a test of its name",
+        ),
+        ({}, {"gone": "trivial"}, "there is no such module"),
+        (
+            {"tests/unit/epochs/test_planning.py": ""},
+            {},
+            "tests/unit/epochs/test_planning.py is named after no",
+        ),
+        ({"tests/unit/test_plan.py": ""}, {}, "tests/unit/test_plan.py is named after no module"),
+        ({"tests/stress/test_jobs.py": "#\n" * 601}, {}, "test_jobs.py has 601 lines"),
+        ({"tests/engine.py": "#\n" * 601}, {}, "engine.py has 601 lines"),
+    ],
+)
+def test_the_check_sees(tmp_path, files, without, message):
+    known = ["seneca/__init__.py", "seneca/epochs/plan.py", "tests/unit/epochs/test_plan.py"]
+    for name, content in {**dict.fromkeys(known, ""), **files}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    found = list(violations(tmp_path, without))
+    assert found == [] if message is None else len(found) == 1 and message in found[0], found

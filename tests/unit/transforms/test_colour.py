@@ -1,0 +1,1 @@
+"""Changes of colour take what torchvision's take."""

@@ -1,0 +1,132 @@
+"""Samplers that plan for items that others have made."""
+
+import gc
+import os
+import secrets
+
+import pytest
+import torch
+from engine import NONE
+from shared_items import BATCH, Drawn, Job, flat, inside, planned
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
+
+from seneca.workers.dataset import SharedDataset
+from seneca.workers.terms import PlannedBatch
+
+
+@pytest.fixture
+def name():
+    """A cache of this test's own."""
+    name = "unit-" + secrets.token_hex(6)
+    yield name
+    gc.collect()
+    for entry in os.listdir("/dev/shm"):
+        if name in entry:
+            os.unlink("/dev/shm/" + entry)  # of jobs that the test has killed
+
+
+def test_it_has_what_others_build_a_loader_from(name):
+    shared = SharedDataset(Drawn(22), cache=name)
+    sampler = RandomSampler(shared)
+    batches = planned(shared, sampler, drop_last=True)
+    assert (batches.sampler, batches.batch_size, batches.drop_last) == (sampler, BATCH, True)
+    assert isinstance(batches, BatchSampler) and len(batches) == 5 and len(planned(shared)) == 6
+    with pytest.raises(ValueError):
+        planned(shared, batch_size=0)
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_each_index_comes_once_in_batches(drop_last, name):
+    shared = SharedDataset(Drawn(22), cache=name)
+    batches = list(planned(shared, drop_last=drop_last))
+    assert [len(batch) for batch in batches] == [4] * 5 + [2] * (not drop_last)
+    indices = flat(batches)
+    assert len(set(indices)) == len(indices) and set(indices) <= set(range(22))
+
+
+def test_seed_and_epoch_name_the_order(name):
+    shared = SharedDataset(Drawn(24), cache=name)
+    one, same, other = (planned(shared, seed=seed) for seed in (1, 1, 2))
+    orders = [flat(one), flat(one)]
+    assert flat(same) == orders[0] != orders[1] and flat(other) != orders[0]
+    same.set_epoch(1)
+    assert flat(same) == orders[1]
+    by_generator = [
+        flat(planned(shared, RandomSampler(shared, generator=torch.Generator().manual_seed(seed))))
+        for seed in (1, 1, 2)
+    ]
+    assert by_generator[0] == by_generator[1] != by_generator[2]
+
+
+def test_orders_that_are_not_its_own_are_kept(name):
+    shared = SharedDataset(Drawn(24), cache=name)
+    assert flat(planned(shared, SequentialSampler(shared))) == list(range(24))
+    backwards = list(range(23, -1, -1))
+    assert flat(planned(shared, backwards)) == backwards
+    some = torch.utils.data.SubsetRandomSampler([3, 4, 5])
+    assert sorted(flat(planned(shared, some))) == [3, 4, 5]
+    with_replacement = RandomSampler(shared, replacement=True, num_samples=9)
+    assert len(flat(planned(shared, with_replacement))) == 9
+    assert sorted(flat(planned(Drawn(5), RandomSampler(Drawn(5))))) == list(range(5))
+
+
+def test_processes_that_train_together_see_one_permutation(name, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    shared = SharedDataset(Drawn(24), cache=name)
+    one, other = planned(shared, seed=3), planned(shared, seed=3)
+    torch.manual_seed(1)
+    first = flat(one)
+    torch.manual_seed(2)
+    assert flat(other) == first and sorted(first) == list(range(24))
+    assert flat(one) != first, "the next epoch"
+    assert not any(isinstance(batch, PlannedBatch) for batch in other)
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert all(isinstance(batch, PlannedBatch) for batch in other)
+
+
+def test_set_epoch_reaches_the_sampler(name):
+    class Counted(SequentialSampler):
+        def set_epoch(self, epoch):
+            self.epoch = epoch
+
+    sampler = Counted(SharedDataset(Drawn(24), cache=name))
+    planned(sampler.data_source, sampler).set_epoch(5)
+    assert sampler.epoch == 5
+
+
+def test_a_plan_that_is_given_up_lets_go(name):
+    shared = SharedDataset(Drawn(24), cache=name, cache_bytes="1MiB")
+    with Job(Drawn(24), name) as other:
+        other.begin()
+        next(iter(DataLoader(shared)))  # learns how much room an item takes
+        batches = iter(planned(shared))
+        batch = next(batches)
+        assert (batch.claims["slot"] != NONE).any() and inside(name)["writing"] > 0
+        del batches
+        gc.collect()
+        assert inside(name)["writing"] == 0
+        assert [item[0] for item in shared.__getitems__(batch)] == batch, "what no longer stands is made here"
+
+
+def test_alone_a_few_batches_are_drawn_at_once_and_made_without_the_lock(name, monkeypatch):
+    shared = SharedDataset(Drawn(24), cache=name, cache_bytes="1MiB")
+    batches = iter(planned(shared))
+    shared.__getitems__(next(batches))  # learns how much room an item takes
+    worker = shared._maker._worker
+    monkeypatch.setattr(shared._maker, "_worker", None)
+    rest = list(batches)
+    assert [len(batch) for batch in rest] == [BATCH] * 5 and all(batch.claims is None for batch in rest)
+    assert [item[0] for batch in rest for item in shared.__getitems__(batch)] == flat(rest)
+    monkeypatch.setattr(shared._maker, "_worker", worker)
+
+
+def test_with_another_job_batches_are_drawn_one_by_one(name):
+    shared = SharedDataset(Drawn(24), cache=name, cache_bytes="1MiB")
+    batches = iter(planned(shared))
+    next(batches)
+    assert len(batches._batches._drawn) == 3
+    with Job(Drawn(24), name) as other:
+        other.begin()
+        for _ in range(4):
+            next(batches)
+        assert len(batches._batches._drawn) == 0
