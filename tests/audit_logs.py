@@ -25,6 +25,7 @@ class Member:
         self.copies = {} if copies is None else copies  # index: slot, generation, form
         self.failed, self.skipped = [], []
         self.done = True
+        self.out_of_turn = sum(form == AUGMENTED for _, _, form in self.copies.values())
 
     def write(self, folder):
         log = Log(folder, self.header)
@@ -36,7 +37,7 @@ class Member:
         if len(self.skipped):
             log.skipped(self.skipped)
         if self.done:
-            log.done()
+            log.done(self.out_of_turn)
         return log
 
 

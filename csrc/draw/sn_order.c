@@ -77,6 +77,7 @@ int sn_order_init(sn_order *order, const sn_epoch *epoch)
     memset(order, 0, sizeof *order);
     sn_rng_start(&order->rng, epoch->seed, 0, epoch->epoch, n, SN_STREAM_REST);
     order->n_samples = epoch->n_samples;
+    order->in_turn = NONE;
     order->fixed = epoch->fixed;
     order->capacity = n < MAX_DEFERRED ? n : MAX_DEFERRED;
     order->taken = zeroed(sn_bits_words(epoch->n_samples) + 1);
@@ -110,6 +111,7 @@ int sn_order_init(sn_order *order, const sn_epoch *epoch)
         if (!sn_order_is_taken(order, sample))
             sn_order_take(order, sample);
     }
+    order->out_of_turn = 0;
     rc = 0;
     if (epoch->own_seed) {
         order->fixed = 0;
@@ -204,6 +206,7 @@ void sn_order_begin(sn_order *order)
 
 uint32_t sn_order_next(sn_order *order)
 {
+    order->in_turn = NONE;
     while (order->read < order->count) {
         uint32_t sample = order->deferred[order->read++];
         if (!sn_order_is_taken(order, sample))
@@ -217,7 +220,7 @@ uint32_t sn_order_next(sn_order *order)
         const sn_ahead *next = &order->ahead[order->ahead_first++ % MAX_AHEAD];
         order->cursor = next->after;
         if (!sn_order_is_taken(order, next->sample))
-            return next->sample;
+            return order->in_turn = next->sample;
     }
     order->cursor = order->perm.n;
     return NONE;

@@ -33,6 +33,8 @@ typedef struct {
     uint32_t n_samples;
     uint32_t cursor;
     uint32_t left; /* samples not yet taken */
+    uint32_t in_turn;     /* the candidate that comes as the permutation has it; SN_NONE: it was deferred, or is taken */
+    uint32_t out_of_turn; /* how many of the taken samples were not in turn */
     uint64_t *taken;
     uint32_t *rest, n_rest; /* what was left when that was listed; NULL: not yet */
     sn_rng rng;             /* for the order of these */
@@ -85,6 +87,7 @@ uint32_t sn_order_at(const sn_order *order, uint32_t place);
 
 static inline void sn_order_take(sn_order *order, uint32_t sample)
 {
+    order->out_of_turn += sample != order->in_turn;
     sn_bit_set(order->taken, sample);
     order->left--;
 }

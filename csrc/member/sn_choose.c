@@ -323,6 +323,7 @@ static uint32_t serve_by_class(sn_chooser *chooser, uint32_t n, sn_item *items)
                                    is_on_its_way(chooser, queue->samples[at])))
             at++;
         int forced = at == queue->end;
+        chooser->order.in_turn = at == queue->begin ? queue->samples[at] : SN_NONE;
         serve_sample(chooser, queue->samples[forced ? queue->begin : at], forced, &items[i]);
     }
     return n;

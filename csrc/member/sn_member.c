@@ -134,6 +134,11 @@ uint32_t sn_member_left(const sn_member *member)
     return member->chooser.order.left;
 }
 
+uint32_t sn_member_out_of_turn(const sn_member *member)
+{
+    return member->chooser.order.out_of_turn;
+}
+
 uint32_t sn_member_row(const sn_member *member, uint32_t *generation)
 {
     *generation = member->segment ? member->segment->rows[member->holder.row].generation : 0;

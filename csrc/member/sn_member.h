@@ -76,6 +76,9 @@ void sn_member_offer_done(sn_member *member, const sn_offer *offer);
 
 uint32_t sn_member_left(const sn_member *member);
 
+/* How many samples it drew out of turn, for the sake of what other jobs have or need. */
+uint32_t sn_member_out_of_turn(const sn_member *member);
+
 /* Draw no more and want nothing more, but hold what is not done: a thread that hangs may write there yet. What is
  * done is let go of. 0; SN_BUSY without the lock: copies wait for it in vain, until it is asked again or closed. */
 int sn_member_retire(sn_member *member);

@@ -43,6 +43,7 @@ cdef extern from "member/sn_member.h" nogil:
     void sn_member_done(sn_member *member, const sn_item *items, uint32_t n_items)
     void sn_member_offer_done(sn_member *member, const sn_offer *offer)
     uint32_t sn_member_left(const sn_member *member)
+    uint32_t sn_member_out_of_turn(const sn_member *member)
     int sn_member_retire(sn_member *member)
     void sn_member_close(sn_member *member)
 

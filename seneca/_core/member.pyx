@@ -105,6 +105,11 @@ cdef class Member(Participant):
         """Samples of the epoch that are not yet drawn."""
         return sn_member_left(self.handle) if self.handle != NULL else 0
 
+    @property
+    def out_of_turn(self):
+        """Samples that were drawn at another place than the order of a job alone would give them."""
+        return sn_member_out_of_turn(self.open())
+
     def draw(self, wanted, offers=()):
         """Draw without a pool: for tests and simulation, where nothing is decoded.
 

@@ -17,7 +17,7 @@ copy that jobs shared.
 from __future__ import annotations
 
 import itertools
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -130,11 +130,9 @@ def check(folder: Path) -> Report:
     report.jobs = len({entry.header.job for entry in entries})
     logs = {entry.header.log: entry for entry in entries}
     copies = _Copies(entries)
-    substitutes: Counter[str | None] = Counter()  # those that workers served, by the log of their epoch
     for entry in entries:
         if entry.header.kind == "served":
-            served = _read(entry, report, copies).records
-            substitutes[entry.header.of] += _substitutes(served)
+            _read(entry, report, copies)
     went_on = _went_on(entries, report)
     tests: list[tuple[_Epoch, Test]] = []
     for epochs in _epochs_by_loader(entries):
@@ -145,14 +143,13 @@ def check(folder: Path) -> Report:
             epoch.check(report, logs, went_on)
             if epoch.is_whole_and_shuffled and len(epoch.sequence) >= TELLS_FROM:
                 judged = epoch
-                out_of_turn = epoch.substitutes + sum(substitutes[e.header.log] for e in epoch.entries)
-                found = orders.judge(epoch.header.turn, epoch.sequence, epoch.places, out_of_turn)
+                found = orders.judge(epoch.header.turn, epoch.sequence, epoch.places, epoch.out_of_turn)
                 tests += [(epoch, test) for test in found]
             elif epoch.is_whole_and_shuffled:
                 report.leaves_out(3, f"orders of less than {TELLS_FROM} samples")
             epoch.contents.clear()
         tests += [(judged, test) for test in orders.judge_all()]
-        what = "epochs beside the one before by place: copies of other jobs came out of turn"
+        what = "epochs beside the one before by place: samples came out of turn"
         report.leaves_out(3, what, orders.uncompared)
     report.checked[2] = copies.count
     report.violations += copies.reached_twice(logs)
@@ -183,11 +180,6 @@ def _read(entry: _Entry, report: Report, copies: _Copies) -> Content:
         )
         report.violations.append(Violation(1, "content", h.job, *where, indices, text))
     return content
-
-
-def _substitutes(records: np.ndarray) -> int:
-    """How many records are copies that other jobs made, which may have come out of turn."""
-    return int((records["form"] == AUGMENTED).sum())
 
 
 # Epochs
@@ -257,9 +249,12 @@ class _Epoch:
         return self.is_whole and h.shuffled and h.count is not None and not h.resumed
 
     @property
-    def substitutes(self) -> int:
-        """Substitutes in the logs of this epoch. If workers make its items, their logs have them instead."""
-        return sum(_substitutes(content.records) for content in self.contents)
+    def out_of_turn(self) -> int:
+        """How many samples may have come out of turn: all, if a log breaks off before it says."""
+        return sum(
+            len(content.records) if content.out_of_turn is None else content.out_of_turn
+            for content in self.contents
+        )
 
     @property
     def sequence(self) -> np.ndarray:

@@ -6,7 +6,8 @@ to the file::
     magic | HEAD, who and what as JSON | GAVE, a batch | GAVE | FAIL, one that failed | ... | DONE
 
 SKIP holds samples that cannot be prepared. DIFF holds samples that a job was served, made again, and found to
-differ.
+differ. DONE holds one number: how many samples of the epoch came out of turn, because of what other jobs had
+or needed.
 
 A frame is a tag, the number of records, and the records. Each frame is appended as a whole. Therefore a
 killed process leaves at most half a frame, at the end.
@@ -54,7 +55,7 @@ __all__ = [
     "read_header",
 ]
 
-VERSION = 2  # version 1 had no DIFF
+VERSION = 3  # version 1 had no DIFF; in version 2 DONE did not tell of samples out of turn
 MAGIC = b"SENECA-AUDIT %3d\n"
 MAGIC_BYTES = len(MAGIC % VERSION)
 SUFFIX = ".audit"
@@ -66,8 +67,8 @@ RECORD = np.dtype([("index", "<u4"), ("slot", "<u4"), ("generation", "<u4"), ("f
 """A sample as it was delivered: 13 bytes, packed."""
 INDEX = np.dtype("<u4")
 SIZES = {
-    **{HEAD: 1, GAVE: RECORD.itemsize, DONE: 0},
-    **{tag: INDEX.itemsize for tag in (FAILED, SKIPPED, DIFFERED)},
+    **{HEAD: 1, GAVE: RECORD.itemsize},
+    **{tag: INDEX.itemsize for tag in (FAILED, SKIPPED, DIFFERED, DONE)},
 }
 
 NO_SLOT = 2**32 - 1  # the native core's NONE: the sample is no copy that others may get
@@ -213,9 +214,9 @@ class Log:
         """Write samples that were served, made again, and found to differ."""
         self._append_indices(DIFFERED, indices)
 
-    def done(self) -> None:
+    def done(self, out_of_turn: int = 0) -> None:
         """Write that the epoch is over, and close. For an epoch that is left half-way call only ``close``."""
-        self._append(FRAME.pack(DONE, 0))
+        self._append_indices(DONE, [out_of_turn])
         self.close()
 
     def close(self) -> None:
@@ -257,7 +258,8 @@ class Content:
         failures: The indices of each batch that was an error.
         skipped, skipped_sizes: Indices that cannot be prepared, and how many of them each frame holds.
         differed: Indices that differed when they were made again.
-        done: Whether the epoch was over.
+        out_of_turn: How many samples of the epoch came out of turn; None: the log does not say that the epoch
+            was over.
         torn_bytes: The bytes of an incomplete frame at the end.
         tags: The tags of all frames, in their order.
     """
@@ -268,7 +270,7 @@ class Content:
     skipped: np.ndarray
     skipped_sizes: np.ndarray
     differed: np.ndarray
-    done: bool
+    out_of_turn: int | None
     torn_bytes: int
     tags: list[bytes]
 
@@ -290,6 +292,11 @@ class Content:
             skipped=self.skipped[: int(each.sum())],
             skipped_sizes=each,
         )
+
+    @property
+    def done(self) -> bool:
+        """Whether the epoch was over."""
+        return self.out_of_turn is not None
 
     @property
     def batches(self) -> int:
@@ -349,7 +356,7 @@ def read(path: Path) -> Content:
         skipped=np.frombuffer(b"".join(parts[SKIPPED]), INDEX),
         skipped_sizes=np.array([len(part) // INDEX.itemsize for part in parts[SKIPPED]], np.int64),
         differed=np.frombuffer(b"".join(parts[DIFFERED]), INDEX),
-        done=bool(parts[DONE]),
+        out_of_turn=int(np.frombuffer(parts[DONE][0], INDEX)[0]) if parts[DONE] else None,
         torn_bytes=max(0, len(data) - at) if len(data) >= MAGIC_BYTES else len(data),
         tags=tags,
     )

@@ -39,24 +39,26 @@ class Orders:
     def __init__(self, samples: int) -> None:
         self._samples = samples
         self._before: _Order | None = None
-        self._sum = np.zeros(0)  # sums of the scores by sample, over epochs without substitutes
+        self._sum = np.zeros(0)  # sums of the scores by sample, over epochs wholly in turn
         self._epochs = 0
         self.uncompared = 0
 
     def judge(
-        self, turn: int, indices: np.ndarray, places: np.ndarray, substitutes: int = 0
+        self, turn: int, indices: np.ndarray, places: np.ndarray, out_of_turn: int = 0
     ) -> Iterator[Test]:
         """Test one epoch by itself, and beside the epoch before.
 
         Jobs of equal pace that begin apart and share each copy get much the same samples at the beginning of
         consecutive epochs. More of these samples are then neighbours again. See "What sharing costs in
-        randomness" in csrc/README.md. Therefore two epochs are compared with an allowance for substitutes.
+        randomness" in csrc/README.md. Therefore two epochs are compared with an allowance for samples that
+        came out of turn.
 
         Args:
             turn: The number of the epoch in the loader's process.
             indices: The indices of its samples, as delivered, one rank after the other.
             places: When in the epoch each sample came, from 0 to 1.
-            substitutes: How many samples may have come out of turn, as copies that another job made.
+            out_of_turn: How many samples came out of turn: as copies that another job made, early because
+                another job needs them, or late because another job was preparing them.
         """
         known = indices < self._samples
         indices, places = indices[known], places[known]
@@ -65,24 +67,24 @@ class Orders:
         yield Test(_p_table(indices, places, self._samples), "places are not uniform")
         neighbours = _correlation(indices[:-1], indices[1:]) + 1 / n
         yield Test(_p_correlation(neighbours, n), "samples come next to those of like index")
-        now = _Order(self._samples, turn, indices, places, substitutes)
+        now = _Order(self._samples, turn, indices, places, out_of_turn)
         before, self._before = self._before, now
         if before is not None and before.turn == turn - 1:
-            pull = PULL * (substitutes + before.substitutes) / n
+            pull = PULL * (out_of_turn + before.out_of_turn) / n
             if pull < 1:
                 r = max(0.0, abs(float(now.scores @ before.scores)) / n - pull)
                 yield Test(_p_correlation(r, n), "the order goes with that of the epoch before")
             else:
                 self.uncompared += 1
             yield now.neighbours_of(before)
-        if not substitutes:
+        if not out_of_turn:
             self._sum = self._sum + now.scores if self._epochs else now.scores
             self._epochs += 1
 
     def judge_all(self) -> Iterator[Test]:
         """Test all epochs together: whether some samples come early in most of them (Kendall's concordance).
 
-        Epochs with substitutes are left out.
+        Epochs with samples out of turn are left out.
         """
         if self._epochs > 2:
             pairs = self._epochs * (self._epochs - 1) / 2
@@ -95,9 +97,9 @@ class _Order:
     """What is remembered of one epoch, for the comparison with the next."""
 
     def __init__(
-        self, samples: int, turn: int, indices: np.ndarray, places: np.ndarray, substitutes: int
+        self, samples: int, turn: int, indices: np.ndarray, places: np.ndarray, out_of_turn: int
     ) -> None:
-        self.turn, self.substitutes = turn, substitutes
+        self.turn, self.out_of_turn = turn, out_of_turn
         self.scores = np.zeros(samples)  # places of mean 0 and variance 1
         self.scores[indices] = (places - places.mean()) / places.std()
         same_rank = places[1:] > places[:-1]
@@ -110,13 +112,14 @@ class _Order:
         """Test whether too many samples are neighbours in this epoch and in the one before.
 
         In two random orders of n samples, the number of common neighbours is nearly Poisson's, with the mean
-        2 (1 - 1 / n). Its tail is lighter. Each substitute has two neighbours in an epoch; these are allowed.
+        2 (1 - 1 / n). Its tail is lighter. Each sample out of turn has two neighbours in
+        an epoch; these are allowed.
         """
         at = before._at[self._pairs]
         neighbours = int((np.abs(at[0] - at[1])[(at >= 0).all(0)] == 1).sum())
         n = len(self.scores)
         mean = self._pairs.shape[1] * before._pairs.shape[1] * 2 / (n * (n - 1))
-        beyond = neighbours - 2 * (self.substitutes + before.substitutes)
+        beyond = neighbours - 2 * (self.out_of_turn + before.out_of_turn)
         return Test(_p_poisson(beyond, mean), f"{neighbours:,} pairs are neighbours as in the epoch before")
 
 

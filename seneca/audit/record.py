@@ -33,12 +33,15 @@ class DeliveryRecorder:
         id: The name of the log.
         copies: Slot, generation and form that serve each sample, uint32 ``(n_samples, 3)``, which the draws
             write; None: without ``n_samples``.
+        out_of_turn: How many samples of the epoch came at another place than the order of a job alone gives
+            them. What draws the epoch sets this before its end.
     """
 
     def __init__(self, log: Log, own: np.ndarray | None = None, n_samples: int | None = None) -> None:
         self._log = log
         self.id = log.id
         self.copies: np.ndarray | None = None
+        self.out_of_turn = 0
         self._index_of: np.ndarray | None = None
         if n_samples is None:
             return
@@ -70,7 +73,7 @@ class DeliveryRecorder:
 
     def end(self) -> None:
         """Write that the epoch is over. This is not called for an epoch that is left half-way."""
-        self._log.done()
+        self._log.done(self.out_of_turn)
 
     def _indices(self, samples: Any) -> Any:
         return samples if self._index_of is None else self._index_of[samples]

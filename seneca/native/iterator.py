@@ -236,6 +236,8 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         try:
             indices, buffer = next(self._prefetcher)
         except (StopIteration, pool.StreamClosed) as end:
+            if self._recorder is not None and isinstance(end, StopIteration):
+                self._recorder.out_of_turn = self._prefetcher.out_of_turn
             self._close()
             self._in_hand = 0
             if isinstance(end, pool.StreamClosed):

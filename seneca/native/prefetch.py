@@ -137,6 +137,11 @@ class Prefetcher:
     def __iter__(self) -> Iterator[Ready]:
         return self
 
+    @property
+    def out_of_turn(self) -> int:
+        """How many samples were drawn out of turn, see :meth:`DeliveryRecorder.end`."""
+        return self._stream.member.out_of_turn
+
     def __next__(self) -> Ready:
         while True:
             self._draw()

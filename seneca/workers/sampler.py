@@ -118,7 +118,7 @@ class _DrawnBatches:
         progress: EpochProgress,
         plan: EpochPlan,
     ) -> None:
-        self._shared = shared
+        self._shared, self._progress = shared, progress
         self._look, self._found = shared.looks, shared.found
         self._batch_size = sampler.batch_size
         self.terms = terms = cast(Terms, shared.terms)
@@ -173,6 +173,8 @@ class _DrawnBatches:
         places = self._member.draw(size)[0]
         if len(places) == 0:
             self._shared.adapt(ended=True)
+            if self._progress.recorder is not None:
+                self._progress.recorder.out_of_turn = self._member.out_of_turn
             raise StopIteration
         self._shared.copy_bytes = self._member.copy_bytes
         samples = places["sample"]

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from engine import NONE, STORAGE, Place
+from engine import AUGMENTED, NONE, STORAGE, Place
 
 
 def order(n, *, batch=None, **options):
@@ -136,7 +136,59 @@ def test_alone_in_a_segment_the_order_is_the_private_one(share):
         member = place.member(segment, seed=3, shares=share, substitutes=share)
         assert member.shared
         assert member.draw(500)[0]["sample"].tolist() == order(500, seed=3)
+        assert member.out_of_turn == 0
         member.close()
+
+
+def in_the_permutation_s_turn(delivered, permutation):
+    """How many samples come when all that are before them in the permutation have come."""
+    come, at, count = set(), 0, 0
+    for sample in delivered:
+        while at < len(permutation) and permutation[at] in come:
+            at += 1
+        count += permutation[at] == sample
+        come.add(sample)
+    return count
+
+
+@pytest.mark.parametrize("speed", [1, 5])
+def test_a_member_counts_what_comes_out_of_turn(speed):
+    """Copies that another has made; and what it makes early because a slower one needs copies."""
+    with Place(400, 40 * 4096) as place:
+        segments = [place.attach(job) for job in (1, 2)]
+        fast, slow = (place.member(segment, seed=job) for job, segment in enumerate(segments))
+        delivered, copies = [], 0
+        while fast.left:
+            for member, size in ((slow, 8), (fast, 8 * speed)):
+                items, _, _ = member.draw(size)
+                for slot in items["target_slot"][items["target_slot"] != NONE].tolist():
+                    member.commit(slot)
+                member.done(items)
+            delivered += items["sample"].tolist()
+            copies += int((items["source"] == AUGMENTED).sum())
+        expected = 400 - in_the_permutation_s_turn(delivered, order(400, seed=0))
+        assert expected <= fast.out_of_turn <= expected + 10, "a copy may be of the very sample that is next"
+        assert copies < fast.out_of_turn < 200 if speed > 1 else copies > 0
+        fast.close()
+        slow.close()
+
+
+def test_what_was_passed_over_is_out_of_turn():
+    """Another prepares a sample that is next in both orders. It fails there."""
+    with Place(200) as place:
+        one, other = (place.member(place.attach(job), seed=3, in_flight=0) for job in (1, 2))
+        items, _, _ = one.draw(8)
+        assert (items["target_slot"] != NONE).all()
+        delivered = other.draw(100)[0]["sample"].tolist()
+        assert not set(delivered) & set(items["sample"].tolist()) and other.out_of_turn == 0
+        for slot in items["target_slot"].tolist():
+            one.abort(slot)
+        one.done(items)
+        one.draw(0)
+        delivered += other.draw(100)[0]["sample"].tolist()
+        assert sorted(delivered) == list(range(200)) and other.out_of_turn == 8
+        one.close()
+        other.close()
 
 
 def test_who_does_not_share_keeps_its_order_among_those_who_do():

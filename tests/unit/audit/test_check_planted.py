@@ -82,7 +82,7 @@ def plant_order_by_index(members):
 
 def plant_the_same_order_again(members):
     for turn in (1, 2):
-        members[JOB, turn].copies = {}
+        members[JOB, turn].copies, members[JOB, turn].out_of_turn = {}, 0
     members[JOB, 2].batches = [batch.copy() for batch in members[JOB, 1].batches]
 
 

@@ -80,7 +80,7 @@ def test_a_native_epoch_is_written_as_it_is_delivered(folder, pictures, cache):
         assert (
             header.shuffled and header.drop_last and header.segment is not None and len(header.attached) == 1
         )
-    assert (content.records["form"] != FORM_UNKNOWN).all()
+    assert content.out_of_turn == 0 and (content.records["form"] != FORM_UNKNOWN).all()
     assert (content.records["slot"] == NO_SLOT).all(), "nobody else is there: no copy is shared"
     report = check(folder)
     assert (report.violations, report.epochs, report.checked[3]) == ([], 2, 8)
@@ -438,6 +438,10 @@ def test_two_jobs_that_share_hold_every_invariant(folder, pictures, cache, kind,
     for path in folder.iterdir():
         records = read(path).records
         assert (records["slot"][records["form"] == AUGMENTED] != NO_SLOT).all()
+    assert sum(content.out_of_turn for _, content in logs(folder)) > 0
+    for _, content in logs(folder):
+        substitutes = int((content.records["form"] == AUGMENTED).sum())  # 0 here if workers make the items
+        assert substitutes <= content.out_of_turn <= len(content.records)
 
 
 def in_turn(loaders, epochs, ahead):
@@ -452,7 +456,7 @@ def in_turn(loaders, epochs, ahead):
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_jobs_that_share_half_an_epoch_apart_are_not_called_broken(folder, cache, workers):
-    """Their epochs begin with the same half each time. Who made what is in the files of the workers."""
+    """Their epochs begin with the same half each time."""
     options = {"num_workers": workers, "batch_size": 20, "split": "0-0-100", "key": "squares"}
     loaders = [loader_of(Squares(600), cache, job=job, **options) for job in ("one", "other")]
     assert min(in_turn(loaders, epochs=4, ahead=15)) > 300
