@@ -143,7 +143,6 @@ def plan(
     ] = "bottleneck",
     fresh: Annotated[bool, _FRESH] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw throughput into this file.")] = None,
 ) -> None:
     """Find the split of the cache, what it gives, what limits, and what more memory or cores would give.
 
@@ -155,7 +154,6 @@ def plan(
         run(
             Wanted(folder, profile, jobs, step, threads, batch, memory, transform, what_if, model, fresh),
             json=json,
-            plot=plot,
         )
     except BadPlan as error:
         typer.echo(f"seneca plan: {error}", err=True)

@@ -3,7 +3,7 @@
 ::
 
     Profile, Jobs --> solve --> now --------+
-    --what-if     --> solve --> instead      +--> tables and answers, or JSON; --plot
+    --what-if     --> solve --> instead      +--> tables and answers, or JSON
                   --> solve ... --> curve --+
 """
 

@@ -13,7 +13,7 @@ from seneca.cli.plan import curve_of, plan_json, plan_of, show_plan
 from seneca.cli.profile import BadProfiling, measured
 from seneca.cli.what_if import BadWhatIf, WhatIf, parse_what_if
 from seneca.options import parse_bytes
-from seneca.partition import BOTTLENECK, PAPER, Jobs, Model, Profile, ProfileError
+from seneca.partition import BOTTLENECK, PAPER, Jobs, Profile, ProfileError
 
 __all__ = ["BadPlan", "Wanted", "run"]
 
@@ -41,11 +41,11 @@ class Wanted:
     fresh: bool
 
 
-def run(wanted: Wanted, *, json: bool, plot: Path | None) -> None:
+def run(wanted: Wanted, *, json: bool) -> None:
     """Plan and print.
 
     Raises:
-        BadPlan: An option cannot be used, or a file cannot be read or written.
+        BadPlan: An option cannot be used, or a file cannot be read.
     """
     if wanted.model not in MODELS:
         raise BadPlan(f"--model {wanted.model} is not {' or '.join(MODELS)}")
@@ -70,8 +70,6 @@ def run(wanted: Wanted, *, json: bool, plot: Path | None) -> None:
         print(json_module.dumps(plan_json(now, instead, what_if, points, model.name), indent=2))
     else:
         show_plan(now, instead, what_if, points, console)
-    if plot is not None:
-        _draw(*(what_if or WhatIf({})).given(profile, jobs), model, plot)
 
 
 def _profile(wanted: Wanted, console: Console) -> Profile:
@@ -101,16 +99,3 @@ def _profile(wanted: Wanted, console: Console) -> Profile:
         except ValueError:
             raise BadPlan(f"--step {wanted.step}: with --profile it is samples a second, above 0") from None
     return profile
-
-
-def _draw(profile: Profile, jobs: Jobs, model: Model, file: Path) -> None:
-    from seneca.cli.plot import draw
-
-    try:
-        draw(profile, jobs, model, file)
-    except ImportError:
-        raise BadPlan(
-            "--plot needs matplotlib: pip install 'seneca-loader[plot]', not beside pillow-simd"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise BadPlan(f"--plot {file}: {error}") from None

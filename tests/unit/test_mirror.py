@@ -21,7 +21,6 @@ WITHOUT = {
     "_core/pool": "the threads of native loaders: test_loader.py, tests/c/test_pool.c",
     "cli/demo_job": "what the processes of the demo run: cli/test_demo.py",
     "cli/planning": "seneca plan as it is typed: cli/test_plan.py",
-    "cli/plot": "seneca plan --plot: cli/test_plan.py",
     "epochs/batches": "which batches come, after a resume too: epochs/test_resumable_*.py",
     "epochs/progress": "what of them is delivered: epochs/test_plan.py, epochs/test_resumable_*.py",
     "epochs/sampler_state": "samplers that keep their place: epochs/test_resumable_orders.py",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 
 import pytest
@@ -127,21 +126,3 @@ def test_a_profile_of_another_version_is_one_line_and_status_2(saved):
         f"seneca plan: {saved}: a profile of version 2, and this Seneca reads version 1: "
         "measure again with `seneca profile`\n"
     )
-
-
-def test_a_plot_is_drawn(saved, tmp_path):
-    pytest.importorskip("matplotlib")
-    picture = tmp_path / "plan.png"
-    result = RUN.invoke(app, ["plan", "--profile", str(saved), "--plot", str(picture)])
-    assert result.exit_code == 0, result.stderr
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    result = RUN.invoke(app, ["plan", "--profile", str(saved), "--plot", str(tmp_path / "plan.nothing")])
-    assert result.exit_code == 2 and "knows the kind by the file's ending" in result.stderr
-
-
-@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is not None, reason="matplotlib is here")
-def test_a_plot_without_matplotlib_is_one_line_and_status_2(saved, tmp_path):
-    result = RUN.invoke(app, ["plan", "--profile", str(saved), "--plot", str(tmp_path / "plan.png")])
-    assert result.exit_code == 2
-    how = "pip install 'seneca-loader[plot]', not beside pillow-simd"
-    assert result.stderr == f"seneca plan: --plot needs matplotlib: {how}\n"
