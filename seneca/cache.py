@@ -165,7 +165,7 @@ class SampleCache:
             FileNotFoundError: There is no cache of this name.
         """
         try:
-            posix_ipc.unlink_shared_memory(_object_name(name))
+            posix_ipc.unlink_shared_memory(object_name_of(name))
         except posix_ipc.ExistentialError:
             raise FileNotFoundError(f"there is no cache {name!r}") from None
 
@@ -188,9 +188,10 @@ class SampleCache:
             BlockingIOError: The cache's lock could not be had within 100 ms.
         """
         found = self._segment.stats()
-        found["split"] = _text_of(found["split"])
+        found["split"] = split_text(found["split"])
         found["split_changes"] = [
-            {"split": _text_of(split), "why": why, "when": when} for when, split, why in found.pop("changes")
+            {"split": split_text(split), "why": why, "when": when}
+            for when, split, why in found.pop("changes")
         ]
         return found
 
@@ -283,7 +284,7 @@ def seed_beside_others(cache: SampleCache | None, augmented: int) -> int:
     return 1 + secrets.randbelow(2**64 - 1)
 
 
-def _object_name(name: str) -> str:
+def object_name_of(name: str) -> str:
     """The name of the shared memory object. It contains the user's id, because users do not share."""
     if not re.fullmatch(r"[\w.-]{1,200}", name, re.ASCII):
         raise ValueError(f"a cache's name has letters, digits, '_', '-' and '.', but got {name!r}")
@@ -293,7 +294,7 @@ def _object_name(name: str) -> str:
 def _leave(segment: Segment, name: str, owner: int, at_end: bool = False) -> None:
     had_the_lock = segment.close(at_end)
     if os.getpid() == owner and not had_the_lock:
-        _sweep(_object_name(name))  # the lock's holder may have left since, and this process be the last
+        _sweep(object_name_of(name))  # the lock's holder may have left since, and this process be the last
 
 
 def _open(
@@ -305,7 +306,7 @@ def _open(
     job: int,
 ) -> Segment:
     """Join the segment. If there is none and ``cache_bytes`` is given, make it."""
-    object_name = _object_name(name)
+    object_name = object_name_of(name)
     _sweep_others(object_name)
     # Everything slow is done before the object is open, because a fork meanwhile would inherit it.
     fingerprint = None if dataset is None else dataset.fingerprint()
@@ -370,7 +371,7 @@ def split_of(shares: tuple[int, ...]) -> Split:
     return Split(shares[1] / total, shares[2] / total, shares[3] / total)
 
 
-def _text_of(shares: tuple[int, ...]) -> str:
+def split_text(shares: tuple[int, ...]) -> str:
     return str(split_of(shares))
 
 
@@ -444,7 +445,7 @@ def _refused(object_name: str) -> errors.SegmentOwnerError | None:
     if kind is not None:
         faults.append(f"is {kind} and not a regular file")
     if not mine:
-        faults.append(f"belongs to another user, {_user(status.st_uid)}")
+        faults.append(f"belongs to another user, {user_name(status.st_uid)}")
     elif kind is None and mode & 0o077:
         faults.append(f"may be opened by other users: its mode is {mode:04o} and not 0600")
     elif kind is None and mode != 0o600:
@@ -457,7 +458,7 @@ def _refused(object_name: str) -> errors.SegmentOwnerError | None:
     )
 
 
-def _user(uid: int) -> str:
+def user_name(uid: int) -> str:
     try:
         return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
     except KeyError:
@@ -509,7 +510,7 @@ class _Patience:
         elif time.monotonic() >= self._give_up_at:
             raise errors.SegmentError(
                 f"the cache {self._name!r} is locked by another process, which seems to be stopped; "
-                f"continue or end it, or remove {SHM_FOLDER}{_object_name(self._name)}"
+                f"continue or end it, or remove {SHM_FOLDER}{object_name_of(self._name)}"
             )
         self._tell(f"waiting for another process to make the cache {self._name!r}")
 

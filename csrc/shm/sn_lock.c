@@ -136,18 +136,25 @@ int sn_row_is_own(const sn_segment *segment, uint32_t row)
     return (int)(segment->own_rows[row / 64] >> (row % 64) & 1);
 }
 
-int sn_row_is_alive(const sn_segment *segment, uint32_t row)
+/* When the kernel cannot be asked, nobody is declared dead. */
+static int is_locked(int fd, uint32_t first, uint32_t count)
 {
     struct flock lock;
+    return ofd_range(fd, F_OFD_GETLK, F_WRLCK, first, count, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+int sn_row_is_alive(const sn_segment *segment, uint32_t row)
+{
     /* Through the description that holds it a lock looks free. */
-    if (sn_row_is_own(segment, row))
-        return 1;
-    /* When the kernel cannot be asked, nobody is declared dead. */
-    return ofd(segment, F_OFD_GETLK, F_WRLCK, 1 + row, &lock) != 0 || lock.l_type != F_UNLCK;
+    return sn_row_is_own(segment, row) || is_locked(segment->fd, 1 + row, 1);
+}
+
+int sn_row_has_owner(int fd, uint32_t row)
+{
+    return is_locked(fd, 1 + row, 1);
 }
 
 int sn_anyone_alive(int fd)
 {
-    struct flock lock;
-    return ofd_range(fd, F_OFD_GETLK, F_WRLCK, 1, SN_MAX_ROWS, &lock) != 0 || lock.l_type != F_UNLCK;
+    return is_locked(fd, 1, SN_MAX_ROWS);
 }

@@ -122,4 +122,7 @@ int sn_row_is_alive(const sn_segment *segment, uint32_t row); /* a system call, 
  * Asks the kernel alone: needs no lock, and trusts nothing that lies in the segment. */
 int sn_anyone_alive(int fd);
 
+/* The same for one row. */
+int sn_row_has_owner(int fd, uint32_t row);
+
 #endif

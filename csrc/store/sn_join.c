@@ -63,3 +63,23 @@ void sn_sweep(int fd, const char *name)
     sn_segment_attach(fd, name, NULL, 0, NULL, NULL, &segment); /* unlinks what is left behind */
     sn_segment_close(segment);                                  /* which frees the lock, if it was had */
 }
+
+int sn_discard(int fd, const char *name)
+{
+    sn_segment *segment;
+
+    if (sn_anyone_alive(fd)) {
+        close(fd);
+        return SN_BUSY;
+    }
+    int rc = sn_segment_attach(fd, name, NULL, ATTACH_WAIT_MS, NULL, NULL, &segment);
+    if (rc == SN_ATTACH_JOINED) {
+        rc = sn_anyone_alive(segment->fd) ? SN_BUSY : 0; /* under the lock, without which nobody comes to live in it */
+        if (rc == 0)
+            sn_segment_unlink(segment);
+    } else if (rc == SN_E_GONE || rc == SN_MISS) {
+        rc = 0; /* it was not to be kept, or never completed */
+    }
+    sn_segment_close(segment);
+    return rc;
+}

@@ -3,15 +3,15 @@
  *
  *   join    attach --> rebuild where `busy` is set --> reap the dead --> claim a row --> let go of the lock
  *   leave   take the lock --> give the row back --> nobody else lives? take the name away --> let go of the lock
- *   sweep   nobody lives? take the name away
+ *   sweep   nobody lives? take the name away, unless it is to be kept; discard: also then
  *
  * A process claims its row before it lets go of the lock. Therefore a segment without a living row is one whose users
  * have died, and never one that somebody has just made.
  *
  * Lives in   the caller's private memory: the handle and the number of the row.
- * Callers    sn_join(), sn_sweep(): any thread, without a lock. sn_leave(): the thread that closes the handle next.
+ * Callers    sn_join(), sn_sweep(), sn_discard(): any thread, without a lock. sn_leave(): the thread that closes the handle next.
  * Blocking   sn_join(): up to 200 ms for the lock, and as long as a creation takes.
- *            sn_leave(): up to 100 ms for the lock. sn_sweep(): never.
+ *            sn_leave(): up to 100 ms for the lock. sn_discard(): up to 200 ms for it. sn_sweep(): never.
  * Crash      a death before the claim leaves a segment that nobody lives in, which the next who comes unlinks; a death
  *            after it leaves a row without an owner, which is reaped.
  */
@@ -44,5 +44,9 @@ int sn_leave(sn_segment *segment, uint32_t row);
 /* Take the name away from the segment that is open as `fd`, if no living process uses it and it is not to be kept.
  * Closes the descriptor. A segment in use is left in peace: its lock is not even tried. */
 void sn_sweep(int fd, const char *name);
+
+/* The same for a segment that is to be kept: 0, the name is gone; SN_BUSY, somebody uses it; what sn_segment_attach()
+ * answers, where it is no segment of this version. */
+int sn_discard(int fd, const char *name);
 
 #endif

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -158,3 +159,72 @@ def plan(
     except BadPlan as error:
         typer.echo(f"seneca plan: {error}", err=True)
         raise typer.Exit(2) from None
+
+
+_JSON = typer.Option("--json", help="Print JSON instead of text.")
+
+
+def _of_segments(command: str, run: Callable[[], int]) -> None:
+    from seneca.cli.segments import BadUse
+
+    try:
+        status = run()
+    except BadUse as error:
+        typer.echo(f"seneca {command}: {error}", err=True)
+        raise typer.Exit(2) from None
+    raise typer.Exit(status)
+
+
+@app.command()
+def ls(json: Annotated[bool, _JSON] = False) -> None:
+    """List the caches of this host: who uses them, and what memory they take.
+
+    Nobody notices: nothing is attached, locked or changed. Other users' caches are listed with their owner.
+    """
+    from seneca.cli.segments import ls
+
+    _of_segments("ls", lambda: ls(as_text=json))
+
+
+@app.command()
+def stat(
+    name: Annotated[str, typer.Argument(help="A name that `seneca ls` lists.")],
+    json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Show what a cache holds, its split, and the jobs that use it.
+
+    The status is 2 if there is no such cache, or it cannot be read.
+    """
+    from seneca.cli.segments import stat
+
+    _of_segments("stat", lambda: stat(name, as_text=json))
+
+
+@app.command()
+def rm(
+    names: Annotated[list[str], typer.Argument(help="Names that `seneca ls` lists.")],
+    force: Annotated[bool, typer.Option("--force", help="Also what is in use, or cannot be read.")] = False,
+) -> None:
+    """Remove caches that nobody uses, also those that are to be kept.
+
+    The status is 2 if there is no such cache, or it is in use.
+    """
+    from seneca.cli.segments import rm
+
+    _of_segments("rm", lambda: rm(names, force=force))
+
+
+@app.command()
+def prune(
+    kept: Annotated[
+        bool, typer.Option("--kept", help="Also caches to be kept that nobody uses now.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Remove nothing, say what would be.")] = False,
+) -> None:
+    """Free the memory of caches whose jobs were all killed.
+
+    The status is 1 if one of them could not be removed.
+    """
+    from seneca.cli.segments import prune
+
+    _of_segments("prune", lambda: prune(kept=kept, dry_run=dry_run))

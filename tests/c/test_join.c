@@ -17,6 +17,7 @@
 #include "base/sn_status.h"
 #include "cache.h"
 #include "check.h"
+#include "shm/sn_look.h"
 #include "shm/sn_row.h"
 #include "store/sn_check.h"
 #include "store/sn_hints.h"
@@ -234,6 +235,66 @@ static void sweeping_leaves_what_is_in_use(void)
     CHECK(!is_linked() && !is_open(fd));
 }
 
+static int discard(void)
+{
+    int fd = shm_open(name, O_RDWR | O_CLOEXEC, 0600), rc = sn_discard(fd, name);
+
+    CHECK(!is_open(fd));
+    return rc;
+}
+
+static void discarding_takes_what_is_kept_and_leaves_what_is_in_use(void)
+{
+    geometry.keep = 1;
+    process a = joined(7, SN_ATTACH_CREATED);
+    CHECK_EQUAL(discard(), SN_BUSY, "in use");
+    leave(&a);
+    CHECK(is_linked());
+    int fd = shm_open(name, O_RDWR | O_CLOEXEC, 0600);
+    process b = joined(8, SN_ATTACH_JOINED);
+    CHECK_EQUAL(sn_discard(fd, name), SN_BUSY, "somebody has come since it was opened");
+    leave(&b);
+    CHECK_EQUAL(discard(), 0, "kept, and nobody's");
+    CHECK(!is_linked());
+    geometry.keep = 0;
+    a = joined(7, SN_ATTACH_CREATED);
+    die(&a);
+    CHECK_EQUAL(discard(), 0, "its user has died");
+    CHECK(!is_linked());
+    CHECK(ftruncate(shm_open(name, O_RDWR | O_CLOEXEC | O_CREAT, 0600), 4096) == 0);
+    CHECK_EQUAL(discard(), 0, "its creator has died");
+    CHECK(!is_linked());
+}
+
+static void who_looks_sees_what_is_there_and_is_nobody(void)
+{
+    process a = joined(7, SN_ATTACH_CREATED), b = joined(8, SN_ATTACH_JOINED);
+    int fd = shm_open(name, O_RDONLY | O_CLOEXEC, 0);
+    sn_look look;
+    sn_header before = *a.segment->head;
+
+    CHECK_EQUAL(sn_look_at(fd, &look), 0, "read-only");
+    CHECK(!look.torn && look.memory_bytes >= geometry.payload_bytes);
+    CHECK_EQUAL(look.rows[b.row].job_key, 8, "row %u", b.row);
+    CHECK(look.alive[a.row / 64] >> a.row % 64 & 1 && look.alive[b.row / 64] >> b.row % 64 & 1);
+    die(&b);
+    CHECK_EQUAL(sn_look_at(fd, &look), 0, "again");
+    CHECK_EQUAL(look.rows[b.row].state, SN_ROW_LIVE, "nobody has reaped it");
+    CHECK(look.alive[a.row / 64] >> a.row % 64 & 1 && !(look.alive[b.row / 64] >> b.row % 64 & 1));
+    CHECK(memcmp(&before, a.segment->head, sizeof before) == 0);
+
+    uint32_t version = a.segment->head->layout_version;
+    a.segment->head->layout_version = version + 1;
+    CHECK_EQUAL(sn_look_at(fd, &look), SN_E_VERSION, "of another version");
+    a.segment->head->layout_version = version;
+    a.segment->head->geometry.n_samples++;
+    CHECK_EQUAL(sn_look_at(fd, &look), SN_E_CORRUPT, "it does not fit the file");
+    a.segment->head->geometry.n_samples--;
+    leave(&a);
+    CHECK_EQUAL(sn_look_at(fd, &look), 0, "its name is gone, and it is there as long as it is open");
+    close(fd);
+}
+
 static void without_memory_for_its_row_nobody_comes(void)
 {
     sn_header layout;
@@ -379,6 +440,8 @@ int main(int argc, char **argv)
                                           a_row_may_stay_when_its_process_leaves,
                                           without_the_lock_the_row_is_left_to_others,
                                           sweeping_leaves_what_is_in_use,
+                                          discarding_takes_what_is_kept_and_leaves_what_is_in_use,
+                                          who_looks_sees_what_is_there_and_is_nobody,
                                           without_memory_for_its_row_nobody_comes,
                                           rows_run_out,
                                           only_what_was_asked_for_is_joined,

@@ -36,7 +36,6 @@ from seneca.tuning import profile as measure
 
 NOT_RUN = {
     "pip install .": "it compiles Seneca a second time, for a minute",
-    "pip install 'seneca-loader[plot]'": "it needs a package index",
     "make demo": "it takes a minute; tests/unit/test_cli.py runs `seneca demo` at a small size",
     "make test": "it is what runs this",
 }

@@ -1,0 +1,56 @@
+#include "sn_look.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../base/sn_status.h"
+#include "sn_segment.h"
+
+#define TRIES 8
+
+static int read_at(int fd, void *to, size_t bytes, uint64_t at)
+{
+    ssize_t got;
+    do
+        got = pread(fd, to, bytes, (off_t)at);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return -errno;
+    return (size_t)got == bytes ? 0 : SN_E_MAGIC;
+}
+
+static int read_both(int fd, sn_header *head, sn_row *rows)
+{
+    struct stat file;
+    int rc = fstat(fd, &file) == 0 ? read_at(fd, head, sizeof *head, 0) : -errno;
+
+    if (rc == 0)
+        rc = sn_layout_validate(head, (uint64_t)file.st_size);
+    return rc == 0 ? read_at(fd, rows, SN_MAX_ROWS * sizeof *rows, head->rows_at) : rc;
+}
+
+int sn_look_at(int fd, sn_look *look)
+{
+    sn_header head;
+    sn_row rows[SN_MAX_ROWS];
+    struct stat file;
+    int rc = read_both(fd, &look->head, look->rows);
+
+    look->torn = 1;
+    for (int i = 0; rc == 0 && look->torn && i < TRIES; i++) {
+        rc = read_both(fd, &head, rows);
+        look->torn = memcmp(&head, &look->head, sizeof head) != 0 || memcmp(rows, look->rows, sizeof rows) != 0;
+        memcpy(&look->head, &head, sizeof head); /* with what lies between its fields, which is compared too */
+        memcpy(look->rows, rows, sizeof rows);
+    }
+    if (rc != 0 || fstat(fd, &file) != 0)
+        return rc != 0 ? rc : -errno;
+    look->memory_bytes = (uint64_t)file.st_blocks * 512; /* st_blocks counts in these, whatever the file system's are */
+    memset(look->alive, 0, sizeof look->alive);
+    for (uint32_t row = 0; row < SN_MAX_ROWS; row++)
+        if (atomic_load(&look->rows[row].state) == SN_ROW_LIVE && sn_row_has_owner(fd, row))
+            look->alive[row / 64] |= (uint64_t)1 << (row % 64);
+    return 0;
+}

@@ -1,0 +1,34 @@
+/*
+ * sn_look.h -- a look at a segment from outside, for people and programs that watch it.
+ *
+ *   open read-only --> sn_look_at() --> a copy of the header and of all rows, and which rows have a living owner
+ *
+ * Whoever looks is no participant: it has no row, takes no lock, maps nothing and writes nothing. Therefore it may be
+ * killed or stopped at any time, and nobody notices. It cannot be hurt either: it reads with pread(2), which a file
+ * that is cut off meanwhile answers with fewer bytes, and no signal.
+ *
+ * Lives in   the caller's private memory.
+ * Callers    any process that may read the segment; any thread.
+ * Blocking   never.
+ * Ordering   users change header and rows meanwhile. Two reads are made until they agree. What both found then lay
+ *            there between them, unless it changed there and back. After a few tries the last read is taken, and
+ *            `torn` says so. Life is asked about later: a row may have lost its owner since.
+ */
+#ifndef SN_LOOK_H
+#define SN_LOOK_H
+
+#include "sn_layout.h"
+
+typedef struct {
+    sn_header head;
+    sn_row rows[SN_MAX_ROWS];
+    uint64_t alive[SN_MAX_ROWS / 64]; /* rows in use whose owner lives */
+    uint64_t memory_bytes;            /* that the segment takes now */
+    int torn;                         /* header and rows changed while they were read */
+} sn_look;
+
+/* Look at the segment that is open as `fd`, for reading at least: 0; SN_E_MAGIC (none, or one that is being made),
+ * SN_E_VERSION, SN_E_CORRUPT, -errno. Whether anybody uses it says sn_anyone_alive(), of any version. */
+int sn_look_at(int fd, sn_look *look);
+
+#endif

@@ -1,0 +1,161 @@
+"""The border to csrc/shm/sn_look.h: a look at a segment from outside, for the commands that show and remove segments."""
+
+import os
+
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+
+from seneca._core.codes import segment_error
+from seneca._core.codes cimport SN_BUSY
+from seneca._core.segment cimport SN_AUGMENTED, SN_DECODED, SN_ENCODED, SN_GRANULE, SN_MAX_ROWS, sn_change, sn_geometry
+
+__all__ = ["anyone_alive", "discard", "look"]
+
+
+cdef extern from "shm/sn_layout.h" nogil:
+    enum:
+        SN_LIST_WRITING, SN_LIST_ENCODED, SN_LIST_DECODED, SN_LIST_WANT
+        SN_ROW_LIVE, SN_ROW_HOLDER, SN_ROW_MEMBER
+        SN_CHANGES
+
+    ctypedef struct sn_list_head:
+        uint32_t count
+
+    ctypedef struct sn_row:
+        uint32_t state, kind, eligible, told_at, pace
+        uint64_t job_key
+        int32_t pid
+
+    ctypedef struct sn_distrust:
+        uint32_t told
+
+    ctypedef struct sn_whole_header "sn_header":
+        sn_geometry geometry
+        uint64_t segment_bytes
+        uint32_t n_granules, abandoned
+        uint32_t granules_of[4]
+        uint32_t budget_of[4]
+        uint32_t granules_free
+        sn_list_head lists[134]  # SN_LISTS, which Cython does not need to know
+        uint32_t n_changes
+        sn_change changes[8]
+        sn_distrust distrust
+
+    const uint32_t *sn_split(const sn_whole_header *head)
+
+
+cdef extern from "shm/sn_look.h" nogil:
+    ctypedef struct sn_look:
+        sn_whole_header head
+        sn_row rows[128]
+        uint64_t alive[2]
+        uint64_t memory_bytes
+        int torn
+
+    int sn_look_at(int fd, sn_look *look)
+
+
+cdef extern from "shm/sn_segment.h" nogil:
+    int sn_anyone_alive(int fd)
+
+
+cdef extern from "store/sn_join.h" nogil:
+    int sn_discard(int fd, const char *name)
+
+
+def anyone_alive(int fd):
+    """Whether a living process uses the segment that is open as ``fd``, whatever its version."""
+    return bool(sn_anyone_alive(fd))
+
+
+def discard(int fd, str name):
+    """Remove the shared memory object ``name``, open as ``fd``, also if it is to be kept. Closes ``fd``.
+
+    Returns:
+        Whether it is removed. If not, a living process uses it.
+
+    Raises:
+        SegmentError: It is no segment of this version, or another user's.
+    """
+    cdef bytes name_bytes = os.fsencode(name)
+    cdef const char *c_name = name_bytes
+    cdef int rc
+    with nogil:
+        rc = sn_discard(fd, c_name)
+    if rc < 0:
+        raise segment_error(rc)
+    return rc != SN_BUSY
+
+
+def look(int fd):
+    """What the segment holds that is open as ``fd``, and who uses it: see :class:`seneca.segments.View`.
+
+    Raises:
+        SegmentError: It is no segment, one of another version, or damaged.
+    """
+    cdef sn_look seen
+    cdef int rc
+    with nogil:
+        rc = sn_look_at(fd, &seen)
+    if rc != 0:
+        raise segment_error(rc)
+    return {
+        "fingerprint": b"".join(
+            (<object>half).to_bytes(8, "little") for half in seen.head.geometry.fingerprint[:2]
+        ).hex(),
+        "samples": seen.head.geometry.n_samples,
+        "kept": bool(seen.head.geometry.keep),
+        "adapts": bool(seen.head.geometry.adapts),
+        "memory_bytes": seen.memory_bytes,
+        "segment_bytes": seen.head.segment_bytes,
+        "payload_bytes": <uint64_t>seen.head.n_granules * SN_GRANULE,
+        "free_bytes": <uint64_t>seen.head.granules_free * SN_GRANULE,
+        "bytes": {name: <uint64_t>seen.head.granules_of[form] * SN_GRANULE for name, form in _FORMS.items()},
+        "budget_bytes": {
+            name: <uint64_t>seen.head.budget_of[form] * SN_GRANULE for name, form in _FORMS.items()
+        },
+        "payloads": payloads(&seen.head),
+        "writing": seen.head.lists[SN_LIST_WRITING].count,
+        "split": tuple(<object>share for share in sn_split(&seen.head)[:4]),
+        "changes": changes(&seen.head),
+        "given_up": seen.head.abandoned != 0 or seen.head.distrust.told != 0,
+        "rows": rows(&seen),
+        "torn": bool(seen.torn),
+    }
+
+
+_FORMS = {"encoded": SN_ENCODED, "decoded": SN_DECODED, "augmented": SN_AUGMENTED}
+
+
+cdef dict payloads(const sn_whole_header *head):
+    cdef uint32_t want, staged = 0
+    for want in range(SN_MAX_ROWS + 1):
+        staged += head.lists[SN_LIST_WANT + want].count
+    return {
+        "encoded": head.lists[SN_LIST_ENCODED].count,
+        "decoded": head.lists[SN_LIST_DECODED].count,
+        "augmented": staged,
+    }
+
+
+cdef list changes(const sn_whole_header *head):
+    cdef uint32_t last = head.n_changes, i
+    cdef const sn_change *change
+    found = []
+    for i in range(last - min(last, SN_CHANGES), last):
+        change = &head.changes[i % SN_CHANGES]
+        found.append((change.when, tuple(<object>share for share in change.split[:4]),
+                      change.why[:sizeof(change.why)].partition(b"\0")[0].decode(errors="replace")))
+    return found
+
+
+cdef list rows(const sn_look *seen):
+    """Of each row in use: job, process, whether it draws, whether its owner lives, pace (0: not told)."""
+    cdef uint32_t i
+    cdef const sn_row *row
+    found = []
+    for i in range(SN_MAX_ROWS):
+        row = &seen.rows[i]
+        if row.state == SN_ROW_LIVE and row.kind in (SN_ROW_HOLDER, SN_ROW_MEMBER):
+            found.append((row.job_key, row.pid, row.kind == SN_ROW_MEMBER, bool(seen.alive[i // 64] >> (i % 64) & 1),
+                          row.pace if row.told_at else 0))
+    return found

@@ -1,0 +1,155 @@
+"""The segments of this host, found, looked at and removed by somebody who does not use them."""
+
+import os
+import secrets
+import stat
+
+import pytest
+from engine import Place, Process
+
+from seneca import errors
+from seneca.segments import Segment, State, find, remove, segments
+
+
+@pytest.fixture
+def place():
+    with Place(100, split=(0, 5000, 2500, 2500)) as place:
+        yield place
+
+
+def name_of(place):
+    return place.name.removeprefix(f"/seneca-{os.geteuid()}-")
+
+
+def listed(place) -> Segment | None:
+    return next((one for one in segments() if one.name == name_of(place)), None)
+
+
+def attach_and_wait(place):
+    def work(pipe):
+        place.attach(2)
+        pipe.send("here")
+        pipe.receive(patience_s=None)
+
+    return Process(work)
+
+
+def test_a_segment_is_listed_with_its_jobs(place):
+    segment = place.attach(7)
+    member = place.member(segment)
+    with attach_and_wait(place) as other:
+        other.receive()
+        segment.tell(5, 640)
+        found = listed(place)
+        assert found == find(name_of(place))
+        assert (found.state, found.why, str(found.path)) == (State.IN_USE, None, place.path)
+        assert found.memory_bytes == os.stat(place.path).st_blocks * 512
+        view = found.view
+        assert (view.samples, view.payload_bytes, view.kept, view.torn) == (100, 1 << 20, False, False)
+        assert (view.split, view.split_changes) == ("50-25-25", [])
+        assert view.payloads == {"encoded": 0, "decoded": 0, "augmented": 0}
+        first, second = view.jobs
+        assert (first.key, first.pids, first.iterators, first.pace) == (f"{7:016x}", (os.getpid(),), 1, 640)
+        assert (second.key, second.pids, second.iterators, second.pace) == (
+            f"{2:016x}",
+            (other.pid,),
+            0,
+            None,
+        )
+        other.kill()
+        assert [job.pids for job in listed(place).view.jobs] == [(os.getpid(),)]
+    member.close()
+
+
+def test_what_the_killed_leave_is_dead_and_can_be_removed(place):
+    with attach_and_wait(place) as only:
+        only.receive()
+        assert listed(place).state is State.IN_USE
+        only.kill()
+    found = listed(place)
+    assert (found.state, found.view.jobs) == (State.DEAD, [])
+    assert remove(found) and listed(place) is None
+    assert remove(found), "it is gone already"
+
+
+def test_what_is_kept_stays_until_it_is_removed():
+    with Place(100, keep=True) as place:
+        segment = place.attach()
+        found = find(name_of(place))
+        assert found.view.kept and not remove(found), "in use"
+        place.close(segment)
+        found = find(name_of(place))
+        assert found.state is State.KEPT and remove(found) and not place.exists
+
+
+def test_what_is_in_use_keeps_its_memory_when_its_name_goes(place):
+    segment = place.attach()
+    assert remove(find(name_of(place)), in_use=True)
+    assert not place.exists and not segment.linked
+    assert segment.stats()["processes"] == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "it was not made by Seneca"),
+        (b"something else" * 2000, "it was not made by Seneca"),
+    ],
+)
+def test_what_cannot_be_read_is_listed_with_the_reason(place, content, why):
+    with open(place.path, "wb") as file:
+        file.write(content)
+    os.chmod(place.path, 0o600)
+    found = listed(place)
+    assert (found.state, found.view, found.why) == (State.UNKNOWN, None, why)
+    if content:
+        with pytest.raises(errors.NotASegmentError):
+            remove(found)
+    assert remove(found, in_use=True) and not place.exists
+
+
+def test_a_segment_of_another_version_is_listed_and_not_opened(place):
+    segment = place.attach()
+    with open(place.path, "rb+") as file:
+        file.seek(8)
+        version = file.read(4)
+        file.seek(8)
+        file.write((99).to_bytes(4, "little"))
+    found = listed(place)
+    assert (found.state, found.view, found.why) == (State.IN_USE, None, "it has another layout version")
+    with open(place.path, "rb+") as file:
+        file.seek(8)
+        file.write(version)
+    assert segment.stats()["processes"] == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_another_user_s_segment_is_listed_with_its_owner(place):
+    place.attach()
+    os.chown(place.path, 54321, -1)
+    found = listed(place)
+    assert (found.owner, found.state, found.why, found.view) == (
+        "uid 54321", State.UNKNOWN, "another user's", None,
+    )  # fmt: skip
+    os.chown(place.path, 0, -1)
+
+
+def test_other_files_and_what_is_no_file_are_left_alone(tmp_path):
+    (tmp_path / "something").write_bytes(b"x")
+    (tmp_path / f"seneca-{os.geteuid()}-folder").mkdir()
+    os.mkfifo(tmp_path / f"seneca-{os.geteuid()}-fifo")
+    (tmp_path / f"seneca-{os.geteuid()}-link").symlink_to("/etc/passwd")
+    found = {one.name: one.why for one in segments(tmp_path)}
+    assert found == {
+        "folder": "it is a directory and not a regular file",
+        "fifo": "it is a FIFO and not a regular file",
+        "link": "it is a symbolic link and not a regular file",
+    }
+    assert stat.S_ISLNK(os.lstat(tmp_path / f"seneca-{os.geteuid()}-link").st_mode)
+
+
+def test_there_is_none_of_that_name():
+    with pytest.raises(FileNotFoundError, match="there is no cache 'nothing"):
+        find("nothing-" + secrets.token_hex(4))
+    with pytest.raises(ValueError, match="a cache's name has letters"):
+        find("../shadow")
