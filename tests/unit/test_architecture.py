@@ -8,6 +8,7 @@ of a file only if its row says ``torch``, and headers of ``csrc`` only if its ro
 """
 
 import ast
+import graphlib
 import re
 from pathlib import Path
 
@@ -105,8 +106,8 @@ def c_includes(path, root):
         yield header.with_suffix("").relative_to(root.resolve()).as_posix(), True
 
 
-def violations(root, floors):
-    """One line for everything that the tables do not allow."""
+def files_of(root):
+    """Each source file: its path, its place as a table names it, and what reads its imports."""
     kinds = [
         ("seneca", ".py", python_imports),
         ("seneca", ".pyx", cython_imports),
@@ -118,26 +119,47 @@ def violations(root, floors):
         for path in sorted((root / folder).rglob(f"*{suffix}")):
             if suffix == ".c" and path.with_suffix(".pyx").exists():
                 continue  # Cython's output
-            name = path.relative_to(root)
-            place = place_of(path, root) if path != root / "seneca" / "__init__.py" else "__init__"
-            room = room_of(place, floors)
-            if room is None:
-                yield f"{name} is in no room of a table; add it to a floor"
+            yield (
+                path,
+                place_of(path, root) if path != root / "seneca" / "__init__.py" else "__init__",
+                imports,
+            )
+
+
+def violations(root, floors):
+    """One line for everything that the tables do not allow."""
+    for path, place, imports in files_of(root):
+        name, room = path.relative_to(root), room_of(place, floors)
+        if room is None:
+            yield f"{name} is in no room of a table; add it to a floor"
+            continue
+        floor, besides = floors[room]
+        for target, top in imports(path, root):
+            if target == "torch":
+                if top and "torch" not in besides:
+                    yield f"{name} imports torch at the top, which {room} may not"
                 continue
-            floor, besides = floors[room]
-            for target, top in imports(path, root):
-                if target == "torch":
-                    if top and "torch" not in besides:
-                        yield f"{name} imports torch at the top, which {room} may not"
-                    continue
-                other = room_of(target, floors)
-                if other is None:
-                    yield f"{name} imports {target}, which is in no room of a table"
-                elif other.startswith("csrc/") and not room.startswith("csrc/"):
-                    if "csrc" not in besides:
-                        yield f"{name} imports {target}, but {room} may not import csrc"
-                elif other != room and floors[other][0] >= floor:
-                    yield f"{name} imports {target}, but {room} may not import {other}: it is not below"
+            other = room_of(target, floors)
+            if other is None:
+                yield f"{name} imports {target}, which is in no room of a table"
+            elif other.startswith("csrc/") and not room.startswith("csrc/"):
+                if "csrc" not in besides:
+                    yield f"{name} imports {target}, but {room} may not import csrc"
+            elif other != room and floors[other][0] >= floor:
+                yield f"{name} imports {target}, but {room} may not import {other}: it is not below"
+
+
+def circle(root):
+    """Files that import each other in a loop; None: there are none. A C source and its header are one."""
+    graph = {}
+    for path, place, imports in files_of(root):
+        others = {target for target, _ in imports(path, root)} - {place, "torch"}
+        graph.setdefault(place, set()).update(others)
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return error.args[1]
+    return None
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +170,27 @@ def text():
 def test_every_import_goes_down(text):
     found = list(violations(ROOT, read_floors(text)))
     assert not found, "\n".join(found)
+
+
+def test_no_files_import_each_other_in_a_loop(tmp_path):
+    """Also within a room, and for type checkers."""
+    assert circle(ROOT) is None
+    for name, content in {
+        "csrc/base/a.h": "",
+        "csrc/base/a.c": '#include "a.h"\n#include "b.h"\n',
+        "csrc/base/b.h": "",
+        "csrc/base/b.c": '#include "a.h"\n',
+        "seneca/one.py": "if TYPE_CHECKING:\n    from seneca.two import x\n",
+        "seneca/two.py": "def f():\n    import seneca.one\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    found = circle(tmp_path)
+    assert set(found) in ({"csrc/base/a", "csrc/base/b"}, {"one", "two"})
+    (tmp_path / "seneca" / "two.py").write_text("")
+    assert set(circle(tmp_path)) == {"csrc/base/a", "csrc/base/b"}
+    (tmp_path / "csrc" / "base" / "b.c").write_text("")
+    assert circle(tmp_path) is None
 
 
 def test_every_room_exists_and_the_floors_are_few(text):
