@@ -6,7 +6,9 @@ The native core decides what lies in it and who may read what.
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import math
 import os
 import pwd
 import re
@@ -22,13 +24,14 @@ import posix_ipc
 
 from seneca import errors
 from seneca._core.codes import Unlinked
-from seneca._core.segment import GRANULE, Segment, segment_bytes, sweep
+from seneca._core.look import discard, look
+from seneca._core.segment import GRANULE, KEEP_FOREVER, Segment, segment_bytes, sweep
 from seneca._runtime.distributed import job_key
 from seneca._runtime.finalizers import LAST, finalize, park_if_ending, wait_at_end
 from seneca._runtime.memory import free_memory, most_memory
 from seneca._runtime.regular_files import kind_of
 from seneca.forms import Form
-from seneca.options import parse_bytes, parse_split
+from seneca.options import parse_bytes, parse_keep, parse_split
 from seneca.partition import Split, default_split
 
 __all__ = ["SampleCache"]
@@ -97,7 +100,7 @@ class SampleCache:
         *,
         cache_bytes: int | str = "auto",
         split: str | Split = "auto",
-        keep: bool = False,
+        keep: bool | float | str = False,
     ) -> SampleCache:
         """Make a cache that does not exist yet.
 
@@ -108,7 +111,8 @@ class SampleCache:
                 can use.
             split: Shares of the forms. ``"auto"``: Seneca chooses them by what it measures here, and changes
                 them when jobs or rates change.
-            keep: Whether the cache stays when the last process has left, until :meth:`remove`.
+            keep: How long the cache stays when the last process has left: seconds, or a time such as
+                ``"10min"``. True: until :meth:`remove`.
 
         Raises:
             FileExistsError: A cache of this name exists, in use or kept.
@@ -143,19 +147,20 @@ class SampleCache:
         *,
         cache_bytes: int | str = "auto",
         split: str | Split = "auto",
-        keep: bool = False,
+        keep: bool | float | str = False,
         job: str | None = None,
     ) -> SampleCache:
         """Join the cache of this name, or make it. A loader does this.
 
-        If the cache exists, its size and split stay as they are.
+        If the cache exists, its size and split stay as they are. It is kept for the longest time that any job
+        has asked for.
 
         Args:
             name, dataset, cache_bytes, split, keep: As in :meth:`create`.
             job: As in :class:`seneca.DataLoader`.
         """
         key = job_key(job)
-        return cls(_open(name, dataset, cache_bytes, parse_split(split), keep, key), name, key)
+        return cls(_open(name, dataset, cache_bytes, parse_split(split), parse_keep(keep), key), name, key)
 
     @staticmethod
     def remove(name: str) -> None:
@@ -237,7 +242,12 @@ def cache_name(name: str, fingerprint: bytes) -> str:
 
 
 def shared_cache(
-    name: str, dataset: Dataset, cache_bytes: int | str, split: str | Split, job: str | None
+    name: str,
+    dataset: Dataset,
+    cache_bytes: int | str,
+    split: str | Split,
+    keep: bool | float | str,
+    job: str | None,
 ) -> SampleCache:
     """The cache of that name, joined by this process for ``job``. ``"auto"`` names it after the dataset."""
     name = cache_name(name, dataset.fingerprint())
@@ -247,7 +257,7 @@ def shared_cache(
         cache = _joined.get(key)
         # A distrusted cache is left, and a new one is begun.
         if cache is None or cache.segment.closed or not cache.segment.linked or cache.segment.distrusted:
-            cache = SampleCache.join(name, dataset, cache_bytes=cache_bytes, split=split, job=job)
+            cache = SampleCache.join(name, dataset, cache_bytes=cache_bytes, split=split, keep=keep, job=job)
             _joined[key] = cache
         elif cache.segment.fingerprint != dataset.fingerprint():
             raise errors.SegmentMismatchError(
@@ -302,7 +312,7 @@ def _open(
     dataset: Dataset | None,
     cache_bytes: int | str | None,
     split: Split | Literal["auto"] | None,
-    keep: bool,
+    keep: float,
     job: int,
 ) -> Segment:
     """Join the segment. If there is none and ``cache_bytes`` is given, make it."""
@@ -312,6 +322,8 @@ def _open(
     fingerprint = None if dataset is None else dataset.fingerprint()
     samples = 0 if dataset is None else len(dataset)
     payload_bytes = 0 if cache_bytes is None or dataset is None else _payload_bytes(dataset, cache_bytes)
+    if payload_bytes:
+        _make_room(object_name, segment_bytes(samples, payload_bytes))
     shares = shares_of(split if isinstance(split, Split) else default_split())
     patience = _Patience(name)
 
@@ -336,7 +348,7 @@ def _open(
                 fingerprint,
                 samples,
                 payload_bytes,
-                keep=keep,
+                keep=KEEP_FOREVER if keep == math.inf else math.ceil(keep),
                 job_key=job,
                 split=shares,
                 adapts=not isinstance(split, Split),
@@ -471,6 +483,41 @@ def _sweep_others(object_name: str) -> None:
     for entry in os.listdir(SHM_FOLDER):
         if ("/" + entry).startswith(prefix) and "/" + entry != object_name:
             _sweep("/" + entry)
+
+
+def _make_room(object_name: str, needed: int) -> None:
+    """If a segment is to be made and there is no room for it, remove those that are only kept for some time.
+
+    Only this user's segments that nobody uses are removed, the one that was left first before the others.
+    """
+    if os.path.lexists(SHM_FOLDER + object_name):
+        return  # it is joined
+    idle = []
+    for entry in os.scandir(SHM_FOLDER):
+        if entry.name.startswith(f"seneca-{os.geteuid()}-"):
+            with contextlib.suppress(FileNotFoundError):
+                idle.append((entry.stat(follow_symlinks=False).st_mtime, entry.name))
+    for _, name in sorted(idle):
+        if needed <= min(_free_space(), most_memory().most):
+            return
+        _give_up("/" + name)
+
+
+def _give_up(object_name: str) -> None:
+    """Remove a segment that is kept for some time, if no living process uses it."""
+    try:
+        fd = posix_ipc.SharedMemory(object_name).fd
+    except (posix_ipc.ExistentialError, *REFUSALS, OSError):
+        return  # gone meanwhile, or no segment in spite of its name
+    try:
+        kept_s = look(fd)["keep"]
+    except errors.SegmentError:
+        kept_s = 0
+    if 0 < kept_s < KEEP_FOREVER:
+        with contextlib.suppress(errors.SegmentError):  # another process has just removed it
+            discard(fd, object_name)
+    else:
+        os.close(fd)
 
 
 def _sweep(object_name: str) -> None:

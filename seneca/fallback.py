@@ -31,7 +31,7 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
         memory_format: No effect: batches are contiguous.
         device: No effect: batches stay where they are made.
         snapshot_every_n_steps: No effect, as in the real loader.
-        cache, cache_bytes, split, share, key, job, check_every: No effect.
+        cache, cache_bytes, split, share, key, job, check_every, keep: No effect.
 
     Raises:
         ValueError: torch or :class:`seneca.options.Options` refuses an argument.
@@ -50,6 +50,7 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
         job: str | None = None,
         device: str | torch.device | None = None,
         check_every: int | None = CHECK_EVERY,
+        keep: bool | float | str | None = None,
         snapshot_every_n_steps: int | None = 1,
         **kwargs: Any,
     ) -> None:
@@ -65,6 +66,7 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
         self.job = job
         self.device = device
         self.check_every = check_every
+        self.keep = keep
         self.snapshot_every_n_steps = snapshot_every_n_steps
         Options.of(self)  # refuses what the real loader refuses
         _give_notice()
@@ -99,7 +101,7 @@ class SharedDataset(torch.utils.data.Dataset[Any]):
 
     Args:
         dataset: Any map-style dataset.
-        cache, cache_bytes, split, share, key, job, check_every: No effect.
+        cache, cache_bytes, split, share, key, job, check_every, keep: No effect.
     """
 
     def __init__(
@@ -113,8 +115,9 @@ class SharedDataset(torch.utils.data.Dataset[Any]):
         key: str | None = None,
         job: str | None = None,
         check_every: int | None = CHECK_EVERY,
+        keep: bool | float | str | None = None,
     ) -> None:
-        Options(cache, cache_bytes, split, share, key=key, job=job, check_every=check_every)
+        Options(cache, cache_bytes, split, share, key=key, job=job, check_every=check_every, keep=keep)
         self.dataset = dataset
         _give_notice()
 

@@ -98,6 +98,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         check_every: One of so many samples served from the cache is made again and compared. If it differs,
             the jobs of the cache stop sharing, and one warning tells of it. ``stats()`` counts checks and
             differences. None: no checks.
+        keep: How long the cache outlives the last job that uses it: seconds, or a time such as ``"10min"``. A
+            job that starts within that time finds it warm. True: until ``seneca rm``. None: as the
+            environment variable ``SENECA_KEEP`` says, else not at all. The longest time that any of its jobs
+            has asked for counts.
         snapshot_every_n_steps: No effect. torchdata's ``StatefulDataLoader`` has this argument. The state of
             this loader is exact after every batch.
         batch_size, num_workers, prefetch_factor and the rest: As torch's. On the native path
@@ -154,6 +158,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         job: str | None = None,
         device: str | torch.device | None = None,
         check_every: int | None = CHECK_EVERY,
+        keep: bool | float | str | None = None,
         snapshot_every_n_steps: int | None = 1,
     ) -> None:
         self.cache = cache
@@ -166,6 +171,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         self.job = job
         self.device = device
         self.check_every = check_every
+        self.keep = keep
         self.snapshot_every_n_steps = snapshot_every_n_steps
         _ = self._options, self._device  # a wrong value raises here, not in the first epoch
         self._session = Session()
@@ -319,7 +325,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
 
     def _shared_options(self) -> dict[str, Any]:
         """The arguments of a :class:`SharedDataset` in this loader."""
-        names = ("cache_bytes", "split", "share", "key", "job", "check_every")
+        names = ("cache_bytes", "split", "share", "key", "job", "check_every", "keep")
         cache = self.cache.name if isinstance(self.cache, SampleCache) else self.cache
         return {"cache": cache, **{name: getattr(self, name) for name in names}}
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import math
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -10,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from seneca.partition import Split
 
-__all__ = ["CHECK_EVERY", "OnError", "Options", "Share", "parse_bytes", "parse_split"]
+__all__ = ["CHECK_EVERY", "OnError", "Options", "Share", "parse_bytes", "parse_keep", "parse_split"]
 
 Share = Literal["augmented", "decoded", "none"]
 OnError = Literal["raise", "skip"]
@@ -57,6 +59,41 @@ def parse_bytes(value: int | str) -> int:
     if amount < 1:
         raise ValueError(f"an amount of memory is at least one byte, but got {value!r}")
     return amount
+
+
+_SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
+
+
+def parse_keep(value: bool | float | str | None) -> float:
+    """Read the argument ``keep``: how long a cache outlives the last job that uses it.
+
+    Args:
+        value: Seconds, or a number with a unit (s, min, h, d); True: until it is removed; None or False: it
+            does not.
+
+    Returns:
+        The time in seconds; infinity: until it is removed.
+
+    Raises:
+        ValueError: The value is no such time.
+
+    Example:
+        >>> parse_keep("10min"), parse_keep(90), parse_keep(True), parse_keep(None)
+        (600.0, 90.0, inf, 0.0)
+    """
+    if value is None or isinstance(value, bool):
+        return math.inf if value else 0.0
+    try:
+        if isinstance(value, str):
+            match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|min|h|d)\s*", value, re.ASCII)
+            seconds = float(match[1]) * _SECONDS[match[2]] if match else math.nan
+        else:
+            seconds = float(value)
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if not 0 <= seconds < 2**32 - 1:
+        raise ValueError(f'keep is a time such as "10min" or 90 (seconds), True or None, but got {value!r}')
+    return seconds
 
 
 def parse_split(value: str | Sequence[float] | Split) -> Split | Literal["auto"]:
@@ -110,6 +147,8 @@ class Options:
         job: The name of the training run, which all its processes give; None: no name.
         check_every: One of so many samples served from the cache is made again and compared; None: no
             checks.
+        keep: How long the cache outlives the last job that uses it, as :func:`parse_keep` reads it. None: as
+            the environment variable ``SENECA_KEEP`` says.
 
     Raises:
         ValueError: A value is not allowed; the message lists what is.
@@ -129,6 +168,7 @@ class Options:
     key: str | None = None
     job: str | None = None
     check_every: int | None = CHECK_EVERY
+    keep: bool | float | str | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.cache, str):
@@ -155,8 +195,8 @@ class Options:
                 f"check_every is a whole number of samples, at least 1, or None for no checks, but got "
                 f"{self.check_every!r}"
             )
-        # Both are read once, so that a wrong value raises here and not in the first epoch.
-        _ = self.bytes_wanted, self.split_wanted
+        # These are read once, so that a wrong value raises here and not in the first epoch.
+        _ = self.bytes_wanted, self.split_wanted, self.keep_wanted
 
     @classmethod
     def of(cls, owner: Any) -> Options:
@@ -178,6 +218,16 @@ class Options:
             return parse_bytes(self.cache_bytes)
         except ValueError as error:
             raise ValueError(f"cache_bytes: {error}") from None
+
+    @property
+    def keep_wanted(self) -> float:
+        """``keep``, or what ``SENECA_KEEP`` says, in seconds; infinity: until the cache is removed."""
+        if self.keep is not None:
+            return parse_keep(self.keep)
+        try:
+            return parse_keep(os.environ.get("SENECA_KEEP") or None)
+        except ValueError as error:
+            raise ValueError(f"SENECA_KEEP: {error}") from None
 
     @property
     def split_wanted(self) -> Split | Literal["auto"]:

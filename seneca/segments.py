@@ -10,12 +10,14 @@ from __future__ import annotations
 import enum
 import os
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from seneca._core.look import anyone_alive, discard, look
+from seneca._core.segment import KEEP_FOREVER
 from seneca._runtime.regular_files import kind_of
 from seneca.cache import SHM_FOLDER, object_name_of, split_text, user_name
 from seneca.errors import SegmentError
@@ -30,7 +32,7 @@ class State(str, enum.Enum):
     """Who uses a segment."""
 
     IN_USE = "in use"
-    KEPT = "kept"  # nobody uses it, and it is to be kept
+    KEPT = "kept"  # nobody uses it, and it is to be kept, for some time or until it is removed
     DEAD = "dead"  # those who used it were killed; the next job that attaches to anything removes it
     GIVEN_UP = "given up"  # its users go on without it, and new jobs make another
     UNKNOWN = "unknown"  # it cannot be read, see ``why``
@@ -60,7 +62,8 @@ class View:
     Attributes:
         fingerprint: Names the dataset, in hexadecimal.
         samples: The number of samples in the dataset.
-        kept: Whether the segment outlives its last user.
+        keep_s: For how many seconds the segment outlives its last user; None: until it is removed.
+        left_at: When its last user left, in seconds since 1970; None: it is in use, or its users were killed.
         payload_bytes, free_bytes: All memory for payloads, and what of it is free.
         bytes, budget_bytes, payloads: By form (``encoded``, ``decoded``, ``augmented``): the memory of the
             payloads, what they may take, and how many there are.
@@ -73,7 +76,8 @@ class View:
 
     fingerprint: str
     samples: int
-    kept: bool
+    keep_s: int | None
+    left_at: int | None
     payload_bytes: int
     free_bytes: int
     bytes: dict[str, int]
@@ -188,17 +192,26 @@ def _seen(path: Path, uid: str, name: str) -> Segment | None:
             return unreadable(str(error), State.IN_USE if used else State.UNKNOWN)
     finally:
         os.close(fd)
-    state = State.IN_USE if used else State.KEPT if seen["kept"] else State.DEAD
+    view = _view_of(seen)
+    state = State.IN_USE if used else State.DEAD if _is_over(view) else State.KEPT
     if seen["given_up"]:
         state = State.GIVEN_UP
-    return Segment(name, path, owner, state, seen["memory_bytes"], None, _view_of(seen))
+    return Segment(name, path, owner, state, seen["memory_bytes"], None, view)
+
+
+def _is_over(view: View) -> bool:
+    """Whether a segment that nobody uses is to be kept no longer, by the rule of ``sn_join.h``."""
+    if not view.keep_s:
+        return view.keep_s == 0
+    return view.left_at is not None and time.time() >= view.left_at + view.keep_s
 
 
 def _view_of(seen: dict[str, Any]) -> View:
     return View(
         fingerprint=seen["fingerprint"],
         samples=seen["samples"],
-        kept=seen["kept"],
+        keep_s=None if seen["keep"] == KEEP_FOREVER else seen["keep"],
+        left_at=seen["left_at"] or None,
         payload_bytes=seen["payload_bytes"],
         free_bytes=seen["free_bytes"],
         bytes=seen["bytes"],

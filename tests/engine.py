@@ -57,7 +57,7 @@ SLOT = np.dtype([
 ])  # fmt: skip
 MAX_ROWS = 128
 assert ROW.itemsize == SLOT.itemsize == 64
-assert LAYOUT_VERSION == 8, "the records above are those of layout 8"
+assert LAYOUT_VERSION == 9, "the records above are those of layout 9"
 
 
 class Records:
@@ -90,7 +90,7 @@ class Place:
         payload_bytes=1 << 20,
         *,
         split=ALL_STAGED,
-        keep=False,
+        keep=0,
         fingerprint=b"fingerprint 0123",
     ):
         self.name = f"/seneca-{os.geteuid()}-test-{secrets.token_hex(6)}"

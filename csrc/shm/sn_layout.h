@@ -28,7 +28,7 @@
 #include <stdint.h>
 
 #define SN_MAGIC 0x31304143454E4553u /* "SENECA01", little endian */
-#define SN_LAYOUT_VERSION 8u
+#define SN_LAYOUT_VERSION 9u
 
 #define SN_GRANULE 4096u     /* payload space is given out in pages */
 #define SN_HUGE_PAGE 2097152u /* records of many samples lie in these, where the kernel has them */
@@ -42,6 +42,7 @@
 #define SN_EXAMPLES 64u      /* kinds of payloads of which examples are remembered */
 #define SN_EXAMPLE_SAMPLES 4u /* of each */
 #define SN_NONE UINT32_MAX   /* no slot, no granule, no row */
+#define SN_KEEP_FOREVER UINT32_MAX
 
 enum sn_form { SN_STORAGE = 0, SN_ENCODED = 1, SN_DECODED = 2, SN_AUGMENTED = 3, SN_FORMS = 4 };
 
@@ -132,7 +133,7 @@ typedef struct {
     uint64_t fingerprint[2]; /* of the dataset */
     uint64_t payload_bytes;
     uint32_t n_samples;
-    uint32_t keep;            /* outlives the last who leaves */
+    uint32_t keep;            /* for so many seconds it outlives the last who leaves; a joiner may ask for more */
     uint32_t split[SN_FORMS]; /* shares of the payload space at birth, in 1/10,000 */
     uint32_t adapts;          /* whether they are Seneca's to change: nobody has asked for them */
     uint32_t unused;
@@ -204,6 +205,7 @@ typedef struct {
 
     /* Truth: of the split, since birth; the last are at [n % SN_CHANGES]. Counted when all else of it is written. */
     _Atomic uint32_t n_changes;
+    uint32_t left_at; /* truth: when its last user left, in seconds since 1970; 0: it is in use, or they were killed */
     sn_change changes[SN_CHANGES];
 
     /* Truth: what jobs prove to each other, see sn_trust.h. */

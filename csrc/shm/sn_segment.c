@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../base/sn_status.h"
@@ -266,6 +267,21 @@ static int create(sn_segment *segment, const sn_geometry *geometry, sn_progress 
     return SN_ATTACH_CREATED;
 }
 
+/* Of a segment that nobody uses: whether it is to be kept no longer. */
+static int is_over(const sn_header *layout)
+{
+    if (layout->geometry.keep == SN_KEEP_FOREVER)
+        return 0;
+    return layout->geometry.keep == 0 ||
+           (layout->left_at != 0 && time(NULL) - (time_t)layout->left_at >= (time_t)layout->geometry.keep);
+}
+
+static int is_of(const sn_header *layout, const sn_geometry *geometry)
+{
+    return memcmp(layout->geometry.fingerprint, geometry->fingerprint, sizeof geometry->fingerprint) == 0 &&
+           layout->geometry.n_samples == geometry->n_samples;
+}
+
 static int join(sn_segment *segment, const sn_geometry *geometry, uint64_t file_bytes)
 {
     sn_header layout;
@@ -279,19 +295,21 @@ static int join(sn_segment *segment, const sn_geometry *geometry, uint64_t file_
     if (rc != 0)
         return rc;
     int deserted = !sn_anyone_alive(segment->fd);
-    if (atomic_load(&layout.abandoned) || (deserted && !layout.geometry.keep)) {
+    int fits = !geometry || is_of(&layout, geometry);
+    int in_the_way = !fits && layout.geometry.keep != SN_KEEP_FOREVER;
+    if (atomic_load(&layout.abandoned) || (deserted && (in_the_way || is_over(&layout)))) {
         sn_segment_unlink(segment);
         return SN_E_GONE;
     }
-    if (geometry && (memcmp(layout.geometry.fingerprint, geometry->fingerprint,
-                            sizeof geometry->fingerprint) != 0 ||
-                     layout.geometry.n_samples != geometry->n_samples))
+    if (!fits)
         return SN_E_MISMATCH;
     rc = map(segment, file_bytes);
     if (rc == 0) {
         resolve(segment, &layout);
         if (deserted) /* kept: it has lain where anything may have come over it */
             atomic_store(&segment->head->busy, 1);
+        if (geometry && geometry->keep > layout.geometry.keep)
+            segment->head->geometry.keep = geometry->keep;
         rc = SN_ATTACH_JOINED;
     }
     return rc;

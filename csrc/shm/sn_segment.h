@@ -70,8 +70,10 @@ enum sn_attach { SN_ATTACH_CREATED = 10, SN_ATTACH_JOINED = 11 };
  * when there is none in it yet. The descriptor becomes the handle's, also on failure.
  *
  * With `geometry` NULL it joins whatever is there, with payload_bytes 0 what is of this dataset;
- * neither makes one: SN_MISS where nothing is. What its users have left, all of them dead, is
- * unlinked (SN_E_GONE) unless it is to be kept; so is what was not or could not be created.
+ * neither makes one: SN_MISS where nothing is. What nobody uses is unlinked (SN_E_GONE) unless it is to
+ * be kept; so is what was kept long enough, what is kept for some time and is of another dataset, and what
+ * was not or could not be created. A segment that is joined is kept as long as `geometry` asks for, if that
+ * is longer than was asked for before.
  *
  * Answers SN_ATTACH_CREATED or SN_ATTACH_JOINED *with the lock held*: the caller claims its
  * row and leaves with sn_lock_leave(), so that nobody sees a segment without a living row.

@@ -1,6 +1,7 @@
 #include "sn_join.h"
 
 #include <errno.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../base/sn_status.h"
@@ -24,6 +25,8 @@ int sn_join(int fd, const char *name, const sn_geometry *geometry, uint64_t job_
         goto out;
     sn_store_reap(segment, 1);
     rc = sn_row_claim(segment, &who, row);
+    if (rc == 0)
+        segment->head->left_at = 0;
     if (rc != 0 && attached == SN_ATTACH_CREATED)
         sn_segment_unlink(segment); /* nobody has a row in it */
     sn_store_leave(segment);
@@ -38,6 +41,12 @@ out:
     return rc;
 }
 
+/* The time for which it is to be kept begins. Under the lock. */
+static void note_left(sn_segment *segment)
+{
+    segment->head->left_at = (uint32_t)time(NULL);
+}
+
 int sn_leave(sn_segment *segment, uint32_t row)
 {
     int rc = sn_store_enter(segment, SN_LOCK_DEADLINE_MS);
@@ -46,8 +55,12 @@ int sn_leave(sn_segment *segment, uint32_t row)
         return rc;
     if (row != SN_NONE)
         sn_row_leave(segment, row);
-    if (!segment->head->geometry.keep && !sn_anyone_alive(segment->fd) && sn_segment_linked(segment))
-        sn_segment_unlink(segment);
+    if (!sn_anyone_alive(segment->fd) && sn_segment_linked(segment)) {
+        if (segment->head->geometry.keep == 0)
+            sn_segment_unlink(segment);
+        else
+            note_left(segment);
+    }
     sn_store_leave(segment);
     return 0;
 }
@@ -60,8 +73,11 @@ void sn_sweep(int fd, const char *name)
         close(fd);
         return;
     }
-    sn_segment_attach(fd, name, NULL, 0, NULL, NULL, &segment); /* unlinks what is left behind */
-    sn_segment_close(segment);                                  /* which frees the lock, if it was had */
+    /* This unlinks what is left behind. */
+    if (sn_segment_attach(fd, name, NULL, 0, NULL, NULL, &segment) == SN_ATTACH_JOINED &&
+        segment->head->left_at == 0)
+        note_left(segment); /* its last users were killed: the time begins now */
+    sn_segment_close(segment); /* which frees the lock, if it was had */
 }
 
 int sn_discard(int fd, const char *name)

@@ -5,6 +5,9 @@
  *   leave   take the lock --> give the row back --> nobody else lives? take the name away --> let go of the lock
  *   sweep   nobody lives? take the name away, unless it is to be kept; discard: also then
  *
+ * A segment may be kept for some time after the last who leaves. If its last users were killed, the time is counted from
+ * the first sweep after that.
+ *
  * A process claims its row before it lets go of the lock. Therefore a segment without a living row is one whose users
  * have died, and never one that somebody has just made.
  *
@@ -41,8 +44,8 @@ int sn_join(int fd, const char *name, const sn_geometry *geometry, uint64_t job_
  */
 int sn_leave(sn_segment *segment, uint32_t row);
 
-/* Take the name away from the segment that is open as `fd`, if no living process uses it and it is not to be kept.
- * Closes the descriptor. A segment in use is left in peace: its lock is not even tried. */
+/* Take the name away from the segment that is open as `fd`, if no living process uses it and it is not to be kept any
+ * longer. Closes the descriptor. A segment in use is left in peace: its lock is not even tried. */
 void sn_sweep(int fd, const char *name);
 
 /* The same for a segment that is to be kept: 0, the name is gone; SN_BUSY, somebody uses it; what sn_segment_attach()

@@ -36,7 +36,7 @@ cdef extern from "shm/sn_layout.h" nogil:
         uint32_t budget_of[4]
         uint32_t granules_free
         sn_list_head lists[134]  # SN_LISTS, which Cython does not need to know
-        uint32_t n_changes
+        uint32_t n_changes, left_at
         sn_change changes[8]
         sn_distrust distrust
 
@@ -103,7 +103,8 @@ def look(int fd):
             (<object>half).to_bytes(8, "little") for half in seen.head.geometry.fingerprint[:2]
         ).hex(),
         "samples": seen.head.geometry.n_samples,
-        "kept": bool(seen.head.geometry.keep),
+        "keep": seen.head.geometry.keep,
+        "left_at": seen.head.left_at,
         "adapts": bool(seen.head.geometry.adapts),
         "memory_bytes": seen.memory_bytes,
         "segment_bytes": seen.head.segment_bytes,

@@ -7,6 +7,7 @@ from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 cdef extern from "shm/sn_layout.h" nogil:
     enum:
         SN_GRANULE
+        SN_KEEP_FOREVER
         SN_LAYOUT_VERSION
         SN_NONE
         SN_ENCODED

@@ -2,6 +2,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 GRANULE: int
+KEEP_FOREVER: int
 LAYOUT_VERSION: int
 NONE: int
 
@@ -19,7 +20,7 @@ class Segment:
         n_samples: int,
         payload_bytes: int,
         *,
-        keep: bool,
+        keep: int,
         job_key: int,
         split: Sequence[int],
         adapts: bool = False,

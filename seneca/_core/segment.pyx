@@ -9,15 +9,16 @@ from seneca import errors
 from seneca._core.codes import segment_error
 from seneca._core.codes cimport SN_BUSY, SN_E_CLOSED, SN_E_CORRUPT, SN_MISS, check
 
-__all__ = ["GRANULE", "LAYOUT_VERSION", "NONE", "Segment", "segment_bytes", "sweep"]
+__all__ = ["GRANULE", "KEEP_FOREVER", "LAYOUT_VERSION", "NONE", "Segment", "segment_bytes", "sweep"]
 
 GRANULE = SN_GRANULE
+KEEP_FOREVER = <uint32_t>SN_KEEP_FOREVER
 NONE = <uint32_t>SN_NONE
 LAYOUT_VERSION = SN_LAYOUT_VERSION
 
 
 cdef int set_geometry(sn_geometry *geometry, bytes fingerprint, object n_samples, object payload_bytes,
-                      bint keep) except -1:
+                      uint32_t keep) except -1:
     memset(geometry, 0, sizeof(sn_geometry))
     if len(fingerprint) != 16:
         raise ValueError("a fingerprint has 16 bytes")
@@ -77,7 +78,7 @@ cdef class Segment:
         fingerprint: 16 bytes that name the dataset; None to join whatever is there.
         n_samples: Of the dataset.
         payload_bytes: Space for payloads if it has to be made; 0: it is not to be made.
-        keep: Whether it outlives the last who leaves, if it has to be made.
+        keep: For how many seconds it outlives the last who leaves, at least; KEEP_FOREVER: until it is removed.
         job_key: 64 bits that name the training run.
         split: Shares by form in 1/10,000 (storage, encoded, decoded, augmented), likewise.
         adapts: Whether nobody has asked for these, and they may be changed, likewise.
@@ -91,7 +92,7 @@ cdef class Segment:
         OSError: ENOSPC, where it had to be made, and others.
     """
 
-    def __cinit__(self, int fd, str name, bytes fingerprint, n_samples, payload_bytes, *, bint keep, job_key,
+    def __cinit__(self, int fd, str name, bytes fingerprint, n_samples, payload_bytes, *, uint32_t keep, job_key,
                   split, bint adapts=False, progress=None):
         cdef sn_geometry wanted
         cdef sn_geometry *geometry = NULL

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from seneca.cli.what_if import show_bytes
 from seneca.errors import SegmentError
-from seneca.segments import Segment, State, find, remove, segments
+from seneca.segments import Segment, State, View, find, remove, segments
 
 __all__ = ["BadUse", "as_json", "ls", "prune", "rm", "stat"]
 
@@ -66,8 +66,7 @@ def stat(name: str, *, as_text: bool, console: Console | None = None) -> int:
     if view is None:
         raise BadUse(f"{one.path}: {one.why}")
     console = console or Console()
-    kept = "; it is kept when its last user leaves" if view.kept else ""
-    console.print(f"{one.name}: {one.state.value}{kept}", highlight=False)
+    console.print(f"{one.name}: {one.state.value}{_kept(view)}", highlight=False)
     held = view.payload_bytes - view.free_bytes
     console.print(
         f"memory {show_bytes(one.memory_bytes)}, for payloads {show_bytes(view.payload_bytes)}, "
@@ -167,8 +166,21 @@ def _users(one: Segment) -> str:
     return f"process{'es' if len(pids) > 1 else ''} {', '.join(pids)}" if pids else ""
 
 
+def _kept(view: View) -> str:
+    """How long a segment outlives its users, as a text; empty: it does not."""
+    if view.keep_s is None:
+        return "; it stays until `seneca rm`"
+    if view.keep_s == 0:
+        return ""
+    if view.left_at is None:
+        return f"; it stays {datetime.timedelta(seconds=view.keep_s)} after its last user"
+    return f"; it stays until {datetime.datetime.fromtimestamp(view.left_at + view.keep_s):%Y-%m-%d %H:%M:%S}"
+
+
 def _note(one: Segment) -> str:
     """What else there is to say of a segment in a list."""
     if one.why is not None:
         return one.why if one.why != "another user's" else f"of {one.owner}"
+    if one.state is State.KEPT and one.view is not None:
+        return _kept(one.view).removeprefix("; it ")
     return _users(one)

@@ -94,7 +94,9 @@ class Session:
         if name is None or self.why_given_up(files) is not None:
             return None
         try:
-            return shared_cache(name, files, options.cache_bytes, options.split_wanted, options.job)
+            return shared_cache(
+                name, files, options.cache_bytes, options.split_wanted, options.keep_wanted, options.job
+            )
         except SegmentError as error:
             self._go_on_without_cache(error)
             return None

@@ -83,7 +83,7 @@ class Engine:
                     b"a virtual clock.",
                     self._n_samples,
                     self._bytes,
-                    keep=False,
+                    keep=0,
                     job_key=job_key,
                     split=self._split,
                 )

@@ -15,6 +15,7 @@ Before a process shares, it makes sure that it knows the dataset as it is now: s
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import os
 import weakref
@@ -47,10 +48,6 @@ from seneca.workers.terms import Batch, Names, PlannedBatch, Terms
 
 __all__ = ["SharedDataset"]
 
-# Public attributes that belong to this class; all others are the dataset's. If an option changes, the dataset
-# is looked at again.
-OPTIONS = frozenset({"dataset", "cache", "cache_bytes", "split", "share", "key", "job", "check_every"})
-OWN = OPTIONS | {"terms", "copy_bytes"}
 # The first row is the loader's process's, the others are one worker's each, and the last one is also for all
 # workers beyond. Together they take less than 32 KiB. torch copies more than that with threads, for which a
 # forked process would wait forever.
@@ -100,6 +97,7 @@ class SharedDataset(Dataset[Any]):
         key: str | None = None,
         job: str | None = None,
         check_every: int | None = CHECK_EVERY,
+        keep: bool | float | str | None = None,
     ) -> None:
         if isinstance(dataset, SharedDataset):
             raise TypeError("a SharedDataset goes into a DataLoader as it is; or share its .dataset anew")
@@ -116,6 +114,7 @@ class SharedDataset(Dataset[Any]):
         self.key = key
         self.job = job
         self.check_every = check_every
+        self.keep = keep
         self._init: Callable[[int], None] | None = None  # what worker processes run first
         self._is_init_known = False
         _ = self._options  # a wrong value raises here, not in the first epoch
@@ -442,6 +441,7 @@ class SharedDataset(Dataset[Any]):
             bytes_about=support.total_bytes,
             cache_bytes=self.cache_bytes,
             split=wanted if stages.decoded or self.split != "auto" else Split(0, 0, 1),
+            keep=self._options.keep_wanted,
             shares=shares,
             stages=stages,
             own=support.own,
@@ -498,7 +498,9 @@ class SharedDataset(Dataset[Any]):
         if get_worker_info() is not None:
             belong_to_job(self._job_key)
         try:
-            self._cache = shared_cache(terms.name, terms, terms.cache_bytes, terms.split, self.job)
+            self._cache = shared_cache(
+                terms.name, terms, terms.cache_bytes, terms.split, terms.keep, self.job
+            )
         except SegmentError as error:
             # Before the first epoch it is the user's mistake. A job that runs does not end because of it.
             if isinstance(error, NoSpaceError) or (
@@ -584,6 +586,12 @@ class SharedDataset(Dataset[Any]):
         if not self._counts.is_shared():  # pickled for another job, not for a worker
             self._counts = torch.zeros_like(self._counts).share_memory_()
             self._board = Board()
+
+
+# Public attributes that belong to this class; all others are the dataset's. If an option changes, the dataset
+# is looked at again.
+OPTIONS = frozenset(inspect.signature(SharedDataset).parameters)
+OWN = OPTIONS | {"terms", "copy_bytes"}
 
 
 def _ask_watch(shared: weakref.ref[SharedDataset], question: Callable[[Watch], bool]) -> bool:

@@ -28,6 +28,7 @@ class Terms:
         n_samples: The number of samples of the dataset beneath ``Subset``. The cache has records of all.
         bytes_about: The size of all its ENCODED payloads, roughly, for ``cache_bytes="auto"``.
         cache_bytes, split: As the user gave them.
+        keep: For how many seconds the cache outlives its last user.
         shares: Whether AUGMENTED copies are shared.
         stages: How a sample is made.
         own: The samples that the job goes over, uint32; None: all.
@@ -40,6 +41,7 @@ class Terms:
     bytes_about: int
     cache_bytes: int | str
     split: Any
+    keep: float
     shares: bool
     stages: Stages
     own: np.ndarray | None

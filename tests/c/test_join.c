@@ -173,7 +173,7 @@ static void who_comes_reaps_the_dead(void)
 
 static void one_that_is_to_be_kept_stays_and_is_rebuilt(void)
 {
-    geometry.keep = 1;
+    geometry.keep = SN_KEEP_FOREVER;
     process a = joined(7, SN_ATTACH_CREATED);
     geometry.keep = 0;
     memset(a.segment->first, 0xCD, N_SAMPLES * sizeof *a.segment->first); /* as if something came over it */
@@ -235,6 +235,69 @@ static void sweeping_leaves_what_is_in_use(void)
     CHECK(!is_linked() && !is_open(fd));
 }
 
+static void sweep(void)
+{
+    sn_sweep(shm_open(name, O_RDWR | O_CLOEXEC, 0600), name);
+}
+
+/* As if so many seconds had passed since its last user left. */
+static void pass(int seconds)
+{
+    const off_t at = offsetof(sn_header, left_at);
+    int fd = shm_open(name, O_RDWR | O_CLOEXEC, 0600);
+    uint32_t left_at;
+
+    CHECK(fd >= 0 && pread(fd, &left_at, sizeof left_at, at) == sizeof left_at);
+    left_at -= left_at != 0 ? (uint32_t)seconds : 0;
+    CHECK(pwrite(fd, &left_at, sizeof left_at, at) == sizeof left_at);
+    close(fd);
+}
+
+static void one_that_is_kept_for_some_time_goes_when_that_is_over(void)
+{
+    geometry.keep = 1000;
+    process a = joined(7, SN_ATTACH_CREATED);
+    geometry.keep = 0;
+    pass(5000);
+    sweep();
+    CHECK(is_linked()); /* in use */
+    leave(&a);
+    pass(900);
+    sweep();
+    CHECK(is_linked()); /* the time is counted from the leave */
+    process b = joined(8, SN_ATTACH_JOINED);
+    CHECK_EQUAL(b.segment->head->geometry.keep, 1000, "who asks for less changes nothing");
+    die(&b);
+    pass(5000);
+    sweep();
+    CHECK(is_linked()); /* its last user was killed: the time begins now */
+    pass(900);
+    sweep();
+    CHECK(is_linked());
+    pass(200);
+    sweep();
+    CHECK(!is_linked());
+
+    geometry.keep = 1000;
+    a = joined(7, SN_ATTACH_CREATED);
+    leave(&a);
+    pass(2000);
+    CHECK_EQUAL(join_as(8, &geometry).answer, SN_E_GONE, "too late");
+    b = joined(8, SN_ATTACH_CREATED);
+    geometry.keep = 3000;
+    a = joined(7, SN_ATTACH_JOINED);
+    CHECK_EQUAL(a.segment->head->geometry.keep, 3000, "who asks for more has it");
+    leave(&a);
+    leave(&b);
+    geometry.n_samples++;
+    geometry.keep = 0;
+    CHECK_EQUAL(join_as(9, &geometry).answer, SN_E_GONE, "nobody's, and in the way of another dataset of that name");
+    a = joined(9, SN_ATTACH_CREATED);
+    leave(&a);
+    geometry.n_samples--;
+    CHECK(!is_linked());
+}
+
 static int discard(void)
 {
     int fd = shm_open(name, O_RDWR | O_CLOEXEC, 0600), rc = sn_discard(fd, name);
@@ -245,7 +308,7 @@ static int discard(void)
 
 static void discarding_takes_what_is_kept_and_leaves_what_is_in_use(void)
 {
-    geometry.keep = 1;
+    geometry.keep = SN_KEEP_FOREVER;
     process a = joined(7, SN_ATTACH_CREATED);
     CHECK_EQUAL(discard(), SN_BUSY, "in use");
     leave(&a);
@@ -440,6 +503,7 @@ int main(int argc, char **argv)
                                           a_row_may_stay_when_its_process_leaves,
                                           without_the_lock_the_row_is_left_to_others,
                                           sweeping_leaves_what_is_in_use,
+                                          one_that_is_kept_for_some_time_goes_when_that_is_over,
                                           discarding_takes_what_is_kept_and_leaves_what_is_in_use,
                                           who_looks_sees_what_is_there_and_is_nobody,
                                           without_memory_for_its_row_nobody_comes,

@@ -3,12 +3,13 @@
 import os
 import secrets
 import signal
+import time
 
 import numpy as np
 import pytest
-from engine import NONE, Place, Process
+from engine import NONE, Place, Process, enter_small_shm
 
-from seneca import SampleCache, errors
+from seneca import SampleCache, errors, segments
 from seneca._core.segment import segment_bytes
 from seneca.cache import _sweep_others
 
@@ -109,6 +110,53 @@ def test_a_kept_cache_stays_until_it_is_removed(name):
         assert not cache.created
     SampleCache.remove(name)
     assert not os.path.exists(object_path(name))
+
+
+@pytest.mark.parametrize(("keep", "seconds"), [("10min", 600), (0.2, 1), (True, None), (False, 0)])
+def test_a_cache_is_kept_for_as_long_as_was_asked(name, keep, seconds):
+    with SampleCache.create(name, Dataset(), cache_bytes="1MiB", keep=keep):
+        assert segments.find(name).view.keep_s == seconds
+    assert os.path.exists(object_path(name)) == (seconds != 0)
+    if seconds != 0:
+        SampleCache.remove(name)
+
+
+def test_a_cache_that_is_kept_is_warm_and_goes_when_its_time_is_over(name):
+    SampleCache.create(name, Dataset(), cache_bytes="1MiB", keep=1).close()
+    with SampleCache.join(name, Dataset(), cache_bytes="1MiB") as cache:
+        assert not cache.created
+    deadline = time.monotonic() + 60
+    while os.path.exists(object_path(name)) and time.monotonic() < deadline:
+        _sweep_others("")
+        time.sleep(0.05)
+    assert not os.path.exists(object_path(name))
+
+
+def keep_in_a_small_shm(pipe):
+    """Three caches, of which two have room, in a /dev/shm of 64 MiB."""
+    denied = enter_small_shm(64 << 20)
+    pipe.send(denied)
+    if denied:
+        return
+    for name, keep in (("forever", True), ("first", "10min"), ("second", "10min")):
+        SampleCache.create(
+            name, Dataset(), cache_bytes="1MiB" if keep is True else "24MiB", keep=keep
+        ).close()
+    with SampleCache.create("third", Dataset(), cache_bytes="24MiB"):
+        pipe.send(sorted(one.name for one in segments.segments()))
+        with pytest.raises(errors.NoSpaceError):
+            SampleCache.create("much", Dataset(), cache_bytes="60MiB")
+        pipe.send(sorted(one.name for one in segments.segments()))
+
+
+def test_a_cache_that_is_kept_for_some_time_makes_room_for_one_that_is_needed():
+    """The one that was left first goes first. What is in use stays, and what is kept until it is removed."""
+    with Process(keep_in_a_small_shm) as child:
+        if denied := child.receive():
+            pytest.skip(f"no /dev/shm of its own: {denied}")
+        assert child.receive() == ["forever", "second", "third"]
+        assert child.receive() == ["forever", "third"]
+        assert child.join() == 0
 
 
 def test_no_space_says_how_much_is_needed_and_free_and_what_to_do(name):

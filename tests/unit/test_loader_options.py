@@ -1,7 +1,7 @@
 """Seneca's arguments are attributes. Set later, one counts from the next epoch on, or raises."""
 
-import os
 import pickle
+import secrets
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from seneca import transforms as T
 
 @pytest.fixture
 def name():
-    return f"options-{os.getpid()}"
+    return f"options-{secrets.token_hex(6)}"
 
 
 @pytest.fixture

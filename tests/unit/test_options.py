@@ -1,11 +1,13 @@
 """Seneca's own arguments: what is understood, and what is said about the rest."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seneca.options import Options, parse_bytes, parse_split
+from seneca.options import Options, parse_bytes, parse_keep, parse_split
 from seneca.partition import Split, default_split
 
 
@@ -34,6 +36,34 @@ def test_amounts_of_memory_are_read_exactly(text, amount):
 def test_what_is_no_amount_of_memory_is_refused(text):
     with pytest.raises(ValueError, match="amount of memory"):
         parse_bytes(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [("10min", 600), ("90 s", 90), ("1.5h", 5400), ("2d", 172_800), (90, 90), (0.5, 0.5), (0, 0), (None, 0),
+     (False, 0), (True, math.inf)],
+)  # fmt: skip
+def test_a_time_is_read(value, seconds):
+    assert parse_keep(value) == seconds
+
+
+@pytest.mark.parametrize(
+    "value", ["10", "min", "-1s", "10 m", "", -1, math.nan, math.inf, 2**32, [], "200000d"]
+)
+def test_what_is_no_time_is_refused(value):
+    with pytest.raises(ValueError, match='keep is a time such as "10min"'):
+        parse_keep(value)
+
+
+def test_the_environment_says_how_long_where_the_argument_does_not(monkeypatch):
+    assert Options().keep_wanted == 0
+    monkeypatch.setenv("SENECA_KEEP", "2min")
+    assert (Options().keep_wanted, Options(keep="1h").keep_wanted, Options(keep=False).keep_wanted) == (
+        120, 3600, 0,
+    )  # fmt: skip
+    monkeypatch.setenv("SENECA_KEEP", "soon")
+    with pytest.raises(ValueError, match="SENECA_KEEP: keep is a time"):
+        Options()
 
 
 def test_a_split_is_read_as_the_paper_writes_it():

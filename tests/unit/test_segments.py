@@ -3,11 +3,13 @@
 import os
 import secrets
 import stat
+import time
 
 import pytest
 from engine import Place, Process
 
 from seneca import errors
+from seneca._core.segment import KEEP_FOREVER
 from seneca.segments import Segment, State, find, remove, segments
 
 
@@ -45,7 +47,7 @@ def test_a_segment_is_listed_with_its_jobs(place):
         assert (found.state, found.why, str(found.path)) == (State.IN_USE, None, place.path)
         assert found.memory_bytes == os.stat(place.path).st_blocks * 512
         view = found.view
-        assert (view.samples, view.payload_bytes, view.kept, view.torn) == (100, 1 << 20, False, False)
+        assert (view.samples, view.payload_bytes, view.keep_s, view.torn) == (100, 1 << 20, 0, False)
         assert (view.split, view.split_changes) == ("50-25-25", [])
         assert view.payloads == {"encoded": 0, "decoded": 0, "augmented": 0}
         first, second = view.jobs
@@ -73,13 +75,30 @@ def test_what_the_killed_leave_is_dead_and_can_be_removed(place):
 
 
 def test_what_is_kept_stays_until_it_is_removed():
-    with Place(100, keep=True) as place:
+    with Place(100, keep=KEEP_FOREVER) as place:
         segment = place.attach()
         found = find(name_of(place))
-        assert found.view.kept and not remove(found), "in use"
+        assert found.view.keep_s is None and not remove(found), "in use"
         place.close(segment)
         found = find(name_of(place))
         assert found.state is State.KEPT and remove(found) and not place.exists
+
+
+def test_what_is_kept_for_some_time_says_until_when():
+    with Place(100, keep=1000) as place:
+        segment = place.attach()
+        found = find(name_of(place))
+        assert (found.state, found.view.keep_s, found.view.left_at) == (State.IN_USE, 1000, None)
+        before = int(time.time())
+        place.close(segment)
+        found = find(name_of(place))
+        assert (found.state, found.view.keep_s) == (State.KEPT, 1000)
+        assert before <= found.view.left_at <= time.time()
+        with open(place.path, "rb+") as file:  # as if 1,001 s had passed
+            file.seek(file.read().index(found.view.left_at.to_bytes(4, "little")))
+            file.write((found.view.left_at - 1001).to_bytes(4, "little"))
+        found = find(name_of(place))
+        assert found.state is State.DEAD and remove(found) and not place.exists
 
 
 def test_what_is_in_use_keeps_its_memory_when_its_name_goes(place):

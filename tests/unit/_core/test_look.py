@@ -9,6 +9,7 @@ from engine import HEADER, Place, Process
 
 from seneca import errors
 from seneca._core.look import anyone_alive, discard, look
+from seneca._core.segment import KEEP_FOREVER
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def test_what_is_seen_is_what_the_segment_says_of_itself(place):
     )
     assert {name: found[name] for name in shared} == {name: told[name] for name in shared}
     assert found["payloads"]["augmented"] == 10 and found["writing"] == 6
-    assert (found["samples"], found["kept"], found["given_up"], found["torn"]) == (100, False, False, False)
+    assert (found["samples"], found["keep"], found["given_up"], found["torn"]) == (100, 0, False, False)
     assert found["fingerprint"] == b"fingerprint 0123".hex()
     rows = sorted((job, is_member, alive, pace) for job, _, is_member, alive, pace in found["rows"])
     assert rows == [(7, False, True, 0), (7, True, True, 0), (8, False, True, 640), (8, True, True, 0)]
@@ -130,7 +131,7 @@ def test_a_file_that_is_cut_off_is_no_segment(tmp_path, place, size):
 
 
 def test_only_what_nobody_uses_is_discarded():
-    with Place(100, keep=True) as place:
+    with Place(100, keep=KEEP_FOREVER) as place:
         segment = place.attach()
         assert not discard(opened(place, os.O_RDWR), place.name) and place.exists
         place.close(segment)

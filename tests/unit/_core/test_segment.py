@@ -10,7 +10,7 @@ from engine import ENCODED, HEADER, NONE, Place, Process, enter_small_shm
 
 from seneca import errors
 from seneca._core.codes import Unlinked
-from seneca._core.segment import segment_bytes
+from seneca._core.segment import KEEP_FOREVER, segment_bytes
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_a_size_that_cannot_be_is_refused_and_leaves_nothing(place, n_samples, p
 
 
 def test_one_that_was_to_be_kept_outlives_everybody_and_what_it_holds_too(place):
-    place.keep, place.split = True, (0, 10000, 0, 0)
+    place.keep, place.split = KEEP_FOREVER, (0, 10000, 0, 0)
 
     def keep_something(pipe, how):
         segment = place.attach(3)

@@ -7,6 +7,7 @@ import pytest
 from engine import Place, Process
 from typer.testing import CliRunner
 
+from seneca._core.segment import KEEP_FOREVER
 from seneca.cli.app import app
 
 RUN = CliRunner()
@@ -62,7 +63,7 @@ def test_what_was_left_behind_is_listed_and_pruned(place):
 
 
 def test_prune_leaves_what_is_used_and_what_is_kept():
-    with Place(100, keep=True) as place:
+    with Place(100, keep=KEEP_FOREVER) as place:
         segment = place.attach()
         assert name_of(place) not in told("prune") + told("prune", "--kept")
         place.close(segment)
@@ -90,7 +91,7 @@ def test_stat_says_what_a_cache_holds(place):
 
 
 def test_rm_removes_what_nobody_uses():
-    with Place(100, keep=True) as place:
+    with Place(100, keep=KEEP_FOREVER) as place:
         segment = place.attach()
         text = told("rm", name_of(place), status=2)
         assert text.startswith(f"seneca rm: {name_of(place)} is in use by process {os.getpid()}; --force ")

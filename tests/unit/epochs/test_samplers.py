@@ -1,6 +1,6 @@
 """Which kind of order a sampler has."""
 
-import os
+import secrets
 
 import pytest
 import torch
@@ -32,7 +32,7 @@ class Odd(DistributedSampler):
 
 @pytest.fixture
 def name():
-    return f"plan-{os.getpid()}"
+    return f"plan-{secrets.token_hex(6)}"
 
 
 def orders_of(sampler_of, name):

@@ -8,7 +8,9 @@ import numpy as np
 
 from seneca.workers.terms import Batch, PlannedBatch, Terms
 
-TERMS = Terms("cache", b"s" * 16, 10, 1000, "auto", None, True, SimpleNamespace(decoded=1, augmented=2), None)
+TERMS = Terms(
+    "cache", b"s" * 16, 10, 1000, "auto", None, 0.0, True, SimpleNamespace(decoded=1, augmented=2), None
+)
 
 
 def test_terms_answer_as_a_dataset_does():
