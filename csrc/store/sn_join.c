@@ -1,6 +1,8 @@
 #include "sn_join.h"
 
 #include <errno.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../base/sn_status.h"
@@ -62,4 +64,21 @@ void sn_sweep(int fd, const char *name)
     }
     sn_segment_attach(fd, name, NULL, 0, NULL, NULL, &segment); /* unlinks what is left behind */
     sn_segment_close(segment);                                  /* which frees the lock, if it was had */
+}
+
+int sn_left_behind(int fd)
+{
+    sn_header head = {0};
+    struct stat file;
+    int left = 0;
+
+    if (sn_anyone_alive(fd) || flock(fd, LOCK_SH | LOCK_NB) != 0)
+        return 0;
+    /* Who made it meanwhile has claimed a row before it let go of the lock. */
+    if (!sn_anyone_alive(fd) && fstat(fd, &file) == 0 && pread(fd, &head, sizeof head, 0) >= 0)
+        left = atomic_load(&head.magic) == 0 ||
+               (sn_layout_validate(&head, (uint64_t)file.st_size) == 0 &&
+                (atomic_load(&head.abandoned) || !head.geometry.keep));
+    flock(fd, LOCK_UN);
+    return left;
 }

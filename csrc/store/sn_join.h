@@ -9,9 +9,9 @@
  * have died, and never one that somebody has just made.
  *
  * Lives in   the caller's private memory: the handle and the number of the row.
- * Callers    sn_join(), sn_sweep(): any thread, without a lock. sn_leave(): the thread that closes the handle next.
+ * Callers    sn_join(), sn_sweep(), sn_left_behind(): any thread, without a lock. sn_leave(): the thread that closes the handle next.
  * Blocking   sn_join(): up to 200 ms for the lock, and as long as a creation takes.
- *            sn_leave(): up to 100 ms for the lock. sn_sweep(): never.
+ *            sn_leave(): up to 100 ms for the lock. sn_sweep(), sn_left_behind(): never.
  * Crash      a death before the claim leaves a segment that nobody lives in, which the next who comes unlinks; a death
  *            after it leaves a row without an owner, which is reaped.
  */
@@ -44,5 +44,9 @@ int sn_leave(sn_segment *segment, uint32_t row);
 /* Take the name away from the segment that is open as `fd`, if no living process uses it and it is not to be kept.
  * Closes the descriptor. A segment in use is left in peace: its lock is not even tried. */
 void sn_sweep(int fd, const char *name);
+
+/* Whether sn_sweep() would take the name away. It changes nothing, and `fd` may be open for reading only. Where nobody
+ * lives, it tries the lock for a moment: a process that is making a segment holds it. */
+int sn_left_behind(int fd);
 
 #endif

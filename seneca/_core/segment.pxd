@@ -119,6 +119,7 @@ cdef extern from "store/sn_join.h" nogil:
                 void *context, sn_segment **segment, uint32_t *row)
     int sn_leave(sn_segment *segment, uint32_t row)
     void sn_sweep(int fd, const char *name)
+    int sn_left_behind(int fd)
 
 
 cdef extern from "store/sn_hints.h" nogil:

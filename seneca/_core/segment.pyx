@@ -9,7 +9,7 @@ from seneca import errors
 from seneca._core.codes import segment_error
 from seneca._core.codes cimport SN_BUSY, SN_E_CLOSED, SN_E_CORRUPT, SN_MISS, check
 
-__all__ = ["GRANULE", "LAYOUT_VERSION", "NONE", "Segment", "segment_bytes", "sweep"]
+__all__ = ["GRANULE", "LAYOUT_VERSION", "NONE", "Segment", "left_behind", "segment_bytes", "sweep"]
 
 GRANULE = SN_GRANULE
 NONE = <uint32_t>SN_NONE
@@ -66,6 +66,14 @@ def sweep(int fd, str name):
     cdef const char *c_name = name_bytes
     with nogil:
         sn_sweep(fd, c_name)
+
+
+def left_behind(int fd):
+    """Whether :func:`sweep` would remove the shared memory object that is open as ``fd``. It changes nothing."""
+    cdef bint left
+    with nogil:
+        left = sn_left_behind(fd)
+    return left
 
 
 cdef class Segment:
