@@ -84,7 +84,7 @@ def shared_with(host: Host) -> Finding:
     try:
         of_init = os.stat(host.path(f"/proc/1/root{SHM}")).st_dev
     except OSError:
-        return ok("not in a container; only root may see whether the mount namespace is private")
+        return unknown("not in a container; only root can see whether the mount namespace is private")
     if of_init == os.stat(host.path(SHM)).st_dev:
         return ok("shared by all processes of the host")
     return ok(
