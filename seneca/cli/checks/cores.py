@@ -72,12 +72,11 @@ def threads(host: Host) -> Finding:
                 f"{_cores(host.cores)}",
                 f"export OMP_NUM_THREADS={max(1, host.cores // int(processes))}",
             )
-    if "OMP_NUM_THREADS" in told:
+    if "OMP_NUM_THREADS" in told or each == 1:
         return ok(f"{said}, {_cores(host.cores)}")
-    share = max(1, host.cores // 2)
     return ok(
-        f"{said}: torch starts {each} in each job",
-        f"export OMP_NUM_THREADS={share}  # if two jobs run, and so on",
+        f"{said}: torch starts {each} threads in each job",
+        f"export OMP_NUM_THREADS={host.cores // 2}  # if two jobs run, and so on",
     )
 
 

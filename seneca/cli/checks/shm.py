@@ -22,6 +22,7 @@ from seneca.cli.what_if import show_bytes
 __all__ = ["kernel", "leftovers", "remove_ipc", "room", "shared_with", "size"]
 
 DOCKERS_DEFAULT_BYTES = 64 << 20
+IN_MEMORY = ("tmpfs", "devtmpfs")
 LEAST_SHARE_OF_MEMORY = 1 / 4  # of the memory that jobs may use
 LEAST_FREE = 1 / 10  # of /dev/shm
 LEAST_FREE_INODES = 100
@@ -37,9 +38,8 @@ def size(host: Host) -> Finding:
         return problem("it is missing: no cache can be made", f"sudo mkdir -p {SHM} && {make}")
     if not os.access(host.path(SHM), os.W_OK | os.X_OK):
         return problem(f"user {host.uid} may not make files in it", f"sudo chmod 1777 {SHM}")
-    if mount is not None and (mount.point != SHM or mount.kind != "tmpfs"):
-        where = "no file system of its own" if mount.point != SHM else "no tmpfs"
-        return problem(f"it is {where} but {mount.kind}: the cache would lie on a disk", make)
+    if mount is not None and mount.kind not in IN_MEMORY:
+        return problem(f"it is {mount.kind} and no tmpfs: the cache would lie on a disk", make)
     total, memory = host.space(SHM).total_bytes, free_memory(host.root)
     found = f"{show_bytes(total)}; jobs may use {show_bytes(memory)} of memory"
     if total <= DOCKERS_DEFAULT_BYTES:
@@ -78,7 +78,7 @@ def shared_with(host: Host) -> Finding:
         return unknown("the kernel does not tell what is mounted")
     if host.in_container:
         # Docker and containerd mount one for each container, or pod, from the source "shm".
-        if mount.source == "shm" or mount.point != SHM:
+        if mount.source == "shm":
             return ok("private to this container: jobs in other containers have caches of their own", remedy)
         return ok("not private to this container, as far as its mount tells")
     try:

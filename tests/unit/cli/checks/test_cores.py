@@ -73,7 +73,7 @@ def test_binding_by_openmp_is_a_warning(planted, says, monkeypatch, name, value,
 @pytest.mark.parametrize(
     ("variables", "verdict", "words", "remedy"),
     [
-        ({}, "ok", "not set: torch starts 8 in each job", "OMP_NUM_THREADS=4"),
+        ({}, "ok", "not set: torch starts 8 threads in each job", "OMP_NUM_THREADS=4"),
         ({"OMP_NUM_THREADS": "8"}, "ok", "OMP_NUM_THREADS=8, 8 cores", ""),
         ({"OMP_NUM_THREADS": "16,2"}, "warning", "OMP_NUM_THREADS=16", "export OMP_NUM_THREADS=8"),
         ({"MKL_NUM_THREADS": "64"}, "warning", "MKL_NUM_THREADS=64", "export MKL_NUM_THREADS=8"),
@@ -87,6 +87,13 @@ def test_more_threads_than_cores_are_a_warning(planted, says, monkeypatch, varia
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     says(cores.threads(planted.host), verdict, words, remedy)
+
+
+def test_one_core_has_nothing_to_divide(planted, says):
+    planted.affinity = frozenset({0})
+    finding = cores.threads(planted.host)
+    says(finding, "ok", "not set, 1 core")
+    assert not finding.remedy
 
 
 def test_the_core_tells_what_it_uses(planted, says):

@@ -37,6 +37,8 @@ def in_small_shm(size_bytes, check, prepare=lambda: None):
 
 def test_a_shm_of_the_usual_size_is_fine(planted, says):
     says(shm.size(planted.host), "ok", "32 GiB; jobs may use 60 GiB")
+    (planted.root / "proc/self/mountinfo").unlink()
+    says(shm.size(planted.host), "ok", "32 GiB; jobs may use 60 GiB")
 
 
 def test_docker_s_default_is_found_in_a_real_tmpfs(says):
@@ -67,9 +69,11 @@ def test_a_missing_shm_is_a_problem(planted, says):
 
 def test_a_shm_on_a_disk_is_a_problem(planted, says):
     planted.write("/proc/self/mountinfo", "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n")
-    says(shm.size(planted.host), "problem", "no file system of its own but ext4", "mount -t tmpfs")
+    says(shm.size(planted.host), "problem", "it is ext4 and no tmpfs", "mount -t tmpfs")
     planted.write("/proc/self/mountinfo", "20 1 8:1 / /dev/shm rw - xfs /dev/sda1 rw\n")
-    says(shm.size(planted.host), "problem", "no tmpfs but xfs", "mount -t tmpfs")
+    says(shm.size(planted.host), "problem", "it is xfs and no tmpfs", "mount -t tmpfs")
+    planted.write("/proc/self/mountinfo", "20 1 0:5 / /dev rw - devtmpfs udev rw\n")
+    says(shm.size(planted.host), "ok")
 
 
 def test_a_shm_that_others_may_not_write_is_a_problem(says):
@@ -81,6 +85,10 @@ def test_a_shm_that_others_may_not_write_is_a_problem(says):
 
 
 # --- room
+
+
+def test_a_file_system_without_a_limit_on_files_is_fine(planted, says):
+    says(shm.room(planted.host), "ok", "30 GiB of 32 GiB are free")
 
 
 def test_a_full_shm_is_found_in_a_real_tmpfs(says):
@@ -189,6 +197,13 @@ def test_remove_ipc_is_yes_where_nothing_is_said(planted, says):
             },
             "warning",
         ),
+        (
+            {
+                "/etc/systemd/logind.conf": "[Login]\nRemoveIPC=no\n",
+                "/etc/systemd/logind.conf.d/50-hpc.conf": "[Login]\nRemoveIPC\n",
+            },
+            "ok",
+        ),
         ({"/etc/systemd/logind.conf": "no section\nRemoveIPC=no\n"}, "warning"),
     ],
 )
@@ -211,15 +226,20 @@ def test_a_user_who_lingers_keeps_the_segments(planted, says):
 
 
 def test_a_segment_of_a_dead_job_is_told_and_stays(says):
-    with Place(100) as place:
-        remote = Remote(place, 1)
-        assert place.name[1:] not in shm.leftovers(Host()).remedy, "it is in use"
-        remote.process.kill()
-        finding = shm.leftovers(Host())
-        says(finding, "warning", "of dead jobs", f"/dev/shm{place.name}")
-        assert place.exists, "doctor only tells"
-        subprocess.run(finding.remedy, shell=True, check=True)
-        assert not place.exists
+    def check(host):
+        with Place(100) as place:
+            remote = Remote(place, 1)
+            alive = shm.leftovers(host)
+            remote.process.kill()
+            dead, stays = shm.leftovers(host), place.exists
+            subprocess.run(dead.remedy, shell=True, check=True)
+            return place.path, alive, dead, stays, place.exists
+
+    # In a /dev/shm of its own, where no other test's cache sweeps.
+    path, alive, dead, stays, afterwards = in_small_shm(64 << 20, check)
+    says(alive, "ok", "no segment")
+    says(dead, "warning", "1 segment of dead jobs", path)
+    assert stays and not afterwards, "doctor only tells, and its remedy removes"
 
 
 def test_names_are_safe_to_copy(planted, says):
