@@ -111,8 +111,8 @@ def huge_pages(host: Host) -> Finding:
         return unknown("the kernel does not tell of huge pages in shared memory")
     if chosen[1] not in ("never", "deny"):
         return ok(f"shmem_enabled is {chosen[1]}: the cache may lie in huge pages")
-    release = re.match(r"(\d+)\.(\d+)", platform.release())
-    by_hand = release is not None and (int(release[1]), int(release[2])) >= COLLAPSE_SINCE
+    release = tuple(int(number) for number in re.findall(r"\d+", platform.release())[:2])
+    by_hand = release >= COLLAPSE_SINCE
     what = "the records alone lie in them" if by_hand and chosen[1] == "never" else "the cache has none"
     return ok(f"shmem_enabled is {chosen[1]}: {what}", f"echo advise | sudo tee {HUGE_PAGES}")
 

@@ -15,7 +15,7 @@ from seneca.cli.what_if import show_bytes
 
 __all__ = ["address_space", "cache_folder", "core", "core_dumps", "enabled", "open_files", "start_method"]
 
-FEWEST_FILES = 1024
+FEWEST_FILES, MANY_FILES = 1024, 65536
 SHARED_FILES = 1 << 3  # of /proc/self/coredump_filter: mappings of files that processes share
 
 
@@ -41,13 +41,15 @@ def core(host: Host) -> Finding:
 
 def open_files(host: Host) -> Finding:
     """Whether a process may open enough files: torch's workers pass one for each tensor."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= FEWEST_FILES:
-        return ok(f"a process may open {'any number of' if soft < 0 else f'{soft:,}'} files")
-    if 0 <= hard < FEWEST_FILES:
-        remedy = f"echo '* - nofile 65536' | sudo tee -a /etc/security/limits.conf  # here at most {hard:,}"
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)  # Linux allows no unlimited number
+    if soft >= FEWEST_FILES:
+        return ok(f"a process may open {soft:,} files")
+    if hard >= FEWEST_FILES:
+        remedy = f"ulimit -n {min(hard, MANY_FILES)}"
     else:
-        remedy = f"ulimit -n {65536 if hard < 0 else min(hard, 65536)}"
+        remedy = (
+            f"echo '* - nofile {MANY_FILES}' | sudo tee -a /etc/security/limits.conf  # now at most {hard:,}"
+        )
     return warning(f"a process may open {soft:,} files only: workers may fail with EMFILE", remedy)
 
 

@@ -20,6 +20,7 @@ def test_the_innermost_and_last_mount_is_the_one(planted):
     mount_of = planted.host.mount_of
     assert mount_of("/database").point == "/"
     nfs = mount_of("/data/other")
+    assert mount_of("/data") == nfs
     assert (nfs.kind, nfs.device, nfs.source) == ("nfs4", "0:30", "server:/x")
     assert {"relatime", "actimeo=0"} <= nfs.options
     assert mount_of("/data/my set/a.jpg").kind == "xfs"
@@ -45,8 +46,10 @@ def test_a_container_is_known_by_its_mark(planted, monkeypatch):
     assert not planted.host.in_container
     planted.write("/.dockerenv", "")
     assert planted.host.in_container and not planted.host.in_kubernetes
+    (planted.root / ".dockerenv").unlink()
+    assert not planted.host.in_container
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
-    assert planted.host.in_kubernetes
+    assert planted.host.in_container and planted.host.in_kubernetes
 
 
 def test_the_real_host_is_read():

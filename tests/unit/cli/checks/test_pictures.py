@@ -61,6 +61,11 @@ def test_one_pillow_is_fine(planted, says):
     says(pictures.pillow(planted.host), "ok", "pillow")
 
 
+def test_a_pillow_that_no_package_brought_is_fine(planted, says, monkeypatch):
+    monkeypatch.setattr(pictures, "distribution_of", lambda top: ())
+    says(pictures.pillow(planted.host), "ok", "PIL.Image, installed by no package")
+
+
 def test_two_pillows_over_each_other_are_a_warning(planted, says, site):
     site("pillow", "11.0.0")
     site("pillow-simd", "9.5.0.post2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import resource
 import sys
 
@@ -44,7 +45,7 @@ def test_a_core_that_cannot_be_loaded_is_a_problem(planted, says, monkeypatch):
     [
         (1024, 4096, "ok", ""),
         (256, 4096, "warning", "ulimit -n 4096"),
-        (256, 256, "warning", "limits.conf  # here at most 256"),
+        (256, 256, "warning", "limits.conf  # now at most 256"),
     ],
 )
 def test_few_open_files_are_a_warning(planted, says, soft, hard, verdict, remedy):
@@ -79,7 +80,16 @@ def test_cores_that_hold_the_cache_are_a_warning(planted, says):
     says(limited(process.core_dumps, planted.host, CORE=(core, core)), "unknown", "", "ulimit -c 0")
 
 
-def test_the_start_method_is_told_with_its_cost(planted, says):
+def test_the_start_method_is_the_platform_s_where_none_is_set(planted, says):
+    def child(pipe):
+        multiprocessing.set_start_method(None, force=True)
+        pipe.send(process.start_method(planted.host))
+
+    with Process(child) as one:
+        says(one.receive(), "ok", f"{multiprocessing.get_all_start_methods()[0]}: ")
+
+
+def test_a_start_method_is_told_with_its_cost(planted, says):
     def child(pipe, method):
         multiprocessing.set_start_method(method, force=True)
         pipe.send(process.start_method(planted.host))
@@ -97,5 +107,19 @@ def test_a_folder_for_profiles_that_cannot_be_written_is_a_warning(planted, says
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "new"))
     says(process.cache_folder(Host()), "ok", str(tmp_path / "new/seneca/profiles"))
     (tmp_path / "file").write_text("")
+    (tmp_path / "file").chmod(0o755)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     says(process.cache_folder(Host()), "warning", f"{tmp_path}/file is no folder", "export XDG_CACHE_HOME=")
+
+
+def test_a_folder_for_profiles_that_belongs_to_others_is_a_warning(says, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/of-the-system")
+
+    def child(pipe):
+        if os.geteuid() == 0:
+            os.setuid(65534)
+        pipe.send((os.geteuid(), process.cache_folder(Host())))
+
+    with Process(child) as one:
+        uid, finding = one.receive()
+    says(finding, "warning", f"/ is no folder in which user {uid} may write", "export XDG_CACHE_HOME=")
