@@ -24,13 +24,12 @@ class CannotExamine(ValueError):
     """There is nothing to examine. The message is one line that says why."""
 
 
-def run(folder: Path | None, *, as_json_text: bool = False, host: Host | None = None) -> int:
-    """Check the host, and print what was found.
+def run(folder: Path | None, *, as_json_text: bool = False) -> int:
+    """Check the host on which this process runs, and print what was found.
 
     Args:
         folder: A folder of data, or None.
         as_json_text: Whether to print :func:`as_json` instead of lines.
-        host: None: the host on which this process runs.
 
     Returns:
         The status. 0: nothing is wrong. 1: there is a warning or a problem.
@@ -42,7 +41,7 @@ def run(folder: Path | None, *, as_json_text: bool = False, host: Host | None = 
         raise CannotExamine(f"it examines Linux, and this is {sys.platform}: the loader is torch's own here")
     if folder is not None and not folder.is_dir():
         raise CannotExamine(f"{folder} is no folder; give --data the folder of your dataset")
-    found = dict(examine(host or Host(), folder))
+    found = dict(examine(Host(), folder))
     if as_json_text:
         print(json.dumps(as_json(found), indent=1))
     else:
