@@ -10,13 +10,12 @@ from __future__ import annotations
 import enum
 import os
 import re
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seneca._core.look import anyone_alive, discard, look
+from seneca._core.look import anyone_alive, discard, left_behind, look
 from seneca._core.segment import KEEP_FOREVER
 from seneca._runtime.regular_files import kind_of
 from seneca.cache import SHM_FOLDER, object_name_of, split_text, user_name
@@ -33,7 +32,7 @@ class State(str, enum.Enum):
 
     IN_USE = "in use"
     KEPT = "kept"  # nobody uses it, and it is to be kept, for some time or until it is removed
-    DEAD = "dead"  # those who used it were killed; the next job that attaches to anything removes it
+    DEAD = "dead"  # nobody uses it, and it is not kept any longer; the next job that starts removes it
     GIVEN_UP = "given up"  # its users go on without it, and new jobs make another
     UNKNOWN = "unknown"  # it cannot be read, see ``why``
 
@@ -185,25 +184,15 @@ def _seen(path: Path, uid: str, name: str) -> Segment | None:
     except OSError as error:
         return unreadable(error.strerror or str(error))
     try:
-        used = anyone_alive(fd)
-        try:
-            seen = look(fd)
-        except SegmentError as error:
-            return unreadable(str(error), State.IN_USE if used else State.UNKNOWN)
+        state = State.IN_USE if anyone_alive(fd) else State.DEAD if left_behind(fd) else None
+        seen = look(fd)
+    except SegmentError as error:
+        return unreadable(str(error), state or State.UNKNOWN)
     finally:
         os.close(fd)
-    view = _view_of(seen)
-    state = State.IN_USE if used else State.DEAD if _is_over(view) else State.KEPT
-    if seen["given_up"]:
+    if state is State.IN_USE and seen["given_up"]:
         state = State.GIVEN_UP
-    return Segment(name, path, owner, state, seen["memory_bytes"], None, view)
-
-
-def _is_over(view: View) -> bool:
-    """Whether a segment that nobody uses is to be kept no longer, by the rule of ``sn_join.h``."""
-    if not view.keep_s:
-        return view.keep_s == 0
-    return view.left_at is not None and time.time() >= view.left_at + view.keep_s
+    return Segment(name, path, owner, state or State.KEPT, seen["memory_bytes"], None, _view_of(seen))
 
 
 def _view_of(seen: dict[str, Any]) -> View:

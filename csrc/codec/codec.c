@@ -4,10 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <jpeglib.h>
+
 #include "../base/sn_status.h"
 #include "augment.h"
 #include "jpeg.h"
 #include "route.h"
+#include "simd.h"
 
 #define DEFAULT_MAX_PIXELS 64000000
 #define JPEG_MAX_PIXELS (65535ull * 65535)
@@ -18,6 +21,22 @@ struct sn_codec {
     uint64_t max_pixels;
     char message[SN_JPEG_MESSAGE];
 };
+
+const char *sn_codec_simd(void)
+{
+    if (!sn_simd_usable())
+        return NULL;
+#ifdef SN_HAVE_AVX2_CODE
+    return "AVX2";
+#else
+    return "NEON";
+#endif
+}
+
+int sn_codec_libjpeg_turbo(void)
+{
+    return LIBJPEG_TURBO_VERSION_NUMBER;
+}
 
 sn_codec *sn_codec_new(uint64_t max_pixels)
 {

@@ -33,6 +33,12 @@ typedef struct {
     size_t stride;
 } sn_view;
 
+/* The vector instructions that are used, "AVX2" or "NEON"; NULL: plain C. Decided once a process (simd.h). */
+const char *sn_codec_simd(void);
+
+/* The libjpeg-turbo that this was compiled with: 2001005 is version 2.1.5. */
+int sn_codec_libjpeg_turbo(void);
+
 /* NULL when memory is short. `max_pixels` limits what is decoded (0: 64 million). */
 sn_codec *sn_codec_new(uint64_t max_pixels);
 void sn_codec_free(sn_codec *codec);

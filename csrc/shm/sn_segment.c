@@ -267,13 +267,12 @@ static int create(sn_segment *segment, const sn_geometry *geometry, sn_progress 
     return SN_ATTACH_CREATED;
 }
 
-/* Of a segment that nobody uses: whether it is to be kept no longer. */
-static int is_over(const sn_header *layout)
+int sn_segment_is_over(const sn_header *head)
 {
-    if (layout->geometry.keep == SN_KEEP_FOREVER)
-        return 0;
-    return layout->geometry.keep == 0 ||
-           (layout->left_at != 0 && time(NULL) - (time_t)layout->left_at >= (time_t)layout->geometry.keep);
+    if (atomic_load(&head->abandoned) || head->geometry.keep == 0)
+        return 1;
+    return head->geometry.keep != SN_KEEP_FOREVER && head->left_at != 0 &&
+           time(NULL) - (time_t)head->left_at >= (time_t)head->geometry.keep;
 }
 
 static int is_of(const sn_header *layout, const sn_geometry *geometry)
@@ -297,7 +296,7 @@ static int join(sn_segment *segment, const sn_geometry *geometry, uint64_t file_
     int deserted = !sn_anyone_alive(segment->fd);
     int fits = !geometry || is_of(&layout, geometry);
     int in_the_way = !fits && layout.geometry.keep != SN_KEEP_FOREVER;
-    if (atomic_load(&layout.abandoned) || (deserted && (in_the_way || is_over(&layout)))) {
+    if (atomic_load(&layout.abandoned) || (deserted && (in_the_way || sn_segment_is_over(&layout)))) {
         sn_segment_unlink(segment);
         return SN_E_GONE;
     }

@@ -98,6 +98,9 @@ int sn_segment_reserve_area(sn_segment *segment, uint32_t row, enum sn_row_kind 
  * lock, as the kernel waits for every processor meanwhile: tens of milliseconds where all are busy. */
 void sn_segment_collapse_area(sn_segment *segment, uint32_t row);
 
+/* Of a segment that nobody uses: whether it goes now, because it was not to be kept, or no longer, or was given up. */
+int sn_segment_is_over(const sn_header *head);
+
 /* Whether the name still leads to this segment; take the name away (under the lock). */
 int sn_segment_linked(const sn_segment *segment);
 void sn_segment_unlink(sn_segment *segment);

@@ -1,6 +1,8 @@
 #include "sn_join.h"
 
 #include <errno.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -98,4 +100,21 @@ int sn_discard(int fd, const char *name)
     }
     sn_segment_close(segment);
     return rc;
+}
+
+int sn_left_behind(int fd)
+{
+    sn_header head = {0};
+    struct stat file;
+
+    if (sn_anyone_alive(fd) || fstat(fd, &file) != 0 || pread(fd, &head, sizeof head, 0) < 0)
+        return 0;
+    if (atomic_load(&head.magic) != 0)
+        return sn_layout_validate(&head, (uint64_t)file.st_size) == 0 && sn_segment_is_over(&head);
+    if (flock(fd, LOCK_SH | LOCK_NB) != 0)
+        return 0; /* it is being made */
+    /* Who has made it meanwhile claimed a row before it let go of the lock. */
+    int left = !sn_anyone_alive(fd) && pread(fd, &head, sizeof head, 0) >= 0 && atomic_load(&head.magic) == 0;
+    flock(fd, LOCK_UN);
+    return left;
 }

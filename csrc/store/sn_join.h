@@ -12,9 +12,11 @@
  * have died, and never one that somebody has just made.
  *
  * Lives in   the caller's private memory: the handle and the number of the row.
- * Callers    sn_join(), sn_sweep(), sn_discard(): any thread, without a lock. sn_leave(): the thread that closes the handle next.
+ * Callers    sn_join(), sn_sweep(), sn_discard(), sn_left_behind(): any thread, without a lock.
+ *            sn_leave(): the thread that closes the handle next.
  * Blocking   sn_join(): up to 200 ms for the lock, and as long as a creation takes.
- *            sn_leave(): up to 100 ms for the lock. sn_discard(): up to 200 ms for it. sn_sweep(): never.
+ *            sn_leave(): up to 100 ms for the lock. sn_discard(): up to 200 ms for it. sn_sweep(),
+ *            sn_left_behind(): never.
  * Crash      a death before the claim leaves a segment that nobody lives in, which the next who comes unlinks; a death
  *            after it leaves a row without an owner, which is reaped.
  */
@@ -51,5 +53,9 @@ void sn_sweep(int fd, const char *name);
 /* The same for a segment that is to be kept: 0, the name is gone; SN_BUSY, somebody uses it; what sn_segment_attach()
  * answers, where it is no segment of this version. */
 int sn_discard(int fd, const char *name);
+
+/* Whether sn_sweep() would take the name away. It changes nothing, and `fd` may be open for reading only. Of a segment that
+ * is incomplete it tries the lock for a moment: a process that is making one holds it. */
+int sn_left_behind(int fd);
 
 #endif

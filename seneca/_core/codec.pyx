@@ -9,7 +9,7 @@ from seneca._core.codes cimport SN_OK
 from seneca._core.plan cimport SN_BFLOAT16, SN_FLOAT16, SN_FLOAT32, SN_UINT8, Plan, filter_of
 from seneca._core.rng cimport SN_STREAM_AUGMENT, SN_STREAM_ERASE, sn_rng, sn_rng_start
 
-__all__ = ["Codec", "batch_write", "resize"]
+__all__ = ["Codec", "batch_write", "libjpeg_turbo", "resize", "simd"]
 
 _ARRAYS = {
     SN_UINT8: np.dtype(np.uint8),
@@ -17,6 +17,18 @@ _ARRAYS = {
     SN_FLOAT16: np.dtype(np.float16),
     SN_BFLOAT16: np.dtype(np.uint16),
 }
+
+
+def simd():
+    """The vector instructions that the codec uses in this process, "AVX2" or "NEON"; None: plain C."""
+    cdef const char *name = sn_codec_simd()
+    return None if name is NULL else name.decode()
+
+
+def libjpeg_turbo():
+    """The version of libjpeg-turbo that the codec was compiled with, such as "2.1.5"."""
+    cdef int number = sn_codec_libjpeg_turbo()
+    return f"{number // 1000000}.{number // 1000 % 1000}.{number % 1000}"
 
 
 cdef int copy_out(object array, const sn_view *view) except -1:

@@ -8,7 +8,7 @@ from seneca._core.codes import segment_error
 from seneca._core.codes cimport SN_BUSY
 from seneca._core.segment cimport SN_AUGMENTED, SN_DECODED, SN_ENCODED, SN_GRANULE, SN_MAX_ROWS, sn_change, sn_geometry
 
-__all__ = ["anyone_alive", "discard", "look"]
+__all__ = ["anyone_alive", "discard", "left_behind", "look"]
 
 
 cdef extern from "shm/sn_layout.h" nogil:
@@ -60,11 +60,20 @@ cdef extern from "shm/sn_segment.h" nogil:
 
 cdef extern from "store/sn_join.h" nogil:
     int sn_discard(int fd, const char *name)
+    int sn_left_behind(int fd)
 
 
 def anyone_alive(int fd):
     """Whether a living process uses the segment that is open as ``fd``, whatever its version."""
     return bool(sn_anyone_alive(fd))
+
+
+def left_behind(int fd):
+    """Whether the next process that joins any segment would remove the one that is open as ``fd``."""
+    cdef bint left
+    with nogil:
+        left = sn_left_behind(fd)
+    return left
 
 
 def discard(int fd, str name):

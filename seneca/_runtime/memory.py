@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from seneca._runtime.cgroups import groups_of
 
-__all__ = ["Limit", "free_memory", "most_memory"]
+__all__ = ["Limit", "free_memory", "limits", "meminfo", "most_memory", "until_throttled"]
 
 PROC = Path("/proc")
 
@@ -19,6 +19,7 @@ SWAP = {
     2: "memory.swap.max memory.swap.current",
 }
 AT_HAND = ("MemFree", "Active(file)", "Inactive(file)", "KReclaimable")  # in /proc/meminfo
+HIGH = "memory.high memory.current"  # in version 2: beyond it the kernel slows the group's programs down
 KERNEL = "memory.kmem.usage_in_bytes"  # in version 1, whose memory.stat does not have it
 
 # Fields of memory.stat, by the version. FILES: the files in the usage. MAPPED: the mapped bytes, and the
@@ -45,27 +46,50 @@ class Limit(NamedTuple):
     name: str
 
 
-def free_memory() -> int:
+def free_memory(root: Path | None = None) -> int:
     """The bytes that the kernel and this process's control groups still allow without swapping.
 
     The page cache counts as free, because the kernel gives it up.
+
+    Args:
+        root: A folder that stands for ``/``; None: this host's own.
     """
-    return max(0, min(limit.free for limit in _limits()))
+    return max(0, min(limit.free for limit in limits(root)))
 
 
 def most_memory() -> Limit:
     """The limit that is reached first if a process takes all memory that it can get."""
-    return min(_limits(), key=lambda limit: limit.most)
+    return min(limits(), key=lambda limit: limit.most)
 
 
-def _limits() -> Iterator[Limit]:
-    with open(PROC / "meminfo") as file:
-        fields = {name: int(value.split()[0]) * 1024 for name, value in (line.split(":", 1) for line in file)}
+def until_throttled(root: Path | None = None) -> int | None:
+    """The bytes until a control group slows this process down instead of refusing memory; None: none does."""
+    return min((left for left in _until_throttled(root) if left is not None), default=None)
+
+
+def _until_throttled(root: Path | None) -> Iterator[int | None]:
+    for group, version in groups_of("memory", root):
+        if version == 2:
+            try:
+                yield _left(group, HIGH)
+            except OSError:
+                continue  # no such controller here
+
+
+def meminfo(root: Path | None = None) -> dict[str, int]:
+    """The fields of /proc/meminfo, in bytes."""
+    with open((PROC if root is None else root / "proc") / "meminfo") as file:
+        return {name: int(value.split()[0]) * 1024 for name, value in (line.split(":", 1) for line in file)}
+
+
+def limits(root: Path | None = None) -> Iterator[Limit]:
+    """All limits that this process may reach: first the host's own, then those of its control groups."""
+    fields = meminfo(root)
     available, swap = fields["MemAvailable"], fields.get("SwapFree", 0)
     # MemAvailable is cautious: it subtracts a reserve for the kernel.
     at_hand = sum(fields.get(name, 0) for name in AT_HAND)
     yield Limit(available, max(available, at_hand) + swap, "this host")
-    for group, version in groups_of("memory"):
+    for group, version in groups_of("memory", root):
         try:
             left = _left(group, MEMORY[version])
             stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())

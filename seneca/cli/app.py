@@ -228,3 +228,23 @@ def prune(
     from seneca.cli.segments import prune
 
     _of_segments("prune", lambda: prune(kept=kept, dry_run=dry_run))
+
+
+@app.command()
+def doctor(
+    data: Annotated[Path | None, typer.Option(help="Also check the file system of this folder.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
+) -> None:
+    """Check this host for what makes jobs slow, keeps them from sharing or ends them, and say what mends it.
+
+    Nothing is changed. The status is 0 if nothing is wrong, and 1 if there is a warning or a problem. It is 2
+    if the folder is not there.
+    """
+    from seneca.cli.doctor import CannotExamine, run
+
+    try:
+        status = run(data, as_json_text=json)
+    except CannotExamine as error:
+        typer.echo(f"seneca doctor: {error}", err=True)
+        raise typer.Exit(2) from None
+    raise typer.Exit(status)

@@ -8,11 +8,10 @@ import os
 import platform
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 
-from seneca._runtime.cgroups import groups_of
+from seneca._runtime.cgroups import cpu_quota
 from seneca._runtime.memory import free_memory
 
 __all__ = ["cores", "fingerprint", "memory_bytes_per_s"]
@@ -22,22 +21,8 @@ COPIED_BYTES = 32 << 20  # more than the cores' caches hold
 
 def cores() -> int:
     """The number of cores that this process may use, by its affinity and its control groups."""
-    allowed = len(os.sched_getaffinity(0))
-    for group, version in groups_of("cpu"):
-        try:
-            quota, period = _quota(group, version)
-        except OSError:
-            continue  # no such controller here
-        if quota not in ("max", "-1"):
-            allowed = min(allowed, math.ceil(int(quota) / int(period)))
-    return max(1, allowed)
-
-
-def _quota(group: Path, version: int) -> list[str]:
-    """The CPU time that a group may take in a period, and the period, as the files have them."""
-    if version == 2:
-        return (group / "cpu.max").read_text().split()
-    return [(group / f"cpu.cfs_{name}_us").read_text().strip() for name in ("quota", "period")]
+    allowed, quota = len(os.sched_getaffinity(0)), cpu_quota()
+    return max(1, allowed if quota is None else min(allowed, math.ceil(quota)))
 
 
 def fingerprint() -> str:

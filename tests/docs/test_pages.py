@@ -53,7 +53,7 @@ ENGINEERS_PAGES = [
 LINKED_PAGES = [*PAGES, *OTHER_PAGES, *ENGINEERS_PAGES, ROOT / "CHANGELOG.md"]
 MOST_LINES = {"README.md": 110, "ARCHITECTURE.md": 200}
 MOST_WORDS_OF_A_SENTENCE = 35
-NOT_OURS = {"--shm-size"}  # Docker's
+NOT_OURS = {"--cpus-per-task", "--ipc", "--memory", "--runtime", "--shm-size"}  # Docker's and Slurm's
 TYPED = re.compile(r"^(?:\$|>>>|import|from|make|python|pip|seneca) .*$", re.MULTILINE)
 SHELLS_OWN = {"apt-get", "peers/bin/pip", "pip", "torchrun", "wait"}
 

@@ -108,23 +108,26 @@ def test_what_is_in_use_keeps_its_memory_when_its_name_goes(place):
     assert segment.stats()["processes"] == 1
 
 
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        (b"", "it was not made by Seneca"),
-        (b"something else" * 2000, "it was not made by Seneca"),
-    ],
-)
-def test_what_cannot_be_read_is_listed_with_the_reason(place, content, why):
+def write_file(place, content):
     with open(place.path, "wb") as file:
         file.write(content)
     os.chmod(place.path, 0o600)
+
+
+def test_what_cannot_be_read_is_listed_with_the_reason(place):
+    write_file(place, b"something else" * 2000)
     found = listed(place)
-    assert (found.state, found.view, found.why) == (State.UNKNOWN, None, why)
-    if content:
-        with pytest.raises(errors.NotASegmentError):
-            remove(found)
+    assert (found.state, found.view, found.why) == (State.UNKNOWN, None, "it was not made by Seneca")
+    with pytest.raises(errors.NotASegmentError):
+        remove(found)
     assert remove(found, in_use=True) and not place.exists
+
+
+def test_what_its_maker_did_not_complete_is_dead(place):
+    write_file(place, b"\0" * 20_000)
+    found = listed(place)
+    assert (found.state, found.view) == (State.DEAD, None)
+    assert remove(found) and not place.exists
 
 
 def test_a_segment_of_another_version_is_listed_and_not_opened(place):

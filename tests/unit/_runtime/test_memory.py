@@ -102,3 +102,27 @@ def test_most_of_a_group_of_the_first_version_is_limited_with_its_swap(machine):
     machine(f"{job}.memsw.limit_in_bytes", f"{320 * MIB}\n")
     machine(f"{job}.memsw.usage_in_bytes", f"{100 * MIB}\n")
     assert memory.most_memory().most == (220 + 20 + 5) * MIB
+
+
+def test_the_nearest_soft_limit_is_told(machine):
+    assert memory.until_throttled() is None
+    machine("proc/self/cgroup", "0::/slice/job\n")
+    for place, high, used in (
+        ("slice/job", "max", 1),
+        ("slice", 900 * MIB, 500 * MIB),
+        ("", 800 * MIB, 700 * MIB),
+    ):
+        machine(f"groups/{place}/memory.high", f"{high}\n")
+        machine(f"groups/{place}/memory.current", f"{used}\n")
+    assert memory.until_throttled() == 100 * MIB
+
+
+def test_another_root_stands_for_this_host(machine, tmp_path):
+    machine("host/proc/meminfo", f"MemAvailable: {7 * 1024} kB\n")
+    machine("host/proc/self/cgroup", "0::/\n")
+    machine("host/sys/fs/cgroup/memory.max", f"{5 * MIB}\n")
+    machine("host/sys/fs/cgroup/memory.current", f"{2 * MIB}\n")
+    machine("host/sys/fs/cgroup/memory.stat", "anon 1\n")
+    assert [limit.free for limit in memory.limits(tmp_path / "host")] == [7 * MIB, 3 * MIB]
+    assert (memory.free_memory(tmp_path / "host"), memory.free_memory()) == (3 * MIB, 1000 * MIB)
+    assert memory.meminfo(tmp_path / "host") == {"MemAvailable": 7 * MIB}

@@ -1,0 +1,52 @@
+"""What a check of ``seneca doctor`` found, and the line that mends it."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+__all__ = ["Finding", "Verdict", "ok", "problem", "unknown", "warning"]
+
+
+class Verdict(str, Enum):
+    """How bad it is.
+
+    OK: nothing is wrong. WARNING: jobs run, but slower or less safely than they could. PROBLEM: jobs fail or
+    do not share. UNKNOWN: the host does not tell.
+    """
+
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+    UNKNOWN = "unknown"
+
+
+class Finding(NamedTuple):
+    """The result of one check.
+
+    Args:
+        verdict: How bad it is.
+        found: What was found, in one line.
+        remedy: A command, or a setting in words, that mends it; "": there is nothing to mend. A finding that
+            is ok may have one, which is then an offer.
+    """
+
+    verdict: Verdict
+    found: str
+    remedy: str = ""
+
+
+def ok(found: str, remedy: str = "") -> Finding:
+    return Finding(Verdict.OK, found, remedy)
+
+
+def warning(found: str, remedy: str) -> Finding:
+    return Finding(Verdict.WARNING, found, remedy)
+
+
+def problem(found: str, remedy: str) -> Finding:
+    return Finding(Verdict.PROBLEM, found, remedy)
+
+
+def unknown(found: str, remedy: str = "") -> Finding:
+    return Finding(Verdict.UNKNOWN, found, remedy)

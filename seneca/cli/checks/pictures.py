@@ -1,0 +1,57 @@
+"""Checks of the libraries that decode pictures: libjpeg-turbo in the core, and Pillow."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+import re
+
+from seneca._runtime.packages import distribution_of
+from seneca.cli.checks.finding import Finding, ok, problem, unknown, warning
+from seneca.cli.checks.host import Host
+
+__all__ = ["libjpeg", "pillow"]
+
+LIBRARY = re.compile(r"(/\S*/libjpeg[-.\w]*\.so[.\d]*)$", re.MULTILINE)
+SWITCH = "JSIMD_FORCENONE"  # which the library with vector code reads, and the one without does not
+
+
+def libjpeg(host: Host) -> Finding:
+    """Whether the libjpeg-turbo that the core has loaded uses vector instructions."""
+    from seneca._core.codec import libjpeg_turbo
+
+    compiled = f"compiled with {libjpeg_turbo()}"
+    # Pillow may have brought a library of its own.
+    loaded = [
+        name for name in LIBRARY.findall(host.read("/proc/self/maps") or "") if "pillow" not in name.lower()
+    ]
+    if not loaded:
+        return unknown(f"{compiled}; the kernel does not tell which library is loaded")
+    found = f"{loaded[0]}, {compiled}"
+    if SWITCH.encode() not in host.path(loaded[0]).read_bytes():
+        return warning(
+            f"{found}, has no vector instructions: decoding takes several times as long",
+            "sudo apt-get install --reinstall libjpeg62-turbo  # on Ubuntu libjpeg-turbo8",
+        )
+    if os.environ.get(SWITCH) == "1":
+        return warning(f"{SWITCH}=1: {found}, uses no vector instructions", f"unset {SWITCH}")
+    return ok(f"{found}, with vector instructions")
+
+
+def pillow(host: Host) -> Finding:
+    """Whether there is one Pillow, which works. It decodes what is no JPEG."""
+    installed = {
+        name.lower().replace("_", "-"): importlib.metadata.version(name) for name in distribution_of("PIL")
+    }
+    names = " and ".join(f"{name} {version}" for name, version in sorted(installed.items()))
+    anew = "pip uninstall -y pillow pillow-simd && pip install --force-reinstall pillow"
+    try:
+        works = importlib.import_module("PIL.Image").__name__
+    except ImportError as error:
+        if not installed:
+            return problem("there is no Pillow: only JPEGs can be read", "pip install pillow")
+        return problem(f"{names} cannot be imported: {error}", anew)
+    if len(installed) > 1:
+        return warning(f"{names} are installed over each other: either may break when one is updated", anew)
+    return ok(names or f"{works}, installed by no package")

@@ -1,0 +1,111 @@
+"""Checks of the process that a shell here would start: its limits, its workers, its environment."""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+import resource
+
+from seneca._runtime.enabled import off_because
+from seneca._runtime.memory import free_memory
+from seneca.cli.checks.finding import Finding, ok, problem, unknown, warning
+from seneca.cli.checks.host import SHM, Host
+from seneca.cli.what_if import show_bytes
+
+__all__ = ["address_space", "cache_folder", "core", "core_dumps", "enabled", "open_files", "start_method"]
+
+FEWEST_FILES, MANY_FILES = 1024, 65536
+SHARED_FILES = 1 << 3  # of /proc/self/coredump_filter: mappings of files that processes share
+
+
+def enabled(host: Host) -> Finding:
+    """Whether Seneca is on."""
+    if (why := off_because()) is None:
+        return ok("the loader shares")
+    return problem(f"the loader is torch's own: {why}", "unset SENECA_DISABLE")
+
+
+def core(host: Host) -> Finding:
+    """Whether the native core is there, and finds the libraries that it needs."""
+    try:
+        for name in ("codec", "segment", "pool"):
+            importlib.import_module(f"seneca._core.{name}")
+    except ImportError as error:
+        return problem(
+            f"the native core cannot be loaded: {error}",
+            "sudo apt-get install libjpeg62-turbo  # if that is missing; else build anew: pip install .",
+        )
+    return ok("it is built, and its libraries are there")
+
+
+def open_files(host: Host) -> Finding:
+    """Whether a process may open enough files: torch's workers pass one for each tensor."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)  # Linux allows no unlimited number
+    if soft >= FEWEST_FILES:
+        return ok(f"a process may open {soft:,} files")
+    if hard >= FEWEST_FILES:
+        remedy = f"ulimit -n {min(hard, MANY_FILES)}"
+    else:
+        remedy = (
+            f"echo '* - nofile {MANY_FILES}' | sudo tee -a /etc/security/limits.conf  # now at most {hard:,}"
+        )
+    return warning(f"a process may open {soft:,} files only: workers may fail with EMFILE", remedy)
+
+
+def address_space(host: Host) -> Finding:
+    """Whether limits on files or on address space are below the size of a cache."""
+    wanted = min(host.space(SHM).free_bytes, free_memory(host.root)) // 2  # cache_bytes="auto"
+    for what, letter, which in (
+        ("a file", "f", resource.RLIMIT_FSIZE),
+        ("a process's address space", "v", resource.RLIMIT_AS),
+    ):
+        soft, _ = resource.getrlimit(which)
+        if 0 <= soft < wanted:
+            return problem(
+                f"{what} may have {show_bytes(soft)}, and a cache here {show_bytes(wanted)}",
+                f"ulimit -{letter} unlimited",
+            )
+    return ok(f"no limit is below a cache of {show_bytes(wanted)}")
+
+
+def core_dumps(host: Host) -> Finding:
+    """Whether a job that crashes writes the whole cache to a file."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_CORE)
+    chosen = host.read("/proc/self/coredump_filter")
+    if soft == 0:
+        return ok("a crash writes no core")
+    if chosen is None:
+        return unknown(
+            "a crash writes a core; the kernel does not tell whether with the cache", "ulimit -c 0"
+        )
+    if int(chosen, 16) & SHARED_FILES:
+        return warning("a crash writes the whole cache into a core", "echo 0x33 > /proc/self/coredump_filter")
+    return ok("a crash writes a core without the cache")
+
+
+def start_method(host: Host) -> Finding:
+    """How torch's workers start, and what that costs."""
+    method = multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+    if method == "fork":
+        return ok("fork: workers start at once, and share what the job has loaded")
+    return ok(
+        f"{method}: each worker imports torch and unpickles the dataset when an epoch begins",
+        "persistent_workers=True, which pays for that once",
+    )
+
+
+def cache_folder(host: Host) -> Finding:
+    """Whether profiles can be kept."""
+    from seneca.tuning.profile import profile_folder
+
+    folder = profile_folder()
+    there = folder
+    while not os.path.lexists(there):
+        there = there.parent
+    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+        return ok(f"profiles are kept in {folder}")
+    return warning(
+        f"{there} is no folder in which user {host.uid} may write: each start measures the host anew",
+        "export XDG_CACHE_HOME=/tmp/cache-$USER",
+    )

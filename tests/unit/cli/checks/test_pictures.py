@@ -1,0 +1,88 @@
+"""Traps of the libraries that decode, planted."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+
+from seneca._core.codec import libjpeg_turbo
+from seneca._runtime import packages
+from seneca.cli.checks import pictures
+from seneca.cli.checks.host import Host
+
+
+def load(planted, *libraries):
+    planted.write("/proc/self/maps", "".join(f"7f00-7f01 r-xp 0 08:01 9    {name}\n" for name in libraries))
+
+
+def test_the_library_that_the_core_has_loaded_is_told(says):
+    says(pictures.libjpeg(Host()), "ok", f"compiled with {libjpeg_turbo()}, with vector instructions")
+    assert re.fullmatch(r"\d+\.\d+\.\d+", libjpeg_turbo())
+
+
+def test_a_library_without_vector_instructions_is_a_warning(planted, says):
+    name = "/usr/lib/libjpeg.so.62.3.0"
+    planted.write(name, "\x7fELF JSIMD_FORCENONE")
+    load(planted, "/site/pillow.libs/libjpeg-9c1.so.62", "/usr/lib/libjpegother", name)
+    says(pictures.libjpeg(planted.host), "ok", f"{name}, compiled with")
+    planted.write(name, "\x7fELF without")
+    says(pictures.libjpeg(planted.host), "warning", f"{name}, compiled with", "--reinstall libjpeg62-turbo")
+
+
+def test_vector_instructions_that_are_switched_off_are_a_warning(says, monkeypatch):
+    monkeypatch.setenv("JSIMD_FORCENONE", "1")
+    says(pictures.libjpeg(Host()), "warning", "uses no vector instructions", "unset JSIMD_FORCENONE")
+
+
+def test_a_library_that_is_not_told_is_unknown(planted, says):
+    load(planted)
+    says(pictures.libjpeg(planted.host), "unknown", "compiled with")
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A folder of packages that is searched first."""
+    monkeypatch.syspath_prepend(tmp_path / "site")
+
+    def install(name, version):
+        info = tmp_path / "site" / f"{name.replace('-', '_')}-{version}.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        (info / "top_level.txt").write_text("PIL\n")
+        packages.distribution_of.cache_clear()
+
+    yield install
+    packages.distribution_of.cache_clear()
+
+
+def test_one_pillow_is_fine(planted, says):
+    says(pictures.pillow(planted.host), "ok", "pillow")
+
+
+def test_a_pillow_that_no_package_brought_is_fine(planted, says, monkeypatch):
+    monkeypatch.setattr(pictures, "distribution_of", lambda top: ())
+    says(pictures.pillow(planted.host), "ok", "PIL.Image, installed by no package")
+
+
+def test_two_pillows_over_each_other_are_a_warning(planted, says, site):
+    site("pillow", "11.0.0")
+    site("pillow-simd", "9.5.0.post2")
+    says(
+        pictures.pillow(planted.host),
+        "warning",
+        "pillow 11.0.0 and pillow-simd 9.5.0",
+        "pip uninstall -y pillow",
+    )
+
+
+def test_a_pillow_that_cannot_be_imported_is_a_problem(planted, says, monkeypatch):
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    says(pictures.pillow(planted.host), "problem", "cannot be imported", "--force-reinstall pillow")
+
+
+def test_no_pillow_is_a_problem(planted, says, monkeypatch):
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    monkeypatch.setattr(pictures, "distribution_of", lambda top: ())
+    says(pictures.pillow(planted.host), "problem", "no Pillow", "pip install pillow")
