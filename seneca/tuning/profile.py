@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from seneca._runtime.memory import free_memory
+from seneca._runtime.user_cache import user_cache
 from seneca.cache import auto_bytes
 from seneca.data import ImageFolder
 from seneca.data.files import PictureFiles, files_of
@@ -126,8 +127,7 @@ def profile(
 
 def profile_path(host_name: str, dataset: str, pipeline: str) -> Path:
     """The file that keeps the measurement of a host, files and a transform."""
-    folder = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(folder) / "seneca" / "profiles" / f"{host_name}-{dataset}-{pipeline}.json"
+    return user_cache() / "profiles" / f"{host_name}-{dataset}-{pipeline}.json"
 
 
 def recall(dataset: str, pipeline: Pipeline) -> Profile | None:
