@@ -250,7 +250,7 @@ def lines(tally: Tally) -> list[str]:
         f"{tally.files_per_s:,.0f} files/s, {show_rate(tally.bytes_per_s)}"
     )
     if known := tally.files - tally.checked:
-        told.append(f"  unchanged    {known:,} since an earlier check, not read; --fresh reads all")
+        told.append(f"  not read     {known:,}, unchanged since they were read; --fresh reads all")
     if good := tally.formats.total():
         formats = ", ".join(f"{name} {count:,}" for name, count in tally.formats.most_common())
         told.append(f"  formats      {formats}; {_millions(tally.pixels / good)} pixels on average")

@@ -138,7 +138,7 @@ def test_only_what_has_changed_is_read_again_and_the_report_is_of_all(spoilt):
     assert again["broken"] == first["broken"][1:]
     assert again["formats"] == {"JPEG": 47} and again["progressive"] == first["progressive"]
     known = run(spoilt).stdout
-    assert "  unchanged    49 since an earlier check, not read; --fresh reads all" in known.splitlines()
+    assert "  not read     49, unchanged since they were read; --fresh reads all" in known.splitlines()
     assert reported(spoilt, "--fresh")[0]["checked"] == 49
 
 
