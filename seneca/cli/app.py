@@ -85,6 +85,31 @@ def verify(
     raise typer.Exit(status)
 
 
+@app.command()
+def check(
+    folder: Annotated[Path, typer.Argument(help="Folder of class folders of pictures, or any tree of them.")],
+    workers: Annotated[int | None, typer.Option(help="Threads that decode; else one a core.", min=1)] = None,
+    max_pixels: Annotated[
+        int, typer.Option(help="A picture with more is broken, as with ImageFolder.", min=1)
+    ] = 64_000_000,
+    fresh: Annotated[bool, typer.Option(help="Read every file, also those that are unchanged.")] = False,
+    json: Annotated[Path | None, typer.Option(help="Also write what was found to this file.")] = None,
+) -> None:
+    """Decode every picture below a folder, and list the broken ones: the path, and why.
+
+    Ctrl-C stops it. The next check goes on from there, and leaves out files that have not changed. The status
+    is 0 if no picture is broken, and 1 if one is. It is 2 if the folder cannot be used.
+    """
+    from seneca.cli.check import BadCheck, run
+
+    try:
+        status = run(folder, workers=workers, max_pixels=max_pixels, fresh=fresh, to=json)
+    except (BadCheck, OSError) as error:
+        typer.echo(f"seneca check: {error}", err=True)
+        raise typer.Exit(2) from None
+    raise typer.Exit(status)
+
+
 _FRESH = typer.Option(help="Measure, even where this host and folder have been measured before.")
 _TRANSFORM = typer.Option(help="module:name or file.py:name; else the usual one of image classifiers.")
 _STEP = typer.Option(help="Samples/s of the training step, or a script that defines step(images, labels).")

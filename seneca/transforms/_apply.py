@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from seneca._runtime.enabled import off_because
 from seneca.errors import DecodeError, NotJpegError, PictureTooLargeError
@@ -187,6 +187,8 @@ def open_picture(
             picture = file.convert("RGB")
     except Image.DecompressionBombError as error:
         raise PictureTooLargeError(f"{error}; the limit is twice PIL.Image.MAX_IMAGE_PIXELS") from error
+    except UnidentifiedImageError as error:  # Pillow's message has an address, another one each time
+        raise DecodeError("no format of pictures that Pillow knows") from error
     except DecodeError:
         raise
     except (OSError, SyntaxError, ValueError) as error:  # Pillow raises all three for damaged files

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from seneca._runtime.memory import free_memory
+from seneca._runtime.user_cache import user_cache
 from seneca.cache import auto_bytes
 from seneca.data import ImageFolder
 from seneca.data.files import PictureFiles, files_of
@@ -35,7 +36,7 @@ from seneca.tuning.storage import read_storage
 from seneca.tuning.whole import profile_by
 from seneca.tuning.work import Work, work_through
 
-__all__ = ["default_transform", "pace_of", "profile", "profile_folder", "profile_path", "recall"]
+__all__ = ["default_transform", "pace_of", "profile", "profile_path", "recall"]
 
 # Seconds, together 13.5. Each thread finishes what it has begun, and does at least one thing.
 STORAGE_S, ALONE_S, TOGETHER_S, MEMORY_S, STEP_S = 5.0, 2.5, 2.5, 0.5, 3.0
@@ -124,15 +125,9 @@ def profile(
     )
 
 
-def profile_folder() -> Path:
-    """The folder where measurements are kept. It may not exist yet."""
-    folder = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(folder) / "seneca" / "profiles"
-
-
 def profile_path(host_name: str, dataset: str, pipeline: str) -> Path:
     """The file that keeps the measurement of a host, files and a transform."""
-    return profile_folder() / f"{host_name}-{dataset}-{pipeline}.json"
+    return user_cache() / "profiles" / f"{host_name}-{dataset}-{pipeline}.json"
 
 
 def recall(dataset: str, pipeline: Pipeline) -> Profile | None:

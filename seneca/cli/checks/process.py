@@ -96,15 +96,15 @@ def start_method(host: Host) -> Finding:
 
 
 def cache_folder(host: Host) -> Finding:
-    """Whether profiles can be kept."""
-    from seneca.tuning.profile import profile_folder
+    """Whether measurements and verdicts can be kept from one run to the next."""
+    from seneca._runtime.user_cache import user_cache
 
-    folder = profile_folder()
+    folder = user_cache()
     there = folder
     while not os.path.lexists(there):
         there = there.parent
     if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
-        return ok(f"profiles are kept in {folder}")
+        return ok(f"what Seneca finds out is kept in {folder}")
     return warning(
         f"{there} is no folder in which user {host.uid} may write: each start measures the host anew",
         "export XDG_CACHE_HOME=/tmp/cache-$USER",

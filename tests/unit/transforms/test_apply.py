@@ -11,7 +11,7 @@ from PIL import Image
 
 from seneca import ImageFolder
 from seneca import transforms as T
-from seneca.errors import PlanError
+from seneca.errors import DecodeError, PlanError
 from seneca.transforms import _apply as sample
 from seneca.transforms import _portable as portable
 from seneca.transforms._pipeline import compile_transform
@@ -409,3 +409,10 @@ def test_a_very_long_picture_falls_back_to_a_crop_of_an_allowed_ratio(without_co
     transform = T.RandomResizedCrop((2, 13), scale=(1, 1), ratio=(1, 1.3))
     row = transform(ramp)[0, 0] * 255
     assert row.min() >= 118 and row.max() <= 132  # the middle 13 of 250 columns
+
+
+@pytest.mark.parametrize("data", [b"", b"no picture"])
+def test_the_reason_for_a_file_of_no_known_format_is_the_same_each_time(data):
+    with pytest.raises(DecodeError) as caught:
+        sample.open_picture(data)
+    assert caught.value.reason == "no format of pictures that Pillow knows"

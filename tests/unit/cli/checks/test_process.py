@@ -105,7 +105,7 @@ def test_a_start_method_is_told_with_its_cost(planted, says):
 
 def test_a_folder_for_profiles_that_cannot_be_written_is_a_warning(planted, says, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "new"))
-    says(process.cache_folder(Host()), "ok", str(tmp_path / "new/seneca/profiles"))
+    says(process.cache_folder(Host()), "ok", str(tmp_path / "new/seneca"))
     (tmp_path / "file").write_text("")
     (tmp_path / "file").chmod(0o755)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))

@@ -1,0 +1,210 @@
+"""Finds the broken pictures below a folder: those that a loader refuses, each with the loader's reason.
+
+::
+
+    listing --path--> threads: an earlier check's verdict, else read and decode --Found--> the caller
+
+The threads do all that touches storage. Therefore the caller can be interrupted while storage hangs.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import queue
+import threading
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from PIL import Image
+
+from seneca._core.codec import Codec
+from seneca._runtime.regular_files import read_regular
+from seneca.data.folder import IMG_EXTENSIONS
+from seneca.data.verdicts import Verdict, Verdicts
+from seneca.errors import DecodeError, NotJpegError
+from seneca.transforms._pipeline import MAX_PIXELS
+
+__all__ = ["Found", "judge", "judge_all", "picture_files"]
+
+MAX_FILE_BYTES = 1 << 30  # the same as in csrc/pool/sn_prepare.c
+AHEAD = 1024  # findings that wait for the caller, at most; more than there are threads
+
+# The markers that begin a JPEG's frame (ITU-T T.81, table B.1), and those of them that say "progressive".
+FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+PROGRESSIVE_FRAMES = frozenset({0xC2, 0xC6, 0xCA, 0xCE})
+
+
+class Found(NamedTuple):
+    """One file, or one folder that cannot be listed.
+
+    Args:
+        path: Begins with the folder that was given.
+        size_bytes: The size of the file; 0 if it is not known.
+        verdict: What it is.
+        known: Whether the verdict is that of an earlier check.
+    """
+
+    path: str
+    size_bytes: int
+    verdict: Verdict
+    known: bool = False
+
+
+def picture_files(folder: str) -> Iterator[tuple[str, OSError | None]]:
+    """List every file below a folder whose name ends as a picture's, in no order, as it is found.
+
+    Links are followed, but not back into a folder above.
+
+    Yields:
+        ``(path, None)`` for each file; ``(path, error)`` for each folder that cannot be listed.
+    """
+    waiting: list[tuple[str, frozenset[tuple[int, int]]]] = [(folder, frozenset())]
+    while waiting:
+        path, above = waiting.pop()
+        try:
+            status = os.stat(path)
+            here = (status.st_dev, status.st_ino)
+            if here in above:
+                continue
+            inside = above | {here}
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    if _is_folder(entry):
+                        waiting.append((entry.path, inside))
+                    elif entry.name.lower().endswith(IMG_EXTENSIONS):
+                        yield entry.path, None
+        except OSError as error:
+            yield path, error
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that cannot be followed; reading it tells why
+        return False
+
+
+def judge_all(
+    folder: str, verdicts: Verdicts, *, workers: int, max_pixels: int = MAX_PIXELS
+) -> Iterator[Found]:
+    """Judge every picture file below a folder, in threads. The order is not determined.
+
+    Memory does not grow with the number of files. Each new verdict on the content of a file is added to
+    ``verdicts``, which the caller saves. A file that cannot be read has no such verdict.
+
+    Args:
+        folder: Any tree of picture files.
+        verdicts: Those of earlier checks. Such a file is not read again.
+        workers: The number of threads.
+        max_pixels: The most pixels that a picture may have.
+
+    Raises:
+        MemoryError: A thread had no memory for a picture.
+    """
+    files = picture_files(folder)
+    turn = threading.Lock()
+    findings: queue.Queue[Found | BaseException | None] = queue.Queue(max(AHEAD, 2 * workers))
+    ended = threading.Event()
+
+    def work() -> None:
+        try:
+            codec = Codec(max_pixels)
+            while not ended.is_set():
+                with turn:
+                    path, error = next(files, (None, None))
+                if path is None:
+                    break
+                findings.put(
+                    _look(path, verdicts, codec, max_pixels)
+                    if error is None
+                    else Found(path, 0, Verdict(f"cannot be listed: {error.strerror}"))
+                )
+            findings.put(None)
+        except BaseException as error:
+            findings.put(error)
+
+    for _ in range(workers):
+        threading.Thread(target=work, daemon=True).start()
+    at_work = workers
+    try:
+        while at_work:
+            found = findings.get()
+            if isinstance(found, BaseException):
+                raise found
+            if found is None:
+                at_work -= 1
+            else:
+                yield found
+    finally:
+        ended.set()
+        while not findings.empty():  # makes room for those that wait to put their last ones
+            findings.get_nowait()
+
+
+def _look(path: str, verdicts: Verdicts, codec: Codec, max_pixels: int) -> Found:
+    size = 0
+    try:
+        status = os.stat(path)
+        size = status.st_size
+        verdict = verdicts.of(status)
+        if verdict is not None:
+            return Found(path, size, verdict, known=True)
+        if size > MAX_FILE_BYTES:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        data = read_regular(path)
+    except OSError as error:  # is not kept, because it can pass without a change of the file
+        return Found(path, size, Verdict(error.strerror or str(error)))
+    verdict = judge(data, codec, max_pixels)
+    verdicts.add(status, verdict)
+    return Found(path, size, verdict)
+
+
+def judge(data: bytes, codec: Codec, max_pixels: int = MAX_PIXELS) -> Verdict:
+    """Decode a file's bytes as a loader does, to the end.
+
+    Of a JPEG only the last row becomes pixels. The codec decodes all coefficients before it, and finds all
+    damage there. It leaves out the inverse DCT and the colours, which cannot fail.
+
+    Raises:
+        MemoryError: There is no memory for the picture.
+    """
+    try:
+        height, width = codec.probe(data)
+        codec.decode_region(data, height - 1, 0, 1, width)
+        return Verdict(None, "JPEG", _is_progressive(data), height * width)
+    except NotJpegError:
+        return _judge_by_pillow(data, max_pixels)
+    except DecodeError as error:
+        return Verdict(error.reason)
+
+
+def _judge_by_pillow(data: bytes, max_pixels: int) -> Verdict:
+    # Imported here only: this module imports torch, and a folder of JPEGs is checked without torch.
+    from seneca.transforms._apply import open_picture
+
+    try:
+        picture = open_picture(data, max_pixels=max_pixels)
+        with Image.open(io.BytesIO(data)) as file:
+            return Verdict(None, file.format, pixels=picture.height * picture.width)
+    except DecodeError as error:
+        return Verdict(error.reason)
+    except MemoryError:
+        raise
+    except Exception as error:  # Pillow's decoders raise anything, and the loader passes that on
+        return Verdict(f"{type(error).__name__}: {error}")
+
+
+def _is_progressive(data: bytes) -> bool:
+    """Whether the first frame of a JPEG is progressive. Bytes between segments are not understood: False."""
+    at = 2
+    while at + 4 <= len(data) and data[at] == 0xFF:
+        marker = data[at + 1]
+        if marker == 0xFF:  # a fill byte
+            at += 1
+        elif marker in FRAMES:
+            return marker in PROGRESSIVE_FRAMES
+        else:
+            at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+    return False
