@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.dependencies
 BUILT := $(VENV)/.built
+PACKAGING := $(VENV)/.packaging
 FRAMEWORKS := .venv-frameworks
 
 # An editable install does not follow changes in C or Cython; this list does.
@@ -20,7 +21,8 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-frameworks test-c test-arm asan tsan asan-py c-tests lint bench bench-micro build clean
+.PHONY: help demo test test-all test-frameworks test-packages test-c test-arm asan tsan asan-py c-tests lint \
+        bench bench-micro build sdist wheel clean
 .DELETE_ON_ERROR:
 
 help:                    ## what can be typed here
@@ -40,6 +42,9 @@ test-all: $(BUILT)       ## all tests at their whole size
 
 test-frameworks: $(FRAMEWORKS)/.built   ## with Lightning, accelerate, transformers and timm, in their own environment
 	$(FRAMEWORKS)/bin/python -m pytest tests/frameworks $(ARGS)
+
+test-packages: wheel     ## sdist and wheel, installed into empty environments
+	SENECA_TEST_PACKAGES=$(CURDIR)/dist $(BIN)/python -m pytest tests/packages $(ARGS)
 
 test-c:                  ## the tests in C, without Python; SEED=7 to repeat a run
 	@$(MAKE) --no-print-directory c-tests FLAVOUR=$@ C_FLAGS="-O2"
@@ -87,6 +92,16 @@ bench-micro: $(BUILT)    ## what one call of each stage of the core costs
 
 build: $(BUILT)          ## the environment and the native core, nothing run
 
+sdist: $(PACKAGING)      ## dist/*.tar.gz: the sources, which pip compiles
+	rm -f dist/*.tar.gz
+	$(BIN)/python -m build --no-isolation --sdist --outdir dist . >/dev/null
+
+# From the sdist, therefore a file that the sdist lacks is missed. auditwheel copies libjpeg-turbo into it.
+wheel: sdist             ## dist/*.whl: compiled, with its own libjpeg-turbo
+	rm -rf build/wheel dist/*.whl
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel dist/*.tar.gz
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair --strip --wheel-dir dist build/wheel/*.whl
+
 clean:                   ## what was built; the environment stays
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks $(BUILT)
 	rm -f seneca/_core/*.so $(patsubst %.pyx,%.c,$(wildcard seneca/_core/*.pyx))
@@ -104,6 +119,10 @@ $(READY): constraints.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet torch
 	$(BIN)/python -m pip install --quiet --group dev
 	$(BIN)/python -m pip install --quiet --no-deps torchvision
+	@touch $@
+
+$(PACKAGING): $(READY)
+	$(BIN)/python -m pip install --quiet --group packaging
 	@touch $@
 
 # Another environment, which `make test` needs nothing of: the packages alone, with torch, Seneca and

@@ -19,19 +19,20 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from seneca import errors, transforms
+from seneca import errors
 from seneca._runtime.enabled import off_because
 from seneca._runtime.warn import SenecaWarning
-from seneca.data import ImageFolder
 from seneca.errors import SenecaError
 from seneca.forms import Form
-from seneca.partition import Split
 
 if TYPE_CHECKING:
+    from seneca import transforms
     from seneca.cache import SampleCache
+    from seneca.data.folder import ImageFolder
     from seneca.data.stages import StagedDataset
     from seneca.epochs.merge import merge_states
     from seneca.loader import DataLoader
+    from seneca.partition.split import Split
     from seneca.tuning.profile import profile
     from seneca.workers.dataset import SharedDataset
     from seneca.workers.sampler import OpportunisticBatchSampler
@@ -57,25 +58,32 @@ __all__ = [
 __version__ = "0.1.0"
 
 
+# Modules that import torch, NumPy or the native core are imported on first use. Therefore the command line
+# starts at once, and `import seneca` works where there is no native core.
+_LATER = {
+    "DataLoader": "seneca.loader",
+    "ImageFolder": "seneca.data.folder",
+    "OpportunisticBatchSampler": "seneca.workers.sampler",
+    "SampleCache": "seneca.cache",
+    "SharedDataset": "seneca.workers.dataset",
+    "Split": "seneca.partition.split",
+    "StagedDataset": "seneca.data.stages",
+    "merge_states": "seneca.epochs.merge",
+    "profile": "seneca.tuning.profile",
+}
+_WITH_FALLBACK = ("DataLoader", "OpportunisticBatchSampler", "SharedDataset")
+
+
 def __getattr__(name: str) -> Any:
-    # Torch and the native core are imported on first use. Therefore the command line starts without
-    # torch, and `import seneca` works where there is no native core.
-    if name == "DataLoader":
-        module = "seneca.loader" if off_because() is None else "seneca.fallback"
-    elif name == "OpportunisticBatchSampler":
-        module = "seneca.workers.sampler" if off_because() is None else "seneca.fallback"
-    elif name == "SharedDataset":
-        module = "seneca.workers.dataset" if off_because() is None else "seneca.fallback"
-    elif name == "merge_states":
-        module = "seneca.epochs.merge"
-    elif name == "SampleCache":
-        module = "seneca.cache"
-    elif name == "StagedDataset":
-        module = "seneca.data.stages"
-    elif name == "profile":
-        module = "seneca.tuning.profile"
-    else:
+    if name == "transforms":
+        return importlib.import_module("seneca.transforms")
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(module), name)
+    off = name in _WITH_FALLBACK and off_because() is not None
+    value = getattr(importlib.import_module("seneca.fallback" if off else _LATER[name]), name)
     globals()[name] = value  # later look-ups find it without coming here
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

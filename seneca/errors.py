@@ -2,8 +2,8 @@
 
 The native core returns codes. ``seneca._core`` translates them into these classes, in one place. Each class
 also derives from the built-in exception that fits (:class:`ValueError`, :class:`OSError`,
-:class:`TypeError`). Therefore code that knows nothing of Seneca catches what it expects. All of them
-pickle, because worker processes send them.
+:class:`TypeError`, :class:`ImportError`). Therefore code that knows nothing of Seneca catches what it
+expects. All of them pickle, because worker processes send them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ __all__ = [
     "DecodeError",
     "NoSpaceError",
     "NotASegmentError",
+    "NotBuiltError",
     "NotFingerprinted",
     "NotJpegError",
     "PictureTooLargeError",
@@ -32,6 +33,14 @@ __all__ = [
 
 class SenecaError(Exception):
     """The base class of all errors that Seneca raises on purpose."""
+
+
+class NotBuiltError(SenecaError, ImportError):
+    """Seneca runs from a checkout whose native core is not compiled, or is compiled for another Python.
+
+    Remedy: run ``make build`` in the checkout, or ``pip install .`` there. ``SENECA_DISABLE=1`` loads with
+    plain torch, which needs no native core.
+    """
 
 
 class PlanError(SenecaError, ValueError):

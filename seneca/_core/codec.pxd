@@ -36,6 +36,17 @@ cdef extern from "codec/sn_codec.h" nogil:
                         uint32_t width, sn_rng *rng, void *out)
 
 
+cdef extern from "codec/library.h" nogil:
+    enum:
+        SN_LIBRARY_SPANS
+
+    ctypedef struct sn_span:
+        const uint8_t *start
+        size_t length
+
+    int sn_jpeg_library(sn_span *spans)
+
+
 cdef extern from "codec/taps.h" nogil:
     ctypedef struct sn_axis:
         uint32_t source

@@ -1,5 +1,8 @@
 """The border to csrc/codec: owns handles, drops the GIL, translates errors, decides nothing."""
 
+import functools
+import hashlib
+
 import numpy as np
 
 from libc.string cimport memcpy, memset
@@ -9,7 +12,7 @@ from seneca._core.codes cimport SN_OK
 from seneca._core.plan cimport SN_BFLOAT16, SN_FLOAT16, SN_FLOAT32, SN_UINT8, Plan, filter_of
 from seneca._core.rng cimport SN_STREAM_AUGMENT, SN_STREAM_ERASE, sn_rng, sn_rng_start
 
-__all__ = ["Codec", "batch_write", "libjpeg_turbo", "resize", "simd"]
+__all__ = ["Codec", "batch_write", "jpeg_library", "libjpeg_turbo", "resize", "simd"]
 
 _ARRAYS = {
     SN_UINT8: np.dtype(np.uint8),
@@ -230,3 +233,18 @@ def batch_write(Plan plan, const uint8_t[:, :, ::1] augmented, out, uint64_t see
     sn_rng_start(&rng, seed, 0, epoch, index, SN_STREAM_ERASE)
     with nogil:
         sn_batch_write(&plan.value, &augmented[0, 0, 0], height, width, &rng, &flat[0])
+
+
+@functools.cache
+def jpeg_library():
+    """A digest of the libjpeg-turbo that this process has loaded, as 32 hexadecimal digits.
+
+    It is equal in all processes that load the same build, from whatever path. Another build may make other
+    pixels of the same file. The first call hashes the library, in about a millisecond.
+    """
+    cdef sn_span spans[SN_LIBRARY_SPANS]
+    cdef int i, count = sn_jpeg_library(spans)
+    digest = hashlib.blake2b(digest_size=16)
+    for i in range(count):
+        digest.update(<const uint8_t[:spans[i].length]>spans[i].start)
+    return digest.hexdigest()

@@ -1,19 +1,20 @@
-"""The command ``seneca``. It needs typer and rich, which the extra ``cli`` installs."""
+"""The command ``seneca``."""
 
 from __future__ import annotations
 
-import importlib.util
 import sys
+
+from seneca.errors import NotBuiltError
 
 __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line, and exit with its status. The status is 1 if the extra is not installed."""
-    for name in ("typer", "rich"):
-        if importlib.util.find_spec(name) is None:
-            print(f"seneca: this command needs {name}; pip install 'seneca-loader[cli]'", file=sys.stderr)
-            sys.exit(1)
+    """Run the command line, and exit with its status. The status is 2 if the native core is not built."""
     from seneca.cli.app import app
 
-    app(prog_name="seneca")
+    try:
+        app(prog_name="seneca")
+    except NotBuiltError as error:
+        print(f"seneca: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +14,6 @@ app = typer.Typer(
     name="seneca",
     help="Training jobs of one host that share one cache of prepared samples.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -23,7 +21,9 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"seneca {importlib.metadata.version('seneca-loader')}")
+        from importlib.metadata import version
+
+        typer.echo(f"seneca {version('seneca-loader')}")
         raise typer.Exit
 
 

@@ -131,29 +131,36 @@ class Pipeline:
     @functools.cached_property
     def head_fingerprint(self) -> int:
         """64 bits that are equal if DECODED payloads are interchangeable."""
-        return self._fingerprint("decoded", self.steps[: self.n_head])
+        return _fingerprint(self._description("decoded", self.steps[: self.n_head]))
 
     @functools.cached_property
     def augmented_fingerprint(self) -> int:
         """64 bits that are equal if AUGMENTED payloads are interchangeable. The batch is no part of them."""
-        return self._fingerprint("augmented", self.steps)
+        return _fingerprint(self._description("augmented", self.steps))
 
-    def _fingerprint(self, form: str, steps: tuple[Step, ...]) -> int:
-        """64 bits of a description. They do not depend on the host, the process or the order of a dict."""
+    def _description(self, form: str, steps: tuple[Step, ...]) -> str:
+        """All that decides a form's pixels, but for the decoder. The order of a dict has no effect."""
         description: list[Any] = [PIXELS_VERSION, form, steps]
         if self.decode != "exact" or self.apply_orientation:
             description.append({"decode": self.decode, "apply_orientation": self.apply_orientation})
         if self.max_pixels != MAX_PIXELS:
             description.append({"max_pixels": self.max_pixels})
-        text = json.dumps(description, sort_keys=True, separators=(",", ":"))
-        return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+        return json.dumps(description, sort_keys=True, separators=(",", ":"))
 
     def __hash__(self) -> int:
-        return hash((self.augmented_fingerprint, self.mean, self.std, self.dtype))
+        return hash((len(self.steps), self.output_size, self.mean, self.std, self.dtype))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The native plan is not pickled: it is a handle of this process, and is made again on demand.
         return Pipeline, tuple(getattr(self, field.name) for field in dataclasses.fields(self))
+
+
+def _fingerprint(description: str) -> int:
+    """64 bits of a description and of the libjpeg-turbo that decodes. Another build may make other pixels."""
+    from seneca._core.codec import jpeg_library
+
+    text = f"{description} {jpeg_library()}"
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 def runs_natively(transform: object) -> bool:

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 MOST_LINES = 600
 
 # Of no module, but of how all of them stand to each other and to the documentation.
-OF_ALL = {"test_architecture.py", "test_examples.py", "test_mirror.py"}
+OF_ALL = {"test_architecture.py", "test_examples.py", "test_imports.py", "test_mirror.py"}
 
 # Modules that the tests of those that use them show, and that show nothing by themselves.
 WITHOUT = {

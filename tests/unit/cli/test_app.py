@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import pytest
 from typer.testing import CliRunner
 
-import seneca
-from seneca.cli import demo, main
+from seneca import __version__
+from seneca.cli import demo
 from seneca.cli.app import app
 
 # --- the command line
@@ -44,18 +45,38 @@ def test_where_seneca_is_off_the_demo_says_so(monkeypatch):
 
 
 def test_the_version():
-    assert CliRunner().invoke(app, ["--version"]).stdout == f"seneca {seneca.__version__}\n"
+    assert CliRunner().invoke(app, ["--version"]).stdout == f"seneca {__version__}\n"
 
 
-@pytest.mark.parametrize("name", ["typer", "rich"])
-def test_without_the_extra_it_says_what_to_install(name, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 1
-    assert capsys.readouterr().err == f"seneca: this command needs {name}; pip install 'seneca-loader[cli]'\n"
+# --- completion
 
 
-def test_the_command_line_starts_without_torch():
-    code = "import sys, seneca.cli.app, seneca.cli.demo; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+def seneca(**environment):
+    """What the command prints to a shell that completes what is typed."""
+    command = [sys.executable, "-c", "from seneca.cli import main; main()"]
+    return subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("shell", "line"),
+    [
+        ("bash", "complete -o default -F _seneca_completion seneca"),
+        ("zsh", "compdef _seneca_completion seneca"),
+        ("fish", "complete --command seneca"),
+    ],
+)
+def test_each_shell_has_its_script(shell, line):
+    run = seneca(_SENECA_COMPLETE=f"source_{shell}")
+    assert line in run.stdout and run.returncode == 0
+
+
+def test_the_script_of_the_shell_at_hand_is_shown():
+    code = f"{sys.executable} -m seneca.cli --show-completion; exit $?"
+    run = subprocess.run(["bash", "-c", code], capture_output=True, text=True)
+    assert (run.stdout, run.returncode) == (seneca(_SENECA_COMPLETE="source_bash").stdout.strip() + "\n", 0)
+
+
+def test_a_shell_completes_commands_and_options():
+    asked = {"_SENECA_COMPLETE": "complete_bash", "COMP_WORDS": "seneca ver", "COMP_CWORD": "1"}
+    assert seneca(**asked).stdout == "verify\n"
+    assert "--what-if" in seneca(**asked | {"COMP_WORDS": "seneca plan --wh", "COMP_CWORD": "2"}).stdout

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seneca import transforms as T
+from seneca._core import codec
 from seneca.errors import PlanError
 from seneca.transforms._pipeline import MAX_STEPS, compile_transform, runs_natively
 
@@ -244,9 +245,10 @@ def test_fingerprints_are_the_same_in_another_process():
     assert max(pipeline.head_fingerprint, pipeline.augmented_fingerprint) < 2**64
 
 
-def test_fingerprints_are_what_they_were():
+def test_fingerprints_are_what_they_were(monkeypatch):
     """A change here orphans every payload kept by another version: raise PIXELS_VERSION with it."""
-    assert f"{compile_transform(TRAIN).augmented_fingerprint:016x}" == "99b48244dd5a2869"
+    monkeypatch.setattr(codec, "jpeg_library", lambda: "some libjpeg-turbo")
+    assert f"{compile_transform(TRAIN).augmented_fingerprint:016x}" == "32c3c7977e9c9455"
 
 
 def test_equal_transforms_give_equal_pipelines_that_pickle():
