@@ -82,6 +82,9 @@ def _handlers_restored() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        # A shell begins a command in the background like that, and no job of a test would hear a Ctrl-C.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     handlers = {number: signal.getsignal(number) for number in KEPT}
     try:
         yield

@@ -38,6 +38,40 @@ def test_that_comes_next():
 """
 
 
+INTERRUPTED = """
+import signal, subprocess, sys
+
+def test_that_is_interrupted():
+    code = "import signal; print('ready', flush=True); signal.pause()"
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as job:
+        job.stdout.readline()
+        job.send_signal(signal.SIGINT)
+        try:
+            assert job.wait(20) == -signal.SIGINT
+        finally:
+            job.kill()
+"""
+
+
+def test_jobs_hear_a_ctrl_c_where_the_tests_run_in_the_background(tmp_path):
+    (tmp_path / "test_one.py").write_text(INTERRUPTED)
+    (tmp_path / "conftest.py").write_text("from between_tests import pytest_runtest_call\n")
+    run = subprocess.run(
+        [
+            "/bin/sh",
+            "-c",
+            'trap "" INT; exec "$0" -m pytest -q -p no:cacheprovider --rootdir . .',
+            sys.executable,
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path]), "PYTEST_ADDOPTS": ""},
+        capture_output=True,
+        text=True,
+    )
+    assert "1 passed" in run.stdout, run.stdout
+
+
 @pytest.mark.parametrize("guarded", [True, False])
 def test_a_worker_that_dies_after_its_test_strikes_no_other(tmp_path, guarded):
     (tmp_path / "test_two.py").write_text(TESTS)
