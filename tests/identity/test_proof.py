@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import random
 from pathlib import Path
@@ -353,10 +354,19 @@ def test_check_every_is_a_number_of_samples_or_none():
 
 
 def paint(path: Path, level: int) -> None:
-    """Of one size, whatever the level; and of one time."""
-    Image.new("RGB", (24, 24), (level,) * 3).save(path, quality=90)
-    path.write_bytes(path.read_bytes().ljust(2000, b"\0"))
-    os.utime(path, (1, 1))
+    """Of one size, whatever the level; and of one time. Nobody sees it half written, or made twice."""
+    data = io.BytesIO()
+    Image.new("RGB", (24, 24), (level,) * 3).save(data, "JPEG", quality=90)
+    new = path.with_suffix(f".of-{os.getpid()}")
+    new.write_bytes(data.getvalue().ljust(2000, b"\0"))
+    os.utime(new, (1, 1))
+    try:
+        os.link(new, path)
+    except FileExistsError:
+        with open(path, "r+b", buffering=0) as file:
+            file.write(new.read_bytes())
+        os.utime(path, (1, 1))
+    new.unlink()
 
 
 @pytest.mark.parametrize("split", ["100-0-0", "0-100-0"])
@@ -365,11 +375,12 @@ def test_pictures_that_change_under_a_running_job_stop_sharing_for_all_jobs(spli
     """Rewritten in mid-epoch, with the sizes and times that they had."""
 
     def make(side):
-        folder = side.both / "pictures" / "only"
+        # A name of its own: equal folders share, and another of these tests may run at the same time.
+        folder = side.both / "pictures" / f"split {split}, {threads} threads"
         folder.mkdir(parents=True, exist_ok=True)
         for index in range(SAMPLES):
             if not (folder / f"{index:02}.jpg").exists():
-                paint(folder / f"{index:02}.jpg", index)
+                paint(folder / f"{index:02}.jpg", index)  # the other job may have made it since: the same
         return seneca.ImageFolder(folder.parent, T.Compose([T.CenterCrop(16), T.RandomHorizontalFlip()]))
 
     def within(side, dataset, epoch, batch):
