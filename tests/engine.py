@@ -6,6 +6,7 @@ of its own, which is what locks and liveness go by.
 
 import contextlib
 import ctypes
+import functools
 import os
 import pickle
 import secrets
@@ -16,6 +17,7 @@ import traceback
 
 import numpy as np
 import posix_ipc
+import pytest
 
 from seneca._core.codes import Unlinked
 from seneca._core.member import Member
@@ -175,6 +177,26 @@ def enter_small_shm(size):
     assert libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) == 0, "or the whole host has it"
     assert libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", 0, b"size=%d,mode=1777" % size) == 0
     return None
+
+
+def in_a_shm_of_its_own(test):
+    """Run a test in a child with a /dev/shm of its own, where no other test's process sweeps."""
+
+    @functools.wraps(test)
+    def alone():
+        def work(pipe):
+            denied = enter_small_shm(64 << 20)
+            pipe.send(denied)
+            if not denied:
+                test()
+                pipe.send("passed")
+
+        with Process(work) as child:
+            if denied := child.receive():
+                pytest.skip(f"no /dev/shm of its own: {denied}")
+            assert child.receive() == "passed"
+
+    return alone
 
 
 class Process:

@@ -39,6 +39,7 @@ NOT_RUN = {
     "pip uninstall --yes pillow": "it changes the environment that runs this",
     "pip install pillow-simd": "it changes the environment that runs this",
     "make wheel": "make test-packages runs it: it compiles Seneca a second time",
+    "SENECA_KEEP=10min python train.py": "it leaves a cache for ten minutes; test_cache.py keeps one",
     "make demo": "it takes a minute; tests/unit/test_cli.py runs `seneca demo` at a small size",
     "make test": "it is what runs this",
 }

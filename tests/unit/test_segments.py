@@ -6,7 +6,7 @@ import stat
 import time
 
 import pytest
-from engine import Place, Process
+from engine import Place, Process, in_a_shm_of_its_own
 
 from seneca import errors
 from seneca._core.segment import KEEP_FOREVER
@@ -63,15 +63,17 @@ def test_a_segment_is_listed_with_its_jobs(place):
     member.close()
 
 
-def test_what_the_killed_leave_is_dead_and_can_be_removed(place):
-    with attach_and_wait(place) as only:
-        only.receive()
-        assert listed(place).state is State.IN_USE
-        only.kill()
-    found = listed(place)
-    assert (found.state, found.view.jobs) == (State.DEAD, [])
-    assert remove(found) and listed(place) is None
-    assert remove(found), "it is gone already"
+@in_a_shm_of_its_own
+def test_what_the_killed_leave_is_dead_and_can_be_removed():
+    with Place(100) as place:
+        with attach_and_wait(place) as only:
+            only.receive()
+            assert listed(place).state is State.IN_USE
+            only.kill()
+        found = listed(place)
+        assert (found.state, found.view.jobs) == (State.DEAD, [])
+        assert remove(found) and listed(place) is None
+        assert remove(found), "it is gone already"
 
 
 def test_what_is_kept_stays_until_it_is_removed():
@@ -84,6 +86,7 @@ def test_what_is_kept_stays_until_it_is_removed():
         assert found.state is State.KEPT and remove(found) and not place.exists
 
 
+@in_a_shm_of_its_own
 def test_what_is_kept_for_some_time_says_until_when():
     with Place(100, keep=1000) as place:
         segment = place.attach()
@@ -123,11 +126,13 @@ def test_what_cannot_be_read_is_listed_with_the_reason(place):
     assert remove(found, in_use=True) and not place.exists
 
 
-def test_what_its_maker_did_not_complete_is_dead(place):
-    write_file(place, b"\0" * 20_000)
-    found = listed(place)
-    assert (found.state, found.view) == (State.DEAD, None)
-    assert remove(found) and not place.exists
+@in_a_shm_of_its_own
+def test_what_its_maker_did_not_complete_is_dead():
+    with Place(100) as place:
+        write_file(place, b"\0" * 20_000)
+        found = listed(place)
+        assert (found.state, found.view) == (State.DEAD, None)
+        assert remove(found) and not place.exists
 
 
 def test_a_segment_of_another_version_is_listed_and_not_opened(place):

@@ -4,7 +4,7 @@ import json
 import os
 
 import pytest
-from engine import Place, Process
+from engine import Place, Process, in_a_shm_of_its_own
 from typer.testing import CliRunner
 
 from seneca._core.segment import KEEP_FOREVER
@@ -53,15 +53,18 @@ def test_ls_lists_who_uses_what(place):
     assert one["state"] == "in use" and one["view"]["jobs"][0]["pids"] == [os.getpid()]
 
 
-def test_what_was_left_behind_is_listed_and_pruned(place):
-    leave_it_dead(place)
-    assert line_of(place)[0] == "dead"
-    assert "`seneca prune` frees the memory of what is dead." in told("ls")
-    assert f"would remove {name_of(place)} (dead, " in told("prune", "--dry-run") and place.exists
-    assert f"\nremoved {name_of(place)} (dead, " in "\n" + told("prune") and not place.exists
-    assert name_of(place) not in told("ls")
+@in_a_shm_of_its_own
+def test_what_was_left_behind_is_listed_and_pruned():
+    with Place(100) as place:
+        leave_it_dead(place)
+        assert line_of(place)[0] == "dead"
+        assert "`seneca prune` frees the memory of what is dead." in told("ls")
+        assert f"would remove {name_of(place)} (dead, " in told("prune", "--dry-run") and place.exists
+        assert f"\nremoved {name_of(place)} (dead, " in "\n" + told("prune") and not place.exists
+        assert name_of(place) not in told("ls")
 
 
+@in_a_shm_of_its_own
 def test_prune_leaves_what_is_used_and_what_is_kept():
     with Place(100, keep=KEEP_FOREVER) as place:
         segment = place.attach()
