@@ -9,6 +9,7 @@ READY := $(VENV)/.dependencies
 BUILT := $(VENV)/.built
 PACKAGING := $(VENV)/.packaging
 FRAMEWORKS := .venv-frameworks
+DOCS := .venv-docs
 
 # An editable install does not follow changes in C or Cython; this list does.
 SOURCES := setup.py pyproject.toml $(shell find csrc -name '*.[ch]') \
@@ -22,7 +23,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-frameworks test-packages test-c test-arm asan tsan asan-py c-tests lint \
-        bench bench-micro build sdist wheel clean
+        bench bench-micro docs build sdist wheel clean
 .DELETE_ON_ERROR:
 
 help:                    ## what can be typed here
@@ -90,6 +91,10 @@ bench: $(BUILT)          ## the benchmarks; bench/README.md says what they ask
 bench-micro: $(BUILT)    ## what one call of each stage of the core costs
 	$(BIN)/python -m pytest bench/micro $(ARGS)
 
+# -W: warnings are errors. -E: every page is read anew, therefore every warning is seen.
+docs: $(DOCS)/.built     ## the pages as a site, build/docs/index.html, in an environment of its own
+	$(DOCS)/bin/python -m sphinx -W --keep-going -E -q -b html -c docs . build/docs
+
 build: $(BUILT)          ## the environment and the native core, nothing run
 
 sdist: $(PACKAGING)      ## dist/*.tar.gz: the sources, which pip compiles
@@ -125,15 +130,25 @@ $(PACKAGING): $(READY)
 	$(BIN)/python -m pip install --quiet --group packaging
 	@touch $@
 
-# Another environment, which `make test` needs nothing of: the packages alone, with torch, Seneca and
+# Other environments, which `make test` needs nothing of: the packages alone, with torch, Seneca and
 # pytest out of the first.
+define on_top_of_the_first
+$(PYTHON) -m venv $(@D)
+@site=$$(echo $(@D)/lib/python*/site-packages); \
+echo "import site; site.addsitedir('$(CURDIR)/$(VENV)/$${site#$(@D)/}')" > $$site/first.pth
+$(@D)/bin/python -m pip install --quiet --upgrade pip
+endef
+
 $(FRAMEWORKS)/.built: export PIP_CONSTRAINT := $(CURDIR)/constraints-frameworks.txt
 $(FRAMEWORKS)/.built: $(BUILT) constraints-frameworks.txt
-	$(PYTHON) -m venv $(FRAMEWORKS)
-	@site=$$(echo $(FRAMEWORKS)/lib/python*/site-packages); \
-	echo "import site; site.addsitedir('$(CURDIR)/$(VENV)/$${site#$(FRAMEWORKS)/}')" > $$site/first.pth
-	$(FRAMEWORKS)/bin/python -m pip install --quiet --upgrade pip
-	$(FRAMEWORKS)/bin/python -m pip install --quiet --group frameworks
+	$(on_top_of_the_first)
+	$(@D)/bin/python -m pip install --quiet --group frameworks
+	@touch $@
+
+$(DOCS)/.built: export PIP_CONSTRAINT := $(CURDIR)/constraints-docs.txt
+$(DOCS)/.built: $(BUILT) constraints-docs.txt
+	$(on_top_of_the_first)
+	$(@D)/bin/python -m pip install --quiet --group docs
 	@touch $@
 
 # The tests in C, built in build/$(FLAVOUR): each tests/c/test_*.c is a program, and what else lies

@@ -36,8 +36,8 @@ class ScaleJobs:
     def __init__(self, program: Path, samples: int, jobs: int, copies: int, batch: int) -> None:
         self._batch = batch
         self._samples = samples
-        self._name = f"/seneca-{os.geteuid()}-bench-scale-{secrets.token_hex(4)}"
-        command = [str(part) for part in (program, self._name, samples, copies, 1)]
+        self._path = f"/dev/shm/seneca-{os.geteuid()}-bench-scale-{secrets.token_hex(4)}"
+        command = [str(part) for part in (program, self._path, samples, copies, 1)]
         self.attached: list[float] = []  # seconds that each took; the first makes the segment
         self._processes: list[subprocess.Popen[str]] = []
         for job in range(jobs):
@@ -56,12 +56,12 @@ class ScaleJobs:
             with process, suppress(BrokenPipeError):
                 process.stdin.close()
         with suppress(FileNotFoundError):
-            os.unlink(f"/dev/shm{self._name}")
+            os.unlink(self._path)
 
     @property
     def reserved_bytes(self) -> int:
         """Memory that the segment takes now."""
-        return os.stat(f"/dev/shm{self._name}").st_blocks * 512
+        return os.stat(self._path).st_blocks * 512
 
     def open(self, epoch: int) -> list[float]:
         """Begin an epoch in each job; the seconds that each took."""

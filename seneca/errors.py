@@ -21,6 +21,7 @@ __all__ = [
     "PlanError",
     "SegmentCorruptError",
     "SegmentError",
+    "SegmentFolderError",
     "SegmentMismatchError",
     "SegmentOwnerError",
     "SegmentVersionError",
@@ -143,7 +144,7 @@ class NotASegmentError(SegmentError):
 
 
 class SegmentVersionError(SegmentError):
-    """The segment has the layout of another version of Seneca. The message names both versions.
+    """The segment has the layout of another version of Seneca.
 
     Remedy: run all jobs of the host with one version. The old segment is removed when its last job leaves.
     """
@@ -162,6 +163,16 @@ class SegmentOwnerError(SegmentError):
 
     Remedy: remove it, or ask its owner, whom the message names, to remove it. Or choose another ``cache``
     name.
+    """
+
+
+class SegmentFolderError(SegmentError):
+    """``SENECA_DIR`` names a folder in which no cache can lie.
+
+    It is missing, may not be written, or lies on a file system that lacks what jobs need to share: NFS or
+    FUSE, for example.
+
+    Remedy: give a folder on tmpfs, ext4 or XFS. Or unset ``SENECA_DIR``; the cache then lies in ``/dev/shm``.
     """
 
 
@@ -191,6 +202,6 @@ class TooManyJobsError(SegmentError):
 class NoSpaceError(SegmentError):
     """The shared memory or disk has no room for the segment.
 
-    Remedy: choose a smaller ``cache_bytes``. Or make ``/dev/shm`` larger (in Docker, set ``--shm-size``).
-    Or put the cache into a directory on a disk.
+    Remedy: choose a smaller ``cache_bytes``. Or make ``/dev/shm`` larger (in Docker, set ``--shm-size``). Or
+    let ``SENECA_DIR`` name a folder with more room.
     """

@@ -12,7 +12,7 @@ import torch.utils.data
 from seneca._runtime.enabled import off_because
 from seneca._runtime.warn import warn
 from seneca.epochs.resumable import ResumableBatchSampler, ResumableLoader
-from seneca.options import CHECK_EVERY, OnError, Options, Share
+from seneca.options import CHECK_EVERY, OnError, Options, Share, VerifyFiles
 from seneca.partition import Split
 from seneca.workers.iterators import iterate
 
@@ -31,7 +31,7 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
         memory_format: No effect: batches are contiguous.
         device: No effect: batches stay where they are made.
         snapshot_every_n_steps: No effect, as in the real loader.
-        cache, cache_bytes, split, share, key, job, check_every, keep: No effect.
+        cache, cache_bytes, split, share, key, job, check_every, keep, verify_files: No effect.
 
     Raises:
         ValueError: torch or :class:`seneca.options.Options` refuses an argument.
@@ -51,6 +51,7 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
         device: str | torch.device | None = None,
         check_every: int | None = CHECK_EVERY,
         keep: bool | float | str | None = None,
+        verify_files: VerifyFiles = "epoch",
         snapshot_every_n_steps: int | None = 1,
         **kwargs: Any,
     ) -> None:
@@ -67,6 +68,7 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
         self.device = device
         self.check_every = check_every
         self.keep = keep
+        self.verify_files = verify_files
         self.snapshot_every_n_steps = snapshot_every_n_steps
         Options.of(self)  # refuses what the real loader refuses
         _give_notice()
@@ -101,7 +103,7 @@ class SharedDataset(torch.utils.data.Dataset[Any]):
 
     Args:
         dataset: Any map-style dataset.
-        cache, cache_bytes, split, share, key, job, check_every, keep: No effect.
+        cache, cache_bytes, split, share, key, job, check_every, keep, verify_files: No effect.
     """
 
     def __init__(
@@ -116,8 +118,16 @@ class SharedDataset(torch.utils.data.Dataset[Any]):
         job: str | None = None,
         check_every: int | None = CHECK_EVERY,
         keep: bool | float | str | None = None,
+        verify_files: VerifyFiles = "epoch",
     ) -> None:
-        Options(cache, cache_bytes, split, share, key=key, job=job, check_every=check_every, keep=keep)
+        Options(
+            *(cache, cache_bytes, split, share),
+            key=key,
+            job=job,
+            check_every=check_every,
+            keep=keep,
+            verify_files=verify_files,
+        )
         self.dataset = dataset
         _give_notice()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
@@ -17,6 +18,7 @@ from torch.utils.data import IterableDataset, RandomSampler, default_collate
 
 from seneca._core.codes import Unlinked
 from seneca._runtime.distributed import world
+from seneca._runtime.finalizers import shielded
 from seneca._runtime.warn import warn
 from seneca.cache import SampleCache, cache_name
 from seneca.data.files import PictureFiles
@@ -32,6 +34,7 @@ from seneca.native.device import CopiedAhead, check_device
 from seneca.native.iterator import NativeIterator
 from seneca.native.session import Session
 from seneca.options import CHECK_EVERY, Options
+from seneca.tuning.diagnosis import Diagnosis
 from seneca.workers.dataset import SharedDataset
 from seneca.workers.iterators import iterate
 from seneca.workers.sampler import OpportunisticBatchSampler
@@ -70,6 +73,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
       the sampler's order if no other job shares.
     * Any other order is kept.
 
+    Arguments that are not listed here are torch's.
+
     Args:
         dataset: As torch's. A :class:`seneca.SharedDataset` is shared by its own arguments, not by these.
         cache: Which jobs share. ``"auto"``: all jobs on the same files. A name: the jobs that give the same
@@ -102,12 +107,16 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             job that starts within that time finds it warm. True: until ``seneca rm``. None: as the
             environment variable ``SENECA_KEEP`` says, else not at all. The longest time that any of its jobs
             has asked for counts.
+        verify_files: When the files of a folder of pictures are asked for their size and time, which tells
+            whether they have changed. ``"epoch"``: as each epoch begins. ``"run"``: as the first epoch of
+            this process begins, and again if the dataset's list of files has changed. The user vouches that
+            no file is rewritten while the job runs. Use it if storage takes seconds to answer for all files.
         snapshot_every_n_steps: No effect. torchdata's ``StatefulDataLoader`` has this argument. The state of
             this loader is exact after every batch.
-        batch_size, num_workers, prefetch_factor and the rest: As torch's. On the native path
-            ``num_workers`` is the number of threads of this process that prepare. With 0, the calling thread
-            prepares. ``prefetch_factor`` is then the number of batches prepared ahead by all threads
-            together.
+        num_workers: As torch's. On the native path it is the number of threads of this process that
+            prepare. With 0, the calling thread prepares.
+        prefetch_factor: As torch's. On the native path it is the number of batches prepared ahead by all
+            threads together.
 
     Yields:
         On the native path ``(images, labels)``: float32 (or the transform's dtype) ``(B, 3, height, width)``,
@@ -159,6 +168,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         device: str | torch.device | None = None,
         check_every: int | None = CHECK_EVERY,
         keep: bool | float | str | None = None,
+        verify_files: Any = "epoch",
         snapshot_every_n_steps: int | None = 1,
     ) -> None:
         self.cache = cache
@@ -172,11 +182,13 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         self.device = device
         self.check_every = check_every
         self.keep = keep
+        self.verify_files = verify_files
         self.snapshot_every_n_steps = snapshot_every_n_steps
         _ = self._options, self._device  # a wrong value raises here, not in the first epoch
         self._session = Session()
         self._shared: SharedDataset | None = None
         self._memory = Memory()
+        self._iterates_in = os.getpid()
         self._never_begun()
         self._told_of_stream = False
         super().__init__(
@@ -218,8 +230,15 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         self._session.last_indices = indices
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # torch promises its own class
+        with shielded:
+            return self._begun()
+
+    def _begun(self) -> Iterator[Any]:
+        if self._iterator is not None and self._iterates_in != os.getpid():
+            self._iterator = None  # it is the parent's, and so are its workers
         if self._iterator is not None and not self._still_suits(self._iterator):
             self._iterator = None  # its dataset is no longer native
+        self._iterates_in = os.getpid()
         if self._device is not None and self._device.type == "cuda" and not torch.cuda.is_available():
             raise RuntimeError(
                 f"device={self.device!r}, but torch sees no CUDA device; leave it out to load without"
@@ -277,7 +296,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             batches_ahead=self._batches_ahead(),
             threads=max(1, self.num_workers),
         )
-        return iterate(self, self._batches_of(shared), shared, pins=self._pins)
+        return iterate(self, self._batches_of(shared), shared, pins=self._pins, waited=shared._session.waited)
 
     def _grade(self) -> Support:
         if isinstance(self.dataset, SharedDataset):
@@ -290,7 +309,19 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             shares=self.cache is not None,
             worker_init_fn=self.worker_init_fn,
             memory=self._memory,
+            verify_files=self.verify_files,
         )
+
+    def check_worker_number_rationality(self) -> None:
+        """Warn of more workers than cores, as torch does. They may be threads, which torch's words deny."""
+        cpu_count = getattr(torch._utils, "cpu_count", lambda: len(os.sched_getaffinity(0)))
+        most = cpu_count()
+        if self.num_workers > most:
+            warn(
+                f"this DataLoader will create {self.num_workers} workers in total: threads where Seneca "
+                "prepares natively, else processes: explain() tells. The suggested max number of worker "
+                f"in current system is {most}. More may be slower; give a smaller num_workers"
+            )
 
     def _still_suits(self, iterator: Any) -> bool:
         """Whether a persistent iterator can load another epoch.
@@ -325,7 +356,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
 
     def _shared_options(self) -> dict[str, Any]:
         """The arguments of a :class:`SharedDataset` in this loader."""
-        names = ("cache_bytes", "split", "share", "key", "job", "check_every", "keep")
+        names = ("cache_bytes", "split", "share", "key", "job", "check_every", "keep", "verify_files")
         cache = self.cache.name if isinstance(self.cache, SampleCache) else self.cache
         return {"cache": cache, **{name: getattr(self, name) for name in names}}
 
@@ -404,7 +435,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             * ``checked``: samples served from the cache that were made again.
             * ``different``: samples in ``checked`` that differed.
             * ``read_bytes``: bytes read from storage, if Seneca reads.
-            * ``stall_s``: seconds that iterating waited, on the native path.
+            * ``stall_s``: seconds that iterating waited.
             * ``cache``: what the shared cache holds, see :meth:`seneca.SampleCache.stats`. None: there is no
               cache.
         """
@@ -425,7 +456,37 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
                 *("checked", "different"),
             ):
                 counts[name] += of_workers[name]
+            counts["stall_s"] += self._shared._session.stall_s or 0.0
         return {**counts, "cache": holds}
+
+    def diagnose(self) -> Diagnosis:
+        """Say why the training loop waits for samples, and what would remove the wait.
+
+        It is about the epoch that began last, so far or as a whole. At the end of each epoch the logger
+        ``seneca.epochs`` logs the same line, at level INFO. If the host was not measured yet, this may read
+        some files, for some tenths of a second.
+
+        Returns:
+            A :class:`Diagnosis`. ``print(loader.diagnose())`` prints it as one line.
+
+        Raises:
+            RuntimeError: No epoch has begun, or torch loads the dataset alone.
+
+        Example:
+            >>> import torch, seneca
+            >>> data = torch.utils.data.TensorDataset(torch.arange(600))
+            >>> loader = seneca.DataLoader(data, batch_size=2, cache=None)
+            >>> for batch in loader:
+            ...     pass
+            >>> loader.diagnose().delivered
+            600
+        """
+        found = self._session.diagnosis(may_look=True)
+        if self._shared is not None:
+            found = self._shared._session.diagnosis(may_look=True) or found
+        if found is None:
+            raise RuntimeError("there is nothing to say yet: call diagnose() in an epoch, or after one")
+        return found
 
     def _not_native_because(self, support: Support) -> str | None:
         """Why the native path cannot serve this, or None."""

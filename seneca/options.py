@@ -12,10 +12,20 @@ from typing import Any, Literal, get_args
 
 from seneca.partition import Split
 
-__all__ = ["CHECK_EVERY", "OnError", "Options", "Share", "parse_bytes", "parse_keep", "parse_split"]
+__all__ = [
+    "CHECK_EVERY",
+    "OnError",
+    "Options",
+    "Share",
+    "VerifyFiles",
+    "parse_bytes",
+    "parse_keep",
+    "parse_split",
+]
 
 Share = Literal["augmented", "decoded", "none"]
 OnError = Literal["raise", "skip"]
+VerifyFiles = Literal["epoch", "run"]
 CHECK_EVERY = 4096  # samples: costs some thousandths of the time, and finds wrong samples within seconds
 MEMORY_FORMATS = ("torch.contiguous_format", "torch.channels_last")  # by name: this module imports no torch
 
@@ -39,7 +49,8 @@ def parse_bytes(value: int | str) -> int:
         The amount in bytes, rounded down.
 
     Raises:
-        ValueError: The value is no such amount, or less than one byte.
+        ValueError: The value is no such amount, or less than one byte; or it is a text without a unit, and
+            less than 1 KiB, where the unit was most likely forgotten.
 
     Example:
         >>> parse_bytes("8GiB"), parse_bytes("1.5 MB"), parse_bytes(4096)
@@ -58,6 +69,8 @@ def parse_bytes(value: int | str) -> int:
         amount = int(match[1]) * unit if match[1].isdigit() else int(float(match[1]) * unit)
     if amount < 1:
         raise ValueError(f"an amount of memory is at least one byte, but got {value!r}")
+    if amount < 1024 and isinstance(value, str) and (number := value.strip())[-1].isdigit():
+        raise ValueError(f'{value!r} means bytes; write "{number}GiB", or "{number}B" if bytes are meant')
     return amount
 
 
@@ -149,6 +162,8 @@ class Options:
             checks.
         keep: How long the cache outlives the last job that uses it, as :func:`parse_keep` reads it. None: as
             the environment variable ``SENECA_KEEP`` says.
+        verify_files: When picture files are asked for their size and time: ``"epoch"``: as each epoch begins.
+            ``"run"``: as the first epoch of a process begins.
 
     Raises:
         ValueError: A value is not allowed; the message lists what is.
@@ -169,6 +184,7 @@ class Options:
     job: str | None = None
     check_every: int | None = CHECK_EVERY
     keep: bool | float | str | None = None
+    verify_files: VerifyFiles = "epoch"
 
     def __post_init__(self) -> None:
         if isinstance(self.cache, str):
@@ -177,7 +193,8 @@ class Options:
         elif self.cache is not None and type(self.cache).__module__ == "builtins":
             # This module cannot import SampleCache, but it can tell that a number or a list is none.
             raise ValueError(f'cache is "auto", a name, a seneca.SampleCache or None, but got {self.cache!r}')
-        for name, allowed in (("share", get_args(Share)), ("on_error", get_args(OnError))):
+        words = {"share": Share, "on_error": OnError, "verify_files": VerifyFiles}
+        for name, allowed in ((name, get_args(kind)) for name, kind in words.items()):
             if getattr(self, name) not in allowed:
                 choices = " or ".join(f'"{choice}"' for choice in allowed)
                 raise ValueError(f"{name} is {choices}, but got {getattr(self, name)!r}")

@@ -1,4 +1,4 @@
-"""The segments of this host as somebody sees them who does not use them: found, looked at, removed.
+"""The segments of this host as somebody sees them who does not use them: found, looked at, shrunk, removed.
 
 Whoever looks is no participant. A segment is opened for reading, nothing is mapped or locked, and nobody
 notices (``csrc/shm/sn_look.h``). What another user owns, or another version of Seneca made, is listed and not
@@ -8,22 +8,30 @@ opened further.
 from __future__ import annotations
 
 import enum
+import errno
 import os
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from seneca._core.codes import Unlinked
 from seneca._core.look import anyone_alive, discard, left_behind, look
-from seneca._core.segment import KEEP_FOREVER
+from seneca._core.look import shrink as shrink_once
+from seneca._core.segment import GRANULE, KEEP_FOREVER
 from seneca._runtime.regular_files import kind_of
-from seneca.cache import SHM_FOLDER, object_name_of, split_text, user_name
-from seneca.errors import SegmentError
+from seneca.cache import folder_in_force, path_of, split_text, user_name
+from seneca.errors import NoSpaceError, SegmentError, SegmentOwnerError
 
-__all__ = ["JobSeen", "Segment", "State", "View", "find", "remove", "segments"]
+__all__ = ["JobSeen", "Segment", "State", "View", "find", "remove", "segments", "shrink", "worth"]
 
+SHRINK_FOR_S = 10.0  # the longest that shrinking waits for payloads that are in use
+LOOK_EVERY_S = 0.05
 ANY_PACE = 2**32 - 1  # a training step that takes whatever it is given
+JOIN_HALF_LIFE_S = 1800.0  # as in csrc/store/sn_join.h
+UNKNOWN_COST_S = 1e-3  # of a sample, where nobody has told
 NAME = re.compile(r"seneca-(\d+)-(.+)", re.ASCII)
 
 
@@ -38,6 +46,55 @@ class State(str, enum.Enum):
 
 
 @dataclass(frozen=True)
+class Work:
+    """What one process tells of its loaders that use a segment, all numbers since ``since_ms``.
+
+    Attributes:
+        pid: The process.
+        name: The job: its ``job=``, or its command line.
+        since_ms, told_ms: When the process began to tell, and when it told this, in milliseconds since 1970.
+        delivered: Samples, without the batch that the training loop is at. Where torch's workers prepare:
+            samples that they have made.
+        served: Samples by the form that they came from.
+        prepared, staged: Augmented copies that it made; of these, for other jobs too.
+        skipped, damaged: Samples that could not be prepared; samples whose payload in the cache was damaged.
+        read_bytes: Bytes read from storage, if Seneca reads.
+        stall_ns: Nanoseconds that the training loop waited for samples, by what those who prepare did in the
+            same time: ``storage``, ``decode``, ``augment``, ``item`` (user's code that makes a whole item),
+            ``batch`` (all else that they computed), ``cores`` (they waited for a core), ``other``. The share
+            of each is its share of ``spent_ns`` between two tellings in which there was a wait.
+        spent_ns: Nanoseconds of those who prepare, by the same names. ``storage`` and ``cores`` are
+            wall-clock time, the others CPU time.
+        epoch, place, places: The number of the last epoch, how many of its samples are delivered, and how
+            many it has; 0: not known.
+        threads: The threads, or worker processes, that prepare.
+        batch_size: Samples of a batch; 0: not known.
+        rank, ranks: The rank of the process in its job, and how many ranks the job has.
+    """
+
+    pid: int
+    name: str
+    since_ms: int
+    told_ms: int
+    delivered: int
+    served: dict[str, int]
+    prepared: int
+    staged: int
+    skipped: int
+    damaged: int
+    read_bytes: int
+    stall_ns: dict[str, int]
+    spent_ns: dict[str, int]
+    epoch: int
+    place: int
+    places: int
+    threads: int
+    batch_size: int
+    rank: int
+    ranks: int
+
+
+@dataclass(frozen=True)
 class JobSeen:
     """One job that uses a segment.
 
@@ -46,12 +103,14 @@ class JobSeen:
         pids: Its living processes that are attached, workers included.
         iterators: How many iterators of the job draw.
         pace: Samples/s that its training step takes; None: not told.
+        work: What its processes tell, by rank. A process that has not begun an epoch tells nothing.
     """
 
     key: str
     pids: tuple[int, ...]
     iterators: int
     pace: int | None
+    work: tuple[Work, ...]
 
 
 @dataclass(frozen=True)
@@ -64,11 +123,15 @@ class View:
         keep_s: For how many seconds the segment outlives its last user; None: until it is removed.
         left_at: When its last user left, in seconds since 1970; None: it is in use, or its users were killed.
         payload_bytes, free_bytes: All memory for payloads, and what of it is free.
+        reserved_bytes: What of ``payload_bytes`` is reserved so far, in the background.
         bytes, budget_bytes, payloads: By form (``encoded``, ``decoded``, ``augmented``): the memory of the
             payloads, what they may take, and how many there are.
         split: The shares of the forms in percent.
         split_changes: The last times that Seneca chose the split, a dict each of ``split``, ``why`` and
             ``when`` (seconds since 1970).
+        joins, joined_at: How often jobs have joined it, as it counted at ``joined_at`` (seconds since 1970):
+            a join counts for half after half an hour. All processes of a job count once.
+        cost_s: Seconds that it takes to read and decode one sample again; 0: not known.
         jobs: The jobs that use it.
         torn: Whether the numbers changed while they were read. They may then not fit each other.
     """
@@ -78,12 +141,16 @@ class View:
     keep_s: int | None
     left_at: int | None
     payload_bytes: int
+    reserved_bytes: int
     free_bytes: int
     bytes: dict[str, int]
     budget_bytes: dict[str, int]
     payloads: dict[str, int]
     split: str
     split_changes: list[dict[str, Any]]
+    joins: float
+    joined_at: int
+    cost_s: float
     jobs: list[JobSeen]
     torn: bool
 
@@ -111,29 +178,54 @@ class Segment:
     view: View | None
 
 
-def segments(folder: Path = Path(SHM_FOLDER)) -> list[Segment]:
-    """All segments in a folder, the largest first.
+def segments(folder: Path | None = None) -> list[Segment]:
+    """All segments in a folder, the largest first. None: where this process's own jobs would make them.
 
     Raises:
+        SegmentFolderError: ``SENECA_DIR`` names a folder in which no segment can lie.
         OSError: The folder cannot be listed.
     """
-    found = [
-        _seen(path, *match.groups()) for path in folder.iterdir() if (match := NAME.fullmatch(path.name))
-    ]
+    paths = (Path(folder_in_force()) if folder is None else folder).iterdir()
+    found = [_seen(path, *match.groups()) for path in paths if (match := NAME.fullmatch(path.name))]
     return sorted(filter(None, found), key=lambda one: (-one.memory_bytes, one.name))
 
 
-def find(name: str, folder: Path = Path(SHM_FOLDER)) -> Segment:
-    """This user's segment of this name.
+def find(name: str, folder: Path | None = None) -> Segment:
+    """This user's segment of this name, in a folder as for :func:`segments`.
 
     Raises:
+        SegmentFolderError: ``SENECA_DIR`` names a folder in which no segment can lie.
+        SegmentOwnerError: There is none, and another user has one of this name.
         FileNotFoundError: There is none.
         ValueError: No cache can have this name.
     """
-    found = _seen(folder / object_name_of(name).lstrip("/"), str(os.geteuid()), name)
-    if found is None:
-        raise FileNotFoundError(f"there is no cache {name!r}; `seneca ls` lists those that are there")
-    return found
+    path = Path(path_of(name, folder_in_force() if folder is None else str(folder)))
+    found = _seen(path, str(os.geteuid()), name)
+    if found is not None:
+        return found
+    for other in path.parent.glob(f"seneca-*-{name}"):
+        match = NAME.fullmatch(other.name)
+        if match is not None and match[2] == name and (theirs := _seen(other, *match.groups())) is not None:
+            raise SegmentOwnerError(
+                f"the cache {name!r} belongs to another user, {theirs.owner}, and is not opened; "
+                "give one of your own: `seneca ls` tells whose each is"
+            )
+    raise FileNotFoundError(f"there is no cache {name!r}; `seneca ls` lists those that are there")
+
+
+def worth(segment: Segment, now: float) -> float:
+    """What a segment that nobody uses is worth for its memory: seconds of work that it may save, a byte.
+
+    Method: the cost of making all that it holds again, times how often and how lately it was used, as of
+    ``now`` (in seconds since 1970), divided by its memory: LRFU (Lee et al., 2001) with a cost, as DLCache
+    has it.
+    """
+    view = segment.view
+    if view is None or segment.memory_bytes == 0:
+        return 0.0
+    joins = view.joins * 2 ** (-max(0.0, now - view.joined_at) / JOIN_HALF_LIFE_S)
+    kept = view.payloads["encoded"] + view.payloads["decoded"]
+    return joins * (view.cost_s or UNKNOWN_COST_S) * kept / segment.memory_bytes
 
 
 def remove(segment: Segment, *, in_use: bool = False) -> bool:
@@ -149,17 +241,70 @@ def remove(segment: Segment, *, in_use: bool = False) -> bool:
 
     Raises:
         SegmentError: It cannot be read, or another user owns it.
+        OSError: This user may not remove it.
     """
     if in_use:
         segment.path.unlink(missing_ok=True)
         return True
     try:
-        fd = os.open(segment.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        fd = _open(segment.path)
     except FileNotFoundError:
         return True
+    if not os.access(segment.path.parent, os.W_OK | os.X_OK, effective_ids=True):
+        os.close(fd)
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(segment.path))
+    return discard(fd, str(segment.path))
+
+
+def shrink(segment: Segment, payload_bytes: int, *, patience_s: float = SHRINK_FOR_S) -> int:
+    """Leave less memory to the payloads of a segment, for good, while its jobs go on.
+
+    What lies in the memory that it gives back is dropped, and made again when it is needed. Payloads in use
+    are waited for.
+
+    Args:
+        segment: The segment.
+        payload_bytes: The memory for payloads, in bytes; rounded up to whole pages.
+        patience_s: For how many seconds to wait for payloads in use, and for the lock.
+
+    Returns:
+        How many payloads are in use still, because a job holds its batches for longer than that. Another call
+        gives their memory back.
+
+    Raises:
+        FileNotFoundError: Nobody used it, and it is gone.
+        NoSpaceError: Its jobs need more for the copies that they exchange. Nothing is changed.
+        SegmentError: It cannot be read, another user owns it, or its lock could not be had.
+    """
+    granules = min(-(-payload_bytes // GRANULE), 2**32 - 1)
+    until = time.monotonic() + patience_s
+    while True:
+        try:
+            _, least, left = shrink_once(_open(segment.path), str(segment.path), granules)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise SegmentError(
+                    f"{segment.path}: another process holds its lock; continue or end the one that is stopped"
+                ) from None
+        except Unlinked:
+            raise FileNotFoundError(f"{segment.path}: nobody used it, and it is gone") from None
+        else:
+            if least > granules:
+                raise NoSpaceError(
+                    f"its jobs need {least * GRANULE:,} bytes for the copies that they exchange; leave more"
+                )
+            if left == 0 or time.monotonic() >= until:
+                return left
+        time.sleep(LOOK_EVERY_S)
+
+
+def _open(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise
     except OSError as error:
-        raise SegmentError(f"{segment.path}: {error.strerror}") from None
-    return discard(fd, f"/{segment.path.name}")
+        raise SegmentError(f"{path}: {error.strerror}") from None
 
 
 def _seen(path: Path, uid: str, name: str) -> Segment | None:
@@ -202,6 +347,7 @@ def _view_of(seen: dict[str, Any]) -> View:
         keep_s=None if seen["keep"] == KEEP_FOREVER else seen["keep"],
         left_at=seen["left_at"] or None,
         payload_bytes=seen["payload_bytes"],
+        reserved_bytes=seen["reserved_bytes"],
         free_bytes=seen["free_bytes"],
         bytes=seen["bytes"],
         budget_bytes=seen["budget_bytes"],
@@ -210,19 +356,24 @@ def _view_of(seen: dict[str, Any]) -> View:
         split_changes=[
             {"split": split_text(split), "why": why, "when": when} for when, split, why in seen["changes"]
         ],
+        joins=seen["joins"],
+        joined_at=seen["joined_at"],
+        cost_s=seen["cost_s"],
         jobs=list(_jobs_of(seen["rows"])),
         torn=seen["torn"],
     )
 
 
-def _jobs_of(rows: list[tuple[int, int, bool, bool, int]]) -> Iterator[JobSeen]:
+def _jobs_of(rows: list[tuple[int, int, bool, bool, int, dict[str, Any] | None]]) -> Iterator[JobSeen]:
     living = [row for row in rows if row[3]]
     for key in dict.fromkeys(row[0] for row in living):
         own = [row for row in living if row[0] == key]
-        paces = [pace for *_, pace in own if pace]
+        paces = [pace for *_, pace, _ in own if pace]
+        work = [Work(pid=row[1], **row[5]) for row in own if row[5] is not None]
         yield JobSeen(
             key=f"{key:016x}",
             pids=tuple(sorted({pid for _, pid, is_iterator, *_ in own if not is_iterator})),
             iterators=sum(is_iterator for _, _, is_iterator, *_ in own),
             pace=max(paces) if paces and max(paces) < ANY_PACE else None,
+            work=tuple(sorted(work, key=lambda one: (one.rank, one.pid))),
         )

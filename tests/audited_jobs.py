@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+import simplejpeg
 import torch
 from torch.utils.data import Subset
 
@@ -23,6 +25,16 @@ class Squares(torch.utils.data.Dataset):
 
     def __getitem__(self, index):
         return torch.full((64,), index * index), index
+
+
+def small_pictures(folder, count):
+    """Fill a folder with small pictures of noise, in two classes."""
+    pixels = np.random.default_rng(7).integers(0, 256, (count, 24, 30, 3), np.uint8)
+    for k in range(count):
+        path = folder / f"class{k % 2}" / f"{k:03}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(simplejpeg.encode_jpeg(pixels[k], 80))
+    return folder
 
 
 def native(pictures, cache, part=None, **options):

@@ -1,4 +1,4 @@
-"""What a test may not leave to the next: worker processes, their signals, handlers of signals.
+"""What a test may not leave to the next: processes, their signals, handlers of signals, levels of loggers.
 
 A process that makes a loader with workers gets torch's handler of SIGCHLD for good: once one of its workers
 has died, it raises RuntimeError wherever the main thread happens to be. In a test that is what torch does.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import logging
 import multiprocessing
 import signal
 import threading
@@ -30,7 +31,7 @@ _before = pytest.StashKey[set[int]]()
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Only a test's own code is told by signal that a worker has died."""
     item.stash[_before] = {child.pid for child in multiprocessing.active_children()}
-    with _handlers_restored(), _told_of_workers():
+    with _handlers_restored(), _levels_restored(), _told_of_workers():
         return (yield)
 
 
@@ -75,6 +76,21 @@ def _told_of_workers() -> Iterator[None]:
         yield
     finally:
         _of_tests = signal.signal(signal.SIGCHLD, signal.SIG_DFL) or signal.SIG_DFL  # None: not Python's
+
+
+@contextlib.contextmanager
+def _levels_restored() -> Iterator[None]:
+    """A page of the docs shows how to hear Seneca's loggers. The next test expects that nobody asked."""
+    levels = {name: logging.getLogger(name).level for name in _loggers()}
+    try:
+        yield
+    finally:
+        for name in _loggers():
+            logging.getLogger(name).setLevel(levels.get(name, logging.NOTSET))
+
+
+def _loggers() -> list[str]:
+    return [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "seneca"]
 
 
 @contextlib.contextmanager

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ from between_tests import pytest_runtest_call, pytest_runtest_teardown
 from PIL import Image
 from sizes import pytest_collection_modifyitems, pytest_configure, pytest_report_header
 
+from seneca._runtime.segment_folder import fault_of
 from seneca.testing import make_pictures
 
 __all__ = [  # hooks count where a conftest has them
@@ -25,6 +28,7 @@ __all__ = [  # hooks count where a conftest has them
     "pytest_report_header",
     "pytest_runtest_call",
     "pytest_runtest_teardown",
+    "segment_folder",
 ]
 
 REPOSITORY = Path(__file__).parent.parent
@@ -56,6 +60,19 @@ def imagenet_sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with tarfile.open(ARCHIVE) as archive:
         archive.extractall(folder, filter="data")
     return folder / "imagenet-sample"
+
+
+@pytest.fixture
+def segment_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A folder that SENECA_DIR names meanwhile. Nothing may be left in it."""
+    folder = tmp_path / "caches"
+    folder.mkdir(mode=0o700)
+    if (fault := fault_of(str(folder))) is not None:
+        pytest.skip(f"the folder of temporary files cannot hold a cache: {fault}")
+    monkeypatch.setenv("SENECA_DIR", str(folder))
+    yield str(folder)
+    gc.collect()
+    assert os.listdir(folder) == []
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ import sys
 import traceback
 
 import numpy as np
-import posix_ipc
 import pytest
 
 from seneca._core.codes import Unlinked
@@ -24,6 +23,7 @@ from seneca._core.member import Member
 from seneca._core.segment import LAYOUT_VERSION, Segment
 from seneca._core.segment import NONE as NONE
 from seneca._core.worker import Worker
+from seneca.cache.objects import opened
 
 EMPTY, WRITING, READY, FAILED = range(4)
 STORAGE, ENCODED, DECODED, AUGMENTED = range(4)
@@ -36,14 +36,16 @@ PATIENCE_S = 300  # a child that says nothing for so long has hung, however load
 HEADER = np.dtype([
     ("magic", "u8"), ("layout_version", "u4"), ("row_words", "u4"), ("fingerprint", "u8", 2),
     ("payload_bytes", "u8"), ("n_samples", "u4"), ("keep", "u4"),
-    ("split_at_birth", "u4", 4), ("adapts", "u4"), ("unused_at_birth", "u4"), ("segment_bytes", "u8"),
+    ("split_at_birth", "u4", 4), ("adapts", "u4"), ("first_granules", "u4"), ("segment_bytes", "u8"),
     ("n_stage", "u4"), ("n_slots", "u4"), ("n_granules", "u4"), ("n_ledger", "u4"),
-    ("n_writing", "u4"), ("unused", "u4"),
-    ("rows_at", "u8"), ("slots_at", "u8"), ("first_at", "u8"), ("wants_at", "u8"), ("writing_at", "u8"),
+    ("n_writing", "u4"), ("boot", "u4"),
+    ("rows_at", "u8"), ("telemetry_at", "u8"), ("slots_at", "u8"), ("first_at", "u8"), ("wants_at", "u8"),
+    ("writing_at", "u8"),
     ("committed_at", "u8"), ("groups_at", "u8"), ("granules_at", "u8"), ("payload_at", "u8"),
     ("rooms_at", "u8"), ("room_bytes", "u8"), ("seen_in", "u8"), ("eligible_in", "u8"), ("blocks_in", "u8"),
     ("room_end", "u8"),
     ("busy", "u4"), ("failures", "u4"), ("abandoned", "u4"),
+    ("backed", "u4"), ("limit", "u4"),
     ("granules_of", "u4", 4), ("budget_of", "u4", 4), ("granules_free", "u4"),
 ])  # fmt: skip
 ROW = np.dtype([
@@ -59,7 +61,7 @@ SLOT = np.dtype([
 ])  # fmt: skip
 MAX_ROWS = 128
 assert ROW.itemsize == SLOT.itemsize == 64
-assert LAYOUT_VERSION == 9, "the records above are those of layout 9"
+assert LAYOUT_VERSION == 11, "the records above are those of layout 11"
 
 
 class Records:
@@ -84,7 +86,7 @@ class Records:
 
 
 class Place:
-    """One name in shared memory that no other test uses; leaving asserts that nothing is left of it."""
+    """One segment's file that no other test uses; leaving asserts that nothing is left of it."""
 
     def __init__(
         self,
@@ -94,9 +96,10 @@ class Place:
         split=ALL_STAGED,
         keep=0,
         fingerprint=b"fingerprint 0123",
+        folder="/dev/shm",
     ):
         self.name = f"/seneca-{os.geteuid()}-test-{secrets.token_hex(6)}"
-        self.path = "/dev/shm" + self.name
+        self.path = folder + self.name
         self.n_samples = n_samples
         self.payload_bytes = payload_bytes
         self.split = split
@@ -122,8 +125,8 @@ class Place:
         return os.path.lexists(self.path)
 
     def unlink(self):
-        with contextlib.suppress(posix_ipc.ExistentialError):
-            posix_ipc.unlink_shared_memory(self.name)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
 
     def try_attach(self, job_key=1, *, makes=True, **changes):
         """One try; raises what the engine does."""
@@ -133,9 +136,9 @@ class Place:
         } | changes  # fmt: skip
         if not makes:
             geometry["fingerprint"] = None
-        fd = posix_ipc.SharedMemory(self.name, posix_ipc.O_CREAT if makes else 0, mode=0o600).fd
+        fd = opened(self.path, creates=makes)
         geometry = [geometry.pop(name) for name in ("fingerprint", "n_samples", "payload_bytes")] + [geometry]
-        segment = Segment(fd, self.name, *geometry[:3], job_key=job_key, **geometry[3])
+        segment = Segment(fd, self.path, *geometry[:3], job_key=job_key, **geometry[3])
         self.handles.append(segment)
         return segment
 
@@ -167,6 +170,17 @@ class Place:
 
     def records(self):
         return Records(self.path)
+
+
+def keep(member, form, samples):
+    """Offer one-page payloads; how many were accepted."""
+    offers = [(sample, form, 3 * 30 * 40, 30, 40) for sample in samples]
+    slots = [place for place in member.draw(0, offers)[1] if place]
+    for slot, entry in slots:
+        member.commit(slot)
+        member.offer_done(slot, entry)
+    member.draw(0)
+    return len(slots)
 
 
 def enter_small_shm(size):

@@ -1,4 +1,4 @@
-"""A test leaves nothing to the next: neither its processes nor their signals."""
+"""A test leaves nothing to the next: no processes, no signals of theirs, no levels of loggers."""
 
 import multiprocessing
 import os
@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 
 # The first test keeps an iterator, one of whose workers dies when the test is over.
 TESTS = """
-import os, signal, time
+import logging, os, signal, time
 from torch.utils.data import DataLoader
 
 kept = []
@@ -29,12 +29,14 @@ def test_that_leaves_a_worker():
     kept.append(iter(DataLoader(range(10**6), num_workers=2, worker_init_fn=dies_later)))
     next(kept[0])
     signal.signal(signal.SIGUSR1, lambda *_: None)
+    logging.getLogger("seneca.epochs").setLevel(logging.INFO)
 
 def test_that_comes_next():
     until = time.monotonic() + 3
     while time.monotonic() < until:
         time.sleep(0.01)
     assert signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL
+    assert logging.getLogger("seneca.epochs").level == logging.NOTSET
 """
 
 

@@ -16,7 +16,6 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/sn_rng.h"
@@ -54,7 +53,7 @@ static sn_item items[AHEAD][MAX_BATCH];
 static uint32_t held[AHEAD];
 static uint32_t turn;
 
-static uint64_t attach(const char *name, uint64_t copies)
+static uint64_t attach(const char *path, uint64_t copies)
 {
     sn_geometry geometry = {.payload_bytes = copies * copy_bytes, .n_samples = samples,
                             .split = {[SN_AUGMENTED] = 10000}};
@@ -62,13 +61,13 @@ static uint64_t attach(const char *name, uint64_t copies)
     int rc = SN_BUSY;
 
     for (int tries = 0; tries < TRIES && rc == SN_BUSY; tries++) {
-        int fd = shm_open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         if (fd < 0)
-            give_up("cannot make %s in shared memory", name);
-        rc = sn_join(fd, name, &geometry, job, NULL, NULL, &segment, &process_row);
+            give_up("cannot make %s", path);
+        rc = sn_join(fd, path, &geometry, job, NULL, NULL, &segment, &process_row);
     }
     if (rc != SN_ATTACH_CREATED && rc != SN_ATTACH_JOINED)
-        give_up("%d from joining %s", rc, name);
+        give_up("%d from joining %s", rc, path);
     return nanoseconds(CLOCK_MONOTONIC) - start;
 }
 

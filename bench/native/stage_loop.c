@@ -11,7 +11,6 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/sn_rng.h"
@@ -171,17 +170,17 @@ static sn_segment *segment_of_copies(const sn_stage *stage)
     sn_geometry geometry = {.payload_bytes = COPIES * COPY_BYTES, .n_samples = SAMPLES,
                             .split = {[SN_AUGMENTED] = 10000}};
     sn_segment *segment;
-    char name[64];
+    char path[64];
     int fd, rc;
 
-    snprintf(name, sizeof name, "/seneca-stage-loop-%d", (int)getpid());
-    fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    snprintf(path, sizeof path, "/dev/shm/seneca-stage-loop-%d", (int)getpid());
+    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
-        give_up("cannot make %s in shared memory", name);
-    rc = sn_join(fd, name, &geometry, 1, NULL, NULL, &segment, &process_row);
-    shm_unlink(name);
+        give_up("cannot make %s", path);
+    rc = sn_join(fd, path, &geometry, 1, NULL, NULL, &segment, &process_row);
+    unlink(path);
     if (rc != SN_ATTACH_CREATED)
-        give_up("%s: %d from joining %s", stage->name, rc, name);
+        give_up("%s: %d from joining %s", stage->name, rc, path);
     return segment;
 }
 

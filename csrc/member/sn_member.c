@@ -31,7 +31,7 @@ static uint32_t stage_need(const sn_member *member)
 {
     if (!member->chooser.client.shares || member->chooser.client.copy_bytes == 0)
         return 0;
-    return 2 * member->options.in_flight * sn_granules_for(member->chooser.client.copy_bytes);
+    return 2 * member->chooser.in_flight * sn_granules_for(member->chooser.client.copy_bytes);
 }
 
 /* Tell the others which samples its dataset has. Without a row for that it exchanges as if it had
@@ -104,7 +104,8 @@ int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_mem
     member->options.epoch.taken = NULL;
     member->holder.row = member->subset_row = SN_NONE;
     member->chooser.client = sn_client_make(&options->client, &member->holder);
-    member->chooser.in_flight = options->in_flight;
+    member->chooser.in_flight =
+        options->in_flight < options->epoch.places ? options->in_flight : options->epoch.places;
     member->chooser.exchanges = options->client.shares && options->substitutes;
     member->chooser.hands_over = options->hands_over;
     sn_rng_start(&member->chooser.rng, options->epoch.seed, options->job_key, options->epoch.epoch, 0,

@@ -35,7 +35,7 @@ typedef struct {
     uint64_t job_key;
     sn_client client;      /* without a holder, for it has its own; copy_bytes 0: learned from those who make copies */
     uint32_t process_row;  /* its process's own, which tells the others that it exchanges */
-    uint32_t in_flight;    /* samples drawn and not yet delivered, at most */
+    uint32_t in_flight;    /* samples drawn and not yet delivered, at most; the epoch's places if these are fewer */
     uint32_t wanted_alone; /* places that a draw takes while no other job draws; 0: as many as it is asked */
     uint8_t substitutes;   /* whether the order is Seneca's to choose */
     uint8_t hands_over;    /* workers prepare what it draws: kept payloads are theirs to find */

@@ -22,6 +22,7 @@ struct sn_pool {
     sn_scratch scratch; /* the iterator's own thread's */
     struct sn_thread {
         pthread_t id;
+        _Atomic int32_t number; /* the kernel's; 0: it has not begun */
         sn_pool *pool;
         sn_scratch scratch;
         /* The mutex's. */
@@ -111,6 +112,7 @@ static void *work(void *argument)
     sn_pool *pool = self->pool;
     uint32_t task;
 
+    atomic_store(&self->number, (int32_t)gettid());
     pthread_mutex_lock(&pool->mutex);
     for (;;) {
         sn_batch *batch = claim(pool, &task);
@@ -226,6 +228,15 @@ void sn_pool_free(sn_pool *pool)
     pthread_cond_destroy(&pool->progress);
     pthread_mutex_destroy(&pool->mutex);
     free(pool);
+}
+
+uint32_t sn_pool_threads(const sn_pool *pool, int32_t *numbers, uint32_t most)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < pool->n_threads && n < most; i++)
+        if ((numbers[n] = atomic_load(&pool->threads[i].number)) != 0)
+            n++;
+    return n;
 }
 
 void sn_pool_submit(sn_pool *pool, sn_batch *batch)

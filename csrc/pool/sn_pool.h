@@ -36,6 +36,10 @@ int sn_pool_end(sn_pool *pool, int patience_ms);
 /* Once the threads have ended. */
 void sn_pool_free(sn_pool *pool);
 
+/* The kernel's numbers of its threads, `most` at the most; how many. What they take of the cores is in
+ * /proc/<number>/schedstat. */
+uint32_t sn_pool_threads(const sn_pool *pool, int32_t *numbers, uint32_t most);
+
 void sn_pool_submit(sn_pool *pool, sn_batch *batch);
 
 /* 0 when the batch is complete; SN_BUSY after `timeout_ms` without, and, where this thread does the work, when

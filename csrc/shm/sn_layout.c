@@ -45,6 +45,7 @@ int sn_layout_compute(const sn_geometry *geometry, sn_header *layout)
 
     uint64_t at = sizeof(sn_header);
     layout->rows_at = place(&at, SN_MAX_ROWS * sizeof(sn_row), 64);
+    layout->telemetry_at = place(&at, SN_MAX_ROWS * sizeof(sn_telemetry), 64);
     layout->slots_at = place(&at, (uint64_t)layout->n_slots * sizeof(sn_slot), 64);
     layout->first_at = place(&at, n * 4, 64);
     layout->wants_at = place(&at, layout->n_stage, 64);
@@ -54,6 +55,8 @@ int sn_layout_compute(const sn_geometry *geometry, sn_header *layout)
     layout->groups_at = place(&at, sn_bits_words(groups) * 8, 64);
     layout->granules_at = place(&at, sn_bits_words(granules) * 8, 64);
     layout->payload_at = place(&at, granules * SN_GRANULE, SN_GRANULE);
+    layout->backed = geometry->first_granules ? least(geometry->first_granules, granules) : (uint32_t)granules;
+    layout->limit = (uint32_t)granules;
 
     uint64_t in = (uint64_t)layout->n_ledger * 4; /* the ledger */
     layout->seen_in = place(&in, (uint64_t)layout->row_words * 8, 64);
@@ -77,8 +80,11 @@ int sn_layout_validate(const sn_header *found, uint64_t file_bytes)
         return SN_E_VERSION;
     if (sn_layout_compute(&found->geometry, &planned) != 0 || planned.segment_bytes != file_bytes)
         return SN_E_CORRUPT;
+    planned.boot = found->boot;
     /* All that is planned lies in one piece, from the geometry to the end of a row area, with no padding in it. */
     if (found->row_words != planned.row_words || memcmp(&found->geometry, &planned.geometry, PLANNED_BYTES) != 0)
+        return SN_E_CORRUPT;
+    if (atomic_load(&found->backed) > planned.n_granules || atomic_load(&found->limit) > planned.n_granules)
         return SN_E_CORRUPT;
     return 0;
 }

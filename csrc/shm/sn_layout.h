@@ -1,16 +1,17 @@
 /*
  * sn_layout.h -- what lies where in a segment.
  *
- *   header | rows | slots | first | wants   | writing | committed | granule map | payload | a row area for each row
- *            who    what    where   derived   derived   hints       derived       bytes
+ *   header | rows | telemetry | slots | first | wants   | writing | committed | granule map | payload | row areas
+ *            who    hints       what    where   derived   derived   hints       derived       bytes     one a row
  *
  *   row area:  ledger | seen  | eligible | counts
  *              held     taken   derived    derived
  *
- * Truth: rows, ledgers, seen bits, the changes of the split, examples and distrust, and the upper part of each slot
- * record. All else is derived from it and made anew by sn_store_rebuild().
+ * Truth: rows, ledgers, seen bits, the changes of the split, examples and distrust, what of the payload has memory, and
+ * the upper part of each slot record. All else is derived from it and made anew by sn_store_rebuild().
  *
- * All of it but the row areas is reserved at birth. A row area has no memory until a row is claimed that
+ * The records and the first part of the payload are reserved at birth, the rest of the payload piece by piece while
+ * it is in use (sn_backing.h). A row area has no memory until a row is claimed that
  * uses it: seen bits of 128 rows would be the most of the records of a large dataset. Those of the
  * last rows, which members are given first, are put into huge pages at birth, where row areas are that large.
  *
@@ -18,7 +19,8 @@
  * Callers    everything here is read and written by the lock holder, except
  *            `sn_slot.state` and the committed bits (a slot's writer publishes without the lock),
  *            `sn_header.abandoned` and `.distrust` (whoever was served what is not so),
- *            `sn_header.magic` and payload bytes (a slot's writer; whoever pins it).
+ *            `sn_header.magic` and payload bytes (a slot's writer; whoever pins it),
+ *            `sn_telemetry` (a row's owner; see sn_telemetry.h).
  * Crash      see sn_store.h.
  */
 #ifndef SN_LAYOUT_H
@@ -28,7 +30,7 @@
 #include <stdint.h>
 
 #define SN_MAGIC 0x31304143454E4553u /* "SENECA01", little endian */
-#define SN_LAYOUT_VERSION 9u
+#define SN_LAYOUT_VERSION 11u
 
 #define SN_GRANULE 4096u     /* payload space is given out in pages */
 #define SN_HUGE_PAGE 2097152u /* records of many samples lie in these, where the kernel has them */
@@ -41,6 +43,7 @@
 #define SN_CHANGES 8u        /* of the split that are remembered */
 #define SN_EXAMPLES 64u      /* kinds of payloads of which examples are remembered */
 #define SN_EXAMPLE_SAMPLES 4u /* of each */
+#define SN_TELEMETRY_WORDS 63u /* of what a process tells of its work */
 #define SN_NONE UINT32_MAX   /* no slot, no granule, no row */
 #define SN_KEEP_FOREVER UINT32_MAX
 
@@ -125,6 +128,43 @@ typedef struct {
 
 _Static_assert(sizeof(sn_row) == 64, "one cache line a row");
 
+/* What the threads or worker processes that prepare samples did while the training loop waited for them. */
+enum sn_cause {
+    SN_CAUSE_STORAGE = 0, /* waited for storage */
+    SN_CAUSE_DECODE = 1,  /* decoded, or decoded and augmented in one go */
+    SN_CAUSE_AUGMENT = 2,
+    SN_CAUSE_ITEM = 3,  /* ran the user's code that makes an item */
+    SN_CAUSE_BATCH = 4, /* made a batch of samples, and all else that they do */
+    SN_CAUSE_CORES = 5, /* waited for a core */
+    SN_CAUSE_OTHER = 6, /* nothing that was seen */
+    SN_CAUSES = 7
+};
+
+/* What the loaders of one process have done since it attached, and where its last epoch is. */
+typedef struct {
+    uint64_t since_ms, told_ms; /* since 1970: when it began to tell, and when it told this */
+    uint64_t delivered;         /* samples, without the batch that the training loop is at */
+    uint64_t served[SN_FORMS];  /* by the form that they were served from */
+    uint64_t prepared, staged;  /* augmented copies that it made; of these, for other jobs too */
+    uint64_t skipped, damaged;  /* that could not be prepared; whose payload in the cache was damaged */
+    uint64_t read_bytes;        /* from storage */
+    uint64_t stall_ns[SN_CAUSES];
+    uint64_t spent_ns[SN_CAUSES]; /* of preparing; of SN_CAUSE_STORAGE and SN_CAUSE_CORES wall-clock time, else CPU time */
+    uint64_t epoch, place, places; /* of the last epoch: its number, samples delivered, of how many (0: not known) */
+    uint64_t threads, batch_size;
+    uint64_t rank, ranks;
+    char name[96]; /* of the job, for people; ends with a NUL */
+} sn_work;
+
+typedef struct {
+    _Atomic uint32_t sequence; /* odd: it is being written; 0: nothing was told */
+    _Atomic uint32_t generation; /* of the row that wrote it */
+    _Atomic uint64_t words[SN_TELEMETRY_WORDS]; /* an sn_work, and room for more */
+} sn_telemetry;
+
+_Static_assert(sizeof(sn_telemetry) == 512, "eight cache lines");
+_Static_assert(sizeof(sn_work) <= SN_TELEMETRY_WORDS * 8 && sizeof(sn_work) % 8 == 0, "it fits its block");
+
 typedef struct {
     uint32_t head, tail, count;
 } sn_list_head;
@@ -136,7 +176,7 @@ typedef struct {
     uint32_t keep;            /* for so many seconds it outlives the last who leaves; a joiner may ask for more */
     uint32_t split[SN_FORMS]; /* shares of the payload space at birth, in 1/10,000 */
     uint32_t adapts;          /* whether they are Seneca's to change: nobody has asked for them */
-    uint32_t unused;
+    uint32_t first_granules;  /* so many get memory at birth; 0: all */
 } sn_geometry;
 
 /* A split that was chosen, for people. */
@@ -179,8 +219,9 @@ typedef struct {
     uint32_t row_words; /* 64-bit words of seen bits a row */
     sn_geometry geometry;
     uint64_t segment_bytes;
-    uint32_t n_stage, n_slots, n_granules, n_ledger, n_writing, unused;
-    uint64_t rows_at, slots_at, first_at, wants_at, writing_at, committed_at, groups_at, granules_at, payload_at;
+    uint32_t n_stage, n_slots, n_granules, n_ledger, n_writing;
+    uint32_t boot; /* of the host that made it, see sn_segment_is_over(); 0: not known */
+    uint64_t rows_at, telemetry_at, slots_at, first_at, wants_at, writing_at, committed_at, groups_at, granules_at, payload_at;
     uint64_t areas_at;
     uint64_t area_bytes;                      /* from one row area to the next */
     uint64_t seen_in, eligible_in, blocks_in; /* in a row area, whose ledger comes first */
@@ -190,6 +231,10 @@ typedef struct {
     _Atomic uint32_t busy;     /* set while a critical section runs: whoever finds it set rebuilds */
     _Atomic uint32_t failures; /* rebuilds begun and not finished, in a row */
     _Atomic uint32_t abandoned; /* enum sn_abandoned; the last by anybody, without the lock */
+
+    /* Truth: of the payload's granules, counted from the first. See sn_backing.h. */
+    _Atomic uint32_t backed; /* so many have memory; grows only */
+    _Atomic uint32_t limit;  /* from here on none is given out any more; falls only */
 
     /* derived */
     uint32_t granules_of[SN_FORMS]; /* in use, by form */
@@ -208,19 +253,31 @@ typedef struct {
     uint32_t left_at; /* truth: when its last user left, in seconds since 1970; 0: it is in use, or they were killed */
     sn_change changes[SN_CHANGES];
 
+    /* Hints for whoever has to give up one of several kept segments; the lock holder's. See sn_join.h. */
+    uint32_t joins, joined_at; /* how often jobs joined, in 1/1,000, as it counted in this second since 1970 */
+    uint64_t cost_ns;          /* that it takes to make one sample again; 0: nobody has told */
+
     /* Truth: what jobs prove to each other, see sn_trust.h. */
     sn_distrust distrust;
     sn_examples examples[SN_EXAMPLES];
 } sn_header;
 
 _Static_assert(sizeof(sn_examples) == 128, "two cache lines");
-_Static_assert(sizeof(sn_header) == 13232, "another header is another layout version");
+_Static_assert(sizeof(sn_header) == 13264, "another header is another layout version");
 
 /* Shares of the payload space, by form, in 1/10,000: those of the last change. */
 static inline const uint32_t *sn_split(const sn_header *head)
 {
     uint32_t n = atomic_load_explicit(&head->n_changes, memory_order_acquire);
     return n ? head->changes[(n - 1) % SN_CHANGES].split : head->geometry.split;
+}
+
+/* How many granules may be given out: those from the first to this one. */
+static inline uint32_t sn_usable_granules(const sn_header *head)
+{
+    uint32_t backed = atomic_load_explicit(&head->backed, memory_order_relaxed);
+    uint32_t limit = atomic_load_explicit(&head->limit, memory_order_relaxed);
+    return backed < limit ? backed : limit;
 }
 
 /* Where everything goes for a cache of this size; fills `layout` but not its magic.

@@ -5,8 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../base/sn_bits.h"
 #include "../base/sn_status.h"
 #include "sn_segment.h"
+#include "sn_telemetry.h"
 
 #define TRIES 8
 
@@ -31,6 +33,34 @@ static int read_both(int fd, sn_header *head, sn_row *rows)
     return rc == 0 ? read_at(fd, rows, SN_MAX_ROWS * sizeof *rows, head->rows_at) : rc;
 }
 
+/* What the living tell. A block that changes again and again while it is read is left out. */
+static int read_telemetry(int fd, sn_look *look)
+{
+    sn_telemetry blocks[2][SN_MAX_ROWS];
+    int rc = read_at(fd, blocks[0], sizeof blocks[0], look->head.telemetry_at), changing = 1;
+
+    memset(look->told, 0, sizeof look->told);
+    for (int i = 1; rc == 0 && changing && i <= TRIES; i++) {
+        const sn_telemetry *before = blocks[1 - i % 2], *last = blocks[i % 2];
+
+        changing = 0;
+        rc = read_at(fd, blocks[i % 2], sizeof blocks[0], look->head.telemetry_at);
+        for (uint32_t row = 0; rc == 0 && row < SN_MAX_ROWS; row++) {
+            if (!sn_bit_get(look->alive, row) || sn_bit_get(look->told, row) || last[row].sequence == 0 ||
+                last[row].generation != look->rows[row].generation)
+                continue;
+            if (!sn_telemetry_agrees(&before[row], &last[row])) {
+                changing = 1;
+                continue;
+            }
+            memcpy(&look->work[row], (const void *)last[row].words, sizeof look->work[row]);
+            look->work[row].name[sizeof look->work[row].name - 1] = 0;
+            sn_bit_set(look->told, row);
+        }
+    }
+    return rc;
+}
+
 int sn_look_at(int fd, sn_look *look)
 {
     sn_header head;
@@ -51,6 +81,6 @@ int sn_look_at(int fd, sn_look *look)
     memset(look->alive, 0, sizeof look->alive);
     for (uint32_t row = 0; row < SN_MAX_ROWS; row++)
         if (atomic_load(&look->rows[row].state) == SN_ROW_LIVE && sn_row_has_owner(fd, row))
-            look->alive[row / 64] |= (uint64_t)1 << (row % 64);
-    return 0;
+            sn_bit_set(look->alive, row);
+    return read_telemetry(fd, look);
 }

@@ -1,7 +1,7 @@
 /*
  * sn_look.h -- a look at a segment from outside, for people and programs that watch it.
  *
- *   open read-only --> sn_look_at() --> a copy of the header and of all rows, and which rows have a living owner
+ *   open read-only --> sn_look_at() --> a copy of the header, of all rows and of what they tell; which rows live
  *
  * Whoever looks is no participant: it has no row, takes no lock, maps nothing and writes nothing. Therefore it may be
  * killed or stopped at any time, and nobody notices. It cannot be hurt either: it reads with pread(2), which a file
@@ -23,6 +23,8 @@ typedef struct {
     sn_header head;
     sn_row rows[SN_MAX_ROWS];
     uint64_t alive[SN_MAX_ROWS / 64]; /* rows in use whose owner lives */
+    sn_work work[SN_MAX_ROWS];        /* what the rows in `told` tell */
+    uint64_t told[SN_MAX_ROWS / 64];
     uint64_t memory_bytes;            /* that the segment takes now */
     int torn;                         /* header and rows changed while they were read */
 } sn_look;

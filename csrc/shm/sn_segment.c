@@ -3,19 +3,22 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "../base/sn_status.h"
 
-/* posix_fallocate() starts again from the beginning when a signal interrupts it, so space is
- * reserved in pieces, each with signals blocked. */
+/* fallocate() starts again from the beginning when a signal interrupts it, so space is reserved in
+ * pieces, each with signals blocked. Not posix_fallocate(): where a file system cannot reserve, that writes
+ * a byte to each block, which another process may have written meanwhile. */
 #define RESERVE_PIECE ((uint64_t)64 << 20)
 
 #define HUGE_PAGE ((uint64_t)SN_HUGE_PAGE)
@@ -84,6 +87,7 @@ static void resolve(sn_segment *segment, const sn_header *layout)
     uint8_t *base = (uint8_t *)segment->head;
 
     segment->rows = (sn_row *)(base + layout->rows_at);
+    segment->telemetry = (sn_telemetry *)(base + layout->telemetry_at);
     segment->slots = (sn_slot *)(base + layout->slots_at);
     segment->first = (uint32_t *)(base + layout->first_at);
     segment->wants = base + layout->wants_at;
@@ -116,6 +120,13 @@ static void collapse(const sn_segment *segment, uint64_t at, uint64_t bytes)
             return; /* EAGAIN: a page was in somebody's hands */
 }
 
+/* Huge pages are those of memory. On a disk, single pages in between would only tear the file into pieces. */
+static int lies_in_memory(int fd)
+{
+    struct statfs fs;
+    return fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
+}
+
 static int has_free(int fd, uint64_t bytes)
 {
     struct statvfs fs;
@@ -127,7 +138,7 @@ static int has_free(int fd, uint64_t bytes)
 static void make_huge(const sn_segment *segment, uint64_t at, uint64_t bytes)
 {
     for (uint64_t page = at; page < at + bytes; page += HUGE_PAGE)
-        if (posix_fallocate(segment->fd, (off_t)page, SN_GRANULE) != 0)
+        if (fallocate(segment->fd, 0, (off_t)page, SN_GRANULE) != 0)
             return; /* whoever needs the memory is told so when it is reserved */
     collapse(segment, at, bytes);
 }
@@ -161,7 +172,7 @@ static int map(sn_segment *segment, uint64_t bytes)
     struct stat ours, named;
     int rc = 0;
 
-    int fd = shm_open(segment->name, O_RDWR | O_CLOEXEC, 0);
+    int fd = open(segment->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return errno == ENOENT ? SN_E_GONE : -errno;
     if (fstat(segment->fd, &ours) != 0 || fstat(fd, &named) != 0)
@@ -197,13 +208,34 @@ static int reserve(int fd, uint64_t from, uint64_t bytes, sn_progress progress, 
         sigset_t all, before;
         sigfillset(&all);
         pthread_sigmask(SIG_BLOCK, &all, &before);
-        rc = -posix_fallocate(fd, (off_t)(from + done), (off_t)piece);
+        rc = fallocate(fd, 0, (off_t)(from + done), (off_t)piece) == 0 ? 0 : -errno;
         pthread_sigmask(SIG_SETMASK, &before, NULL);
         done += piece;
         if (rc == 0)
             rc = report(fd, bytes, progress, context);
     }
     return rc;
+}
+
+static uint64_t granule_at(const sn_segment *segment, uint32_t granule)
+{
+    return (uint64_t)(segment->payload - (uint8_t *)segment->head) + (uint64_t)granule * SN_GRANULE;
+}
+
+int sn_segment_back(const sn_segment *segment, uint32_t from, uint32_t to)
+{
+    return reserve(segment->fd, granule_at(segment, from), (uint64_t)(to - from) * SN_GRANULE, NULL, NULL);
+}
+
+void sn_segment_punch(const sn_segment *segment, uint32_t from, uint32_t to)
+{
+    uint64_t at = granule_at(segment, from), end = granule_at(segment, to);
+
+    for (; at < end; at += RESERVE_PIECE) {
+        uint64_t piece = end - at < RESERVE_PIECE ? end - at : RESERVE_PIECE;
+        if (fallocate(segment->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)piece) != 0)
+            return; /* the memory stays, as before */
+    }
 }
 
 int sn_segment_reserve_area(sn_segment *segment, uint32_t row, enum sn_row_kind kind)
@@ -229,16 +261,29 @@ void sn_segment_collapse_area(sn_segment *segment, uint32_t row)
         collapse(segment, (uint64_t)(segment->areas - (uint8_t *)segment->head) + row * segment->area_bytes, whole);
 }
 
+/* Which boot of the host this is, out of the first digits of its id; 0: the kernel does not tell. */
+static uint32_t this_boot(void)
+{
+    char digits[9] = "";
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : read(fd, digits, sizeof digits - 1);
+
+    if (fd >= 0)
+        close(fd);
+    return got == (ssize_t)sizeof digits - 1 ? (uint32_t)strtoul(digits, NULL, 16) : 0;
+}
+
 /* The file may hold what a creator left who died before writing the magic. Nobody has it
  * mapped, for joiners map only what has its magic: so it starts from nothing. */
 static int create(sn_segment *segment, const sn_geometry *geometry, sn_progress progress, void *context)
 {
     sn_header layout;
-    int rc = sn_layout_compute(geometry, &layout);
+    int rc = sn_layout_compute(geometry, &layout), in_memory = lies_in_memory(segment->fd);
+    uint64_t at_birth = rc == 0 ? layout.payload_at + (uint64_t)layout.backed * SN_GRANULE : 0;
     if (rc == 0 && ftruncate(segment->fd, 0) != 0)
         rc = -errno;
     if (rc == 0)
-        rc = report(segment->fd, layout.areas_at, progress, context);
+        rc = report(segment->fd, at_birth, progress, context);
     if (rc == 0 && fchmod(segment->fd, 0600) != 0)
         rc = -errno;
     if (rc == 0 && ftruncate(segment->fd, (off_t)layout.segment_bytes) != 0)
@@ -246,8 +291,9 @@ static int create(sn_segment *segment, const sn_geometry *geometry, sn_progress 
     if (rc == 0)
         rc = map(segment, layout.segment_bytes);
     if (rc == 0) {
-        make_huge(segment, 0, layout.payload_at / HUGE_PAGE * HUGE_PAGE);
-        rc = reserve(segment->fd, 0, layout.areas_at, progress, context);
+        if (in_memory)
+            make_huge(segment, 0, layout.payload_at / HUGE_PAGE * HUGE_PAGE);
+        rc = reserve(segment->fd, 0, at_birth, progress, context);
     }
     if (rc != 0) {
         if (rc != SN_E_GONE)
@@ -255,11 +301,12 @@ static int create(sn_segment *segment, const sn_geometry *geometry, sn_progress 
         return rc;
     }
 
+    layout.boot = this_boot();
     *segment->head = layout; /* magic is still 0 in it */
     resolve(segment, &layout);
     /* Fresh pages are zero: rows are free, slots empty, nobody has seen anything. Derived
      * state is built by the caller's first rebuild, which `busy` asks for. */
-    for (uint32_t i = 1; i <= SN_AREAS_AT_BIRTH && layout.area_bytes >= HUGE_PAGE; i++)
+    for (uint32_t i = 1; in_memory && i <= SN_AREAS_AT_BIRTH && layout.area_bytes >= HUGE_PAGE; i++)
         if (has_free(segment->fd, 2 * layout.area_bytes)) /* one of them for this process's own row */
             make_huge(segment, layout.segment_bytes - i * layout.area_bytes, layout.area_bytes);
     atomic_store(&segment->head->busy, 1);
@@ -269,7 +316,9 @@ static int create(sn_segment *segment, const sn_geometry *geometry, sn_progress 
 
 int sn_segment_is_over(const sn_header *head)
 {
-    if (atomic_load(&head->abandoned) || head->geometry.keep == 0)
+    uint32_t boot = head->boot ? this_boot() : 0;
+
+    if (atomic_load(&head->abandoned) || head->geometry.keep == 0 || (boot != 0 && boot != head->boot))
         return 1;
     return head->geometry.keep != SN_KEEP_FOREVER && head->left_at != 0 &&
            time(NULL) - (time_t)head->left_at >= (time_t)head->geometry.keep;
@@ -314,7 +363,7 @@ static int join(sn_segment *segment, const sn_geometry *geometry, uint64_t file_
     return rc;
 }
 
-int sn_segment_attach(int fd, const char *name, const sn_geometry *geometry, int wait_ms,
+int sn_segment_attach(int fd, const char *path, const sn_geometry *geometry, int wait_ms,
                       sn_progress progress, void *context, sn_segment **out)
 {
     struct stat file;
@@ -328,13 +377,15 @@ int sn_segment_attach(int fd, const char *name, const sn_geometry *geometry, int
         return -ENOMEM;
     }
     segment->fd = fd;
-    strncpy(segment->name, name, sizeof segment->name - 1);
+    strncpy(segment->path, path, sizeof segment->path - 1);
     pthread_mutex_init(&segment->mutex, NULL);
     register_handle(segment);
 
+    if (strlen(path) >= sizeof segment->path)
+        return -ENAMETOOLONG;
     if (fstat(fd, &file) != 0)
         return -errno;
-    if (file.st_uid != geteuid() || !S_ISREG(file.st_mode) || (file.st_mode & 077) != 0)
+    if (file.st_uid != geteuid() || !S_ISREG(file.st_mode) || (file.st_mode & 077) != 0 || file.st_nlink > 1)
         return SN_E_OWNER;
     rc = sn_lock_enter(segment, wait_ms);
     if (rc != 0)
@@ -365,7 +416,7 @@ void sn_segment_close(sn_segment *segment)
 
 void sn_segment_unlink(sn_segment *segment)
 {
-    shm_unlink(segment->name); /* where it is gone already, somebody removed it by hand */
+    unlink(segment->path); /* where it is gone already, somebody removed it by hand */
 }
 
 int sn_segment_linked(const sn_segment *segment)

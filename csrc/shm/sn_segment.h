@@ -28,17 +28,17 @@
 
 #include "sn_layout.h"
 
-#define SN_NAME_BYTES 256
+#define SN_PATH_BYTES 4096
 
 typedef struct sn_segment {
     int fd;
-    char name[SN_NAME_BYTES]; /* of the shared memory object */
     _Atomic int forked;
     size_t bytes;
 
     /* Resolved once from a validated layout; never read again from shared memory. */
     sn_header *head;
     sn_row *rows;
+    sn_telemetry *telemetry; /* a block for each row */
     sn_slot *slots;
     uint32_t *first; /* sample -> its first slot */
     uint8_t *wants;    /* staged slot -> how many members are eligible for its copy */
@@ -56,6 +56,7 @@ typedef struct sn_segment {
     uint64_t own_rows[SN_MAX_ROWS / 64]; /* rows whose byte this description locks */
     _Atomic uint64_t new_areas[SN_MAX_ROWS / 64]; /* reserved by this process and not settled yet */
     struct sn_segment *next_handle;      /* of this process, for the fork handler */
+    char path[SN_PATH_BYTES];            /* of the segment's file, absolute: the only place where it is looked for */
 } sn_segment;
 
 /* Asked before anything is reserved and after each piece, with what the file has then and what it will have:
@@ -66,14 +67,14 @@ typedef int (*sn_progress)(void *context, uint64_t done_bytes, uint64_t total_by
 enum sn_attach { SN_ATTACH_CREATED = 10, SN_ATTACH_JOINED = 11 };
 
 /*
- * Make a handle on the shared memory object `name` that is open as `fd`, creating the segment
+ * Make a handle on the file `path` (absolute) that is open as `fd`, creating the segment
  * when there is none in it yet. The descriptor becomes the handle's, also on failure.
  *
  * With `geometry` NULL it joins whatever is there, with payload_bytes 0 what is of this dataset;
  * neither makes one: SN_MISS where nothing is. What nobody uses is unlinked (SN_E_GONE) unless it is to
  * be kept; so is what was kept long enough, what is kept for some time and is of another dataset, and what
- * was not or could not be created. A segment that is joined is kept as long as `geometry` asks for, if that
- * is longer than was asked for before.
+ * was not or could not be created, and what another boot of the host left. A segment that is joined is kept
+ * as long as `geometry` asks for, if that is longer than was asked for before.
  *
  * Answers SN_ATTACH_CREATED or SN_ATTACH_JOINED *with the lock held*: the caller claims its
  * row and leaves with sn_lock_leave(), so that nobody sees a segment without a living row.
@@ -81,10 +82,11 @@ enum sn_attach { SN_ATTACH_CREATED = 10, SN_ATTACH_JOINED = 11 };
  * Fails with SN_E_OWNER, SN_E_GONE (unlinked meanwhile: open the name again),
  * SN_E_MISMATCH (joined with another dataset), SN_E_MAGIC, SN_E_VERSION, SN_E_CORRUPT,
  * SN_BUSY (the lock was not had in `wait_ms`: another is creating it, or hangs), -ENOSPC,
- * -ENOMEM, and what `progress` answers. On failure *out is a handle for sn_segment_close() alone (NULL: no memory
- * for it), which frees the lock where it was had.
+ * -EOPNOTSUPP (the file system cannot reserve room), -ENAMETOOLONG, -ENOMEM, and what `progress` answers. On
+ * failure *out is a handle for sn_segment_close() alone (NULL: no memory for it), which frees the lock where it
+ * was had.
  */
-int sn_segment_attach(int fd, const char *name, const sn_geometry *geometry, int wait_ms,
+int sn_segment_attach(int fd, const char *path, const sn_geometry *geometry, int wait_ms,
                       sn_progress progress, void *context, sn_segment **out);
 
 /* Unmap and close; the kernel frees every lock of this description. */
@@ -94,14 +96,20 @@ void sn_segment_close(sn_segment *segment);
  * reserved once stays, with what lies in it. */
 int sn_segment_reserve_area(sn_segment *segment, uint32_t row, enum sn_row_kind kind);
 
+/* Memory for these granules, whether or not they have some: 0, -ENOSPC, -errno. Without the lock; a death leaves
+ * some of it there. sn_segment_punch() takes it away again: whoever touches such a granule gets another, of zeroes. */
+int sn_segment_back(const sn_segment *segment, uint32_t from, uint32_t to);
+void sn_segment_punch(const sn_segment *segment, uint32_t from, uint32_t to);
+
 /* Put a row area that this process has reserved into huge pages, where the kernel has them. Once; without the
  * lock, as the kernel waits for every processor meanwhile: tens of milliseconds where all are busy. */
 void sn_segment_collapse_area(sn_segment *segment, uint32_t row);
 
-/* Of a segment that nobody uses: whether it goes now, because it was not to be kept, or no longer, or was given up. */
+/* Of a segment that nobody uses: whether it goes now, because it was not to be kept, or no longer, or was given up,
+ * or because the host has booted since: of a file on a disk the kernel may have written some pages and not others. */
 int sn_segment_is_over(const sn_header *head);
 
-/* Whether the name still leads to this segment; take the name away (under the lock). */
+/* Whether the segment's file still has its name; take the name away (under the lock). */
 int sn_segment_linked(const sn_segment *segment);
 void sn_segment_unlink(sn_segment *segment);
 

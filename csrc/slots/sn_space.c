@@ -28,17 +28,26 @@ static uint32_t find_run(const uint64_t *map, uint32_t from, uint32_t end, uint3
     return SN_NONE;
 }
 
+/* How many of these granules are among those that may be given out. */
+static uint32_t below_end(const sn_segment *segment, uint32_t start, uint32_t count)
+{
+    uint32_t end = sn_usable_granules(segment->head);
+    if (start >= end)
+        return 0;
+    return count < end - start ? count : end - start;
+}
+
 static void mark_used(sn_segment *segment, enum sn_form form, uint32_t start, uint32_t count)
 {
     sn_bits_fill(segment->granules, start, count, 1);
     segment->head->granules_of[form] += count;
-    segment->head->granules_free -= count;
+    segment->head->granules_free -= below_end(segment, start, count);
 }
 
 uint32_t sn_space_take(sn_segment *segment, enum sn_form form, uint32_t count)
 {
     sn_header *head = segment->head;
-    uint32_t end = segment->n_granules;
+    uint32_t end = sn_usable_granules(head);
     uint32_t first_free = SN_NONE, longest = 0, start;
 
     if (count == 0 || count > head->granules_free || count > head->largest_run)
@@ -75,7 +84,7 @@ void sn_space_give(sn_segment *segment, enum sn_form form, uint32_t start, uint3
 
     sn_bits_fill(segment->granules, start, count, 0);
     head->granules_of[form] -= count;
-    head->granules_free += count;
+    head->granules_free += below_end(segment, start, count);
     head->largest_run = SN_NONE;
     if (start < head->stage_from)
         head->stage_from = start;
@@ -87,16 +96,41 @@ void sn_space_clear(sn_segment *segment)
 
     memset(segment->granules, 0, sn_bits_words(segment->n_granules) * 8);
     memset(head->granules_of, 0, sizeof head->granules_of);
-    head->granules_free = segment->n_granules;
+    head->granules_free = sn_usable_granules(head);
     head->stage_from = 0;
     head->keep_from = 0;
+    head->largest_run = SN_NONE;
+}
+
+static uint32_t count_free(const sn_segment *segment, uint64_t from, uint64_t end)
+{
+    uint32_t n = 0;
+
+    for (uint64_t at = from; (at = sn_bits_next(segment->granules, at, end, 0)) < end;) {
+        uint64_t stop = sn_bits_next(segment->granules, at, end, 1);
+        n += (uint32_t)(stop - at);
+        at = stop;
+    }
+    return n;
+}
+
+void sn_space_resize(sn_segment *segment, uint32_t end_before)
+{
+    sn_header *head = segment->head;
+    uint32_t end = sn_usable_granules(head);
+
+    if (end > end_before)
+        head->granules_free += count_free(segment, end_before, end);
+    else
+        head->granules_free -= count_free(segment, end, end_before);
     head->largest_run = SN_NONE;
 }
 
 int sn_space_mark(sn_segment *segment, enum sn_form form, uint32_t start, uint32_t count)
 {
     uint64_t end = (uint64_t)start + count;
-    if (count == 0 || end > segment->n_granules ||
+    /* Behind the limit may lie what was there before it fell. */
+    if (count == 0 || end > atomic_load_explicit(&segment->head->backed, memory_order_relaxed) ||
         sn_bits_next(segment->granules, start, end, 1) != end)
         return SN_FULL;
     mark_used(segment, form, start, count);

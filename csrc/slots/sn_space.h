@@ -1,9 +1,11 @@
 /*
  * sn_space.h -- payload space, a bit a granule.
  *
- *   granules  0 ......................... n
+ *   granules  0 ......................... end ............. n
  *             staged copies ->   kept ->        two searches, so that the short-lived
  *                                               leave no holes among the long-lived
+ *
+ * The end is sn_usable_granules(): behind it granules have no memory yet, or are not given out any more.
  *
  * Lives in   the segment (derived: rebuilt by marking what the slot records name).
  * Callers    the lock holder.
@@ -24,7 +26,10 @@ uint32_t sn_space_take(sn_segment *segment, enum sn_form form, uint32_t count);
 
 void sn_space_give(sn_segment *segment, enum sn_form form, uint32_t start, uint32_t count);
 
-/* Rebuilding: all free, then mark run by run. 0, or SN_FULL where a run is out of bounds or
+/* The end has changed: take note of what is free between the two. */
+void sn_space_resize(sn_segment *segment, uint32_t end_before);
+
+/* Rebuilding: all free, then mark run by run. 0, or SN_FULL where a run has no memory or is
  * taken already, and then nothing was marked. */
 void sn_space_clear(sn_segment *segment);
 int sn_space_mark(sn_segment *segment, enum sn_form form, uint32_t start, uint32_t count);

@@ -1,7 +1,9 @@
 #include "sn_join.h"
 
 #include <errno.h>
+#include <math.h>
 #include <sys/file.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -10,14 +12,42 @@
 #include "sn_rows.h"
 #include "sn_store.h"
 
+#define JOIN 1000u /* one that is just now, in sn_header.joins */
 #define ATTACH_WAIT_MS 200 /* one try: the caller tries again, and tells the user why it waits */
 
-int sn_join(int fd, const char *name, const sn_geometry *geometry, uint64_t job_key, sn_progress progress,
+/* The combined recency and frequency of LRFU (Lee et al., 2001). */
+static void note_join(sn_header *head)
+{
+    uint32_t now = (uint32_t)time(NULL);
+    double age_s = now > head->joined_at ? now - head->joined_at : 0;
+
+    head->joins = (uint32_t)fmin(JOIN + head->joins * exp2(-age_s / SN_JOIN_HALF_LIFE_S), UINT32_MAX);
+    head->joined_at = now;
+}
+
+/* What it took this process to make a sample, if it has told. */
+static void note_cost(sn_segment *segment, uint32_t row)
+{
+    const sn_telemetry *block = &segment->telemetry[row];
+    uint32_t sequence = atomic_load(&block->sequence);
+    sn_work work;
+
+    if (sequence == 0 || sequence % 2 != 0 || atomic_load(&block->generation) != segment->rows[row].generation)
+        return;
+    memcpy(&work, (const void *)block->words, sizeof work);
+    if (work.served[SN_STORAGE] == 0)
+        return; /* it has made none from the beginning */
+    uint64_t decoded = work.served[SN_STORAGE] + work.served[SN_ENCODED];
+    segment->head->cost_ns = (work.spent_ns[SN_CAUSE_STORAGE] + work.spent_ns[SN_CAUSE_ITEM]) / work.served[SN_STORAGE] +
+                             work.spent_ns[SN_CAUSE_DECODE] / decoded;
+}
+
+int sn_join(int fd, const char *path, const sn_geometry *geometry, uint64_t job_key, sn_progress progress,
             void *context, sn_segment **out, uint32_t *row)
 {
     const sn_participant who = {.kind = SN_ROW_HOLDER, .job_key = job_key};
     sn_segment *segment;
-    int attached = sn_segment_attach(fd, name, geometry, ATTACH_WAIT_MS, progress, context, &segment), rc = attached;
+    int attached = sn_segment_attach(fd, path, geometry, ATTACH_WAIT_MS, progress, context, &segment), rc = attached;
 
     *out = NULL;
     if (attached != SN_ATTACH_CREATED && attached != SN_ATTACH_JOINED)
@@ -26,9 +56,15 @@ int sn_join(int fd, const char *name, const sn_geometry *geometry, uint64_t job_
     if (rc != 0)
         goto out;
     sn_store_reap(segment, 1);
+    /* The segment's lock is held from here until the row is claimed. Of the processes of a job that come at once,
+     * exactly one finds no row of the job. The dead are reaped and do not count. */
+    int is_first = sn_rows_of_job(segment, job_key) == SN_NONE;
     rc = sn_row_claim(segment, &who, row);
-    if (rc == 0)
+    if (rc == 0) {
         segment->head->left_at = 0;
+        if (is_first)
+            note_join(segment->head);
+    }
     if (rc != 0 && attached == SN_ATTACH_CREATED)
         sn_segment_unlink(segment); /* nobody has a row in it */
     sn_store_leave(segment);
@@ -55,8 +91,10 @@ int sn_leave(sn_segment *segment, uint32_t row)
 
     if (rc != 0)
         return rc;
-    if (row != SN_NONE)
+    if (row != SN_NONE) {
+        note_cost(segment, row);
         sn_row_leave(segment, row);
+    }
     if (!sn_anyone_alive(segment->fd) && sn_segment_linked(segment)) {
         if (segment->head->geometry.keep == 0)
             sn_segment_unlink(segment);
@@ -67,7 +105,7 @@ int sn_leave(sn_segment *segment, uint32_t row)
     return 0;
 }
 
-void sn_sweep(int fd, const char *name)
+void sn_sweep(int fd, const char *path)
 {
     sn_segment *segment;
 
@@ -76,13 +114,13 @@ void sn_sweep(int fd, const char *name)
         return;
     }
     /* This unlinks what is left behind. */
-    if (sn_segment_attach(fd, name, NULL, 0, NULL, NULL, &segment) == SN_ATTACH_JOINED &&
+    if (sn_segment_attach(fd, path, NULL, 0, NULL, NULL, &segment) == SN_ATTACH_JOINED &&
         segment->head->left_at == 0)
         note_left(segment); /* its last users were killed: the time begins now */
     sn_segment_close(segment); /* which frees the lock, if it was had */
 }
 
-int sn_discard(int fd, const char *name)
+int sn_discard(int fd, const char *path)
 {
     sn_segment *segment;
 
@@ -90,7 +128,7 @@ int sn_discard(int fd, const char *name)
         close(fd);
         return SN_BUSY;
     }
-    int rc = sn_segment_attach(fd, name, NULL, ATTACH_WAIT_MS, NULL, NULL, &segment);
+    int rc = sn_segment_attach(fd, path, NULL, ATTACH_WAIT_MS, NULL, NULL, &segment);
     if (rc == SN_ATTACH_JOINED) {
         rc = sn_anyone_alive(segment->fd) ? SN_BUSY : 0; /* under the lock, without which nobody comes to live in it */
         if (rc == 0)

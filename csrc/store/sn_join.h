@@ -8,6 +8,10 @@
  * A segment may be kept for some time after the last who leaves. If its last users were killed, the time is counted from
  * the first sweep after that.
  *
+ * The join of a job is counted once, by the first of its processes: worker processes come anew with each epoch. Who leaves
+ * says what a sample cost it. Where several kept segments are to share some memory, `seneca prune --to` gives up the one
+ * first that is worth least for its size.
+ *
  * A process claims its row before it lets go of the lock. Therefore a segment without a living row is one whose users
  * have died, and never one that somebody has just made.
  *
@@ -24,9 +28,13 @@
 #define SN_JOIN_H
 
 #include "../shm/sn_segment.h"
+#include "../shm/sn_telemetry.h"
+
+#define SN_JOIN_HALF_LIFE_S 1800.0 /* after so many seconds a join counts for half */
 
 /*
- * Join the segment that is open as `fd`, or make it; `geometry`, `progress` and `context` as for sn_segment_attach().
+ * Join the segment in the file `path` (absolute) that is open as `fd`, or make it; `geometry`, `progress` and
+ * `context` as for sn_segment_attach().
  * The descriptor is the callee's, also on failure.
  *
  * SN_ATTACH_CREATED or SN_ATTACH_JOINED: *segment is the caller's to close, and *row the row of this process.
@@ -34,7 +42,7 @@
  * SN_E_RECORDS: it could be joined, but there is no memory for the records of one more process. What this process made
  * and could not claim a row in is unlinked.
  */
-int sn_join(int fd, const char *name, const sn_geometry *geometry, uint64_t job_key, sn_progress progress,
+int sn_join(int fd, const char *path, const sn_geometry *geometry, uint64_t job_key, sn_progress progress,
             void *context, sn_segment **segment, uint32_t *row);
 
 /*
@@ -48,11 +56,11 @@ int sn_leave(sn_segment *segment, uint32_t row);
 
 /* Take the name away from the segment that is open as `fd`, if no living process uses it and it is not to be kept any
  * longer. Closes the descriptor. A segment in use is left in peace: its lock is not even tried. */
-void sn_sweep(int fd, const char *name);
+void sn_sweep(int fd, const char *path);
 
 /* The same for a segment that is to be kept: 0, the name is gone; SN_BUSY, somebody uses it; what sn_segment_attach()
  * answers, where it is no segment of this version. */
-int sn_discard(int fd, const char *name);
+int sn_discard(int fd, const char *path);
 
 /* Whether sn_sweep() would take the name away. It changes nothing, and `fd` may be open for reading only. Of a segment that
  * is incomplete it tries the lock for a moment: a process that is making one holds it. */

@@ -30,15 +30,22 @@ static void forget_uses(sn_segment *segment, uint64_t keep)
             segment->slots[slot].uses &= keep;
 }
 
+uint32_t sn_rows_of_job(const sn_segment *segment, uint64_t key)
+{
+    const uint64_t *live = segment->head->live_rows;
+    for (uint32_t row = sn_rows_next(live, 0); row < SN_MAX_ROWS; row = sn_rows_next(live, row + 1))
+        if (segment->rows[row].job_key == key)
+            return row;
+    return SN_NONE;
+}
+
 /* The bit of this job; a new one is cleared in every record before it is given out. */
 static int job_bit(sn_segment *segment, uint64_t key, uint32_t *bit)
 {
-    const uint64_t *live = segment->head->live_rows;
-    for (uint32_t row = sn_rows_next(live, 0); row < SN_MAX_ROWS; row = sn_rows_next(live, row + 1)) {
-        if (segment->rows[row].job_key == key) {
-            *bit = segment->rows[row].job;
-            return 0;
-        }
+    uint32_t row = sn_rows_of_job(segment, key);
+    if (row != SN_NONE) {
+        *bit = segment->rows[row].job;
+        return 0;
     }
     uint64_t jobs = live_jobs(segment);
     if (jobs == ~(uint64_t)0)
@@ -178,16 +185,22 @@ static int has_company(const sn_segment *segment, uint32_t row)
     return 0;
 }
 
-void sn_rows_derive_budgets(sn_segment *segment)
+uint32_t sn_rows_stage_need(const sn_segment *segment)
 {
-    sn_header *head = segment->head;
-    const uint64_t *members = head->member_rows;
-    const uint32_t *split = sn_split(head);
-    uint64_t space = segment->n_granules, need = 0;
+    const uint64_t *members = segment->head->member_rows;
+    uint64_t need = 0;
 
     for (uint32_t row = sn_rows_next(members, 0); row < SN_MAX_ROWS; row = sn_rows_next(members, row + 1))
         if (has_company(segment, row))
             need += segment->rows[row].stage_need;
+    return need < segment->n_granules ? (uint32_t)need : segment->n_granules;
+}
+
+void sn_rows_derive_budgets(sn_segment *segment)
+{
+    sn_header *head = segment->head;
+    const uint32_t *split = sn_split(head);
+    uint64_t space = sn_usable_granules(head), need = sn_rows_stage_need(segment);
 
     uint64_t stage = space * split[SN_AUGMENTED] / WHOLE;
     if (stage < need)

@@ -24,6 +24,9 @@ typedef struct {
     uint32_t subset;     /* of SN_ROW_SUBSET: names its samples */
 } sn_participant;
 
+/* A living row of this job; SN_NONE: it has none. */
+uint32_t sn_rows_of_job(const sn_segment *segment, uint64_t key);
+
 /* A row for this participant, all of the dataset seen (nothing is wanted yet).
  * 0, SN_E_ROWS_FULL, SN_E_JOBS_FULL, -ENOSPC and others where its row area has no memory. */
 int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *row);
@@ -38,6 +41,9 @@ void sn_row_leave(sn_segment *segment, uint32_t row);
  * Letting go frees a slot that nobody wants any more. */
 void sn_ledger_hold(sn_segment *segment, uint32_t row, uint32_t entry, uint32_t slot);
 void sn_ledger_let_go(sn_segment *segment, uint32_t row, uint32_t entry);
+
+/* Granules that the members need for their staged copies, at the least. */
+uint32_t sn_rows_stage_need(const sn_segment *segment);
 
 /* Members and their shares of the space have changed. */
 void sn_rows_derive_budgets(sn_segment *segment);

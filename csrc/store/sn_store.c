@@ -150,20 +150,22 @@ void sn_store_read_stats(sn_segment *segment, sn_store_stats *stats)
 {
     const sn_header *head = segment->head;
     const uint64_t *live = head->live_rows;
-    uint64_t jobs = 0;
+    uint64_t jobs = 0, taken = 0;
 
     sn_store_reap(segment, 1);
     sn_store_fold(segment);
     *stats = (sn_store_stats){
-        .payload_bytes = (uint64_t)segment->n_granules * SN_GRANULE,
-        .free_bytes = (uint64_t)head->granules_free * SN_GRANULE,
+        .payload_bytes = (uint64_t)atomic_load(&head->limit) * SN_GRANULE,
+        .reserved_bytes = (uint64_t)sn_usable_granules(head) * SN_GRANULE,
         .writing = head->lists[SN_LIST_WRITING].count,
         .members = count(head->member_rows),
     };
     for (int form = 0; form < SN_FORMS; form++) {
         stats->bytes_of[form] = (uint64_t)head->granules_of[form] * SN_GRANULE;
         stats->budget_of[form] = (uint64_t)head->budget_of[form] * SN_GRANULE;
+        taken += stats->bytes_of[form];
     }
+    stats->free_bytes = taken < stats->payload_bytes ? stats->payload_bytes - taken : 0;
     stats->slots_of[SN_ENCODED] = head->lists[SN_LIST_ENCODED].count;
     stats->slots_of[SN_DECODED] = head->lists[SN_LIST_DECODED].count;
     for (uint32_t want = 0; want <= SN_MAX_ROWS; want++)

@@ -45,7 +45,8 @@ int sn_store_change_split(sn_segment *segment, const uint32_t split[SN_FORMS], u
 
 /* What a cache holds, for people. */
 typedef struct {
-    uint64_t payload_bytes, free_bytes;
+    uint64_t payload_bytes, free_bytes; /* all; what of it no payload takes */
+    uint64_t reserved_bytes;            /* what of it has memory so far */
     uint64_t bytes_of[SN_FORMS], budget_of[SN_FORMS];
     uint32_t slots_of[SN_FORMS];
     uint32_t writing, members, processes, jobs;

@@ -5,6 +5,7 @@ cdef extern from "base/sn_status.h" nogil:
     enum:
         SN_OK
         SN_MISS
+        SN_FULL
         SN_BUSY
         SN_E_MAGIC
         SN_E_VERSION

@@ -9,12 +9,12 @@ from seneca import errors
 __all__ = ["Unlinked", "picture_error", "segment_error", "why_private"]
 
 _NO_ROOM = (
-    "/dev/shm has no memory left for the records of one more of its users; free some of it, or make it larger: "
-    "mount -o remount,size=... /dev/shm; in Docker --shm-size=..."
+    "no room is left for the records of one more of its users; free some of /dev/shm, or of SENECA_DIR where that is "
+    "set, or make it larger: mount -o remount,size=... /dev/shm; in Docker --shm-size=..."
 )
 _SEGMENT_ERRORS = {
     SN_E_MAGIC: (errors.NotASegmentError, "it was not made by Seneca"),
-    SN_E_VERSION: (errors.SegmentVersionError, "it has another layout version"),
+    SN_E_VERSION: (errors.SegmentVersionError, "another version of Seneca made it"),
     SN_E_CORRUPT: (errors.SegmentCorruptError, "its header contradicts itself"),
     SN_E_ROWS_FULL: (errors.TooManyMembersError, "every row of the segment has a living owner"),
     SN_E_JOBS_FULL: (errors.TooManyJobsError, "64 jobs are attached already"),

@@ -5,10 +5,11 @@ import os
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 from seneca._core.codes import segment_error
-from seneca._core.codes cimport SN_BUSY
+from seneca._core.codes cimport SN_BUSY, SN_FULL
 from seneca._core.segment cimport SN_AUGMENTED, SN_DECODED, SN_ENCODED, SN_GRANULE, SN_MAX_ROWS, sn_change, sn_geometry
+from seneca._core.telemetry cimport as_dict, sn_work
 
-__all__ = ["anyone_alive", "discard", "left_behind", "look"]
+__all__ = ["anyone_alive", "discard", "left_behind", "look", "shrink"]
 
 
 cdef extern from "shm/sn_layout.h" nogil:
@@ -31,16 +32,18 @@ cdef extern from "shm/sn_layout.h" nogil:
     ctypedef struct sn_whole_header "sn_header":
         sn_geometry geometry
         uint64_t segment_bytes
-        uint32_t n_granules, abandoned
+        uint32_t abandoned, limit
         uint32_t granules_of[4]
         uint32_t budget_of[4]
-        uint32_t granules_free
         sn_list_head lists[134]  # SN_LISTS, which Cython does not need to know
         uint32_t n_changes, left_at
         sn_change changes[8]
+        uint32_t joins, joined_at
+        uint64_t cost_ns
         sn_distrust distrust
 
     const uint32_t *sn_split(const sn_whole_header *head)
+    uint32_t sn_usable_granules(const sn_whole_header *head)
 
 
 cdef extern from "shm/sn_look.h" nogil:
@@ -48,6 +51,8 @@ cdef extern from "shm/sn_look.h" nogil:
         sn_whole_header head
         sn_row rows[128]
         uint64_t alive[2]
+        sn_work work[128]
+        uint64_t told[2]
         uint64_t memory_bytes
         int torn
 
@@ -61,6 +66,13 @@ cdef extern from "shm/sn_segment.h" nogil:
 cdef extern from "store/sn_join.h" nogil:
     int sn_discard(int fd, const char *name)
     int sn_left_behind(int fd)
+
+
+cdef extern from "store/sn_shrink.h" nogil:
+    ctypedef struct sn_shrunk:
+        uint32_t before, least, left
+
+    int sn_shrink(int fd, const char *name, uint32_t granules, sn_shrunk *found)
 
 
 def anyone_alive(int fd):
@@ -95,6 +107,29 @@ def discard(int fd, str name):
     return rc != SN_BUSY
 
 
+def shrink(int fd, str name, uint32_t granules):
+    """Leave so many granules to payloads of the shared memory object ``name``, open as ``fd``. Closes ``fd``.
+
+    Returns:
+        ``(before, least, left)``: the granules that payloads had, those that the jobs need, and the payloads behind
+        that are in use still. With more needed than ``granules``, nothing is changed.
+
+    Raises:
+        BlockingIOError: Its lock was not to be had just now.
+        Unlinked: Nobody used it, and it is removed.
+        SegmentError: It is no segment of this version, or another user's.
+    """
+    cdef bytes name_bytes = os.fsencode(name)
+    cdef const char *c_name = name_bytes
+    cdef sn_shrunk found
+    cdef int rc
+    with nogil:
+        rc = sn_shrink(fd, c_name, granules, &found)
+    if rc not in (0, SN_FULL):
+        raise segment_error(rc)
+    return found.before, found.least, found.left
+
+
 def look(int fd):
     """What the segment holds that is open as ``fd``, and who uses it: see :class:`seneca.segments.View`.
 
@@ -107,6 +142,8 @@ def look(int fd):
         rc = sn_look_at(fd, &seen)
     if rc != 0:
         raise segment_error(rc)
+    payload_bytes = <uint64_t>seen.head.limit * SN_GRANULE
+    bytes_of = {name: <uint64_t>seen.head.granules_of[form] * SN_GRANULE for name, form in _FORMS.items()}
     return {
         "fingerprint": b"".join(
             (<object>half).to_bytes(8, "little") for half in seen.head.geometry.fingerprint[:2]
@@ -114,12 +151,16 @@ def look(int fd):
         "samples": seen.head.geometry.n_samples,
         "keep": seen.head.geometry.keep,
         "left_at": seen.head.left_at,
+        "joins": seen.head.joins / 1000.0,
+        "joined_at": seen.head.joined_at,
+        "cost_s": seen.head.cost_ns * 1e-9,
         "adapts": bool(seen.head.geometry.adapts),
         "memory_bytes": seen.memory_bytes,
         "segment_bytes": seen.head.segment_bytes,
-        "payload_bytes": <uint64_t>seen.head.n_granules * SN_GRANULE,
-        "free_bytes": <uint64_t>seen.head.granules_free * SN_GRANULE,
-        "bytes": {name: <uint64_t>seen.head.granules_of[form] * SN_GRANULE for name, form in _FORMS.items()},
+        "payload_bytes": payload_bytes,
+        "reserved_bytes": <uint64_t>sn_usable_granules(&seen.head) * SN_GRANULE,
+        "free_bytes": max(0, payload_bytes - sum(bytes_of.values())),
+        "bytes": bytes_of,
         "budget_bytes": {
             name: <uint64_t>seen.head.budget_of[form] * SN_GRANULE for name, form in _FORMS.items()
         },
@@ -159,7 +200,7 @@ cdef list changes(const sn_whole_header *head):
 
 
 cdef list rows(const sn_look *seen):
-    """Of each row in use: job, process, whether it draws, whether its owner lives, pace (0: not told)."""
+    """Of each row in use: job, process, whether it draws, whether its owner lives, pace (0: not told), what it tells."""
     cdef uint32_t i
     cdef const sn_row *row
     found = []
@@ -167,5 +208,6 @@ cdef list rows(const sn_look *seen):
         row = &seen.rows[i]
         if row.state == SN_ROW_LIVE and row.kind in (SN_ROW_HOLDER, SN_ROW_MEMBER):
             found.append((row.job_key, row.pid, row.kind == SN_ROW_MEMBER, bool(seen.alive[i // 64] >> (i % 64) & 1),
-                          row.pace if row.told_at else 0))
+                          row.pace if row.told_at else 0,
+                          as_dict(&seen.work[i]) if seen.told[i // 64] >> (i % 64) & 1 else None))
     return found

@@ -79,6 +79,7 @@ cdef extern from "pool/sn_pool.h" nogil:
     sn_pool *sn_pool_new(uint32_t threads, uint64_t max_pixels)
     int sn_pool_end(sn_pool *pool, int patience_ms)
     void sn_pool_free(sn_pool *pool)
+    uint32_t sn_pool_threads(const sn_pool *pool, int32_t *numbers, uint32_t most)
     void sn_pool_submit(sn_pool *pool, sn_batch *batch)
     int sn_pool_wait(sn_pool *pool, sn_batch *batch, int timeout_ms)
     void sn_pool_drop(sn_pool *pool, sn_batch *batch)

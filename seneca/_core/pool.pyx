@@ -119,6 +119,12 @@ cdef class Stream:
             raise StreamClosed()
         return self.pool
 
+    def thread_numbers(self):
+        """The kernel's numbers of the threads that prepare, 64 at the most, without those that have not begun yet."""
+        cdef int32_t numbers[64]
+        cdef uint32_t i, n = sn_pool_threads(self.open(), numbers, 64)
+        return tuple(<object>numbers[i] for i in range(n))
+
     def draw(self, out):
         """Draw a batch and have it prepared into ``out``, C-contiguous, one item a sample in order.
 

@@ -20,7 +20,7 @@ cdef extern from "shm/sn_layout.h" nogil:
         uint32_t n_samples
         uint32_t keep
         uint32_t split[4]
-        uint32_t adapts
+        uint32_t adapts, first_granules
 
     ctypedef struct sn_change:
         uint64_t when
@@ -31,6 +31,7 @@ cdef extern from "shm/sn_layout.h" nogil:
         uint32_t layout_version
         sn_geometry geometry
         uint64_t segment_bytes, areas_at, area_bytes
+        uint32_t backed, limit
         uint32_t n_changes
         sn_change changes[8]
 
@@ -48,6 +49,7 @@ cdef extern from "shm/sn_layout.h" nogil:
         uint64_t job_key, when
 
     const uint32_t *sn_split(const sn_header *head)
+    uint32_t sn_usable_granules(const sn_header *head)
 
     enum:
         SN_EXAMPLE_SAMPLES
@@ -93,7 +95,7 @@ cdef extern from "store/sn_trust.h" nogil:
 
 cdef extern from "store/sn_store.h" nogil:
     ctypedef struct sn_store_stats:
-        uint64_t payload_bytes, free_bytes
+        uint64_t payload_bytes, free_bytes, reserved_bytes
         uint64_t bytes_of[4]
         uint64_t budget_of[4]
         uint32_t slots_of[4]
@@ -109,6 +111,11 @@ cdef extern from "store/sn_store.h" nogil:
     void sn_store_leave(sn_segment *segment)
     int sn_store_change_split(sn_segment *segment, const uint32_t *split, uint32_t after, const char *why)
     void sn_store_read_stats(sn_segment *segment, sn_store_stats *stats)
+
+
+cdef extern from "store/sn_backing.h" nogil:
+    int sn_backing_grow(sn_segment *segment, uint32_t granules)
+    int sn_backing_stop(sn_segment *segment)
 
 
 cdef extern from "store/sn_check.h" nogil:

@@ -2,7 +2,7 @@
 
 import os
 
-from libc.errno cimport EINTR
+from libc.errno cimport EINTR, ENOMEM, ENOSPC
 from libc.string cimport memcpy, memset
 
 from seneca import errors
@@ -82,6 +82,8 @@ cdef class Segment:
         job_key: 64 bits that name the training run.
         split: Shares by form in 1/10,000 (storage, encoded, decoded, augmented), likewise.
         adapts: Whether nobody has asked for these, and they may be changed, likewise.
+        first_bytes: So much of the space for payloads gets memory at once if it has to be made, and the rest by
+            :meth:`grow`; 0: all.
         progress: Called with the bytes that are reserved and those that will be: before any is, if it has to be
             made, and as that goes on. What it raises ends that, and is raised here.
 
@@ -93,7 +95,7 @@ cdef class Segment:
     """
 
     def __cinit__(self, int fd, str name, bytes fingerprint, n_samples, payload_bytes, *, uint32_t keep, job_key,
-                  split, bint adapts=False, progress=None):
+                  split, bint adapts=False, first_bytes=0, progress=None):
         cdef sn_geometry wanted
         cdef sn_geometry *geometry = NULL
         cdef Reporter reporter = Reporter(progress)
@@ -110,6 +112,7 @@ cdef class Segment:
                 for form in range(4):
                     wanted.split[form] = split[form]
                 wanted.adapts = adapts
+                wanted.first_granules = min(-(-first_bytes // SN_GRANULE), <uint32_t>SN_NONE)
                 geometry = &wanted
             self.job_key = job_key
         except BaseException:
@@ -208,8 +211,50 @@ cdef class Segment:
 
     @property
     def payload_bytes(self):
-        """Space for payloads."""
-        return self.open().head.geometry.payload_bytes
+        """Space for payloads, whether or not it has memory yet."""
+        cdef sn_header *head = self.open().head
+        return min(head.geometry.payload_bytes, <uint64_t>head.limit * SN_GRANULE)
+
+    @property
+    def reserved_bytes(self):
+        """What of the space for payloads has memory so far; without the lock, a hint."""
+        cdef sn_header *head = self.open().head
+        return min(head.geometry.payload_bytes, <uint64_t>sn_usable_granules(head) * SN_GRANULE)
+
+    def grow(self, uint32_t granules):
+        """Give memory to the next granules of the space for payloads, at the most so many.
+
+        Returns:
+            Whether this call has. If not, all has memory, another process was faster, or the lock was not to be had.
+
+        Raises:
+            OSError: ENOSPC: there is no memory.
+            Unlinked: The segment was given up.
+        """
+        cdef int rc
+        self.open()
+        with nogil:
+            rc = sn_backing_grow(self.handle, granules)
+        if rc in (-ENOSPC, -ENOMEM):
+            raise OSError(ENOSPC, os.strerror(ENOSPC))
+        if rc not in (0, SN_BUSY, SN_MISS):
+            raise segment_error(rc)
+        return rc == 0
+
+    def stop_growing(self):
+        """Leave the space for payloads at what has memory, for good. Returns whether this call made it so.
+
+        Raises:
+            BlockingIOError: The lock was not to be had in 100 ms.
+            Unlinked: The segment was given up.
+        """
+        cdef int rc
+        self.open()
+        with nogil:
+            rc = sn_backing_stop(self.handle)
+        if rc not in (0, SN_MISS):
+            raise segment_error(rc)
+        return rc == 0
 
     def attachments(self):
         """Identify this segment and this job's attachments to it, for the audit's log.
@@ -330,6 +375,7 @@ cdef class Segment:
         forms = {"encoded": SN_ENCODED, "decoded": SN_DECODED, "augmented": SN_AUGMENTED}
         return {
             "payload_bytes": stats.payload_bytes,
+            "reserved_bytes": stats.reserved_bytes,
             "free_bytes": stats.free_bytes,
             "bytes": {name: stats.bytes_of[form] for name, form in forms.items()},
             "budget_bytes": {name: stats.budget_of[form] for name, form in forms.items()},

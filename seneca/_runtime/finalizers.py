@@ -1,6 +1,7 @@
 """Actions for when an object is collected or the process ends, also in processes of multiprocessing.
 
-Daemon threads run on while the process ends. They must not begin work that nobody would end.
+Daemon threads run on while the process ends. :data:`shielded` keeps what they do apart from these actions:
+what a thread has begun it completes first, and then it begins nothing more.
 
 ``weakref.finalize`` alone does not run if multiprocessing ends a process, as it ends torch's workers. A row
 in shared memory would then be left for others to reap. A process that has workers must leave a cache after
@@ -10,6 +11,8 @@ last user.
 
 from __future__ import annotations
 
+import atexit
+import os
 import threading
 import time
 import weakref
@@ -17,15 +20,12 @@ from collections.abc import Callable
 from multiprocessing.util import Finalize
 from typing import Any
 
-__all__ = ["FIRST", "LAST", "PATIENCE_S", "finalize", "park_if_ending", "wait_at_end"]
+__all__ = ["FIRST", "LAST", "PATIENCE_S", "finalize", "shielded"]
 
 # The order of actions at a process's end, the highest first. Of equal ones the last made runs first. Those
 # below 0 run after multiprocessing has ended the processes that this one has started.
 FIRST, LAST = 1, -1
 PATIENCE_S = 1.0  # the longest that the end of the process waits for all daemon threads together
-
-_ends = threading.Event()
-_never = threading.Event()
 
 
 def finalize(
@@ -49,35 +49,67 @@ def finalize(
     return finalizer
 
 
-def park_if_ending() -> None:
-    """Hold the calling thread for ever if it is a daemon thread and the process is ending.
+class _Shield:
+    """A context that the end of the process does not cut off.
 
-    If the thread ran on, it would meet closed caches. If it ended, it would drop its references, and their
-    finalizers would race with the end of the process.
+    The end waits, before the first action, until no other thread is in the context, at most ``PATIENCE_S``.
+    Once the process is ending, a daemon thread that enters or leaves the context is held for ever. If it ran
+    on, it would meet closed caches. If it ended, it would drop its references, and their finalizers would
+    race with the end of the process.
+
+    The end first sets ``_ends`` and then looks at ``_inside``. A thread first enters ``_inside`` and then
+    looks at ``_ends``. Therefore at least one of the two sees the other.
     """
-    if _ends.is_set() and threading.current_thread().daemon:
-        _never.wait()
+
+    def __init__(self) -> None:
+        self._ends = threading.Event()
+        self._until = 0.0  # when the end stops waiting
+        self._never = threading.Event()
+        self._inside: dict[int, int] = {}  # how many contexts each thread is in, by its number
+        os.register_at_fork(after_in_child=self._inside.clear)
+
+    def __enter__(self) -> None:
+        thread = threading.get_ident()
+        self._inside[thread] = self._inside.get(thread, 0) + 1
+        if self._inside[thread] == 1 and self._must_hold():
+            del self._inside[thread]
+            self._never.wait()
+
+    def __exit__(self, *_: object) -> None:
+        thread = threading.get_ident()
+        within = self._inside.get(thread, 1) - 1  # after a fork in the context, it is 0
+        if within:
+            self._inside[thread] = within
+            return
+        self._inside.pop(thread, None)
+        if self._must_hold():
+            self._never.wait()
+
+    def _must_hold(self) -> bool:
+        thread = threading.current_thread()
+        is_main = thread is threading.main_thread()  # which a daemon thread becomes in a child that it forks
+        return self._ends.is_set() and thread.daemon and not is_main
+
+    def end(self) -> None:
+        """Wait for those in the context. Let no daemon thread in from now on.
+
+        A second call waits only for what the first has left of ``PATIENCE_S``: a process may have two ends.
+        """
+        if not self._ends.is_set():
+            self._until = time.monotonic() + PATIENCE_S
+            self._ends.set()
+        own = {threading.get_ident()}
+        while self._inside.keys() - own and time.monotonic() < self._until:
+            time.sleep(0.001)
 
 
-def wait_at_end(lock: Any, owner: object = None) -> None:
-    """At the end of the process, first wait until no other thread holds ``lock``, which belongs to
-    ``owner``."""
-    Finalize(owner, _wait_for, (lock,), exitpriority=FIRST + 1)
-
-
-def _wait_for(lock: Any) -> None:
-    if lock.acquire(timeout=max(0.0, _patient_until - time.monotonic())):
-        lock.release()
-
-
-def _begin_to_end() -> None:
-    global _patient_until
-    _patient_until = time.monotonic() + PATIENCE_S
-    _ends.set()
-
-
-_patient_until = 0.0
-Finalize(None, _begin_to_end, exitpriority=FIRST + 2)
+shielded = _Shield()
+# Of all actions at the end of a process this is the first. ``weakref`` sets up its own with the first
+# finalizer, and must not find daemon threads that still make some. A process of multiprocessing runs only
+# the actions of multiprocessing.
+weakref.finalize(shielded, id, 0).detach()
+atexit.register(shielded.end)
+Finalize(None, shielded.end, exitpriority=FIRST + 1)
 
 
 def _end(finalizer: weakref.finalize[..., Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from seneca._runtime.finalizers import park_if_ending, wait_at_end
+from seneca._runtime.finalizers import shielded
 
 __all__ = ["InTurn", "turn"]
 
@@ -36,13 +36,10 @@ class InTurn:
     _turn: Any
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        park_if_ending()
         self = super().__new__(cls)
         self._turn = threading.RLock()  # made before anything can be interrupted
-        wait_at_end(self._turn, self)
         return self
 
     def __next__(self) -> Any:
-        park_if_ending()
-        with turn(self._turn):
+        with shielded, turn(self._turn):
             return super().__next__()  # type: ignore[misc]

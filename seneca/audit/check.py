@@ -115,7 +115,7 @@ def check(folder: Path) -> Report:
         BadLog: The folder has no log, or one that cannot be read.
     """
     if not folder.is_dir():
-        raise BadLog(f"there is no folder {folder}")
+        raise BadLog(f"there is no folder {folder}; give the one that SENECA_AUDIT named when the jobs ran")
     report = Report()
     entries = []
     for path in sorted(folder.glob(f"*{SUFFIX}")):

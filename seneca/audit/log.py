@@ -59,6 +59,7 @@ VERSION = 3  # version 1 had no DIFF; in version 2 DONE did not tell of samples 
 MAGIC = b"SENECA-AUDIT %3d\n"
 MAGIC_BYTES = len(MAGIC % VERSION)
 SUFFIX = ".audit"
+REMEDY = "; move it away to have the others checked"
 APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 FRAME = struct.Struct("<4sI")  # tag, number of records (of bytes for HEAD)
 HEAD, GAVE, FAILED, SKIPPED, DIFFERED, DONE = b"HEAD", b"GAVE", b"FAIL", b"SKIP", b"DIFF", b"DONE"
@@ -318,14 +319,14 @@ def read_header(path: Path) -> Header | None:
             return None
         tag, size = FRAME.unpack(frame)
         if tag != HEAD:
-            raise BadLog(f"{path} is damaged: it does not begin with its header")
+            raise BadLog(f"{path} is damaged: it does not begin with its header{REMEDY}")
         text = file.read(size)
     if len(text) < size:
         return None
     try:
         return Header(**json.loads(text))
     except (ValueError, TypeError) as error:
-        raise BadLog(f"{path} is damaged: its header cannot be read ({error})") from None
+        raise BadLog(f"{path} is damaged: its header cannot be read ({error}){REMEDY}") from None
 
 
 def read(path: Path) -> Content:
@@ -342,7 +343,7 @@ def read(path: Path) -> Content:
     while at + FRAME.size <= len(data):
         tag, count = FRAME.unpack_from(data, at)
         if tag not in SIZES:
-            raise BadLog(f"{path} is damaged: there is no record at byte {at}")
+            raise BadLog(f"{path} is damaged: there is no record at byte {at}{REMEDY}")
         end = at + FRAME.size + count * SIZES[tag]
         if end > len(data):
             break
@@ -368,5 +369,5 @@ def _check_magic(path: Path, found: bytes) -> None:
         return
     if found[: MAGIC.index(b"%")] == MAGIC[: MAGIC.index(b"%")] and len(found) == len(ours):
         version = found[MAGIC.index(b"%") :].decode(errors="replace").strip()
-        raise BadLog(f"{path} is of version {version}, and this Seneca reads version {VERSION}")
-    raise BadLog(f"{path} is no audit log of Seneca's")
+        raise BadLog(f"{path} is of version {version}, and this Seneca reads version {VERSION}{REMEDY}")
+    raise BadLog(f"{path} is no audit log of Seneca's{REMEDY}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 from seneca.errors import NotBuiltError
@@ -13,6 +14,9 @@ def main() -> None:
     """Run the command line, and exit with its status. The status is 2 if the native core is not built."""
     from seneca.cli.app import app
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a job's name may hold what a terminal's encoding lacks
+            stream.reconfigure(errors="replace")
     try:
         app(prog_name="seneca")
     except NotBuiltError as error:

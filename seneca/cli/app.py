@@ -2,16 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 __all__ = ["app"]
 
+UsageError: Any = typer.BadParameter.__base__  # of click, or of the copy of it that newer typers bring
+
+
+@contextmanager
+def _usage_in_a_line() -> Iterator[None]:
+    try:
+        yield
+    except UsageError as error:
+        command = error.ctx.command_path if error.ctx is not None else "seneca"
+        what = " ".join(error.format_message().split()).rstrip(".")
+        typer.echo(f"{command}: {what}; see `{command} --help`", err=True)
+        raise typer.Exit(2) from None
+
+
+class _Commands(TyperGroup):
+    """Commands that tell in one line how they were misused."""
+
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **options: Any) -> Any:
+        if not args:
+            return super().make_context(info_name, args, *more, **options)  # which shows the help
+        with _usage_in_a_line():
+            return super().make_context(info_name, args, *more, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _usage_in_a_line():
+            return super().invoke(ctx)
+
+
 app = typer.Typer(
     name="seneca",
+    cls=_Commands,
     help="Training jobs of one host that share one cache of prepared samples.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -42,7 +73,7 @@ def demo(
     data: Annotated[
         Path | None, typer.Option(help="Folder of class folders of pictures; made up where not given.")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Training jobs to start, at least 1.")] = 2,
+    jobs: Annotated[int, typer.Option(help="Training jobs to start, from 1 to 64.")] = 2,
     epochs: Annotated[int, typer.Option(help="Epochs that each job trains, at least 1.")] = 3,
     batch: Annotated[int, typer.Option(help="Pictures a batch, at least 1.")] = 64,
     workers: Annotated[int, typer.Option(help="Threads that prepare pictures in each job.")] = 1,
@@ -52,7 +83,7 @@ def demo(
     """Train a small network in several jobs at once and see how they share one cache.
 
     The status is 0 if every job got every picture exactly once an epoch. It is 1 if not, or if a job
-    failed. It is 2 if an option cannot be used.
+    failed. It is 2 if an option cannot be used, or no job got a sample: there may be no room for the cache.
     """
     from seneca.cli.demo import BadOption, Options, run
 
@@ -75,12 +106,13 @@ def verify(
     cannot be read.
     """
     from seneca.audit.log import BadLog
+    from seneca.cli.paths import in_a_line
     from seneca.cli.verify import run
 
     try:
         status = run(logs, json)
     except (BadLog, OSError) as error:
-        typer.echo(f"seneca verify: {error}", err=True)
+        typer.echo(f"seneca verify: {in_a_line(error)}", err=True)
         raise typer.Exit(2) from None
     raise typer.Exit(status)
 
@@ -101,20 +133,25 @@ def check(
     is 0 if no picture is broken, and 1 if one is. It is 2 if the folder cannot be used.
     """
     from seneca.cli.check import BadCheck, run
+    from seneca.cli.paths import in_a_line
 
     try:
         status = run(folder, workers=workers, max_pixels=max_pixels, fresh=fresh, to=json)
     except (BadCheck, OSError) as error:
-        typer.echo(f"seneca check: {error}", err=True)
+        typer.echo(f"seneca check: {in_a_line(error)}", err=True)
         raise typer.Exit(2) from None
     raise typer.Exit(status)
 
 
 _FRESH = typer.Option(help="Measure, even where this host and folder have been measured before.")
-_TRANSFORM = typer.Option(help="module:name or file.py:name; else the usual one of image classifiers.")
+_TRANSFORM = typer.Option(
+    help="module:name or file.py:name; else the usual one of image classifiers. All of the file runs, "
+    'but for what stands under if __name__ == "__main__":.'
+)
 _STEP = typer.Option(help="Samples/s of the training step, or a script that defines step(images, labels).")
 _BATCH = typer.Option(help="Samples of a batch.", min=1)
-_MEMORY = typer.Option(help='For payloads, as the loader\'s cache_bytes: "8GiB", or "auto".')
+_BYTES = "A number alone is bytes."
+_MEMORY = typer.Option(help=f'For payloads, as the loader\'s cache_bytes: "8GiB", or "auto". {_BYTES}')
 
 
 @app.command()
@@ -133,6 +170,7 @@ def profile(
     """
     from rich.console import Console
 
+    from seneca.cli.paths import in_a_line
     from seneca.cli.profile import BadProfiling, measured, profile_table
 
     console = Console()
@@ -143,7 +181,7 @@ def profile(
         if json is not None:
             found.save(json)
     except (BadProfiling, OSError) as error:
-        typer.echo(f"seneca profile: {error}", err=True)
+        typer.echo(f"seneca profile: {in_a_line(error)}", err=True)
         raise typer.Exit(2) from None
     profile_table(found, console)
 
@@ -205,6 +243,7 @@ def ls(json: Annotated[bool, _JSON] = False) -> None:
     """List the caches of this host: who uses them, and what memory they take.
 
     Nobody notices: nothing is attached, locked or changed. Other users' caches are listed with their owner.
+    They are those in /dev/shm, or in the folder that SENECA_DIR names. The status is 2 if it can hold none.
     """
     from seneca.cli.segments import ls
 
@@ -244,6 +283,12 @@ def prune(
     kept: Annotated[
         bool, typer.Option("--kept", help="Also caches to be kept that nobody uses now.")
     ] = False,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Leave caches to be kept that nobody uses so much memory: 8GiB. The best stay. {_BYTES}"
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Remove nothing, say what would be.")] = False,
 ) -> None:
     """Free the memory of caches whose jobs were all killed.
@@ -252,7 +297,96 @@ def prune(
     """
     from seneca.cli.segments import prune
 
-    _of_segments("prune", lambda: prune(kept=kept, dry_run=dry_run))
+    _of_segments("prune", lambda: prune(kept=kept, to=to, dry_run=dry_run))
+
+
+@app.command()
+def warm(
+    folder: Annotated[Path, typer.Argument(help="Folder of class folders of pictures.")],
+    keep: Annotated[str, typer.Option(help="How long it stays after its last user: 10min, 2h.")] = "1h",
+    memory: Annotated[str, _MEMORY] = "auto",
+    split: Annotated[str, typer.Option(help="As the loader's split: 58-42-0, or auto.")] = "auto",
+    transform: Annotated[str | None, _TRANSFORM] = None,
+    cache: Annotated[str, typer.Option(help="As the loader's cache: a name, or auto.")] = "auto",
+    workers: Annotated[int | None, typer.Option(help="Threads that prepare; else one a core.", min=1)] = None,
+) -> None:
+    """Fill a cache before jobs start. They find it warm if they load the same folder.
+
+    What is decoded serves the jobs whose transform begins like --transform does: with the same Resize, or
+    with none. Ctrl-C stops it, and what is filled stays. The status is 2 if the cache cannot be filled.
+    """
+    from seneca.cli.warm import BadWarming, Wanted, run
+
+    try:
+        status = run(Wanted(folder, transform, memory, split, keep, cache, workers))
+    except BadWarming as error:
+        typer.echo(f"seneca warm: {error}", err=True)
+        raise typer.Exit(2) from None
+    raise typer.Exit(status)
+
+
+@app.command()
+def top(
+    name: Annotated[str | None, typer.Argument(help="One cache that `seneca ls` lists; else all.")] = None,
+    every: Annotated[float, typer.Option(help="Seconds between two looks.")] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Print once, after that time, and end.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, an object a line.")] = False,
+) -> None:
+    """Show what each job gets, what it waits for and where its samples come from, until Ctrl-C.
+
+    Nobody notices: nothing is attached, locked or changed. The status is 2 if there is no such cache, or it
+    cannot be read.
+    """
+    from seneca.cli.top import run
+
+    _of_segments("top", lambda: run(name, every_s=every, once=once, as_text=json))
+
+
+@app.command()
+def metrics(
+    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port to listen at; 0: any that is free.")] = 9469,
+    once: Annotated[bool, typer.Option("--once", help="Print the metrics, and end.")] = False,
+) -> None:
+    """Offer to Prometheus what the jobs of this user do, at /metrics, until Ctrl-C.
+
+    The status is 2 if it cannot listen there.
+    """
+    from seneca.cli.metrics import run
+
+    _of_segments("metrics", lambda: run(host, port, once=once))
+
+
+@app.command()
+def report(
+    file: Annotated[Path, typer.Argument(help="The page to write, as report.html.")],
+    cache: Annotated[str | None, typer.Option(help="One cache that `seneca ls` lists; else all.")] = None,
+    duration: Annotated[str | None, typer.Option("--for", help='At most so long, as "10min".')] = None,
+) -> None:
+    """Watch the jobs until all have ended, or until Ctrl-C, and write a page of what they did.
+
+    Where no job runs yet, it says so and waits for one. The page has throughput, forms, stalls and memory
+    over time, and needs no network. The status is 1 if no job got a sample meanwhile. It is 2 if the file
+    cannot be written, or the cache cannot be read.
+    """
+    from seneca.cli.report import run
+
+    _of_segments("report", lambda: run(file, cache, duration=duration))
+
+
+@app.command()
+def shrink(
+    name: Annotated[str, typer.Argument(help="A name that `seneca ls` lists.")],
+    size: Annotated[str, typer.Argument(help=f'What is left to payloads: "2GiB". {_BYTES}')],
+) -> None:
+    """Let a cache give memory back, for good, while its jobs go on.
+
+    The status is 1 if some of that memory is in use still. It is 2 if there is no such cache, or its jobs
+    need more.
+    """
+    from seneca.cli.segments import shrink
+
+    _of_segments("shrink", lambda: shrink(name, size))
 
 
 @app.command()
@@ -271,5 +405,25 @@ def doctor(
         status = run(data, as_json_text=json)
     except CannotExamine as error:
         typer.echo(f"seneca doctor: {error}", err=True)
+        raise typer.Exit(2) from None
+    raise typer.Exit(status)
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+def analyze(
+    command: Annotated[list[str], typer.Argument(help="The script as it is typed: python train.py ...")],
+    json: Annotated[Path | None, typer.Option(help="Also write what was found to this file.")] = None,
+) -> None:
+    """Run a training script, and say why its training step waits for samples and what would change it.
+
+    The script is not changed, and may use any loader of torch. Its output, signals and status pass through.
+    What was found goes to stderr. The status is 2 if the script cannot be started, or has no loader.
+    """
+    from seneca.cli.analyze.command import CannotAnalyze, run
+
+    try:
+        status = run(command, json)
+    except (CannotAnalyze, OSError) as error:
+        typer.echo(f"seneca analyze: {error}", err=True)
         raise typer.Exit(2) from None
     raise typer.Exit(status)

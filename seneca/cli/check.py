@@ -20,6 +20,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from seneca._runtime.enabled import off_because
 from seneca._runtime.user_cache import user_cache
+from seneca.cli.paths import cannot_list, cannot_write
 from seneca.cli.what_if import show_bytes, show_rate
 from seneca.data.verdicts import Verdicts
 from seneca.tuning.host import cores
@@ -137,14 +138,10 @@ def run(folder: Path, *, workers: int | None, max_pixels: int, fresh: bool, to: 
 def _refuse_bad_use(folder: Path, to: Path | None) -> None:
     if (why := off_because()) is not None:
         raise BadCheck(f"there is nothing to check with here: {why}")
-    if not folder.is_dir():
-        raise BadCheck(f"no such folder: {folder}")
-    try:
-        os.scandir(folder).close()
-    except OSError as error:
-        raise BadCheck(f"{folder} cannot be listed: {error.strerror}") from None
-    if to is not None and (to.is_dir() or not to.absolute().parent.is_dir()):
-        raise BadCheck(f"--json cannot be written there: {to}")
+    if (why := cannot_list(folder)) is not None:
+        raise BadCheck(why)
+    if to is not None and (why := cannot_write(to)) is not None:
+        raise BadCheck(f"--json: {why}")
 
 
 def _terms(max_pixels: int) -> str:

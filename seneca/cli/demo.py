@@ -25,11 +25,14 @@ from typing import Any
 from rich.console import Console
 
 from seneca._runtime.enabled import off_because
+from seneca._runtime.segment_folder import fault_of, segment_folder
 from seneca.cli.demo_job import JobOptions
+from seneca.cli.paths import cannot_list, cannot_write
 from seneca.cli.processes import Processes, ending
 from seneca.cli.verdict import Verdict, judge
 from seneca.cli.view import JobState, View, summary_lines
 from seneca.data import ImageFolder
+from seneca.partition.jobs import MOST_JOBS
 from seneca.testing import make_pictures
 
 __all__ = ["BadOption", "Options", "run", "summarise"]
@@ -49,7 +52,7 @@ class Options:
 
     Args:
         data: A folder of class folders of pictures; None: 2,000 pictures are made up.
-        jobs: The number of training jobs, at least 1.
+        jobs: The number of training jobs, from 1 to 64.
         epochs: Epochs of each job, at least 1.
         batch: Pictures in a batch, at least 1.
         workers: Threads that prepare in each job, at least 0.
@@ -57,7 +60,7 @@ class Options:
         json: A file for the summary, or None.
 
     Raises:
-        BadOption: An option is not as described, or Seneca is off in this process.
+        BadOption: An option is not as described, Seneca is off in this process, or ``SENECA_DIR`` is unfit.
     """
 
     data: Path | None = None
@@ -72,12 +75,16 @@ class Options:
         for name, least in (("jobs", 1), ("epochs", 1), ("batch", 1), ("workers", 0), ("seed", 0)):
             if getattr(self, name) < least:
                 raise BadOption(f"--{name} must be at least {least}, not {getattr(self, name)}")
-        if self.data is not None and not self.data.is_dir():
-            raise BadOption(f"no such folder: {self.data}")
-        if self.json is not None and (self.json.is_dir() or not self.json.absolute().parent.is_dir()):
-            raise BadOption(f"--json cannot be written there: {self.json}")
+        if self.jobs > MOST_JOBS:
+            raise BadOption(f"--jobs must be at most {MOST_JOBS}, not {self.jobs}: no more can share a cache")
+        if self.data is not None and (why := cannot_list(self.data)) is not None:
+            raise BadOption(f"--data: {why}")
+        if self.json is not None and (why := cannot_write(self.json)) is not None:
+            raise BadOption(f"--json: {why}")
         if (reason := off_because()) is not None:
             raise BadOption(f"nothing is shared here: {reason}")
+        if (fault := fault_of(segment_folder())) is not None:
+            raise BadOption(str(fault))
 
 
 def run(options: Options) -> int:
@@ -85,7 +92,7 @@ def run(options: Options) -> int:
 
     Returns:
         The exit status. 0: all is well. 1: the verdict is bad, or a job failed. 2: the folder holds no
-        pictures. 130: Ctrl-C was pressed.
+        pictures, or no job got a sample. 130: Ctrl-C was pressed.
     """
     console = Console()
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
@@ -117,12 +124,14 @@ def _train(options: Options, scratch: Path, console: Console) -> dict[str, Any]:
     try:
         samples = len(ImageFolder(data))
     except FileNotFoundError as error:
-        raise BadOption(f"no pictures to train on: {error}") from None
+        raise BadOption(f"no pictures to train on: {error} --data takes a folder of class folders") from None
     commands = [_command(options, data, scratch, number) for number in range(options.jobs)]
     states = [JobState(number, options.epochs, samples) for number in range(options.jobs)]
     view = View(console, states)
     with Processes(commands, errors=scratch) as processes, view.shown():
         _follow(processes, states, view)
+    if all(state.failure and not state.delivered for state in states):
+        raise BadOption(f"no job got a sample: job 0 {states[0].failure}")
     verdicts = [
         # A job that failed is checked up to its last whole epoch.
         judge(_ids_file(scratch, state.number), samples, state.finished)
@@ -145,7 +154,6 @@ def _follow(processes: Processes, states: list[JobState], view: View) -> None:
             status = processes.status(state.number)
             if status != 0 or state.phase != "done":
                 state.failure = ending(status, processes.last_words(state.number))
-                view.line(f"job {state.number} {state.failure}")
         else:
             state.hear(heard.what)
         view.changed(state, event)

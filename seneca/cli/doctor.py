@@ -13,6 +13,7 @@ from rich.text import Text
 from seneca.cli.checks import examine
 from seneca.cli.checks.finding import Finding, Verdict
 from seneca.cli.checks.host import Host
+from seneca.cli.paths import cannot_list
 
 __all__ = ["CannotExamine", "as_json", "lines", "run"]
 
@@ -39,8 +40,8 @@ def run(folder: Path | None, *, as_json_text: bool = False) -> int:
     """
     if not sys.platform.startswith("linux"):
         raise CannotExamine(f"it examines Linux, and this is {sys.platform}: the loader is torch's own here")
-    if folder is not None and not folder.is_dir():
-        raise CannotExamine(f"{folder} is no folder; give --data the folder of your dataset")
+    if folder is not None and (why := cannot_list(folder)) is not None:
+        raise CannotExamine(f"--data: {why}")
     found = dict(examine(Host(), folder))
     if as_json_text:
         print(json.dumps(as_json(found), indent=1))

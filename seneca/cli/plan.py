@@ -116,6 +116,9 @@ def answers(plan: Plan) -> list[str]:
         )
     else:
         said.append("More cores would not help.")
+    gain = plan.worth.gb_memory / best.samples_per_s
+    if gain > NOTHING:
+        said.append(f"More memory would help: one GB more adds {gain:.0%}.")
     return said
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from seneca.cli.paths import in_a_line
 from seneca.cli.plan import curve_of, plan_json, plan_of, show_plan
 from seneca.cli.profile import BadProfiling, measured
 from seneca.cli.what_if import BadWhatIf, WhatIf, parse_what_if
@@ -90,7 +91,7 @@ def _profile(wanted: Wanted, console: Console) -> Profile:
     try:
         profile = Profile.load(wanted.profile)
     except OSError as error:
-        raise BadPlan(f"{wanted.profile}: {error.strerror}") from None
+        raise BadPlan(in_a_line(error)) from None
     if wanted.memory != "auto":
         profile = profile.with_memory(parse_bytes(wanted.memory))
     if wanted.step is not None:

@@ -14,11 +14,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from seneca._runtime.enabled import off_because
+from seneca.cli.paths import cannot_list, in_a_line
 from seneca.cli.what_if import show_bytes, show_rate
 from seneca.errors import SenecaError
 from seneca.partition import Cost, Profile, Size
 
-__all__ = ["BadProfiling", "measured", "profile_table"]
+__all__ = ["BadProfiling", "measured", "profile_table", "transform_named"]
 
 
 class BadProfiling(ValueError):
@@ -52,8 +53,8 @@ def measured(
     """
     if (why := off_because()) is not None:
         raise BadProfiling(f"there is nothing to measure here: {why}")
-    if not folder.is_dir():
-        raise BadProfiling(f"{folder} is no folder")
+    if (why := cannot_list(folder)) is not None:
+        raise BadProfiling(why)
     from seneca.tuning.profile import profile
 
     progress = Progress(
@@ -61,7 +62,7 @@ def measured(
     )
     task = progress.add_task("", total=1.0)
     try:
-        arguments = {"transform": _named(transform) if transform else None, "step": _step(step)}
+        arguments = {"transform": transform_named(transform) if transform else None, "step": _step(step)}
         with progress:
             return profile(
                 folder,
@@ -72,7 +73,7 @@ def measured(
                 progress=lambda share, what: progress.update(task, completed=share, description=what),
             )
     except (OSError, ValueError, SenecaError) as error:
-        raise BadProfiling(" ".join(str(error).split())) from None
+        raise BadProfiling(in_a_line(error)) from None
 
 
 def _step(step: str | None) -> float | Callable[..., Any] | None:
@@ -90,7 +91,12 @@ def _step(step: str | None) -> float | Callable[..., Any] | None:
     return found
 
 
-def _named(place: str) -> Any:
+def transform_named(place: str) -> Any:
+    """What ``--transform module:name`` or ``--transform file.py:name`` names.
+
+    Raises:
+        BadProfiling: It is neither, or there is no such thing.
+    """
     where, _, name = place.rpartition(":")
     if not where:
         raise BadProfiling(f"--transform {place} is not file.py:name or module:name")

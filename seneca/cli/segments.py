@@ -1,25 +1,51 @@
-"""``seneca ls``, ``stat``, ``rm`` and ``prune``: the segments of this host, shown and removed."""
+"""``seneca ls``, ``stat``, ``rm``, ``prune``, ``shrink``: the segments of this host, shown and removed."""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
 import json
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from seneca.cli.what_if import show_bytes
-from seneca.errors import SegmentError
-from seneca.segments import Segment, State, View, find, remove, segments
+from seneca.cli.what_if import printable, show_bytes
+from seneca.errors import SegmentError, SenecaError
+from seneca.options import parse_bytes
+from seneca.segments import Segment, State, View, find, remove, segments, worth
+from seneca.segments import shrink as shrink_segment
 
-__all__ = ["BadUse", "as_json", "ls", "prune", "rm", "stat"]
+__all__ = [
+    "BadUse",
+    "NoSuchCache",
+    "as_json",
+    "cannot_list",
+    "ls",
+    "prune",
+    "readable",
+    "rm",
+    "shrink",
+    "stat",
+]
 
 
 class BadUse(Exception):
     """What was asked for cannot be done. The text names the thing and the remedy."""
+
+
+class NoSuchCache(BadUse):
+    """Nobody has a cache of this name."""
+
+
+def cannot_list(error: OSError) -> BadUse:
+    """What is said if the segments cannot be listed."""
+    if isinstance(error, SenecaError):
+        return BadUse(str(error))
+    return BadUse(f"{error.filename}: {error.strerror}; `seneca doctor` says what mends it")
 
 
 def ls(*, as_text: bool, console: Console | None = None) -> int:
@@ -44,7 +70,13 @@ def ls(*, as_text: bool, console: Console | None = None) -> int:
             held = show_bytes(view.payload_bytes - view.free_bytes)
             jobs, samples = f"{len(view.jobs)}", f"{view.samples:,}"
         table.add_row(
-            one.name, one.state.value, show_bytes(one.memory_bytes), held, jobs, samples, _note(one)
+            Text(printable(one.name)),
+            one.state.value,
+            show_bytes(one.memory_bytes),
+            held,
+            jobs,
+            samples,
+            Text(printable(_note(one))),
         )
     console.print(table)
     if any(one.state is State.DEAD for one in found):
@@ -58,18 +90,17 @@ def stat(name: str, *, as_text: bool, console: Console | None = None) -> int:
     Raises:
         BadUse: There is no such segment, or it cannot be read.
     """
-    one = _named(name)
+    one, view = readable(name)
     if as_text:
         print(json.dumps(as_json(one), indent=1))
         return 0
-    view = one.view
-    if view is None:
-        raise BadUse(f"{one.path}: {one.why}")
     console = console or Console()
     console.print(f"{one.name}: {one.state.value}{_kept(view)}", highlight=False)
     held = view.payload_bytes - view.free_bytes
+    lacking = view.reserved_bytes < view.payload_bytes
+    so_far = f" (reserved so far: {show_bytes(view.reserved_bytes)})" if lacking else ""
     console.print(
-        f"memory {show_bytes(one.memory_bytes)}, for payloads {show_bytes(view.payload_bytes)}, "
+        f"memory {show_bytes(one.memory_bytes)}, for payloads {show_bytes(view.payload_bytes)}{so_far}, "
         f"of which {show_bytes(held)} are held; {view.samples:,} samples; split {view.split}",
         highlight=False,
     )
@@ -86,7 +117,9 @@ def stat(name: str, *, as_text: bool, console: Console | None = None) -> int:
     for job in view.jobs:
         pids = ", ".join(map(str, job.pids))
         pace = "" if job.pace is None else f", whose step takes {job.pace:,} samples/s"
-        console.print(f"job {job.key}: {job.iterators} drawing, processes {pids}{pace}", highlight=False)
+        name = f"{job.work[0].name} ({job.key})" if job.work else job.key
+        who = f"job {name}: {job.iterators} drawing, processes {pids}{pace}"
+        console.print(who, highlight=False, markup=False)
     for change in view.split_changes[-3:]:
         when = datetime.datetime.fromtimestamp(change["when"]).strftime("%Y-%m-%d %H:%M:%S")
         console.print(f"{when} split {change['split']}: {change['why']}", highlight=False, markup=False)
@@ -97,15 +130,18 @@ def rm(names: Sequence[str], *, force: bool) -> int:
     """Remove segments by name. Returns the status.
 
     Raises:
-        BadUse: There is no such segment, it is in use, or it cannot be read. Those before it are removed.
+        BadUse: There is no such segment, it is in use, it cannot be read, or this user may not remove it.
+            Those before it are removed.
     """
     for name in names:
         one = _named(name)
         users = _users(one)
         try:
             removed = remove(one, in_use=force)
-        except SegmentError as error:
-            raise BadUse(f"{one.path}: {error}; --force removes it all the same") from None
+        except IsADirectoryError:
+            raise BadUse(f"{one.path} is a folder, which Seneca did not make; remove it yourself") from None
+        except OSError as error:
+            raise BadUse(_not_removed(one, error)) from None
         if not removed:
             how = "--force removes its name, and frees its memory once they have ended"
             raise BadUse(f"{name} is in use by {users or 'a process'}; {how}")
@@ -114,31 +150,86 @@ def rm(names: Sequence[str], *, force: bool) -> int:
     return 0
 
 
-def prune(*, kept: bool, dry_run: bool) -> int:
+def prune(*, kept: bool, to: str | None, dry_run: bool) -> int:
     """Remove the segments whose users are dead. Returns the status: 1 if one could not be removed.
 
     Args:
         kept: Whether to remove also those that are to be kept, if nobody uses them.
+        to: Remove of those only as many as it takes until the others have this much memory, ``"8GiB"``; those
+            first that are worth least for their memory, see :func:`seneca.segments.worth`. None: no limit.
         dry_run: Whether only to print what would be removed.
+
+    Raises:
+        BadUse: ``to`` is no amount of memory, or the segments cannot be listed.
     """
-    states = {State.DEAD, State.KEPT} if kept else {State.DEAD}
-    found = [one for one in _all() if one.state in states]
+    found = _all()
+    idle = [one for one in found if one.state is State.KEPT]
+    if to is not None:
+        idle = _beyond(idle, to)
+    found = [one for one in found if one.state is State.DEAD] + (idle if kept or to is not None else [])
     freed = status = 0
     for one in found:
         try:
             gone = dry_run or remove(one)
-        except SegmentError as error:
-            print(f"{one.name}: not removed: {error}")
+        except OSError as error:
+            print(f"{printable(one.name)}: not removed: {_reason(error)}")
             status = 1
             continue
         if not gone:
-            print(f"{one.name}: a job has come to use it")
+            print(f"{printable(one.name)}: a job has come to use it")
             continue
-        print(f"{'would remove' if dry_run else 'removed'} {one.name} ({one.state.value}, "
+        print(f"{'would remove' if dry_run else 'removed'} {printable(one.name)} ({one.state.value}, "
               f"{show_bytes(one.memory_bytes)})")  # fmt: skip
         freed += one.memory_bytes
-    print(f"{show_bytes(freed)} {'would be' if dry_run else 'are'} free")
+    what = show_bytes(freed) if freed else "nothing"
+    print(f"{what} {'would be' if dry_run else 'was'} {'freed' if freed else 'removed'}")
     return status
+
+
+def _beyond(idle: list[Segment], to: str) -> list[Segment]:
+    """The segments to remove, if all others of these may have so much memory; the least worthy first."""
+    try:
+        limit = 0 if to.strip() == "0" else parse_bytes(to)
+    except ValueError as error:
+        raise BadUse(f"--to: {error}") from None
+    now, left = time.time(), sum(one.memory_bytes for one in idle)
+    beyond = []
+    for one in sorted(idle, key=lambda one: worth(one, now)):
+        if left <= limit:
+            break
+        beyond.append(one)
+        left -= one.memory_bytes
+    return beyond
+
+
+def shrink(name: str, size: str) -> int:
+    """Leave less memory to the payloads of a segment. Returns the status: 1 if some of it is in use still.
+
+    Raises:
+        BadUse: There is no such segment, it cannot be read, or its jobs need more.
+    """
+    one, view = readable(name)
+    try:
+        payload_bytes = parse_bytes(size)
+    except ValueError as error:
+        raise BadUse(str(error)) from None
+    if payload_bytes > view.payload_bytes:  # at the same size, another pass gives back what was in use
+        print(f"{name} has {show_bytes(view.payload_bytes)} for payloads, and no more")
+        return 0
+    try:
+        left = shrink_segment(one, payload_bytes)
+    except OSError as error:
+        raise BadUse(f"{name}: {_reason(error)}") from None
+    now = _named(name)
+    freed = max(0, one.memory_bytes - now.memory_bytes)
+    was = show_bytes(view.payload_bytes)
+    print(
+        f"{name} has {show_bytes(payload_bytes)} for payloads, instead of {was}: "
+        f"{show_bytes(freed)} are given back"
+    )
+    if left:
+        print(f"{left:,} payloads behind that are in use; type this again for their memory")
+    return 1 if left else 0
 
 
 def as_json(one: Segment) -> dict[str, Any]:
@@ -150,14 +241,51 @@ def _all() -> list[Segment]:
     try:
         return segments()
     except OSError as error:
-        raise BadUse(f"{error.filename}: {error.strerror}") from None
+        raise cannot_list(error) from None
 
 
 def _named(name: str) -> Segment:
     try:
         return find(name)
-    except (FileNotFoundError, ValueError) as error:
+    except FileNotFoundError as error:
+        raise NoSuchCache(str(error)) from None
+    except (SegmentError, ValueError) as error:
         raise BadUse(str(error)) from None
+
+
+def readable(name: str) -> tuple[Segment, View]:
+    """This user's segment of this name, and what it holds.
+
+    Raises:
+        NoSuchCache: There is none.
+        BadUse: It belongs to another user, or cannot be read; or no cache can have this name.
+    """
+    one = _named(name)
+    if one.view is not None:
+        return one, one.view
+    if one.why == "another user's":
+        raise BadUse(_of_another(one))
+    remedy = f"`seneca rm --force {name}` removes it"
+    if one.path.is_dir() and not one.path.is_symlink():
+        remedy = "remove it yourself, or give another name"
+    raise BadUse(f"{one.path}: {one.why}; {remedy}")
+
+
+def _of_another(one: Segment) -> str:
+    return f"{one.path} belongs to another user, {one.owner}; have its owner remove it, or give another name"
+
+
+def _not_removed(one: Segment, error: OSError) -> str:
+    """Why a segment is still there, and what to do."""
+    if one.why == "another user's":
+        return _of_another(one)
+    if isinstance(error, SegmentError):
+        return f"{one.path}: {error}; --force removes it all the same"
+    return f"{one.path}: {error.strerror}; you need the right to write in {one.path.parent}"
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)
 
 
 def _users(one: Segment) -> str:

@@ -10,6 +10,8 @@ from typing import Any
 from rich.console import Console
 
 from seneca.audit.check import INVARIANTS, Report, check
+from seneca.audit.log import BadLog
+from seneca.cli.paths import cannot_write
 
 __all__ = ["as_json", "lines", "run"]
 
@@ -28,9 +30,13 @@ def run(folder: Path, to: Path | None, console: Console | None = None) -> int:
         The status. 0: all invariants hold. 1: one does not.
 
     Raises:
-        BadLog: There is no log, or a log cannot be read.
+        BadLog: There is no log, a log cannot be read, or ``to`` cannot be written.
         OSError: A file cannot be read or written.
     """
+    if folder.is_file():
+        raise BadLog(f"{folder} is a file; give the folder that SENECA_AUDIT named when the jobs ran")
+    if to is not None and (why := cannot_write(to)) is not None:
+        raise BadLog(f"--json: {why}")
     report = check(folder)
     if to is not None:
         to.write_text(json.dumps(as_json(report), indent=1) + "\n")

@@ -12,7 +12,7 @@ import numpy as np
 from seneca.options import parse_bytes
 from seneca.partition import Jobs, Profile
 
-__all__ = ["QUANTITIES", "BadWhatIf", "WhatIf", "parse_what_if", "span"]
+__all__ = ["QUANTITIES", "BadWhatIf", "WhatIf", "parse_what_if", "printable", "show_bytes", "span"]
 
 POINTS = 9  # points of a curve over more values
 
@@ -55,6 +55,11 @@ def _pace(text: str) -> float:
     if not 0 < value < float("inf"):
         raise ValueError
     return value
+
+
+def printable(text: str) -> str:
+    """Text without line feeds and escape sequences. The names of jobs and files may hold anything."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def show_bytes(amount: float) -> str:
@@ -165,12 +170,14 @@ def parse_what_if(text: str) -> WhatIf:
         if name not in QUANTITIES or not equals:
             raise BadWhatIf(f"{pair!r} is not one of {', '.join(f'{name}=' for name in QUANTITIES)}")
         if name in fixed or name == over:
-            raise BadWhatIf(f"{name} is there twice")
+            raise BadWhatIf(f"{name} is there twice; leave one of them out")
         first, dots, last = written.partition("..")
         if not dots:
             fixed[name] = _read(name, written)
         elif over is not None:
-            raise BadWhatIf(f"{over} and {name} are both ranges, and a curve is over one")
+            raise BadWhatIf(
+                f"{over} and {name} are both ranges, and a curve is over one; give one of them a single value"
+            )
         else:
             over, values = name, span(name, _read(name, first), _read(name, last))
     if not fixed and over is None:

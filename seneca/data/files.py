@@ -7,20 +7,32 @@ The list is made of any dataset that keeps ``samples``, pairs of path and label,
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import stat
-import struct
 import weakref
+from operator import is_
 from typing import Any
 
 import numpy as np
 
+from seneca._runtime.cgroups import cpu_quota
+from seneca._runtime.enabled import off_because
 from seneca._runtime.regular_files import read_regular
+
+try:
+    from seneca._core.files import LOOKED, look_at
+except ImportError:
+    if off_because() is None:
+        raise  # on Linux a core that does not load is a broken build; Python would only hide it
+    look_at = None  # type: ignore[assignment]
+    LOOKED = np.dtype([("size_bytes", "<u8"), ("mtime_ns", "<i8"), ("ctime_ns", "<i8")])
 
 __all__ = ["PictureFiles", "files_of"]
 
 SAMPLED = 16  # files of which both ends are read
 SAMPLED_BYTES = 4096  # at each end of these files
+MOST_THREADS = 16  # that look at files; they share the kernel's locks of folders
 
 
 class PictureFiles:
@@ -38,6 +50,18 @@ class PictureFiles:
         self.root = root
         self.samples = list(samples)
         self._paths = _Paths(root, [path for path, _ in self.samples])
+        self._labels: np.ndarray | None = None
+        self._fixed: bool | None = None
+
+    def are(self, root: str, samples: list[tuple[str, Any]]) -> bool:
+        """Whether these are the pictures ``samples``: the same objects, none of which can have changed."""
+        return (
+            self.root == root
+            and len(self.samples) == len(samples)
+            and all(map(is_, self.samples, samples))
+            and self._are_fixed()
+            and self._paths.here == os.getcwd()
+        )
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -45,8 +69,10 @@ class PictureFiles:
     def look(self) -> None:
         """Ask for the size and the time of modification of every file now, and read both ends of a few.
 
+        C threads ask, without the GIL: as many as the process has cores, up to 16, and 64 if storage is slow.
+
         Raises:
-            OSError: A file has gone.
+            OSError: A file has gone, or cannot be asked. It names the first such file.
         """
         self._paths.look()
 
@@ -91,13 +117,28 @@ class PictureFiles:
         """
         return self._paths.table()
 
+    def has_whole_labels(self) -> bool:
+        """Whether every label is an int."""
+        return self._are_fixed() or all(type(label) is int for _, label in self.samples)
+
+    def _are_fixed(self) -> bool:
+        """Whether every sample is a tuple of a text and an int: such a sample cannot change."""
+        if self._fixed is None:
+            self._fixed = all(
+                type(sample) is tuple and type(sample[0]) is str and type(sample[1]) is int
+                for sample in self.samples
+            )
+        return self._fixed
+
     def labels(self) -> np.ndarray:
         """The label of every picture, int64.
 
         Raises:
             TypeError, ValueError: A label is not a whole number.
         """
-        return np.asarray([label for _, label in self.samples], np.int64)
+        if self._labels is None or not self._are_fixed():
+            self._labels = np.asarray([label for _, label in self.samples], np.int64)
+        return self._labels
 
 
 class _Paths:
@@ -115,25 +156,36 @@ class _Paths:
         self._ends = b""
         self._names: bytes | None = None
         self._table: tuple[bytes, np.ndarray] | None = None
+        self._are_absolute = False
 
     def are(self, root: str, paths: list[str]) -> bool:
         return self.root == root and self.paths == paths and self.here == os.getcwd()
 
     def look(self) -> None:
-        digest = hashlib.blake2b(digest_size=16)
-        total = 0
-        root = os.path.join(self.root, "")
-        for path in self.paths:
-            status = os.stat(path)
-            total += status.st_size
-            digest.update(os.fsencode(path.removeprefix(root)))
-            # No path holds a NUL. Therefore it is certain where one entry ends and the next begins.
-            digest.update(b"\0" + struct.pack("<Qq", status.st_size, status.st_mtime_ns))
-        stated = digest.digest()
+        now = self._stated_now()
+        # Nobody can set a ctime. Therefore the ends are read again where size and mtime were set back. It is
+        # no part of the fingerprint, because a copy of the files has others.
+        stated = _digest(now["size_bytes"], now["mtime_ns"], now["ctime_ns"])
         if stated != self._stated:
             self._ends = self._both_ends_of_some()
             self._stated = stated
-        self._found = hashlib.blake2b(stated + self._ends, digest_size=16).digest(), total
+        # The first 16 bytes fix the number of files. What follows has a fixed width.
+        parts = _digest(self.names(), now["size_bytes"], now["mtime_ns"], self._ends)
+        self._found = parts, int(now["size_bytes"].sum())
+
+    def _stated_now(self) -> np.ndarray:
+        """The size and the times of every file, as :data:`LOOKED`."""
+        if look_at is None:
+            found = np.empty(len(self.paths), LOOKED)
+            for i, path in enumerate(self.paths):
+                status = os.stat(path)
+                found[i] = status.st_size, status.st_mtime_ns, status.st_ctime_ns
+            return found
+        try:
+            return look_at(*self.table(), _threads())
+        except OSError as error:
+            assert isinstance(error.filename, int)
+            raise OSError(error.errno, error.strerror, self.paths[error.filename]) from None
 
     def found(self) -> tuple[bytes, int]:
         """The fingerprint, and the size of all files together, in bytes."""
@@ -153,21 +205,55 @@ class _Paths:
 
     def names(self) -> bytes:
         if self._names is None:
-            root = os.path.join(self.root, "")
-            digest = hashlib.blake2b(digest_size=16)
-            for path in self.paths:
-                digest.update(os.fsencode(path.removeprefix(root)) + b"\0")
-            self._names = digest.digest()
+            # No path holds a NUL. Therefore it is certain where one begins.
+            before = b"\0" + os.fsencode(os.path.join(self.root, ""))
+            below = (b"\0" + self._joined()).replace(before, b"\0")
+            self._names = hashlib.blake2b(memoryview(below)[1:], digest_size=16).digest()
         return self._names
+
+    def _joined(self) -> bytes:
+        """The paths as they were given, with a NUL after each."""
+        if self._table is not None and self._are_absolute:
+            return self._table[0]
+        joined = os.fsencode("\0".join([*self.paths, ""]))
+        if joined.count(b"\0") != len(self.paths):
+            raise ValueError(f"a path of a picture below {self.root!r} holds a NUL character; rename it")
+        return joined
 
     def table(self) -> tuple[bytes, np.ndarray]:
         if self._table is None:
-            # Ask for the current folder once. os.path.abspath would ask a million times.
-            paths = [os.fsencode(os.path.join(self.here, path)) for path in self.paths]
-            offsets = np.zeros(len(paths) + 1, np.uint64)
-            np.cumsum([len(path) + 1 for path in paths], out=offsets[1:])
-            self._table = b"".join(path + b"\0" for path in paths), offsets
+            joined = self._joined()
+            offsets = _beginnings(joined)
+            beginnings = np.frombuffer(joined, np.uint8)[offsets[:-1]]
+            self._are_absolute = bool((beginnings == ord("/")).all())
+            if not self._are_absolute:
+                # Ask for the current folder once. os.path.abspath would ask a million times.
+                absolute = [os.path.join(self.here, path) for path in self.paths]
+                joined = os.fsencode("\0".join([*absolute, ""]))
+                offsets = _beginnings(joined)
+            self._table = joined, offsets
         return self._table
+
+
+def _digest(*parts: bytes | np.ndarray) -> bytes:
+    """16 bytes of these bytes, one part after the other."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        digest.update(np.ascontiguousarray(part).data if isinstance(part, np.ndarray) else part)
+    return digest.digest()
+
+
+def _beginnings(joined: bytes) -> np.ndarray:
+    """Where each path begins, and at the end the length of ``joined``, uint64."""
+    ends = np.flatnonzero(np.frombuffer(joined, np.uint8) == 0)
+    return np.concatenate([[0], ends + 1]).astype(np.uint64)
+
+
+def _threads() -> int:
+    """The number of threads that look at files which memory knows: one for each core of this process."""
+    allowed, quota = len(os.sched_getaffinity(0)), cpu_quota()
+    cores = allowed if quota is None else min(allowed, math.ceil(quota))
+    return max(1, min(cores, MOST_THREADS))
 
 
 def _ends_of(path: str) -> bytes:
@@ -185,16 +271,18 @@ def _ends_of(path: str) -> bytes:
 
 
 # The key is the dataset's id, because a dataset need not have a hash.
-_known: dict[int, tuple[weakref.ref[Any], _Paths]] = {}
+_known: dict[int, tuple[weakref.ref[Any], PictureFiles]] = {}
 
 
 def files_of(dataset: Any) -> PictureFiles:
     """The pictures that are in ``dataset.samples`` now, with what earlier calls found about their files."""
-    files = PictureFiles(dataset.root, dataset.samples)
     key = id(dataset)
-    known = _known.get(key)
-    if known is not None and known[0]() is dataset and known[1].are(files.root, files._paths.paths):
-        files._paths = known[1]
-    else:
-        _known[key] = weakref.ref(dataset, lambda _: _known.pop(key, None)), files._paths
+    entry = _known.get(key)
+    known = entry[1] if entry is not None and entry[0]() is dataset else None
+    if known is not None and known.are(dataset.root, dataset.samples):
+        return known
+    files = PictureFiles(dataset.root, dataset.samples)
+    if known is not None and known._paths.are(files.root, files._paths.paths):
+        files._paths = known._paths
+    _known[key] = weakref.ref(dataset, lambda _: _known.pop(key, None)), files
     return files

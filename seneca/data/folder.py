@@ -175,9 +175,8 @@ def _find_samples(
     for name, target in class_to_idx.items():
         before = len(samples)
         for folder, _, files in sorted(os.walk(os.path.join(root, name), followlinks=True)):
-            samples += [
-                (os.path.join(folder, f), target) for f in sorted(files) if f.lower().endswith(extensions)
-            ]
+            inside = os.path.join(folder, "")  # once a folder: os.path.join is half of the time otherwise
+            samples += [(inside + f, target) for f in sorted(files) if f.lower().endswith(extensions)]
         if len(samples) == before:
             empty.append(name)
     if empty and not allow_empty:

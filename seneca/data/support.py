@@ -26,6 +26,7 @@ from seneca.epochs.dataset_state import has_state
 from seneca.epochs.lengths import length_of
 from seneca.errors import NotFingerprinted
 from seneca.identity import Look, MadeOf, Memory, Watch
+from seneca.options import VerifyFiles
 from seneca.transforms._genuine import is_theirs, replaced_in_torchvision
 from seneca.transforms._pipeline import (
     MAX_PIXELS,
@@ -128,8 +129,9 @@ def inspect_dataset(
     worker_init_fn: Callable[[int], None] | None = None,
     memory: Memory | None = None,
     files_found: tuple[bytes, int] | None = None,
+    verify_files: VerifyFiles = "epoch",
 ) -> Support:
-    """Look at a dataset as it is now. Files are asked for their size and time of modification.
+    """Look at a dataset as it is now. Picture files are asked for their size and time of modification.
 
     Args:
         dataset: Any dataset.
@@ -139,6 +141,7 @@ def inspect_dataset(
         worker_init_fn: The function that worker processes run first. Items may depend on what it does.
         memory: What earlier looks have remembered. It makes this look faster.
         files_found: Fingerprint and size of the picture files, if the caller has just asked for them.
+        verify_files: ``"run"``: files are not asked if this process has asked before.
 
     Raises:
         OSError: A file of pictures has gone.
@@ -170,7 +173,9 @@ def inspect_dataset(
     look = Look(key, memory)
     try:
         if _is_picture_folder(base):
-            return _of_pictures(base, own, look, worker_init_fn, channels_last, shares, files_found)
+            return _of_pictures(
+                base, own, look, worker_init_fn, channels_last, shares, files_found, verify_files
+            )
         if not shares:
             return Support("unshared", ("cache=None",), base, own)
         return _of_any(base, own, look, worker_init_fn)
@@ -217,12 +222,14 @@ def _of_pictures(
     channels_last: bool,
     shares: bool,
     files_found: tuple[bytes, int] | None,
+    verify_files: VerifyFiles,
 ) -> Support:
     files, source, total_bytes = files_of(base), b"", 0
     if files_found is not None:
         source, total_bytes = files_found
     elif shares:
-        files.look()
+        if verify_files == "epoch":
+            files.look()
         source, total_bytes = files.fingerprint(), files.total_bytes()
     # torchvision's ImageFolder has none of these attributes.
     decode: Decode = getattr(base, "decode", "exact")
@@ -251,7 +258,7 @@ def _of_pictures(
             why = f"{_name(base)} has a target_transform"
         elif has_state(base):
             why = f"{_name(base)} keeps a state"
-        elif not all(type(label) is int for _, label in files.samples):
+        elif not files.has_whole_labels():
             why = f"the labels of {_name(base)} are not whole numbers"
         else:
             why = f"{_name(base)} and its transform run in the native core"

@@ -24,7 +24,8 @@ from seneca.native.prefetch import Prefetcher
 from seneca.native.session import Inputs, Session
 from seneca.partition import Jobs, Spent
 from seneca.transforms._apply import open_picture
-from seneca.tuning.controller import SplitController, WorkDone, profile_for
+from seneca.tuning.controller import SplitController, profile_for
+from seneca.tuning.telemetry import Telemetry, WorkDone
 
 __all__ = ["NativeIterator"]
 
@@ -116,6 +117,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         self._begin_control(
             Jobs(batch_size=plan.batch_size or 1, ahead=ahead, threads=threads, share=options.share), inputs
         )
+        self._begin_telling(plan, inputs)
         self._begin_with = self.next_inputs = None
 
     def _plan(self, loader: Any, inputs: Inputs) -> EpochPlan:
@@ -216,6 +218,19 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             session.controller = SplitController(cache, known, job, len(files))
         session.controller.begin(self._work_done, job)
 
+    def _begin_telling(self, plan: EpochPlan, inputs: Inputs) -> None:
+        """Begin to measure the epoch, and to tell those who watch the cache."""
+        session = self._session
+        if session.telemetry is None or not session.telemetry.suits(inputs.cache):
+            session.telemetry = Telemetry(inputs.cache, inputs.options.job)
+        session.telemetry.begin(
+            self._work_done,
+            epoch=plan.number,
+            places=plan.count or 0,
+            threads=max(1, self._num_workers),
+            batch_size=plan.batch_size or 0,
+        )
+
     def _ask(self, batches: int) -> None:
         """Run the sampler to its end once torch would have. It draws a random number there.
 
@@ -242,8 +257,8 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             self._in_hand = 0
             if isinstance(end, pool.StreamClosed):
                 self._progress.recorder = None  # half-way
-            elif session.controller is not None:
-                session.controller.tick(self._work_done, ended=True)
+            else:
+                session.tick(self._work_done, ended=True)
             self._tell()
             self._progress.end()
             raise StopIteration from None
@@ -253,8 +268,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         self._note_distrust()
         self._tell(indices)
         self._in_hand = len(indices)
-        if session.controller is not None:
-            session.controller.tick(self._work_done)
+        session.tick(self._work_done)
         session.last_indices = indices
         return buffer.tensor[: len(indices)], torch.from_numpy(self._labels[indices])
 
@@ -269,7 +283,17 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         counts = self._session.counts
         spent = Spent(counts.times, counts.spent_s, counts.read_bytes, counts.decoded_bytes)
         worked_on = counts.delivered - self._in_hand
-        return WorkDone(spent, worked_on, counts.stall_s, reads_here=True, copy_bytes=self._copy_bytes)
+        return WorkDone(
+            spent,
+            worked_on,
+            counts.stall_s,
+            reads_here=True,
+            copy_bytes=self._copy_bytes,
+            served=tuple(counts.served.values()),
+            counts={name: getattr(counts, name) for name in ("prepared", "staged", "skipped", "damaged")},
+            place=self._progress.yielded - self._in_hand,
+            preparers=self._prefetcher.threads if self._close.alive else (),
+        )
 
     def _tell(self, indices: np.ndarray | None = None, *, failed: bool = False) -> None:
         """Tell the epoch's progress which samples a batch has used up. The batch was made, or has failed."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import operator
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -141,6 +142,11 @@ class Prefetcher:
     def out_of_turn(self) -> int:
         """How many samples were drawn out of turn, see :meth:`DeliveryRecorder.end`."""
         return self._stream.member.out_of_turn
+
+    @property
+    def threads(self) -> tuple[int, ...]:
+        """The kernel's numbers of the threads that prepare."""
+        return self._stream.thread_numbers() or (threading.get_native_id(),)  # without any, who asks does it
 
     def __next__(self) -> Ready:
         while True:

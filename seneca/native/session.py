@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from seneca._runtime.distributed import job_key
 from seneca._runtime.warn import warn
-from seneca.cache import SampleCache, distrust_text, shared_cache
+from seneca.cache import MISTAKES, SampleCache, distrust_text, shared_cache
 from seneca.data.support import Support
 from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
 from seneca.native.prefetch import Counts
 from seneca.options import Options
 from seneca.tuning.controller import SplitController
+from seneca.tuning.diagnosis import Diagnosis, diagnose, logger
+from seneca.tuning.telemetry import Telemetry, WorkDone
 
 __all__ = ["Inputs", "Session"]
 
@@ -41,6 +45,7 @@ class Session:
         counts: What the loader did, in all its epochs.
         cache: The cache that the loader shares; None: it shares nothing, or has not begun.
         controller: The controller of the cache's split; None: there is no cache.
+        telemetry: What the loader tells of itself; None: no epoch has begun.
         last_indices: The indices of the samples in the batch that was yielded last.
     """
 
@@ -48,9 +53,29 @@ class Session:
         self.counts = Counts()
         self.cache: SampleCache | None = None
         self.controller: SplitController | None = None
+        self.telemetry: Telemetry | None = None
         self.last_indices: np.ndarray | None = None
         self._given_up: tuple[bytes, str] | None = None  # files that are no longer shared, and why
         self._warned = False
+
+    def tick(self, progress: Callable[[], WorkDone], *, ended: bool = False) -> None:
+        """Called between two batches: take part in the choice of the split, and tell what was done."""
+        if self.controller is not None:
+            self.controller.tick(progress, ended=ended)
+        if self.telemetry is not None:
+            self.telemetry.tick(progress, ended=ended)
+        if ended and logger.isEnabledFor(logging.INFO):
+            logger.info("%s", self.diagnosis(may_look=False))
+
+    def diagnosis(self, *, may_look: bool) -> Diagnosis | None:
+        """Why the training loop waited in the last epoch; None: none has begun.
+
+        Args:
+            may_look: As in :meth:`SplitController.model_inputs`.
+        """
+        times = None if self.telemetry is None else self.telemetry.epoch_times()
+        known = None if self.controller is None else self.controller.model_inputs(may_look=may_look)
+        return None if times is None else diagnose(times, known)
 
     def copied(self) -> Session:
         """For a copy of the loader: it joins and counts for itself, but knows what the user was told."""
@@ -77,11 +102,12 @@ class Session:
         Raises:
             NoSpaceError: There is no room for the cache: the user has asked for too much.
             SegmentMismatchError: The cache holds another dataset, and the loader has not shared one before.
+            SegmentFolderError: Likewise, and ``SENECA_DIR`` names a folder in which no cache can lie.
         """
         return Inputs(support, options, self._join(support.files, options), pinned)
 
     def _join(self, files: Any, options: Options) -> SampleCache | None:
-        name = options.cache
+        name, folder = options.cache, None
         if isinstance(name, SampleCache):
             if name.owned_here and name.job == job_key(options.job):
                 if name.segment.fingerprint == files.fingerprint():
@@ -90,12 +116,19 @@ class Session:
                     SegmentMismatchError(f"{name!r} holds another dataset than {files.root}")
                 )
                 return None
+            folder = name.folder
             name = name.name  # a forked child's copy, or another job's: join for itself
         if name is None or self.why_given_up(files) is not None:
             return None
         try:
             return shared_cache(
-                name, files, options.cache_bytes, options.split_wanted, options.keep_wanted, options.job
+                name,
+                files,
+                options.cache_bytes,
+                options.split_wanted,
+                options.keep_wanted,
+                options.job,
+                folder,
             )
         except SegmentError as error:
             self._go_on_without_cache(error)
@@ -104,11 +137,11 @@ class Session:
     def _go_on_without_cache(self, error: SegmentError) -> None:
         """Share nothing in this epoch. A job that runs does not end because of that.
 
-        Two errors are raised: shared memory has no room, or the cache holds another dataset before the first
-        epoch.
+        What the user has to mend is raised: shared memory has no room; or, before the first epoch, the cache
+        holds another dataset or ``SENECA_DIR`` names a folder in which none can lie.
         """
         first = self.cache is None
-        if isinstance(error, NoSpaceError) or (isinstance(error, SegmentMismatchError) and first):
+        if isinstance(error, NoSpaceError) or (first and isinstance(error, MISTAKES)):
             raise error
         self.warn(f"going on without the shared cache: {error}")
 

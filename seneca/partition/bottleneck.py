@@ -114,9 +114,10 @@ def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> _Work:
     copy_bytes = GRANULE_BYTES * math.ceil(profile.augmented.mean_bytes / GRANULE_BYTES)
 
     sharing = jobs.count > 1 and jobs.share == "augmented" and not profile.deterministic
-    need = min(2 * jobs.in_flight * copy_bytes, memory) if sharing else 0.0
+    in_flight = min(jobs.in_flight, jobs.count * samples)  # a job has no more under way than an epoch has
+    need = min(2 * in_flight * copy_bytes, memory) if sharing else 0.0
     stage = np.maximum(x_augmented * memory, need)
-    saves = np.interp(stage / (jobs.in_flight * copy_bytes), STAGE_ROOM, STAGE_SAVES) * sharing
+    saves = np.interp(stage / (in_flight * copy_bytes), STAGE_ROOM, STAGE_SAVES) * sharing
 
     kept = x_encoded + x_decoded
     kept_memory = np.divide(memory - stage, kept, out=np.zeros_like(kept), where=kept > 0)

@@ -62,5 +62,5 @@ class Jobs:
 
     @property
     def in_flight(self) -> int:
-        """The samples that all jobs together have under way."""
+        """The samples that all jobs together have under way, at most: an epoch may have fewer."""
         return self.count * self.batch_size * (self.ahead + 1)

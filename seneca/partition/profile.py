@@ -217,7 +217,9 @@ class Profile:
         try:
             fields = json.loads(text)
         except ValueError as error:
-            raise ProfileError(f"no profile of Seneca's: {error}") from None
+            raise ProfileError(
+                f"no profile of Seneca's: {error}; `seneca profile --json` makes one"
+            ) from None
         if not isinstance(fields, dict) or "version" not in fields:
             raise ProfileError("no profile of Seneca's: it has no version")
         if fields["version"] != PROFILE_VERSION:

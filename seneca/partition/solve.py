@@ -27,8 +27,10 @@ def solve(
     """Find the split of a cache among encoded, decoded and augmented samples that gives most throughput.
 
     It tries every split on a grid of ``step``, in one call of the model. Of equally good splits it takes
-    those that fill the least memory, then the one with most for ENCODED, then for DECODED. Therefore equal
-    inputs give equal answers. The function is pure: it reads no clock, file or environment.
+    those that fill the least memory. If they leave memory over, it takes the one with most for DECODED: there
+    is room then for samples that are larger than the profile says. If not, it takes the one with most for
+    ENCODED. Therefore equal inputs give equal answers. The function is pure: it reads no clock, file or
+    environment.
 
     Method: model-driven partitioning (Desai et al., FAST '26, section 5.1), a brute-force search over whole
     percents.
@@ -96,5 +98,6 @@ def _best(profile: Profile, shares: np.ndarray, jobs: Jobs, model: Model) -> Spl
     good = np.flatnonzero(found.samples_per_s >= found.samples_per_s.max() * (1 - EQUAL))
     memory = found.memory_bytes[good]
     good = good[memory <= memory.min() * (1 + EQUAL)]
-    encoded, decoded, augmented = shares[good[np.lexsort((shares[good, 1], shares[good, 0]))[-1]]]
+    first, then = (1, 0) if memory.min() < profile.cache_bytes * (1 - EQUAL) else (0, 1)
+    encoded, decoded, augmented = shares[good[np.lexsort((shares[good, then], shares[good, first]))[-1]]]
     return Split(float(encoded), float(decoded), float(augmented))

@@ -13,11 +13,12 @@ import secrets
 
 import numpy as np
 import numpy.typing as npt
-import posix_ipc
 
 from seneca._core.codes import Unlinked
 from seneca._core.member import Member
 from seneca._core.segment import GRANULE, NONE, Segment
+from seneca._runtime.segment_folder import fault_of, segment_folder
+from seneca.errors import SegmentFolderError
 from seneca.simulate.clock import AUGMENTED, Batch, Delivered, run
 from seneca.simulate.outcome import Outcome
 from seneca.simulate.scenario import Scenario
@@ -41,6 +42,7 @@ class Engine:
 
     Raises:
         ValueError: ``stage`` or ``kept`` is below 0.
+        SegmentFolderError: ``SENECA_DIR`` names a folder in which no segment can lie.
     """
 
     def __init__(self, scenario: Scenario, *, stage: int, kept: int = 0) -> None:
@@ -55,7 +57,10 @@ class Engine:
         share = round(10000 * kept / room)
         self._split = (0, share, 0, 10000 - share)
         self._seeds = np.random.SeedSequence(scenario.seed).generate_state(len(jobs), np.uint64)
-        self.name = f"/seneca-{os.geteuid()}-simulated-{secrets.token_hex(6)}"
+        folder = segment_folder()
+        if (fault := fault_of(folder)) is not None:
+            raise SegmentFolderError(str(fault))
+        self.path = os.path.join(folder, f"seneca-{os.geteuid()}-simulated-{secrets.token_hex(6)}")
         self._handles: dict[int, Segment] = {}
         self._members: dict[int, Member] = {}
         self._unsettled: dict[int, list[npt.NDArray[np.void]]] = {}
@@ -70,16 +75,16 @@ class Engine:
             member.close()
         for handle in [*self._handles.values(), self._anchor]:
             handle.close()
-        with contextlib.suppress(posix_ipc.ExistentialError):
-            posix_ipc.unlink_shared_memory(self.name)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
 
     def _attach(self, job_key: int) -> Segment:
         while True:
-            fd = posix_ipc.SharedMemory(self.name, posix_ipc.O_CREAT, mode=0o600).fd
+            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
                 return Segment(
                     fd,
-                    self.name,
+                    self.path,
                     b"a virtual clock.",
                     self._n_samples,
                     self._bytes,

@@ -35,10 +35,12 @@ from seneca.partition.jobs import MOST_JOBS
 from seneca.transforms._pipeline import Pipeline
 from seneca.tuning import host
 from seneca.tuning import profile as measure
+from seneca.tuning.diagnosis import ModelInputs
 from seneca.tuning.quick import quick
 from seneca.tuning.storage import from_storage
+from seneca.tuning.telemetry import WorkDone
 
-__all__ = ["SplitController", "WorkDone", "profile_for", "profile_kept"]
+__all__ = ["SplitController", "profile_for", "profile_kept"]
 
 LOOK_EVERY_S = 2.0
 LONGEST_S = 60.0  # the longest time of which rates are means, while a rarely used stage is awaited
@@ -48,26 +50,6 @@ LEAST_WORK = 0.05  # share of the time; a training step that takes less has no p
 ANY_PACE = 2**32 - 1  # the pace of a step that is not known, or takes no time
 
 logger = logging.getLogger("seneca.adapt")  # the name that users filter by
-
-
-@dataclasses.dataclass(frozen=True)
-class WorkDone:
-    """What a loader has done so far.
-
-    Args:
-        spent: What preparing samples has taken.
-        delivered: Samples that were delivered, without the batch that the training loop is at.
-        stall_s: Seconds that the training loop waited for samples; None: not known.
-        reads_here: Whether this process reads the loader's files. The kernel counts what this process
-            reads.
-        copy_bytes: The size of an AUGMENTED copy in bytes; 0: not known yet.
-    """
-
-    spent: Spent
-    delivered: int
-    stall_s: float | None
-    reads_here: bool
-    copy_bytes: int
 
 
 Known = Callable[[int], tuple[Profile | None, str]]
@@ -228,12 +210,25 @@ class SplitController:
             return
         read_bytes = recent.spent.read_bytes
         cold = recent.fetched / read_bytes if done.reads_here and read_bytes else None
-        seen = Seen(jobs, recent.spent, recent.seconds, cold, segment.payload_bytes + free_memory())
+        seen = Seen(jobs, recent.spent, recent.seconds, cold, segment.reserved_bytes + free_memory())
         if self._adaptation.profile is None and not self._learn(seen, done.copy_bytes):
             return
         change = self._adaptation.consider(now, split_of(shares), seen)
         if change is not None and not self._change(change.split, changes, change.why):
             self._adaptation.failed(change)
+
+    def model_inputs(self, *, may_look: bool) -> ModelInputs | None:
+        """The profile of the host, the jobs at work and the split; None: there is no profile.
+
+        Args:
+            may_look: Whether files may be read to find a profile, for some tenths of a second.
+        """
+        profile = self._adaptation.profile
+        if profile is None and (may_look or self._found is not None):
+            profile = self._find()[0]
+        if profile is None or self._cache.segment.closed:
+            return None
+        return ModelInputs(profile, self._jobs(time.monotonic()), split_of(self._cache.segment.split()[1]))
 
     def _find(self) -> tuple[Profile | None, str]:
         """What is known before any work was seen."""

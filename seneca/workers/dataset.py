@@ -21,37 +21,33 @@ import os
 import weakref
 from collections.abc import Callable, Sequence
 from operator import is_
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch.utils.data import Dataset, Subset, get_worker_info
 
 from seneca._runtime.distributed import belong_to_job, job_key
+from seneca._runtime.segment_folder import segment_folder
 from seneca._runtime.warn import warn
 from seneca.audit.record import DeliveryRecorder, record_deliveries
-from seneca.cache import SampleCache, cache_name, distrust_text, shared_cache
+from seneca.cache import MISTAKES, SampleCache, cache_name, distrust_text, shared_cache
 from seneca.data.stages import Pictures
 from seneca.data.support import Support, inspect_dataset, seeds_only
 from seneca.epochs.lengths import length_of
 from seneca.epochs.plan import EpochPlan
 from seneca.epochs.progress import EpochProgress
-from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
+from seneca.errors import NoSpaceError, SegmentError
 from seneca.forms import Form
 from seneca.identity import Memory, Watch
 from seneca.options import CHECK_EVERY, Options
-from seneca.partition import Jobs, Spent, Split
-from seneca.tuning.controller import SplitController, WorkDone, logger, profile_kept
+from seneca.partition import Jobs, Split
 from seneca.workers.callers import asking_fetcher, init_of_worker
-from seneca.workers.prepare import COUNTERS, SPENT, Preparer
+from seneca.workers.prepare import Preparer
 from seneca.workers.proof import Board, Verdict
+from seneca.workers.session import WorkersSession
 from seneca.workers.terms import Batch, Names, PlannedBatch, Terms
 
 __all__ = ["SharedDataset"]
-
-# The first row is the loader's process's, the others are one worker's each, and the last one is also for all
-# workers beyond. Together they take less than 32 KiB. torch copies more than that with threads, for which a
-# forked process would wait forever.
-COUNT_ROWS = 129
 
 
 class SharedDataset(Dataset[Any]):
@@ -69,7 +65,7 @@ class SharedDataset(Dataset[Any]):
         key: Stands for each part of the dataset that cannot be fingerprinted. Jobs share if they give the
             same key and their datasets are equal in all other parts. The user vouches that their items are
             interchangeable.
-        job, check_every: As in :class:`seneca.DataLoader`.
+        job, check_every, keep, verify_files: As in :class:`seneca.DataLoader`.
 
     Raises:
         TypeError: The dataset is an ``IterableDataset``, which has no indices, or a :class:`SharedDataset`
@@ -98,6 +94,7 @@ class SharedDataset(Dataset[Any]):
         job: str | None = None,
         check_every: int | None = CHECK_EVERY,
         keep: bool | float | str | None = None,
+        verify_files: Any = "epoch",
     ) -> None:
         if isinstance(dataset, SharedDataset):
             raise TypeError("a SharedDataset goes into a DataLoader as it is; or share its .dataset anew")
@@ -115,21 +112,20 @@ class SharedDataset(Dataset[Any]):
         self.job = job
         self.check_every = check_every
         self.keep = keep
+        self.verify_files = verify_files
         self._init: Callable[[int], None] | None = None  # what worker processes run first
         self._is_init_known = False
         _ = self._options  # a wrong value raises here, not in the first epoch
         self._job_key = job_key(job)
-        self.copy_bytes = 0  # the room that an item takes, as far as is known; the next epoch begins with it
         self._has_joined = False
+        self._folder: str | None = None  # of the cache: the first that was joined; workers have the same
         self._cache: SampleCache | None = None  # held between epochs, so that what is kept stays
         self._memory = Memory()
         self._warned = False
         self._told = ""  # the last warning about examples
         self._maker: Preparer | None = None
-        self._controller: SplitController | None = None  # only in the loader's process
         self._board = Board()  # the verdict of examples; all processes see it
-        # A row for each worker, so that none overwrites the counts of another. All processes see them.
-        self._counts = torch.zeros(COUNT_ROWS, len(COUNTERS), dtype=torch.int64).share_memory_()
+        self._session = WorkersSession()
 
     def _forget(self) -> None:
         """Forget every look at the dataset."""
@@ -276,7 +272,7 @@ class SharedDataset(Dataset[Any]):
             super().__setattr__(name, value)
         else:
             setattr(self.dataset, name, value)
-        if not name.startswith("_") and name not in ("terms", "copy_bytes"):
+        if not name.startswith("_") and name != "terms":
             self._forget()  # even if a key says that items are the same
 
     def _identity(self) -> str | None:
@@ -332,11 +328,7 @@ class SharedDataset(Dataset[Any]):
             * ``checked``: items served from the cache that were made again.
             * ``different``: items in ``checked`` that differed.
         """
-        counts = dict(zip(COUNTERS, self._counts.sum(0).tolist(), strict=True))
-        for name in (*SPENT, "decoded_bytes"):
-            del counts[name]
-        served = {form.name.lower(): counts.pop(form.name.lower()) for form in Form}
-        return {"served": served, **counts, "delivered": sum(served.values())}
+        return self._session.stats()
 
     def look(
         self, support: Support | None = None, *, files_found: tuple[bytes, int] | None = None
@@ -354,6 +346,7 @@ class SharedDataset(Dataset[Any]):
             worker_init_fn=self._init,
             memory=self._memory,
             files_found=files_found,
+            verify_files=self.verify_files,
         )
         if get_worker_info() is None:
             self._job_key = job_key(self.job)  # this object may have been made in another process
@@ -368,7 +361,7 @@ class SharedDataset(Dataset[Any]):
         if self._maker is not None and self._maker.distrusted:
             self._maker = None  # its cache was given up; another may have been begun
         if self.terms is None or not self.terms.shares_as(before):
-            self.copy_bytes = 0
+            self._session.copy_bytes = 0
         return support
 
     def loaded_with(self, worker_init_fn: Callable[[int], None] | None) -> None:
@@ -449,8 +442,13 @@ class SharedDataset(Dataset[Any]):
         )
 
     def record(self, loader: Any, plan: EpochPlan, progress: EpochProgress) -> DeliveryRecorder | None:
-        """Begin to write down what an epoch of ``loader`` delivers; None: no audit is wanted."""
+        """Begin to write down what an epoch of ``loader`` delivers; None: no audit is wanted.
+
+        Also begin to measure the epoch, and to tell those who watch the cache.
+        """
         terms = self.terms
+        workers = getattr(loader, "num_workers", 0)
+        self._session.begin(plan, progress, self._cache, job=self.job, workers=workers)
         return record_deliveries(
             loader,
             plan,
@@ -489,6 +487,7 @@ class SharedDataset(Dataset[Any]):
         Raises:
             NoSpaceError: Shared memory has no room for the cache.
             SegmentMismatchError: The cache is another dataset's, and this process has not joined before.
+            SegmentFolderError: Likewise, and ``SENECA_DIR`` names a folder in which no cache can lie.
         """
         if not self._looks:
             self.look()
@@ -497,15 +496,15 @@ class SharedDataset(Dataset[Any]):
             return None
         if get_worker_info() is not None:
             belong_to_job(self._job_key)
+        if self._folder is None:
+            self._folder = segment_folder()
         try:
             self._cache = shared_cache(
-                terms.name, terms, terms.cache_bytes, terms.split, terms.keep, self.job
+                terms.name, terms, terms.cache_bytes, terms.split, terms.keep, self.job, self._folder
             )
         except SegmentError as error:
             # Before the first epoch it is the user's mistake. A job that runs does not end because of it.
-            if isinstance(error, NoSpaceError) or (
-                isinstance(error, SegmentMismatchError) and not self._has_joined
-            ):
+            if isinstance(error, NoSpaceError) or (isinstance(error, MISTAKES) and not self._has_joined):
                 raise
             self._warn(f"going on without the shared cache: {error}")
             return None
@@ -514,36 +513,8 @@ class SharedDataset(Dataset[Any]):
             job = None
             if batch_size is not None:
                 job = Jobs(batch_size=batch_size, ahead=batches_ahead - 1, threads=threads, share=self.share)
-            self._adapt_from(terms, self._cache, job)
+            self._session.joined(terms, self._cache, job, self.share)
         return self._cache
-
-    def _adapt_from(self, terms: Terms, cache: SampleCache, job: Jobs | None) -> None:
-        """Take part in the choice of the cache's split."""
-        if self._controller is None or not self._controller.suits(cache):
-            stages = terms.stages
-            if stages.decoded == 0:
-                logger.info("cache %r: all of it is for whole items, the one form there is", cache.name)
-            native = isinstance(stages, Pictures) and stages.then is None and stages.static is None
-            known = profile_kept(terms.source, cast(Pictures, stages).pipeline if native else None)
-            # The controller does not refer to this object, so there is no cycle.
-            self._controller = SplitController(cache, known, job or Jobs(share=self.share), terms.n_samples)
-        if job is not None:
-            self._controller.begin(self._progress, job)
-        self.adapt()
-
-    def adapt(self, *, ended: bool = False) -> None:
-        """Change the split if it is time to. The loader's process calls this after a batch."""
-        if self._controller is not None:
-            self._controller.tick(self._progress, ended=ended)
-
-    def _progress(self) -> WorkDone:
-        counts = dict(zip(COUNTERS, self._counts.sum(0).tolist(), strict=True))
-        n = len(SPENT) // 2
-        times = tuple(counts[name] for name in SPENT[:n])
-        seconds = tuple(counts[name] * 1e-9 for name in SPENT[n:])
-        spent = Spent(times, seconds, counts["read_bytes"], counts["decoded_bytes"])
-        delivered = sum(counts[form.name.lower()] for form in Form)
-        return WorkDone(spent, delivered, None, reads_here=False, copy_bytes=self.copy_bytes)
 
     def _maker_here(self) -> Preparer:
         """This process's preparer, for the present terms. A forked child makes its own."""
@@ -558,11 +529,10 @@ class SharedDataset(Dataset[Any]):
             maker.close()
         cache = self.join()
         worker = get_worker_info()
-        row = 0 if worker is None else min(worker.id + 1, COUNT_ROWS - 1)
         self._maker = Preparer(
             self.terms,
             cache,
-            self._counts[row].numpy(),
+            self._session.counts_of(None if worker is None else worker.id),
             board=self._board,
             vouched=self.key is not None,
             check_every=self.check_every,
@@ -577,21 +547,22 @@ class SharedDataset(Dataset[Any]):
 
     def __getstate__(self) -> dict[str, Any]:
         job = self._job_key if get_worker_info() is not None else job_key(self.job)
-        own = dict.fromkeys(("_maker", "_controller", "_cache", "_seen", "_watch", "_asker"))
+        own = dict.fromkeys(("_maker", "_cache", "_seen", "_watch", "_asker"))
+        own["_folder"] = self._folder or segment_folder()  # a fork server may have another environment
         # The dataset is made anew where this is unpickled, and is looked at there.
         return {**vars(self), "_job_key": job, "_state": [], "_looked_in": 0, "_memory": Memory(), **own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        if not self._counts.is_shared():  # pickled for another job, not for a worker
-            self._counts = torch.zeros_like(self._counts).share_memory_()
+        if not self._session.is_for_worker:  # pickled for another job
             self._board = Board()
+            self._folder = None
 
 
 # Public attributes that belong to this class; all others are the dataset's. If an option changes, the dataset
 # is looked at again.
 OPTIONS = frozenset(inspect.signature(SharedDataset).parameters)
-OWN = OPTIONS | {"terms", "copy_bytes"}
+OWN = OPTIONS | {"terms"}
 
 
 def _ask_watch(shared: weakref.ref[SharedDataset], question: Callable[[Watch], bool]) -> bool:

@@ -13,8 +13,11 @@ from __future__ import annotations
 import copy
 import multiprocessing.connection
 import multiprocessing.queues
+import os
 import signal
+import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any, NoReturn, cast
 
 import torch
@@ -30,10 +33,21 @@ from seneca.workers.messages import BEGUN, Context, MessageQueue, WorkerInit
 __all__ = ["iterate"]
 
 
+Waited = Callable[[float, tuple[int, ...], bool], None]
+"""Takes how many seconds the training loop has waited for a batch, the worker processes' ids, and whether the
+epoch has ended."""
+
 BROKE_OFF_S = 5.0  # the longest wait for the end of a worker whose message has broken off
 
 
-def iterate(loader: Any, index_sampler: TrackedBatches, dataset: Any = None, *, pins: bool = False) -> Any:
+def iterate(
+    loader: Any,
+    index_sampler: TrackedBatches,
+    dataset: Any = None,
+    *,
+    pins: bool = False,
+    waited: Waited = lambda seconds, workers, ended: None,
+) -> Any:
     """Make an iterator in the order of ``index_sampler``, in all else as the loader's arguments say.
 
     Args:
@@ -42,6 +56,7 @@ def iterate(loader: Any, index_sampler: TrackedBatches, dataset: Any = None, *, 
         dataset: A :class:`seneca.SharedDataset` that takes the place of the loader's dataset; None: the
             loader's.
         pins: Whether batches lie in page-locked memory even if the loader does not ask for it.
+        waited: Called when a batch has come, or none will.
     """
     shown: dict[str, Any] = {"_index_sampler": index_sampler, "pin_memory": loader.pin_memory or pins}
     own = _own_state(loader)
@@ -50,11 +65,11 @@ def iterate(loader: Any, index_sampler: TrackedBatches, dataset: Any = None, *, 
     if dataset is not None:
         shown["dataset"] = dataset
     if loader.num_workers == 0:
-        return Alone(_View(loader, **shown), own)
+        return Alone(_View(loader, **shown), own, waited)
     loader.check_worker_number_rationality()
     init = shown["worker_init_fn"] = WorkerInit(loader.worker_init_fn, own)
     shown["multiprocessing_context"] = Context(loader.multiprocessing_context or torch.multiprocessing, init)
-    return Workers(_View(loader, **shown), own)
+    return Workers(_View(loader, **shown), own, waited)
 
 
 def _own_state(loader: Any) -> OwnState:
@@ -80,8 +95,8 @@ class _View:
 class Alone(InTurn, _SingleProcessDataLoaderIter):
     """torch's iterator without workers, which also tells the epoch's progress what is made."""
 
-    def __init__(self, loader: Any, own: OwnState) -> None:
-        self._own = own
+    def __init__(self, loader: Any, own: OwnState, waited: Waited) -> None:
+        self._own, self._waited = own, waited
         own.begin(0)
         super().__init__(loader)
         self._dataset = loader.whole.dataset  # the user's, which torch names in a warning
@@ -93,9 +108,11 @@ class Alone(InTurn, _SingleProcessDataLoaderIter):
             return batches.pass_on(self._made)
         self._own.restore()
         batches.drawn = Drawn()
+        began = time.perf_counter()
         try:
             data = self._made()
         except StopIteration:
+            self._waited(0.0, (), True)
             batches.progress.end()
             raise
         except Exception:
@@ -103,6 +120,7 @@ class Alone(InTurn, _SingleProcessDataLoaderIter):
                 batches.made(batches.drawn, failed=True)
             raise
         batches.made(batches.drawn)
+        self._waited(time.perf_counter() - began, (), False)
         return data
 
     def _made(self) -> Any:
@@ -118,8 +136,9 @@ class Alone(InTurn, _SingleProcessDataLoaderIter):
 class Workers(InTurn, _MultiProcessingDataLoaderIter):
     """torch's iterator with worker processes, which also tells the epoch's progress what is made."""
 
-    def __init__(self, loader: Any, own: OwnState) -> None:
-        self._own = own
+    def __init__(self, loader: Any, own: OwnState, waited: Waited) -> None:
+        self._own, self._waited = own, waited
+        self._owner = os.getpid()
         self._drawn: dict[int, Any] = {}  # what was drawn of the batches under way, by torch's numbers
         self._workers_status = [True] * loader.num_workers  # torch sets it last, and needs it to end workers
         self._early: deque[Any] = deque()  # what workers had sent before all of them had begun
@@ -140,7 +159,10 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         with self._turn:
-            self._reset_in_turn(loader, first_iter)
+            try:
+                self._reset_in_turn(loader, first_iter)
+            except RuntimeError as error:  # a worker may end as soon as it has its first batch to make
+                self._say_why(error)
 
     def _reset_in_turn(self, loader: Any, first_iter: bool) -> None:
         self._drawn = {}
@@ -173,9 +195,16 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
         self._early.extend(early)
 
     def _shutdown_workers(self) -> None:
-        # torch's __del__ calls this even if a Ctrl-C has ended __init__ before there was any worker.
-        if hasattr(self, "_workers"):
+        # torch's __del__ calls this even if a Ctrl-C has ended __init__ before there was any worker. It also
+        # calls this in a forked child, where it would end the workers of the parent.
+        if hasattr(self, "_workers") and self._owner == os.getpid():
             super()._shutdown_workers()
+
+    def _try_put_index(self) -> None:
+        try:
+            super()._try_put_index()
+        except RuntimeError as error:  # torch's handler of SIGCHLD raises it wherever this process is
+            self._say_why(error)
 
     def _next_index(self) -> Any:
         index = super()._next_index()
@@ -189,16 +218,19 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
         batches = self._sampler_iter
         if batches.is_stream:
             return batches.pass_on(self._received)
-        failed = True
+        failed, began = True, time.perf_counter()
         try:
             data = super()._next_data()
             failed = False
         except StopIteration:
+            self._waited(0.0, (), True)
             batches.progress.end()
             raise
         finally:
             for drawn in self._taken_out():
                 batches.made(drawn, failed=failed)
+        workers = tuple(worker.pid for worker in self._workers if worker.pid is not None)
+        self._waited(time.perf_counter() - began, workers, False)
         return data
 
     def _received(self) -> Any:
@@ -237,7 +269,7 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
             for i, w in enumerate(self._workers)
             if w.exitcode or (w.exitcode == 0 and str(w.pid) in str(error))
         }
-        if not ends:
+        if not ends or any(end in str(error) for end in ends.values()):
             raise error
         what = str(error)
         if broke_off:

@@ -32,14 +32,15 @@ from seneca.forms import Form
 from seneca.workers.proof import Board, Proof, compare_served, may_be_made_again
 from seneca.workers.terms import PlannedBatch, Terms
 
-__all__ = ["COUNTERS", "SPENT", "Preparer"]
+__all__ = ["COUNTERS", "SPENT", "TIMES", "Preparer"]
 
 # For the split's controller, in the order of seneca.partition.Spent. Times are nanoseconds.
 SPENT = ("reads", "prepares", "decodes", "augments", "read_ns", "prepare_ns", "decode_ns", "augment_ns")
+TIMES = (*SPENT, "decoded_bytes", "item_cpu_ns", "item_ns")  # what users are not shown
 COUNTERS = (
     *("storage", "encoded", "decoded", "augmented", "prepared", "staged", "unshared", "damaged"),
     *("read_bytes", "checked", "different"),
-    *(*SPENT, "decoded_bytes"),
+    *TIMES,
 )
 AT = {name: place for place, name in enumerate(COUNTERS)}  # the place of each counter in the counts
 STORAGE, ENCODED, DECODED, AUGMENTED = (int(form) for form in Form)
@@ -120,6 +121,8 @@ class Preparer:
         self._stages = terms.stages
         if isinstance(terms.stages, KeptStages):
             self._stages = _Timed(terms.stages, self._counts)
+        else:
+            self._stages = _TimedItems(terms.stages, self._counts)
 
     def make(self, indices: Sequence[int], look: int, *, alone: bool = False) -> list[Any]:
         """Make the items of a batch.
@@ -292,6 +295,25 @@ class _Timed(KeptStages):
     def _note(self, times: str, total: str, ns: int) -> None:
         self._counts[AT[times]] += 1
         self._counts[AT[total]] += ns
+
+
+class _TimedItems(Stages):
+    """Stages of which only whole items are seen, timed: by CPU time of the thread and by wall-clock time."""
+
+    def __init__(self, stages: Stages, counts: np.ndarray) -> None:
+        self._stages, self._counts = stages, counts
+        self.decoded = stages.decoded
+
+    def make(self, indices: Sequence[int]) -> list[Any]:
+        began, cpu = time.perf_counter_ns(), time.thread_time_ns()
+        try:
+            return self._stages.make(indices)
+        finally:
+            self._counts[AT["item_cpu_ns"]] += time.thread_time_ns() - cpu
+            self._counts[AT["item_ns"]] += time.perf_counter_ns() - began
+
+    def present(self, index: int, augmented: Any) -> Any:
+        return self._stages.present(index, augmented)
 
 
 def _hold_nothing(places: np.ndarray) -> bool:

@@ -119,6 +119,7 @@ class _DrawnBatches:
         plan: EpochPlan,
     ) -> None:
         self._shared, self._progress = shared, progress
+        self._session = shared._session
         self._look, self._found = shared.looks, shared.found
         self._batch_size = sampler.batch_size
         self.terms = terms = cast(Terms, shared.terms)
@@ -144,7 +145,7 @@ class _DrawnBatches:
             augmented=terms.stages.augmented,
             height=0,
             width=0,
-            copy_bytes=shared.copy_bytes,
+            copy_bytes=self._session.copy_bytes,
             in_flight=sampler.batch_size * sampler.batches_ahead,
             shares=True,
             keeps=False,
@@ -162,7 +163,7 @@ class _DrawnBatches:
 
     def __next__(self) -> tuple[PlannedBatch, np.ndarray]:
         if not self._drawn:
-            self._shared.adapt()
+            self._session.tick()
             self._shared.tell_of_proof()
             self._draw()
         return self._drawn.popleft()
@@ -172,11 +173,11 @@ class _DrawnBatches:
         size = self._batch_size
         places = self._member.draw(size)[0]
         if len(places) == 0:
-            self._shared.adapt(ended=True)
+            self._session.tick(drawn=True)
             if self._progress.recorder is not None:
                 self._progress.recorder.out_of_turn = self._member.out_of_turn
             raise StopIteration
-        self._shared.copy_bytes = self._member.copy_bytes
+        self._session.copy_bytes = self._member.copy_bytes
         samples = places["sample"]
         indices = samples if self._index_of is None else self._index_of[samples]
         row, generation, claims = self._member.claims(places)

@@ -457,3 +457,16 @@ def test_scale_is_measured_in_processes_that_leave_nothing_behind(tmp_path):
         assert len(jobs.close()) == 2
         assert jobs.reserved_bytes > 2_000 * 4096
     assert not list(Path("/dev/shm").glob("seneca-*-bench-scale-*"))
+
+
+def test_a_benchmark_of_files_ends_where_its_job_fails():
+    command = [sys.executable, BENCH / "bench_files.py", "--folders", "0"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert run.returncode == 1 and "job 0 failed" in run.stderr
+
+
+def test_windows_that_are_too_short_to_compare_are_told(picture_folder):
+    command = [sys.executable, BENCH / "bench_telemetry.py", "--data", picture_folder, "--links", "256"]
+    command += ["--jobs", "1", "--rounds", "3", "--window", "0.0005"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert (run.returncode, run.stderr) == (1, "too few whole rounds with --jobs 1; give a longer --window\n")

@@ -33,24 +33,31 @@ static void share_mapping(sn_segment *handle, const sn_segment *with)
 void cache_make(cache *made, uint32_t n_handles, const uint64_t *job_keys, uint32_t n_samples,
                 uint64_t payload_bytes, const uint32_t split[SN_FORMS])
 {
-    sn_geometry geometry = {.fingerprint = {1, 2}, .payload_bytes = payload_bytes, .n_samples = n_samples};
-    char name[64];
+    cache_make_part(made, n_handles, job_keys, n_samples, payload_bytes, 0, split);
+}
+
+void cache_make_part(cache *made, uint32_t n_handles, const uint64_t *job_keys, uint32_t n_samples,
+                     uint64_t payload_bytes, uint32_t first_granules, const uint32_t split[SN_FORMS])
+{
+    sn_geometry geometry = {.fingerprint = {1, 2}, .payload_bytes = payload_bytes, .n_samples = n_samples,
+                            .first_granules = first_granules};
+    char path[64];
 
     CHECK(n_handles <= CACHE_MAX_HANDLES);
     memcpy(geometry.split, split, sizeof geometry.split);
-    snprintf(name, sizeof name, "/seneca-%u-test-c-%d", (unsigned)geteuid(), (int)getpid());
-    shm_unlink(name); /* of a process of this number that died */
+    snprintf(path, sizeof path, "/dev/shm/seneca-%u-test-c-%d", (unsigned)geteuid(), (int)getpid());
+    unlink(path); /* of a process of this number that died */
     made->n_handles = n_handles;
     for (uint32_t i = 0; i < n_handles; i++) {
-        int fd = shm_open(name, O_RDWR | O_CLOEXEC | (i == 0 ? O_CREAT | O_EXCL : 0), 0600);
+        int fd = open(path, O_RDWR | O_CLOEXEC | (i == 0 ? O_CREAT | O_EXCL : 0), 0600);
 
         CHECK(fd >= 0);
-        int rc = sn_join(fd, name, &geometry, job_keys[i], NULL, NULL, &made->handles[i], &made->rows[i]);
+        int rc = sn_join(fd, path, &geometry, job_keys[i], NULL, NULL, &made->handles[i], &made->rows[i]);
         CHECK_EQUAL(rc, i == 0 ? SN_ATTACH_CREATED : SN_ATTACH_JOINED, "handle %u", i);
         if (i > 0)
             share_mapping(made->handles[i], made->handles[0]);
     }
-    CHECK(shm_unlink(name) == 0);
+    CHECK(unlink(path) == 0);
 }
 
 void cache_die(sn_segment *handle)

@@ -30,6 +30,10 @@ typedef struct {
 void cache_make(cache *made, uint32_t n_handles, const uint64_t *job_keys, uint32_t n_samples,
                 uint64_t payload_bytes, const uint32_t split[SN_FORMS]);
 
+/* The same, of which so many granules have memory at first. */
+void cache_make_part(cache *made, uint32_t n_handles, const uint64_t *job_keys, uint32_t n_samples,
+                     uint64_t payload_bytes, uint32_t first_granules, const uint32_t split[SN_FORMS]);
+
 /* The process of this handle dies: the kernel lets go of its locks, and nothing else happens. What
  * it has open may still be closed, which frees its memory and touches nothing that is shared. */
 void cache_die(sn_segment *handle);

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -33,26 +32,29 @@ typedef struct {
 } process;
 
 static uint64_t seed;
-static char name[64];
+static char path[64];
 static sn_geometry geometry;
 static off_t no_memory_from; /* 0: there is memory */
+static int cannot_reserve;
 
 /* In place of the C library's. */
-int posix_fallocate(int fd, off_t at, off_t length)
+int fallocate(int fd, int mode, off_t at, off_t length)
 {
-    if (no_memory_from && at >= no_memory_from)
-        return ENOSPC;
-    return syscall(SYS_fallocate, fd, 0, at, length) == 0 ? 0 : errno;
+    if (mode == 0 && (cannot_reserve || (no_memory_from && at >= no_memory_from))) {
+        errno = cannot_reserve ? EOPNOTSUPP : ENOSPC;
+        return -1;
+    }
+    return (int)syscall(SYS_fallocate, fd, mode, at, length);
 }
 
 static void remove_name(void)
 {
-    shm_unlink(name);
+    unlink(path);
 }
 
 static int is_linked(void)
 {
-    int fd = shm_open(name, O_RDWR | O_CLOEXEC, 0600);
+    int fd = open(path, O_RDWR | O_CLOEXEC, 0600);
 
     if (fd >= 0)
         close(fd);
@@ -66,10 +68,10 @@ static int is_open(int fd)
 
 static process join_as(uint64_t job_key, const sn_geometry *wanted)
 {
-    process self = {.fd = shm_open(name, O_RDWR | O_CLOEXEC | O_CREAT, 0600)};
+    process self = {.fd = open(path, O_RDWR | O_CLOEXEC | O_CREAT, 0600)};
 
     CHECK(self.fd >= 0);
-    self.answer = sn_join(self.fd, name, wanted, job_key, NULL, NULL, &self.segment, &self.row);
+    self.answer = sn_join(self.fd, path, wanted, job_key, NULL, NULL, &self.segment, &self.row);
     if (self.segment == NULL)
         CHECK(!is_open(self.fd));
     return self;
@@ -179,7 +181,7 @@ static void one_that_is_to_be_kept_stays_and_is_rebuilt(void)
     memset(a.segment->first, 0xCD, N_SAMPLES * sizeof *a.segment->first); /* as if something came over it */
     leave(&a);
     CHECK(is_linked());
-    sn_sweep(shm_open(name, O_RDWR | O_CLOEXEC, 0600), name);
+    sn_sweep(open(path, O_RDWR | O_CLOEXEC, 0600), path);
     CHECK(is_linked());
     process b = joined(8, SN_ATTACH_JOINED);
     CHECK_EQUAL(b.segment->first[0], SN_NONE, "rebuilt by who came");
@@ -223,28 +225,28 @@ static void without_the_lock_the_row_is_left_to_others(void)
 static void sweeping_leaves_what_is_in_use(void)
 {
     process a = joined(7, SN_ATTACH_CREATED);
-    int fd = shm_open(name, O_RDWR | O_CLOEXEC, 0600);
+    int fd = open(path, O_RDWR | O_CLOEXEC, 0600);
 
     CHECK_EQUAL(sn_store_enter(a.segment, CACHE_PATIENCE_MS), 0, "a sweeper does not wait for it");
-    sn_sweep(fd, name);
+    sn_sweep(fd, path);
     CHECK(is_linked() && !is_open(fd));
     sn_store_leave(a.segment);
     die(&a);
-    fd = shm_open(name, O_RDWR | O_CLOEXEC, 0600);
-    sn_sweep(fd, name);
+    fd = open(path, O_RDWR | O_CLOEXEC, 0600);
+    sn_sweep(fd, path);
     CHECK(!is_linked() && !is_open(fd));
 }
 
 static void sweep(void)
 {
-    sn_sweep(shm_open(name, O_RDWR | O_CLOEXEC, 0600), name);
+    sn_sweep(open(path, O_RDWR | O_CLOEXEC, 0600), path);
 }
 
 /* As if so many seconds had passed since its last user left. */
 static void pass(int seconds)
 {
     const off_t at = offsetof(sn_header, left_at);
-    int fd = shm_open(name, O_RDWR | O_CLOEXEC, 0600);
+    int fd = open(path, O_RDWR | O_CLOEXEC, 0600);
     uint32_t left_at;
 
     CHECK(fd >= 0 && pread(fd, &left_at, sizeof left_at, at) == sizeof left_at);
@@ -300,7 +302,7 @@ static void one_that_is_kept_for_some_time_goes_when_that_is_over(void)
 
 static int discard(void)
 {
-    int fd = shm_open(name, O_RDWR | O_CLOEXEC, 0600), rc = sn_discard(fd, name);
+    int fd = open(path, O_RDWR | O_CLOEXEC, 0600), rc = sn_discard(fd, path);
 
     CHECK(!is_open(fd));
     return rc;
@@ -313,9 +315,9 @@ static void discarding_takes_what_is_kept_and_leaves_what_is_in_use(void)
     CHECK_EQUAL(discard(), SN_BUSY, "in use");
     leave(&a);
     CHECK(is_linked());
-    int fd = shm_open(name, O_RDWR | O_CLOEXEC, 0600);
+    int fd = open(path, O_RDWR | O_CLOEXEC, 0600);
     process b = joined(8, SN_ATTACH_JOINED);
-    CHECK_EQUAL(sn_discard(fd, name), SN_BUSY, "somebody has come since it was opened");
+    CHECK_EQUAL(sn_discard(fd, path), SN_BUSY, "somebody has come since it was opened");
     leave(&b);
     CHECK_EQUAL(discard(), 0, "kept, and nobody's");
     CHECK(!is_linked());
@@ -324,7 +326,7 @@ static void discarding_takes_what_is_kept_and_leaves_what_is_in_use(void)
     die(&a);
     CHECK_EQUAL(discard(), 0, "its user has died");
     CHECK(!is_linked());
-    CHECK(ftruncate(shm_open(name, O_RDWR | O_CLOEXEC | O_CREAT, 0600), 4096) == 0);
+    CHECK(ftruncate(open(path, O_RDWR | O_CLOEXEC | O_CREAT, 0600), 4096) == 0);
     CHECK_EQUAL(discard(), 0, "its creator has died");
     CHECK(!is_linked());
 }
@@ -332,7 +334,7 @@ static void discarding_takes_what_is_kept_and_leaves_what_is_in_use(void)
 static void who_looks_sees_what_is_there_and_is_nobody(void)
 {
     process a = joined(7, SN_ATTACH_CREATED), b = joined(8, SN_ATTACH_JOINED);
-    int fd = shm_open(name, O_RDONLY | O_CLOEXEC, 0);
+    int fd = open(path, O_RDONLY | O_CLOEXEC, 0);
     sn_look look;
     sn_header before = *a.segment->head;
 
@@ -470,6 +472,90 @@ static void processes_tell_that_they_exchange(void)
     leave(&b);
 }
 
+/* As if another boot of the host had made it; 0: nobody knows which. */
+static void boot_is(uint32_t boot)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+
+    CHECK(fd >= 0 && pwrite(fd, &boot, sizeof boot, offsetof(sn_header, boot)) == sizeof boot);
+    close(fd);
+}
+
+static int is_left_behind(void)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC), left = sn_left_behind(fd);
+
+    close(fd);
+    return left;
+}
+
+static void one_that_is_kept_does_not_outlive_the_boot(void)
+{
+    geometry.keep = SN_KEEP_FOREVER;
+    process a = joined(7, SN_ATTACH_CREATED);
+    uint32_t boot = a.segment->head->boot;
+    CHECK(boot != 0);
+    boot_is(boot + 1);
+    sweep();
+    CHECK(is_linked()); /* in use: only of what nobody uses it is asked */
+    process b = joined(8, SN_ATTACH_JOINED);
+    leave(&a);
+    leave(&b);
+    boot_is(boot);
+    CHECK(!is_left_behind());
+    sweep();
+    CHECK(is_linked());
+    boot_is(0);
+    CHECK(!is_left_behind()); /* where the kernel did not tell */
+    boot_is(boot + 1);
+    CHECK(is_left_behind());
+    CHECK_EQUAL(join_as(9, &geometry).answer, SN_E_GONE, "some of its pages may never have reached the disk");
+    CHECK(!is_linked());
+    a = joined(9, SN_ATTACH_CREATED);
+    leave(&a);
+    boot_is(boot + 1);
+    sweep();
+    CHECK(!is_linked());
+    geometry.keep = 0;
+}
+
+static void a_file_with_a_second_name_is_refused(void)
+{
+    char other[80];
+    snprintf(other, sizeof other, "%s-other", path);
+    int fd = open(other, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    CHECK(fd >= 0 && write(fd, "\0\0\0\0\0\0\0\0mine", 12) == 12 && link(other, path) == 0);
+    CHECK_EQUAL(join_as(7, &geometry).answer, SN_E_OWNER, "it may be any file of this user, which is not to be cut off");
+    CHECK_EQUAL(lseek(fd, 0, SEEK_END), 12, "nor is it");
+    CHECK(unlink(other) == 0);
+    close(fd);
+    process a = joined(7, SN_ATTACH_CREATED); /* it has one name now, and no magic */
+    leave(&a);
+}
+
+static void a_path_that_is_too_long_is_refused(void)
+{
+    static char longer[SN_PATH_BYTES + 1]; /* as "///...", which leads there */
+    sn_segment *segment;
+    uint32_t row;
+    memset(longer, '/', SN_PATH_BYTES);
+    memcpy(longer + SN_PATH_BYTES - strlen(path), path, strlen(path));
+
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_CREAT, 0600);
+    CHECK_EQUAL(sn_join(fd, longer, &geometry, 7, NULL, NULL, &segment, &row), -ENAMETOOLONG, "");
+    CHECK(!is_open(fd) && segment == NULL);
+    remove_name();
+}
+
+static void a_file_system_that_reserves_nothing_is_refused(void)
+{
+    cannot_reserve = 1;
+    CHECK_EQUAL(join_as(7, &geometry).answer, -EOPNOTSUPP, "nothing is written in its place");
+    cannot_reserve = 0;
+    CHECK(!is_linked());
+}
+
 static void the_last_changes_of_the_split_are_told(void)
 {
     process a = joined(7, SN_ATTACH_CREATED);
@@ -494,6 +580,32 @@ static void the_last_changes_of_the_split_are_told(void)
     leave(&a);
 }
 
+/* Worker processes come and go with each epoch, and ranks in any order. */
+static void a_job_of_many_processes_is_counted_once(void)
+{
+    process a = joined(7, SN_ATTACH_CREATED);
+    const uint32_t *joins = &a.segment->head->joins;
+
+    for (int epoch = 0; epoch < 4; epoch++) {
+        process worker = joined(7, SN_ATTACH_JOINED);
+        leave(&worker);
+    }
+    CHECK_EQUAL(*joins, 1000, "one job");
+    process b = joined(8, SN_ATTACH_JOINED);
+    uint32_t of_two = *joins;
+    CHECK(of_two > 1000);
+    process rank = joined(8, SN_ATTACH_JOINED);
+    leave(&b);
+    b = joined(8, SN_ATTACH_JOINED);
+    CHECK_EQUAL(*joins, of_two, "two jobs");
+    die(&b);
+    die(&rank);
+    b = joined(8, SN_ATTACH_JOINED);
+    CHECK(*joins != of_two); /* it had died, and comes again */
+    leave(&b);
+    leave(&a);
+}
+
 int main(int argc, char **argv)
 {
     static void (*const cases[])(void) = {sets_of_rows_are_walked,
@@ -504,6 +616,10 @@ int main(int argc, char **argv)
                                           without_the_lock_the_row_is_left_to_others,
                                           sweeping_leaves_what_is_in_use,
                                           one_that_is_kept_for_some_time_goes_when_that_is_over,
+                                          one_that_is_kept_does_not_outlive_the_boot,
+                                          a_file_with_a_second_name_is_refused,
+                                          a_path_that_is_too_long_is_refused,
+                                          a_file_system_that_reserves_nothing_is_refused,
                                           discarding_takes_what_is_kept_and_leaves_what_is_in_use,
                                           who_looks_sees_what_is_there_and_is_nobody,
                                           without_memory_for_its_row_nobody_comes,
@@ -512,13 +628,14 @@ int main(int argc, char **argv)
                                           a_job_is_told_by_its_attachments,
                                           processes_tell_their_pace,
                                           processes_tell_that_they_exchange,
-                                          the_last_changes_of_the_split_are_told};
+                                          the_last_changes_of_the_split_are_told,
+                                          a_job_of_many_processes_is_counted_once};
     const uint32_t n_cases = sizeof cases / sizeof *cases;
 
     seed = check_seed(argc, argv);
     geometry = (sn_geometry){.fingerprint = {1, 2}, .payload_bytes = 1u << 20, .n_samples = N_SAMPLES,
                              .split = {0, 6000, 2000, 2000}};
-    snprintf(name, sizeof name, "/seneca-%u-test-join-%d", (unsigned)geteuid(), (int)getpid());
+    snprintf(path, sizeof path, "/dev/shm/seneca-%u-test-join-%d", (unsigned)geteuid(), (int)getpid());
     remove_name(); /* of a process of this number that died */
     atexit(remove_name);
     for (uint32_t i = 0; i < n_cases; i++)

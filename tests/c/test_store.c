@@ -4,6 +4,8 @@
  *
  *   players    a thread and a member each, some with a handle of their own, some sharing one
  *   mortals    one thread, handle after handle: dies with slots in hand, or inside the lock
+ *   growers    give memory to the rest of the payload space, two at once
+ *   shrinker   takes memory away again, a little at a time: what is punched in use, a reader finds
  *   visitor    checks, changes the split, and sits on the lock until draws give up waiting
  *
  * No codec: a payload is a pattern that its sample, its form, its writer's job and the slot's
@@ -18,7 +20,9 @@
 #include "check.h"
 #include "member/sn_member.h"
 #include "slots/sn_slots.h"
+#include "store/sn_backing.h"
 #include "store/sn_check.h"
+#include "store/sn_shrink.h"
 #include "store/sn_store.h"
 
 #define N_SAMPLES 300
@@ -30,6 +34,9 @@
 #define HAND 8      /* samples in flight */
 #define MOST_OFFERS 8
 #define PAYLOAD_BYTES (5u << 19)
+#define FIRST_GRANULES 450
+#define N_GROWERS 2
+#define LEAST_GRANULES 220 /* to which it is shrunk */
 #define HOGS 4
 #define HOG_MS 130 /* a draw waits for 100 */
 
@@ -49,7 +56,7 @@ typedef struct {
 
 static cache shared;
 static uint64_t seed;
-static _Atomic uint32_t playing;
+static _Atomic uint32_t playing, met_in_use; /* by the shrinker */
 static pthread_barrier_t together;
 
 /* Slot -> its occupant's generation, and the jobs that it has served, a bit each. */
@@ -268,6 +275,44 @@ static void pause_ms(long ms)
     nanosleep(&time, NULL);
 }
 
+static void *grower_work(void *argument)
+{
+    sn_segment *segment = argument;
+    sn_rng rng;
+    int rc;
+
+    sn_rng_start(&rng, seed, 0, 0, segment == shared.handles[0], SN_STREAM_ORDER);
+    pthread_barrier_wait(&together);
+    do {
+        rc = sn_backing_grow(segment, 1 + sn_rng_below(&rng, 12));
+        CHECK(rc == 0 || rc == SN_BUSY || rc == SN_MISS);
+        pause_ms((long)sn_rng_below(&rng, 5));
+    } while (rc != SN_MISS);
+    return NULL;
+}
+
+static void *shrinker_work(void *argument)
+{
+    sn_segment *segment = argument;
+    uint32_t granules = PAYLOAD_BYTES / SN_GRANULE;
+    sn_shrunk found = {0};
+    sn_rng rng;
+
+    sn_rng_start(&rng, seed, 0, 0, 2, SN_STREAM_ORDER);
+    pthread_barrier_wait(&together);
+    while (atomic_load(&playing)) {
+        uint32_t usable = sn_usable_granules(segment->head);
+        if (usable > LEAST_GRANULES + 30) /* below what is given out now, for it to be evicted */
+            granules = usable - sn_rng_below(&rng, 30);
+        int rc = sn_shrink_pass(segment, granules, &found);
+        CHECK(rc == 0 || rc == SN_BUSY || (rc == SN_FULL && found.least > granules));
+        if (rc == 0)
+            atomic_fetch_add(&met_in_use, found.left);
+        pause_ms((long)sn_rng_below(&rng, 8));
+    }
+    return NULL;
+}
+
 static void visit(sn_segment *segment, sn_rng *rng, uint32_t *hogs)
 {
     static const uint32_t splits[][SN_FORMS] = {
@@ -309,7 +354,8 @@ int main(int argc, char **argv)
     static const uint32_t split[SN_FORMS] = {0, 3000, 3000, 4000};
     static player players[N_PLAYERS], mortals[N_MORTALS];
     uint64_t job_keys[N_HOMES + N_MORTALS];
-    pthread_t threads[N_PLAYERS + 1];
+    pthread_t threads[N_PLAYERS + 1], growers[N_GROWERS], shrinker;
+    sn_shrunk shrunk;
     uint32_t hogs = HOGS, visits = 0;
     player sum = {0};
     sn_rng rng;
@@ -317,10 +363,10 @@ int main(int argc, char **argv)
     seed = check_seed(argc, argv);
     for (uint32_t i = 0; i < N_HOMES + N_MORTALS; i++)
         job_keys[i] = i == 1 ? 0 : i; /* two processes of one job: its ranks */
-    cache_make(&shared, N_HOMES + N_MORTALS, job_keys, N_SAMPLES, PAYLOAD_BYTES, split);
+    cache_make_part(&shared, N_HOMES + N_MORTALS, job_keys, N_SAMPLES, PAYLOAD_BYTES, FIRST_GRANULES, split);
     CHECK(shared.handles[0]->n_slots <= sizeof served / sizeof *served);
 
-    pthread_barrier_init(&together, NULL, N_PLAYERS + 2);
+    pthread_barrier_init(&together, NULL, N_PLAYERS + N_GROWERS + 3);
     atomic_store(&playing, N_PLAYERS + 1);
     for (uint32_t i = 0; i < N_PLAYERS; i++) {
         player_make(&players[i], i, i % N_HOMES, (uint32_t)job_keys[i % N_HOMES]);
@@ -329,6 +375,10 @@ int main(int argc, char **argv)
     for (uint32_t i = 0; i < N_MORTALS; i++)
         player_make(&mortals[i], N_PLAYERS + i, N_HOMES + i, N_HOMES + i);
     CHECK(pthread_create(&threads[N_PLAYERS], NULL, mortal_work, mortals) == 0);
+
+    for (uint32_t i = 0; i < N_GROWERS; i++)
+        CHECK(pthread_create(&growers[i], NULL, grower_work, shared.handles[i]) == 0);
+    CHECK(pthread_create(&shrinker, NULL, shrinker_work, shared.handles[2]) == 0);
 
     sn_rng_start(&rng, seed, 0, 0, 0, SN_STREAM_ORDER);
     pthread_barrier_wait(&together);
@@ -339,6 +389,12 @@ int main(int argc, char **argv)
     }
     for (uint32_t i = 0; i <= N_PLAYERS; i++)
         pthread_join(threads[i], NULL);
+    for (uint32_t i = 0; i < N_GROWERS; i++)
+        pthread_join(growers[i], NULL);
+    pthread_join(shrinker, NULL);
+    CHECK_EQUAL(sn_shrink_pass(shared.handles[0], LEAST_GRANULES, &shrunk), 0, "nobody draws any more");
+    CHECK_EQUAL(shrunk.left, 0, "nobody holds anything");
+    CHECK_EQUAL(sn_usable_granules(shared.handles[0]->head), LEAST_GRANULES, "from %u", shrunk.before);
     cache_check_and_close(&shared);
 
     for (uint32_t i = 0; i < N_PLAYERS + N_MORTALS; i++) {
@@ -352,8 +408,9 @@ int main(int argc, char **argv)
         sum.aborted += p->aborted;
     }
     printf("test_store: %" PRIu64 " operations, %" PRIu64 " draws (%" PRIu64 " apart), %" PRIu64 " substitutes, %" PRIu64
-           " from what is kept, %" PRIu64 " commits, %" PRIu64 " aborts, %u visits\n",
-           sum.operations, sum.draws, sum.apart, sum.substitutes, sum.kept, sum.committed, sum.aborted, visits);
+           " from what is kept, %" PRIu64 " commits, %" PRIu64 " aborts, %u visits, %u in use behind the limit\n",
+           sum.operations, sum.draws, sum.apart, sum.substitutes, sum.kept, sum.committed, sum.aborted, visits,
+           atomic_load(&met_in_use));
     CHECK(sum.substitutes > 0 && sum.kept > 0 && sum.committed > 0 && sum.aborted > 0);
     pthread_barrier_destroy(&together);
     return 0;

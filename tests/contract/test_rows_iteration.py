@@ -120,7 +120,9 @@ def test_threads_take_the_place_of_workers_and_leave_with_the_iterator(load, pic
     if load.is_torch:
         assert len(worker_pids()) == 2
     else:
-        assert worker_pids() == set() and len(threads() - before) == 2
+        assert worker_pids() == set()
+        # A new cache reserves its memory in one more, which may be about to end.
+        await_true(lambda: len(threads() - before) == 2, "there are two threads that prepare")
         del batches
         await_true(lambda: threads() <= before, "the threads have left")
 

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import namedtuple
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -221,6 +222,11 @@ def die() -> None:
 
 def leave() -> None:
     os._exit(3)
+
+
+def note_pid(folder: Path, number: int) -> None:
+    """A ``worker_init_fn``: a file named after this process says that it has begun."""
+    (folder / str(os.getpid())).touch()
 
 
 def crash() -> None:

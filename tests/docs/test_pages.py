@@ -39,7 +39,8 @@ NOT_RUN = {
     "pip uninstall --yes pillow": "it changes the environment that runs this",
     "pip install pillow-simd": "it changes the environment that runs this",
     "make wheel": "make test-packages runs it: it compiles Seneca a second time",
-    "SENECA_KEEP=10min python train.py": "it leaves a cache for ten minutes; test_cache.py keeps one",
+    "SENECA_KEEP=10min python train.py": "it leaves a cache for ten minutes; test_sample_cache.py keeps one",
+    "seneca report report.html": "it waits for jobs; cli/test_report.py runs it with some",
     "make demo": "it takes a minute; tests/unit/test_cli.py runs `seneca demo` at a small size",
     "make test": "it is what runs this",
 }
@@ -57,7 +58,14 @@ ENGINEERS_PAGES = [
 LINKED_PAGES = [*PAGES, *OTHER_PAGES, *ENGINEERS_PAGES, ROOT / "CHANGELOG.md"]
 MOST_LINES = {"README.md": 110, "ARCHITECTURE.md": 200}
 MOST_WORDS_OF_A_SENTENCE = 35
-NOT_OURS = {"--cpus-per-task", "--ipc", "--memory", "--runtime", "--shm-size"}  # Docker's and Slurm's
+NOT_OURS = {
+    "--cpus-per-task",
+    "--ipc",
+    "--mem",
+    "--memory",
+    "--runtime",
+    "--shm-size",
+}  # Docker's and Slurm's
 TYPED = re.compile(r"^(?:\$|>>>|import|from|make|python|pip|seneca) .*$", re.MULTILINE)
 SHELLS_OWN = {"apt-get", "peers/bin/pip", "pip", "torchrun", "wait"}
 
@@ -215,6 +223,8 @@ def wrong_with(command):
     if program == "seneca":
         if rest and rest[0].startswith("--"):
             return " ".join(sorted(given - options_of(typer.main.get_command(app))))
+        if rest[:1] == ["analyze"] and len(rest) > 1 and not rest[1].startswith("--"):
+            return wrong_with(shlex.join(rest[1:]))
         if not rest or rest[0] not in COMMANDS:
             return f"no command {rest[:1]}"
         return " ".join(sorted(given - options_of(COMMANDS[rest[0]])))

@@ -12,9 +12,10 @@ from engine import Process
 from small_jobs import MiB, epoch_of
 
 import seneca
-from seneca import cache, errors
+from seneca import errors
 from seneca._runtime.cgroups import groups_of
 from seneca._runtime.memory import Limit, most_memory
+from seneca.cache import room, sample_cache
 
 ALL = list(range(48))
 
@@ -165,7 +166,8 @@ def test_memory_that_others_take_while_it_is_reserved_is_noticed(load, name, mon
         reserved = os.stat(path).st_blocks * 512 if os.path.exists(path) else 0
         return Limit(0, 1000 * MiB if reserved < 64 * MiB else 10 * MiB, "this host")
 
-    monkeypatch.setattr(cache, "most_memory", most)
+    monkeypatch.setattr(room, "most_memory", most)
+    monkeypatch.setattr(room, "others", lambda name: [])  # caches of other tests, which grow
     with pytest.raises(errors.NoSpaceError, match=r"64\.0 MiB are reserved already, but this host still"):
         seneca.SampleCache.create(name, load().dataset, cache_bytes="128MiB")
     assert objects_of(name) == []
@@ -181,7 +183,8 @@ def test_what_a_dead_maker_had_reserved_is_not_asked_for_twice(load, name, monke
     def most():
         return Limit(0, 40 * MiB - os.stat(path).st_blocks * 512, "this host")
 
-    monkeypatch.setattr(cache, "most_memory", most)
+    monkeypatch.setattr(room, "most_memory", most)
+    monkeypatch.setattr(room, "others", lambda name: [])  # caches of other tests, which grow
     with seneca.SampleCache.create(name, load().dataset, cache_bytes="32MiB") as made:
         assert made.created
 
@@ -190,7 +193,7 @@ def test_ctrl_c_while_memory_is_reserved_leaves_nothing(load, name, monkeypatch)
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cache._Patience, "tell_progress", interrupted)
+    monkeypatch.setattr(sample_cache._Patience, "tell_progress", interrupted)
     with pytest.raises(KeyboardInterrupt):
         seneca.SampleCache.create(name, load().dataset, cache_bytes="4MiB")
     assert objects_of(name) == []

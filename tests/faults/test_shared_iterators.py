@@ -1,5 +1,6 @@
 """One iterator in the hands of several threads: each sample comes once, to one of them."""
 
+import multiprocessing
 import os
 import signal
 import threading
@@ -7,6 +8,7 @@ import time
 
 import pytest
 import torch
+from engine import PATIENCE_S
 
 import seneca
 from seneca import transforms as T
@@ -126,3 +128,35 @@ def test_ctrl_c_ends_the_wait_for_another_thread_s_turn(name):
         timer.join()
         thread.join()
     assert [*got[0].tolist(), *next(batches).tolist()] == list(range(8)), "and nothing is lost"
+
+
+def test_a_forked_child_that_drops_an_iterator_ends_no_workers_of_its_parent(name):
+    loader = seneca.DataLoader(
+        Rows(), batch_size=4, num_workers=2, timeout=PATIENCE_S, cache=name, cache_bytes="2MiB"
+    )
+    iterator = iter(loader)
+    first = next(iterator).tolist()
+    child = os.fork()
+    if child == 0:
+        del iterator
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert sorted(first + [index for batch in iterator for index in batch.tolist()]) == list(range(SAMPLES))
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_a_forked_child_has_persistent_workers_of_its_own(name, native, picture_folder):
+    data = seneca.ImageFolder(picture_folder, T.CenterCrop(8)) if native else Rows()
+    loader = seneca.DataLoader(
+        data, 4, num_workers=1, persistent_workers=True, cache=name, cache_bytes="2MiB"
+    )
+    iterator = iter(loader)
+    batches = [next(iterator)]
+    child = multiprocessing.get_context("fork").Process(
+        target=lambda: len(list(loader)) == len(loader) or 1 / 0
+    )
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+    batches += iterator
+    assert len(batches) == len(loader) == len(list(loader))

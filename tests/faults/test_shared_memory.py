@@ -114,7 +114,7 @@ def test_a_job_that_joins_when_shm_is_full_goes_on_by_itself(in_small_shm, load,
             samples, warned = epoch_of(joiner)
             assert samples == ALL
             assert len(warned) == 1 and "going on without the shared cache" in warned[0]
-            assert "no memory left for the records of one more of its users" in warned[0]
+            assert "no room is left for the records of one more of its users" in warned[0]
             assert "cache_bytes" not in warned[0]
             assert joiner.stats()["cache"] is None
             os.unlink("/dev/shm/filling")
@@ -130,7 +130,7 @@ def test_an_iterator_without_memory_for_its_row_says_that_it_is_memory(in_small_
             fill_shm()
             samples, warned = epoch_of(load(cache=cache))
             assert samples == ALL
-            assert len(warned) == 1 and "this epoch shares nothing: /dev/shm has no memory left" in warned[0]
+            assert len(warned) == 1 and "this epoch shares nothing: no room is left" in warned[0]
 
     in_small_shm(8 * MiB, job)
 

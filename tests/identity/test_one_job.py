@@ -19,6 +19,7 @@ from PIL import Image
 from torchvision_here import torchvision, v1, v2
 
 import seneca
+from seneca._core.files import look_at
 
 WORKERS = {
     "here": {},
@@ -225,6 +226,91 @@ def test_files_that_change_between_epochs_are_read_again_in_torch_s_own_loader(
         paint(path, 100 + index)
         os.utime(path, ns=(time, time + 1))
     assert next(iter(loader))[0].tolist() == [100, 101, 102, 103, 104, 105]
+
+
+# When files are looked at
+
+
+def mean_levels(batch):
+    """The levels of pictures of either grade."""
+    pictures = batch[0]
+    return (
+        pictures.tolist() if pictures.ndim == 1 else pictures.float().mean((1, 2, 3)).round().int().tolist()
+    )
+
+
+NATIVE = seneca.transforms.Compose([seneca.transforms.CenterCrop(16), seneca.transforms.PILToTensor()])
+
+
+def folder_loader(folder, transform, verify_files, **options):
+    dataset = seneca.ImageFolder(folder, transform)
+    kept = {"split": "0-100-0", "cache_bytes": "4MiB", "verify_files": verify_files}
+    return seneca.DataLoader(dataset, batch_size=6, **kept, **options)
+
+
+@pytest.fixture
+def looks(monkeypatch):
+    """The number of files of each look that this process has made."""
+    made = []
+
+    def counted(paths, offsets, threads):
+        made.append(len(offsets) - 1)
+        return look_at(paths, offsets, threads)
+
+    monkeypatch.setattr("seneca.data.files.look_at", counted)
+    return made
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("transform", [NATIVE, level], ids=["native", "python"])
+@pytest.mark.parametrize("change", ["rewritten", "replaced", "linked"])
+def test_files_are_verified_in_each_epoch_unless_the_user_vouches_for_them(
+    folder, tmp_path, looks, workers, transform, change
+):
+    def spoil(path):
+        if change == "rewritten":
+            paint(path, 200)
+            return
+        paint(tmp_path / "new.png", 200)
+        if change == "replaced":
+            (tmp_path / "new.png").replace(path)
+        else:
+            Path(path).unlink()
+            Path(path).symlink_to(tmp_path / "new.png")
+
+    verified = folder_loader(folder, transform, "epoch", **WORKERS[workers])
+    vouched = folder_loader(folder, transform, "run", **WORKERS[workers])
+    for loader in (verified, vouched):
+        for _ in range(2):  # the second is served from memory
+            assert mean_levels(next(iter(loader))) == [0, 10, 20, 30, 40, 50]
+    assert looks == [6, 6, 6], "two for the loader that verifies each epoch, one for the other"
+    spoil(vouched.dataset.samples[1][0])
+    del looks[:]
+    assert mean_levels(next(iter(verified))) == [0, 200, 20, 30, 40, 50] and looks == [6]
+    assert mean_levels(next(iter(vouched)))[1] in (10, 200), "as it is now, or as it was kept"
+    assert looks == [6], "the other loader's look alone"
+
+
+def test_a_job_that_verifies_takes_nothing_from_one_that_did_not(folder):
+    """Another job's cache of the files as they were is not this job's."""
+    vouched = folder_loader(folder, NATIVE, "run")
+    list(vouched)
+    paint(vouched.dataset.samples[1][0], 200)
+    list(vouched)
+    for verify_files in ("run", "epoch"):
+        fresh = folder_loader(folder, NATIVE, verify_files)
+        assert mean_levels(next(iter(fresh))) == [0, 200, 20, 30, 40, 50]
+        assert fresh.stats()["served"]["decoded"] == 0
+
+
+def test_another_list_of_files_is_looked_at_in_any_case(folder, looks):
+    loader = folder_loader(folder, NATIVE, "run")
+    assert len(next(iter(loader))[0]) == 6 and looks == [6]
+    loader.dataset.samples.pop()
+    assert len(next(iter(loader))[0]) == 5 and looks == [6, 5]
+    paint(folder / "class0" / "9.png", 90)
+    loader.dataset.samples[:] = seneca.ImageFolder(folder).samples
+    assert mean_levels(next(iter(loader))) == [0, 10, 20, 90, 30, 40, 50][:6] and looks == [6, 5, 7]
 
 
 # What torchvision's own transforms were made into

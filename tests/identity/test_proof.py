@@ -372,7 +372,7 @@ def paint(path: Path, level: int) -> None:
 @pytest.mark.parametrize("split", ["100-0-0", "0-100-0"])
 @pytest.mark.parametrize("threads", [0, 2])
 def test_pictures_that_change_under_a_running_job_stop_sharing_for_all_jobs(split, threads, tmp_path):
-    """Rewritten in mid-epoch, with the sizes and times that they had."""
+    """Rewritten in mid-epoch, with the sizes and times that they had, and not asked for them again."""
 
     def make(side):
         # A name of its own: equal folders share, and another of these tests may run at the same time.
@@ -404,7 +404,7 @@ def test_pictures_that_change_under_a_running_job_stop_sharing_for_all_jobs(spli
         return Levels(senecas(dataset, **{**options, "collate_fn": None}))
 
     def options(side):
-        return {"split": split, "num_workers": threads, "check_every": 5}
+        return {"split": split, "num_workers": threads, "check_every": 5, "verify_files": "run"}
 
     epochs = 6
     seen = run(Scenario(make, options, loader, within=within, want=lambda *_: None, epochs=epochs), tmp_path)

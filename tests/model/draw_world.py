@@ -78,7 +78,7 @@ class World:
     def poorest(self, member):
         """What the member of another job that is shortest of copies lacks, and how many it is short of."""
         others = [m for m in self.members if m.job != member.job and m.pipeline == member.pipeline]
-        enough = member.options["in_flight"] // 2
+        enough = min(member.options["in_flight"], member.options["places"]) // 2
         poorest = min(others, key=lambda m: (len(self.eligible(m)), m.row), default=None)
         if poorest is None or not member.exchanges or member.met:
             return set(), 0
@@ -365,8 +365,13 @@ class World:
         if eligible and can_hold:
             assert item["source"] == AUGMENTED and slot in eligible
             assert target == NONE and self.payloads[slot].sample == sample
-            fewest = min(self.want(self.payloads[s]) for s in eligible)
-            assert self.want(self.payloads[slot]) == fewest, "fewer want another"
+            fewer = [self.payloads[s] for s in eligible]
+            fewer = [p for p in fewer if self.want(p) < self.want(self.payloads[slot])]
+            if member.exchanges and not is_roomy:
+                # Places are filled one by one here too: what was prepared before may have needed their room.
+                went += fewer
+            else:
+                assert not fewer, "fewer want another"
             self.payloads[slot].hold(member)
             self.payloads[slot].uses.add(member.job)
             self.done["substitutes"] += 1

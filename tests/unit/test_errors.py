@@ -26,7 +26,7 @@ def test_every_error_pickles(cls):
 def test_pictures_raise_value_errors_and_segments_raise_os_errors():
     assert issubclass(errors.DecodeError, ValueError)
     assert issubclass(errors.PlanError, ValueError)
-    assert len(SEGMENT) == 9
+    assert len(SEGMENT) == 10
     assert all(issubclass(cls, OSError) for cls in SEGMENT)
 
 

@@ -6,15 +6,17 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 import typer
+from pages import ROOT
 
 import seneca
 from seneca.cli.app import app
 
-HEAVY = ("torch", "numpy", "PIL", "scipy", "multiprocessing", "posix_ipc", "simplejpeg")
+HEAVY = ("torch", "numpy", "PIL", "scipy", "multiprocessing", "simplejpeg")
 HELP = """
 import sys
 from seneca.cli import main
@@ -67,6 +69,27 @@ def test_every_public_name_is_there_and_listed():
 @pytest.mark.parametrize("name", ["transforms", "Split", "ImageFolder"])
 def test_what_is_loaded_later_is_there_after_importing_seneca_alone(name):
     assert python("-c", f"import seneca; seneca.{name}").returncode == 0
+
+
+# --- where it is found
+
+
+def test_a_script_beside_the_checkout_finds_the_editable_install(tmp_path):
+    """The checkout is named like the package and holds no module: Python takes it for a namespace package."""
+    checkout, site = tmp_path / "seneca", tmp_path / "site"
+    (checkout / "seneca").mkdir(parents=True)
+    (checkout / "seneca" / "__init__.py").write_text("__version__ = '1.0'\n")
+    for name in ("pyproject.toml", "README.md", "LICENSE", "LICENSE.libjpeg-turbo"):
+        shutil.copy(ROOT / name, checkout)
+    install = f"from setuptools import build_meta; print(build_meta.build_editable({str(tmp_path)!r}))"
+    wheel = tmp_path / python("-c", install, checkout=checkout).stdout.split()[-1]
+    with zipfile.ZipFile(wheel) as packed:
+        packed.extractall(site)
+    (tmp_path / "train.py").write_text(
+        f"import site; site.addsitedir({str(site)!r}); import seneca; print(seneca.__version__)"
+    )
+    run = python("-S", "-E", "train.py", checkout=tmp_path)  # the Seneca of this environment is not found
+    assert run.stdout == "1.0\n", run.stderr
 
 
 # --- without the native core

@@ -2,7 +2,6 @@
 
 import os
 import pickle
-import secrets
 import threading
 
 import numpy as np
@@ -18,12 +17,6 @@ from seneca.errors import DecodeError, PictureTooLargeError
 NORMALIZE = T.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD)
 TRAIN = T.Compose([T.RandomResizedCrop(32), T.RandomHorizontalFlip(), NORMALIZE])
 EVALUATE = T.Compose([T.Resize(40), T.CenterCrop(32)])
-
-
-@pytest.fixture
-def name():
-    """A cache of this test's own."""
-    return "unit-" + secrets.token_hex(6)
 
 
 def load(dataset, **options):
@@ -332,7 +325,7 @@ def test_files_that_pillow_decodes_are_kept_and_served_as_they_are(picture_folde
         Image.open(path).save(path.with_suffix(".png"))
         path.unlink()
     dataset = seneca.ImageFolder(picture_folder, EVALUATE)
-    loader = load(dataset, cache=name, split="100-0-0")
+    loader = load(dataset, cache=name, split="100-0-0", verify_files="run")
     first, _ = epoch_of(loader)
     read_bytes = loader.stats()["read_bytes"]
     assert loader.stats()["cache"]["payloads"]["encoded"] == 48

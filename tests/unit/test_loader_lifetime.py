@@ -150,14 +150,13 @@ def test_without_a_lock_to_be_had_it_goes_on_with_a_warning(picture_folder, name
     """The one who holds the lock is stopped: in the middle of making the segment, say."""
     import fcntl
 
-    import posix_ipc
-
-    shm = posix_ipc.SharedMemory(f"/seneca-{os.geteuid()}-{name}", posix_ipc.O_CREAT, mode=0o600)
-    fcntl.flock(shm.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    path = f"/dev/shm/seneca-{os.geteuid()}-{name}"
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     with pytest.warns(UserWarning, match=r"going on without the shared cache: .* seems to be stopped"):
         assert sum(len(images) for images, _ in load(picture_folder, name)) == 48
-    os.close(shm.fd)
-    posix_ipc.unlink_shared_memory(f"/seneca-{os.geteuid()}-{name}")
+    os.close(fd)
+    os.unlink(path)
 
 
 SCRIPT = """

@@ -79,6 +79,7 @@ def test_bad_pictures_are_skipped_from_when_it_is_said(tmp_path):
         ("key", ""),
         ("job", 7),
         ("check_every", 0),
+        ("verify_files", "never"),
         ("device", "toaster"),
     ],
 )

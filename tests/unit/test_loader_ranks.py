@@ -4,7 +4,6 @@ import gc
 import itertools
 import os
 import pickle
-import secrets
 import warnings
 
 import numpy as np
@@ -20,25 +19,11 @@ from seneca._runtime import distributed as ranks
 from seneca.epochs.plan import shard_of
 from seneca.workers.terms import PlannedBatch
 
+pytestmark = pytest.mark.usefixtures("alone")
+
 MEETING = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
 # No two copies are alike by chance, as crops of small pictures are.
 TRAIN = T.Compose([T.RandomResizedCrop(16), T.ColorJitter(0.4, 0.4, 0.4), T.RandomHorizontalFlip()])
-
-
-@pytest.fixture(autouse=True)
-def alone(monkeypatch):
-    """Nothing says that this process is one of several."""
-    for name in (*MEETING, "TORCHELASTIC_RUN_ID"):
-        monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def name():
-    """A cache of this test's own; nothing of it may be left."""
-    name = "unit-" + secrets.token_hex(6)
-    yield name
-    gc.collect()
-    assert not [entry for entry in os.listdir("/dev/shm") if name in entry]
 
 
 @pytest.fixture(scope="module")

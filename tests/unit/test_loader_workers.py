@@ -15,8 +15,8 @@ import torch
 from torch.utils.data import DataLoader, Dataset, RandomSampler, get_worker_info
 
 import seneca
-from seneca import cache
 from seneca import transforms as T
+from seneca.cache import sample_cache
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ class Told(Dataset):
         return 8
 
     def __getitem__(self, index):
-        return self.told, sum(pid == os.getpid() for pid, *_ in cache._joined)
+        return self.told, sum(pid == os.getpid() for pid, *_ in sample_cache._joined)
 
 
 def tell(worker):

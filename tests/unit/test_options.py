@@ -14,7 +14,9 @@ from seneca.partition import Split, default_split
 @pytest.mark.parametrize(
     ("text", "amount"),
     [
-        ("1", 1),
+        ("1B", 1),
+        (1, 1),
+        ("1024", 1024),
         ("512B", 512),
         ("2kB", 2_000),
         ("512MB", 512_000_000),
@@ -36,6 +38,16 @@ def test_amounts_of_memory_are_read_exactly(text, amount):
 def test_what_is_no_amount_of_memory_is_refused(text):
     with pytest.raises(ValueError, match="amount of memory"):
         parse_bytes(text)
+
+
+@pytest.mark.parametrize("text", ["8", " 5 ", "1023", "1.5"])
+def test_a_small_number_without_a_unit_is_refused_with_what_to_write(text):
+    number = text.strip()
+    with pytest.raises(ValueError) as raised:
+        parse_bytes(text)
+    assert str(raised.value) == (
+        f'{text!r} means bytes; write "{number}GiB", or "{number}B" if bytes are meant'
+    )
 
 
 @pytest.mark.parametrize(

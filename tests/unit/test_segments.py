@@ -1,5 +1,7 @@
-"""The segments of this host, found, looked at and removed by somebody who does not use them."""
+"""The segments of this host, found, looked at, shrunk and removed by somebody who does not use them."""
 
+import dataclasses
+import fcntl
 import os
 import secrets
 import stat
@@ -10,7 +12,23 @@ from engine import Place, Process, in_a_shm_of_its_own
 
 from seneca import errors
 from seneca._core.segment import KEEP_FOREVER
-from seneca.segments import Segment, State, find, remove, segments
+from seneca._core.telemetry import CAUSES, tell_work
+from seneca.segments import Segment, State, find, remove, segments, shrink, worth
+
+NS = 10**9
+
+
+def work_of(*, served, spent_ns):
+    """What a process tells that has done this, and nothing else."""
+    names = ("since_ms", "told_ms", "delivered", "prepared", "staged", "skipped", "damaged", "read_bytes")
+    names += ("epoch", "place", "places", "threads", "batch_size", "rank", "ranks")
+    return {
+        "name": "",
+        **dict.fromkeys(names, 0),
+        "served": {"storage": 0, "encoded": 0, "decoded": 0, "augmented": 0} | served,
+        "stall_ns": dict.fromkeys(CAUSES, 0),
+        "spent_ns": dict.fromkeys(CAUSES, 0) | spent_ns,
+    }
 
 
 @pytest.fixture
@@ -61,6 +79,60 @@ def test_a_segment_is_listed_with_its_jobs(place):
         other.kill()
         assert [job.pids for job in listed(place).view.jobs] == [(os.getpid(),)]
     member.close()
+
+
+def test_how_often_and_how_lately_it_was_joined(place):
+    now = time.time()
+    place.attach(1)
+    assert find(name_of(place)).view.joins == 1
+    place.attach(2)
+    view = find(name_of(place)).view
+    assert 1.9 < view.joins <= 2 and now - 1 <= view.joined_at <= time.time()
+
+
+def test_joins_count_for_less_as_time_goes_by(place):
+    place.attach(1)
+    at = 5028  # of sn_header.joined_at
+    with open(place.path, "r+b") as file:
+        file.seek(at)
+        joined_at = int.from_bytes(file.read(4), "little")
+        file.seek(at)
+        file.write((joined_at - 1800).to_bytes(4, "little"))
+    place.attach(2)
+    assert find(name_of(place)).view.joins == pytest.approx(1.5, abs=0.01), "a half and a whole one"
+
+
+def test_what_a_sample_costs_is_said_by_who_leaves():
+    with Place(100, keep=KEEP_FOREVER) as place:
+        stays = place.attach(1)
+        for numbers, cost_s in (
+            ({"storage": 0, "encoded": 50}, 0.0),  # it has made none from the beginning
+            ({"storage": 20, "encoded": 20}, 0.2),  # 0.1 s of reading, 0.05 of its own code, 0.05 of decoding
+            ({"storage": 0, "encoded": 9}, 0.2),  # what was known stays
+        ):
+            leaves = place.attach(2)
+            spent_ns = {"storage": 2 * NS, "decode": 2 * NS, "item": NS}
+            tell_work(leaves, work_of(served=numbers, spent_ns=spent_ns))
+            place.close(leaves)
+            assert find(name_of(place)).view.cost_s == pytest.approx(cost_s)
+        place.close(stays)
+        place.unlink()
+
+
+def test_worth_is_the_work_that_it_saves_for_its_memory():
+    with Place(100, keep=KEEP_FOREVER) as place:
+        place.close(place.attach())
+        one = find(name_of(place))
+        place.unlink()
+    payloads = {"encoded": 40, "decoded": 10, "augmented": 7}
+    view = dataclasses.replace(one.view, joins=3.0, joined_at=1000, cost_s=0.01, payloads=payloads)
+    one = dataclasses.replace(one, view=view, memory_bytes=1_000_000)
+    assert worth(one, 1000) == pytest.approx(3.0 * 0.01 * 50 / 1e6)
+    assert worth(one, 1000 + 3600) == pytest.approx(worth(one, 1000) / 4)
+    assert worth(dataclasses.replace(one, memory_bytes=500_000), 1000) == pytest.approx(2 * worth(one, 1000))
+    unknown = dataclasses.replace(one, view=dataclasses.replace(view, cost_s=0.0))
+    assert worth(unknown, 1000) == pytest.approx(worth(one, 1000) / 10)
+    assert worth(dataclasses.replace(one, view=None), 1000) == 0
 
 
 @in_a_shm_of_its_own
@@ -143,7 +215,7 @@ def test_a_segment_of_another_version_is_listed_and_not_opened(place):
         file.seek(8)
         file.write((99).to_bytes(4, "little"))
     found = listed(place)
-    assert (found.state, found.view, found.why) == (State.IN_USE, None, "it has another layout version")
+    assert (found.state, found.view, found.why) == (State.IN_USE, None, "another version of Seneca made it")
     with open(place.path, "rb+") as file:
         file.seek(8)
         file.write(version)
@@ -180,3 +252,39 @@ def test_there_is_none_of_that_name():
         find("nothing-" + secrets.token_hex(4))
     with pytest.raises(ValueError, match="a cache's name has letters"):
         find("../shadow")
+
+
+def test_a_cache_in_use_is_shrunk(place):
+    segment = place.attach()
+    before = find(name_of(place))
+    assert shrink(before, 100_000) == 0
+    after = find(name_of(place))
+    assert after.view.payload_bytes == after.view.free_bytes == segment.payload_bytes == 25 * 4096
+    assert before.memory_bytes - after.memory_bytes == (1 << 20) - 25 * 4096
+
+
+@in_a_shm_of_its_own
+def test_a_kept_cache_is_shrunk_and_stays_and_a_dead_one_goes():
+    with Place(100, keep=KEEP_FOREVER) as place:
+        place.close(place.attach())
+        assert shrink(find(name_of(place)), 4096) == 0
+        assert find(name_of(place)).view.payload_bytes == 4096
+        segment = place.attach()
+        assert not segment.created and segment.payload_bytes == 4096 and segment.check() is None
+        place.close(segment)
+        place.unlink()
+    with Place(100) as place:
+        with attach_and_wait(place) as only:
+            only.receive()
+            only.kill()
+        with pytest.raises(FileNotFoundError, match="nobody used it, and it is gone"):
+            shrink(find(name_of(place)), 4096)
+
+
+def test_a_cache_whose_lock_is_held_is_not_shrunk(place):
+    segment = place.attach()
+    with open(place.path, "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(errors.SegmentError, match="another process holds its lock"):
+            shrink(find(name_of(place)), 4096, patience_s=0)
+    assert segment.payload_bytes == 1 << 20

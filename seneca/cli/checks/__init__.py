@@ -14,13 +14,14 @@ from pathlib import Path
 
 from seneca.cli.checks import cores, data, memory, pictures, process, shm
 from seneca.cli.checks.finding import Finding, unknown
-from seneca.cli.checks.host import Host
+from seneca.cli.checks.host import SHM, Host
 
 __all__ = ["CHECKS", "STORAGE", "examine"]
 
 CHECKS: dict[str, Callable[[Host], Finding]] = {
     "seneca": process.enabled,
     "core": process.core,
+    "SENECA_DIR": shm.folder,
     "/dev/shm size": shm.size,
     "/dev/shm room": shm.room,
     "/dev/shm shared": shm.shared_with,
@@ -58,13 +59,16 @@ def examine(host: Host, folder: Path | None = None) -> Iterator[tuple[str, Findi
         folder: A folder of data, whose file system is also checked; None: there is none.
 
     Yields:
-        The name of a check, and what it found. If the host cannot be read, or the core cannot be
+        The name of a check, and what it found. With ``SENECA_DIR`` the names have
+        "folder" for "/dev/shm". If the host cannot be read, or the core cannot be
         loaded, it is unknown.
     """
     checks = dict(CHECKS)
     if folder is not None:
         checks[STORAGE] = lambda host: data.storage(host, folder)
     for name, check in checks.items():
+        if host.folder != SHM:
+            name = name.replace(SHM, "folder")
         try:
             yield name, check(host)
         except (OSError, ImportError) as error:

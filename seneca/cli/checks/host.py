@@ -4,34 +4,15 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from seneca._runtime.cgroups import cpu_quota
+from seneca._runtime.mounts import Mount, mount_of
+from seneca._runtime.segment_folder import SHM, Fault, fault_of, lies_in_memory, segment_folder
 
-__all__ = ["SHM", "Host", "Mount", "Space"]
-
-SHM = "/dev/shm"
-
-
-class Mount(NamedTuple):
-    """A mounted file system.
-
-    Args:
-        point: The folder where it is mounted.
-        device: Its number, as ``0:53``.
-        kind: The kind of file system, as ``tmpfs``.
-        source: What is mounted.
-        options: The options of the mount and of the file system.
-    """
-
-    point: str
-    device: str
-    kind: str
-    source: str
-    options: frozenset[str]
+__all__ = ["SHM", "Host", "Space"]
 
 
 class Space(NamedTuple):
@@ -51,11 +32,28 @@ class Host:
         root: The folder that stands for ``/``.
         uid: The user.
         affinity: The cores on which this process may run.
+        folder: Where the segments of caches lie.
     """
 
     root: Path = Path("/")
     uid: int = field(default_factory=os.geteuid)
     affinity: frozenset[int] = field(default_factory=lambda: frozenset(os.sched_getaffinity(0)))
+    folder: str = field(default_factory=segment_folder)
+
+    @property
+    def other_root(self) -> Path | None:
+        """What stands for ``/``; None: it is this host's own."""
+        return None if self.root == Path("/") else self.root
+
+    @property
+    def folder_fault(self) -> Fault | None:
+        """Why segments cannot lie in their folder; None: they can, or it is ``/dev/shm``."""
+        return fault_of(self.folder, self.other_root)
+
+    @property
+    def caches_in_memory(self) -> bool:
+        """Whether caches are memory, and no files on a disk."""
+        return lies_in_memory(self.folder, self.other_root)
 
     def path(self, name: str) -> Path:
         """The place of an absolute path below ``root``."""
@@ -70,18 +68,7 @@ class Host:
 
     def mount_of(self, name: str) -> Mount | None:
         """The file system on which an absolute path lies; None: the kernel does not tell."""
-        around = None
-        for line in (self.read("/proc/self/mountinfo") or "").splitlines():
-            before, _, after = line.partition(" - ")
-            _, _, device, _, point, *options = before.split()
-            kind, source, more = after.split(" ", 2)
-            point = re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), point)
-            inside = name == point or name.startswith(point.rstrip("/") + "/")
-            # Of two on one folder the later hides the earlier.
-            if inside and (around is None or len(point) >= len(around.point)):
-                set_to = frozenset(f"{options[0]},{more}".split(","))
-                around = Mount(point, device, kind, source, set_to)
-        return around
+        return mount_of(name, self.other_root)
 
     def space(self, name: str) -> Space:
         """The room of the file system on which a path lies.

@@ -8,7 +8,7 @@ import re
 from seneca._runtime.cgroups import oom_kills
 from seneca._runtime.memory import limits, meminfo, until_throttled
 from seneca.cli.checks.finding import Finding, ok, problem, unknown, warning
-from seneca.cli.checks.host import SHM, Host
+from seneca.cli.checks.host import Host
 from seneca.cli.what_if import show_bytes
 
 __all__ = ["huge_pages", "kills", "limit", "overcommit", "pressure", "swapped", "throttled"]
@@ -21,14 +21,20 @@ HUGE_PAGES = "/sys/kernel/mm/transparent_hugepage/shmem_enabled"
 
 
 def limit(host: Host) -> Finding:
-    """Whether a control group allows less memory than /dev/shm offers."""
+    """Whether a control group allows less memory than the cache's folder offers."""
+    if host.folder_fault is not None:
+        return unknown("SENECA_DIR cannot hold a cache")
+    if not host.caches_in_memory:
+        return ok(
+            f"the cache lies on a disk ({host.folder}): the kernel takes its memory back when it is short"
+        )
     this_host, *all_groups = limits(host.root)
     of_groups = [one for one in all_groups if one.most < this_host.most]
     if not of_groups:
         return ok("no control group limits memory")
-    least, free = min(of_groups, key=lambda one: one.most), host.space(SHM).free_bytes
+    least, free = min(of_groups, key=lambda one: one.most), host.space(host.folder).free_bytes
     most = max(0, least.most)
-    found = f"{least.name} allows {show_bytes(most)} more, {SHM} {show_bytes(free)}"
+    found = f"{least.name} allows {show_bytes(most)} more, {host.folder} {show_bytes(free)}"
     who_pays = "The job that first writes a page of the cache pays for it"
     if most < LITTLE_BYTES:
         return problem(f"{found}. {who_pays}, and the kernel kills it at the limit", _more_memory(host))
@@ -92,13 +98,14 @@ def overcommit(host: Host) -> Finding:
     mode = host.read("/proc/sys/vm/overcommit_memory")
     if mode is None:
         return unknown("the kernel does not tell vm.overcommit_memory")
-    if mode == "2":
-        fields, free = meminfo(host.root), host.space(SHM).free_bytes
+    if mode == "2" and host.caches_in_memory:
+        fields, free = meminfo(host.root), host.space(host.folder).free_bytes
         left = max(0, fields["CommitLimit"] - fields["Committed_AS"])
         found = f"vm.overcommit_memory=2: the kernel promises {show_bytes(left)} more"
         if left < free:
             return warning(
-                f"{found}, though {SHM} has room for {show_bytes(free)}", "sudo sysctl vm.overcommit_memory=0"
+                f"{found}, though {host.folder} has room for {show_bytes(free)}",
+                "sudo sysctl vm.overcommit_memory=0",
             )
         return ok(found)
     return ok(f"vm.overcommit_memory={mode}")

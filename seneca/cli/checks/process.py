@@ -10,7 +10,7 @@ import resource
 from seneca._runtime.enabled import off_because
 from seneca._runtime.memory import free_memory
 from seneca.cli.checks.finding import Finding, ok, problem, unknown, warning
-from seneca.cli.checks.host import SHM, Host
+from seneca.cli.checks.host import Host
 from seneca.cli.what_if import show_bytes
 
 __all__ = ["address_space", "cache_folder", "core", "core_dumps", "enabled", "open_files", "start_method"]
@@ -55,7 +55,9 @@ def open_files(host: Host) -> Finding:
 
 def address_space(host: Host) -> Finding:
     """Whether limits on files or on address space are below the size of a cache."""
-    wanted = min(host.space(SHM).free_bytes, free_memory(host.root)) // 2  # cache_bytes="auto"
+    wanted = host.space(host.folder).free_bytes // 2  # cache_bytes="auto"
+    if host.caches_in_memory:
+        wanted = min(wanted, free_memory(host.root) // 2)
     for what, letter, which in (
         ("a file", "f", resource.RLIMIT_FSIZE),
         ("a process's address space", "v", resource.RLIMIT_AS),

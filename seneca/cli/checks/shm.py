@@ -1,4 +1,4 @@
-"""Checks of /dev/shm, where the cache lies: its size, who sees it, what it can do, what lies there."""
+"""Checks of /dev/shm or SENECA_DIR, where the cache lies: its size, who sees it, what it does."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import contextlib
 import fcntl
 import os
 import pwd
+import shlex
+import stat
 import struct
 import tempfile
 from collections.abc import Iterator
@@ -17,20 +19,41 @@ from seneca._runtime.regular_files import open_regular
 from seneca.cli.checks.finding import Finding, ok, problem, unknown, warning
 from seneca.cli.checks.host import SHM, Host
 from seneca.cli.what_if import show_bytes
+from seneca.errors import SegmentError
 
-__all__ = ["kernel", "leftovers", "remove_ipc", "room", "shared_with", "size"]
+__all__ = ["folder", "kernel", "leftovers", "remove_ipc", "room", "shared_with", "size"]
 
 DOCKERS_DEFAULT_BYTES = 64 << 20
 IN_MEMORY = ("tmpfs", "devtmpfs")
 LEAST_SHARE_OF_MEMORY = 1 / 4  # of the memory that jobs may use
-LEAST_FREE = 1 / 10  # of /dev/shm
+LEAST_FREE = 1 / 10  # of /dev/shm, or of the file system in its place
 LEAST_FREE_INODES = 100
 FIRST_USER = 1000  # systemd spares the users before this one
 LOCKED_ROW = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 1, 1, 0)  # struct flock: one byte
 
 
+def folder(host: Host) -> Finding:
+    """Whether SENECA_DIR is set, and names a folder in which caches can lie."""
+    if host.folder == SHM:
+        return ok(f"not set: caches lie in {SHM}")
+    if (fault := host.folder_fault) is not None:
+        return problem(*fault)
+    mount = host.mount_of(host.folder)
+    kind = "an unknown file system" if mount is None else mount.kind
+    where = "memory" if host.caches_in_memory else "a disk, which the kernel also writes"
+    mode = stat.S_IMODE(os.stat(host.path(host.folder)).st_mode)
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        return warning(
+            f"{host.folder} ({kind}): every user may remove what lies in it",
+            f"chmod 1777 {host.folder}, or chmod 700 for one user alone",
+        )
+    return ok(f"caches lie in {host.folder} ({kind}: {where})")
+
+
 def size(host: Host) -> Finding:
-    """Whether /dev/shm is there, is memory, may be written, and is large enough."""
+    """Whether the cache's folder is there, is memory, may be written, and is large enough."""
+    if host.folder != SHM:
+        return _size_elsewhere(host)
     mount = host.mount_of(SHM)
     make = f"sudo mount -t tmpfs -o size=50%,mode=1777 tmpfs {SHM}"
     if not host.path(SHM).is_dir():
@@ -48,6 +71,23 @@ def size(host: Host) -> Finding:
     return ok(found)
 
 
+def _size_elsewhere(host: Host) -> Finding:
+    """The same for SENECA_DIR, whose file system may be a disk. What is wrong with it says :func:`folder`."""
+    if host.folder_fault is not None:
+        return unknown("SENECA_DIR cannot hold a cache")
+    total = host.space(host.folder).total_bytes
+    if not host.caches_in_memory:
+        return ok(f"{show_bytes(total)} on a disk")
+    memory = free_memory(host.root)
+    found = f"{show_bytes(total)}; jobs may use {show_bytes(memory)} of memory"
+    if total < LEAST_SHARE_OF_MEMORY * memory:
+        mount = host.mount_of(host.folder)
+        point = host.folder if mount is None else mount.point
+        larger = f"sudo mount -o remount,size={max(1, memory >> 31)}G {point}"
+        return warning(f"{found}: the cache can use only a small part of it", larger)
+    return ok(found)
+
+
 def _larger(host: Host, wanted_bytes: int) -> str:
     gib = max(1, wanted_bytes >> 30)
     if host.in_kubernetes:
@@ -58,19 +98,25 @@ def _larger(host: Host, wanted_bytes: int) -> str:
 
 
 def room(host: Host) -> Finding:
-    """Whether there is room in /dev/shm, in bytes and in files."""
-    total, free, inodes, free_inodes = host.space(SHM)
+    """Whether there is room in the cache's folder, in bytes and in files."""
+    if host.folder_fault is not None:
+        return unknown("SENECA_DIR cannot hold a cache")
+    total, free, inodes, free_inodes = host.space(host.folder)
     found = f"{show_bytes(free)} of {show_bytes(total)} are free"
     if inodes and free_inodes < LEAST_FREE_INODES:
         found = f"{free_inodes:,} of {inodes:,} files can still be made"
-        return problem(found, f"sudo mount -o remount,nr_inodes={max(10 * inodes, 100_000)} {SHM}")
+        if not host.caches_in_memory:
+            return problem(found, f"remove files from the file system of {host.folder}")
+        return problem(found, f"sudo mount -o remount,nr_inodes={max(10 * inodes, 100_000)} {host.folder}")
     if free < LEAST_FREE * total:
-        return warning(f"only {found}", f"du -sh {SHM}/* | sort -h  # then rm what no process uses")
+        return warning(f"only {found}", f"du -sh {host.folder}/* | sort -h  # then rm what no process uses")
     return ok(found)
 
 
 def shared_with(host: Host) -> Finding:
     """Whether other containers, or the host outside a mount namespace, see the same /dev/shm."""
+    if host.folder != SHM:
+        return ok(f"by the jobs that name {host.folder}, and by the containers into which it is mounted")
     mount = host.mount_of(SHM)
     remedy = "docker run --ipc=host ..., or -v /dev/shm:/dev/shm, for each container that shares"
     if mount is None:
@@ -93,11 +139,13 @@ def shared_with(host: Host) -> Finding:
 
 
 def kernel(host: Host) -> Finding:
-    """Whether the kernel can do in /dev/shm what the core needs: tried on a file without a name."""
+    """Whether the kernel can do in the cache's folder what the core needs: tried on a file without a name."""
+    if host.folder_fault is not None:
+        return unknown("SENECA_DIR cannot hold a cache")
     remedy = "use Linux 3.15 or newer"
     if host.in_container:
         remedy = "docker run --runtime=runc ...: sandboxes such as gVisor lack system calls"
-    with tempfile.TemporaryFile(dir=host.path(SHM)) as file:
+    with tempfile.TemporaryFile(dir=host.path(host.folder)) as file:
         fd = file.fileno()
         tries = {
             "reserving memory (posix_fallocate)": lambda: os.posix_fallocate(fd, 0, 4096),
@@ -109,12 +157,14 @@ def kernel(host: Host) -> Finding:
             try:
                 attempt()
             except OSError as error:
-                return problem(f"{what} does not work in {SHM}: {error.strerror}", remedy)
+                return problem(f"{what} does not work in {host.folder}: {error.strerror}", remedy)
     return ok("reserves memory, locks, and tells which processes live")
 
 
 def remove_ipc(host: Host) -> Finding:
     """Whether systemd removes this user's files in /dev/shm when the user logs out."""
+    if host.folder != SHM:
+        return ok(f"systemd removes nothing in {host.folder}")
     if host.uid < FIRST_USER:
         return ok(f"systemd removes nothing of user {host.uid}, a system user")
     if not host.path("/run/systemd/seats").is_dir():
@@ -152,28 +202,50 @@ def _logind_says_no(host: Host) -> bool:
 
 
 def leftovers(host: Host) -> Finding:
-    """This user's segments whose last user is dead. Nothing is removed."""
+    """This user's segments whose last user is dead, and what cannot be read. Nothing is removed."""
+    if host.folder_fault is not None:
+        return unknown("SENECA_DIR cannot hold a cache")
     left = list(_left_behind(host))
-    if not left:
+    dead = [path for path, is_dead in left if is_dead]
+    unread = [path for path, is_dead in left if not is_dead]
+    found, remedies = [], []
+    if dead:
+        frees = "The next job that joins any cache frees that"
+        found.append(f"{_count(dead)} of dead jobs: {_held(dead)}. {frees}")
+        remedies.append("seneca prune")
+    if unread:
+        found.append(f"{_count(unread)} that cannot be read and nobody uses: {_held(unread)}")
+        remedies.append(f"rm {shlex.join(map(str, unread))}")
+    if not found:
         return ok("no segment is left behind by jobs that died")
-    held = sum(path.stat().st_blocks * 512 for path in left)
-    count = f"{len(left)} segments" if len(left) > 1 else "1 segment"
-    return warning(
-        f"{count} of dead jobs: {show_bytes(held)}. The next job that joins any cache frees that",
-        "seneca prune",
-    )
+    return warning("; ".join(found), " && ".join(remedies))
 
 
-def _left_behind(host: Host) -> Iterator[Path]:
-    from seneca._core.look import left_behind
+def _count(paths: list[Path]) -> str:
+    return f"{len(paths)} segments" if len(paths) > 1 else "1 segment"
 
-    for path in sorted(host.path(SHM).glob(f"seneca-{host.uid}-*")):
+
+def _held(paths: list[Path]) -> str:
+    return show_bytes(sum(path.stat().st_blocks * 512 for path in paths))
+
+
+def _left_behind(host: Host) -> Iterator[tuple[Path, bool]]:
+    """What no living process uses: the file, and whether it is a segment of dead jobs, or cannot be read."""
+    from seneca._core.look import anyone_alive, left_behind, look
+
+    for path in sorted(host.path(host.folder).glob(f"seneca-{host.uid}-*")):
         try:
             fd = open_regular(path)
         except OSError:
             continue  # gone meanwhile, or no segment in spite of its name
         try:
             if left_behind(fd):
-                yield path
+                yield path, True
+            elif not anyone_alive(fd):
+                look(fd)
+        except SegmentError:
+            with contextlib.suppress(BlockingIOError):  # it is being made
+                fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                yield path, False
         finally:
             os.close(fd)

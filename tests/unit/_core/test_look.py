@@ -42,6 +42,7 @@ def test_what_is_seen_is_what_the_segment_says_of_itself(place):
     told, found = one.stats(), seen(place)
     shared = (
         "payload_bytes",
+        "reserved_bytes",
         "free_bytes",
         "bytes",
         "budget_bytes",
@@ -54,7 +55,7 @@ def test_what_is_seen_is_what_the_segment_says_of_itself(place):
     assert found["payloads"]["augmented"] == 10 and found["writing"] == 6
     assert (found["samples"], found["keep"], found["given_up"], found["torn"]) == (100, 0, False, False)
     assert found["fingerprint"] == b"fingerprint 0123".hex()
-    rows = sorted((job, is_member, alive, pace) for job, _, is_member, alive, pace in found["rows"])
+    rows = sorted((job, is_member, alive, pace) for job, _, is_member, alive, pace, _ in found["rows"])
     assert rows == [(7, False, True, 0), (7, True, True, 0), (8, False, True, 640), (8, True, True, 0)]
     assert {pid for _, pid, *_ in found["rows"]} == {os.getpid()}
     for member in members:
@@ -133,9 +134,9 @@ def test_a_file_that_is_cut_off_is_no_segment(tmp_path, place, size):
 def test_only_what_nobody_uses_is_discarded():
     with Place(100, keep=KEEP_FOREVER) as place:
         segment = place.attach()
-        assert not discard(opened(place, os.O_RDWR), place.name) and place.exists
+        assert not discard(opened(place, os.O_RDWR), place.path) and place.exists
         place.close(segment)
         fd = opened(place)
         assert place.exists and not anyone_alive(fd)
         os.close(fd)
-        assert discard(opened(place, os.O_RDWR), place.name) and not place.exists
+        assert discard(opened(place, os.O_RDWR), place.path) and not place.exists

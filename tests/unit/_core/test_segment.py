@@ -348,7 +348,8 @@ def test_a_header_that_contradicts_itself_is_refused(place):
         "keep",
         "split_at_birth",
         "adapts",
-        "unused_at_birth",
+        "first_granules",
+        "boot",
     }
     for name in list(HEADER.names[: HEADER.names.index("busy")]):
         kind, at = fields[name][:2]

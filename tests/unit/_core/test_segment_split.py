@@ -3,21 +3,10 @@
 import struct
 
 import pytest
-from engine import DECODED, ENCODED, HEADER, Place
+from engine import DECODED, ENCODED, HEADER, Place, keep
 
 PAGE = 4096
-CHANGES_AT = 5008 - 8 * 256  # the end of the header: how many there were, and the last eight
-
-
-def keep(member, form, samples):
-    """Offer one-page payloads; how many were accepted."""
-    offers = [(sample, form, 3 * 30 * 40, 30, 40) for sample in samples]
-    slots = [place for place in member.draw(0, offers)[1] if place]
-    for slot, entry in slots:
-        member.commit(slot)
-        member.offer_done(slot, entry)
-    member.draw(0)
-    return len(slots)
+CHANGES_AT = 5024 - 8 * 256  # the end of the header: how many there were, and the last eight
 
 
 def test_a_form_is_kept_within_its_share_only():
@@ -57,6 +46,14 @@ def test_two_jobs_take_room_for_the_stage_from_what_is_kept():
         assert segments[0].check() is None
         alone.close()
         other.close()
+
+
+def test_the_stage_takes_no_room_for_more_than_an_epoch_has():
+    with Place(3, 64 * PAGE, split=(0, 10000, 0, 0)) as place:
+        members = [place.member(place.attach(job), in_flight=8) for job in (1, 2)]
+        assert place.handles[0].stats()["budget_bytes"]["augmented"] == 2 * 2 * 3 * PAGE
+        for member in members:
+            member.close()
 
 
 def test_the_stage_takes_room_only_for_jobs_that_use_the_same_copies():

@@ -1,8 +1,6 @@
 """Ranks of one job: who is of which job."""
 
-import gc
 import os
-import secrets
 
 import pytest
 import torch
@@ -12,21 +10,7 @@ from seneca._runtime import distributed as ranks
 
 MEETING = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
 
-
-@pytest.fixture(autouse=True)
-def alone(monkeypatch):
-    """Nothing says that this process is one of several."""
-    for name in (*MEETING, "TORCHELASTIC_RUN_ID"):
-        monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def name():
-    """A cache of this test's own; nothing of it may be left."""
-    name = "unit-" + secrets.token_hex(6)
-    yield name
-    gc.collect()
-    assert not [entry for entry in os.listdir("/dev/shm") if name in entry]
+pytestmark = pytest.mark.usefixtures("alone")
 
 
 def key_in(monkeypatch, job=None, **environment):

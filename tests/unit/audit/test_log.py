@@ -2,50 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import os
-import secrets
 
 import numpy as np
 import pytest
-import simplejpeg
 from audited_jobs import Squares, loader_of, native
 
 from seneca.audit.log import FORM_UNKNOWN, NO_SLOT, Header, Log, audit_folder, read, read_header
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("SENECA_AUDIT", str(tmp_path / "logs" / "of jobs"))
-    return tmp_path / "logs" / "of jobs"
-
-
-@pytest.fixture
-def cache():
-    name = "test-" + secrets.token_hex(6)
-    yield name
-    if left_of(name):
-        gc.collect()  # what an error's traceback held
-    assert not left_of(name)
-
-
-def left_of(name):
-    return [entry for entry in os.listdir("/dev/shm") if name in entry]
-
-
-@pytest.fixture(scope="module")
-def pictures(tmp_path_factory):
-    return small_pictures(tmp_path_factory.mktemp("pictures"), 240)
-
-
-def small_pictures(folder, count):
-    pixels = np.random.default_rng(7).integers(0, 256, (count, 24, 30, 3), np.uint8)
-    for k in range(count):
-        path = folder / f"class{k % 2}" / f"{k:03}.jpg"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(simplejpeg.encode_jpeg(pixels[k], 80))
-    return folder
-
 
 # The file
 

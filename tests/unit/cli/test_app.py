@@ -19,17 +19,47 @@ from seneca.cli.app import app
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--data", "/nowhere"], "no such folder: /nowhere"),
+        (["--data", "/nowhere"], "--data: there is no folder /nowhere; give another"),
+        (
+            ["--data", "/etc/passwd"],
+            "--data: /etc/passwd is no folder; give the folder in which your files lie",
+        ),
         (["--jobs", "0"], "--jobs must be at least 1, not 0"),
+        (["--jobs", "65"], "--jobs must be at most 64, not 65: no more can share a cache"),
         (["--epochs", "0"], "--epochs must be at least 1, not 0"),
         (["--batch", "-3"], "--batch must be at least 1, not -3"),
         (["--workers", "-1"], "--workers must be at least 0, not -1"),
-        (["--json", "/nowhere/summary.json"], "--json cannot be written there: /nowhere/summary.json"),
+        (
+            ["--json", "/nowhere/summary.json"],
+            "--json: there is no folder /nowhere; make it, or give another file",
+        ),
     ],
 )
 def test_a_bad_option_is_one_line_and_status_2(arguments, message):
     result = CliRunner().invoke(app, ["demo", *arguments])
     assert (result.exit_code, result.stderr, result.stdout) == (2, f"seneca demo: {message}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nosuch"], "seneca: No such command 'nosuch'; see `seneca --help`"),
+        (["--nosuch"], "seneca: No such option: --nosuch; see `seneca --help`"),
+        (["stat"], "seneca stat: Missing argument 'name'; see `seneca stat --help`"),
+        (["plan", "--jobs", "two"], "seneca plan: Invalid value for '--jobs': "),
+        (["check", "/tmp", "--workers", "0"], "seneca check: Invalid value for '--workers': "),
+    ],
+)
+def test_a_misused_command_is_one_line_and_status_2(arguments, message):
+    result = CliRunner().invoke(app, arguments, prog_name="seneca")
+    assert (result.exit_code, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert line.casefold().startswith(message.casefold())
+
+
+def test_without_a_command_the_help_is_shown():
+    result = CliRunner().invoke(app, [])
+    assert result.output.startswith("Usage: ") and "demo" in result.output
 
 
 def test_a_folder_without_pictures_is_one_line_and_status_2(tmp_path, capfd):
@@ -80,3 +110,17 @@ def test_a_shell_completes_commands_and_options():
     asked = {"_SENECA_COMPLETE": "complete_bash", "COMP_WORDS": "seneca ver", "COMP_CWORD": "1"}
     assert seneca(**asked).stdout == "verify\n"
     assert "--what-if" in seneca(**asked | {"COMP_WORDS": "seneca plan --wh", "COMP_CWORD": "2"}).stdout
+
+
+def test_what_the_terminal_cannot_show_is_replaced():
+    """The names of jobs and files may hold any letter, and the encoding of a log file few."""
+    code = """if True:
+        import sys
+        from seneca import cli
+        from seneca.cli import app
+        app.app = lambda prog_name: print("caché", file=sys.stdout)
+        cli.main()
+    """
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("cach?\n", "", 0)

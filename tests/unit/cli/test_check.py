@@ -206,15 +206,19 @@ def test_a_ctrl_c_where_nothing_is_kept_says_so():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["/nowhere"], "no such folder: /nowhere"),
-        (["FILE"], "no such folder: FILE"),
+        (["/nowhere"], "there is no folder /nowhere; give another"),
+        (["FILE"], "FILE is no folder; give the folder in which your files lie"),
         (["EMPTY"], "no pictures below EMPTY: no file has the name of one, as .jpg or .png"),
-        (["CLOSED"], "CLOSED cannot be listed: Permission denied"),
+        (["CLOSED"], "CLOSED cannot be listed: Permission denied; give another, or get the right to read it"),
         (
             ["PICTURES", "--json", "/nowhere/report.json"],
-            "--json cannot be written there: /nowhere/report.json",
+            "--json: there is no folder /nowhere; make it, or give another file",
         ),
-        (["PICTURES", "--json", "EMPTY"], "--json cannot be written there: EMPTY"),
+        (["PICTURES", "--json", "EMPTY"], "--json: EMPTY is a folder; give a file in it"),
+        (
+            ["PICTURES", "--json", "/proc/report.json"],
+            "/proc/report.json: No such file or directory; give another, or get the right to it",
+        ),
     ],
 )
 def test_bad_use_is_one_line_and_status_2(picture_folder, tmp_path, arguments, message):

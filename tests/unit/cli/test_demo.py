@@ -117,6 +117,15 @@ def test_a_job_that_dies_is_reported_and_the_others_go_on(picture_folder, tmp_pa
     assert left_in_shared_memory(os.getpid()) == []
 
 
+def test_where_no_job_gets_a_sample_it_is_said_once_with_status_2(picture_folder, monkeypatch, capfd):
+    no_room = "NoSpaceError: /dev/shm has 1.0 MiB free"
+    monkeypatch.setattr(demo, "_command", lambda *_: python(f"raise SystemExit({no_room!r})"))
+    assert demo.run(demo.Options(data=picture_folder, jobs=2)) == 2
+    out, err = capfd.readouterr()
+    assert err == f"seneca demo: no job got a sample: job 0 ended with status 1: {no_room}\n"
+    assert "NoSpaceError" not in out and "prepared" not in out
+
+
 def test_a_bad_verdict_is_status_1(monkeypatch, capfd):
     states = [JobState(0, 1, 10, delivered=10, began=0.0, ended=1.0)]
     bad = demo.summarise(demo.Options(), 10, states, Verdict(epochs=1, ids=10, missing=1, repeated=1))

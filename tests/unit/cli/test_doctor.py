@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from seneca.cli import checks, doctor
 from seneca.cli.app import app
 from seneca.cli.checks.finding import Verdict, ok, problem, unknown, warning
+from seneca.cli.checks.host import Host
 
 RUN = CliRunner()
 
@@ -71,7 +72,7 @@ def test_a_folder_adds_a_check_and_one_that_is_not_there_is_bad_use(examined, tm
     assert names == ["check 0", "storage"]
     result = RUN.invoke(app, ["doctor", "--data", "/nowhere"])
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == "seneca doctor: /nowhere is no folder; give --data the folder of your dataset\n"
+    assert result.stderr == "seneca doctor: --data: there is no folder /nowhere; give another\n"
 
 
 def run_json(*arguments):
@@ -83,7 +84,7 @@ def test_what_cannot_be_read_is_unknown_and_the_rest_is_checked(monkeypatch):
         raise PermissionError(13, "Permission denied", "/proc/secret")
 
     monkeypatch.setattr(checks, "CHECKS", {"one": fails, "two": lambda host: ok("fine")})
-    found = dict(doctor.examine(None))
+    found = dict(doctor.examine(Host()))
     assert found["one"].verdict is Verdict.UNKNOWN and "/proc/secret" in found["one"].found
     assert found["two"] == ok("fine")
 

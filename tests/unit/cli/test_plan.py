@@ -90,6 +90,18 @@ def test_cores_are_said_to_help_where_they_do(tmp_path):
     assert answers[2].startswith("More cores would help: one more adds 25%; beyond ")
 
 
+def test_jobs_whose_copies_leave_no_room_are_told_what_memory_would_give(tmp_path):
+    """The stage of eight jobs takes all of it: less than one job alone would get."""
+    path = tmp_path / "profile.json"
+    round_profile(samples=300, cache_bytes=600_000_000, memory_bytes_per_s=1e12).save(path)
+    said = {}
+    for jobs in (1, 8):
+        result = RUN.invoke(app, ["plan", "--profile", str(path), "--jobs", str(jobs), "--json"])
+        said[jobs] = [line for line in json.loads(result.stdout)["now"]["answers"] if "More memory" in line]
+    assert said[1] == []
+    assert len(said[8]) == 1 and said[8][0].startswith("More memory would help: one GB more adds ")
+
+
 def test_the_papers_model_can_be_asked(saved):
     result = RUN.invoke(app, ["plan", "--profile", str(saved), "--model", "paper", "--json"])
     plan = json.loads(result.stdout)
@@ -101,7 +113,7 @@ def test_the_papers_model_can_be_asked(saved):
     ("arguments", "message"),
     [
         ([], "give either a folder of pictures or --profile FILE"),
-        (["/nowhere"], "/nowhere is no folder"),
+        (["/nowhere"], "there is no folder /nowhere; give another"),
         (["--profile", "/nowhere.json"], "/nowhere.json: No such file or directory"),
         (["--profile", "SAVED", "--jobs", "0"], "jobs are from 1 to 64, but got 0"),
         (["--profile", "SAVED", "--what-if", "jobs=65"], "--what-if: jobs=65: jobs are from 1 to 64"),
@@ -109,6 +121,8 @@ def test_the_papers_model_can_be_asked(saved):
         (["--profile", "SAVED", "--step", "fast"], "--step fast: with --profile it is samples a second"),
         (["--profile", "SAVED", "--step", "-1"], "--step -1: with --profile it is samples a second"),
         (["--profile", "SAVED", "--memory", "much"], "'much' is not an amount of memory"),
+        (["--profile", "SAVED", "--memory", "8"], '\'8\' means bytes; write "8GiB", or "8B" if bytes are'),
+        (["--profile", "/etc/passwd"], "/etc/passwd: no profile of Seneca's: "),
     ],
 )
 def test_a_bad_plan_is_one_line_and_status_2(saved, arguments, message):

@@ -54,7 +54,7 @@ def test_a_folder_is_measured_and_shown(picture_folder, short, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["/nowhere"], "/nowhere is no folder"),
+        (["/nowhere"], "there is no folder /nowhere; give another"),
         (["EMPTY"], "Couldn't find any class folder in"),
         (
             ["PICTURES", "--step", "quick"],

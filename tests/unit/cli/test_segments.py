@@ -1,10 +1,11 @@
-"""``seneca ls``, ``stat``, ``rm`` and ``prune``."""
+"""``seneca ls``, ``stat``, ``rm``, ``prune`` and ``shrink``."""
 
+import contextlib
 import json
 import os
 
 import pytest
-from engine import Place, Process, in_a_shm_of_its_own
+from engine import ENCODED, Place, Process, in_a_shm_of_its_own, keep
 from typer.testing import CliRunner
 
 from seneca._core.segment import KEEP_FOREVER
@@ -74,6 +75,36 @@ def test_prune_leaves_what_is_used_and_what_is_kept():
         assert f"removed {name_of(place)} (kept, " in told("prune", "--kept") and not place.exists
 
 
+@in_a_shm_of_its_own
+def test_prune_to_a_size_leaves_what_was_used_most():
+    with contextlib.ExitStack() as stack:
+        options = {"split": (0, 10000, 0, 0), "keep": KEEP_FOREVER}
+        places = [stack.enter_context(Place(100, **options)) for _ in range(3)]
+        seldom, often, sometimes = places
+        for place, times in ((often, 5), (seldom, 1), (sometimes, 3)):
+            for _ in range(times):
+                segment = place.attach()
+                member = place.member(segment, keeps=True, shares=False)
+                assert keep(member, ENCODED, range(20)) == 20 or times > 1
+                member.close()
+                place.close(segment)
+        dead = stack.enter_context(Place(100))
+        leave_it_dead(dead)
+        each = os.stat(seldom.path).st_blocks * 512
+        dry = told("prune", "--to", f"{2 * each}", "--dry-run")
+        assert name_of(seldom) in dry and name_of(often) not in dry and all(place.exists for place in places)
+        first = told("prune", "--to", f"{2 * each}")
+        assert [place.exists for place in (*places, dead)] == [False, True, True, False]
+        assert name_of(seldom) in first and "(dead, " in first
+        assert name_of(often) not in told("prune", "--to", f"{2 * each}"), "there is room for both"
+        told("prune", "--to", f"{2 * each - 1}")
+        assert (often.exists, sometimes.exists) == (True, False)
+        assert told("prune", "--to", "0", status=0) and not often.exists
+    assert "--to" in told("prune", "--to", "much", status=2)
+    assert told("prune", "--to", "5", status=2).startswith("seneca prune: --to: '5' means bytes; write ")
+    assert told("prune", "--dry-run") == "nothing would be removed\n"
+
+
 def test_stat_says_what_a_cache_holds(place):
     segment = place.attach(7)
     member = place.member(segment)
@@ -108,6 +139,75 @@ def test_rm_by_force_removes_the_name_of_what_is_in_use(place):
     text = told("rm", "--force", name_of(place))
     assert f"used by process {os.getpid()}: its memory is free once they have ended" in text
     assert not place.exists
+
+
+def test_stat_says_how_much_is_reserved_so_far(place):
+    place.payload_bytes = 4 << 20
+    segment = place.attach(first_bytes=1 << 20)
+    assert "for payloads 4 MiB (reserved so far: 1 MiB), of which 0 B are held" in told(
+        "stat", name_of(place)
+    )
+    assert json.loads(told("stat", name_of(place), "--json"))["view"]["reserved_bytes"] == 1 << 20
+    while segment.grow(1000):
+        pass
+    assert "for payloads 4 MiB, of which 0 B are held" in told("stat", name_of(place))
+
+
+def test_shrink_leaves_less_to_a_cache_in_use(place):
+    place.payload_bytes = 4 << 20
+    segment = place.attach()
+    assert told("shrink", name_of(place), "1MiB") == (
+        f"{name_of(place)} has 1 MiB for payloads, instead of 4 MiB: 3 MiB are given back\n"
+    )
+    assert segment.payload_bytes == 1 << 20 and segment.check() is None
+    assert told("shrink", name_of(place), "2MiB") == f"{name_of(place)} has 1 MiB for payloads, and no more\n"
+
+
+def test_shrink_says_what_is_in_use_still(place, monkeypatch):
+    monkeypatch.setattr("seneca.segments.shrink.__kwdefaults__", {"patience_s": 0.0})
+    members = [place.member(place.attach(job), in_flight=2) for job in (1, 2)]
+    items, _, _ = members[0].draw(60)
+    text = told("shrink", name_of(place), "80KiB", status=1)
+    assert text.endswith("\n40 payloads behind that are in use; type this again for their memory\n")
+    for slot in items["target_slot"].tolist():
+        members[0].commit(slot)
+    members[0].done(items)
+    members[0].draw(0)
+    before = os.stat(place.path).st_blocks
+    assert told("shrink", name_of(place), "80KiB").startswith(f"{name_of(place)} has 80 KiB for payloads")
+    assert before - os.stat(place.path).st_blocks == 40 * 8, "the memory of 40 payloads, a page each"
+    assert "its jobs need 32,768 bytes for the copies" in told("shrink", name_of(place), "4KiB", status=2)
+    for member in members:
+        member.close()
+
+
+def test_shrink_refuses_a_size_that_is_none(place):
+    place.attach()
+    assert told("shrink", name_of(place), "lots", status=2).startswith("seneca shrink: ")
+    assert told("shrink", name_of(place), "5", status=2) == (
+        'seneca shrink: \'5\' means bytes; write "5GiB", or "5B" if bytes are meant\n'
+    )
+    assert told("shrink", "no-such", "1MiB", status=2).startswith(
+        "seneca shrink: there is no cache 'no-such'"
+    )
+
+
+@in_a_shm_of_its_own
+def test_a_folder_with_the_name_of_a_cache_is_refused_and_stays():
+    folder = f"/dev/shm/seneca-{os.geteuid()}-folder"
+    os.mkdir(folder)
+    for more in ([], ["--force"]):
+        text = told("rm", "folder", *more, status=2)
+        assert text.startswith(f"seneca rm: {folder}") and text.count("\n") == 1
+    assert os.path.isdir(folder)
+
+
+@in_a_shm_of_its_own
+def test_the_names_of_files_are_no_markup():
+    for name in ("[red]a", "b\x1b[31m"):
+        open(f"/dev/shm/seneca-{os.geteuid()}-{name}", "w").close()
+    text = told("ls")
+    assert "[red]a" in text and "b\ufffd[31m" in text and "\x1b" not in text + told("prune", "--dry-run")
 
 
 @pytest.mark.parametrize("command", ["stat", "rm"])

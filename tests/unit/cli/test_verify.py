@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pytest
 from audit_logs import BATCH, JOB, SAMPLES, Member, clean, found, header, plant_missing
 from typer.testing import CliRunner
 
@@ -58,3 +59,15 @@ def test_a_form_that_is_not_known_is_not_counted(tmp_path):
     log.close()
     report = check(tmp_path)
     assert report.samples == BATCH and sum(report.served.values()) == 0 and FORM_UNKNOWN > 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["/etc/passwd"], "/etc/passwd is a file; give the folder that SENECA_AUDIT named when the jobs ran"),
+        (["/tmp", "--json", "/tmp"], "--json: /tmp is a folder; give a file in it"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line_and_status_2(arguments, message):
+    result = CliRunner().invoke(app, ["verify", *arguments])
+    assert (result.exit_code, result.stderr) == (2, f"seneca verify: {message}\n")

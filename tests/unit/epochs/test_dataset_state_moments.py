@@ -3,11 +3,8 @@
 import copy
 import gc
 import logging
-import os
-import secrets
 import weakref
 
-import numpy as np
 import pytest
 import torch
 from stateful_datasets import (
@@ -29,16 +26,10 @@ from torch.utils.data import (
 
 from seneca.errors import StateError
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*plain torch", "ignore:.*keeps a state")
-
-
-@pytest.fixture(autouse=True)
-def seed():
-    """Of torch's random numbers: SENECA_TEST_SEED, or a fresh one that a failure prints."""
-    seed = int(os.environ.get("SENECA_TEST_SEED") or secrets.randbits(32))
-    print(f"SENECA_TEST_SEED={seed}")
-    torch.manual_seed(seed)
-    return np.random.default_rng(seed)
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*plain torch", "ignore:.*keeps a state"),
+    pytest.mark.usefixtures("seed"),
+]
 
 
 class PlainShuffled(IterableDataset):

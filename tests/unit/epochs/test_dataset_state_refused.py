@@ -3,8 +3,6 @@
 import gc
 import json
 import multiprocessing
-import os
-import secrets
 import threading
 import warnings
 
@@ -32,16 +30,10 @@ from torch.utils.data import (
 import seneca
 from seneca.errors import StateError
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*plain torch", "ignore:.*keeps a state")
-
-
-@pytest.fixture(autouse=True)
-def seed():
-    """Of torch's random numbers: SENECA_TEST_SEED, or a fresh one that a failure prints."""
-    seed = int(os.environ.get("SENECA_TEST_SEED") or secrets.randbits(32))
-    print(f"SENECA_TEST_SEED={seed}")
-    torch.manual_seed(seed)
-    return np.random.default_rng(seed)
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*plain torch", "ignore:.*keeps a state"),
+    pytest.mark.usefixtures("seed"),
+]
 
 
 # --- what is said and refused -------------------------------------------------------------------

@@ -1,11 +1,8 @@
 """A dataset with a state of its own goes on with what the run itself would have yielded."""
 
-import os
 import secrets
 
-import numpy as np
 import pytest
-import torch
 from stateful_datasets import (
     WORKERS,
     Curriculum,
@@ -25,16 +22,10 @@ from torch.utils.data import (
 import seneca
 from seneca import fallback
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*plain torch", "ignore:.*keeps a state")
-
-
-@pytest.fixture(autouse=True)
-def seed():
-    """Of torch's random numbers: SENECA_TEST_SEED, or a fresh one that a failure prints."""
-    seed = int(os.environ.get("SENECA_TEST_SEED") or secrets.randbits(32))
-    print(f"SENECA_TEST_SEED={seed}")
-    torch.manual_seed(seed)
-    return np.random.default_rng(seed)
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*plain torch", "ignore:.*keeps a state"),
+    pytest.mark.usefixtures("seed"),
+]
 
 
 # --- what the run itself would have yielded -----------------------------------------------------

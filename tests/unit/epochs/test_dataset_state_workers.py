@@ -1,11 +1,8 @@
 """Each worker is asked for its dataset's state, and given it back."""
 
-import os
-import secrets
 import threading
 import types
 
-import numpy as np
 import pytest
 import torch
 from stateful_datasets import (
@@ -23,16 +20,10 @@ from torch.utils.data import (
     get_worker_info,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*plain torch", "ignore:.*keeps a state")
-
-
-@pytest.fixture(autouse=True)
-def seed():
-    """Of torch's random numbers: SENECA_TEST_SEED, or a fresh one that a failure prints."""
-    seed = int(os.environ.get("SENECA_TEST_SEED") or secrets.randbits(32))
-    print(f"SENECA_TEST_SEED={seed}")
-    torch.manual_seed(seed)
-    return np.random.default_rng(seed)
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*plain torch", "ignore:.*keeps a state"),
+    pytest.mark.usefixtures("seed"),
+]
 
 
 # --- workers ------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """A loader that is saved at any step, and another that goes on with the same samples in the same order."""
 
-import secrets
 from itertools import chain
 
 import numpy as np
@@ -18,12 +17,6 @@ from torch.utils.data import (
 )
 
 import seneca
-
-
-@pytest.fixture
-def name():
-    """A cache of this test's own."""
-    return "unit-" + secrets.token_hex(6)
 
 
 def goes_on_everywhere(make, *, epochs=2, then=True):

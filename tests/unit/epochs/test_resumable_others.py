@@ -2,7 +2,6 @@
 
 import gc
 import pickle
-import secrets
 from itertools import chain
 
 import numpy as np
@@ -27,12 +26,6 @@ from torch.utils.data import (
 
 import seneca
 from seneca.epochs import state as state_format
-
-
-@pytest.fixture
-def name():
-    """A cache of this test's own."""
-    return "unit-" + secrets.token_hex(6)
 
 
 @pytest.mark.parametrize("cache", [True, False])

@@ -18,13 +18,6 @@ from seneca import fallback
 from seneca.epochs import state as state_format
 from seneca.errors import StateError
 
-
-@pytest.fixture
-def name():
-    """A cache of this test's own."""
-    return "unit-" + secrets.token_hex(6)
-
-
 # --- the same epoch under other terms -----------------------------------------------------------
 
 

@@ -1,7 +1,6 @@
 """The state of a loader: its size, and what is said of one that does not fit."""
 
 import pickle
-import secrets
 
 import pytest
 import torch
@@ -12,13 +11,6 @@ from torch.utils.data import (
 
 from seneca.epochs import state as state_format
 from seneca.errors import StateError
-
-
-@pytest.fixture
-def name():
-    """A cache of this test's own."""
-    return "unit-" + secrets.token_hex(6)
-
 
 # --- sizes and errors ---------------------------------------------------------------------------
 

@@ -131,6 +131,14 @@ def test_the_stage_takes_its_need_before_anything_is_kept():
     assert found.memory_bytes == pytest.approx(5e9)
 
 
+def test_no_more_is_under_way_than_the_jobs_epochs_have():
+    few = round_profile(samples=300)
+    found = bottleneck(few, ENCODED, Jobs(2))
+    assert found.mix["encoded"] == 1.0
+    assert found.memory_bytes == pytest.approx(2 * 2 * 300 * 151_552 + 300 * 1e5)
+    assert found.prepared == pytest.approx(1 - 0.995 / 2)
+
+
 def test_a_stage_without_room_shares_less():
     little = ROUND.with_memory(1536 * 151_552 // 2)  # half of what two jobs have under way
     assert bottleneck(little, AUGMENTED, Jobs(2)).prepared == pytest.approx(1 - 0.82 / 2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -85,6 +87,16 @@ def test_a_share_for_the_stage_that_it_has_anyway_is_not_asked_for():
     # The stage of two jobs takes a tenth of this memory by itself; DECODED saves CPU, which limits.
     profile = round_profile(cache_bytes=4_656_000_000, storage=(Reading(1, 1e12, 0.0),))
     assert str(solve(profile, Jobs(2)).split) == "0-100-0"
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 4, 8])
+def test_where_all_fit_decoded_no_memory_is_left_idle(jobs):
+    """A look at few pictures may take them for smaller than they are."""
+    few = round_profile(samples=300, cache_bytes=1_000_000_000, memory_bytes_per_s=1e12)
+    found = solve(few, Jobs(jobs))
+    assert str(found.split) == "0-100-0" and found.mix["decoded"] == 1.0
+    larger = dataclasses.replace(few, decoded=Size(1.6 * few.decoded.mean_bytes))
+    assert bottleneck(larger, found.split, Jobs(jobs)).mix["decoded"] == 1.0
 
 
 @pytest.mark.parametrize("step", [0, -0.1, 1.5])

@@ -56,7 +56,7 @@ def test_nothing_is_left_in_shared_memory():
 
     scenario = Scenario([Job(epochs=1), Job(epochs=1)], N)
     with pytest.raises(KeyError, match="mine"), Engine(scenario, stage=500) as engine:
-        name = engine.name.lstrip("/")
+        name = os.path.basename(engine.path)
         assert name in os.listdir("/dev/shm")
         run(scenario, engine, broken)
     assert name not in os.listdir("/dev/shm")

@@ -150,6 +150,7 @@ class Cache:
         self.shares, self.changes = (0, 6000, 2000, 2000), []
         self.is_busy = False
         self.adapts, self.closed, self.payload_bytes = True, False, ROUND.cache_bytes
+        self.reserved_bytes = self.payload_bytes
 
     def split(self):
         return len(self.changes), self.shares
@@ -467,17 +468,17 @@ def test_a_split_is_chosen_for_the_batches_that_there_are():
     loader = seneca.DataLoader(SlowToDecode(), batch_size=20, num_workers=2, prefetch_factor=3, **options)
     loader._shared_dataset().look()
     iterator = iter(loader)
-    assert loader._shared_dataset()._controller._job == Jobs(batch_size=20, ahead=6, threads=2)
+    assert loader._shared_dataset()._session._controller._job == Jobs(batch_size=20, ahead=6, threads=2)
     del iterator
     shared = seneca.SharedDataset(SlowToDecode(), **options)
     sampler = torch.utils.data.RandomSampler(shared)
     batches = seneca.OpportunisticBatchSampler(sampler, batch_size=10, batches_ahead=5)
     next(iter(batches))
-    assert shared._controller._job == Jobs(batch_size=10, ahead=4)
+    assert shared._session._controller._job == Jobs(batch_size=10, ahead=4)
 
 
 def test_whole_items_have_one_form_and_no_choice(caplog):
-    caplog.set_level(logging.INFO, "seneca")
+    caplog.set_level(logging.INFO, "seneca.adapt")
     data = torch.utils.data.TensorDataset(torch.arange(64))
     loader = seneca.DataLoader(data, batch_size=8, shuffle=True, cache_bytes="1MiB")
     assert len(list(loader)) == 8

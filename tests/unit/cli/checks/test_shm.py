@@ -248,9 +248,20 @@ def test_other_users_segments_are_not_told(planted, says):
     says(shm.leftovers(planted.host), "warning", "1 segment of dead jobs", "seneca prune")
 
 
-def test_what_is_no_segment_is_left_out(planted, says):
+def test_what_is_no_file_is_left_out(planted, says):
     (planted.root / f"dev/shm/seneca-{planted.uid}-folder").mkdir()
-    planted.write(
-        f"/dev/shm/seneca-{planted.uid}-other", "another program's file, by its first 64 bytes" * 40
-    )
     says(shm.leftovers(planted.host), "ok", "no segment")
+
+
+def test_what_cannot_be_read_is_told_with_what_removes_it(planted, says):
+    text = "another program's file, by its first 64 bytes" * 400
+    path = planted.write(f"/dev/shm/seneca-{planted.uid}-other one", text)
+    words = "1 segment that cannot be read and nobody uses: "
+    says(shm.leftovers(planted.host), "warning", words, f"rm '{path}'")
+    with open(path) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        says(shm.leftovers(planted.host), "ok", "no segment")  # one that is being made may look so
+    planted.write(f"/dev/shm/seneca-{planted.uid}-dead", "")
+    both = shm.leftovers(planted.host)
+    says(both, "warning", f"; {words}", f"seneca prune && rm '{path}'")
+    assert both.found.startswith("1 segment of dead jobs: ")

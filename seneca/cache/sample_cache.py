@@ -1,62 +1,59 @@
-"""The cache that the jobs of a host share: one segment of shared memory for each dataset.
+"""A process's membership in a cache: found, made, joined, left.
 
-This module finds, makes, joins, leaves and sweeps segments. The last process to leave a segment removes it.
-The native core decides what lies in it and who may read what.
+The last process to leave a segment removes it. The native core decides what lies in it and who may read what.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import math
 import os
-import pwd
-import re
 import secrets
-import stat
 import sys
 import threading
 import time
 import weakref
-from typing import Any, Literal, Protocol
-
-import posix_ipc
+from typing import Any, Literal
 
 from seneca import errors
 from seneca._core.codes import Unlinked
-from seneca._core.look import discard, look
-from seneca._core.segment import GRANULE, KEEP_FOREVER, Segment, segment_bytes, sweep
+from seneca._core.segment import KEEP_FOREVER, Segment, segment_bytes
+from seneca._runtime.background import Background
 from seneca._runtime.distributed import job_key
-from seneca._runtime.finalizers import LAST, finalize, park_if_ending, wait_at_end
-from seneca._runtime.memory import free_memory, most_memory
-from seneca._runtime.regular_files import kind_of
+from seneca._runtime.finalizers import LAST, finalize, shielded
+from seneca._runtime.segment_folder import segment_folder
+from seneca.cache.growth import FIRST_BYTES, Growth
+from seneca.cache.objects import (
+    checked,
+    folder_in_force,
+    opened,
+    path_of,
+    refused,
+    sweep_others,
+    sweep_unused,
+)
+from seneca.cache.room import Dataset, check_room, make_room, no_space, payload_bytes_for
 from seneca.forms import Form
-from seneca.options import parse_bytes, parse_keep, parse_split
+from seneca.options import parse_keep, parse_split
 from seneca.partition import Split, default_split
 
-__all__ = ["SampleCache"]
+__all__ = [
+    "MISTAKES",
+    "SampleCache",
+    "cache_name",
+    "distrust_text",
+    "seed_beside_others",
+    "shared_cache",
+    "shares_of",
+    "split_of",
+    "split_text",
+]
 
-SHM_FOLDER = "/dev/shm"
 TELL_AFTER_S = 2.0  # the user is told of a wait that is longer than this
 GIVE_UP_AFTER_S = 3.0  # without any progress of the process that holds the lock
 
-# What posix_ipc raises, besides OSError, for an object that may not be opened, and for a directory.
-REFUSALS = (posix_ipc.PermissionsError, ValueError)
-
-# The most that is worth holding of a sample: its file, its pixels, and a page of rounding for each. The
-# pixels of an ImageNet JPEG are about 5 times its bytes, those of a heavily compressed one some 15 times.
-USEFUL_BYTES_PER_ENCODED = 16
-USEFUL_BYTES_PER_SAMPLE = 64 * 1024
-
-
-class Dataset(Protocol):
-    """What a cache needs to know about a dataset."""
-
-    def __len__(self) -> int: ...
-
-    def fingerprint(self) -> bytes: ...
-
-    def total_bytes(self) -> int: ...
+# What the user has to mend if it comes before the first epoch. A job that runs goes on without the cache.
+MISTAKES = (errors.SegmentMismatchError, errors.SegmentFolderError)
 
 
 class SampleCache:
@@ -70,6 +67,7 @@ class SampleCache:
         name: The name by which other jobs find the cache.
         created: Whether this process made the cache.
         job: The key of the training run as which this process joined.
+        folder: Where its segment lies: ``/dev/shm``, or what ``SENECA_DIR`` named when this process joined.
 
     Example:
         >>> import tempfile, seneca
@@ -83,14 +81,19 @@ class SampleCache:
         >>> folder.cleanup()
     """
 
-    def __init__(self, segment: Segment, name: str, job: int) -> None:
+    def __init__(self, segment: Segment, name: str, job: int, folder: str) -> None:
         self.name = name
         self.job = job
+        self.folder = folder
+        self._path = path_of(name, folder)
         self.created: bool = segment.created
         self._segment = segment
         self._owner = os.getpid()
+        self._growth: Background | None = None
+        if segment.reserved_bytes < segment.payload_bytes:
+            self._growth = Background(Growth(segment, name, folder).step, "seneca-growth")
         # Runs when this is collected, and at the end of the process: the last made is left first.
-        self._leave = finalize(self, _leave, segment, name, self._owner, True, order=LAST)
+        self._leave = finalize(self, _leave, segment, self._growth, self._path, self._owner, True, order=LAST)
 
     @classmethod
     def create(
@@ -116,7 +119,8 @@ class SampleCache:
 
         Raises:
             FileExistsError: A cache of this name exists, in use or kept.
-            NoSpaceError: Shared memory has no room for it; the message says how much is free.
+            NoSpaceError: Shared memory, or the folder, has no room for it; the message says how much is free.
+            SegmentFolderError: ``SENECA_DIR`` names a folder in which no cache can lie.
         """
         cache = cls.join(name, dataset, cache_bytes=cache_bytes, split=split, keep=keep)
         if not cache.created:
@@ -136,8 +140,8 @@ class SampleCache:
             FileNotFoundError: There is no cache of this name.
             SegmentMismatchError: It holds another dataset.
         """
-        job = job_key()
-        return cls(_open(name, dataset, None, None, False, job), name, job)
+        job, folder = job_key(), folder_in_force()
+        return cls(_open(name, folder, dataset, None, None, False, job), name, job, folder)
 
     @classmethod
     def join(
@@ -150,7 +154,7 @@ class SampleCache:
         keep: bool | float | str = False,
         job: str | None = None,
     ) -> SampleCache:
-        """Join the cache of this name, or make it. A loader does this.
+        """Join the cache of this name, or make it.
 
         If the cache exists, its size and split stay as they are. It is kept for the longest time that any job
         has asked for.
@@ -159,8 +163,7 @@ class SampleCache:
             name, dataset, cache_bytes, split, keep: As in :meth:`create`.
             job: As in :class:`seneca.DataLoader`.
         """
-        key = job_key(job)
-        return cls(_open(name, dataset, cache_bytes, parse_split(split), parse_keep(keep), key), name, key)
+        return _joined_in(folder_in_force(), name, dataset, cache_bytes, split, keep, job)
 
     @staticmethod
     def remove(name: str) -> None:
@@ -170,8 +173,8 @@ class SampleCache:
             FileNotFoundError: There is no cache of this name.
         """
         try:
-            posix_ipc.unlink_shared_memory(object_name_of(name))
-        except posix_ipc.ExistentialError:
+            os.unlink(path_of(name, folder_in_force()))
+        except FileNotFoundError:
             raise FileNotFoundError(f"there is no cache {name!r}") from None
 
     def stats(self) -> dict[str, Any]:
@@ -181,6 +184,7 @@ class SampleCache:
             A dict:
 
             * ``payload_bytes``, ``free_bytes``: all memory for payloads, and what of it is free.
+            * ``reserved_bytes``: what of it is reserved so far. A large cache is reserved in the background.
             * ``bytes``, ``budget_bytes``, ``payloads``: each by form.
             * ``writing``: payloads that are being written.
             * ``members``: iterators that draw.
@@ -207,7 +211,12 @@ class SampleCache:
             SegmentError: Iterators of this process still draw from it.
         """
         if self._leave.alive:
-            _leave(self._segment, self.name, self._owner)
+            try:
+                _leave(self._segment, self._growth, self._path, self._owner)
+            except errors.SegmentError:
+                if self._growth is not None:
+                    self._growth.begin()  # it is not left
+                raise
             self._leave.detach()
 
     @property
@@ -230,10 +239,9 @@ class SampleCache:
         return f"SampleCache({self.name!r}, {'closed' if self._segment.closed else 'open'})"
 
 
-# One handle for each process, name and job: its loaders share row, mapping and descriptor.
+# One handle for each process, file and job: its loaders share row, mapping and descriptor.
 _joined: weakref.WeakValueDictionary[tuple[int, str, int], SampleCache] = weakref.WeakValueDictionary()
 _joining = threading.Lock()
-wait_at_end(_joining)  # a daemon thread may be joining when the process ends
 
 
 def cache_name(name: str, fingerprint: bytes) -> str:
@@ -248,16 +256,20 @@ def shared_cache(
     split: str | Split,
     keep: bool | float | str,
     job: str | None,
+    folder: str | None = None,
 ) -> SampleCache:
-    """The cache of that name, joined by this process for ``job``. ``"auto"`` names it after the dataset."""
+    """The cache of that name, joined by this process for ``job``. ``"auto"`` names it after the dataset.
+
+    It lies in ``folder``; None: in the one that the environment names.
+    """
     name = cache_name(name, dataset.fingerprint())
-    key = (os.getpid(), name, job_key(job))  # a forked child joins for itself
-    park_if_ending()  # in a process that ends, nobody would leave the cache
-    with _joining:
+    folder = checked(segment_folder() if folder is None else folder)
+    key = (os.getpid(), path_of(name, folder), job_key(job))  # a forked child joins for itself
+    with shielded, _joining:  # in a process that ends, nobody would leave the cache
         cache = _joined.get(key)
         # A distrusted cache is left, and a new one is begun.
         if cache is None or cache.segment.closed or not cache.segment.linked or cache.segment.distrusted:
-            cache = SampleCache.join(name, dataset, cache_bytes=cache_bytes, split=split, keep=keep, job=job)
+            cache = _joined_in(folder, name, dataset, cache_bytes, split, keep, job)
             _joined[key] = cache
         elif cache.segment.fingerprint != dataset.fingerprint():
             raise errors.SegmentMismatchError(
@@ -294,21 +306,32 @@ def seed_beside_others(cache: SampleCache | None, augmented: int) -> int:
     return 1 + secrets.randbelow(2**64 - 1)
 
 
-def object_name_of(name: str) -> str:
-    """The name of the shared memory object. It contains the user's id, because users do not share."""
-    if not re.fullmatch(r"[\w.-]{1,200}", name, re.ASCII):
-        raise ValueError(f"a cache's name has letters, digits, '_', '-' and '.', but got {name!r}")
-    return f"/seneca-{os.geteuid()}-{name}"
+def _joined_in(
+    folder: str,
+    name: str,
+    dataset: Dataset,
+    cache_bytes: int | str,
+    split: str | Split,
+    keep: bool | float | str,
+    job: str | None,
+) -> SampleCache:
+    key = job_key(job)
+    segment = _open(name, folder, dataset, cache_bytes, parse_split(split), parse_keep(keep), key)
+    return SampleCache(segment, name, key, folder)
 
 
-def _leave(segment: Segment, name: str, owner: int, at_end: bool = False) -> None:
+def _leave(segment: Segment, growth: Background | None, path: str, owner: int, at_end: bool = False) -> None:
+    if growth is not None and os.getpid() == owner:
+        growth.end()
     had_the_lock = segment.close(at_end)
     if os.getpid() == owner and not had_the_lock:
-        _sweep(object_name_of(name))  # the lock's holder may have left since, and this process be the last
+        # The lock's holder may have left since, and this process be the last.
+        sweep_unused(path)
 
 
 def _open(
     name: str,
+    folder: str,
     dataset: Dataset | None,
     cache_bytes: int | str | None,
     split: Split | Literal["auto"] | None,
@@ -316,35 +339,37 @@ def _open(
     job: int,
 ) -> Segment:
     """Join the segment. If there is none and ``cache_bytes`` is given, make it."""
-    object_name = object_name_of(name)
-    _sweep_others(object_name)
+    path = path_of(name, folder)
+    sweep_others(path)
     # Everything slow is done before the object is open, because a fork meanwhile would inherit it.
     fingerprint = None if dataset is None else dataset.fingerprint()
     samples = 0 if dataset is None else len(dataset)
-    payload_bytes = 0 if cache_bytes is None or dataset is None else _payload_bytes(dataset, cache_bytes)
+    payload_bytes = (
+        0 if cache_bytes is None or dataset is None else payload_bytes_for(dataset, cache_bytes, path)
+    )
     if payload_bytes:
-        _make_room(object_name, segment_bytes(samples, payload_bytes))
+        make_room(path, segment_bytes(samples, payload_bytes))
     shares = shares_of(split if isinstance(split, Split) else default_split())
-    patience = _Patience(name)
+    patience = _Patience(name, path)
 
     def watch(done: int, total: int) -> None:
-        _check_room(samples, payload_bytes, done)
+        check_room(path, samples, payload_bytes, done)
         patience.tell_progress(done, total)
 
     while True:
         try:
-            shm = posix_ipc.SharedMemory(object_name, posix_ipc.O_CREAT if payload_bytes else 0, mode=0o600)
-        except posix_ipc.ExistentialError:
+            fd = opened(path, creates=payload_bytes > 0)
+        except FileNotFoundError:
             raise FileNotFoundError(f"there is no cache {name!r}; SampleCache.create makes one") from None
-        except (*REFUSALS, OSError) as error:
-            raise _refused(object_name) or errors.SegmentError(
-                f"the cache {name!r} ({SHM_FOLDER}{object_name}) could not be opened: {error}"
+        except OSError as error:
+            raise refused(path) or errors.SegmentError(
+                f"the cache {name!r} ({path}) could not be opened: {error.strerror}"
             ) from None
-        so_far = os.fstat(shm.fd).st_blocks
+        so_far = os.fstat(fd).st_blocks
         try:
             return Segment(
-                shm.fd,
-                object_name,
+                fd,
+                path,
                 fingerprint,
                 samples,
                 payload_bytes,
@@ -352,6 +377,7 @@ def _open(
                 job_key=job,
                 split=shares,
                 adapts=not isinstance(split, Split),
+                first_bytes=FIRST_BYTES,
                 progress=watch,
             )
         except Unlinked:
@@ -361,12 +387,17 @@ def _open(
         except errors.NoSpaceError:
             raise  # its message is complete
         except errors.SegmentOwnerError as error:
-            raise _refused(object_name) or error from None
+            raise refused(path) or error from None
         except errors.SegmentError as error:
-            raise type(error)(f"the cache {name!r} ({SHM_FOLDER}{object_name}): {error}") from None
+            raise type(error)(f"the cache {name!r} ({path}): {error}") from None
         except OSError as error:
             if error.errno == errno.ENOSPC:
-                raise _no_space(samples, payload_bytes, 0) from None
+                raise no_space(folder, samples, payload_bytes) from None
+            if error.errno == errno.EOPNOTSUPP:
+                raise errors.SegmentFolderError(
+                    f"{folder}: its file system cannot reserve room (fallocate), and jobs could die of a bus "
+                    "error; let SENECA_DIR name a folder on tmpfs, ext4 or xfs, or unset it for /dev/shm"
+                ) from None
             raise errors.SegmentError(f"the cache {name!r} could not be used: {error.strerror}") from None
 
 
@@ -387,147 +418,6 @@ def split_text(shares: tuple[int, ...]) -> str:
     return str(split_of(shares))
 
 
-def _payload_bytes(dataset: Dataset, cache_bytes: int | str) -> int:
-    """How many bytes to reserve for payloads if the cache has to be made."""
-    if cache_bytes != "auto":
-        return -(-parse_bytes(cache_bytes) // GRANULE) * GRANULE
-    half = min(_free_space(), free_memory()) // 2
-    records = segment_bytes(len(dataset), half) - half if len(dataset) and half else 0
-    useful = USEFUL_BYTES_PER_ENCODED * dataset.total_bytes() + USEFUL_BYTES_PER_SAMPLE * len(dataset)
-    return max(1, min(half - records, useful) // GRANULE) * GRANULE
-
-
-def auto_bytes(dataset: Dataset) -> int:
-    """How many bytes ``cache_bytes="auto"`` would reserve for payloads of this dataset now."""
-    return _payload_bytes(dataset, "auto")
-
-
-def _free_space() -> int:
-    status = os.statvfs(SHM_FOLDER)
-    return status.f_bavail * status.f_frsize
-
-
-def _check_room(samples: int, payload_bytes: int, reserved: int) -> None:
-    """Check that there is room for the rest of a cache that is being made.
-
-    At the file system's limit the kernel answers ENOSPC. At the limit on memory it kills the process without
-    a word. Therefore this is checked again after each piece: other jobs take memory meanwhile.
-
-    Raises:
-        NoSpaceError: There is not enough room.
-    """
-    needed = segment_bytes(samples, payload_bytes) - reserved
-    if needed > _free_space():
-        raise _no_space(samples, payload_bytes, reserved)
-    limit = most_memory()
-    if needed > limit.most:
-        raise errors.NoSpaceError(
-            f"{_needs(samples, payload_bytes, reserved)}, but {limit.name} still allows "
-            f"{max(0, limit.most) / 2**20:,.1f} MiB: beyond that the kernel would kill this job. Give a "
-            "smaller cache_bytes, or the job more memory (in Docker --memory=..., in SLURM --mem=...)"
-        )
-
-
-def _no_space(samples: int, payload_bytes: int, reserved: int) -> errors.NoSpaceError:
-    return errors.NoSpaceError(
-        f"{_needs(samples, payload_bytes, reserved)}, but {SHM_FOLDER} has "
-        f"{_free_space() / 2**20:,.1f} MiB free. Give a smaller cache_bytes, or make it larger: "
-        f"mount -o remount,size=... {SHM_FOLDER}; in Docker --shm-size=..."
-    )
-
-
-def _needs(samples: int, payload_bytes: int, reserved: int) -> str:
-    needed = segment_bytes(samples, payload_bytes)
-    rest = f", of which {reserved / 2**20:,.1f} MiB are reserved already" if reserved else ""
-    return (
-        f"a cache with cache_bytes={payload_bytes / 2**20:,.1f} MiB needs {needed / 2**20:,.1f} MiB "
-        f"(payloads and their records){rest}"
-    )
-
-
-def _refused(object_name: str) -> errors.SegmentOwnerError | None:
-    """Why the object of this name cannot be used as it is now; None: nothing is wrong with it."""
-    path = SHM_FOLDER + object_name
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return None  # gone meanwhile
-    kind, mine, mode = kind_of(status.st_mode), status.st_uid == os.geteuid(), stat.S_IMODE(status.st_mode)
-    faults = []
-    if kind is not None:
-        faults.append(f"is {kind} and not a regular file")
-    if not mine:
-        faults.append(f"belongs to another user, {user_name(status.st_uid)}")
-    elif kind is None and mode & 0o077:
-        faults.append(f"may be opened by other users: its mode is {mode:04o} and not 0600")
-    elif kind is None and mode != 0o600:
-        faults.append(f"may not be opened by its owner: its mode is {mode:04o} and not 0600")
-    if not faults:
-        return None
-    remedy = "remove it" if mine else "have its owner remove it"
-    return errors.SegmentOwnerError(
-        f"{path} {' and '.join(faults)}; {remedy}, or choose another name for the cache"
-    )
-
-
-def user_name(uid: int) -> str:
-    try:
-        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
-    except KeyError:
-        return f"uid {uid}"
-
-
-def _sweep_others(object_name: str) -> None:
-    """Remove this user's other segments that no living process uses."""
-    prefix = f"/seneca-{os.geteuid()}-"
-    for entry in os.listdir(SHM_FOLDER):
-        if ("/" + entry).startswith(prefix) and "/" + entry != object_name:
-            _sweep("/" + entry)
-
-
-def _make_room(object_name: str, needed: int) -> None:
-    """If a segment is to be made and there is no room for it, remove those that are only kept for some time.
-
-    Only this user's segments that nobody uses are removed, the one that was left first before the others.
-    """
-    if os.path.lexists(SHM_FOLDER + object_name):
-        return  # it is joined
-    idle = []
-    for entry in os.scandir(SHM_FOLDER):
-        if entry.name.startswith(f"seneca-{os.geteuid()}-"):
-            with contextlib.suppress(FileNotFoundError):
-                idle.append((entry.stat(follow_symlinks=False).st_mtime, entry.name))
-    for _, name in sorted(idle):
-        if needed <= min(_free_space(), most_memory().most):
-            return
-        _give_up("/" + name)
-
-
-def _give_up(object_name: str) -> None:
-    """Remove a segment that is kept for some time, if no living process uses it."""
-    try:
-        fd = posix_ipc.SharedMemory(object_name).fd
-    except (posix_ipc.ExistentialError, *REFUSALS, OSError):
-        return  # gone meanwhile, or no segment in spite of its name
-    try:
-        kept_s = look(fd)["keep"]
-    except errors.SegmentError:
-        kept_s = 0
-    if 0 < kept_s < KEEP_FOREVER:
-        with contextlib.suppress(errors.SegmentError):  # another process has just removed it
-            discard(fd, object_name)
-    else:
-        os.close(fd)
-
-
-def _sweep(object_name: str) -> None:
-    try:
-        fd = posix_ipc.SharedMemory(object_name).fd
-    except (posix_ipc.ExistentialError, *REFUSALS, OSError):
-        return  # gone meanwhile, or no segment in spite of its name
-    sweep(fd, object_name)
-
-
 class _Patience:
     """Waits for a segment that another process creates or holds, and tells the user why.
 
@@ -535,8 +425,8 @@ class _Patience:
     of a finished segment only briefly; if it holds it long, the process is stopped.
     """
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, path: str) -> None:
+        self._name, self._path = name, path
         self._tell_at = time.monotonic() + TELL_AFTER_S
         self._give_up_at = time.monotonic() + GIVE_UP_AFTER_S
         self._blocks = -1
@@ -557,7 +447,7 @@ class _Patience:
         elif time.monotonic() >= self._give_up_at:
             raise errors.SegmentError(
                 f"the cache {self._name!r} is locked by another process, which seems to be stopped; "
-                f"continue or end it, or remove {SHM_FOLDER}{object_name_of(self._name)}"
+                f"continue or end it, or remove {self._path}"
             )
         self._tell(f"waiting for another process to make the cache {self._name!r}")
 

@@ -11,7 +11,7 @@ from engine import NONE, Place, Process, enter_small_shm
 
 from seneca import SampleCache, errors, segments
 from seneca._core.segment import segment_bytes
-from seneca.cache import _sweep_others
+from seneca.cache.objects import sweep_others
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_a_kept_cache_stays_until_it_is_removed(name):
     SampleCache.create(name, Dataset(), cache_bytes="1MiB", keep=True).close()
     with pytest.raises(FileExistsError):
         SampleCache.create(name, Dataset(), cache_bytes="1MiB")
-    _sweep_others("")
+    sweep_others("/dev/shm/")
     with SampleCache.attach(name) as cache:
         assert not cache.created
     SampleCache.remove(name)
@@ -127,7 +127,7 @@ def test_a_cache_that_is_kept_is_warm_and_goes_when_its_time_is_over(name):
         assert not cache.created
     deadline = time.monotonic() + 60
     while os.path.exists(object_path(name)) and time.monotonic() < deadline:
-        _sweep_others("")
+        sweep_others("/dev/shm/")
         time.sleep(0.05)
     assert not os.path.exists(object_path(name))
 

@@ -1,0 +1,32 @@
+/*
+ * sn_telemetry.h -- what each process tells of its work, for people and programs that watch it.
+ *
+ *   loader's process  --sn_telemetry_write()-->  the block of its row  --sn_look_at()-->  who watches
+ *
+ * These are hints. Nothing that a job is served hangs on them, and a rebuild neither reads nor changes them. A block
+ * names the generation of the row that wrote it. One that a former occupant left is of another generation, therefore
+ * nobody has to clear it.
+ *
+ * Lives in   the segment, a block for each row.
+ * Callers    the owner of a row of kind SN_ROW_HOLDER writes its block, from one thread at a time. Anybody reads.
+ * Blocking   never.
+ * Ordering   the sequence is odd while a block is written. The writer stores it odd, then the words, then it even,
+ *            with a fence before the words and a release after them. A reader from outside has only pread(2), which
+ *            may copy words in any order. It therefore reads twice. Say that both reads found the same even sequence
+ *            and the same words. Had the first seen words of a later write, then the odd sequence that came before
+ *            them was there when the second began, and the second would have found another sequence. Had it missed
+ *            words of the write that the sequence is of, the second would have found these words. See sn_look.c.
+ * Crash      a writer that is killed in between leaves an odd sequence, and nobody believes the block.
+ */
+#ifndef SN_TELEMETRY_H
+#define SN_TELEMETRY_H
+
+#include "sn_segment.h"
+
+/* Write the block of a row that this process owns. In a forked child it does nothing: the row is the parent's. */
+void sn_telemetry_write(sn_segment *segment, uint32_t row, const sn_work *work);
+
+/* Whether two copies of a block, read one after the other, are the same complete write. */
+int sn_telemetry_agrees(const sn_telemetry *first, const sn_telemetry *second);
+
+#endif

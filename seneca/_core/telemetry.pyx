@@ -1,0 +1,64 @@
+"""The border to csrc/shm/sn_telemetry.h: what a process tells of its work to those who watch its cache."""
+
+from libc.stdint cimport uint32_t
+from libc.string cimport memcpy, memset
+
+from seneca._core.segment cimport Segment, sn_segment
+
+__all__ = ["CAUSES", "NAME_BYTES", "tell_work"]
+
+FORMS = ("storage", "encoded", "decoded", "augmented")
+CAUSES = {"storage": SN_CAUSE_STORAGE, "decode": SN_CAUSE_DECODE, "augment": SN_CAUSE_AUGMENT, "item": SN_CAUSE_ITEM,
+          "batch": SN_CAUSE_BATCH, "cores": SN_CAUSE_CORES, "other": SN_CAUSE_OTHER}
+NAME_BYTES = 95
+
+
+cdef extern from "shm/sn_telemetry.h" nogil:
+    void sn_telemetry_write(sn_segment *segment, uint32_t row, const sn_work *work)
+
+
+def tell_work(Segment segment, dict told):
+    """Tell what :func:`as_dict` gives, in the row of this process. One thread at a time may do so.
+
+    Raises:
+        SegmentError: The segment is closed.
+    """
+    cdef sn_work work
+    cdef bytes name = told["name"].encode(errors="replace")[:NAME_BYTES]
+    memset(&work, 0, sizeof(work))
+    work.since_ms, work.told_ms = told["since_ms"], told["told_ms"]
+    work.delivered, work.prepared, work.staged = told["delivered"], told["prepared"], told["staged"]
+    work.skipped, work.damaged, work.read_bytes = told["skipped"], told["damaged"], told["read_bytes"]
+    for i, form in enumerate(FORMS):
+        work.served[i] = told["served"][form]
+    for cause, i in CAUSES.items():
+        work.stall_ns[i], work.spent_ns[i] = told["stall_ns"][cause], told["spent_ns"][cause]
+    work.epoch, work.place, work.places = told["epoch"], told["place"], told["places"]
+    work.threads, work.batch_size = told["threads"], told["batch_size"]
+    work.rank, work.ranks = told["rank"], told["ranks"]
+    memcpy(work.name, <const char *>name, len(name))
+    sn_telemetry_write(segment.open(), segment.row, &work)
+
+
+cdef dict as_dict(const sn_work *work):
+    return {
+        "name": (<bytes>work.name).decode(errors="replace"),
+        "since_ms": work.since_ms,
+        "told_ms": work.told_ms,
+        "delivered": work.delivered,
+        "served": {form: work.served[i] for i, form in enumerate(FORMS)},
+        "prepared": work.prepared,
+        "staged": work.staged,
+        "skipped": work.skipped,
+        "damaged": work.damaged,
+        "read_bytes": work.read_bytes,
+        "stall_ns": {cause: work.stall_ns[<int>i] for cause, i in CAUSES.items()},
+        "spent_ns": {cause: work.spent_ns[<int>i] for cause, i in CAUSES.items()},
+        "epoch": work.epoch,
+        "place": work.place,
+        "places": work.places,
+        "threads": work.threads,
+        "batch_size": work.batch_size,
+        "rank": work.rank,
+        "ranks": work.ranks,
+    }

@@ -1,0 +1,79 @@
+"""A cache that somebody uses gets its memory in the background.
+
+::
+
+    made with the first piece --Growth.step()--> one piece more --> ... --> all that was asked for
+                                      |
+                                      +--> no memory: it stays at what it has
+
+What makes this safe is in csrc/store/sn_backing.h.
+"""
+
+from __future__ import annotations
+
+from seneca import errors
+from seneca._core.codes import Unlinked
+from seneca._core.segment import GRANULE, Segment
+from seneca._runtime.warn import warn
+from seneca.cache.room import free_space, limit_of
+
+__all__ = ["FIRST_BYTES", "Growth"]
+
+# Payload space gets memory a piece at a time: the first as a cache is made, the others in the background.
+FIRST_BYTES = 512 << 20
+PIECE_BYTES = 64 << 20
+SPARE_BYTES = 512 << 20  # a cache for which there is not enough memory leaves so much of it to others
+LOOK_EVERY_S = 0.2  # whether the process that reserves memory goes on
+
+
+class Growth:
+    """Gives the rest of a cache's payload space memory, a piece at a time.
+
+    Every process that is attached looks after this, and one of them does it. If it is killed or stopped, the
+    others see that the count stands still, and one of them goes on. Two that reserve at once do no harm.
+    """
+
+    def __init__(self, segment: Segment, name: str, folder: str) -> None:
+        self._segment, self._name, self._folder = segment, name, folder
+        self._works, self._seen = segment.created, -1
+
+    def step(self) -> float | None:
+        """Reserve a piece, or look whether another process does. Returns as a step of Background does."""
+        try:
+            reserved, wanted = self._segment.reserved_bytes, self._segment.payload_bytes
+            lacks = wanted - reserved
+            if lacks <= 0:
+                return None
+            if not self._works and reserved != self._seen:
+                self._seen = reserved
+                return LOOK_EVERY_S
+            if (full := _what_is_full(self._folder, lacks)) is None:
+                try:
+                    self._works = self._segment.grow(PIECE_BYTES // GRANULE)
+                    return 0.0 if self._works else LOOK_EVERY_S
+                except OSError as error:
+                    full = f"{self._folder}: {error.strerror}"
+            if self._segment.stop_growing():
+                warn(
+                    f"the cache {self._name!r} stays at {reserved / 2**30:.1f} of "
+                    f"{wanted / 2**30:.1f} GiB: {full}. The jobs go on with that"
+                )
+            return None
+        except BlockingIOError:
+            return LOOK_EVERY_S
+        except (errors.SegmentError, Unlinked):
+            return None  # it was closed or given up
+
+
+def _what_is_full(folder: str, lacks: int) -> str | None:
+    """Why a cache that lacks so many bytes gets no more memory, as a text; None: it gets some."""
+    try:
+        free, limit = free_space(folder), limit_of(folder)
+    except FileNotFoundError:
+        return f"{folder} was removed"
+    enough = min(lacks, PIECE_BYTES + SPARE_BYTES)
+    if enough > free:
+        return f"{folder} has {free / 2**20:,.1f} MiB left"
+    if limit is not None and enough > limit.most:
+        return f"{limit.name} still allows {max(0, limit.most) / 2**20:,.1f} MiB"
+    return None

@@ -1,0 +1,128 @@
+"""The files of caches: where they lie, their names, whose they are, and which of them nobody uses."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import stat
+
+from seneca import errors
+from seneca._core.segment import sweep
+from seneca._runtime.regular_files import kind_of
+from seneca._runtime.segment_folder import fault_of, segment_folder
+
+__all__ = [
+    "checked",
+    "file_name_of",
+    "folder_in_force",
+    "opened",
+    "others",
+    "path_of",
+    "refused",
+    "sweep_others",
+    "sweep_unused",
+    "user_name",
+]
+
+
+def folder_in_force() -> str:
+    """The folder in which this process looks for segments now.
+
+    Raises:
+        SegmentFolderError: ``SENECA_DIR`` names one in which no segment can lie.
+    """
+    return checked(segment_folder())
+
+
+def checked(folder: str) -> str:
+    """The folder, if segments can lie there.
+
+    Raises:
+        SegmentFolderError: They cannot; the message says why.
+    """
+    if (fault := fault_of(folder)) is not None:
+        raise errors.SegmentFolderError(str(fault))
+    return folder
+
+
+def file_name_of(name: str) -> str:
+    """The name of a cache's file. It contains the user's id, because users do not share."""
+    if not re.fullmatch(r"[\w.-]{1,200}", name, re.ASCII):
+        raise ValueError(f"a cache's name has letters, digits, '_', '-' and '.', but got {name!r}")
+    return f"seneca-{os.geteuid()}-{name}"
+
+
+def path_of(name: str, folder: str) -> str:
+    """The file of a cache in a folder of segments."""
+    return os.path.join(folder, file_name_of(name))
+
+
+def opened(path: str, *, creates: bool = False) -> int:
+    """A descriptor of a cache's file, which may be anything: the core looks whose it is.
+
+    Args:
+        path: The file.
+        creates: Whether to make an empty file if there is none.
+
+    Raises:
+        OSError: There is none, it may not be opened, or it is a link or a folder.
+    """
+    # Of a FIFO or a device O_NONBLOCK waits for nobody.
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    return os.open(path, flags | os.O_CREAT if creates else flags, 0o600)
+
+
+def refused(path: str) -> errors.SegmentOwnerError | None:
+    """Why this file cannot be used as it is now; None: nothing is wrong with it."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None  # gone meanwhile
+    kind, mine, mode = kind_of(status.st_mode), status.st_uid == os.geteuid(), stat.S_IMODE(status.st_mode)
+    faults = []
+    if kind is not None:
+        faults.append(f"is {kind} and not a regular file")
+    if not mine:
+        faults.append(f"belongs to another user, {user_name(status.st_uid)}")
+    elif kind is None and mode & 0o077:
+        faults.append(f"may be opened by other users: its mode is {mode:04o} and not 0600")
+    elif kind is None and mode != 0o600:
+        faults.append(f"may not be opened by its owner: its mode is {mode:04o} and not 0600")
+    elif kind is None and status.st_nlink > 1:
+        faults.append("has another name (a hard link), so it may be any file")
+    if not faults:
+        return None
+    remedy = "remove it" if mine else "have its owner remove it"
+    return errors.SegmentOwnerError(
+        f"{path} {' and '.join(faults)}; {remedy}, or choose another name for the cache"
+    )
+
+
+def user_name(uid: int) -> str:
+    try:
+        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
+    except KeyError:
+        return f"uid {uid}"
+
+
+def sweep_others(path: str) -> None:
+    """Remove this user's other segments in the same folder that no living process uses."""
+    for other in others(path):
+        sweep_unused(other)
+
+
+def others(path: str) -> list[str]:
+    """This user's files, in the same folder, of any caches but this one."""
+    folder, prefix = os.path.dirname(path), f"seneca-{os.geteuid()}-"
+    found = [os.path.join(folder, entry) for entry in os.listdir(folder) if entry.startswith(prefix)]
+    return [other for other in found if other != path]
+
+
+def sweep_unused(path: str) -> None:
+    """Remove this segment if no living process uses it."""
+    try:
+        fd = opened(path)
+    except OSError:
+        return  # gone meanwhile, or no segment in spite of its name
+    sweep(fd, path)

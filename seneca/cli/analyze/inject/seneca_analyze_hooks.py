@@ -1,0 +1,334 @@
+"""Hooks in torch's loader, and the trace that they write. It runs inside the user's script.
+
+The script may have another Python than the command, without Seneca. Therefore this imports the standard
+library alone, and torch's modules only after the script has.
+
+Each process writes two files in the trace's folder:
+
+* ``PID.jsonl`` has rare events, one JSON object a line.
+* ``PID.records`` has a :data:`RECORD` for each step and each batch. It is mapped into memory. Therefore a
+  record costs a microsecond, and what a killed process wrote is there.
+"""
+
+import atexit
+import importlib.abc
+import importlib.util
+import itertools
+import json
+import mmap
+import os
+import struct
+import sys
+import threading
+import time
+import weakref
+from typing import Any
+
+RECORD = struct.Struct("<iiqddddqd")
+"""Kind, iterator, samples, begin, wall, cpu, delay, read bytes, other threads' cpu.
+
+Times are seconds, ``begin`` of CLOCK_MONOTONIC. ``delay`` is the time that the thread waited for a core.
+``read bytes`` are those that storage gave. The iterator of a batch that a worker makes is 0: the worker has
+one. A step has -1 samples. Its two fields of CPU have another meaning: all that the process has ever used,
+before the wait and after it.
+"""
+STEP, BATCH, IDLE = 1, 2, 3
+"""Kinds: the training loop asked for a batch; a batch was made; the GPU idled for ``wall`` in a step."""
+
+LOADER = "torch.utils.data.dataloader"
+PIECE = 1 << 20
+HOST_EVERY_S = 1.0  # how often the host's CPU time is noted
+MOST_BYTES = 1 << 28  # of one process; 3 million records
+
+
+class Trace:
+    """The files of this process. After a fork the child makes its own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self._lock = threading.Lock()
+        self._renew()
+        os.register_at_fork(after_in_child=self._renew)
+
+    def _renew(self):
+        self._lock = threading.Lock()
+        self._memory: Any = None
+        self._size = self._used = 0
+        self.full = False
+
+    def event(self, what, **fields):
+        line = json.dumps({"what": what, "at": time.monotonic(), **fields}) + "\n"
+        with open(os.path.join(self.folder, f"{os.getpid()}.jsonl"), "a", encoding="utf-8") as file:
+            file.write(line)
+
+    def record(self, *fields):
+        with self._lock:
+            if self._used + RECORD.size > self._size and not self._grow():
+                return
+            RECORD.pack_into(self._memory, self._used, *fields)
+            self._used += RECORD.size
+
+    def _grow(self):
+        if self._size >= MOST_BYTES:
+            if not self.full:
+                self.full = True
+                self.event("full")
+            return False
+        path = os.path.join(self.folder, f"{os.getpid()}.records")
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self._size += PIECE
+            os.ftruncate(file, self._size)
+            self._memory = mmap.mmap(file, self._size)
+        finally:
+            os.close(file)
+        return True
+
+
+class Thread(threading.local):
+    """What one thread has used so far. Its files stay open, because opening them costs more than reading."""
+
+    def __init__(self):
+        self.pid = None
+        self.iterator = 0  # whose batch this thread is waiting for
+
+    def read(self):
+        """CPU and delay of the thread, CPU of the process, bytes that storage gave it."""
+        if self.pid != os.getpid():  # a forked child has its parent's files
+            self.pid = os.getpid()
+            self._scheduled = _opened("/proc/thread-self/schedstat")
+            self._io = _opened("/proc/thread-self/io")
+        delay = 0.0
+        if self._scheduled is not None:
+            delay = int(os.pread(self._scheduled, 96, 0).split()[1]) / 1e9
+        read = 0
+        if self._io is not None:
+            for line in os.pread(self._io, 512, 0).split(b"\n"):
+                if line.startswith(b"read_bytes:"):
+                    read = int(line[11:])
+        return time.thread_time(), delay, time.process_time(), read
+
+
+def _opened(path):
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # a kernel or a container without it
+        return None
+
+
+class GpuClock:
+    """How long the GPU had nothing to do while the training loop waited for a batch.
+
+    The loop runs ahead of the GPU. Therefore the time that it waits says little of the GPU. An event of CUDA
+    is recorded as the wait begins, and another as it ends. The GPU passes the first when it has done all
+    earlier work. The time between the two is the time that it had nothing to do.
+    """
+
+    def __init__(self, trace, cuda):
+        self._trace, self._cuda = trace, cuda
+        self._pending = []
+
+    def mark(self):
+        event = self._cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def waited(self, iterator, begin, first, last):
+        self._pending.append((iterator, begin, first, last))
+        while self._pending and (len(self._pending) > 1000 or self._pending[0][3].query()):
+            self.tell(self._pending.pop(0))
+
+    def tell(self, pending):
+        iterator, begin, first, last = pending
+        last.synchronize()
+        self._trace.record(IDLE, iterator, -1, begin, first.elapsed_time(last) / 1e3, 0.0, 0.0, 0, 0.0)
+
+
+class Hooks:
+    """Takes the place of the functions of torch's loader that are timed."""
+
+    def __init__(self, trace):
+        self.trace = trace
+        self.thread = Thread()
+        self.numbers = itertools.count(1)
+        self.iterators: Any = weakref.WeakKeyDictionary()
+        self.untold: Any = weakref.WeakSet()  # Seneca's iterators that are amid an epoch
+        self.gpu = None
+        self.host_told = 0.0
+
+    def install(self, module):
+        import torch
+
+        missing = []
+        base: Any = getattr(module, "_BaseDataLoaderIter", None)
+        if hasattr(base, "__next__"):
+            base.__next__ = self.timed_next(base.__next__)
+        else:
+            missing.append("_BaseDataLoaderIter.__next__")
+        fetch = getattr(getattr(module, "_utils", None), "fetch", None)
+        for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
+            fetcher: Any = getattr(fetch, name, None)
+            if hasattr(fetcher, "fetch"):
+                fetcher.fetch = self.timed_fetch(fetcher.fetch)
+            else:
+                missing.append(f"{name}.fetch")
+        atexit.register(self.end)
+        self.trace.event(
+            "torch",
+            version=torch.__version__,
+            missing=missing,
+            python=sys.version.split()[0],
+            arguments=sys.argv,
+            rank=_number("RANK"),
+            ranks=_number("WORLD_SIZE"),
+            parent=os.getppid(),
+            schedstat=os.path.exists("/proc/thread-self/schedstat"),
+        )
+
+    def timed_next(self, inner):
+        def __next__(iterator):
+            number = self.iterators.get(iterator)
+            if number is None:
+                number = self.meet(iterator)
+            if type(iterator).__module__ == "seneca.native.iterator":
+                self.untold.add(iterator)
+            gpu = self.gpu_clock()
+            first = gpu.mark() if gpu else None
+            around, self.thread.iterator = self.thread.iterator, number
+            begin, cpu = time.monotonic(), time.process_time()
+            if begin > self.host_told + HOST_EVERY_S:
+                self.tell_host(begin)
+            try:
+                return inner(iterator)
+            except StopIteration:
+                self.trace.event("end", iterator=number)
+                self.tell_causes(iterator)
+                raise
+            finally:
+                wall = time.monotonic() - begin
+                self.thread.iterator = around
+                self.trace.record(STEP, number, -1, begin, wall, cpu, 0.0, 0, time.process_time())
+                if gpu:
+                    gpu.waited(number, begin, first, gpu.mark())
+
+        return __next__
+
+    def timed_fetch(self, inner):
+        def fetch(fetcher, indices):
+            begin = time.monotonic()
+            cpu, delay, all_cpu, read = self.thread.read()
+            try:
+                return inner(fetcher, indices)
+            finally:
+                wall = time.monotonic() - begin
+                cpu_2, delay_2, all_cpu_2, read_2 = self.thread.read()
+                others = (all_cpu_2 - all_cpu) - (cpu_2 - cpu)
+                samples = len(indices) if hasattr(indices, "__len__") else 1
+                self.trace.record(
+                    *(BATCH, self.thread.iterator, samples, begin, wall, cpu_2 - cpu, delay_2 - delay),
+                    *(read_2 - read, others),
+                )
+
+        return fetch
+
+    def meet(self, iterator):
+        """Note an iterator that is new."""
+        number = self.iterators[iterator] = next(self.numbers)
+        dataset = getattr(iterator, "_dataset", None)
+        self.trace.event(
+            "iterator",
+            number=number,
+            kind=f"{type(iterator).__module__}.{type(iterator).__qualname__}",
+            dataset=type(dataset).__qualname__,
+            samples=_length(dataset),
+            batch_size=getattr(getattr(iterator, "_index_sampler", None), "batch_size", None),
+            num_workers=getattr(iterator, "_num_workers", 0),
+            prefetch_factor=getattr(iterator, "_prefetch_factor", None),
+            workers=[worker.pid for worker in getattr(iterator, "_workers", ())],
+        )
+        return number
+
+    def tell_causes(self, iterator):
+        """What Seneca's native path knows of the waits of an epoch."""
+        if iterator not in self.untold:
+            return
+        self.untold.discard(iterator)
+        found = iterator._session.diagnosis(may_look=False)
+        if found is not None:
+            self.trace.event(
+                "causes",
+                iterator=self.iterators[iterator],
+                seconds={cause: share * found.seconds for cause, share in found.causes.items()},
+                remedies=[(one.what, one.removes) for one in found.remedies],
+                advice=found.advice,
+            )
+
+    def tell_host(self, now):
+        """Note the CPU time that all processes had, and that the hypervisor took from them."""
+        self.host_told = now
+        try:
+            with open("/proc/stat") as file:
+                user, nice, system, _, _, irq, softirq, stolen = map(int, file.readline().split()[1:9])
+        except (OSError, ValueError):  # a container without it
+            return
+        self.trace.event("host", busy=user + nice + system + irq + softirq, stolen=stolen)
+
+    def gpu_clock(self):
+        """The clock of the GPU; None: the script uses none."""
+        if self.gpu is None:
+            cuda = sys.modules["torch"].cuda
+            if cuda.is_initialized():
+                self.gpu = GpuClock(self.trace, cuda)
+        return self.gpu
+
+    def end(self):
+        if self.iterators:
+            self.tell_host(time.monotonic())
+        for iterator in list(self.untold):
+            self.tell_causes(iterator)
+        if self.gpu is not None:
+            for pending in self.gpu._pending:
+                self.gpu.tell(pending)
+
+
+def _number(name):
+    value = os.environ.get(name, "")
+    return int(value) if value.isdigit() else None
+
+
+def _length(dataset):
+    try:
+        return len(dataset)
+    except Exception:  # a stream has none, and a user's __len__ may raise anything
+        return None
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Finds torch's loader as the others do, and sets up the hooks once it is imported."""
+
+    def __init__(self, hooks):
+        self.hooks = hooks
+
+    def find_spec(self, name, path=None, target=None):
+        if name != LOADER:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None:
+            return spec
+        loader: Any = spec.loader
+        run = loader.exec_module
+
+        def exec_module(module):
+            run(module)
+            self.hooks.install(module)
+
+        loader.exec_module = exec_module
+        return spec
+
+
+def begin(folder):
+    """Set up the hooks in this process, and in those that it starts."""
+    trace = Trace(folder)
+    trace.event("python")
+    sys.meta_path.insert(0, Finder(Hooks(trace)))

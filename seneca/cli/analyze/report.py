@@ -1,0 +1,210 @@
+"""What a trace shows: the answer in a sentence, the table of loaders, and what could not be seen."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from seneca.cli.analyze.stalls import (
+    NO_MATTER,
+    Rates,
+    Remedy,
+    Stalls,
+    late_ranks,
+    rates_of,
+    remedies,
+    stalls,
+)
+from seneca.cli.analyze.trace import Epochs, Run
+
+__all__ = ["Findings", "LoaderFindings", "find", "say"]
+
+WAITS_FOR = {"fetch": "storage", "prep": "preparing", "cores": "a free core"}
+FORMAT = 1
+LEAST_STOLEN = 0.02  # a smaller share of the CPU time that a hypervisor takes is not told
+LEAST_LATE = 0.05  # a rank that is late in a smaller share of the steps is not told
+
+
+@dataclass(frozen=True)
+class LoaderFindings:
+    """What one loader of one process did, why its step waited, and what would change it."""
+
+    epochs: Epochs
+    rates: Rates
+    stalls: Stalls
+    remedies: list[Remedy]
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What the loaders of all ranks have in common."""
+        return tuple(self.epochs.about.values())
+
+    @property
+    def name(self) -> str:
+        """The loader, as a text."""
+        about = self.epochs.about
+        size = "" if about["samples"] is None else f" of {about['samples']:,}"
+        return f"{about['dataset']}{size}"
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the trace of a script shows.
+
+    Args:
+        loaders: The loaders. The first is the one that took most of the time, in the rank that waited most.
+        late: The share of the steps in which each rank was late; empty: there is one rank.
+        notes: What could not be seen, one sentence each.
+        nothing: Why there are no loaders, and what to do.
+    """
+
+    loaders: list[LoaderFindings]
+    late: dict[int, float]
+    notes: list[str]
+    nothing: str = ""
+
+    def sentence(self) -> str:
+        """The answer. It is about the first loader."""
+        first = self.loaders[0]
+        waited = first.stalls.waited
+        if waited < NO_MATTER:
+            return f"The training step is the limit: it waits {waited:.0%} of the time for its samples."
+        where = f" of rank {first.epochs.rank}" if len(self.late) > 1 else ""
+        parts = ", ".join(
+            f"{getattr(first.stalls, name):.0%} for {WAITS_FOR[name]}"
+            for name in sorted(WAITS_FOR, key=lambda name: -getattr(first.stalls, name))
+            if getattr(first.stalls, name) >= 0.005
+        )
+        text = f"{waited:.0%} of the time the training step{where} waits: {parts}."
+        if first.remedies:
+            best = first.remedies[0]
+            text += f" {best.what[0].upper()}{best.what[1:]} would remove {best.removes:.0%}."
+        elif first.epochs.advice:
+            text += f" {first.epochs.advice[0].upper()}{first.epochs.advice[1:]}."
+        return text
+
+    def to_json(self, command: Sequence[str], status: int) -> str:
+        """The findings as text, for programs."""
+        first = self.loaders[0]
+        content: dict[str, Any] = {
+            "version": FORMAT,
+            "command": list(command),
+            "status": status,
+            "sentence": self.sentence(),
+            "bottleneck": first.stalls.bottleneck,
+            "shares": dataclasses.asdict(first.stalls),
+            "loaders": [
+                {
+                    **one.epochs.about,
+                    "pid": one.epochs.pid,
+                    "rank": one.epochs.rank,
+                    "bottleneck": one.stalls.bottleneck,
+                    "shares": dataclasses.asdict(one.stalls),
+                    "samples_per_s": one.rates.samples_per_s,
+                    "rates": dataclasses.asdict(one.rates),
+                    "remedies": [dataclasses.asdict(remedy) for remedy in one.remedies],
+                }
+                for one in self.loaders
+            ],
+            "late_ranks": {str(rank): share for rank, share in self.late.items()},
+            "notes": self.notes,
+        }
+        return json.dumps(content, indent=2) + "\n"
+
+
+def find(run: Run, cores: float) -> Findings:
+    """Find why the loops of a script waited.
+
+    Args:
+        run: The trace.
+        cores: The number of cores that the script may use.
+    """
+    loaders = []
+    for epochs in run.epochs:
+        rates = rates_of(epochs, cores, run.stolen)
+        if rates is not None:
+            loaders.append(LoaderFindings(epochs, rates, stalls(rates), remedies(rates)))
+    longest: dict[Any, float] = {}  # of all ranks
+    for one in loaders:
+        longest[one.key] = max(longest.get(one.key, 0.0), one.rates.seconds)
+    loaders.sort(key=lambda one: (-longest[one.key], -one.stalls.waited))
+    return Findings(loaders, _late(loaders), _notes(run), "" if loaders else _why_nothing(run))
+
+
+def _late(loaders: list[LoaderFindings]) -> dict[int, float]:
+    """Whose batches are late, for the loader that took most of the time."""
+    alike: dict[int, Epochs] = {}
+    for one in loaders:
+        if one.epochs.rank is not None and one.key == loaders[0].key:
+            alike.setdefault(one.epochs.rank, one.epochs)
+    return late_ranks(alike) if len(alike) > 1 else {}
+
+
+def _notes(run: Run) -> list[str]:
+    notes = []
+    missing = sorted({name for one in run.torch for name in one["missing"]})
+    if missing:
+        version = run.torch[0]["version"]
+        notes.append(f"torch {version} has no {', '.join(missing)}: what workers do was not seen")
+    if any(not one["schedstat"] for one in run.torch):
+        notes.append("there is no /proc/thread-self/schedstat: waiting for a core counts as storage")
+    if run.stolen >= LEAST_STOLEN:
+        notes.append(
+            f"the hypervisor took {run.stolen:.0%} of the CPU time, for whom is not known: it counts as cores"
+        )
+    if run.full:
+        notes.append("the run was longer than a trace holds: its end was not seen")
+    return notes
+
+
+def _why_nothing(run: Run) -> str:
+    if run.python == 0:
+        return (
+            "no Python of the script was seen: python -S, -E and -I, and programs that clear PYTHONPATH, "
+            "leave out the hooks; start it without"
+        )
+    if not run.torch:
+        return "the script did not import torch.utils.data: there is no loader to analyze"
+    if not run.epochs:
+        return "the script iterated over no torch.utils.data.DataLoader: there is no loader to analyze"
+    return "no loader gave more than one batch in an epoch: let the script run longer"
+
+
+def say(found: Findings) -> None:
+    """Print the findings to stderr, where they do not mix with the script's own output."""
+    console = Console(stderr=True, highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = 200  # a file has no edge
+    console.print(f"\nseneca analyze: {found.sentence()}")
+    for remedy in found.loaders[0].remedies[1:]:
+        console.print(f"  {remedy.what[0].upper()}{remedy.what[1:]} would remove {remedy.removes:.0%}.")
+    table = Table(box=None, pad_edge=False)
+    ranked = any(one.epochs.rank is not None for one in found.loaders)
+    columns = ("loader", *(("rank",) if ranked else ()), "workers", "steps", "samples/s")
+    for column in (*columns, "waits", "storage", "preparing", "cores", "cpu ms", "blocked ms"):
+        table.add_column(column, justify="left" if column == "loader" else "right", no_wrap=True)
+    for one in found.loaders:
+        rates, shares = one.rates, one.stalls
+        unseen = not rates.cpu_s + rates.blocked_s
+        table.add_row(
+            one.name,
+            *((str(one.epochs.rank),) if ranked else ()),
+            str(rates.workers),
+            str(rates.steps),
+            f"{rates.samples_per_s:,.0f}",
+            *(f"{share:.0%}" for share in (shares.waited, shares.fetch, shares.prep, shares.cores)),
+            "-" if unseen else f"{rates.cpu_s * 1e3:.1f}",
+            "-" if unseen else f"{rates.blocked_s * 1e3:.1f}",
+        )
+    console.print(table)
+    for rank, share in found.late.items():
+        if share >= LEAST_LATE:
+            console.print(f"Rank {rank} is late in {share:.0%} of the steps; the others wait for it.")
+    for note in found.notes:
+        console.print(f"Not seen: {note}.")

@@ -1,0 +1,161 @@
+"""The trace of a script, as :mod:`seneca.cli.analyze.inject` writes it, read and put together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seneca.cli.analyze.inject.seneca_analyze_hooks import BATCH, IDLE, RECORD, STEP
+
+__all__ = ["Epochs", "Run", "read_trace"]
+
+RECORDS = np.dtype(
+    [
+        ("kind", "<i4"),
+        ("iterator", "<i4"),
+        ("samples", "<i8"),
+        ("begin", "<f8"),
+        ("wall", "<f8"),
+        ("cpu", "<f8"),
+        ("delay", "<f8"),
+        ("read", "<i8"),
+        ("others", "<f8"),
+    ]
+)
+assert RECORDS.itemsize == RECORD.size
+
+
+@dataclass
+class Epochs:
+    """What one loader of one process did: one epoch, or several that are alike.
+
+    Attributes:
+        pid: The process of the training loop.
+        rank: Of that process in its run; None: it has none.
+        about: The loader: ``kind``, ``dataset``, ``samples``, ``batch_size``, ``num_workers``,
+            ``prefetch_factor``.
+        steps: The records of the steps, one array an epoch.
+        batches: The records of the batches, of all epochs together.
+        idle: The records of how long the GPU had nothing to do, one array an epoch.
+        causes: The seconds that Seneca's native path waited, by cause; None: it is another loader.
+        remedies: What would help it, by its own model, with the share that this would remove.
+        advice: What helps in general, where its model cannot be asked.
+    """
+
+    pid: int
+    rank: int | None
+    about: dict[str, Any]
+    steps: list[np.ndarray] = field(default_factory=list)
+    batches: np.ndarray = field(default_factory=lambda: np.zeros(0, RECORDS))
+    idle: list[np.ndarray] = field(default_factory=list)
+    causes: dict[str, float] | None = None
+    remedies: list[tuple[str, float]] = field(default_factory=list)
+    advice: str = ""
+
+
+@dataclass
+class Run:
+    """All that a trace tells.
+
+    Attributes:
+        python: The number of Python processes that were seen.
+        torch: What each process told that has torch's loader: its version, what could not be hooked.
+        epochs: The loaders that were used.
+        full: Whether a process had more to tell than a trace holds.
+        stolen: The share of the CPU time that the hypervisor took, while processes wanted it.
+    """
+
+    python: int
+    torch: list[dict[str, Any]]
+    epochs: list[Epochs]
+    full: bool
+    stolen: float = 0.0
+
+
+def read_trace(folder: Path) -> Run:
+    """Read the files of all processes. What a killed process has begun to write is left out."""
+    events = {int(path.stem): list(_events(path)) for path in sorted(folder.glob("*.jsonl"))}
+    records = {pid: _records(folder / f"{pid}.records") for pid in events}
+    for path in folder.glob("*.records"):  # a worker tells no event
+        records.setdefault(int(path.stem), _records(path))
+    told = [event for one in events.values() for event in one]
+    epochs: dict[Any, Epochs] = {}
+    for pid, of_process in events.items():
+        rank = next((event["rank"] for event in of_process if event["what"] == "torch"), None)
+        for event in of_process:
+            if event["what"] == "iterator":
+                _add(epochs, pid, rank, event, of_process, records)
+    return Run(
+        python=sum(event["what"] == "python" for event in told),
+        torch=[event for event in told if event["what"] == "torch"],
+        epochs=list(epochs.values()),
+        full=any(event["what"] == "full" for event in told),
+        stolen=_stolen([event for event in told if event["what"] == "host"]),
+    )
+
+
+def _stolen(told: list[dict[str, Any]]) -> float:
+    if not told:
+        return 0.0
+    first, last = min(told, key=lambda event: event["at"]), max(told, key=lambda event: event["at"])
+    busy, stolen = last["busy"] - first["busy"], last["stolen"] - first["stolen"]
+    return stolen / (busy + stolen) if stolen > 0 else 0.0
+
+
+def _add(
+    epochs: dict[Any, Epochs],
+    pid: int,
+    rank: int | None,
+    event: dict[str, Any],
+    of_process: list[dict[str, Any]],
+    records: dict[int, np.ndarray],
+) -> None:
+    """Add what an iterator did to what the others of its loader did: those that are alike."""
+    about = {
+        name: event[name]
+        for name in ("kind", "dataset", "samples", "batch_size", "num_workers", "prefetch_factor")
+    }
+    one = epochs.setdefault((pid, *about.values()), Epochs(pid, rank, about))
+    number, own = event["number"], records[pid]
+    own = own[own["iterator"] == number]
+    ends = [end["at"] for end in of_process if end["what"] == "end" and end["iterator"] == number]
+    one.steps += _by_epoch(own[own["kind"] == STEP], ends)
+    one.idle += _by_epoch(own[own["kind"] == IDLE], ends)
+    made = [own[own["kind"] == BATCH]]
+    for worker in event["workers"]:
+        made.append(records.get(worker, np.zeros(0, RECORDS)))
+    one.batches = np.concatenate([one.batches, *made])
+    for cause in of_process:
+        if cause["what"] == "causes" and cause["iterator"] == number:
+            one.causes = one.causes or {}
+            for name, seconds in cause["seconds"].items():
+                one.causes[name] = one.causes.get(name, 0.0) + seconds
+            one.remedies = [(what, removes) for what, removes in cause["remedies"]]
+            one.advice = cause["advice"]
+
+
+def _by_epoch(records: np.ndarray, ends: list[float]) -> list[np.ndarray]:
+    """The records of each epoch; persistent workers' iterator has several."""
+    parts = np.split(records, np.searchsorted(records["begin"], ends))
+    return [part for part in parts if len(part)]
+
+
+def _events(path: Path) -> Iterator[dict[str, Any]]:
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            yield json.loads(line)
+        except ValueError:
+            return  # the process was killed while it wrote this line
+
+
+def _records(path: Path) -> np.ndarray:
+    if not path.exists():
+        return np.zeros(0, RECORDS)
+    data = path.read_bytes()
+    records = np.frombuffer(data[: len(data) // RECORD.size * RECORD.size], RECORDS)
+    return records[records["kind"] != 0]

@@ -1,0 +1,287 @@
+"""What the jobs of a host do at present, from two or more looks at what they have told so far.
+
+::
+
+    segments() --Watch.look(), again and again--> CacheRates, each with its JobRates --> top, report
+
+Pure: the caller looks, and says when. A rate is of the time between two tellings of a process, and not of
+that between two looks. Therefore it is exact also where a batch takes longer than a look.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from seneca.forms import Form
+from seneca.segments import JobSeen, Segment, Work
+
+__all__ = ["FORMS", "CacheRates", "Done", "JobRates", "Watch", "between"]
+
+FORMS = tuple(form.name.lower() for form in Form)
+NS_PER_MS = 1_000_000
+IDLE_MS = 5000  # a process that tells nothing for longer is idle, unless its batches take that long
+BATCHES_OF_SILENCE = 3
+FORGET_MS = 600_000  # a process that was missed for less time goes on where it was
+
+
+@dataclass(frozen=True)
+class Done:
+    """What processes did in some time.
+
+    Attributes:
+        ns: The time, in nanoseconds. That of several processes is added up.
+        delivered, prepared, staged, skipped, damaged: Samples, as :class:`seneca.segments.Work` has them.
+        read_bytes: Bytes read from storage.
+        served: Samples by the form that they came from.
+        stall_ns: Nanoseconds that training loops waited, by cause.
+    """
+
+    ns: int = 0
+    delivered: int = 0
+    prepared: int = 0
+    staged: int = 0
+    skipped: int = 0
+    damaged: int = 0
+    read_bytes: int = 0
+    served: dict[str, int] = field(default_factory=dict)
+    stall_ns: dict[str, int] = field(default_factory=dict)
+
+    def __add__(self, other: Done) -> Done:
+        return Done(
+            self.ns + other.ns,
+            self.delivered + other.delivered,
+            self.prepared + other.prepared,
+            self.staged + other.staged,
+            self.skipped + other.skipped,
+            self.damaged + other.damaged,
+            self.read_bytes + other.read_bytes,
+            {name: self.served.get(name, 0) + other.served.get(name, 0) for name in other.served}
+            or self.served,
+            {name: self.stall_ns.get(name, 0) + other.stall_ns.get(name, 0) for name in other.stall_ns}
+            or self.stall_ns,
+        )
+
+    @property
+    def stalled(self) -> float:
+        """The share of the time that training loops waited, between 0 and 1."""
+        return min(1.0, sum(self.stall_ns.values()) / self.ns) if self.ns else 0.0
+
+    @property
+    def stalled_by(self) -> dict[str, float]:
+        """The same by cause, the largest first. Causes of which there was nothing are left out."""
+        total = sum(self.stall_ns.values())
+        shares = {cause: self.stalled * ns / total for cause, ns in self.stall_ns.items() if ns > 0}
+        return dict(sorted(shares.items(), key=lambda item: -item[1]))
+
+    @property
+    def served_shares(self) -> dict[str, float]:
+        """The shares of the forms that samples came from. Forms of which there was nothing are left out."""
+        total = sum(self.served.values())
+        return {form: self.served[form] / total for form in FORMS if self.served.get(form, 0) > 0}
+
+
+def between(before: Work | None, now: Work) -> Done:
+    """What a process did between two tellings; ``before`` None: since it began to tell.
+
+    A counter that has fallen counts nothing.
+    """
+    if before is None:
+        return Done(
+            (now.told_ms - now.since_ms) * NS_PER_MS,
+            now.delivered,
+            now.prepared,
+            now.staged,
+            now.skipped,
+            now.damaged,
+            now.read_bytes,
+            dict(now.served),
+            dict(now.stall_ns),
+        )
+    return Done(
+        max(0, now.told_ms - before.told_ms) * NS_PER_MS,
+        max(0, now.delivered - before.delivered),
+        max(0, now.prepared - before.prepared),
+        max(0, now.staged - before.staged),
+        max(0, now.skipped - before.skipped),
+        max(0, now.damaged - before.damaged),
+        max(0, now.read_bytes - before.read_bytes),
+        {form: max(0, n - before.served.get(form, 0)) for form, n in now.served.items()},
+        {cause: max(0, ns - before.stall_ns.get(cause, 0)) for cause, ns in now.stall_ns.items()},
+    )
+
+
+@dataclass(frozen=True)
+class JobRates:
+    """What one job does, all its processes together.
+
+    Attributes:
+        cache: The name of the cache that it uses. A job that uses two has a :class:`JobRates` for each.
+        key: Names the training run.
+        name: The name that its processes tell; None: none of them has begun an epoch.
+        pids: Its processes, workers included.
+        telling: How many processes tell.
+        told_s: Seconds since the last of them told something; None: none has.
+        idle: Whether all of them have been silent for longer than their batches take, and for 5 s.
+        samples_per_s: Samples that it gets each second, 0.0 if it is idle; None: not known yet.
+        done: What it did in the time that the rates are of, by processes that are not idle; None: not known.
+        epoch: The number of its last epoch.
+        place, places: How many samples of the epoch are delivered to all ranks, and how many it has; 0: not
+            known.
+        threads: The threads, or worker processes, that prepare.
+        batch_size: Samples of a batch of one process; 0: not known.
+        told: All that its living processes have done since they began to tell.
+        watched: All that it was seen to do since the watch began, also by processes that have ended.
+    """
+
+    cache: str
+    key: str
+    name: str | None
+    pids: tuple[int, ...]
+    telling: int
+    told_s: float | None
+    idle: bool
+    samples_per_s: float | None
+    done: Done | None
+    epoch: int
+    place: int
+    places: int
+    threads: int
+    batch_size: int
+    told: Done
+    watched: Done
+
+
+@dataclass(frozen=True)
+class CacheRates:
+    """One segment, and what its jobs do.
+
+    Attributes:
+        segment: The segment.
+        jobs: The jobs that use it, by name; none where it cannot be read.
+        told: All that their living processes have done since they began to tell.
+    """
+
+    segment: Segment
+    jobs: tuple[JobRates, ...]
+    told: Done
+
+    @property
+    def deliveries_per_preparation(self) -> float | None:
+        """How many samples were delivered for each that was prepared; None: none was prepared."""
+        return self.told.delivered / self.told.prepared if self.told.prepared else None
+
+
+class Watch:
+    """Looks at the segments of a host, one after the other.
+
+    Args:
+        window_s: Rates are of so many seconds, or of the time between two tellings where that is longer.
+    """
+
+    def __init__(self, window_s: float = 1.0) -> None:
+        self._window_ms = window_s * 1000
+        self._began_ms: int | None = None
+        self._rows: dict[tuple[str, str, int, int], list[Work]] = {}
+        self._watched: dict[tuple[str, str], Done] = {}
+
+    def look(self, found: Iterable[Segment], at_ms: int) -> list[CacheRates]:
+        """Take in what :func:`seneca.segments.segments` has found.
+
+        Args:
+            found: The segments.
+            at_ms: When they were looked at, in milliseconds since 1970.
+        """
+        before, self._rows = self._rows, {}
+        rates = [self._cache(segment, before, at_ms) for segment in found]
+        for row, last in before.items():
+            if row not in self._rows and at_ms - last[-1].told_ms < FORGET_MS:
+                self._rows[row] = last
+        if self._began_ms is None:
+            self._began_ms = at_ms
+        return rates
+
+    def _cache(
+        self, segment: Segment, before: dict[tuple[str, str, int, int], list[Work]], at_ms: int
+    ) -> CacheRates:
+        jobs = [] if segment.view is None else segment.view.jobs
+        rates = [self._job(segment, job, before, at_ms) for job in jobs]
+        rates.sort(key=lambda one: (one.name is None, one.name, one.pids))
+        return CacheRates(segment, tuple(rates), sum((one.told for one in rates), Done()))
+
+    def _job(
+        self,
+        segment: Segment,
+        job: JobSeen,
+        before: dict[tuple[str, str, int, int], list[Work]],
+        at_ms: int,
+    ) -> JobRates:
+        path, watched = str(segment.path), Done()
+        tellings: list[list[Work]] = []
+        for work in job.work:
+            row = (path, job.key, work.pid, work.since_ms)
+            if row in self._rows:  # two in one process, from the same millisecond: one after the other
+                row = (*row[:3], -work.since_ms)
+            last = before.get(row, [])
+            self._rows[row] = self._kept(last, work)
+            tellings.append(self._rows[row])
+            watched += self._seen_now(last, work)
+        watched = self._watched[path, job.key] = self._watched.get((path, job.key), Done()) + watched
+        active = [told for told in tellings if not _is_idle(told, at_ms)]
+        rates = [between(told[0], told[-1]) for told in active if len(told) > 1]
+        done = sum(rates, Done()) if rates else None
+        idle = bool(tellings) and not active
+        told_ms = max((told[-1].told_ms for told in tellings), default=None)
+        return JobRates(
+            cache=segment.name,
+            key=job.key,
+            name=job.work[0].name if job.work else None,
+            pids=job.pids,
+            telling=len(tellings),
+            told_s=None if told_ms is None else max(0, at_ms - told_ms) / 1000,
+            idle=idle,
+            samples_per_s=0.0 if idle else sum(map(_per_s, rates)) if rates else None,
+            done=done,
+            **_progress(job.work),
+            threads=sum(work.threads for work in job.work),
+            batch_size=max((work.batch_size for work in job.work), default=0),
+            told=sum((between(None, work) for work in job.work), Done()),
+            watched=watched,
+        )
+
+    def _kept(self, last: list[Work], work: Work) -> list[Work]:
+        """The tellings of a row that rates are of: from the beginning of the window until now."""
+        if last and work.told_ms == last[-1].told_ms:
+            return last
+        if last and (work.told_ms < last[-1].told_ms or work.delivered < last[-1].delivered):
+            return [work]  # the clock was set back, or another process is in the row
+        tellings = [*last, work]
+        begins = bisect.bisect_right(tellings, work.told_ms - self._window_ms, key=lambda one: one.told_ms)
+        return tellings[max(0, begins - 1) :]
+
+    def _seen_now(self, last: Sequence[Work], work: Work) -> Done:
+        """What a process did since the last look; all that it told, if it began after the watch."""
+        if last:
+            return between(last[-1], work)
+        new = self._began_ms is not None and work.since_ms >= self._began_ms
+        return between(None, work) if new else Done()
+
+
+def _per_s(done: Done) -> float:
+    return done.delivered * 1e9 / done.ns if done.ns else 0.0
+
+
+def _is_idle(told: Sequence[Work], at_ms: int) -> bool:
+    pause_ms = told[-1].told_ms - told[-2].told_ms if len(told) > 1 else 0
+    return at_ms - told[-1].told_ms > max(IDLE_MS, BATCHES_OF_SILENCE * pause_ms)
+
+
+def _progress(work: Sequence[Work]) -> dict[str, int]:
+    """The epoch of a job and how far it is. A rank that is an epoch ahead has completed this one."""
+    begun = [one for one in work if one.places] or list(work)
+    if not begun:
+        return {"epoch": 0, "place": 0, "places": 0}
+    epoch = min(one.epoch for one in begun)
+    place = sum(one.place if one.epoch == epoch else one.places for one in begun)
+    return {"epoch": epoch, "place": place, "places": sum(one.places for one in begun)}

@@ -1,0 +1,283 @@
+"""What this process tells of its loaders to those who watch its cache: ``seneca top``, ``stat`` and others.
+
+::
+
+    loader --begin(), tick()--> Telemetry --at most 4 times a second--> the row of this process in the segment
+
+Nobody waits for it, and nothing that a job is served depends on it. It is written between two batches, by the
+thread that iterates. The numbers of all loaders of this process that share the cache are added up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from seneca._core.telemetry import CAUSES, tell_work
+from seneca._runtime.distributed import world
+from seneca.cache import SampleCache
+from seneca.forms import Form
+from seneca.partition import Spent
+
+__all__ = ["EpochTimes", "Telemetry", "WorkDone", "cores_used"]
+
+EVERY_S = 0.25
+NS = 1_000_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class WorkDone:
+    """What a loader has done so far.
+
+    Args:
+        spent: What preparing samples has taken.
+        delivered: Samples that were delivered, without the batch that the training loop is at.
+        stall_s: Seconds that the training loop waited for samples; None: not known.
+        reads_here: Whether this process reads the loader's files. The kernel counts what this process
+            reads.
+        copy_bytes: The size of an AUGMENTED copy in bytes; 0: not known yet.
+        served: Samples by the form that they came from, in the order of :class:`seneca.Form`.
+        counts: ``prepared``, ``staged``, ``skipped`` and ``damaged``, as in
+            :meth:`seneca.DataLoader.stats`.
+        items_s: Seconds that making whole items took, where Seneca does not see their stages: CPU time, and
+            by the wall clock.
+        place: How many samples of the epoch are delivered.
+        preparers: The kernel's numbers of the threads, or processes, that prepare.
+    """
+
+    spent: Spent
+    delivered: int
+    stall_s: float | None
+    reads_here: bool
+    copy_bytes: int
+    served: tuple[int, ...] = (0, 0, 0, 0)
+    counts: dict[str, int] = dataclasses.field(default_factory=dict)
+    items_s: tuple[float, float] = (0.0, 0.0)
+    place: int = 0
+    preparers: tuple[int, ...] = ()
+
+
+NOTHING = WorkDone(Spent(), 0, None, False, 0)
+
+
+NO_EPOCH = dict.fromkeys(("epoch", "places", "threads", "batch_size", "rank", "ranks"), 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class EpochTimes:
+    """How the training loop has spent the time of an epoch so far, or of one that has ended.
+
+    Args:
+        epoch: The number of the epoch.
+        seconds: Its length.
+        delivered: Samples that were delivered in it.
+        stall_s: Seconds that the training loop waited for samples, by cause; empty: not known.
+        ended: Whether the epoch has ended.
+    """
+
+    epoch: int
+    seconds: float
+    delivered: int
+    stall_s: dict[str, float]
+    ended: bool
+
+
+class Telemetry:
+    """What one loader tells of itself, to its user and to those who watch its cache.
+
+    Args:
+        cache: The cache that it shares; None: it shares nothing, and nobody can watch.
+        job: The name of the training run; None: the command line names it.
+    """
+
+    def __init__(self, cache: SampleCache | None, job: str | None) -> None:
+        self._cache = cache
+        self._process = None if cache is None else _of_cache.setdefault(cache, _Process(job))
+        self._next = 0.0
+        self._last = NOTHING
+        self._shown = NO_EPOCH
+        self._cores: dict[int, tuple[int, int]] = {}
+        self._cpu_ns = self._stalled_ns = 0
+        self._epoch: int | None = None
+        self._began = self._until = 0.0
+        self._place_before = 0
+        self._ended = self._stall_is_known = False
+        self._stall_ns = dict.fromkeys(CAUSES, 0)
+
+    def suits(self, cache: SampleCache | None) -> bool:
+        """Whether this also serves a loader of this cache."""
+        return self._cache is cache
+
+    def begin(
+        self, work: Callable[[], WorkDone], *, epoch: int, places: int, threads: int, batch_size: int
+    ) -> None:
+        """Begin an epoch.
+
+        Args:
+            work: Returns what the loader has done.
+            epoch: The epoch's number.
+            places: How many samples the epoch has; 0: it is not known.
+            threads: The threads, or worker processes, that prepare.
+            batch_size: Samples of a batch; 0: it is not known.
+        """
+        rank, ranks = world()
+        self._shown = {
+            "epoch": epoch,
+            "places": places,
+            "threads": threads,
+            "batch_size": batch_size,
+            "rank": rank,
+            "ranks": ranks,
+        }
+        if self._last is NOTHING:
+            self._last = work()  # what the loader did before, perhaps with another cache
+        self._next = 0.0
+        self.tick(work)
+        self._epoch, self._ended = epoch, False
+        self._began = self._until = time.monotonic()
+        self._place_before = self._last.place
+        self._stall_ns = dict.fromkeys(CAUSES, 0)
+        self._cpu_ns = 0  # what the threads of the last epoch did at their end was not seen
+
+    def tick(self, work: Callable[[], WorkDone], *, ended: bool = False) -> None:
+        """Called between two batches: tell what was done, if it is time to, or if the epoch has ended."""
+        now = time.monotonic()
+        if now < self._next and not ended:
+            return
+        self._next = now + EVERY_S
+        done, before = work(), self._last
+        self._last, self._until, self._ended = done, now, ended
+        spent = self._spent(before, done)
+        stall = self._stall(before, done, spent)
+        for cause, ns in stall.items():
+            self._stall_ns[cause] += ns
+        if self._cache is not None and self._process is not None and not self._cache.segment.closed:
+            with self._process.turn:
+                self._process.add(before, done, spent, stall)
+                self._process.tell(self._cache, {**self._shown, "place": done.place})
+
+    def epoch_times(self) -> EpochTimes | None:
+        """The times of the epoch that began last; None: none has begun."""
+        if self._epoch is None:
+            return None
+        stall_s = {cause: ns / NS for cause, ns in self._stall_ns.items()} if self._stall_is_known else {}
+        delivered = self._last.place - self._place_before
+        return EpochTimes(self._epoch, self._until - self._began, delivered, stall_s, self._ended)
+
+    def _stall(self, before: WorkDone, done: WorkDone, spent: dict[str, int]) -> dict[str, int]:
+        """Nanoseconds that the training loop waited, by what was done in the same time."""
+        self._stall_is_known = done.stall_s is not None
+        if done.stall_s is None:
+            return {}
+        self._stalled_ns += round((done.stall_s - (before.stall_s or 0.0)) * NS)
+        total = sum(spent.values())
+        if total == 0 and self._stalled_ns <= NS:
+            return {}  # who worked may be known with the next batch
+        stalled, self._stalled_ns = self._stalled_ns, 0
+        if total == 0:
+            return {"other": stalled}
+        return {cause: stalled * ns // total for cause, ns in spent.items()}
+
+    def _spent(self, before: WorkDone, done: WorkDone) -> dict[str, int]:
+        """What those who prepare have spent, in nanoseconds by cause."""
+        read, prepare, decode, augment = (round(s * NS) for s in done.spent.since(before.spent).seconds)
+        item, item_wall = (
+            round((now - then) * NS) for now, then in zip(done.items_s, before.items_s, strict=True)
+        )
+        cpu, waited = self._cores_since(done.preparers)
+        # Times of stages are counted when their batch is complete. What is under way is carried over.
+        self._cpu_ns += cpu - prepare - decode - augment - item
+        rest, self._cpu_ns = max(0, self._cpu_ns), min(0, self._cpu_ns)
+        blocked = max(0, item_wall - item - waited)
+        return {
+            "storage": read + blocked,
+            "decode": prepare + decode,
+            "augment": augment,
+            "item": item,
+            "batch": rest,
+            "cores": waited,
+        }
+
+    def _cores_since(self, preparers: Sequence[int]) -> tuple[int, int]:
+        """Nanoseconds that the preparers have had a core, and waited for one, since the last call."""
+        cpu = waited = 0
+        now = {number: cores_used(number) for number in preparers}
+        for number, (ran, delayed) in now.items():
+            ran_before, delayed_before = self._cores.get(number, (ran, delayed))
+            cpu += max(0, ran - ran_before)
+            waited += max(0, delayed - delayed_before)
+        self._cores = now
+        return cpu, waited
+
+
+class _Process:
+    """What this process has told of all its loaders that share one cache."""
+
+    def __init__(self, job: str | None) -> None:
+        self.turn = threading.Lock()
+        self.name = job or _command_line()
+        self.since_ms = _now_ms()
+        self.counts = dict.fromkeys(
+            ("delivered", "prepared", "staged", "skipped", "damaged", "read_bytes"), 0
+        )
+        self.served = {form.name.lower(): 0 for form in Form}
+        self.stall_ns = dict.fromkeys(CAUSES, 0)
+        self.spent_ns = dict.fromkeys(CAUSES, 0)
+
+    def add(self, before: WorkDone, done: WorkDone, spent: dict[str, int], stall: dict[str, int]) -> None:
+        self.counts["delivered"] += max(0, done.delivered - before.delivered)
+        self.counts["read_bytes"] += done.spent.read_bytes - before.spent.read_bytes
+        for name, count in done.counts.items():
+            self.counts[name] += count - before.counts.get(name, 0)
+        for form, n, then in zip(Form, done.served, before.served, strict=True):
+            self.served[form.name.lower()] += n - then
+        for cause, ns in spent.items():
+            self.spent_ns[cause] += ns
+        for cause, ns in stall.items():
+            self.stall_ns[cause] += ns
+
+    def tell(self, cache: SampleCache, epoch: dict[str, int]) -> None:
+        """Tell what all loaders have done, and where the one that tells it is in its epoch."""
+        told: dict[str, Any] = {
+            "name": self.name,
+            "since_ms": self.since_ms,
+            "told_ms": _now_ms(),
+            **self.counts,
+            "served": self.served,
+            "stall_ns": self.stall_ns,
+            "spent_ns": self.spent_ns,
+            **epoch,
+        }
+        tell_work(cache.segment, told)
+
+
+def _command_line() -> str:
+    """``sys.argv`` as a text. An embedding program may have put anything into it, or nothing."""
+    program, *arguments = map(str, getattr(sys, "argv", None) or [""])
+    return " ".join([os.path.basename(program) or "python", *arguments])
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def cores_used(number: int) -> tuple[int, int]:
+    """Nanoseconds that a thread, or the first thread of a process, has had a core and has waited for one.
+
+    Zeros: it has ended, or the kernel does not tell.
+    """
+    try:
+        with open(f"/proc/{number}/schedstat", "rb") as file:
+            ran, delayed, _ = file.read().split()
+    except (OSError, ValueError):
+        return 0, 0
+    return int(ran), int(delayed)
+
+
+_of_cache: weakref.WeakKeyDictionary[SampleCache, _Process] = weakref.WeakKeyDictionary()

@@ -1,0 +1,182 @@
+"""What the processes of one shared dataset did, and what the loader's process makes of it.
+
+::
+
+    workers --counts--> WorkersSession --> the split of the cache, what watchers are told, a diagnosis
+                             ^
+    loader's process --------+  how long the training loop waited, how far the epoch has come
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from seneca.cache import SampleCache
+from seneca.data.stages import Pictures
+from seneca.epochs.plan import EpochPlan
+from seneca.epochs.progress import EpochProgress
+from seneca.forms import Form
+from seneca.partition import Jobs, Spent
+from seneca.tuning.controller import SplitController, profile_kept
+from seneca.tuning.controller import logger as logger_of_splits
+from seneca.tuning.diagnosis import Diagnosis, diagnose, logger
+from seneca.tuning.telemetry import Telemetry, WorkDone
+from seneca.workers.prepare import COUNTERS, SPENT, TIMES
+from seneca.workers.terms import Terms
+
+__all__ = ["WorkersSession"]
+
+# The first row is the loader's process's, the others are one worker's each, and the last one is also for all
+# workers beyond. Together they take less than 32 KiB. torch copies more than that with threads, for which a
+# forked process would wait forever.
+COUNT_ROWS = 129
+
+
+class WorkersSession:
+    """The counters of one shared dataset, and what this process makes of them.
+
+    When it is pickled for a worker, the counters go along, in shared memory. When it is pickled for another
+    job, that job counts from 0.
+
+    Attributes:
+        stall_s: Seconds that the training loop waited; None: its loader does not tell.
+        copy_bytes: The room that an item takes, as far as is known; the next epoch begins with it.
+        is_for_worker: Whether this is a worker's copy.
+    """
+
+    def __init__(self) -> None:
+        # None overwrites the counts of another. All processes see them.
+        self._counts = torch.zeros(COUNT_ROWS, len(COUNTERS), dtype=torch.int64).share_memory_()
+        self.stall_s: float | None = None
+        self.copy_bytes = 0
+        self._controller: SplitController | None = None
+        self._telemetry: Telemetry | None = None
+        self._epoch: weakref.ref[EpochProgress] | None = None
+        self._preparers: tuple[int, ...] = ()
+        self.is_for_worker = False
+
+    def counts_of(self, worker: int | None) -> np.ndarray:
+        """The counters of a worker process, or of the loader's process (None), in the order of COUNTERS."""
+        return self._counts[0 if worker is None else min(worker + 1, COUNT_ROWS - 1)].numpy()
+
+    def stats(self) -> dict[str, Any]:
+        """See :meth:`seneca.SharedDataset.stats`."""
+        counts = self._sums()
+        for name in TIMES:
+            del counts[name]
+        served = {form.name.lower(): counts.pop(form.name.lower()) for form in Form}
+        return {"served": served, **counts, "delivered": sum(served.values())}
+
+    def joined(self, terms: Terms, cache: SampleCache, job: Jobs | None, share: Any) -> None:
+        """Take part in the choice of the split of a cache that was joined.
+
+        Args:
+            terms: By which it is shared.
+            cache: The cache.
+            job: The job whose epoch begins; None: no epoch begins.
+            share: The user's ``share``.
+        """
+        if self._controller is None or not self._controller.suits(cache):
+            stages = terms.stages
+            if stages.decoded == 0:
+                logger_of_splits.info(
+                    "cache %r: all of it is for whole items, the one form there is", cache.name
+                )
+            native = isinstance(stages, Pictures) and stages.then is None and stages.static is None
+            known = profile_kept(terms.source, cast(Pictures, stages).pipeline if native else None)
+            self._controller = SplitController(cache, known, job or Jobs(share=share), terms.n_samples)
+        if job is not None:
+            self._controller.begin(self._work_done, job)
+        self._controller.tick(self._work_done)
+
+    def begin(
+        self,
+        plan: EpochPlan,
+        progress: EpochProgress,
+        cache: SampleCache | None,
+        *,
+        job: str | None,
+        workers: int,
+    ) -> None:
+        """Begin to measure an epoch, and to tell those who watch the cache.
+
+        Args:
+            plan, progress: The plan of the epoch, and its progress.
+            cache: The cache that it shares; None: none.
+            job: The name of the training run, if the user gave one.
+            workers: The number of worker processes.
+        """
+        self._epoch = weakref.ref(progress)
+        if self._telemetry is None or not self._telemetry.suits(cache):
+            self._telemetry = Telemetry(cache, job)
+        self._telemetry.begin(
+            self._work_done,
+            epoch=plan.number,
+            places=plan.count or 0,
+            threads=max(1, workers),
+            batch_size=plan.batch_size or 0,
+        )
+
+    def tick(self, *, drawn: bool = False) -> None:
+        """Called between two batches: change the split, and tell what was done, if it is time to.
+
+        Args:
+            drawn: Whether all batches of the epoch are drawn.
+        """
+        if self._controller is not None:
+            self._controller.tick(self._work_done, ended=drawn)
+        if self._telemetry is not None:
+            self._telemetry.tick(self._work_done)
+
+    def waited(self, seconds: float, workers: tuple[int, ...], ended: bool) -> None:
+        """Note that the training loop has waited for a batch, which these processes made."""
+        self._preparers = workers
+        self.stall_s = (self.stall_s or 0.0) + seconds
+        if self._telemetry is not None:
+            self._telemetry.tick(self._work_done, ended=ended)
+            if ended and logger.isEnabledFor(logging.INFO):
+                logger.info("%s", self.diagnosis(may_look=False))
+
+    def diagnosis(self, *, may_look: bool) -> Diagnosis | None:
+        """As :meth:`seneca.native.session.Session.diagnosis`."""
+        times = None if self._telemetry is None else self._telemetry.epoch_times()
+        known = None if self._controller is None else self._controller.model_inputs(may_look=may_look)
+        return None if times is None else diagnose(times, known)
+
+    def _sums(self) -> dict[str, int]:
+        return dict(zip(COUNTERS, self._counts.sum(0).tolist(), strict=True))
+
+    def _work_done(self) -> WorkDone:
+        counts = self._sums()
+        n = len(SPENT) // 2
+        times = tuple(counts[name] for name in SPENT[:n])
+        seconds = tuple(counts[name] * 1e-9 for name in SPENT[n:])
+        served = tuple(counts[form.name.lower()] for form in Form)
+        progress = None if self._epoch is None else self._epoch()
+        return WorkDone(
+            Spent(times, seconds, counts["read_bytes"], counts["decoded_bytes"]),
+            sum(served),
+            self.stall_s,
+            reads_here=False,
+            copy_bytes=self.copy_bytes,
+            served=served,
+            counts={name: counts[name] for name in ("prepared", "staged", "damaged")},
+            items_s=(counts["item_cpu_ns"] * 1e-9, counts["item_ns"] * 1e-9),
+            place=0 if progress is None else progress.yielded,
+            preparers=self._preparers or (threading.get_native_id(),),
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_counts": self._counts}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__()  # type: ignore[misc]
+        counts = state["_counts"]
+        if counts.is_shared():
+            self._counts, self.is_for_worker = counts, True

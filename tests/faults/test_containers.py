@@ -1,0 +1,193 @@
+"""The recipes of docs/containers.md with SENECA_DIR, in the namespaces that make a container.
+
+Each job has mounts, a /dev/shm and process ids of its own. What they have in common is one folder, and the
+pictures.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shlex
+import subprocess
+import sys
+import time
+
+import pytest
+from engine import Process, enter_small_shm
+
+from seneca import segments
+from seneca.segments import State
+
+JOB = """
+import os, sys
+import seneca
+from seneca import transforms as T
+
+dataset = seneca.ImageFolder(sys.argv[1], T.Compose([T.RandomResizedCrop(32)]))
+loader = seneca.DataLoader(dataset, batch_size=8, shuffle=True, cache="mine", cache_bytes="8MiB",
+                           split="0-100-0", job=sys.argv[2], num_workers=int(sys.argv[3]))
+for epoch in range(2):
+    samples = sorted(int(index) for _ in loader for index in loader.last_indices)
+    assert samples == list(range(48)), samples
+served = loader.stats()["served"]
+kept = served["decoded"] + served["encoded"]
+print(os.getpid(), len(os.listdir("/dev/shm")), kept, sum(served.values()), flush=True)
+sys.stdin.readline()
+"""
+
+
+class Container:
+    """A job in mount and pid namespaces of its own, in which ``folder`` is what SENECA_DIR names."""
+
+    def __init__(self, folder, pictures, job, prepare="", workers=0, environment=()):
+        own = f"mount -t tmpfs -o size=64m tmpfs /dev/shm && {prepare or 'true'} && exec "
+        run = shlex.join([sys.executable, "-c", JOB, str(pictures), job, str(workers)])
+        self.process = subprocess.Popen(
+            ["unshare", "-m", "-p", "-f", "--kill-child", "--mount-proc", "sh", "-c", own + run],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=os.environ | {"SENECA_DIR": str(folder)} | dict(environment),
+        )  # fmt: skip
+
+    def numbers(self):
+        """Its process id inside, the files in its /dev/shm, the samples that came from the cache, and all."""
+        line = self.process.stdout.readline()
+        assert line, self.process.stderr.read()
+        return [int(word) for word in line.split()]
+
+    def end(self):
+        _, errors = self.process.communicate("\n", timeout=120)
+        assert self.process.returncode == 0, errors
+        return errors
+
+    def kill(self):
+        self.process.kill()
+        self.process.communicate()
+
+
+def in_namespaces(work):
+    """Run ``work()`` in a child that may mount what it likes; skip where that is denied."""
+
+    def child(pipe):
+        denied = enter_small_shm(1 << 20)
+        pipe.send(denied)
+        if not denied:
+            work()
+            pipe.send("done")
+
+    with Process(child) as process:
+        if denied := process.receive():
+            pytest.skip(f"no mount namespace of its own: {denied}")
+        assert process.receive() == "done"
+
+
+def mount_tmpfs(folder, mode):
+    libc = ctypes.CDLL(None, use_errno=True)
+    options = b"size=64m,mode=%o" % mode
+    assert libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, options) == 0, os.strerror(
+        ctypes.get_errno()
+    )
+
+
+def share(folder, pictures, first, second):
+    """Two containers at once: the second gets all its samples from what the first has kept."""
+    a = Container(folder, pictures, "a", **first)
+    try:
+        pid, in_shm, from_cache, total = a.numbers()
+        assert (pid, in_shm, total) == (1, 0, 96) and from_cache == 48, "its second epoch"
+        b = Container(folder, pictures, "b", **second)
+        try:
+            pid, in_shm, from_cache, total = b.numbers()
+            assert (pid, in_shm, total) == (1, 0, 96) and from_cache == 96, "both epochs: a has prepared all"
+            (one,) = segments.segments()
+            assert one.state is State.IN_USE and len(one.view.jobs) == 2
+            assert a.end() == b.end() == ""
+        finally:
+            b.kill()
+    finally:
+        a.kill()
+    assert os.listdir(folder) == [], "the last to leave has removed it"
+
+
+def test_docker_a_folder_of_the_host_in_two_places(segment_folder, picture_folder, tmp_path):
+    """-v FOLDER:/cache: a bind mount, at a place of its own in each container."""
+
+    def work():
+        at = {}
+        for name in ("one", "two"):
+            (tmp_path / name).mkdir()
+            at[name] = {
+                "prepare": f"mount --bind {segment_folder} {tmp_path / name}",
+                "environment": {"SENECA_DIR": str(tmp_path / name)},
+            }
+        share(segment_folder, picture_folder, at["one"], at["two"])
+
+    in_namespaces(work)
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777])
+def test_kubernetes_a_volume_in_memory(segment_folder, picture_folder, mode):
+    """An emptyDir of medium Memory, which has the mode 777, and a hostPath that is a tmpfs."""
+
+    def work():
+        mount_tmpfs(segment_folder, mode)
+        share(segment_folder, picture_folder, {}, {})
+
+    in_namespaces(work)
+
+
+def test_slurm_private_folders_and_one_of_the_node(segment_folder, picture_folder, tmp_path):
+    """job_container/tmpfs hides /dev/shm and /tmp of other jobs; here another folder stands for /tmp."""
+    (tmp_path / "private").mkdir()
+    hide = {"prepare": f"mount -t tmpfs tmpfs {tmp_path / 'private'}"}
+    in_namespaces(lambda: share(segment_folder, picture_folder, hide, hide))
+
+
+def test_without_the_folder_containers_do_not_share(segment_folder, picture_folder):
+    """What the tests above show does not come from elsewhere."""
+
+    def work():
+        a, b = (Container("", picture_folder, job) for job in "ab")
+        try:
+            for one in (a, b):
+                _, in_shm, from_cache, total = one.numbers()
+                assert (in_shm, from_cache, total) == (1, 48, 96), "a cache of its own"
+            assert a.end() == b.end() == ""
+        finally:
+            a.kill()
+            b.kill()
+
+    in_namespaces(work)
+
+
+def test_a_container_that_is_killed_leaves_nothing_to_the_next(segment_folder, picture_folder):
+    """Who lives is told across pid namespaces: each job is process 1 of its own."""
+
+    def work():
+        a, b = (Container(segment_folder, picture_folder, job, workers=2) for job in "ab")
+        try:
+            assert a.numbers()[3] == b.numbers()[3] == 96
+            a.kill()
+            assert [one.state for one in segments.segments()] == [State.IN_USE], "b lives"
+            b.kill()
+            wait_until_dead()
+            c = Container(segment_folder, picture_folder, "c")
+            try:
+                assert c.numbers()[2:] == [48, 96], "it began with nothing"
+                assert c.end() == ""
+            finally:
+                c.kill()
+        finally:
+            a.kill()
+            b.kill()
+        assert os.listdir(segment_folder) == []
+
+    in_namespaces(work)
+
+
+def wait_until_dead():
+    """The kernel ends the processes of a pid namespace one after the other."""
+    until = time.monotonic() + 60
+    while [one.state for one in segments.segments()] != [State.DEAD]:
+        assert time.monotonic() < until
+        time.sleep(0.01)

@@ -1,0 +1,172 @@
+"""Growth: one process reserves the rest of a cache, another goes on where it was killed."""
+
+import os
+import time
+import warnings
+
+import pytest
+from engine import Place, Process
+
+from seneca import SampleCache, SenecaWarning
+from seneca._runtime.memory import Limit
+from seneca.cache import growth, sample_cache
+from seneca.cache.growth import Growth
+
+MiB = 1 << 20
+PATIENCE_S = 300
+
+
+@pytest.fixture
+def place(monkeypatch):
+    monkeypatch.setattr(growth, "PIECE_BYTES", MiB)
+    monkeypatch.setattr(growth, "SPARE_BYTES", 0)
+    with Place(100, 8 * MiB) as place:
+        yield place
+
+
+class Dataset:
+    def __len__(self):
+        return 100
+
+    def fingerprint(self):
+        return b"a dataset of 100"
+
+    def total_bytes(self):
+        return 10_000_000
+
+
+def test_who_made_it_reserves_piece_by_piece(place):
+    segment = place.attach(first_bytes=3 * MiB)
+    steps = Growth(segment, "mine", "/dev/shm")
+    assert [steps.step() for _ in range(6)] == [0.0] * 5 + [None]
+    assert segment.reserved_bytes == 8 * MiB
+
+
+def test_others_look_whether_it_goes_on_and_do_it_where_it_does_not(place):
+    maker, other = place.attach(first_bytes=MiB), place.attach(2)
+    of_maker, of_other = Growth(maker, "mine", "/dev/shm"), Growth(other, "mine", "/dev/shm")
+    for _ in range(3):
+        of_maker.step()
+        assert of_other.step() == growth.LOOK_EVERY_S
+    assert other.reserved_bytes == 4 * MiB
+    assert [of_other.step() for _ in range(5)] == [0.0] * 4 + [None], "the maker was killed"
+    assert other.reserved_bytes == 8 * MiB and of_maker.step() is None
+
+
+def test_of_two_that_go_on_at_once_one_looks_again(place):
+    class Raced:
+        created, payload_bytes, reserved_bytes, tried = True, 8 * MiB, MiB, 0
+
+        def grow(self, granules):
+            self.tried += 1
+            self.reserved_bytes += MiB  # by the other
+            return False
+
+    segment = Raced()
+    steps = Growth(segment, "mine", "/dev/shm")
+    assert [steps.step() for _ in range(2)] == [growth.LOOK_EVERY_S] * 2 and segment.tried == 1
+    segment.reserved_bytes += MiB
+    assert steps.step() == growth.LOOK_EVERY_S and segment.tried == 1, "the other goes on"
+    steps.step()
+    assert segment.tried == 2, "it does not"
+
+
+def steps_of(segment, name="mine"):
+    """All steps until the last; what was warned of."""
+    steps = Growth(segment, name, "/dev/shm")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        while (pause := steps.step()) is not None:
+            time.sleep(pause)
+    return [str(warning.message) for warning in caught if warning.category is SenecaWarning]
+
+
+@pytest.mark.parametrize("short", ["shm", "memory"])
+def test_where_memory_is_short_it_stays_at_what_it_has_and_one_says_so(place, monkeypatch, short):
+    segment, other = place.attach(first_bytes=MiB), place.attach(2)
+
+    def left(_):
+        return 4 * MiB + MiB // 2 - segment.reserved_bytes
+
+    if short == "shm":
+        monkeypatch.setattr(growth, "free_space", left)
+        why = "/dev/shm has 0.5 MiB left"
+    else:
+        monkeypatch.setattr(growth, "limit_of", lambda folder: Limit(0, left(folder), "this host"))
+        why = "this host still allows 0.5 MiB"
+    assert steps_of(segment) == [
+        f"seneca: the cache 'mine' stays at 0.0 of 0.0 GiB: {why}. The jobs go on with that"
+    ]
+    assert steps_of(other) == []
+    assert segment.payload_bytes == segment.reserved_bytes == other.payload_bytes == 4 * MiB
+
+
+def test_a_cache_that_does_not_fit_leaves_some_memory_to_others(place, monkeypatch):
+    monkeypatch.setattr(growth, "SPARE_BYTES", 2 * MiB)
+    segment = place.attach(first_bytes=MiB)
+    monkeypatch.setattr(growth, "free_space", lambda _: 7 * MiB - segment.reserved_bytes)
+    assert len(steps_of(segment)) == 1 and segment.reserved_bytes == 5 * MiB
+
+
+def test_one_that_just_fits_gets_all(place, monkeypatch):
+    monkeypatch.setattr(growth, "SPARE_BYTES", 2 * MiB)
+    segment = place.attach(first_bytes=MiB)
+    monkeypatch.setattr(growth, "free_space", lambda _: 8 * MiB - segment.reserved_bytes)
+    assert steps_of(segment) == [] and segment.reserved_bytes == 8 * MiB
+
+
+def test_of_a_closed_cache_there_is_nothing_to_do(place):
+    segment = place.attach(first_bytes=MiB)
+    steps = Growth(segment, "mine", "/dev/shm")
+    place.close(segment)
+    assert steps.step() is None
+
+
+@pytest.fixture
+def name(place, monkeypatch):
+    monkeypatch.setattr(sample_cache, "FIRST_BYTES", MiB)
+    name = place.name.removeprefix(f"/seneca-{os.geteuid()}-")
+    yield name
+    assert not place.exists
+
+
+def wait_until_it_is_whole(cache):
+    deadline = time.monotonic() + PATIENCE_S
+    while (stats := cache.stats())["reserved_bytes"] < stats["payload_bytes"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_cache_is_there_at_once_and_whole_soon(name):
+    with SampleCache.create(name, Dataset(), cache_bytes="8MiB") as cache:
+        assert cache.stats()["payload_bytes"] == 8 * MiB
+        wait_until_it_is_whole(cache)
+
+
+def test_a_process_that_joins_goes_on_where_the_maker_was_killed(name, monkeypatch):
+    def make(pipe):
+        monkeypatch.setattr(growth, "LOOK_EVERY_S", 3600)
+        monkeypatch.setattr(growth.Growth, "step", lambda self: 3600.0)
+        cache = SampleCache.create(name, Dataset(), cache_bytes="8MiB")
+        pipe.send(cache.stats()["reserved_bytes"])
+        pipe.receive(patience_s=None)
+
+    with Process(make) as maker:
+        assert maker.receive() == MiB
+        with SampleCache.attach(name) as cache:
+            maker.kill()
+            wait_until_it_is_whole(cache)
+
+
+def test_it_is_left_while_it_grows_and_by_a_forked_child_too(name, monkeypatch):
+    monkeypatch.setattr(growth, "PIECE_BYTES", 4096)
+
+    def leave(pipe):
+        cache.close()
+        pipe.send("left")
+
+    with SampleCache.create(name, Dataset(), cache_bytes="256MiB") as cache:
+        with Process(leave) as child:
+            assert child.receive() == "left"
+        assert cache.stats()["processes"] == 1
+    assert cache.segment.closed

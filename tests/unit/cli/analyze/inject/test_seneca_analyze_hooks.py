@@ -1,0 +1,208 @@
+"""The hooks in torch's loader: what they write, and that they change nothing."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import types
+
+import numpy as np
+import pytest
+
+import seneca.cli.analyze.inject
+from seneca.cli.analyze.inject import seneca_analyze_hooks as hooks
+from seneca.cli.analyze.stalls import CAUSES
+from seneca.cli.analyze.trace import RECORDS, read_trace
+
+
+def run(tmp_path, code, status=0):
+    """The trace of a script."""
+    (tmp_path / "script.py").write_text(textwrap.dedent(code))
+    (tmp_path / "trace").mkdir()
+    folder = os.path.dirname(seneca.cli.analyze.inject.__file__)
+    environment = {**os.environ, "PYTHONPATH": folder, "SENECA_ANALYZE_TRACE": str(tmp_path / "trace")}
+    ran = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert (ran.returncode, ran.stderr) == (status, "")
+    return read_trace(tmp_path / "trace")
+
+
+LOADER = """
+    import os, sys, time
+    from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+    class Rows(Dataset):
+        def __len__(self):
+            return 24
+        def __getitem__(self, index):
+            return index
+
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return iter(range(24))
+"""
+
+
+@pytest.mark.parametrize("how", ["0", "2", "2, multiprocessing_context='spawn'"])
+@pytest.mark.parametrize("dataset", ["Rows", "Stream"])
+def test_each_step_and_each_batch_is_noted(tmp_path, dataset, how):
+    script = (
+        LOADER
+        + f"""
+    if __name__ == "__main__":
+        loader = DataLoader({dataset}(), 4, num_workers={how})
+        for epoch in range(2):
+            list(loader)
+    """
+    )
+    (one,) = run(tmp_path, script).epochs
+    batches = 12 if dataset == "Stream" and how != "0" else 6  # each worker has the whole stream
+    assert [len(epoch) for epoch in one.steps] == [batches + 1] * 2  # the last finds the end
+    full = one.batches[one.batches["samples"] == 4]
+    assert len(full) >= 2 * batches and (full["wall"] > 0).all()
+    assert one.about["dataset"] == dataset
+    assert one.about["batch_size"] == 4
+
+
+def test_what_persistent_workers_do_in_later_epochs_is_noted(tmp_path):
+    script = (
+        LOADER
+        + """
+    loader = DataLoader(Rows(), 4, num_workers=1, persistent_workers=True)
+    for epoch in range(3):
+        list(loader)
+    """
+    )
+    (one,) = run(tmp_path, script).epochs
+    assert [len(epoch) for epoch in one.steps] == [7] * 3
+    assert len(one.batches) == 18
+
+
+def test_what_a_killed_script_did_is_noted(tmp_path):
+    script = (
+        LOADER
+        + """
+    batches = iter(DataLoader(Rows(), 4))
+    next(batches), next(batches)
+    os.kill(os.getpid(), 9)
+    """
+    )
+    (one,) = run(tmp_path, script, status=-9).epochs
+    assert [len(epoch) for epoch in one.steps] == [2]
+
+
+def test_waiting_and_working_are_told_apart(tmp_path):
+    script = (
+        LOADER
+        + """
+    class Sleeps(Rows):
+        def __getitem__(self, index):
+            time.sleep(0.05)
+            return index
+    class Works(Rows):
+        def __getitem__(self, index):
+            until = time.thread_time() + 0.05
+            while time.thread_time() < until:
+                pass
+            return index
+    for dataset in (Sleeps(), Works()):
+        next(iter(DataLoader(dataset, 4)))
+    """
+    )
+    sleeps, works = (one.batches[0] for one in run(tmp_path, script).epochs)
+    assert sleeps["wall"] - sleeps["cpu"] - sleeps["delay"] > sleeps["cpu"]
+    assert works["cpu"] > works["wall"] - works["cpu"] - works["delay"]
+
+
+def test_senecas_native_path_tells_its_causes(tmp_path):
+    script = """
+    import seneca
+    from seneca import transforms as T
+    from seneca.testing import make_pictures
+    make_pictures("pictures", count=64, classes=2)
+    data = seneca.ImageFolder("pictures", T.RandomResizedCrop(32))
+    for images, labels in seneca.DataLoader(data, 8, cache=None):
+        pass
+    """
+    (one,) = run(tmp_path, script).epochs
+    assert one.about["kind"] == "seneca.native.iterator.NativeIterator"
+    assert [len(epoch) for epoch in one.steps] == [9]
+    assert one.causes is not None and set(one.causes) <= {*CAUSES, "other"}
+
+
+@pytest.mark.parametrize("name", ["_MapDatasetFetcher", "_BaseDataLoaderIter"])
+def test_another_torch_is_told_and_works(tmp_path, name, monkeypatch):
+    module = types.SimpleNamespace(_utils=types.SimpleNamespace(fetch=types.SimpleNamespace()))
+    made = hooks.Hooks(hooks.Trace(str(tmp_path)))
+    monkeypatch.setattr(hooks.atexit, "register", lambda function: None)
+    made.install(module)
+    (event,) = map(json.loads, next(tmp_path.glob("*.jsonl")).read_text().splitlines())
+    assert any(name in missing for missing in event["missing"])
+
+
+def test_a_trace_ends_where_it_is_full(tmp_path, monkeypatch):
+    monkeypatch.setattr(hooks, "MOST_BYTES", hooks.PIECE)
+    trace = hooks.Trace(str(tmp_path))
+    room = hooks.PIECE // hooks.RECORD.size
+    for number in range(room + 100):
+        trace.record(hooks.STEP, 1, number, 0.0, 0.0, 0.0, 0.0, 0, 0.0)
+    records = np.fromfile(next(tmp_path.glob("*.records")), RECORDS, count=room)
+    assert (records["samples"] == np.arange(room)).all()
+    assert read_trace(tmp_path).full
+
+
+def test_a_forked_child_writes_files_of_its_own(tmp_path):
+    trace = hooks.Trace(str(tmp_path))
+    trace.record(hooks.STEP, 1, 10, 0.0, 0.0, 0.0, 0.0, 0, 0.0)
+    child = os.fork()
+    if child == 0:
+        trace.record(hooks.STEP, 1, 11, 0.0, 0.0, 0.0, 0.0, 0, 0.0)
+        os._exit(0)
+    os.waitpid(child, 0)
+    samples = {
+        int(path.stem): np.fromfile(path, RECORDS, count=1)["samples"][0]
+        for path in tmp_path.glob("*.records")
+    }
+    assert samples == {os.getpid(): 10, child: 11}
+
+
+class Gpu:
+    """A clock that a test moves, in place of ``torch.cuda``."""
+
+    now = 0.0
+
+    class Event:
+        def __init__(self, enable_timing):
+            assert enable_timing
+
+        def record(self):
+            self.at = Gpu.now
+
+        def query(self):
+            return Gpu.now >= self.at + 1.0  # the GPU is a second behind
+
+        def synchronize(self):
+            pass
+
+        def elapsed_time(self, other):
+            return (other.at - self.at) * 1e3
+
+
+def test_the_gpu_is_asked_later_how_long_it_was_idle(tmp_path):
+    Gpu.now = 0.0
+    clock = hooks.GpuClock(hooks.Trace(str(tmp_path)), Gpu)
+
+    def wait(begin, seconds):
+        first = clock.mark()
+        Gpu.now += seconds
+        clock.waited(1, begin, first, clock.mark())
+
+    wait(10.0, 0.25)
+    assert not list(tmp_path.glob("*.records"))  # the GPU has not come so far
+    Gpu.now += 2.0
+    wait(20.0, 0.5)
+    records = np.fromfile(next(tmp_path.glob("*.records")), RECORDS, count=2)
+    assert records["kind"].tolist() == [hooks.IDLE, 0]
+    assert (records["begin"][0], records["wall"][0]) == (10.0, 0.25)

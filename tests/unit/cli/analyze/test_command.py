@@ -1,0 +1,127 @@
+"""``seneca analyze``: a script runs as it would alone, and then it is said why it waited."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+SCRIPT = """
+    import os, signal, sys, time
+    from torch.utils.data import DataLoader, Dataset
+
+    class Sleeps(Dataset):
+        def __len__(self):
+            return 12
+        def __getitem__(self, index):
+            time.sleep(0.02)
+            return index
+
+    if __name__ == "__main__":
+        for batch in DataLoader(Sleeps(), 2, num_workers=int(sys.argv[1])):
+            pass
+        print("argument", sys.argv[2])
+"""
+NO_LOADER = "seneca analyze: the script did not import torch.utils.data: there is no loader to analyze\n"
+
+
+def start(tmp_path, script, *arguments, command=(), **options):
+    (tmp_path / "train.py").write_text(textwrap.dedent(script))
+    (tmp_path / "tmp").mkdir()
+    line = [sys.executable, "-m", "seneca.cli", "analyze", *options.pop("flags", ())]
+    return subprocess.Popen(
+        [*line, *(command or (sys.executable, "train.py", *arguments))],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def run(*arguments, **options):
+    process = start(*arguments, **options)
+    out, err = process.communicate()
+    return process.returncode, out, err
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_it_says_for_what_the_step_waits(tmp_path, workers):
+    status, out, err = run(tmp_path, SCRIPT, str(workers), "--json", flags=["--json", "found.json"])
+    assert (status, out) == (0, "argument --json\n")
+    assert "of the time the training step waits" in err and "Sleeps of 12" in err
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["bottleneck"] == "fetch"
+    assert found["shares"]["fetch"] > 0.5
+    assert not list((tmp_path / "tmp").iterdir())  # the trace is gone
+
+
+def test_the_status_of_a_script_that_fails_is_passed_on(tmp_path):
+    status, _, err = run(tmp_path, SCRIPT + "        sys.exit(7)\n", "0", "x")
+    assert status == 7
+    assert "the training step waits" in err
+
+
+def test_a_script_that_is_killed_gives_the_shells_status_and_what_there_was(tmp_path):
+    script = SCRIPT.replace(
+        "            pass\n        print", "            pass\n        os.kill(os.getpid(), 9)\n        print"
+    )
+    status, _, err = run(tmp_path, script, "0", "x")
+    assert status == 128 + signal.SIGKILL
+    assert "the training step waits" in err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_signals_are_passed_on(tmp_path, number):
+    script = """
+        import signal, sys, time
+        signal.signal(getattr(signal, sys.argv[1]), lambda *_: sys.exit(5))
+        print("ready", flush=True)
+        time.sleep(100)
+    """
+    process = start(tmp_path, script, number.name)
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    _, err = process.communicate()
+    assert (process.returncode, err) == (5, NO_LOADER)
+
+
+def test_ctrl_c_is_the_scripts_and_what_there_was_is_said(tmp_path):
+    script = SCRIPT.replace(
+        "            pass\n", '            print("step", flush=True)\n            time.sleep(0.05)\n'
+    )
+    process = start(tmp_path, script.replace("return 12", "return 12000"), "0", "x", start_new_session=True)
+    for _ in range(5):
+        assert process.stdout.readline() == "step\n"
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, err = process.communicate()
+    assert process.returncode in (1, 128 + signal.SIGINT)
+    assert "KeyboardInterrupt" in err and "the training step waits" in err
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        (
+            ["no-such-script.py"],
+            "cannot start 'no-such-script.py': No such file or directory; give the whole command",
+        ),
+        ([sys.executable, "-S", "-c", ""], "no Python of the script was seen: python -S"),
+        ([sys.executable, "-c", ""], "the script did not import torch.utils.data"),
+        ([sys.executable, "-c", "import torch.utils.data"], "the script iterated over no torch.utils.data"),
+    ],
+)
+def test_a_script_without_a_loader_is_one_line_and_status_2(tmp_path, command, text):
+    status, out, err = run(tmp_path, "", command=command)
+    assert (status, out) == (2, "")
+    assert err.startswith(f"seneca analyze: {text}") and err.count("\n") == 1
+
+
+def test_a_file_that_cannot_be_written_is_told_before_the_script_starts(tmp_path):
+    status, out, err = run(tmp_path, SCRIPT, "0", "x", flags=["--json", "missing/found.json"])
+    assert (status, out) == (2, "")
+    assert err.startswith("seneca analyze: there is no folder") and err.count("\n") == 1

@@ -1,0 +1,109 @@
+"""The answer, in a sentence and as JSON, and what could not be seen."""
+
+import json
+
+import pytest
+from traced import TORCH, batches, epochs, steps
+
+from seneca.cli.analyze.report import find, say
+from seneca.cli.analyze.trace import Run
+
+
+def found(*of_loaders, torch=(TORCH,), full=False, stolen=0.0):
+    return find(Run(1, list(torch), list(of_loaders), full, stolen), cores=4)
+
+
+def waits(wait=0.3, compute=0.1, count=11, made=None, **about):
+    made = batches(10, 0.1, blocked=0.3) if made is None else made
+    return epochs(steps([wait] * count, compute), made=made, **about)
+
+
+def test_the_sentence_says_how_long_for_what_and_what_helps():
+    assert found(waits()).sentence() == (
+        "75% of the time the training step waits: 75% for storage. 4 workers instead of 1 would remove 75%."
+    )
+
+
+def test_a_step_that_does_not_wait_is_the_limit():
+    sentence = found(waits(0.001, 1.0)).sentence()
+    assert sentence == "The training step is the limit: it waits 0% of the time for its samples."
+
+
+def test_the_answer_is_about_the_loader_that_took_most_of_the_time():
+    answer = found(waits(count=5, dataset="Validation"), waits(count=50), waits(count=5, dataset="Test"))
+    assert answer.loaders[0].name == "Rows of 40"
+    assert json.loads(answer.to_json(["python"], 3))["bottleneck"] == "fetch"
+
+
+def test_the_answer_is_about_the_rank_that_waits_most():
+    quick, slow = waits(0.1, 1.0, rank=0), waits(0.6, 0.5, rank=1)
+    slow.steps[0]["begin"] = quick.steps[0]["begin"]
+    answer = found(quick, slow)
+    assert answer.sentence().startswith("55% of the time the training step of rank 1 waits")
+    assert answer.late == {0: 0.0, 1: 1.0}
+
+
+def test_json_has_all_that_the_table_has():
+    content = json.loads(found(waits()).to_json(["python", "train.py"], 3))
+    assert (content["status"], content["command"]) == (3, ["python", "train.py"])
+    assert content["shares"] == pytest.approx({"compute": 0.25, "fetch": 0.75, "prep": 0.0, "cores": 0.0})
+    (one,) = content["loaders"]
+    assert (one["dataset"], one["batch_size"], one["rates"]["steps"]) == ("Rows", 4, 10)
+    assert one["remedies"][0]["what"] == "4 workers instead of 1"
+
+
+def test_what_is_printed_goes_to_stderr(capsys):
+    say(found(waits(), torch=[TORCH | {"missing": ["_MapDatasetFetcher.fetch"]}]))
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "seneca analyze: 75% of the time" in printed.err
+    assert "Rows of 40" in printed.err and "blocked ms" in printed.err
+    assert (
+        "Not seen: torch 2.13 has no _MapDatasetFetcher.fetch: what workers do was not seen." in printed.err
+    )
+
+
+def test_a_name_is_no_markup(capsys):
+    say(found(waits(dataset="[red]Rows[/red]")))
+    assert "[red]Rows[/red] of 40" in capsys.readouterr().err
+
+
+def test_a_loader_whose_batches_were_not_seen_has_no_rates(capsys):
+    say(found(waits(made=batches(0, 0.0))))
+    assert capsys.readouterr().err.splitlines()[-1].split()[-2:] == ["-", "-"]
+
+
+@pytest.mark.parametrize(
+    ("seen", "text"),
+    [
+        ({"torch": [TORCH | {"schedstat": False}]}, "waiting for a core counts as storage"),
+        ({"full": True}, "its end was not seen"),
+        ({"stolen": 0.25}, "the hypervisor took 25% of the CPU time"),
+    ],
+)
+def test_what_could_not_be_seen_is_said(seen, text):
+    (note,) = found(waits(), **seen).notes
+    assert text in note
+
+
+@pytest.mark.parametrize(
+    ("run", "text"),
+    [
+        (Run(0, [], [], False), "python -S, -E and -I"),
+        (Run(1, [], [], False), "did not import torch.utils.data"),
+        (Run(1, [TORCH], [], False), "iterated over no"),
+        (Run(1, [TORCH], [epochs(steps([1.0], 1.0))], False), "let the script run longer"),
+    ],
+)
+def test_why_there_is_nothing_is_said(run, text):
+    answer = find(run, cores=4)
+    assert answer.loaders == []
+    assert text in answer.nothing
+
+
+def test_senecas_advice_is_given_where_its_model_has_no_remedy():
+    one = waits(made=batches(0, 0.0))
+    one.advice = "more workers (num_workers) help"
+    assert found(one).sentence().endswith(" More workers (num_workers) help.")
+    one.remedies = [("two more threads", 0.4)]
+    assert found(one).sentence().endswith(" Two more threads would remove 40%.")

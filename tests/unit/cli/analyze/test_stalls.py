@@ -1,0 +1,155 @@
+"""Rates of a loader, the causes of its stalls, and what would remove them."""
+
+import dataclasses
+
+import pytest
+from traced import batches, epochs, steps
+
+from seneca.cli.analyze.stalls import Rates, late_ranks, rates_of, remedies, stalls
+
+RATES = Rates(
+    steps=100,
+    samples=8,
+    seconds=10.0,
+    first_s=1.0,
+    wait_s=0.0,
+    compute_s=0.01,
+    compute_cpu_s=0.0,
+    cpu_s=0.0,
+    blocked_s=0.0,
+    delay_s=0.0,
+    read_bytes=0.0,
+    workers=1,
+    cores=4,
+)
+
+
+def rates(**changed):
+    return dataclasses.replace(RATES, **changed)
+
+
+def shares(found):
+    return pytest.approx((found.compute, found.fetch, found.prep, found.cores))
+
+
+def test_the_first_step_of_an_epoch_and_what_follows_the_last_are_left_out():
+    made = batches(4, 0.02, blocked=0.03, delay=0.01)
+    found = rates_of(
+        epochs(steps([5.0, 0.1, 0.3], 0.2, cpu=0.05), steps([7.0, 0.2], 0.2), made=made), cores=2
+    )
+    assert (found.steps, found.first_s) == (3, 6.0)
+    assert found.wait_s == pytest.approx(0.2)
+    assert found.compute_s == pytest.approx(0.2)
+    assert found.seconds == pytest.approx(1.2)
+    assert found.compute_cpu_s == pytest.approx(0.1 / 3)
+    assert (found.cpu_s, found.blocked_s, found.delay_s) == pytest.approx((0.02, 0.03, 0.01))
+    assert (found.samples, found.workers) == (4, 1)
+    assert found.samples_per_s == pytest.approx(10)
+
+
+def test_one_step_an_epoch_tells_nothing():
+    assert rates_of(epochs(steps([5.0], 0.2), steps([5.0], 0.2)), cores=2) is None
+    assert rates_of(epochs(), cores=2) is None
+
+
+def test_with_a_gpu_its_idle_time_counts():
+    one = epochs(steps([0.0, 0.9, 0.9], 0.1))
+    one.idle = [steps([0.0, 0.2, 0.4], 0.7)]
+    found = rates_of(one, cores=2)
+    assert found.wait_s == pytest.approx(0.3)
+    assert found.step_s == pytest.approx(1.0)
+
+
+def test_waiting_for_threads_of_its_own_is_no_waiting_for_storage():
+    found = rates_of(epochs(steps([0.1, 0.1], 0.1), made=batches(2, 0.01, others=0.05)), cores=8)
+    assert (found.cpu_s, found.blocked_s) == pytest.approx((0.06, 0.0))
+
+
+def test_without_workers_each_part_is_what_was_measured():
+    found = stalls(rates(workers=0, wait_s=0.06, compute_s=0.04, cpu_s=0.01, blocked_s=0.04, delay_s=0.01))
+    assert shares(found) == (0.4, 0.4, 0.1, 0.1)
+    assert found.bottleneck == "fetch"
+
+
+@pytest.mark.parametrize(
+    ("measured", "wanted", "bottleneck"),
+    [
+        # Preparing alone takes 0.05 of a worker, and reading 0.15 more; computing takes 0.01.
+        ({"wait_s": 0.19, "cpu_s": 0.05, "blocked_s": 0.15}, (0.05, 0.75, 0.2, 0.0), "fetch"),
+        # Two workers read while the step computes: only preparing is slower.
+        ({"wait_s": 0.01, "cpu_s": 0.04, "workers": 2}, (0.5, 0.0, 0.5, 0.0), "prep"),
+        # Eight workers on four cores.
+        ({"wait_s": 0.04, "cpu_s": 0.2, "workers": 8}, (0.2, 0.0, 0.3, 0.5), "cores"),
+        # The step takes cores too.
+        ({"wait_s": 0.01, "cpu_s": 0.04, "compute_cpu_s": 0.04, "workers": 4}, (0.5, 0.0, 0.0, 0.5), "cores"),
+        # Others take the cores.
+        ({"wait_s": 0.01, "cpu_s": 0.01, "delay_s": 0.01}, (0.5, 0.0, 0.0, 0.5), "cores"),
+        ({"wait_s": 0.0001, "cpu_s": 0.005}, (0.990099, 0.0, 0.00990099, 0.0), "compute"),
+    ],
+)
+def test_the_wait_is_divided_as_ds_analyzer_does(measured, wanted, bottleneck):
+    found = stalls(rates(**measured))
+    assert shares(found) == wanted
+    assert found.bottleneck == bottleneck
+
+
+def test_batches_that_come_in_time_are_waited_for_because_they_are_handed_over():
+    found = stalls(rates(wait_s=0.01, cpu_s=0.002, blocked_s=0.006, workers=1))
+    assert shares(found) == (0.5, 0.0, 0.5, 0.0)
+
+
+def test_what_a_hypervisor_takes_is_no_waiting_for_storage():
+    one = epochs(steps([0.1, 0.1], 0.1), made=batches(2, 0.03, blocked=0.04))
+    found = rates_of(one, cores=2, stolen=0.25)
+    assert (found.cpu_s, found.blocked_s, found.delay_s) == pytest.approx((0.03, 0.03, 0.01))
+    found = rates_of(one, cores=2, stolen=0.75)
+    assert (found.cpu_s, found.blocked_s, found.delay_s) == pytest.approx((0.03, 0.0, 0.04))
+
+
+def test_a_loader_that_tells_its_causes_is_believed():
+    one = epochs(steps([0.1, 0.1, 0.1], 0.1))
+    one.causes = {"storage": 1.0, "decode": 2.0, "batch": 1.0, "other": 5.0}
+    assert shares(stalls(rates_of(one, cores=2))) == (0.5, 0.125, 0.375, 0.0)
+
+
+def gains(found):
+    return {remedy.what: pytest.approx(remedy.removes, abs=0.001) for remedy in remedies(found)}
+
+
+def test_more_workers_help_until_the_step_or_the_cores_are_the_limit():
+    waits = rates(wait_s=0.03, compute_s=0.01, cpu_s=0.01, blocked_s=0.03)
+    assert gains(waits) == {
+        "4 workers instead of 1": 0.75,
+        "reading from memory instead of storage": 0.75,
+    }
+    few_cores = dataclasses.replace(waits, cores=0.5)
+    assert gains(few_cores) == {
+        "2 workers instead of 1": 0.5,
+        "reading from memory instead of storage": 0.5,
+    }
+    many = rates(wait_s=0.1, compute_s=0.01, cpu_s=0.0, blocked_s=110.0, workers=1000)
+    assert "1001 workers instead of 1000" not in gains(many)
+
+
+def test_where_the_cores_are_used_up_only_cores_help():
+    found = gains(rates(wait_s=0.03, compute_s=0.01, cpu_s=0.08, delay_s=0.08, workers=4, cores=4))
+    assert found == {"twice as many cores": 0.5}
+
+
+def test_a_step_that_does_not_wait_needs_nothing():
+    assert remedies(rates(wait_s=0.0001, cpu_s=0.009)) == []
+
+
+def test_nothing_is_promised_for_the_handing_over_of_batches():
+    assert remedies(rates(wait_s=0.005, cpu_s=0.009)) == []
+
+
+def test_the_rank_whose_batch_comes_last_is_late():
+    in_time = epochs(steps([0.1] * 10, 1.0), rank=0)
+    late = epochs(steps([0.5] * 5 + [0.11] * 5, 0.6), rank=1)
+    late.steps[0]["begin"] = in_time.steps[0]["begin"]
+    assert late_ranks({1: late, 0: in_time}) == {0: 0.0, 1: 0.5}
+
+
+def test_ranks_with_one_step_tell_nothing():
+    assert late_ranks({0: epochs(steps([0.1], 1.0)), 1: epochs(steps([0.1], 1.0))}) == {}

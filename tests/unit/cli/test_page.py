@@ -1,0 +1,171 @@
+"""A recording as an HTML page: what it says, and that it needs nothing else."""
+
+import re
+import xml.etree.ElementTree
+from html.parser import HTMLParser
+
+import pytest
+from seen_jobs import BEGAN_MS, job, segment, work
+
+from seneca.cli.page import _Axes, _round_step, _time_step, page, sentence
+from seneca.cli.rates import Watch
+from seneca.cli.recording import Recording
+
+S = 1_000_000_000
+VOID = {"meta", "br"}
+
+
+def recorded(jobs=2, seconds=12, caches=1, name="train.py --lr {}", **changes):
+    watch, recording = Watch(), Recording()
+    for s in range(seconds):
+        found = [[] for _ in range(caches)]
+        for i in range(jobs):
+            n = s * (100 + 10 * i)
+            told = work(
+                BEGAN_MS + s * 1000, n, name=name.format(i), pid=100 + i, prepared=n // 2,
+                served={"encoded": n // 4, "augmented": n - n // 4}, stall_ns={"decode": s * S // 4},
+                read_bytes=n * 1000, **changes,
+            )  # fmt: skip
+            found[i % caches].append(job(told, key=f"{i:016x}"))
+        segments = [segment(*one, name=f"demo{i}") for i, one in enumerate(found)]
+        recording.add(watch.look(segments, BEGAN_MS + s * 1000), float(s))
+    recording.finish()
+    return recording
+
+
+def written(recording, title="Seneca: the jobs of this host"):
+    return page(recording, title=title, when="2030-01-01 12:00:00 UTC, host")
+
+
+class Tags(HTMLParser):
+    """Checks that every element is closed in its turn, and keeps what could load something."""
+
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self.open, self.loads, self.names, self.text = [], [], set(), []
+
+    def handle_starttag(self, tag, attributes):
+        self.names.add(tag)
+        self.loads += [
+            f"{name}={value}" for name, value in attributes if name in ("src", "href", "xlink:href")
+        ]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def tags(text):
+    found = Tags()
+    found.feed(text)
+    found.close()
+    assert found.open == []
+    return found
+
+
+def test_the_sentence_has_the_numbers_first():
+    assert sentence(recorded()) == (
+        "2 jobs got 2,310 samples in 11 s, 210 samples/s together. Each preparation gave 2.00 deliveries. "
+        "The training loops waited 25% of the time, 100% of that for decoding."
+    )
+    assert sentence(recorded(jobs=1)).startswith("1 job got 1,100 samples in 11 s, 100 samples/s together.")
+
+
+def test_the_page_needs_nothing_else():
+    text = written(recorded())
+    found = tags(text)
+    assert found.loads == [] and not {"script", "link", "img", "iframe"} & found.names
+    assert not re.search(r"https?:|url\(|@import", text)
+    assert "prefers-color-scheme: dark" in text
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 8, 25])
+def test_each_job_has_a_line_a_row_and_a_name(jobs):
+    text = written(recorded(jobs))
+    tags(text)
+    assert text.count('class="line"') == jobs and text.count("<tr>") == jobs + 1
+    for i in range(jobs):
+        assert text.count(f"train.py --lr {i}<") >= 2
+    looks = re.findall(r'class="line" (stroke=.*?) d=', text)
+    assert len(set(looks)) == jobs, "no two look alike"
+
+
+def test_charts_are_drawn_within_their_frames():
+    text = written(recorded(8))
+    charts = [
+        xml.etree.ElementTree.fromstring(one)
+        for one in re.findall(r'<svg viewBox="0 0 900 230".*?</svg>', text)
+    ]
+    assert len(charts) == 4
+    for chart in charts:
+        for path in chart.iter("path"):
+            for x, y in re.findall(r"[ML]([-\d.]+) ([-\d.]+)", path.get("d")):
+                assert 0 <= float(x) <= 900 and 0 <= float(y) <= 230
+
+
+def test_names_are_text_and_no_html():
+    wild = '<script>alert("1")</script> & \x1b[31m <b> {}'
+    text = written(recorded(name=wild, caches=2), title="<i>title</i>")
+    found = tags(text)
+    assert not {"script", "b", "i"} & found.names and "\x1b" not in text
+    assert '<script>alert("1")</script> & \ufffd[31m <b> 0' in found.text
+
+
+def test_jobs_of_one_name_have_a_process_s_number():
+    text = written(recorded(name="train.py"))
+    assert "train.py (process 100)" in text and "train.py (process 101)" in text
+
+
+def test_each_cache_has_its_memory_and_rows_say_which():
+    text = written(recorded(4, caches=2))
+    assert text.count("with 64 MiB for payloads") == 2 and text.count(">demo1<") == 2
+
+
+def test_what_was_lost_is_said():
+    watch, recording = Watch(), Recording()
+    for s in range(3):
+        told = work(BEGAN_MS + s * 1000, 10 * s, skipped=s, damaged=2 * s)
+        recording.add(watch.look([segment(job(told))], BEGAN_MS + s * 1000), float(s))
+    recording.finish()
+    text = written(recording)
+    assert "2 skipped, 4 damaged" in text
+    assert "waited 0% of the time." in text and "preparation" not in sentence(recording)
+
+
+def test_a_line_has_a_gap_where_nothing_was_seen():
+    axes = _Axes([0.0, 1.0, 2.0, 3.0], 10.0)
+    assert axes.line([5.0, None, 5.0, 10.0]).count("M") == 2
+
+
+def test_a_recording_of_one_point_is_drawn():
+    tags(written(recorded(1, seconds=1)))
+    tags(written(recorded(1, seconds=2)))
+
+
+@pytest.mark.parametrize(
+    ("value", "step"), [(0, 1), (0.3, 0.5), (1, 1), (1.1, 2), (24, 50), (51, 100), (1000, 1000), (3e9, 5e9)]
+)
+def test_steps_of_an_axis_are_round(value, step):
+    assert _round_step(value) == pytest.approx(step)
+
+
+def test_steps_of_memory_are_powers_of_two():
+    axes = _Axes([0.0, 1.0], 58 * 2**20, 64 * 2**20, in_bytes=True)
+    assert (axes.step, axes.top) == (16 * 2**20, 64 * 2**20)
+    assert _Axes([0.0, 1.0], 0.0, None, in_bytes=True).top == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "step"), [(0, 0.1), (7, 10), (100, 120), (50_000, 86_400), (90_000, 172_800)]
+)
+def test_steps_of_time_are_those_of_a_clock(value, step):
+    assert _time_step(value) == step

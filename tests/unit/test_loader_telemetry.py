@@ -1,0 +1,157 @@
+"""What a loader tells of itself while it iterates: to its user, and to those who watch its cache."""
+
+import gc
+import logging
+import time
+
+import pytest
+import torch
+from torch.utils.data import Dataset, IterableDataset, RandomSampler
+
+import seneca
+from seneca import transforms as T
+from seneca.segments import find
+
+EPOCHS = 2
+
+
+class Slow(Dataset):
+    """Items that take 2 ms, in which nobody computes."""
+
+    def __init__(self, items=40):
+        self.items = items
+
+    def __len__(self):
+        return self.items
+
+    def __getitem__(self, index):
+        time.sleep(0.002)
+        return torch.tensor(index)
+
+
+def keep(samples):
+    return samples
+
+
+def pictures(folder, workers, **options):
+    data = seneca.ImageFolder(
+        folder,
+        transform=T.Compose([T.RandomResizedCrop(32), T.RandomHorizontalFlip()]),
+    )
+    return seneca.DataLoader(data, 8, shuffle=True, num_workers=workers, cache_bytes="4MiB", **options)
+
+
+def kinds(folder, name):
+    """Loaders of each way of loading, by name."""
+    return {
+        "threads": lambda: pictures(folder, 2, cache=name),
+        "no threads": lambda: pictures(folder, 0, cache=name),
+        "staged": lambda: pictures(folder, 2, cache=name, collate_fn=keep),
+        "staged, no workers": lambda: pictures(folder, 0, cache=name, collate_fn=keep),
+        "items": lambda: seneca.DataLoader(Slow(), 8, True, num_workers=2, cache=name, cache_bytes="1MiB"),
+    }
+
+
+def told(name):
+    (job,) = find(name).view.jobs
+    (work,) = job.work
+    return work
+
+
+@pytest.mark.parametrize("kind", kinds(None, None))
+def test_what_watchers_see_is_what_the_loader_did(picture_folder, name, kind):
+    loader = kinds(picture_folder, name)[kind]()
+    for _ in range(EPOCHS):
+        for _ in loader:
+            pass
+    seen, stats = told(name), loader.stats()
+    places = len(loader.dataset)
+    assert (seen.epoch, seen.place, seen.places, seen.batch_size) == (EPOCHS - 1, places, places, 8)
+    assert (seen.threads, seen.rank, seen.ranks) == (max(1, loader.num_workers), 0, 1)
+    assert seen.served == stats["served"]
+    assert (seen.delivered, seen.prepared, seen.staged) == (
+        *(stats["delivered"], stats["prepared"], stats["staged"]),
+    )
+    assert (seen.read_bytes, seen.skipped, seen.damaged) == (stats["read_bytes"], 0, 0)
+    assert stats["stall_s"] > 0
+    assert sum(seen.stall_ns.values()) * 1e-9 == pytest.approx(stats["stall_s"], rel=0.05, abs=0.01)
+    assert seen.spent_ns["item" if kind == "items" else "decode"] > 0
+
+
+def test_why_items_take_long_is_told(name):
+    """Two workers sleep 80 ms in an epoch, together, and perhaps wait for a core besides."""
+    loader = kinds(None, name)["items"]()
+    for _ in loader:
+        pass
+    found = loader.diagnose()
+    assert (found.epoch, found.delivered, found.ended) == (0, 40, True)
+    assert next(iter(found.causes)) in ("storage", "cores"), "nobody computes anything"
+    spent_ns = told(name).spent_ns
+    assert spent_ns["storage"] + spent_ns["cores"] >= 80_000_000
+    assert str(found).startswith("epoch 0 waited ")
+
+
+def test_torchs_own_loader_over_a_shared_dataset_tells_what_it_can(name):
+    shared = seneca.SharedDataset(Slow(400), cache=name, cache_bytes="4MiB")
+    batches = seneca.OpportunisticBatchSampler(RandomSampler(shared), 8, drop_last=False)
+    loader = torch.utils.data.DataLoader(shared, batch_sampler=batches, num_workers=1)
+    for _ in loader:
+        pass
+    seen = told(name)
+    assert 0 < seen.delivered <= 400 and sum(seen.stall_ns.values()) == 0
+
+
+@pytest.mark.parametrize("cache", [True, False])
+@pytest.mark.parametrize("kind", ["threads", "staged"])
+def test_a_loader_is_diagnosed_with_and_without_a_cache(picture_folder, name, kind, cache):
+    loader = kinds(picture_folder, name if cache else None)[kind]()
+    with pytest.raises(RuntimeError, match="in an epoch"):
+        loader.diagnose()
+    batches = iter(loader)
+    next(batches)
+    assert loader.diagnose().ended is False
+    for _ in batches:
+        pass
+    found = loader.diagnose()
+    assert (found.epoch, found.delivered, found.ended) == (0, len(loader.dataset), True)
+    assert found.waited is not None and found.waited > 0
+
+
+def test_the_end_of_each_epoch_is_logged(picture_folder, name, caplog):
+    with caplog.at_level(logging.INFO, "seneca.epochs"):
+        for kind in ("threads", "staged", "items"):
+            loader = kinds(picture_folder, f"{name}-{kind[0]}")[kind]()
+            for _ in range(EPOCHS):
+                for _ in loader:
+                    pass
+    lines = [record.getMessage() for record in caplog.records if record.name == "seneca.epochs"]
+    assert len(lines) == 3 * EPOCHS
+    assert [line.split(" waited")[0] for line in lines] == ["epoch 0", "epoch 1"] * 3
+
+
+def test_what_cannot_be_measured_is_not_diagnosed():
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return iter(range(8))
+
+    loader = seneca.DataLoader(Stream(), cache=None)
+    assert len(list(loader)) == 8
+    with pytest.raises(RuntimeError):
+        loader.diagnose()
+
+
+def test_nobody_is_kept_by_what_is_told(picture_folder, name):
+    """A loader that is let go of leaves its cache at once, without a collection of cycles."""
+    gc.collect()
+    gc.disable()
+    try:
+        for kind in ("threads", "staged"):
+            loader = kinds(picture_folder, name)[kind]()
+            for _ in loader:
+                pass
+            assert find(name).view.jobs
+            del loader
+            with pytest.raises(FileNotFoundError):
+                find(name)
+    finally:
+        gc.enable()
