@@ -13,6 +13,7 @@ import secrets
 import select
 import signal
 import sys
+import time
 import traceback
 
 import numpy as np
@@ -259,7 +260,8 @@ class Process:
     def _read(self, size, patience_s):
         data = b""
         while len(data) < size:
-            assert select.select([self.reads], [], [], patience_s)[0], f"process {self.pid} hangs"
+            if not select.select([self.reads], [], [], patience_s)[0]:
+                self._hangs()
             piece = os.read(self.reads, size - len(data))
             if not piece:
                 raise EOFError(f"process {self.pid} ended")
@@ -287,11 +289,23 @@ class Process:
             os.kill(self.pid, signal.SIGKILL)
             self.join()
 
-    def join(self):
+    def join(self, patience_s=PATIENCE_S):
         """Wait for its end: 0 when it ended well, the signal negated when it was killed."""
         if self.status is None:
+            end = os.pidfd_open(self.pid)
+            try:
+                if not select.select([end], [], [], patience_s)[0]:
+                    self._hangs()
+            finally:
+                os.close(end)
             self.status = os.waitpid(self.pid, 0)[1]
         return os.waitstatus_to_exitcode(self.status)
+
+    def _hangs(self):
+        """End it so that pytest's faulthandler, which came along, prints where its threads are."""
+        os.kill(self.pid, signal.SIGABRT)
+        time.sleep(1)
+        raise AssertionError(f"process {self.pid} hangs")
 
     def __enter__(self):
         return self

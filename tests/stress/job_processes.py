@@ -68,6 +68,8 @@ class Job:
                 self.pid = 0
                 return os.waitstatus_to_exitcode(status)
             time.sleep(0.005)
+        os.kill(self.pid, signal.SIGABRT)  # pytest's faulthandler, which came along, prints where it is
+        time.sleep(1)
         self.kill()
         raise AssertionError(f"the job that writes {self.log.name} did not end in {timeout_s} s")
 
