@@ -1,15 +1,24 @@
 """Does ``seneca analyze`` find the stalls that were planted, and what does it cost the script?
 
-Question. A training script waits for storage, for preparing or for nothing, and it is known how long,
-because the dataset was made so. Does ``seneca analyze`` find these shares? And how much slower is the script
-under it?
+Question. A training script waits for storage, for preparing, for a core or for nothing, and it is known how
+long, because the script was made so. Does ``seneca analyze`` find these shares? And how much slower is the
+script under it?
 
-Method. The script is ``planted_stalls.py``: each sample sleeps (storage) and then uses CPU (preparing), and
-the step sleeps. The shares that it plants follow from these times by DS-Analyzer's definitions, which
-``seneca/cli/analyze/stalls.py`` has. A setting is right if the bottleneck that is named is the planted one.
-``off`` is the largest difference of a share from the planted one, in points. For the cost, the script runs in
-turns with ``seneca analyze`` and without, and times its own epochs. Run it on a quiet machine: a core that
-something else takes, a hypervisor included, is a stall that was not planted.
+Method. The script is ``planted_stalls.py``. Each sample reads a file of 110 KB from storage that is really held
+back (``slow_reads.py``), and uses CPU; each step sleeps. With b samples a batch, r seconds of storage for a
+batch, c of CPU, W workers and k cores, a step takes as long as the slowest of
+
+    the step itself    (c + r) / W    r    c / k
+
+and the shares follow by DS-Analyzer's definitions: preparing is what ``c / W`` adds to the step, fetching what
+``(c + r) / W`` and ``r`` add to that, and cores what ``c / k`` adds. Without workers nothing overlaps. For
+Seneca's own pictures the CPU of a batch is not planted. It is measured first, with one worker, files in memory
+and no step. A setting is right if the bottleneck that is named is the planted one. ``off`` is the largest
+difference of a share from the planted one, in points. Two ranks wait for each other after each step, and one
+is slow: is it the one that is named?
+
+For the cost, the script runs in turns with ``seneca analyze`` and without, and times its own epochs. Run it on
+a quiet machine: a core that something else takes, a hypervisor included, is a stall that was not planted.
 
     python -m bench.bench_analyze
 """
@@ -18,6 +27,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -28,81 +38,132 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import report
+import slow_reads
+
+from seneca.testing import make_pictures
 
 SCRIPT = Path(__file__).parent / "planted_stalls.py"
 NAMES = ("compute", "fetch", "prep", "cores")
 NO_MATTER = 0.05  # as the command: a smaller wait is none
+BATCH = 8
+FILES = 64
+FILE_BYTES = 110_000  # ImageNet's mean
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is planted: milliseconds of a batch's sleep and CPU, and of a step's sleep; worker processes."""
+    """What is planted.
+
+    Args:
+        loader: As the script names it.
+        storage: Megabytes a second; 0: as fast as memory.
+        cpu: Milliseconds of a sample.
+        step: Milliseconds of a step.
+        workers: Of the loader.
+    """
 
     loader: str
-    sleep: float
+    storage: float
     cpu: float
     step: float
     workers: int
 
-    def shares(self) -> dict[str, float]:
-        """The planted shares of the time."""
+    def shares(self, cores: float, a_sample: float = FILE_BYTES) -> dict[str, float]:
+        """The planted shares of the time, if a sample reads so many bytes."""
+        cpu = self.cpu * BATCH
+        read = a_sample * BATCH / self.storage / 1e3 if self.storage else 0.0
         if self.workers == 0:
-            fetch, prep, whole = self.sleep, self.cpu, self.sleep + self.cpu + self.step
+            whole = cpu + read + self.step
+            parts = {"fetch": read, "prep": cpu, "cores": 0.0}
         else:
-            prepared = self.cpu / self.workers
-            whole = max(self.step, (self.sleep + self.cpu) / self.workers)
-            prep = max(0.0, prepared - self.step)
-            fetch = max(0.0, whole - max(self.step, prepared))
+            prepared = max(self.step, cpu / self.workers)
+            fetched = max(prepared, read, (cpu + read) / self.workers)
+            whole = max(fetched, cpu / cores)
+            parts = {"fetch": fetched - prepared, "prep": prepared - self.step, "cores": whole - fetched}
         return {
-            "compute": 1 - (fetch + prep) / whole,
-            "fetch": fetch / whole,
-            "prep": prep / whole,
-            "cores": 0,
+            "compute": 1 - sum(parts.values()) / whole,
+            **{name: part / whole for name, part in parts.items()},
         }
 
-    def bottleneck(self) -> str:
-        """The planted bottleneck."""
-        shares = self.shares()
-        return max(NAMES[1:], key=shares.__getitem__) if shares["compute"] < 1 - NO_MATTER else "compute"
 
-    def arguments(self) -> list[str]:
-        """For the script."""
-        parts = ("loader", "sleep", "cpu", "step", "workers")
-        return [f"--{name}={getattr(self, name)}" for name in parts]
+def bottleneck(shares: dict[str, float]) -> str:
+    """The planted bottleneck."""
+    return max(NAMES[1:], key=shares.__getitem__) if shares["compute"] < 1 - NO_MATTER else "compute"
 
 
-PLANTED = (
-    # sleep, cpu, step, workers: for storage, preparing, both, the step
-    (40, 2, 10, 0), (4, 40, 10, 0), (15, 25, 20, 0), (3, 9, 90, 0),
-    (60, 2, 20, 1), (4, 60, 20, 1), (40, 30, 20, 1), (5, 5, 50, 1),
-    (120, 4, 20, 2), (8, 60, 10, 2), (80, 40, 10, 2), (10, 10, 50, 2),
-    (160, 4, 10, 4), (100, 8, 40, 4), (120, 8, 10, 4), (20, 4, 50, 4),
+OF_TORCH = tuple(
+    Setting("torch", *one)
+    for one in (
+        # MB/s, cpu, step, workers: limited by storage, by preparing, by both, by cores, by the step
+        (20, 2, 20, 0), (40, 5, 50, 0), (20, 2, 20, 1), (40, 2, 20, 1),
+        (80, 2, 20, 1), (0, 5, 20, 1), (0, 10, 20, 1), (20, 10, 50, 1),
+        (20, 2, 20, 2), (40, 5, 20, 2), (80, 10, 20, 2), (20, 2, 20, 4),
+        (0, 10, 20, 4), (40, 2, 200, 1), (80, 5, 200, 2), (20, 2, 50, 4),
+    )
 )  # fmt: skip
-OF_TORCH = tuple(Setting("torch", *one) for one in PLANTED)
-OF_SENECA = tuple(Setting("seneca", *one) for one in PLANTED[::2])
+OF_SENECA = tuple(
+    Setting("seneca", *one) for one in ((20, 2, 20, 0), (40, 2, 20, 1), (80, 10, 20, 2), (40, 2, 200, 1))
+)
+PICTURES = ((20, 20, 1), (40, 20, 1), (20, 20, 2), (0, 5, 1), (0, 200, 1))  # MB/s, step, workers
 
 
-def found(setting: Setting, steps: int, folder: Path) -> dict:
-    """What the command finds."""
-    to = folder / "found.json"
-    line = [sys.executable, "-m", "seneca.cli", "analyze", f"--json={to}", sys.executable, str(SCRIPT)]
-    subprocess.run([*line, f"--steps={steps}", *setting.arguments()], check=True, capture_output=True)
-    return json.loads(to.read_text())
+class Bench:
+    """The folders that the scripts read, and the storage that holds them back."""
 
+    def __init__(self, place: Path, steps: int) -> None:
+        self.place, self.steps = place, steps
+        self.files = place / "files"
+        self.files.mkdir()
+        for number in range(FILES):
+            (self.files / f"{number:02d}").write_bytes(os.urandom(FILE_BYTES))
+        self.pictures = make_pictures(place / "pictures", count=256)
+        sizes = [path.stat().st_size for path in self.pictures.rglob("*.jpg")]
+        self.picture_bytes = statistics.fmean(sizes)
 
-def cost(rounds: int, steps: int) -> list[float]:
-    """For each round, the seconds of the epochs under the command, divided by those without."""
-    own = [sys.executable, str(SCRIPT), f"--steps={steps}", "--batch=8", "--cpu=3.5", "--workers=1"]
-    under = [sys.executable, "-m", "seneca.cli", "analyze", *own]
+    def line(self, setting: Setting) -> list[str]:
+        """The script for a setting."""
+        folder = self.pictures if setting.loader == "pictures" else self.files
+        return [
+            *(sys.executable, str(SCRIPT), f"--loader={setting.loader}", f"--folder={folder}"),
+            *(f"--cpu={setting.cpu * BATCH}", f"--step={setting.step}", f"--workers={setting.workers}"),
+            *(f"--batch={BATCH}", f"--steps={self.steps}"),
+        ]
 
-    def seconds(line: list[str]) -> float:
-        return float(subprocess.run(line, check=True, capture_output=True, text=True).stdout)
+    def run(self, line: list[str], storage: float = 0.0) -> str:
+        """What a command prints, with its reads held back to so many megabytes a second."""
+        slow = slow_reads.environment(self.place, self.place, int(storage * 1e6)) if storage else {}
+        told = subprocess.run(line, capture_output=True, text=True, env={**os.environ, **slow})
+        if told.returncode:
+            raise RuntimeError(f"{' '.join(line)}: status {told.returncode}\n{told.stderr}")
+        return told.stdout
 
-    ratios = []
-    for _ in range(rounds):
-        before, with_it, without = seconds(own), seconds(under), seconds(own)
-        ratios.append(with_it / ((before + without) / 2))
-    return ratios
+    def found(self, line: list[str], storage: float = 0.0) -> dict:
+        """What ``seneca analyze`` finds."""
+        to = self.place / "found.json"
+        self.run([sys.executable, "-m", "seneca.cli", "analyze", f"--json={to}", *line], storage)
+        return json.loads(to.read_text())
+
+    def cpu_of_pictures(self) -> float:
+        """Milliseconds that Seneca's own pipeline takes for a picture."""
+        seconds = float(self.run(self.line(Setting("pictures", 0, 0, 0, 1))))
+        return 1e3 * seconds / (self.steps - 1) / BATCH
+
+    def slow_rank(self) -> tuple[dict, int]:
+        """What it finds of two ranks of which rank 1 waits ten times as long; and that rank."""
+        runner = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+        arguments = ["--sleep=60", "--step=5", "--workers=1", f"--steps={self.steps}", "--slow-rank=1"]
+        return self.found([*runner, str(SCRIPT), *arguments]), 1
+
+    def cost(self, rounds: int) -> list[float]:
+        """For each round, the seconds of the epochs under the command, divided by those without."""
+        own = [sys.executable, str(SCRIPT), f"--steps={10 * self.steps}", "--batch=8", "--cpu=3.5"]
+        own.append("--workers=1")
+        under = [sys.executable, "-m", "seneca.cli", "analyze", *own]
+        ratios = []
+        for _ in range(rounds):
+            before, with_it, without = (float(self.run(line)) for line in (own, under, own))
+            ratios.append(with_it / ((before + without) / 2))
+        return ratios
 
 
 def main() -> None:
@@ -115,30 +176,46 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write what was found to this file")
     options = parser.parse_args()
     print(report.machine(("torch",)))
-    lines, all_found, right, worst = [], [], 0, 0.0
+    cores = len(os.sched_getaffinity(0))
+    lines, all_found, right, worst = [], [], 0, []
     with tempfile.TemporaryDirectory() as folder:
-        for setting in (*OF_TORCH, *OF_SENECA):
-            answer, planted = found(setting, options.steps, Path(folder)), setting.shares()
+        bench = Bench(Path(folder), options.steps)
+        own = bench.cpu_of_pictures()
+        print(f"a picture takes Seneca {own:.2f} ms of CPU and has {bench.picture_bytes:,.0f} bytes")
+        of_pictures = [
+            Setting("pictures", storage, own, step, workers) for storage, step, workers in PICTURES
+        ]
+        for setting in (*OF_TORCH, *OF_SENECA, *of_pictures):
+            a_sample = bench.picture_bytes if setting.loader == "pictures" else FILE_BYTES
+            answer = bench.found(bench.line(setting), setting.storage)
+            planted = setting.shares(cores, a_sample)
             off = 100 * max(abs(answer["shares"][name] - planted[name]) for name in NAMES)
-            right += answer["bottleneck"] == setting.bottleneck()
-            worst = max(worst, off)
+            is_right = answer["bottleneck"] == bottleneck(planted)
+            right += is_right
+            worst.append(off)
             all_found.append({"setting": vars(setting), "planted": planted, "found": answer["shares"]})
             lines.append(
                 [
                     setting.loader,
-                    *(f"{value:g}" for value in (setting.sleep, setting.cpu, setting.step, setting.workers)),
+                    "-" if not setting.storage else f"{setting.storage:g}",
+                    *(f"{value:g}" for value in (round(setting.cpu, 2), setting.step, setting.workers)),
                     *(f"{planted[name]:.0%} {answer['shares'][name]:.0%}" for name in NAMES),
                     f"{off:.1f}",
-                    answer["bottleneck"] + ("" if answer["bottleneck"] == setting.bottleneck() else " WRONG"),
+                    answer["bottleneck"] + ("" if is_right else " WRONG"),
                 ]
             )
-    head = ["loader", "sleep", "cpu", "step", "W", *NAMES, "off", "bottleneck"]
-    report.print_table(
-        "milliseconds of a batch and a step; planted and found shares of the time", head, lines
+        ranks, slow = bench.slow_rank()
+        ratios = bench.cost(options.rounds)
+    head = ["loader", "MB/s", "cpu ms", "step ms", "W", *NAMES, "off", "bottleneck"]
+    report.print_table("planted and found shares of the time", head, lines)
+    within = sum(off <= 5 for off in worst)
+    print(
+        f"bottleneck right in {right} of {len(lines)}; all shares within 5 points in {within}; "
+        f"at most {max(worst):.1f} off"
     )
-    print(f"bottleneck right in {right} of {len(lines)}; a share is off by at most {worst:.1f} points")
+    late = ", ".join(f"rank {rank} late in {share:.0%}" for rank, share in ranks["late_ranks"].items())
+    print(f"two ranks, rank {slow} is slow: {late} of the steps; {ranks['sentence']}")
     if options.rounds:
-        ratios = cost(options.rounds, 10 * options.steps)
         text = f"{statistics.median(ratios) - 1:+.2%} ({min(ratios) - 1:+.2%} to {max(ratios) - 1:+.2%})"
         print(f"time of an epoch under the command, at about 2,000 samples/s: {text}")
     if options.json is not None:

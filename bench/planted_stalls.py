@@ -1,33 +1,40 @@
 """A training script whose stalls are known, for ``bench_analyze.py``. It prints the seconds of its epoch.
 
-Each batch sleeps, as if it waited for storage, and uses CPU, as if it prepared. Each step sleeps, as if a GPU
-computed.
+Each sample reads a file, which slow storage may hold back (``slow_reads.py``), sleeps, and uses CPU. Each step
+sleeps, as if a GPU computed. With ranks, all of them wait for each other after each step.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import time
+from pathlib import Path
 
 import torch
+import torch.distributed as dist
 
 
 class Planted(torch.utils.data.Dataset):
-    """Samples that sleep and use CPU.
+    """Samples that read, sleep and use CPU.
 
     Args:
         samples: Their number.
+        files: One of them is read for each sample, whole.
         sleep_s: What each sleeps.
         cpu_s: The CPU that each uses.
     """
 
-    def __init__(self, samples: int, sleep_s: float, cpu_s: float) -> None:
-        self.samples, self.sleep_s, self.cpu_s = samples, sleep_s, cpu_s
+    def __init__(self, samples: int, files: list[Path], sleep_s: float, cpu_s: float) -> None:
+        self.samples, self.files, self.sleep_s, self.cpu_s = samples, files, sleep_s, cpu_s
 
     def __len__(self) -> int:
         return self.samples
 
     def __getitem__(self, index: int) -> torch.Tensor:
+        if self.files:
+            with open(self.files[index % len(self.files)], "rb", buffering=0) as file:
+                file.read()
         if self.sleep_s:
             time.sleep(self.sleep_s)
         until = time.thread_time() + self.cpu_s
@@ -36,10 +43,35 @@ class Planted(torch.utils.data.Dataset):
         return torch.zeros(8)
 
 
+def loader_of(options: argparse.Namespace, rank: int) -> torch.utils.data.DataLoader:
+    """The loader that the options name."""
+    if options.loader == "pictures":
+        import seneca
+        from seneca import transforms as T
+
+        pictures = seneca.ImageFolder(options.folder, T.Compose([T.RandomResizedCrop(224), T.ToTensor()]))
+        chosen = torch.utils.data.Subset(
+            pictures, [k % len(pictures) for k in range(options.steps * options.batch)]
+        )
+        return seneca.DataLoader(chosen, options.batch, num_workers=options.workers, cache=None)
+    slow = 1.0 if options.slow_rank in (None, rank) else 0.1
+    a_sample = 1e3 * options.batch
+    files = sorted(options.folder.glob("*")) if options.folder else []
+    data = Planted(
+        options.steps * options.batch, files, slow * options.sleep / a_sample, slow * options.cpu / a_sample
+    )
+    if options.loader == "torch":
+        return torch.utils.data.DataLoader(data, options.batch, num_workers=options.workers)
+    import seneca
+
+    return seneca.DataLoader(data, options.batch, num_workers=options.workers, cache=None)
+
+
 def main() -> None:
     """Train for one epoch."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--loader", choices=("torch", "seneca"), default="torch")
+    parser.add_argument("--loader", choices=("torch", "seneca", "pictures"), default="torch")
+    parser.add_argument("--folder", type=Path, help="its files are read; of pictures: class folders")
     for name, default in (("sleep", 0.0), ("cpu", 0.0), ("step", 0.0)):
         parser.add_argument(
             f"--{name}", type=float, default=default, help="milliseconds of a batch, or a step"
@@ -47,23 +79,24 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--slow-rank", type=int, help="the others take a tenth for a batch")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    a_sample = 1e3 * options.batch
-    data = Planted(options.steps * options.batch, options.sleep / a_sample, options.cpu / a_sample)
-    if options.loader == "torch":
-        loader = torch.utils.data.DataLoader(data, options.batch, num_workers=options.workers)
-    else:
-        import seneca
-
-        loader = seneca.DataLoader(data, options.batch, num_workers=options.workers, cache=None)
+    ranked = "RANK" in os.environ
+    if ranked:
+        dist.init_process_group("gloo")
+    loader = loader_of(options, dist.get_rank() if ranked else 0)
     began = None
     for _ in loader:
         began = began or time.perf_counter()
         if options.step:
             time.sleep(options.step / 1e3)
+        if ranked:
+            dist.barrier()
     assert began is not None
     print(time.perf_counter() - began)
+    if ranked:
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":
