@@ -15,13 +15,17 @@ import multiprocessing.connection
 import multiprocessing.queues
 import os
 import signal
+import threading
 import time
+import types
+import weakref
 from collections import deque
-from collections.abc import Callable
-from typing import Any, NoReturn, cast
+from collections.abc import Callable, Iterable
+from typing import Any, cast
 
 import torch
 from torch.utils.data import IterableDataset, IterDataPipe
+from torch.utils.data._utils import signal_handling
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 
 from seneca._runtime.cgroups import oom_kills
@@ -143,6 +147,8 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
         self._workers_status = [True] * loader.num_workers  # torch sets it last, and needs it to end workers
         self._early: deque[Any] = deque()  # what workers had sent before all of them had begun
         self._skips = 0  # in a resumed epoch: the workers before the one whose turn is next
+        _open_iterators.add(self)
+        _wrap_sigchld_handler()
         super().__init__(loader)
         self._dataset = loader.whole.dataset
 
@@ -159,10 +165,7 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         with self._turn:
-            try:
-                self._reset_in_turn(loader, first_iter)
-            except RuntimeError as error:  # a worker may end as soon as it has its first batch to make
-                self._say_why(error)
+            self._reset_in_turn(loader, first_iter)
 
     def _reset_in_turn(self, loader: Any, first_iter: bool) -> None:
         self._drawn = {}
@@ -199,12 +202,6 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
         # calls this in a forked child, where it would end the workers of the parent.
         if hasattr(self, "_workers") and self._owner == os.getpid():
             super()._shutdown_workers()
-
-    def _try_put_index(self) -> None:
-        try:
-            super()._try_put_index()
-        except RuntimeError as error:  # torch's handler of SIGCHLD raises it wherever this process is
-            self._say_why(error)
 
     def _next_index(self) -> Any:
         index = super()._next_index()
@@ -257,24 +254,57 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
         try:
             return super()._try_get_data(*args, **kwargs)
         except (RuntimeError, OSError, EOFError) as error:
-            self._say_why(error)
+            # A worker's message has broken off. This may be seen before the worker's end is.
+            broke_off = not isinstance(error, RuntimeError) or "ancdata" in str(error)
+            if broke_off:
+                multiprocessing.connection.wait([w.sentinel for w in self._workers], BROKE_OFF_S)
+            ends = _ends(self._workers, str(error))
+            if not ends or any(end in str(error) for end in ends.values()):
+                raise
+            what = str(error)
+            if broke_off:
+                what = f"DataLoader worker (pid(s) {', '.join(map(str, ends))}) exited unexpectedly"
+            raise RuntimeError(f"{what}: {'; '.join(ends.values())}") from error
 
-    def _say_why(self, error: Exception) -> NoReturn:
-        # A worker's message has broken off. This may be seen before the worker's end is.
-        broke_off = not isinstance(error, RuntimeError) or "ancdata" in str(error)
-        if broke_off:
-            multiprocessing.connection.wait([w.sentinel for w in self._workers], BROKE_OFF_S)
-        ends = {
-            w.pid: f"worker {i} (pid {w.pid}) {_end_of(w.exitcode)}"
-            for i, w in enumerate(self._workers)
-            if w.exitcode or (w.exitcode == 0 and str(w.pid) in str(error))
-        }
-        if not ends or any(end in str(error) for end in ends.values()):
-            raise error
-        what = str(error)
-        if broke_off:
-            what = f"DataLoader worker (pid(s) {', '.join(map(str, ends))}) exited unexpectedly"
-        raise RuntimeError(f"{what}: {'; '.join(ends.values())}") from error
+
+_open_iterators: weakref.WeakSet[Workers] = weakref.WeakSet()
+
+
+def _wrap_sigchld_handler() -> None:
+    """Let the error that torch's handler of SIGCHLD raises say how the worker has ended.
+
+    torch's handler raises the error wherever the main thread is, also in the training loop's own code.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return  # torch, too, sets its handler in the main thread alone
+    signal_handling._set_SIGCHLD_handler()
+    torchs = signal.getsignal(signal.SIGCHLD)
+    if not callable(torchs) or getattr(torchs, "says_why", False):
+        return
+
+    def handler(signum: int, frame: types.FrameType | None) -> None:
+        try:
+            torchs(signum, frame)
+        except RuntimeError as error:
+            ends: dict[int | None, str] = {}
+            for iterator in list(_open_iterators):
+                ends |= _ends(getattr(iterator, "_workers", ()), str(error))
+            named = [end for pid, end in ends.items() if f"(pid {pid})" in str(error)]
+            if not named or named[0] in str(error):
+                raise
+            raise RuntimeError(f"{str(error).rstrip()}: {named[0]}") from None
+
+    handler.says_why = True  # type: ignore[attr-defined]
+    signal.signal(signal.SIGCHLD, handler)
+
+
+def _ends(workers: Iterable[Any], error: str) -> dict[int | None, str]:
+    """How those of ``workers`` that failed have ended, by their ids. Status 0 fails if ``error`` names the id."""
+    return {
+        w.pid: f"worker {i} (pid {w.pid}) {_end_of(w.exitcode)}"
+        for i, w in enumerate(workers)
+        if w.exitcode or (w.exitcode == 0 and str(w.pid) in error)
+    }
 
 
 def _end_of(exitcode: int) -> str:

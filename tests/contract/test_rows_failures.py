@@ -140,6 +140,22 @@ def test_a_worker_that_dies_is_an_error_that_names_it(load, end, tmp_path, capfd
     await_true(lambda: all(map(gone, workers)), "the other worker has left, too")
 
 
+@pytest.mark.meant("reason")
+def test_a_worker_that_dies_while_the_training_loop_computes_is_an_error_that_says_why(load, tmp_path):
+    """torch's handler of SIGCHLD raises it there, in code that is neither torch's nor Seneca's."""
+    loader = load(
+        Numbers(SAMPLES), num_workers=2, worker_init_fn=functools.partial(toys.note_pid, tmp_path), timeout=5
+    )
+    batches = iter(loader)
+    next(batches)
+    worker = next(int(path.name) for path in tmp_path.iterdir())
+    with pytest.raises(RuntimeError, match=rf"^DataLoader worker \(pid {worker}\) is killed by") as died:
+        os.kill(worker, signal.SIGKILL)
+        await_true(lambda: False, "the signal of the worker's end")
+    said = f"(pid {worker}) was ended by SIGKILL" in str(died.value)
+    assert said is not load.is_torch
+
+
 def test_a_batch_that_takes_longer_than_the_timeout_is_an_error(load):
     event = multiprocessing.get_context("fork").Event()
     loader = load(Waiting(4, event), batch_size=2, num_workers=1, timeout=0.5, multiprocessing_context="fork")
