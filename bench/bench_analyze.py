@@ -4,21 +4,21 @@ Question. A training script waits for storage, for preparing, for a core or for 
 long, because the script was made so. Does ``seneca analyze`` find these shares? And how much slower is the
 script under it?
 
-Method. The script is ``planted_stalls.py``. Each sample reads a file of 110 KB from storage that is really held
-back (``slow_reads.py``), and uses CPU; each step sleeps. With b samples a batch, r seconds of storage for a
-batch, c of CPU, W workers and k cores, a step takes as long as the slowest of
+Method. The script is ``planted_stalls.py``. Each sample reads a file of 110 KB from storage that is really
+held back (``slow_reads.py``), and uses CPU; each step sleeps. With b samples a batch, r seconds of storage
+for a batch, c of CPU, W workers and k cores, a step takes as long as the slowest of
 
     the step itself    (c + r) / W    r    c / k
 
-and the shares follow by DS-Analyzer's definitions: preparing is what ``c / W`` adds to the step, fetching what
-``(c + r) / W`` and ``r`` add to that, and cores what ``c / k`` adds. Without workers nothing overlaps. For
-Seneca's own pictures the CPU of a batch is not planted. It is measured first, with one worker, files in memory
-and no step. A setting is right if the bottleneck that is named is the planted one. ``off`` is the largest
-difference of a share from the planted one, in points. Two ranks wait for each other after each step, and one
-is slow: is it the one that is named?
+and the shares follow by DS-Analyzer's definitions: preparing is what ``c / W`` adds to the step, fetching
+what ``(c + r) / W`` and ``r`` add to that, and cores what ``c / k`` adds. Without workers nothing overlaps.
+For Seneca's own pictures the CPU of a batch is not planted. It is measured first, with one worker, files in
+memory and no step. A setting is right if the bottleneck that is named is the planted one. ``off`` is the
+largest difference of a share from the planted one, in points. Two ranks wait for each other after each step,
+and one is slow: is it the one that is named?
 
-For the cost, the script runs in turns with ``seneca analyze`` and without, and times its own epochs. Run it on
-a quiet machine: a core that something else takes, a hypervisor included, is a stall that was not planted.
+For the cost, the script runs in turns with ``seneca analyze`` and without, and times its own epochs. Run it
+on a quiet machine: a core that something else takes, a hypervisor included, is a stall that was not planted.
 
     python -m bench.bench_analyze
 """

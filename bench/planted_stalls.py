@@ -1,7 +1,7 @@
 """A training script whose stalls are known, for ``bench_analyze.py``. It prints the seconds of its epoch.
 
-Each sample reads a file, which slow storage may hold back (``slow_reads.py``), sleeps, and uses CPU. Each step
-sleeps, as if a GPU computed. With ranks, all of them wait for each other after each step.
+Each sample reads a file, which slow storage may hold back (``slow_reads.py``), sleeps, and uses CPU. Each
+step sleeps, as if a GPU computed. With ranks, all of them wait for each other after each step.
 """
 
 from __future__ import annotations

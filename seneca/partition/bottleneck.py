@@ -49,7 +49,7 @@ def bottleneck(profile: Profile, split: Split, jobs: Jobs) -> Prediction:
     * A preparation starts from the form that is kept. Its AUGMENTED copy serves every job once and is then
       gone. Therefore kept samples save reading and decoding, but never the augmenting of an epoch.
     * Every sample that the fastest job takes must be prepared. The other jobs find it staged.
-    * The page cache has the memory that the cache leaves free, and drops the least recently read file. With
+    * The page cache has the memory that the cache leaves free, and drops any of its files to make room. With
       random orders it serves less than its share of the files.
 
     Args:
@@ -127,7 +127,7 @@ def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> _Work:
 
     spare = max(0.0, profile.free_memory_bytes - memory)
     files = storage * samples * profile.encoded.mean_bytes
-    page_cache = _least_recently_used(np.divide(spare, files, out=np.ones_like(files), where=files > 0))
+    page_cache = _random_replacement(np.divide(spare, files, out=np.ones_like(files), where=files > 0))
     from_disk = storage * (1.0 - page_cache)
 
     threads = jobs.count * (jobs.threads or profile.cores)
@@ -174,15 +174,25 @@ def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> _Work:
     )
 
 
-def _least_recently_used(room: np.ndarray) -> np.ndarray:
+# For each rate a (see below) at which a file that is held is dropped: the misses, and the room they mean.
+_DROPS = np.geomspace(1e6, 1e-6, 2000)
+_MISSES = 1.0 - (np.expm1(-_DROPS) / _DROPS) ** 2
+_ROOMS = _MISSES / _DROPS
+
+
+def _random_replacement(room: np.ndarray) -> np.ndarray:
     """Hits of a cache with room for a share c of the files, if each is read once an epoch in random order.
 
-    After a file is read, a share u of the others is still to come in its epoch. A share v comes before the
-    file in the next epoch. Both are uniform and independent. In between, 1 - (1 - u) (1 - v) of the files
-    are read. The file is found if these fit into c. The probability of that is c + (1 - c) ln(1 - c).
+    Each miss m drops a random file that is held. A file that is held is therefore dropped at the rate
+    a = m / c an epoch. It is read again after a time u + v: u is what is left of its epoch, v the part of the
+    next epoch before it, and both are uniform and independent. The file is still held with probability
+    E[exp(-a (u + v))] = ((1 - exp(-a)) / a)^2, which is 1 - m. This gives m and c = m / a for each a.
+
+    Linux is not a cache that drops the least recently used: Mohan et al. (VLDB 2021) saw 53 %
+    misses with room for 65 % of the files, and 85 % with 35 %. This gives 53.6 and 86.2, and the least
+    recently used 71.7 and 93.0.
     """
-    miss = np.clip(1.0 - room, 0.0, 1.0)
-    return 1.0 - miss + miss * np.log(np.where(miss > 0, miss, 1.0))
+    return 1.0 - np.interp(room, _ROOMS, _MISSES) * (room < 1.0)
 
 
 def _common_rate(work: _Work, jobs: Jobs) -> tuple[np.ndarray, np.ndarray]:

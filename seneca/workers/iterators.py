@@ -299,7 +299,7 @@ def _wrap_sigchld_handler() -> None:
 
 
 def _ends(workers: Iterable[Any], error: str) -> dict[int | None, str]:
-    """How those of ``workers`` that failed have ended, by their ids. Status 0 fails if ``error`` names the id."""
+    """How the ``workers`` that failed have ended, by their ids. Status 0 failed if ``error`` names the id."""
     return {
         w.pid: f"worker {i} (pid {w.pid}) {_end_of(w.exitcode)}"
         for i, w in enumerate(workers)
