@@ -413,6 +413,9 @@ def doctor(
 def analyze(
     command: Annotated[list[str], typer.Argument(help="The script as it is typed: python train.py ...")],
     json: Annotated[Path | None, typer.Option(help="Also write what was found to this file.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Also write a page with a timeline of the steps to this file.")
+    ] = None,
 ) -> None:
     """Run a training script, and say why its training step waits for samples and what would change it.
 
@@ -422,7 +425,7 @@ def analyze(
     from seneca.cli.analyze.command import CannotAnalyze, run
 
     try:
-        status = run(command, json)
+        status = run(command, json, html)
     except (CannotAnalyze, OSError) as error:
         typer.echo(f"seneca analyze: {error}", err=True)
         raise typer.Exit(2) from None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -16,6 +18,7 @@ from types import FrameType
 from seneca._runtime.cgroups import cpu_quota
 from seneca.cli.analyze import inject
 from seneca.cli.analyze.report import find, say
+from seneca.cli.analyze.timeline import timeline_page
 from seneca.cli.analyze.trace import read_trace
 from seneca.cli.paths import cannot_write
 
@@ -28,12 +31,13 @@ class CannotAnalyze(Exception):
     """The script cannot be started, or shows nothing to analyze. The message is one line."""
 
 
-def run(command: Sequence[str], json: Path | None) -> int:
+def run(command: Sequence[str], json: Path | None, html: Path | None = None) -> int:
     """Run a script, and say why its training loop waits.
 
     Args:
         command: The script with its arguments, as it is typed.
         json: A file that gets the findings too; None: none.
+        html: A file that gets them as a page with a timeline of the steps; None: none.
 
     Returns:
         The status of the script, as a shell tells it: 128 more than the signal that ended it.
@@ -43,8 +47,10 @@ def run(command: Sequence[str], json: Path | None) -> int:
             had no loader that was seen.
         OSError: The file cannot be written after all.
     """
-    if json is not None and (why := cannot_write(json)) is not None:
-        raise CannotAnalyze(why)
+    for file in (json, html):
+        if file is not None and (why := cannot_write(file)) is not None:
+            raise CannotAnalyze(why)
+    began = datetime.datetime.now().astimezone()
     trace = Path(tempfile.mkdtemp(prefix="seneca-analyze-"))
     try:
         status = _status_of(command, trace)
@@ -57,6 +63,9 @@ def run(command: Sequence[str], json: Path | None) -> int:
         say(found)
         if json is not None:
             json.write_text(found.to_json(command, status))
+        if html is not None:
+            when = f"{began:%Y-%m-%d %H:%M:%S %Z}, {platform.node() or 'this host'}"
+            html.write_text(timeline_page(found, command, when), encoding="utf-8", errors="replace")
         return status
     finally:
         shutil.rmtree(trace, ignore_errors=True)

@@ -2,17 +2,16 @@
 
 import re
 import xml.etree.ElementTree
-from html.parser import HTMLParser
 
 import pytest
+from html_pages import tags
 from seen_jobs import BEGAN_MS, job, segment, work
 
-from seneca.cli.page import _Axes, _round_step, _time_step, page, sentence
+from seneca.cli.page import page, sentence
 from seneca.cli.rates import Watch
 from seneca.cli.recording import Recording
 
 S = 1_000_000_000
-VOID = {"meta", "br"}
 
 
 def recorded(jobs=2, seconds=12, caches=1, name="train.py --lr {}", **changes):
@@ -35,41 +34,6 @@ def recorded(jobs=2, seconds=12, caches=1, name="train.py --lr {}", **changes):
 
 def written(recording, title="Seneca: the jobs of this host"):
     return page(recording, title=title, when="2030-01-01 12:00:00 UTC, host")
-
-
-class Tags(HTMLParser):
-    """Checks that every element is closed in its turn, and keeps what could load something."""
-
-    def __init__(self):
-        super().__init__(convert_charrefs=True)
-        self.open, self.loads, self.names, self.text = [], [], set(), []
-
-    def handle_starttag(self, tag, attributes):
-        self.names.add(tag)
-        self.loads += [
-            f"{name}={value}" for name, value in attributes if name in ("src", "href", "xlink:href")
-        ]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        self.handle_starttag(tag, attributes)
-        if tag not in VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text.append(data)
-
-
-def tags(text):
-    found = Tags()
-    found.feed(text)
-    found.close()
-    assert found.open == []
-    return found
 
 
 def test_the_sentence_has_the_numbers_first():
@@ -141,31 +105,6 @@ def test_what_was_lost_is_said():
     assert "waited 0% of the time." in text and "preparation" not in sentence(recording)
 
 
-def test_a_line_has_a_gap_where_nothing_was_seen():
-    axes = _Axes([0.0, 1.0, 2.0, 3.0], 10.0)
-    assert axes.line([5.0, None, 5.0, 10.0]).count("M") == 2
-
-
 def test_a_recording_of_one_point_is_drawn():
     tags(written(recorded(1, seconds=1)))
     tags(written(recorded(1, seconds=2)))
-
-
-@pytest.mark.parametrize(
-    ("value", "step"), [(0, 1), (0.3, 0.5), (1, 1), (1.1, 2), (24, 50), (51, 100), (1000, 1000), (3e9, 5e9)]
-)
-def test_steps_of_an_axis_are_round(value, step):
-    assert _round_step(value) == pytest.approx(step)
-
-
-def test_steps_of_memory_are_powers_of_two():
-    axes = _Axes([0.0, 1.0], 58 * 2**20, 64 * 2**20, in_bytes=True)
-    assert (axes.step, axes.top) == (16 * 2**20, 64 * 2**20)
-    assert _Axes([0.0, 1.0], 0.0, None, in_bytes=True).top == 1
-
-
-@pytest.mark.parametrize(
-    ("value", "step"), [(0, 0.1), (7, 10), (100, 120), (50_000, 86_400), (90_000, 172_800)]
-)
-def test_steps_of_time_are_those_of_a_clock(value, step):
-    assert _time_step(value) == step

@@ -1,5 +1,6 @@
 """``seneca analyze``: a script runs as it would alone, and then it is said why it waited."""
 
+import html
 import json
 import os
 import signal
@@ -51,12 +52,14 @@ def run(*arguments, **options):
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_it_says_for_what_the_step_waits(tmp_path, workers):
-    status, out, err = run(tmp_path, SCRIPT, str(workers), "--json", flags=["--json", "found.json"])
+    flags = ["--json", "found.json", "--html", "found.html"]
+    status, out, err = run(tmp_path, SCRIPT, str(workers), "--json", flags=flags)
     assert (status, out) == (0, "argument --json\n")
     assert "of the time the training step waits" in err and "Sleeps of 12" in err
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["bottleneck"] == "fetch"
     assert found["shares"]["fetch"] > 0.5
+    assert found["sentence"] in html.unescape((tmp_path / "found.html").read_text())
     assert not list((tmp_path / "tmp").iterdir())  # the trace is gone
 
 
@@ -121,7 +124,8 @@ def test_a_script_without_a_loader_is_one_line_and_status_2(tmp_path, command, t
     assert err.startswith(f"seneca analyze: {text}") and err.count("\n") == 1
 
 
-def test_a_file_that_cannot_be_written_is_told_before_the_script_starts(tmp_path):
-    status, out, err = run(tmp_path, SCRIPT, "0", "x", flags=["--json", "missing/found.json"])
+@pytest.mark.parametrize("option", ["--json", "--html"])
+def test_a_file_that_cannot_be_written_is_told_before_the_script_starts(tmp_path, option):
+    status, out, err = run(tmp_path, SCRIPT, "0", "x", flags=[option, "missing/found"])
     assert (status, out) == (2, "")
     assert err.startswith("seneca analyze: there is no folder") and err.count("\n") == 1
