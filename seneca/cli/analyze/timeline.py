@@ -12,6 +12,7 @@ from seneca.cli.charts import count, document, percent, stacked, table, text
 __all__ = ["timeline_page"]
 
 POINTS = 300  # of a chart; more steps than that are means of some steps each
+MOST_EPOCHS = 50  # that are told apart
 MOST_LOADERS = 8  # that get charts; the table has all
 STEP_COLOURS = {"training step": "#59a14f", "waiting": "#e15759"}
 BATCH_COLOURS = {"working": "#4e79a7", "waiting for storage": "#e15759", "waiting for a core": "#f28e2b"}
@@ -81,10 +82,11 @@ def _charts(one: LoaderFindings) -> list[str]:
             f"epoch {number}: its first batch came after {_seconds(float(epoch[0]['wall']))}",
         )
         for number, epoch in enumerate(one.epochs.steps, 1)
+        if len(one.epochs.steps) <= MOST_EPOCHS
     ]
     parts += [
-        '<p class="faint">Time of each step after the first of its epoch. A dotted line is the begin of an '
-        "epoch.</p>",
+        '<p class="faint">How long each step took, and how much of that it waited. A dotted line is the '
+        "begin of an epoch, whose first step is left out.</p>",
         stacked(times, {"training step": computes, "waiting": waits}, STEP_COLOURS, _seconds, marks=marks),
     ]
     made, layers = _batches(one, began)
@@ -97,20 +99,36 @@ def _charts(one: LoaderFindings) -> list[str]:
 
 
 def _steps(one: LoaderFindings, began: float) -> tuple[list[float], list[float], list[float]]:
-    """When the steps began; what each waited; and the rest of it. The last of an epoch has no end."""
-    times, waits, wholes = [], [], []
+    """When the steps began; what each waited; and the rest of it. The last of an epoch has no end.
+
+    Between epochs there are zeros, unless there are too many epochs to see them.
+    """
+    epochs = []
     for number, epoch in enumerate(one.epochs.steps):
         whole = np.diff(epoch["begin"])[1:]
         waited = epoch["wall"][1:-1]
-        if one.epochs.idle and number < len(one.epochs.idle):
+        if number < len(one.epochs.idle):
             idle = one.epochs.idle[number]["wall"][1:]  # of the GPU; the last ones may not be told
             whole, waited = whole[: len(idle)], idle[: len(whole)]
-        times.append(epoch["begin"][1 : 1 + len(whole)] - began)
-        waits.append(np.minimum(waited, whole))
-        wholes.append(whole)
-    columns = [np.concatenate(part) for part in (times, waits, wholes)]
-    at, wait, whole = _means(columns)
+        at = epoch["begin"][1 : 1 + len(whole)] - began
+        if len(at):
+            epochs.append([at, np.minimum(waited, whole), whole])
+    if not epochs:
+        return [], [], []
+    if len(epochs) > MOST_EPOCHS:
+        columns = _means([np.concatenate(parts) for parts in zip(*epochs, strict=True)], POINTS)
+    else:
+        each = [_between_zeros(epoch, POINTS // len(epochs)) for epoch in epochs]
+        columns = [np.concatenate(parts) for parts in zip(*each, strict=True)]
+    at, wait, whole = columns
     return at.tolist(), wait.tolist(), (whole - wait).tolist()
+
+
+def _between_zeros(epoch: list[np.ndarray], points: int) -> list[np.ndarray]:
+    at, wait, whole = epoch
+    ends = at[:1], at[-1:] + whole[-1:]
+    at, wait, whole = _means(epoch, points)
+    return [np.concatenate([ends[0], at, ends[1]]), np.pad(wait, 1), np.pad(whole, 1)]
 
 
 def _batches(one: LoaderFindings, began: float) -> tuple[list[float], dict[str, list[float]]]:
@@ -118,13 +136,13 @@ def _batches(one: LoaderFindings, began: float) -> tuple[list[float], dict[str, 
     made = one.epochs.batches[np.argsort(one.epochs.batches["begin"], kind="stable")]
     still = np.maximum(0.0, made["wall"] - made["cpu"] - made["delay"])
     others = np.minimum(still, np.maximum(0.0, made["others"]))  # its other threads worked meanwhile
-    at, *parts = _means([made["begin"] - began, made["cpu"] + others, still - others, made["delay"]])
+    at, *parts = _means([made["begin"] - began, made["cpu"] + others, still - others, made["delay"]], POINTS)
     return at.tolist(), {name: part.tolist() for name, part in zip(BATCH_COLOURS, parts, strict=True)}
 
 
-def _means(columns: list[np.ndarray]) -> list[np.ndarray]:
-    """Columns of at most POINTS values: means of neighbours, if there are more."""
-    groups = min(POINTS, len(columns[0]))
+def _means(columns: list[np.ndarray], points: int) -> list[np.ndarray]:
+    """Columns of at most so many values: means of neighbours, if there are more."""
+    groups = min(points, len(columns[0]))
     return [
         np.array([part.mean() for part in np.array_split(column, groups)]) if groups else column
         for column in columns

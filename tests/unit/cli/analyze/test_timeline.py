@@ -49,8 +49,18 @@ def test_the_steps_are_those_after_the_first_of_each_epoch():
     first, second = steps([3.0, 0.3, 0.2, 0.1], 0.5), steps([2.0, 0.4, 0.4], 0.5, begin=200.0)
     (one,) = found(epochs(first, second)).loaders
     at, waits, computes = _steps(one, 100.0)
-    assert at == pytest.approx([3.5, 4.3, 102.5])
-    assert waits == pytest.approx([0.3, 0.2, 0.4]) and computes == pytest.approx([0.5, 0.5, 0.5])
+    assert at == pytest.approx([3.5, 3.5, 4.3, 5.0, 102.5, 102.5, 103.4])
+    assert waits == pytest.approx([0, 0.3, 0.2, 0, 0, 0.4, 0]), "nothing is drawn between epochs"
+    assert computes == pytest.approx([0, 0.5, 0.5, 0, 0, 0.5, 0])
+
+
+def test_many_epochs_are_drawn_as_one():
+    many = [steps([3.0, 0.3, 0.2, 0.1], 0.5, begin=100.0 + 10 * i) for i in range(1000)]
+    page = written(epochs(*many))
+    (chart,) = charts(page)
+    assert not [path for path in chart.iter("path") if path.get("class") == "mark"]
+    _, waits, _ = _steps(found(epochs(*many)).loaders[0], 100.0)
+    assert len(waits) == POINTS and np.mean(waits) == pytest.approx(0.25, abs=0.01)
 
 
 def test_each_epoch_has_a_mark_that_tells_of_its_first_batch():
@@ -65,7 +75,7 @@ def test_with_a_gpu_a_step_waits_as_long_as_that_had_nothing_to_do():
     one.idle = [one.steps[0].copy()]
     one.idle[0]["wall"] = 0.15
     _, waits, computes = _steps(found(one).loaders[0], 100.0)
-    assert waits == pytest.approx([0.15] * 4) and computes == pytest.approx([0.25] * 4)
+    assert waits == pytest.approx([0, *[0.15] * 4, 0]) and computes == pytest.approx([0, *[0.25] * 4, 0])
 
 
 def test_the_parts_of_a_batch_are_its_time():
@@ -82,7 +92,7 @@ def test_a_long_run_is_drawn_as_means():
     page = written(epochs(steps(waits, 0.1), made=made(100_000)))
     assert len(page) < 200_000
     _, shown, _ = _steps(found(epochs(steps(waits, 0.1))).loaders[0], 100.0)
-    assert len(shown) == POINTS and np.mean(shown) == pytest.approx(0.2, rel=1e-3)
+    assert len(shown) == POINTS + 2 and np.mean(shown[1:-1]) == pytest.approx(0.2, rel=1e-3)
 
 
 def test_charts_are_drawn_within_their_frames():
