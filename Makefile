@@ -32,14 +32,15 @@ help:                    ## what can be typed here
 demo: $(BUILT)           ## jobs that share one cache, on this machine, in a minute
 	$(BIN)/seneca demo
 
-# Tests are independent of each other. ARGS="-n 0" runs one at a time, as a debugger needs it.
-TWO_AT_A_TIME := -n 2 --dist worksteal
+# Tests are independent of each other. ARGS="-n 0" runs one at a time, as a debugger needs it. At the small
+# size, tests often wait for processes to begin and end: three at a time keep two cores busy.
+AT_A_TIME := --dist worksteal -n
 
 test: $(BUILT)           ## every kind of test at a small size, in five minutes; ARGS="-k folder" for some
-	$(BIN)/python -m pytest $(TWO_AT_A_TIME) $(ARGS)
+	$(BIN)/python -m pytest $(AT_A_TIME) 3 $(ARGS)
 
 test-all: $(BUILT)       ## all tests at their whole size
-	SENECA_TEST_ALL=1 $(BIN)/python -m pytest $(TWO_AT_A_TIME) $(ARGS)
+	SENECA_TEST_ALL=1 $(BIN)/python -m pytest $(AT_A_TIME) 2 $(ARGS)
 
 test-frameworks: $(FRAMEWORKS)/.built   ## with Lightning, accelerate, transformers and timm, in their own environment
 	$(FRAMEWORKS)/bin/python -m pytest tests/frameworks $(ARGS)

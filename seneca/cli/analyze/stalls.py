@@ -24,7 +24,17 @@ import numpy as np
 
 from seneca.cli.analyze.trace import Epochs
 
-__all__ = ["NO_MATTER", "Rates", "Remedy", "Stalls", "late_ranks", "rates_of", "remedies", "stalls"]
+__all__ = [
+    "NO_MATTER",
+    "Rates",
+    "Remedy",
+    "Stalls",
+    "late_ranks",
+    "parts_of_batches",
+    "rates_of",
+    "remedies",
+    "stalls",
+]
 
 NO_MATTER = 0.05  # a smaller share of the time is no wait worth a remedy
 LEAST_GAIN = 0.02  # a remedy that removes less is not told
@@ -178,22 +188,24 @@ def rates_of(epochs: Epochs, cores: float, stolen: float = 0.0) -> Rates | None:
 def _of_batches(made: np.ndarray, stolen: float) -> tuple[float, float, float, float]:
     """Means of a batch: CPU, blocked, waiting for a core, bytes read.
 
-    While other threads of a worker work, its own thread waits for them. That is no waiting for storage. Nor
-    is the time that a hypervisor took.
+    The time that a hypervisor took is waiting for a core.
     """
     if not len(made):
         return 0.0, 0.0, 0.0, 0.0
-    still = np.maximum(0.0, made["wall"] - made["cpu"] - made["delay"])
-    others = np.maximum(0.0, made["others"])
-    cpu = float((made["cpu"] + np.minimum(still, others)).mean())
-    blocked = float(np.maximum(0.0, still - others).mean())
+    cpu, blocked, delay = (float(part.mean()) for part in parts_of_batches(made))
     taken = min(blocked, cpu * stolen / (1.0 - stolen)) if stolen < 1.0 else blocked
-    return (
-        cpu,
-        blocked - taken,
-        float(made["delay"].mean()) + taken,
-        float(made["read"].mean()),
-    )
+    return cpu, blocked - taken, delay + taken, float(made["read"].mean())
+
+
+def parts_of_batches(made: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Seconds of each batch: CPU, blocked, waiting for a core. Together they are its time.
+
+    While other threads of a worker work, its own thread waits for them. That is no waiting for storage: it
+    counts as CPU.
+    """
+    still = np.maximum(0.0, made["wall"] - made["cpu"] - made["delay"])
+    others = np.minimum(still, np.maximum(0.0, made["others"]))
+    return made["cpu"] + others, still - others, made["delay"]
 
 
 def _grouped(causes: dict[str, float]) -> dict[str, float]:

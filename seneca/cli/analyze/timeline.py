@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from seneca.cli.analyze.report import WAITS_FOR, Findings, LoaderFindings
+from seneca.cli.analyze.stalls import parts_of_batches
 from seneca.cli.charts import count, document, percent, stacked, table, text
 
 __all__ = ["timeline_page"]
@@ -134,9 +135,7 @@ def _between_zeros(epoch: list[np.ndarray], points: int) -> list[np.ndarray]:
 def _batches(one: LoaderFindings, began: float) -> tuple[list[float], dict[str, list[float]]]:
     """When batches were begun, and the parts of their time."""
     made = one.epochs.batches[np.argsort(one.epochs.batches["begin"], kind="stable")]
-    still = np.maximum(0.0, made["wall"] - made["cpu"] - made["delay"])
-    others = np.minimum(still, np.maximum(0.0, made["others"]))  # its other threads worked meanwhile
-    at, *parts = _means([made["begin"] - began, made["cpu"] + others, still - others, made["delay"]], POINTS)
+    at, *parts = _means([made["begin"] - began, *parts_of_batches(made)], POINTS)
     return at.tolist(), {name: part.tolist() for name, part in zip(BATCH_COLOURS, parts, strict=True)}
 
 
