@@ -193,18 +193,26 @@ def plan(
     jobs: Annotated[int, typer.Option(help="Training jobs that run at once.")] = 1,
     step: Annotated[str | None, _STEP] = None,
     threads: Annotated[
-        int | None, typer.Option(help="That prepare in each job (num_workers); else one a core.", min=1)
+        int | None, typer.Option(help="That prepare in each job (num_workers); else one a core.", min=0)
     ] = None,
-    batch: Annotated[int, _BATCH] = 256,
+    batch: Annotated[
+        int | None, typer.Option(help="Samples of a batch; else the profiled script's, or 256.", min=1)
+    ] = None,
     memory: Annotated[str, _MEMORY] = "auto",
     transform: Annotated[str | None, _TRANSFORM] = None,
     what_if: Annotated[
         str | None,
-        typer.Option(help='Another host or other jobs: "memory=64GiB cores=16 storage=1GB/s jobs=1..8".'),
+        typer.Option(
+            help='Another host or other jobs: "memory=64GiB cores=16 storage=1GB/s gpu=2x jobs=1..8 loader=seneca".'
+        ),
     ] = None,
     model: Annotated[
-        str, typer.Option(help="bottleneck, or paper: the equations as published.")
-    ] = "bottleneck",
+        str | None,
+        typer.Option(
+            help="bottleneck; paper: the equations as published; torch: torch's own loader. "
+            "Else the one of the loader that the profile is of."
+        ),
+    ] = None,
     fresh: Annotated[bool, _FRESH] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
@@ -416,6 +424,10 @@ def analyze(
     html: Annotated[
         Path | None, typer.Option(help="Also write a page with a timeline of the steps to this file.")
     ] = None,
+    deep: Annotated[
+        bool,
+        typer.Option("--deep", help="Measure step and loader apart after 60 steps, and end the run then."),
+    ] = False,
 ) -> None:
     """Run a training script, and say why its training step waits for samples and what would change it.
 
@@ -425,7 +437,7 @@ def analyze(
     from seneca.cli.analyze.command import CannotAnalyze, run
 
     try:
-        status = run(command, json, html)
+        status = run(command, json, html, deep=deep)
     except (CannotAnalyze, OSError) as error:
         typer.echo(f"seneca analyze: {error}", err=True)
         raise typer.Exit(2) from None

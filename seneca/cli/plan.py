@@ -19,6 +19,7 @@ from rich.table import Table
 
 from seneca.cli.what_if import QUANTITIES, WhatIf, show_bytes, show_rate
 from seneca.partition import (
+    TORCH,
     Jobs,
     Model,
     Prediction,
@@ -39,6 +40,7 @@ LIMITS = {
     "storage": "storage",
     "cpu": "the cores",
     "threads": "the threads that prepare, which wait for storage",
+    "workers": "the workers, which prepare and wait for storage",
     "memory bandwidth": "memory bandwidth",
     "step": "the training step",
     "cache": "the cache's bandwidth",
@@ -55,6 +57,7 @@ class Plan:
     Args:
         profile: The profile of the host.
         jobs: The jobs that run at once.
+        model: The name of the model that answers.
         best: The best split in whole percents.
         refined: The best split to two thousandths of a percent.
         worth: What more of each resource adds.
@@ -65,6 +68,7 @@ class Plan:
 
     profile: Profile
     jobs: Jobs
+    model: str
     best: Prediction
     refined: Prediction
     worth: Worth
@@ -77,6 +81,7 @@ def plan_of(profile: Profile, jobs: Jobs, model: Model) -> Plan:
     return Plan(
         profile,
         jobs,
+        model.name,
         solve(profile, jobs, model=model),
         refine(profile, jobs, model=model),
         worth(profile, jobs, model=model),
@@ -92,14 +97,16 @@ def curve_of(what_if: WhatIf, profile: Profile, jobs: Jobs, model: Model) -> lis
 
 def answers(plan: Plan) -> list[str]:
     """Answers in sentences to DS-Analyzer's questions: do jobs wait for storage, would more cores help?"""
-    best, now = plan.best, plan.profile.cache_bytes
+    best, now, kind, more = plan.best, plan.profile.cache_bytes, "cache", 0
+    if plan.model == TORCH.name:  # its only cache is the page cache, which has all free memory
+        now, kind, more = plan.profile.free_memory_bytes, "free memory", plan.profile.free_memory_bytes - now
     said = [f"The limit: {LIMITS[best.limited_by]}."]
     if plan.least_memory is None:
-        said.append(f"Jobs do not wait for storage with {show_bytes(now)} of cache.")
+        said.append(f"Jobs do not wait for storage with {show_bytes(now)} of {kind}.")
     else:
         said.append(
-            f"Jobs wait for storage with {show_bytes(now)} of cache; "
-            f"with {show_bytes(plan.least_memory)} they would not."
+            f"Jobs wait for storage with {show_bytes(now)} of {kind}; "
+            f"with {show_bytes(plan.least_memory + more)} they would not."
         )
     if best.page_cache > NOTHING and best.mix["storage"] > NOTHING:
         said.append(
@@ -107,8 +114,8 @@ def answers(plan: Plan) -> list[str]:
             "as long as nothing else takes that memory."
         )
     gain = plan.worth.core / best.samples_per_s
-    if best.limited_by == "threads":
-        said.append("More threads (num_workers) would help, before more cores do.")
+    if best.limited_by in ("threads", "workers"):
+        said.append(f"More {best.limited_by} (num_workers) would help, before more cores do.")
     elif gain > NOTHING:
         said.append(
             f"More cores would help: one more adds {gain:.0%}; "
@@ -145,10 +152,10 @@ def show_plan(
             console.print(lead + sentence, markup=False, highlight=False, soft_wrap=True)
     if what_if is not None and what_if.over is not None:
         console.print()
-        _show_curve(what_if.over, points, console)
+        _show_curve(what_if.over, points, what_if.loader or plan.model, console)
 
 
-def _show_curve(over: str, points: list[tuple[float, Prediction]], console: Console) -> None:
+def _show_curve(over: str, points: list[tuple[float, Prediction]], model: str, console: Console) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for name in (over, "split", "samples/s", "a job"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -156,7 +163,7 @@ def _show_curve(over: str, points: list[tuple[float, Prediction]], console: Cons
     for value, best in points:
         table.add_row(
             QUANTITIES[over].show(value),
-            str(best.split),
+            _split_text(model, best),
             f"{best.samples_per_s:,.0f}",
             _per_job(best),
             best.limited_by,
@@ -166,6 +173,10 @@ def _show_curve(over: str, points: list[tuple[float, Prediction]], console: Cons
 
 def _per_job(best: Prediction) -> str:
     return " ".join(dict.fromkeys(f"{rate:,.0f}" for rate in best.per_job))
+
+
+def _split_text(model: str, best: Prediction) -> str:
+    return "-" if model == TORCH.name else str(best.split)
 
 
 def _step_text(jobs: Jobs) -> str:
@@ -179,7 +190,8 @@ ROWS = {
     "storage": lambda one: show_rate(one.profile.storage_bytes_per_s),
     "jobs": lambda one: f"{one.jobs.count}",
     "step, samples/s": lambda one: _step_text(one.jobs),
-    "split, encoded-decoded-augmented": lambda one: str(one.best.split),
+    "model": lambda one: one.model,
+    "split, encoded-decoded-augmented": lambda one: _split_text(one.model, one.best),
     "samples/s of all jobs": lambda one: f"{one.best.samples_per_s:,.0f}",
     "samples/s of a job": lambda one: _per_job(one.best),
     "limited by": lambda one: one.best.limited_by,
@@ -203,11 +215,10 @@ def plan_json(
     instead: Plan | None,
     what_if: WhatIf | None,
     points: list[tuple[float, Prediction]],
-    model: str,
 ) -> dict[str, Any]:
     """The whole plan for programs. Rates are in samples a second, memory in bytes, and None is no limit."""
     return {
-        "model": model,
+        "model": plan.model,
         "now": _one_json(plan),
         "instead": None if instead is None else _one_json(instead),
         "curve": None
@@ -222,6 +233,7 @@ def plan_json(
 def _one_json(plan: Plan) -> dict[str, Any]:
     refined = plan.refined.split
     return {
+        "model": plan.model,
         "cores": plan.profile.cores,
         "cache_bytes": plan.profile.cache_bytes,
         "storage_bytes_per_s": plan.profile.storage_bytes_per_s,

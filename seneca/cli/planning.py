@@ -14,11 +14,13 @@ from seneca.cli.plan import curve_of, plan_json, plan_of, show_plan
 from seneca.cli.profile import BadProfiling, measured
 from seneca.cli.what_if import BadWhatIf, WhatIf, parse_what_if
 from seneca.options import parse_bytes
-from seneca.partition import BOTTLENECK, PAPER, Jobs, Profile, ProfileError
+from seneca.partition import BOTTLENECK, PAPER, TORCH, Jobs, Profile, ProfileError
 
 __all__ = ["BadPlan", "Wanted", "run"]
 
-MODELS = {model.name: model for model in (BOTTLENECK, PAPER)}
+MODELS = {model.name: model for model in (BOTTLENECK, PAPER, TORCH)}
+OF_LOADERS = {"seneca": BOTTLENECK, "torch": TORCH}
+DEFAULT_BATCH = 256
 
 
 class BadPlan(ValueError):
@@ -34,41 +36,48 @@ class Wanted:
     jobs: int
     step: str | None
     threads: int | None
-    batch: int
+    batch: int | None
     memory: str
     transform: str | None
     what_if: str | None
-    model: str
+    model: str | None
     fresh: bool
 
 
 def run(wanted: Wanted, *, json: bool) -> None:
     """Plan and print.
 
+    The profile of a script says how many workers it has, how large its batches are, and which loader it uses.
+    What the options say counts more.
+
     Raises:
         BadPlan: An option cannot be used, or a file cannot be read.
     """
-    if wanted.model not in MODELS:
-        raise BadPlan(f"--model {wanted.model} is not {' or '.join(MODELS)}")
-    model = MODELS[wanted.model]
+    if wanted.model is not None and wanted.model not in MODELS:
+        raise BadPlan(f"--model {wanted.model} is not {', '.join(list(MODELS)[:-1])} or {list(MODELS)[-1]}")
     try:
         what_if = None if wanted.what_if is None else parse_what_if(wanted.what_if)
         console = Console(stderr=json)  # keeps the progress bar out of the JSON
         profile = _profile(wanted, console)
         jobs = Jobs(
-            wanted.jobs, step_per_s=profile.step_per_s, batch_size=wanted.batch, threads=wanted.threads
+            wanted.jobs,
+            step_per_s=profile.step_per_s,
+            batch_size=wanted.batch or profile.batch_size or DEFAULT_BATCH,
+            threads=profile.workers if wanted.threads is None else wanted.threads,
         )
+        model = MODELS[wanted.model or ("bottleneck" if profile.item is None else "torch")]
         now = plan_of(profile, jobs, model)
         instead = None
-        if what_if is not None and what_if.fixed:
-            instead = plan_of(*what_if.given(profile, jobs), model)
-        points = curve_of(what_if or WhatIf({}), profile, jobs, model)
+        of_other = OF_LOADERS[what_if.loader] if what_if is not None and what_if.loader else model
+        if what_if is not None and (what_if.fixed or what_if.loader):
+            instead = plan_of(*what_if.given(profile, jobs), of_other)
+        points = curve_of(what_if or WhatIf({}), profile, jobs, of_other)
     except BadWhatIf as error:
         raise BadPlan(f"--what-if: {error}") from None
     except (BadProfiling, ProfileError, ValueError) as error:
         raise BadPlan(str(error)) from None
     if json:
-        print(json_module.dumps(plan_json(now, instead, what_if, points, model.name), indent=2))
+        print(json_module.dumps(plan_json(now, instead, what_if, points), indent=2))
     else:
         show_plan(now, instead, what_if, points, console)
 
@@ -83,7 +92,7 @@ def _profile(wanted: Wanted, console: Console) -> Profile:
             console,
             transform=wanted.transform,
             step=wanted.step,
-            batch=wanted.batch,
+            batch=wanted.batch or DEFAULT_BATCH,
             memory=wanted.memory,
             fresh=wanted.fresh,
         )

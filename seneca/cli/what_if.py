@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,10 @@ from seneca.partition import Jobs, Profile
 __all__ = ["QUANTITIES", "BadWhatIf", "WhatIf", "parse_what_if", "printable", "show_bytes", "span"]
 
 POINTS = 9  # points of a curve over more values
+
+
+class Times(float):
+    """A factor, written ``2x``, in place of an amount."""
 
 
 class BadWhatIf(ValueError):
@@ -46,8 +51,18 @@ def _count(text: str) -> float:
     return int(text)
 
 
+def _times(text: str) -> Times:
+    if not text.endswith("x"):
+        raise ValueError
+    return Times(_pace(text[:-1]))
+
+
 def _rate(text: str) -> float:
-    return parse_bytes(text.removesuffix("/s"))
+    return _times(text) if text.endswith("x") else parse_bytes(text.removesuffix("/s"))
+
+
+def _workers(text: str) -> float:
+    return 0 if text == "0" else _count(text)
 
 
 def _pace(text: str) -> float:
@@ -72,7 +87,9 @@ def show_bytes(amount: float) -> str:
 
 
 def show_rate(bytes_per_s: float) -> str:
-    """A rate as people write it, in powers of 1000: 120 MB/s."""
+    """A rate as people write it, in powers of 1000: 120 MB/s. A factor is shown as it is written: 2x."""
+    if isinstance(bytes_per_s, Times):
+        return _show_times(bytes_per_s)
     for unit in ("B/s", "kB/s", "MB/s"):
         if bytes_per_s < 999.5:
             return f"{bytes_per_s:.3g} {unit}"
@@ -89,8 +106,30 @@ def _show_count(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def _show_times(value: float) -> str:
+    return f"{value:.3g}x"
+
+
+def _storage(profile: Profile, jobs: Jobs, value: float) -> tuple[Profile, Jobs]:
+    wanted = value * profile.storage_bytes_per_s if isinstance(value, Times) else value
+    return profile.with_storage(wanted), jobs
+
+
+def _gpu(profile: Profile, jobs: Jobs, value: float) -> tuple[Profile, Jobs]:
+    if not all(map(math.isfinite, jobs.paces)):
+        raise ValueError("the pace of the training step is not known; give it with --step")
+    return profile, dataclasses.replace(jobs, step_per_s=tuple(value * pace for pace in jobs.paces))
+
+
+def _threads(profile: Profile, jobs: Jobs, value: float) -> tuple[Profile, Jobs]:
+    return profile, dataclasses.replace(jobs, threads=int(value))
+
+
 def _jobs(profile: Profile, jobs: Jobs, count: int) -> tuple[Profile, Jobs]:
-    return profile, dataclasses.replace(jobs, count=count)
+    paces = set(jobs.paces)
+    if len(paces) > 1:
+        raise ValueError("the jobs have different paces")
+    return profile, dataclasses.replace(jobs, count=count, step_per_s=paces.pop())
 
 
 QUANTITIES = {
@@ -99,13 +138,13 @@ QUANTITIES = {
         _count, _show_count, lambda p, j, v: (dataclasses.replace(p, cores=int(v)), j), True, "16"
     ),
     "jobs": Quantity(_count, _show_count, lambda p, j, v: _jobs(p, j, int(v)), True, "4"),
-    "storage": Quantity(_rate, show_rate, lambda p, j, v: (p.with_storage(v), j), True, "1GB/s"),
+    "storage": Quantity(_rate, show_rate, _storage, True, "1GB/s"),
+    "gpu": Quantity(_times, _show_times, _gpu, False, "2x"),
     "step": Quantity(
         _pace, _show_count, lambda p, j, v: (p, dataclasses.replace(j, step_per_s=v)), False, "2400"
     ),
-    "threads": Quantity(
-        _count, _show_count, lambda p, j, v: (p, dataclasses.replace(j, threads=int(v))), True, "8"
-    ),
+    "threads": Quantity(_count, _show_count, _threads, True, "8"),
+    "workers": Quantity(_workers, _show_count, _threads, True, "8"),
     "batch": Quantity(
         _count, _show_count, lambda p, j, v: (p, dataclasses.replace(j, batch_size=int(v))), True, "128"
     ),
@@ -114,7 +153,9 @@ QUANTITIES = {
     ),
 }
 """``memory``: for payloads. ``samples``: of the whole dataset, if the profile is of a part of it. ``step``:
-samples a second that each job takes. ``threads``: of each job."""
+samples a second that each job takes. ``gpu``: how many times as fast the steps are. ``threads``, ``workers``:
+``num_workers`` of each job."""
+LOADERS = ("seneca", "torch")
 
 
 @dataclass(frozen=True)
@@ -125,11 +166,13 @@ class WhatIf:
         fixed: From quantity to value.
         over: A quantity that takes several values, or None.
         values: The values of ``over``, rising.
+        loader: The loader that is used instead, of ``LOADERS``; None: the same.
     """
 
     fixed: dict[str, float]
     over: str | None = None
     values: tuple[float, ...] = ()
+    loader: str | None = None
 
     def given(self, profile: Profile, jobs: Jobs, value: float | None = None) -> tuple[Profile, Jobs]:
         """Profile and jobs with the changed quantities. ``value`` is the value of ``over``.
@@ -165,12 +208,21 @@ def parse_what_if(text: str) -> WhatIf:
     fixed: dict[str, float] = {}
     over: str | None = None
     values: tuple[float, ...] = ()
+    loader: str | None = None
     for pair in text.replace(",", " ").split():
         name, equals, written = pair.partition("=")
-        if name not in QUANTITIES or not equals:
-            raise BadWhatIf(f"{pair!r} is not one of {', '.join(f'{name}=' for name in QUANTITIES)}")
-        if name in fixed or name == over:
+        if name not in (*QUANTITIES, "loader") or not equals:
+            names = ", ".join(f"{name}=" for name in (*QUANTITIES, "loader"))
+            raise BadWhatIf(f"{pair!r} is not one of {names}")
+        if name in fixed or name == over or (name == "loader" and loader is not None):
             raise BadWhatIf(f"{name} is there twice; leave one of them out")
+        if name == "loader":
+            if written not in LOADERS:
+                raise BadWhatIf(
+                    f"loader={written} is no loader that is known; write one of {', '.join(LOADERS)}"
+                )
+            loader = written
+            continue
         first, dots, last = written.partition("..")
         if not dots:
             fixed[name] = _read(name, written)
@@ -180,9 +232,9 @@ def parse_what_if(text: str) -> WhatIf:
             )
         else:
             over, values = name, span(name, _read(name, first), _read(name, last))
-    if not fixed and over is None:
+    if not fixed and over is None and loader is None:
         raise BadWhatIf('it is empty; write for example "memory=64GiB cores=16"')
-    return WhatIf(fixed, over, values)
+    return WhatIf(fixed, over, values, loader)
 
 
 def _read(name: str, written: str) -> float:
@@ -197,10 +249,13 @@ def _read(name: str, written: str) -> float:
 def span(name: str, first: float, last: float) -> tuple[float, ...]:
     """Values of a quantity from first to last: all whole numbers if they are few, else values in equal
     ratios."""
+    if isinstance(first, Times) != isinstance(last, Times):
+        raise BadWhatIf(f"{name}: both ends of a range are amounts, or both are factors as 2x")
     if last < first:
         show = QUANTITIES[name].show
         raise BadWhatIf(f"{name}={show(first)}..{show(last)} falls; write the smaller value first")
-    if QUANTITIES[name].whole and last - first < POINTS:
+    whole = QUANTITIES[name].whole and not isinstance(first, Times)
+    if whole and last - first < POINTS:
         return tuple(range(int(first), int(last) + 1))
-    values = np.geomspace(first, last, POINTS)
-    return tuple(sorted({round(float(v)) if QUANTITIES[name].whole else float(v) for v in values}))
+    make = round if whole else type(first)
+    return tuple(sorted({make(float(value)) for value in np.geomspace(first, last, POINTS)}))

@@ -17,10 +17,12 @@ from seneca.partition.paper import PAPER, paper
 from seneca.partition.profile import Cost, Profile, ProfileError, Reading, Size
 from seneca.partition.solve import refine, solve
 from seneca.partition.split import Split, default_split
+from seneca.partition.torch_model import TORCH, torch_loader
 
 __all__ = [
     "BOTTLENECK",
     "PAPER",
+    "TORCH",
     "Adaptation",
     "Change",
     "Cost",
@@ -44,5 +46,6 @@ __all__ = [
     "profile_of",
     "refine",
     "solve",
+    "torch_loader",
     "worth",
 ]

@@ -23,7 +23,7 @@ from seneca.partition.jobs import Jobs
 from seneca.partition.profile import Profile
 from seneca.partition.split import Split
 
-__all__ = ["BOTTLENECK", "RESOURCES", "bottleneck"]
+__all__ = ["BOTTLENECK", "RESOURCES", "Work", "bottleneck", "estimate_by", "page_cache_hits", "predict_by"]
 
 RESOURCES = ("storage", "cpu", "threads", "memory bandwidth")
 """If two run out at once, the first counts. ``"step"`` is the limit if the jobs could not take more."""
@@ -60,7 +60,11 @@ def bottleneck(profile: Profile, split: Split, jobs: Jobs) -> Prediction:
     Returns:
         The prediction. ``ceilings`` has what each of ``RESOURCES``, and the steps, would allow.
     """
-    work = _work(profile, shares_of(split), jobs)
+    return predict_by(_work(profile, shares_of(split), jobs), split, jobs)
+
+
+def predict_by(work: Work, split: Split, jobs: Jobs) -> Prediction:
+    """The prediction for the loads of one split."""
     rate, rates = _common_rate(work, jobs)
     per_job = tuple(min(pace, float(rate[0])) for pace in jobs.paces)
     total = sum(per_job)
@@ -69,9 +73,9 @@ def bottleneck(profile: Profile, split: Split, jobs: Jobs) -> Prediction:
         split=split,
         samples_per_s=total,
         per_job=per_job,
-        limited_by="step" if rate[0] >= max(jobs.paces) else RESOURCES[slowest],
+        limited_by="step" if rate[0] >= max(jobs.paces) else work.resources[slowest],
         ceilings={
-            **{name: _ceiling(work, k, float(rates[k, 0]), jobs) for k, name in enumerate(RESOURCES)},
+            **{name: _ceiling(work, k, float(rates[k, 0]), jobs) for k, name in enumerate(work.resources)},
             "step": sum(jobs.paces),
         },
         memory_bytes=float(work.memory_bytes[0]),
@@ -81,8 +85,8 @@ def bottleneck(profile: Profile, split: Split, jobs: Jobs) -> Prediction:
     )
 
 
-def _estimate(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Estimates:
-    work = _work(profile, shares, jobs)
+def estimate_by(work: Work, jobs: Jobs) -> Estimates:
+    """The estimates for the loads of many splits."""
     rate, _ = _common_rate(work, jobs)
     total = np.zeros_like(rate)
     for pace in jobs.paces:
@@ -90,12 +94,16 @@ def _estimate(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Estimates:
     return Estimates(total, work.memory_bytes)
 
 
+def _estimate(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Estimates:
+    return estimate_by(_work(profile, shares, jobs), jobs)
+
+
 BOTTLENECK = Model("bottleneck", bottleneck, _estimate)
 
 
 @dataclass(frozen=True)
-class _Work:
-    """The loads of n splits. Their first axis is that of ``RESOURCES``."""
+class Work:
+    """The loads of n splits. Their first axis is that of ``resources``."""
 
     per_preparation: np.ndarray  # a_k: (4, n)
     per_delivery: np.ndarray  # b_k: (4, n)
@@ -104,9 +112,10 @@ class _Work:
     mix: dict[str, np.ndarray]
     page_cache: np.ndarray
     memory_bytes: np.ndarray
+    resources: tuple[str, ...] = RESOURCES
 
 
-def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> _Work:
+def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Work:
     x_encoded, x_decoded, x_augmented = shares.T
     memory, samples = float(profile.cache_bytes), profile.samples
     encoded_bytes = profile.encoded.mean_bytes + GRANULE_BYTES / 2
@@ -121,16 +130,15 @@ def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> _Work:
 
     kept = x_encoded + x_decoded
     kept_memory = np.divide(memory - stage, kept, out=np.zeros_like(kept), where=kept > 0)
-    decoded = np.minimum(1.0, x_decoded * kept_memory / decoded_bytes / samples)
-    encoded = np.minimum(1.0 - decoded, x_encoded * kept_memory / encoded_bytes / samples)
+    decoded = np.minimum(1.0, x_decoded * kept_memory / decoded_bytes / samples) * profile.staged
+    encoded = np.minimum(1.0 - decoded, x_encoded * kept_memory / encoded_bytes / samples) * profile.staged
     storage = np.maximum(0.0, 1.0 - decoded - encoded)
 
     spare = max(0.0, profile.free_memory_bytes - memory)
-    files = storage * samples * profile.encoded.mean_bytes
-    page_cache = _random_replacement(np.divide(spare, files, out=np.ones_like(files), where=files > 0))
+    page_cache = page_cache_hits(spare, storage * samples * profile.encoded.mean_bytes)
     from_disk = storage * (1.0 - page_cache)
 
-    threads = jobs.count * (jobs.threads or profile.cores)
+    threads = jobs.count * (profile.cores if jobs.threads is None else max(1, jobs.threads))
     cpu, threads_busy = (
         decoded * augment + encoded * prepare + storage * (fetch + prepare)
         for augment, prepare, fetch in (
@@ -147,7 +155,7 @@ def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> _Work:
         + staged_bytes
     )
     ones = np.ones_like(stage)
-    return _Work(
+    return Work(
         per_preparation=np.stack(
             [
                 from_disk * profile.encoded.mean_bytes,
@@ -159,7 +167,7 @@ def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> _Work:
         per_delivery=np.stack(
             [
                 0.0 * ones,
-                profile.batch.all_s * ones,
+                (profile.batch.all_s + profile.step_cpu_s) * ones,
                 profile.batch.one_s * ones,
                 (staged_bytes + profile.batch_bytes) * ones,
             ]
@@ -180,10 +188,10 @@ _MISSES = 1.0 - (np.expm1(-_DROPS) / _DROPS) ** 2
 _ROOMS = _MISSES / _DROPS
 
 
-def _random_replacement(room: np.ndarray) -> np.ndarray:
-    """Hits of a cache with room for a share c of the files, if each is read once an epoch in random order.
+def page_cache_hits(room_bytes: float, files_bytes: np.ndarray) -> np.ndarray:
+    """Hits of the page cache with so much room, if each file is read once an epoch in random order.
 
-    Each miss m drops a random file that is held. A file that is held is therefore dropped at the rate
+    There is room for a share c of the files. Each miss m drops a random file that is held. A file that is held is therefore dropped at the rate
     a = m / c an epoch. It is read again after a time u + v: u is what is left of its epoch, v the part of the
     next epoch before it, and both are uniform and independent. The file is still held with probability
     E[exp(-a (u + v))] = ((1 - exp(-a)) / a)^2, which is 1 - m. This gives m and c = m / a for each a.
@@ -192,10 +200,11 @@ def _random_replacement(room: np.ndarray) -> np.ndarray:
     misses with room for 65 % of the files, and 85 % with 35 %. This gives 53.6 and 86.2, and the least
     recently used 71.7 and 93.0.
     """
+    room = np.divide(room_bytes, files_bytes, out=np.ones_like(files_bytes), where=files_bytes > 0)
     return 1.0 - np.interp(room, _ROOMS, _MISSES) * (room < 1.0)
 
 
-def _common_rate(work: _Work, jobs: Jobs) -> tuple[np.ndarray, np.ndarray]:
+def _common_rate(work: Work, jobs: Jobs) -> tuple[np.ndarray, np.ndarray]:
     """The highest rate that jobs without an own pace reach: of all resources together, and of each.
 
     Between two paces the load is linear in the rate. Therefore each resource's rate is looked for from one
@@ -216,7 +225,7 @@ def _common_rate(work: _Work, jobs: Jobs) -> tuple[np.ndarray, np.ndarray]:
     return np.minimum(rates.min(axis=0), max(jobs.paces)), rates
 
 
-def _ceiling(work: _Work, resource: int, rate: float, jobs: Jobs) -> float:
+def _ceiling(work: Work, resource: int, rate: float, jobs: Jobs) -> float:
     """What a resource allows all jobs together. Beyond their paces, all jobs are made faster by one
     factor."""
     if math.isfinite(rate):

@@ -21,8 +21,8 @@ class Jobs:
             step takes as many as it is given.
         batch_size: The samples of a batch.
         ahead: The batches that a loader prepares ahead (``prefetch_factor``).
-        threads: The threads that prepare in each job (``num_workers``); None: as many as the host has
-            cores.
+        threads: The threads, or workers, that prepare in each job (``num_workers``); None: as many as the
+            host has cores.
         share: As the loader's argument. With ``"augmented"`` a job uses copies that other jobs made.
 
     Raises:
@@ -46,11 +46,11 @@ class Jobs:
     def __post_init__(self) -> None:
         if not 1 <= self.count <= MOST_JOBS:
             raise ValueError(f"jobs are from 1 to {MOST_JOBS}, but got {self.count!r}")
-        for name, value in (("batch_size", self.batch_size), ("threads", self.threads)):
-            if value is not None and value < 1:
-                raise ValueError(f"{name} is at least 1, but got {value!r}")
-        if self.ahead < 0:
-            raise ValueError(f"ahead is at least 0, but got {self.ahead!r}")
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size is at least 1, but got {self.batch_size!r}")
+        for name, value in (("ahead", self.ahead), ("threads", self.threads)):
+            if value is not None and value < 0:
+                raise ValueError(f"{name} is at least 0, but got {value!r}")
         if self.share not in ("augmented", "decoded", "none"):
             raise ValueError(f'share is "augmented", "decoded" or "none", but got {self.share!r}')
         steps = self.step_per_s

@@ -16,7 +16,7 @@ from typing import Any
 
 __all__ = ["PROFILE_VERSION", "Cost", "Profile", "ProfileError", "Reading", "Size"]
 
-PROFILE_VERSION = 1  # raise it when a field is added or removed, or its meaning changes
+PROFILE_VERSION = 2  # raise it when a field is added or removed, or its meaning changes
 
 
 class ProfileError(ValueError):
@@ -101,7 +101,14 @@ class Profile:
         augmented: Sizes of copies as they would be staged.
         batch_bytes: The bytes of one sample in a batch.
         deterministic: Whether the transform draws no random numbers. Its copies are then not staged.
+        staged: Whether samples are made in stages: read, decoded, augmented. If not, they are made by the
+            dataset's own Python in one go, and no stage of theirs is kept.
         step_per_s: The samples a second that a training job takes by itself (T_GPU); None: any number.
+        step_cpu_s: The CPU seconds that the training step takes for a sample.
+        item: What a worker of torch's loader takes for a sample whose file is in the page cache: making it,
+            putting it into a batch, handing it over; None: that was not measured.
+        workers: The workers of the script that was measured; None: it was no script.
+        batch_size: The samples of a batch of that script; None: it was no script.
         measured_samples: The number of pictures that were measured.
         took_s: The seconds that the measurement took.
         notes: What the reader must know about the measurement, one sentence each.
@@ -133,7 +140,12 @@ class Profile:
     augmented: Size
     batch_bytes: int
     deterministic: bool = False
+    staged: bool = True
     step_per_s: float | None = None
+    step_cpu_s: float = 0.0
+    item: Cost | None = None
+    workers: int | None = None
+    batch_size: int | None = None
     measured_samples: int = 0
     took_s: float = 0.0
     notes: tuple[str, ...] = ()
@@ -156,13 +168,17 @@ class Profile:
             ("augmented.mean_bytes", self.augmented.mean_bytes),
             *((f"storage[{i}].readers", reading.readers) for i, reading in enumerate(self.storage)),
             *((f"storage[{i}].bytes_per_s", reading.bytes_per_s) for i, reading in enumerate(self.storage)),
-            *((f"{name}.all_s", getattr(self, name).all_s) for name in ("prepare", "batch")),
+            ("prepare.all_s", self.prepare.all_s),
+            *([] if self.item is None else [("item.all_s", self.item.all_s)]),
             *([] if self.step_per_s is None else [("step_per_s", self.step_per_s)]),
         ):
             if not (math.isfinite(value) and value > 0):
                 raise ProfileError(f"a profile's {name} is more than 0, but got {value!r}")
+        if not (math.isfinite(self.step_cpu_s) and self.step_cpu_s >= 0):
+            raise ProfileError(f"a profile's step_cpu_s is 0 or more, but got {self.step_cpu_s!r}")
         for name in _COSTS:
-            for field, value in dataclasses.asdict(getattr(self, name)).items():
+            cost = getattr(self, name)
+            for field, value in () if cost is None else dataclasses.asdict(cost).items():
                 if not (math.isfinite(value) and value >= 0):
                     raise ProfileError(f"a profile's {name}.{field} is 0 or more, but got {value!r}")
 
@@ -209,7 +225,7 @@ class Profile:
 
     @classmethod
     def from_json(cls, text: str) -> Profile:
-        """Read what :meth:`to_json` wrote.
+        """Read what :meth:`to_json` wrote, or the profile in what ``seneca analyze --deep --json`` wrote.
 
         Raises:
             ProfileError: The text is no profile, or is of another version.
@@ -220,6 +236,10 @@ class Profile:
             raise ProfileError(
                 f"no profile of Seneca's: {error}; `seneca profile --json` makes one"
             ) from None
+        if isinstance(fields, dict) and "bottleneck" in fields:
+            fields = fields.get("profile")
+            if fields is None:
+                raise ProfileError("`seneca analyze` was run without --deep: there is no profile in it")
         if not isinstance(fields, dict) or "version" not in fields:
             raise ProfileError("no profile of Seneca's: it has no version")
         if fields["version"] != PROFILE_VERSION:
@@ -254,13 +274,13 @@ class Profile:
             raise ProfileError(f"{os.fspath(path)}: {error}") from None
 
 
-_COSTS = ("fetch", "decode", "augment", "prepare", "batch")
+_COSTS = ("fetch", "decode", "augment", "prepare", "batch", "item")
 _SIZES = ("encoded", "decoded", "augmented")
 
 
 def _read(name: str, value: Any) -> Any:
     if name in _COSTS:
-        return Cost(**value)
+        return None if value is None else Cost(**value)
     if name in _SIZES:
         return Size(**value)
     if name == "storage":

@@ -17,10 +17,12 @@ from types import FrameType
 
 from seneca._runtime.cgroups import cpu_quota
 from seneca.cli.analyze import inject
+from seneca.cli.analyze.inject.seneca_analyze_deep import CORES
 from seneca.cli.analyze.report import find, say
 from seneca.cli.analyze.timeline import timeline_page
 from seneca.cli.analyze.trace import read_trace
 from seneca.cli.paths import cannot_write
+from seneca.tuning import host
 
 __all__ = ["CannotAnalyze", "run"]
 
@@ -31,13 +33,14 @@ class CannotAnalyze(Exception):
     """The script cannot be started, or shows nothing to analyze. The message is one line."""
 
 
-def run(command: Sequence[str], json: Path | None, html: Path | None = None) -> int:
+def run(command: Sequence[str], json: Path | None, html: Path | None = None, *, deep: bool = False) -> int:
     """Run a script, and say why its training loop waits.
 
     Args:
         command: The script with its arguments, as it is typed.
         json: A file that gets the findings too; None: none.
         html: A file that gets them as a page with a timeline of the steps; None: none.
+        deep: Whether to measure step and loader apart after some steps, which ends the run.
 
     Returns:
         The status of the script, as a shell tells it: 128 more than the signal that ended it.
@@ -53,8 +56,8 @@ def run(command: Sequence[str], json: Path | None, html: Path | None = None) -> 
     began = datetime.datetime.now().astimezone()
     trace = Path(tempfile.mkdtemp(prefix="seneca-analyze-"))
     try:
-        status = _status_of(command, trace)
-        found = find(read_trace(trace), _cores())
+        status = _status_of(command, trace, deep=deep)
+        found = find(read_trace(trace), _cores(), deep=deep)
         if not found.loaders:
             if status == 0:
                 raise CannotAnalyze(found.nothing)
@@ -71,7 +74,7 @@ def run(command: Sequence[str], json: Path | None, html: Path | None = None) -> 
         shutil.rmtree(trace, ignore_errors=True)
 
 
-def _status_of(command: Sequence[str], trace: Path) -> int:
+def _status_of(command: Sequence[str], trace: Path, *, deep: bool) -> int:
     folder = os.path.dirname(os.path.abspath(inject.__file__))
     before = os.environ.get("PYTHONPATH")
     environment = {
@@ -79,6 +82,9 @@ def _status_of(command: Sequence[str], trace: Path) -> int:
         "PYTHONPATH": folder if not before else os.pathsep.join((folder, before)),
         "SENECA_ANALYZE_TRACE": str(trace),
     }
+    environment.pop(CORES, None)
+    if deep:
+        environment[CORES] = str(host.cores())
     try:
         script = subprocess.Popen(command, env=environment)
     except OSError as error:

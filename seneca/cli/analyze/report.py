@@ -11,6 +11,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from seneca.cli.analyze.deep import predictions, profile_of_run
+from seneca.cli.analyze.inject.seneca_analyze_deep import AS_IT_IS, REPLAYED
 from seneca.cli.analyze.stalls import (
     NO_MATTER,
     Rates,
@@ -22,6 +24,7 @@ from seneca.cli.analyze.stalls import (
     stalls,
 )
 from seneca.cli.analyze.trace import Epochs, Run
+from seneca.partition import Profile
 
 __all__ = ["Findings", "LoaderFindings", "find", "say"]
 
@@ -62,12 +65,14 @@ class Findings:
         late: The share of the steps in which each rank was late; empty: there is one rank.
         notes: What could not be seen, one sentence each.
         nothing: Why there are no loaders, and what to do.
+        profile: What ``--deep`` measured; None: nothing.
     """
 
     loaders: list[LoaderFindings]
     late: dict[int, float]
     notes: list[str]
     nothing: str = ""
+    profile: Profile | None = None
 
     def sentence(self) -> str:
         """The answer. It is about the first loader."""
@@ -88,6 +93,22 @@ class Findings:
         elif first.epochs.advice:
             text += f" {first.epochs.advice[0].upper()}{first.epochs.advice[1:]}."
         return text
+
+    def predicted(self) -> list[str]:
+        """What the models make of what ``--deep`` measured, one line each."""
+        if self.profile is None:
+            return []
+        now = self.loaders[0].rates.samples_per_s
+        lines = [
+            f"As it is {now:,.0f} samples/s; the step alone takes {self.profile.step_per_s:,.0f}."
+        ]
+        for count, torch, seneca in predictions(self.profile):
+            jobs = "1 job" if count == 1 else f"{count} jobs at once, together"
+            lines.append(
+                f"Predicted for {jobs}: {torch.samples_per_s:,.0f} with torch's loader, "
+                f"{seneca.samples_per_s:,.0f} with Seneca."
+            )
+        return lines
 
     def to_json(self, command: Sequence[str], status: int) -> str:
         """The findings as text, for programs."""
@@ -114,16 +135,18 @@ class Findings:
             ],
             "late_ranks": {str(rank): share for rank, share in self.late.items()},
             "notes": self.notes,
+            "profile": None if self.profile is None else dataclasses.asdict(self.profile),
         }
         return json.dumps(content, indent=2) + "\n"
 
 
-def find(run: Run, cores: float) -> Findings:
+def find(run: Run, cores: float, *, deep: bool = False) -> Findings:
     """Find why the loops of a script waited.
 
     Args:
         run: The trace.
         cores: The number of cores that the script may use.
+        deep: Whether the phases of ``--deep`` were wanted.
     """
     loaders = []
     for epochs in run.epochs:
@@ -134,7 +157,14 @@ def find(run: Run, cores: float) -> Findings:
     for one in loaders:
         longest[one.key] = max(longest.get(one.key, 0.0), one.rates.seconds)
     loaders.sort(key=lambda one: (-longest[one.key], -one.stalls.waited))
-    return Findings(loaders, _late(loaders), _notes(run), "" if loaders else _why_nothing(run))
+    profile = profile_of_run(run.deep, loaders[0].name) if run.deep is not None and loaders else None
+    notes = _notes(run) + ([] if profile is None else list(profile.notes))
+    if deep and profile is None:
+        notes.append(
+            "--deep measured nothing: "
+            + (run.undeep or f"no loader gave {AS_IT_IS + REPLAYED} batches, which it needs")
+        )
+    return Findings(loaders, _late(loaders), notes, "" if loaders else _why_nothing(run), profile)
 
 
 def _late(loaders: list[LoaderFindings]) -> dict[int, float]:
@@ -206,5 +236,7 @@ def say(found: Findings) -> None:
     for rank, share in found.late.items():
         if share >= LEAST_LATE:
             console.print(f"Rank {rank} is late in {share:.0%} of the steps; the others wait for it.")
+    for line in found.predicted():
+        console.print(line)
     for note in found.notes:
         console.print(f"Not seen: {note}.")

@@ -12,7 +12,7 @@ import numpy as np
 
 from seneca.cli.analyze.inject.seneca_analyze_hooks import BATCH, IDLE, RECORD, STEP
 
-__all__ = ["Epochs", "Run", "read_trace"]
+__all__ = ["Alone", "Deep", "Epochs", "Run", "read_trace"]
 
 RECORDS = np.dtype(
     [
@@ -59,6 +59,34 @@ class Epochs:
 
 
 @dataclass
+class Alone:
+    """A loader that was measured alone.
+
+    Attributes:
+        workers: Its workers.
+        batch_s: From one batch to the next.
+        batches: The records of the batches that the workers made.
+    """
+
+    workers: int
+    batch_s: float
+    batches: np.ndarray
+
+
+@dataclass
+class Deep:
+    """What the phases of ``--deep`` measured.
+
+    Attributes:
+        told: As :mod:`seneca.cli.analyze.inject.seneca_analyze_deep` tells it.
+        alone: The loader alone, with rising numbers of workers.
+    """
+
+    told: dict[str, Any]
+    alone: list[Alone]
+
+
+@dataclass
 class Run:
     """All that a trace tells.
 
@@ -68,6 +96,8 @@ class Run:
         epochs: The loaders that were used.
         full: Whether a process had more to tell than a trace holds.
         stolen: The share of the CPU time that the hypervisor took, while processes wanted it.
+        deep: What the phases of ``--deep`` measured; None: they did not come so far, or were not wanted.
+        undeep: Why they failed; empty: they did not.
     """
 
     python: int
@@ -75,6 +105,8 @@ class Run:
     epochs: list[Epochs]
     full: bool
     stolen: float = 0.0
+    deep: Deep | None = None
+    undeep: str = ""
 
 
 def read_trace(folder: Path) -> Run:
@@ -96,6 +128,23 @@ def read_trace(folder: Path) -> Run:
         epochs=list(epochs.values()),
         full=any(event["what"] == "full" for event in told),
         stolen=_stolen([event for event in told if event["what"] == "host"]),
+        deep=next((_deep(event, records) for event in told if event["what"] == "deep"), None),
+        undeep=next((event["why"] for event in told if event["what"] == "undeep"), ""),
+    )
+
+
+def _deep(event: dict[str, Any], records: dict[int, np.ndarray]) -> Deep:
+    nothing = np.zeros(0, RECORDS)
+    return Deep(
+        event,
+        [
+            Alone(
+                one["workers"],
+                one["batch_s"],
+                np.concatenate([nothing, *(records.get(pid, nothing) for pid in one["pids"])]),
+            )
+            for one in event["alone"]
+        ],
     )
 
 

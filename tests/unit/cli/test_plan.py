@@ -9,7 +9,7 @@ from profiles import ROUND, round_profile
 from typer.testing import CliRunner
 
 from seneca.cli.app import app
-from seneca.partition import solve
+from seneca.partition import Cost, solve
 
 RUN = CliRunner()
 
@@ -102,6 +102,61 @@ def test_jobs_whose_copies_leave_no_room_are_told_what_memory_would_give(tmp_pat
     assert len(said[8]) == 1 and said[8][0].startswith("More memory would help: one GB more adds ")
 
 
+@pytest.fixture
+def analyzed(tmp_path):
+    """What ``seneca analyze --deep --json`` wrote of a script with two workers of torch's loader."""
+    path = tmp_path / "run.json"
+    profile = round_profile(
+        item=Cost(2e-3, 3e-3), free_memory_bytes=1, cache_bytes=0, step_per_s=900.0, workers=2, batch_size=32
+    )
+    content = {"version": 1, "bottleneck": "prep", "profile": json.loads(profile.to_json())}
+    path.write_text(json.dumps(content))
+    return path
+
+
+def plan_of_what_is_analyzed(path, *arguments):
+    result = RUN.invoke(app, ["plan", "--profile", str(path), "--json", *arguments])
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_a_script_is_planned_as_it_is_with_torchs_own_loader(analyzed):
+    now = plan_of_what_is_analyzed(analyzed)["now"]
+    # Two of four cores are busy: a third of the way from 2 ms to 3 ms. Reading takes 5 ms.
+    assert now["samples_per_s"] == pytest.approx(2 / (2e-3 + 1e-3 / 3 + 5e-3))
+    assert (now["model"], now["limited_by"], now["step_per_s"]) == ("torch", "workers", [900.0])
+    assert now["answers"][0] == "The limit: the workers, which prepare and wait for storage."
+    assert "More workers (num_workers) would help, before more cores do." in now["answers"]
+    assert "Jobs wait for storage with 1 B of free memory; with " in now["answers"][1]
+    assert plan_of_what_is_analyzed(analyzed, "--threads", "0")["now"]["samples_per_s"] == pytest.approx(
+        1 / (1 / 900 + 7e-3)
+    )
+    shown = words(RUN.invoke(app, ["plan", "--profile", str(analyzed)]))
+    assert "model torch split, encoded-decoded-augmented - samples/s" in shown
+
+
+def test_what_changes_a_script_is_predicted(analyzed):
+    def instead(text):
+        return plan_of_what_is_analyzed(analyzed, "--what-if", text)["instead"]["samples_per_s"]
+
+    assert instead("workers=4") == pytest.approx(4 / (3e-3 + 5e-3))
+    assert instead("workers=4 storage=2x") == pytest.approx(4 / (3e-3 + 2.5e-3))
+    assert instead("workers=16 storage=10x gpu=0.5x") == pytest.approx(450)
+    assert instead("workers=16 storage=10x gpu=2x") == pytest.approx(4 / 3e-3)
+    both = plan_of_what_is_analyzed(analyzed, "--what-if", "loader=seneca jobs=2 memory=16GiB workers=1..2")
+    assert (both["now"]["model"], both["instead"]["model"]) == ("torch", "bottleneck")
+    assert [point["prepared"] for point in both["curve"]["points"]] == pytest.approx([0.5, 0.5], abs=0.01)
+    assert "2 - 414" in words(
+        RUN.invoke(app, ["plan", "--profile", str(analyzed), "--what-if", "workers=1..2 storage=2x"])
+    )
+
+
+def test_a_profile_of_pictures_does_not_tell_what_torchs_loader_takes(saved):
+    result = RUN.invoke(app, ["plan", "--profile", str(saved), "--what-if", "loader=torch"])
+    assert result.exit_code == 2 and result.stderr.count("\n") == 1
+    assert "`seneca analyze --deep --json FILE -- python train.py` makes one" in result.stderr
+
+
 def test_the_papers_model_can_be_asked(saved):
     result = RUN.invoke(app, ["plan", "--profile", str(saved), "--model", "paper", "--json"])
     plan = json.loads(result.stdout)
@@ -117,7 +172,7 @@ def test_the_papers_model_can_be_asked(saved):
         (["--profile", "/nowhere.json"], "/nowhere.json: No such file or directory"),
         (["--profile", "SAVED", "--jobs", "0"], "jobs are from 1 to 64, but got 0"),
         (["--profile", "SAVED", "--what-if", "jobs=65"], "--what-if: jobs=65: jobs are from 1 to 64"),
-        (["--profile", "SAVED", "--model", "crystal"], "--model crystal is not bottleneck or paper"),
+        (["--profile", "SAVED", "--model", "crystal"], "--model crystal is not bottleneck, paper or torch"),
         (["--profile", "SAVED", "--step", "fast"], "--step fast: with --profile it is samples a second"),
         (["--profile", "SAVED", "--step", "-1"], "--step -1: with --profile it is samples a second"),
         (["--profile", "SAVED", "--memory", "much"], "'much' is not an amount of memory"),
@@ -133,10 +188,10 @@ def test_a_bad_plan_is_one_line_and_status_2(saved, arguments, message):
 
 
 def test_a_profile_of_another_version_is_one_line_and_status_2(saved):
-    saved.write_text(json.dumps({**json.loads(saved.read_text()), "version": 2}))
+    saved.write_text(json.dumps({**json.loads(saved.read_text()), "version": 3}))
     result = RUN.invoke(app, ["plan", "--profile", str(saved)])
     assert result.exit_code == 2
     assert result.stderr == (
-        f"seneca plan: {saved}: a profile of version 2, and this Seneca reads version 1: "
+        f"seneca plan: {saved}: a profile of version 3, and this Seneca reads version 2: "
         "measure again with `seneca profile`\n"
     )

@@ -7,7 +7,7 @@ from profiles import ROUND
 from typer.testing import CliRunner
 
 from seneca.cli.app import app
-from seneca.cli.what_if import BadWhatIf, WhatIf, parse_what_if, show_bytes, show_rate, span
+from seneca.cli.what_if import BadWhatIf, Times, WhatIf, parse_what_if, show_bytes, show_rate, span
 from seneca.partition import Jobs
 
 RUN = CliRunner()
@@ -35,11 +35,26 @@ def saved(tmp_path):
         ),
         ("step=1200.5,threads=3, batch=64", {"step": 1200.5, "threads": 3, "batch": 64}, None, ()),
         ("cores=2..4 samples=1281167", {"samples": 1281167}, "cores", (2, 3, 4)),
+        ("workers=0 gpu=2x storage=1.5x", {"workers": 0, "gpu": 2.0, "storage": 1.5}, None, ()),
+        ("storage=1x..4x", {}, "storage", tuple(2 ** (k / 4) for k in range(9))),
         ("jobs=8 memory=1GiB..1GiB", {"jobs": 8}, "memory", (1 << 30,)),
     ],
 )
 def test_a_what_if_is_read(text, fixed, over, values):
-    assert parse_what_if(text) == WhatIf(fixed, over, values)
+    found = parse_what_if(text)
+    assert (found.fixed, found.over, found.values) == (fixed, over, pytest.approx(values))
+
+
+def test_a_factor_multiplies_what_there_is():
+    profile, jobs = parse_what_if("storage=2x gpu=0.5x").given(ROUND, Jobs(2, step_per_s=(900, 300)))
+    assert profile.storage_bytes_per_s == 100e6 and jobs.paces == (450, 150)
+    assert parse_what_if("storage=1x..2x").given(ROUND, Jobs(), Times(2))[0].storage_bytes_per_s == 100e6
+    assert show_rate(Times(2.0)) == "2x"
+
+
+def test_another_loader_is_no_quantity():
+    assert parse_what_if("loader=torch") == WhatIf({}, loader="torch")
+    assert parse_what_if("jobs=3 loader=seneca") == WhatIf({"jobs": 3}, loader="seneca")
 
 
 @pytest.mark.parametrize(
@@ -58,11 +73,16 @@ def test_a_what_if_is_read(text, fixed, over, values):
         ("cores=1..2 jobs=1..2", "cores and jobs are both ranges"),
         ("cores=4..2", "cores=4..2 falls"),
         ("cores=1..", "no such amount"),
+        ("gpu=2", "gpu=2 is no such amount; write for example gpu=2x"),
+        ("gpu=2x", "gpu=2x: the pace of the training step is not known; give it with --step"),
+        ("storage=1MB..4x", "both ends of a range are amounts"),
+        ("loader=dali", "loader=dali is no loader that is known; write one of seneca, torch"),
+        ("loader=torch loader=seneca", "loader is there twice"),
     ],
 )
 def test_nonsense_is_refused_in_one_line(saved, text, message):
     with pytest.raises(BadWhatIf) as raised:
-        parse_what_if(text)
+        parse_what_if(text).given(ROUND, Jobs())
     assert message in str(raised.value) and "\n" not in str(raised.value)
     result = RUN.invoke(app, ["plan", "--profile", str(saved), "--what-if", text])
     assert (result.exit_code, result.stdout) == (2, "")

@@ -19,7 +19,7 @@ from seneca.partition import (
         ({"step_per_s": 0.0}, "step_per_s"),
         ({"count": 2, "step_per_s": (1.0,)}, "step_per_s"),
         ({"batch_size": 0}, "batch_size"),
-        ({"threads": 0}, "threads"),
+        ({"threads": -1}, "threads"),
         ({"ahead": -1}, "ahead"),
         ({"share": "everything"}, "share"),
     ],

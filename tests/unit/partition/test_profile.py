@@ -15,11 +15,27 @@ from seneca.partition import Cost, Profile, ProfileError, Reading, Size
 
 
 def test_a_file_gives_back_what_was_saved(tmp_path):
-    profile = round_profile(step_per_s=812.5, notes=("a note", "another"), deterministic=True, took_s=7.25)
+    profile = round_profile(
+        step_per_s=812.5,
+        notes=("a note", "another"),
+        deterministic=True,
+        took_s=7.25,
+        item=Cost(2e-3, 3e-3),
+        step_cpu_s=1e-4,
+        workers=0,
+    )
     path = tmp_path / "deep" / "profile.json"
     profile.save(path)
     assert Profile.load(path) == profile
     assert [file.name for file in path.parent.iterdir()] == ["profile.json"]
+
+
+def test_a_profile_is_read_from_what_was_analyzed():
+    profile = round_profile(item=Cost(1e-3, 1e-3))
+    analyzed = {"version": 1, "bottleneck": "prep", "profile": json.loads(profile.to_json())}
+    assert Profile.from_json(json.dumps(analyzed)) == profile
+    with pytest.raises(ProfileError, match="was run without --deep: there is no profile"):
+        Profile.from_json(json.dumps({**analyzed, "profile": None}))
 
 
 @pytest.mark.parametrize("fails", ["write_text", "replace"])
@@ -42,9 +58,9 @@ def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path, monkeypat
     [
         ("{", "no profile of Seneca's"),
         ("[1]", "it has no version"),
-        ('{"version": 7}', "a profile of version 7, and this Seneca reads version 1"),
-        ('{"version": 1}', "not the fields of version 1"),
-        ('{"version": 1, "speed": 3}', "not the fields of version 1"),
+        ('{"version": 7}', "a profile of version 7, and this Seneca reads version 2"),
+        ('{"version": 2}', "not the fields of version 2"),
+        ('{"version": 2, "speed": 3}', "not the fields of version 2"),
     ],
 )
 def test_what_is_no_profile_of_this_version_is_refused_in_one_line(tmp_path, text, message):
@@ -70,6 +86,9 @@ def test_what_is_no_profile_of_this_version_is_refused_in_one_line(tmp_path, tex
         ({"storage": (Reading(2, 1.0, 0.0), Reading(1, 1.0, 0.0))}, "storage"),
         ({"fetch": Cost(float("nan"), 0.0)}, r"fetch\.one_s is 0 or more, but got nan"),
         ({"augment": Cost(0.0, -1.0)}, r"augment\.all_s"),
+        ({"item": Cost(0.0, 0.0)}, r"item\.all_s"),
+        ({"item": Cost(-1.0, 1.0)}, r"item\.one_s"),
+        ({"step_cpu_s": float("inf")}, "step_cpu_s"),
     ],
 )
 def test_rates_that_cannot_be_are_refused(changes, name):

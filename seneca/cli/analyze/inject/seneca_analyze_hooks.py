@@ -147,8 +147,9 @@ class GpuClock:
 class Hooks:
     """Takes the place of the functions of torch's loader that are timed."""
 
-    def __init__(self, trace):
+    def __init__(self, trace, phases=None):
         self.trace = trace
+        self.phases = phases
         self.thread = Thread()
         self.numbers = itertools.count(1)
         self.iterators: Any = weakref.WeakKeyDictionary()
@@ -162,7 +163,10 @@ class Hooks:
         missing = []
         base: Any = getattr(module, "_BaseDataLoaderIter", None)
         if hasattr(base, "__next__"):
-            base.__next__ = self.timed_next(base.__next__)
+            plain_next = base.__next__
+            base.__next__ = self.timed_next(plain_next)
+            if self.phases is not None:
+                self.phases.install(base, plain_next)
         else:
             missing.append("_BaseDataLoaderIter.__next__")
         fetch = getattr(getattr(module, "_utils", None), "fetch", None)
@@ -331,4 +335,9 @@ def begin(folder):
     """Set up the hooks in this process, and in those that it starts."""
     trace = Trace(folder)
     trace.event("python")
-    sys.meta_path.insert(0, Finder(Hooks(trace)))
+    phases = None
+    if os.environ.get("SENECA_ANALYZE_DEEP"):  # the number of cores
+        import seneca_analyze_deep
+
+        phases = seneca_analyze_deep.Phases(trace)
+    sys.meta_path.insert(0, Finder(Hooks(trace, phases)))

@@ -1,0 +1,128 @@
+"""A profile of what ``seneca analyze --deep`` has measured, and what each loader would give by it.
+
+::
+
+    the loader alone, 1 worker, one a core --> item  --+
+    files that samples opened --> storage --------------+--> Profile --> models --> samples/s
+    Seneca's native path, where it runs ----------------+
+    the same batches again --> step --------------------+
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from seneca._runtime.memory import free_memory
+from seneca.cache.room import folder_in_force, free_space
+from seneca.cli.analyze.stalls import parts_of_batches
+from seneca.cli.analyze.trace import Alone, Deep
+from seneca.partition import TORCH, Cost, Jobs, Prediction, Profile, Reading, Size, solve
+from seneca.tuning import host
+from seneca.tuning.storage import read_storage
+
+__all__ = ["JOBS", "predictions", "profile_of_run"]
+
+STORAGE_S, MEMORY_S = 5.0, 0.5
+LEAST_S = 1e-9  # of a wait for storage; nothing takes no time
+NO_LENGTH = 1 << 40  # the samples of a dataset that has no length: no memory holds their files
+JOBS = (1, 2, 4)  # that are predicted
+
+WITHOUT_FILES = (
+    "no files of samples were seen: what a sample waits is taken for storage that serves any number of readers"
+)
+WITHOUT_LENGTH = "the dataset has no length: no memory is taken to hold its files"
+
+
+def profile_of_run(deep: Deep, name: str) -> Profile:
+    """Make the profile. It reads files of the dataset for some seconds, to see what storage gives.
+
+    Args:
+        deep: What the phases measured.
+        name: The dataset.
+
+    Raises:
+        OSError: A file cannot be read any more.
+    """
+    told, notes = deep.told, []
+    cores = host.cores()
+    items = [_item_and_wait(alone, told["batch_samples"]) for alone in deep.alone]
+    item = Cost(items[0][0], items[-1][0])
+    of_script: dict[str, Any] = {
+        "item": item,
+        "step_per_s": told["batch_samples"] / told["step_s"],
+        "step_cpu_s": told["step_cpu_s"] / told["batch_samples"],
+        "workers": told["workers"],
+        "batch_size": max(1, round(told["batch_samples"])),
+    }
+    if "profile" in told:
+        return dataclasses.replace(Profile.from_json(told["profile"]), **of_script)
+    if told["files"]:
+        rates = read_storage(told["files"], STORAGE_S)
+        storage, cold = _a_sample(rates.readings, told["files_a_sample"]), rates.cold
+        if not cold:
+            notes.append("the files could not be dropped from the page cache, or lie in memory")
+    else:
+        storage, cold = _without_files(items[0][1], told["file_bytes"]), False
+        notes.append(WITHOUT_FILES)
+    if told["samples"] is None:
+        notes.append(WITHOUT_LENGTH)
+    free = free_memory()
+    nothing, size = Cost(0.0, 0.0), Size(max(1.0, told["item_bytes"]))
+    return Profile(
+        host=host.fingerprint(),
+        dataset=name,
+        pipeline="a script",
+        samples=told["samples"] or NO_LENGTH,
+        cores=cores,
+        cache_bytes=min(free, free_space(folder_in_force())) // 2,
+        free_memory_bytes=free,
+        storage=storage,
+        storage_cold=cold,
+        fetch=nothing,
+        decode=nothing,
+        augment=item,
+        prepare=item,
+        batch=nothing,
+        memory_bytes_per_s=host.memory_bytes_per_s(cores, MEMORY_S),
+        encoded=Size(max(1.0, told["file_bytes"])),
+        decoded=size,
+        augmented=size,
+        batch_bytes=round(size.mean_bytes),
+        staged=False,
+        notes=tuple(notes),
+        **of_script,
+    )
+
+
+def _item_and_wait(alone: Alone, batch_samples: float) -> tuple[float, float]:
+    """Seconds of a sample in which its worker works, and in which it waits for storage."""
+    waits = float(parts_of_batches(alone.batches)[1].mean()) if len(alone.batches) else 0.0
+    waits = min(waits, alone.workers * alone.batch_s)
+    return (alone.workers * alone.batch_s - waits) / batch_samples, waits / batch_samples
+
+
+def _a_sample(readings: Sequence[Reading], files: float) -> tuple[Reading, ...]:
+    """The readings for samples of so many files: a sample waits for one after the other."""
+    return tuple(dataclasses.replace(one, latency_s=one.latency_s * files) for one in readings)
+
+
+def _without_files(wait_s: float, sample_bytes: float) -> tuple[Reading, ...]:
+    one = Reading(1, max(1.0, sample_bytes) / max(wait_s, LEAST_S), wait_s)
+    many = 1 << 10
+    return one, Reading(many, many * one.bytes_per_s, wait_s)
+
+
+def predictions(profile: Profile) -> list[tuple[int, Prediction, Prediction]]:
+    """For some numbers of jobs: that number, what torch's own loader gives, and what Seneca gives."""
+    found = []
+    for count in JOBS:
+        jobs = Jobs(
+            count,
+            step_per_s=profile.step_per_s,
+            batch_size=profile.batch_size or 1,
+            threads=profile.workers,
+        )
+        found.append((count, solve(profile, jobs, model=TORCH), solve(profile, jobs)))
+    return found

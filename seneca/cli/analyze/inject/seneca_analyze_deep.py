@@ -1,0 +1,294 @@
+"""The phases of ``seneca analyze --deep``. It runs inside the user's script, as the hooks do.
+
+::
+
+    as it is  -->  the same batches again  -->  the loader alone  -->  the end of the run
+    steps          steps without waiting        no steps at all
+
+The phases are those of DS-Analyzer (Mohan et al., VLDB '21, section 3.2). They begin at fixed numbers of
+steps. Therefore all ranks change together, and none has to tell the others. Then rank 0 measures the loader
+alone, and the other ranks wait for it.
+"""
+
+import contextlib
+import itertools
+import os
+import stat
+import sys
+import time
+import weakref
+
+CORES = "SENECA_ANALYZE_DEEP"  # the environment's variable: how many cores the script may use
+AS_IT_IS, REPLAYED, HELD = 30, 30, 8  # steps, steps, batches
+LOOK_S, ALONE_S = 2.0, 3.0  # for the files of some samples; for each number of workers
+MOST_FILES = 4096
+MEASURED = "measured"  # a file in the trace: rank 0 has measured
+
+
+class Phases:
+    """Counts the steps of the script's loaders, and takes over the first that gives enough batches."""
+
+    def __init__(self, trace):
+        self.trace = trace
+        self.loaders = weakref.WeakKeyDictionary()  # of iterators
+        self.steps = {}  # of each dataset, by its id
+        self.batches = []
+        self.chosen = None  # the id of the dataset whose loader is taken over
+        self.replayed = 0
+        self.began = None  # clock and CPU time as the replay began
+        self.alone = False
+
+    def install(self, base, plain_next):
+        """Wrap what the hooks have made of torch's base class of iterators.
+
+        Args:
+            base: The class.
+            plain_next: Its ``__next__`` as torch has it.
+        """
+        init, timed_next = base.__init__, base.__next__
+
+        def __init__(iterator, loader, *arguments, **options):
+            init(iterator, loader, *arguments, **options)
+            self.loaders[iterator] = loader
+
+        def __next__(iterator):
+            if self.alone:
+                return plain_next(iterator)
+            loader = self.loaders.get(iterator)
+            if loader is None or sys.modules["torch"].utils.data.get_worker_info() is not None:
+                return timed_next(iterator)
+            if self.chosen == id(loader.dataset):
+                return self.held(loader)
+            batch = timed_next(iterator)
+            self.note(loader, batch)
+            return batch
+
+        base.__init__, base.__next__ = __init__, __next__
+
+    def note(self, loader, batch):
+        """Note a batch of the run as it is."""
+        number = id(loader.dataset)
+        self.steps[number] = count = self.steps.get(number, 0) + 1
+        if count > AS_IT_IS - HELD:
+            self.batches.append((number, batch))
+        if count == AS_IT_IS:
+            self.batches = [one for dataset, one in self.batches if dataset == number]
+            self.chosen = number
+
+    def held(self, loader):
+        """A batch that the step has had before. After enough of them, measure and end the run."""
+        if self.replayed in (0, REPLAYED):
+            cuda = sys.modules["torch"].cuda
+            if cuda.is_initialized():
+                cuda.synchronize()
+            now = time.monotonic(), time.process_time()
+            if self.began is None:
+                self.began = now
+            else:
+                self.end(loader, *((now[k] - self.began[k]) / REPLAYED for k in (0, 1)))
+        self.replayed += 1
+        return self.batches[self.replayed % len(self.batches)]
+
+    def end(self, loader, step_s, step_cpu_s):
+        """Measure the loader alone, and end the run with status 0."""
+        measured = os.path.join(self.trace.folder, MEASURED)
+        if os.environ.get("RANK", "0") == "0":
+            self.alone = True
+            try:
+                self.trace.event("deep", step_s=step_s, step_cpu_s=step_cpu_s, **measure(loader))
+            except Exception as error:  # the dataset is the user's, and may raise anything
+                self.trace.event("undeep", why=f"{type(error).__name__}: {error}")
+            with open(measured, "w"):
+                pass
+        while not os.path.exists(measured):
+            time.sleep(0.05)
+        raise SystemExit(0)
+
+
+def measure(loader):
+    """What a loader takes for its samples without any step."""
+    seen = look(loader)
+    drawn = seen.pop("drawn")
+    cores = int(os.environ[CORES])
+    return {
+        **seen,
+        "samples": length(loader.dataset),
+        "workers": loader.num_workers,
+        "alone": [speed(loader, drawn, workers) for workers in sorted({1, cores})],
+        **with_seneca(loader),
+    }
+
+
+def length(dataset):
+    """The number of samples; None: the dataset has none, or cannot say."""
+    try:
+        return len(dataset)
+    except Exception:  # a user's __len__ may raise anything
+        return None
+
+
+def look(loader):
+    """Make some batches in this process, and see which files that opens.
+
+    Returns:
+        Attributes for the trace, and ``drawn``: what the sampler gave for the batches; None: there is no
+        sampler.
+    """
+    drawn = None if is_stream(loader) else Drawn(forever(sampler_of(loader)))
+    began, batches, size = time.monotonic(), 0, 0
+    with files_opened() as files:
+        for batch in plain_loader(loader, drawn, 0):
+            batches, size = batches + 1, size + bytes_of(batch)
+            if batches >= 2 and time.monotonic() > began + LOOK_S:
+                break
+    if not batches:
+        raise ValueError("the loader gives no batches")
+    drawn = None if drawn is None else drawn.given[:batches]
+    samples = batches * (loader.batch_size or 1) if drawn is None else sum(map(count_of, drawn))
+    return {
+        "drawn": drawn,
+        "batch_samples": samples / batches,
+        "item_bytes": size / samples,
+        "file_bytes": sum(size for _, size in files) / samples,
+        "files_a_sample": len(files) / samples,
+        "files": list(dict.fromkeys(path for path, _ in files))[:MOST_FILES],
+    }
+
+
+def speed(loader, drawn, workers):
+    """How fast torch's own loader gives batches to a loop that does nothing else."""
+    again = None if drawn is None else Drawn(itertools.cycle(drawn))
+    batches = iter(plain_loader(loader, again, workers))
+    pids = [worker.pid for worker in batches._workers]
+    until, counted, began, ended = float("inf"), 0, 0.0, 0.0
+    for number, _ in enumerate(batches, 1):
+        ended = time.monotonic()
+        if number == 2 * workers:  # all workers are at work
+            began, until = ended, ended + ALONE_S
+            if again is not None:
+                again.until = until
+        counted = number - 2 * workers
+        if again is None and ended > until:
+            break
+    if counted < 1:
+        raise ValueError("the dataset ends before its loader can be measured")
+    return {"workers": workers, "batch_s": (ended - began) / counted, "pids": pids}
+
+
+def is_stream(loader):
+    """Whether the dataset is iterated, and no sampler says which samples."""
+    return isinstance(loader.dataset, sys.modules["torch"].utils.data.IterableDataset)
+
+
+def sampler_of(loader):
+    """The sampler that says which samples are in a batch; or that gives samples, if each is a batch."""
+    if loader.batch_sampler is None:
+        return loader.sampler
+    if type(loader.batch_sampler).__module__.startswith("seneca."):  # it draws from the cache
+        data = sys.modules["torch"].utils.data
+        return data.BatchSampler(loader.sampler, loader.batch_size, loader.drop_last)
+    return loader.batch_sampler
+
+
+def forever(sampler):
+    """What a sampler gives, epoch after epoch. It ends if an epoch is empty."""
+    given = True
+    while given:
+        given = False
+        for one in sampler:
+            given = True
+            yield one
+
+
+class Drawn:
+    """A sampler that gives what an iterator gives, and notes it.
+
+    Args:
+        source: The iterator.
+    """
+
+    def __init__(self, source):
+        self.source = source
+        self.given = []
+        self.until = float("inf")  # it ends then
+
+    def __iter__(self):
+        for one in self.source:
+            if time.monotonic() > self.until:
+                return
+            self.given.append(one)
+            yield one
+
+
+def plain_loader(loader, drawn, workers):
+    """Torch's own loader of the same dataset, without a step and without a cache."""
+    data = sys.modules["torch"].utils.data
+    options = {"collate_fn": loader.collate_fn, "num_workers": workers}
+    if workers:
+        options["worker_init_fn"] = loader.worker_init_fn
+        options["multiprocessing_context"] = loader.multiprocessing_context
+    if drawn is None:
+        options.update(batch_size=loader.batch_size, drop_last=loader.drop_last)
+    elif loader.batch_sampler is None:
+        options.update(batch_size=None, sampler=drawn)
+    else:
+        options.update(batch_sampler=drawn)
+    return data.DataLoader(loader.dataset, **options)
+
+
+def count_of(drawn):
+    """The samples of a batch, by what the sampler gave for it."""
+    return len(drawn) if isinstance(drawn, (list, tuple)) else 1
+
+
+def bytes_of(batch):
+    """The bytes of the tensors and arrays in a batch."""
+    if isinstance(batch, dict):
+        return sum(map(bytes_of, batch.values()))
+    if isinstance(batch, (list, tuple)):
+        return sum(map(bytes_of, batch))
+    size = getattr(batch, "nbytes", None)
+    return size if isinstance(size, int) else sys.getsizeof(batch)
+
+
+_FILES = []  # lists that get the files that are opened; an audit hook stays for ever
+
+
+@contextlib.contextmanager
+def files_opened():
+    """Within, a list gets path and bytes of each regular file that Python opens to read, but for its own."""
+    files = []
+    if not hasattr(files_opened, "hooked"):
+        sys.addaudithook(_opened)
+        files_opened.hooked = True
+    _FILES.append(files)
+    try:
+        yield files
+    finally:
+        _FILES.remove(files)
+
+
+def _opened(event, arguments):
+    if event != "open" or not _FILES:
+        return
+    path, _, flags = arguments
+    if isinstance(path, (str, bytes, os.PathLike)) and not (flags or 0) & (os.O_WRONLY | os.O_RDWR):
+        path = os.path.abspath(os.fsdecode(path))
+        if path.startswith((sys.prefix, sys.base_prefix, "/proc/", "/sys/", "/dev/")):
+            return
+        with contextlib.suppress(OSError):  # the dataset may look for files that are not there
+            found = os.stat(path)
+            if stat.S_ISREG(found.st_mode):
+                for files in _FILES:
+                    files.append((path, found.st_size))
+
+
+def with_seneca(loader):
+    """What Seneca's native path takes for the same samples, if it is installed here and can run them."""
+    try:
+        import seneca
+
+        profile = seneca.profile(loader.dataset, batch_size=loader.batch_size or 1, fresh=True)
+    except Exception as error:  # it is not here, the dataset is no folder of pictures, or it is damaged
+        return {"no_profile": str(error)}
+    return {"profile": profile.to_json()}

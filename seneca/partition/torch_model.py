@@ -1,0 +1,112 @@
+"""The model of torch's own loader: nothing is kept, nothing is shared, and processes prepare samples.
+
+::
+
+    item: CPU of a sample, by a worker --+
+    storage, page cache ------------------+--> what runs out first: storage, cores, workers or the step
+    jobs, each with workers of its own ---+
+
+Each job prepares every sample that it takes, in each epoch again. Only the page cache keeps files. It has all
+of the free memory. The rest is as in :mod:`seneca.partition.bottleneck`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from seneca.partition.bottleneck import Work, estimate_by, page_cache_hits, predict_by
+from seneca.partition.estimate import Estimates, Model, Prediction
+from seneca.partition.jobs import Jobs
+from seneca.partition.profile import Cost, Profile, ProfileError
+from seneca.partition.split import Split
+
+__all__ = ["TORCH", "torch_loader"]
+
+RESOURCES = ("storage", "cpu", "workers")
+
+
+def torch_loader(profile: Profile, split: Split, jobs: Jobs) -> Prediction:
+    """Predict the throughput of torch's own loader, by the resource that runs out first.
+
+    It is a pure function, for the steady state: the second epoch and later ones.
+
+    Args:
+        profile: Rates of the host with the dataset. It has the costs of an ``item``.
+        split: It changes nothing, because torch's loader has no cache.
+        jobs: The jobs that run at the same time. ``threads`` are the workers of each. With 0 workers, a step
+            waits while its batch is made.
+
+    Raises:
+        ProfileError: The profile does not tell what an item costs.
+
+    Example:
+        >>> from seneca.partition import Profile
+        >>> profile = Profile.load("run.json")  # doctest: +SKIP
+        >>> torch_loader(profile, default_split(), Jobs(threads=8)).limited_by  # doctest: +SKIP
+        'storage'
+    """
+    changed = _jobs(profile, jobs)
+    return predict_by(_work(profile, 1, changed), split, changed)
+
+
+def _estimate(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Estimates:
+    changed = _jobs(profile, jobs)
+    return estimate_by(_work(profile, len(shares), changed), changed)
+
+
+TORCH = Model("torch", torch_loader, _estimate)
+
+
+def _jobs(profile: Profile, jobs: Jobs) -> Jobs:
+    """The jobs as they are. Without workers, a step takes as much longer as its samples take to be made."""
+    if jobs.threads != 0:
+        return jobs
+    busy = min(jobs.count, profile.cores)
+    made_s = _with(_cost(profile), busy, profile) + _from_disk(profile) * profile.storage[0].latency_s
+    return dataclasses.replace(jobs, step_per_s=tuple(1 / (1 / pace + made_s) for pace in jobs.paces))
+
+
+def _from_disk(profile: Profile) -> float:
+    files = np.array([profile.samples * profile.encoded.mean_bytes])
+    return 1.0 - float(page_cache_hits(float(profile.free_memory_bytes), files)[0])
+
+
+def _work(profile: Profile, splits: int, jobs: Jobs) -> Work:
+    item = _cost(profile)
+    workers = jobs.count * (profile.cores if jobs.threads is None else max(1, jobs.threads))
+    from_disk = _from_disk(profile)
+    busy = min(workers, profile.cores)
+    loads = (
+        from_disk * profile.encoded.mean_bytes,
+        item.all_s + profile.step_cpu_s,
+        # Without workers the steps are slower instead, see _jobs().
+        bool(jobs.threads != 0) * (_with(item, busy, profile) + from_disk * profile.storage[0].latency_s),
+    )
+    nothing = np.zeros(splits)
+    return Work(
+        per_preparation=np.repeat(np.array(loads)[:, None], splits, axis=1),
+        per_delivery=np.zeros((len(loads), splits)),
+        capacity=np.array([[profile.storage_at(workers)], [float(profile.cores)], [float(workers)]]),
+        saves=nothing,
+        mix={"storage": nothing + 1.0, "encoded": nothing, "decoded": nothing},
+        page_cache=nothing + (1.0 - from_disk),
+        memory_bytes=nothing,
+        resources=RESOURCES,
+    )
+
+
+def _cost(profile: Profile) -> Cost:
+    if profile.item is None:
+        raise ProfileError(
+            "the profile does not tell what torch's own loader takes for a sample: "
+            "`seneca analyze --deep --json FILE -- python train.py` makes one that does"
+        )
+    return profile.item
+
+
+def _with(cost: Cost, busy: int, profile: Profile) -> float:
+    """The seconds of a sample while so many cores are busy."""
+    share = (busy - 1) / (profile.cores - 1) if profile.cores > 1 else 1.0
+    return cost.one_s + share * (cost.all_s - cost.one_s)

@@ -1,0 +1,97 @@
+"""The model of torch's own loader: values worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+from profiles import ROUND, round_profile
+
+from seneca.partition import (
+    BOTTLENECK,
+    TORCH,
+    Cost,
+    Jobs,
+    ProfileError,
+    Split,
+    bottleneck,
+    default_split,
+    solve,
+    torch_loader,
+)
+
+# Four cores; storage gives 20, 35 and 50 MB/s to 1, 2 and 4 readers, files have 97,952 bytes; no page cache.
+SCRIPT = round_profile(item=Cost(2e-3, 3e-3), free_memory_bytes=0, step_cpu_s=1e-3)
+ANY = default_split()
+
+
+def predicted(profile, jobs):
+    found = torch_loader(profile, ANY, jobs)
+    return found.samples_per_s, found.limited_by
+
+
+def test_a_worker_reads_and_prepares_in_turn():
+    assert predicted(SCRIPT, Jobs(threads=1)) == (pytest.approx(1 / (2e-3 + 5e-3)), "workers")
+
+
+def test_workers_beside_each_other_take_from_each_others_cores():
+    assert predicted(SCRIPT, Jobs(threads=2)) == (pytest.approx(2 / (2e-3 + 1e-3 / 3 + 5e-3)), "workers")
+
+
+def test_storage_gives_no_more_than_it_has():
+    assert predicted(SCRIPT, Jobs(threads=16)) == (pytest.approx(50e6 / 97_952), "storage")
+
+
+def test_cores_serve_workers_and_steps():
+    fast = SCRIPT.with_storage(1e12)
+    assert predicted(fast, Jobs(threads=16)) == (pytest.approx(4 / (3e-3 + 1e-3)), "cpu")
+
+
+def test_a_slow_step_is_the_limit():
+    assert predicted(SCRIPT, Jobs(threads=16, step_per_s=100.0)) == (100.0, "step")
+
+
+def test_without_workers_a_step_waits_while_its_batch_is_made():
+    assert predicted(SCRIPT, Jobs(threads=0, step_per_s=100.0)) == (
+        pytest.approx(1 / (1e-2 + 2e-3 + 5e-3)),
+        "step",
+    )
+    assert predicted(SCRIPT, Jobs(threads=0)) == (pytest.approx(1 / 7e-3), "step")
+
+
+def test_jobs_share_storage_and_cores_and_nothing_else():
+    assert predicted(SCRIPT, Jobs(3, threads=1)) == (
+        pytest.approx(3 / (2e-3 + 2e-3 / 3 + 5e-3)),
+        "workers",
+    )
+    found = torch_loader(SCRIPT, ANY, Jobs(3, threads=8))
+    assert found.per_job == pytest.approx([50e6 / 97_952 / 3] * 3) and found.prepared == 1.0
+
+
+def test_the_page_cache_has_all_free_memory():
+    roomy = round_profile(item=Cost(2e-3, 2e-3), free_memory_bytes=10_000_000_000)
+    found = torch_loader(roomy, ANY, Jobs(threads=1))
+    assert (found.page_cache, found.samples_per_s) == (1.0, pytest.approx(500))
+    # The share that Linux was seen to serve, for the model of the page cache: 35 % of the files, 15 % hits.
+    tight = round_profile(item=Cost(2e-3, 2e-3), free_memory_bytes=round(0.35 * 100_000 * 97_952))
+    assert torch_loader(tight, ANY, Jobs()).page_cache == pytest.approx(0.138, abs=0.001)
+
+
+def test_no_split_changes_anything():
+    rates = {torch_loader(SCRIPT, split, Jobs()).samples_per_s for split in (ANY, Split(1, 0, 0))}
+    assert rates == {solve(SCRIPT, Jobs(), model=TORCH).samples_per_s}
+
+
+def test_without_the_cost_of_an_item_there_is_no_prediction():
+    with pytest.raises(ProfileError, match="does not tell what torch's own loader takes"):
+        torch_loader(ROUND, ANY, Jobs())
+
+
+def test_samples_without_stages_are_never_kept():
+    profile = round_profile(staged=False, batch=Cost(0.0, 0.0), fetch=Cost(0.0, 0.0))
+    alone, shared = (solve(profile, Jobs(count, threads=4), model=BOTTLENECK) for count in (1, 2))
+    assert alone.mix == shared.mix == {"storage": 1.0, "encoded": 0.0, "decoded": 0.0}
+    assert shared.prepared == pytest.approx(0.5, abs=0.01)
+
+
+def test_the_cpu_of_the_step_is_of_every_delivery_with_seneca_too():
+    there = bottleneck(round_profile(step_cpu_s=1e-3), Split(1, 0, 0), Jobs())
+    assert there.ceilings["cpu"] == pytest.approx(4 / (1.6e-3 + 0.5 * 1e-4 + 1e-4 + 1e-3))
