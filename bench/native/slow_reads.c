@@ -30,7 +30,7 @@
 #include <unistd.h>
 
 #define SECOND_NS 1000000000u
-#define BURST_NS (SECOND_NS / 100) /* what an idle bucket holds: who wakes a little late has lost nothing */
+#define BURST_NS (SECOND_NS / 5000) /* what an idle bucket holds: as with a disk, time without a reader is lost */
 #define VISIBLE __attribute__((visibility("default")))
 
 typedef struct {

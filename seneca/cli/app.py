@@ -203,7 +203,7 @@ def plan(
     what_if: Annotated[
         str | None,
         typer.Option(
-            help='Another host or other jobs: "memory=64GiB cores=16 storage=1GB/s gpu=2x jobs=1..8 loader=seneca".'
+            help='Another host, other jobs: "memory=64GiB cores=16 storage=2x gpu=2x jobs=1..8 loader=torch".'
         ),
     ] = None,
     model: Annotated[

@@ -191,10 +191,11 @@ _ROOMS = _MISSES / _DROPS
 def page_cache_hits(room_bytes: float, files_bytes: np.ndarray) -> np.ndarray:
     """Hits of the page cache with so much room, if each file is read once an epoch in random order.
 
-    There is room for a share c of the files. Each miss m drops a random file that is held. A file that is held is therefore dropped at the rate
-    a = m / c an epoch. It is read again after a time u + v: u is what is left of its epoch, v the part of the
-    next epoch before it, and both are uniform and independent. The file is still held with probability
-    E[exp(-a (u + v))] = ((1 - exp(-a)) / a)^2, which is 1 - m. This gives m and c = m / a for each a.
+    There is room for a share c of the files. Each miss m drops a random file that is held. A file that is
+    held is therefore dropped at the rate a = m / c an epoch. It is read again after a time u + v: u is what
+    is left of its epoch, v the part of the next epoch before it, and both are uniform and independent. The
+    file is still held with probability E[exp(-a (u + v))] = ((1 - exp(-a)) / a)^2, which is 1 - m. This gives
+    m and c = m / a for each a.
 
     Linux is not a cache that drops the least recently used: Mohan et al. (VLDB 2021) saw 53 %
     misses with room for 65 % of the files, and 85 % with 35 %. This gives 53.6 and 86.2, and the least

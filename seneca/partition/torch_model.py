@@ -8,6 +8,12 @@
 
 Each job prepares every sample that it takes, in each epoch again. Only the page cache keeps files. It has all
 of the free memory. The rest is as in :mod:`seneca.partition.bottleneck`.
+
+Workers wait for each other at the storage. Therefore together they read less than so many times what one
+reads. This is a closed queueing network: each worker makes a sample, then reads a file, which takes the
+storage a time that depends on its size. :func:`_closed` solves it by mean value analysis (Reiser and
+Lavenberg, J. ACM 27(2), 1980), with Reiser's approximation for times that are not exponential (A queueing
+network analysis of computer communication networks with window flow control, IEEE Trans. Comm. 27(8), 1979).
 """
 
 from __future__ import annotations
@@ -77,13 +83,16 @@ def _work(profile: Profile, splits: int, jobs: Jobs) -> Work:
     item = _cost(profile)
     workers = jobs.count * (profile.cores if jobs.threads is None else max(1, jobs.threads))
     from_disk = _from_disk(profile)
-    busy = min(workers, profile.cores)
-    loads = (
-        from_disk * profile.encoded.mean_bytes,
-        item.all_s + profile.step_cpu_s,
-        # Without workers the steps are slower instead, see _jobs().
-        bool(jobs.threads != 0) * (_with(item, busy, profile) + from_disk * profile.storage[0].latency_s),
-    )
+    file_bytes = from_disk * profile.encoded.mean_bytes
+    made_s = _with(item, min(workers, profile.cores), profile)
+    served_s = file_bytes / profile.storage_bytes_per_s
+    apart_s = max(
+        0.0, from_disk * profile.storage[0].latency_s - served_s
+    )  # all wait so long beside each other
+    spread = (profile.encoded.std_bytes / profile.encoded.mean_bytes) ** 2
+    a_worker_s = workers / _closed(workers, made_s + apart_s, served_s, spread)
+    # Without workers the steps are slower instead, see _jobs().
+    loads = (file_bytes, item.all_s + profile.step_cpu_s, a_worker_s if jobs.threads != 0 else 0.0)
     nothing = np.zeros(splits)
     return Work(
         per_preparation=np.repeat(np.array(loads)[:, None], splits, axis=1),
@@ -95,6 +104,25 @@ def _work(profile: Profile, splits: int, jobs: Jobs) -> Work:
         memory_bytes=nothing,
         resources=RESOURCES,
     )
+
+
+def _closed(workers: int, made_s: float, served_s: float, spread: float) -> float:
+    """The samples a second of workers that share one server.
+
+    Args:
+        workers: Their number.
+        made_s: What a worker takes for a sample beside the server.
+        served_s: What the server takes for a sample.
+        spread: The squared coefficient of variation of that time: 0 if all are equal, 1 if exponential.
+    """
+    queue = used = rate = 0.0
+    for number in range(1, workers + 1):
+        there_s = served_s * (1 + queue + used * (spread - 1) / 2)
+        rate = number / (made_s + there_s)
+        if rate * served_s >= 1.0:  # the approximation may give more than all of the server
+            return 1.0 / served_s
+        queue, used = rate * there_s, rate * served_s
+    return rate
 
 
 def _cost(profile: Profile) -> Cost:

@@ -25,12 +25,16 @@ from seneca.tuning.storage import read_storage
 __all__ = ["JOBS", "predictions", "profile_of_run"]
 
 STORAGE_S, MEMORY_S = 5.0, 0.5
+AGAIN, SLOW_S = 0.5, 1e-3  # of what storage takes for a sample; a wait that no page cache would cause
 LEAST_S = 1e-9  # of a wait for storage; nothing takes no time
 NO_LENGTH = 1 << 40  # the samples of a dataset that has no length: no memory holds their files
 JOBS = (1, 2, 4)  # that are predicted
 
 WITHOUT_FILES = (
-    "no files of samples were seen: what a sample waits is taken for storage that serves any number of readers"
+    "no files of samples were seen: what a sample waits is taken for storage that serves any number"
+)
+WITHOUT_PAGE_CACHE = (
+    "files that had just been read were waited for again: the page cache is taken to hold none of them"
 )
 WITHOUT_LENGTH = "the dataset has no length: no memory is taken to hold its files"
 
@@ -57,7 +61,8 @@ def profile_of_run(deep: Deep, name: str) -> Profile:
         "batch_size": max(1, round(told["batch_samples"])),
     }
     if "profile" in told:
-        return dataclasses.replace(Profile.from_json(told["profile"]), **of_script)
+        native = dataclasses.replace(Profile.from_json(told["profile"]), **of_script)
+        return _by_page_cache(native, items[0][1])
     if told["files"]:
         rates = read_storage(told["files"], STORAGE_S)
         storage, cold = _a_sample(rates.readings, told["files_a_sample"]), rates.cold
@@ -70,7 +75,7 @@ def profile_of_run(deep: Deep, name: str) -> Profile:
         notes.append(WITHOUT_LENGTH)
     free = free_memory()
     nothing, size = Cost(0.0, 0.0), Size(max(1.0, told["item_bytes"]))
-    return Profile(
+    found = Profile(
         host=host.fingerprint(),
         dataset=name,
         pipeline="a script",
@@ -86,7 +91,7 @@ def profile_of_run(deep: Deep, name: str) -> Profile:
         prepare=item,
         batch=nothing,
         memory_bytes_per_s=host.memory_bytes_per_s(cores, MEMORY_S),
-        encoded=Size(max(1.0, told["file_bytes"])),
+        encoded=Size(max(1.0, told["file_bytes"]), told["file_bytes_std"]),
         decoded=size,
         augmented=size,
         batch_bytes=round(size.mean_bytes),
@@ -94,13 +99,26 @@ def profile_of_run(deep: Deep, name: str) -> Profile:
         notes=tuple(notes),
         **of_script,
     )
+    return _by_page_cache(found, items[0][1]) if told["files"] else found
+
+
+def _by_page_cache(profile: Profile, waits_s: float) -> Profile:
+    """The profile, without memory for the page cache if files that it should have were waited for."""
+    if waits_s < AGAIN * profile.storage[0].latency_s or waits_s < SLOW_S:
+        return profile
+    return dataclasses.replace(profile, free_memory_bytes=0, notes=(*profile.notes, WITHOUT_PAGE_CACHE))
 
 
 def _item_and_wait(alone: Alone, batch_samples: float) -> tuple[float, float]:
-    """Seconds of a sample in which its worker works, and in which it waits for storage."""
-    waits = float(parts_of_batches(alone.batches)[1].mean()) if len(alone.batches) else 0.0
-    waits = min(waits, alone.workers * alone.batch_s)
-    return (alone.workers * alone.batch_s - waits) / batch_samples, waits / batch_samples
+    """Seconds of a sample in which its worker works, and in which it waits for storage.
+
+    What it waited for a core is left out. The model adds that by itself, and other programs took the rest.
+    """
+    if not len(alone.batches):
+        return alone.workers * alone.batch_s / batch_samples, 0.0
+    _, waits, delays = (float(part.mean()) for part in parts_of_batches(alone.batches))
+    whole = alone.workers * alone.batch_s
+    return max(LEAST_S, whole - waits - delays) / batch_samples, waits / batch_samples
 
 
 def _a_sample(readings: Sequence[Reading], files: float) -> tuple[Reading, ...]:

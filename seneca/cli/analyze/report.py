@@ -99,9 +99,7 @@ class Findings:
         if self.profile is None:
             return []
         now = self.loaders[0].rates.samples_per_s
-        lines = [
-            f"As it is {now:,.0f} samples/s; the step alone takes {self.profile.step_per_s:,.0f}."
-        ]
+        lines = [f"As it is {now:,.0f} samples/s; the step alone takes {self.profile.step_per_s:,.0f}."]
         for count, torch, seneca in predictions(self.profile):
             jobs = "1 job" if count == 1 else f"{count} jobs at once, together"
             lines.append(

@@ -11,12 +11,15 @@ alone, and the other ranks wait for it.
 """
 
 import contextlib
+import importlib
 import itertools
 import os
 import stat
+import statistics
 import sys
 import time
 import weakref
+from typing import Any
 
 CORES = "SENECA_ANALYZE_DEEP"  # the environment's variable: how many cores the script may use
 AS_IT_IS, REPLAYED, HELD = 30, 30, 8  # steps, steps, batches
@@ -30,7 +33,7 @@ class Phases:
 
     def __init__(self, trace):
         self.trace = trace
-        self.loaders = weakref.WeakKeyDictionary()  # of iterators
+        self.loaders: Any = weakref.WeakKeyDictionary()  # of iterators
         self.steps = {}  # of each dataset, by its id
         self.batches = []
         self.chosen = None  # the id of the dataset whose loader is taken over
@@ -134,22 +137,23 @@ def look(loader):
         Attributes for the trace, and ``drawn``: what the sampler gave for the batches; None: there is no
         sampler.
     """
-    drawn = None if is_stream(loader) else Drawn(forever(sampler_of(loader)))
+    sampler = None if is_stream(loader) else Drawn(forever(sampler_of(loader)))
     began, batches, size = time.monotonic(), 0, 0
     with files_opened() as files:
-        for batch in plain_loader(loader, drawn, 0):
+        for batch in plain_loader(loader, sampler, 0):
             batches, size = batches + 1, size + bytes_of(batch)
             if batches >= 2 and time.monotonic() > began + LOOK_S:
                 break
     if not batches:
         raise ValueError("the loader gives no batches")
-    drawn = None if drawn is None else drawn.given[:batches]
+    drawn = None if sampler is None else sampler.given[:batches]
     samples = batches * (loader.batch_size or 1) if drawn is None else sum(map(count_of, drawn))
     return {
         "drawn": drawn,
         "batch_samples": samples / batches,
         "item_bytes": size / samples,
         "file_bytes": sum(size for _, size in files) / samples,
+        "file_bytes_std": statistics.pstdev(size for _, size in files) if files else 0.0,
         "files_a_sample": len(files) / samples,
         "files": list(dict.fromkeys(path for path, _ in files))[:MOST_FILES],
     }
@@ -226,7 +230,8 @@ def plain_loader(loader, drawn, workers):
     options = {"collate_fn": loader.collate_fn, "num_workers": workers}
     if workers:
         options["worker_init_fn"] = loader.worker_init_fn
-        options["multiprocessing_context"] = loader.multiprocessing_context
+        context = loader.multiprocessing_context  # it may be one of Seneca's
+        options["multiprocessing_context"] = None if context is None else context.get_start_method()
     if drawn is None:
         options.update(batch_size=loader.batch_size, drop_last=loader.drop_last)
     elif loader.batch_sampler is None:
@@ -251,16 +256,14 @@ def bytes_of(batch):
     return size if isinstance(size, int) else sys.getsizeof(batch)
 
 
-_FILES = []  # lists that get the files that are opened; an audit hook stays for ever
+_FILES: list[list[tuple[str, int]]] = []  # lists that get the files that are opened
 
 
 @contextlib.contextmanager
 def files_opened():
     """Within, a list gets path and bytes of each regular file that Python opens to read, but for its own."""
-    files = []
-    if not hasattr(files_opened, "hooked"):
-        sys.addaudithook(_opened)
-        files_opened.hooked = True
+    files: list[tuple[str, int]] = []
+    sys.addaudithook(_opened)  # it stays for ever; this is done once in a process
     _FILES.append(files)
     try:
         yield files
@@ -286,8 +289,7 @@ def _opened(event, arguments):
 def with_seneca(loader):
     """What Seneca's native path takes for the same samples, if it is installed here and can run them."""
     try:
-        import seneca
-
+        seneca = importlib.import_module("seneca")  # the script's, which may have none
         profile = seneca.profile(loader.dataset, batch_size=loader.batch_size or 1, fresh=True)
     except Exception as error:  # it is not here, the dataset is no folder of pictures, or it is damaged
         return {"no_profile": str(error)}

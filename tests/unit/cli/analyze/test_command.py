@@ -10,6 +10,8 @@ import textwrap
 
 import pytest
 
+from seneca.partition import Profile
+
 SCRIPT = """
     import os, signal, sys, time
     from torch.utils.data import DataLoader, Dataset
@@ -129,3 +131,36 @@ def test_a_file_that_cannot_be_written_is_told_before_the_script_starts(tmp_path
     status, out, err = run(tmp_path, SCRIPT, "0", "x", flags=[option, "missing/found"])
     assert (status, out) == (2, "")
     assert err.startswith("seneca analyze: there is no folder") and err.count("\n") == 1
+
+
+FILES = """
+    import sys, time
+    from torch.utils.data import DataLoader, Dataset
+
+    class Files(Dataset):
+        def __len__(self):
+            return 400
+        def __getitem__(self, index):
+            return len(open(__file__).read())
+
+    if __name__ == "__main__":
+        for batch in DataLoader(Files(), 4, num_workers=1):
+            time.sleep(0.01)
+            print("step")
+"""
+
+
+def test_deep_ends_with_what_each_loader_would_give(tmp_path):
+    status, out, err = run(tmp_path, FILES, flags=["--deep", "--json", "found.json"])
+    assert (status, out) == (0, "step\n" * 60)
+    assert "Predicted for 1 job: " in err and " with Seneca." in err
+    profile = Profile.load(tmp_path / "found.json")
+    assert profile.dataset == "Files of 400"
+    assert profile.encoded.mean_bytes == (tmp_path / "train.py").stat().st_size
+    assert 50 < profile.step_per_s < 400
+
+
+def test_deep_says_that_the_script_was_too_short(tmp_path):
+    status, _, err = run(tmp_path, SCRIPT, "0", "x", flags=["--deep"])
+    assert status == 0
+    assert "Not seen: --deep measured nothing: no loader gave 60 batches, which it needs." in err

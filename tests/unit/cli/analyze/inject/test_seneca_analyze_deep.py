@@ -1,0 +1,180 @@
+"""The phases of ``--deep``: what the script gets, what is measured, and how the run ends."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import seneca.cli.analyze.inject
+from seneca.cli.analyze.inject import seneca_analyze_deep as deep
+from seneca.cli.analyze.trace import read_trace
+
+HEAD = """
+    import os, sys, time
+    import torch
+    from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+    phases = sys.modules["seneca_analyze_deep"]
+    phases.LOOK_S, phases.ALONE_S = 0.2, 0.3
+
+    class Files(Dataset):
+        def __len__(self):
+            return 40
+        def __getitem__(self, index):
+            with open(f"files/{index}", "rb") as file:
+                file.read()
+            open("log", "a").close()
+            return {"number": index, "pixels": torch.zeros(25)}
+
+    class Stream(IterableDataset):
+        def __iter__(self):
+            while True:
+                time.sleep(0.001)
+                yield 7
+
+    def train(loader):
+        while True:
+            for batch in loader:
+                time.sleep(0.004)
+                print(batch["number"] if isinstance(batch, dict) else batch)
+"""
+
+
+@pytest.fixture
+def files(tmp_path):
+    """40 files of 1,000 bytes."""
+    (tmp_path / "files").mkdir()
+    for number in range(40):
+        (tmp_path / "files" / str(number)).write_bytes(bytes(1000))
+    return tmp_path
+
+
+def start(tmp_path, script, command=()):
+    (tmp_path / "script.py").write_text(textwrap.dedent(HEAD) + textwrap.dedent(script))
+    (tmp_path / "trace").mkdir()
+    folder = os.path.dirname(seneca.cli.analyze.inject.__file__)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": folder,
+        "SENECA_ANALYZE_TRACE": str(tmp_path / "trace"),
+        deep.CORES: "2",
+    }
+    return subprocess.run(
+        [sys.executable, *command, "script.py"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_a_step_gets_its_batches_again_and_then_the_run_ends(files):
+    ran = start(files, "train(DataLoader(Files(), 4, shuffle=True, num_workers=1))")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    batches = ran.stdout.splitlines()
+    assert len(batches) == deep.AS_IT_IS + deep.REPLAYED
+    assert set(batches[deep.AS_IT_IS :]) == set(batches[deep.AS_IT_IS - deep.HELD : deep.AS_IT_IS])
+    run = read_trace(files / "trace")
+    assert (
+        sum(len(steps) for one in run.epochs for steps in one.steps) == deep.AS_IT_IS + 2
+    )  # two ends of epochs
+    told = run.deep.told
+    assert (told["samples"], told["workers"], told["batch_samples"]) == (40, 1, 4)
+    assert {Path(path).parent for path in told["files"]} == {files / "files"}
+    assert (told["file_bytes"], told["files_a_sample"]) == (1000, 1)
+    assert told["item_bytes"] == 25 * 4 + 8
+    assert told["step_s"] >= 0.004 and 0 < told["step_cpu_s"] < told["step_s"]
+    assert "profile" not in told and "Files" in told["no_profile"]
+    assert [one.workers for one in run.deep.alone] == [1, 2]
+    for one in run.deep.alone:
+        assert one.batch_s > 0 and (one.batches["samples"] == 4).all() and len(one.batches) > 2
+
+
+@pytest.mark.small(2)
+@pytest.mark.parametrize(
+    ("loader", "samples"),
+    [
+        ("DataLoader(Stream(), 4)", 4),
+        ("DataLoader(Stream(), None)", 1),
+        ("DataLoader(Files(), None)", 1),
+        ("DataLoader(Files(), batch_sampler=[[0, 1, 2]] * 20)", 3),
+        ("DataLoader(Files(), 4, num_workers=1, multiprocessing_context='fork')", 4),
+    ],
+)
+def test_other_loaders_are_measured_too(files, loader, samples):
+    ran = start(files, f"if __name__ == '__main__':\n    train({loader})")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    found = read_trace(files / "trace").deep
+    assert found.told["batch_samples"] == samples
+    assert [len(one.batches) > 0 for one in found.alone] == [True, True]
+
+
+def test_senecas_own_loader_is_compared_with_torchs(files):
+    ran = start(files, "import seneca\ntrain(seneca.DataLoader(Files(), 4, shuffle=True, num_workers=1))")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    found = read_trace(files / "trace")
+    assert found.undeep == ""
+    assert (found.deep.told["samples"], found.deep.told["batch_samples"]) == (40, 4)
+
+
+def test_pictures_are_measured_on_the_native_path_too(picture_folder, tmp_path):
+    script = f"""
+        import seneca
+        from seneca import transforms as T
+        seneca.profile  # imports it
+        for name, seconds in (("STORAGE_S", 0.2), ("ALONE_S", 0.1), ("TOGETHER_S", 0.1), ("MEMORY_S", 0.1)):
+            setattr(sys.modules["seneca.tuning.profile"], name, seconds)
+        pictures = seneca.ImageFolder({str(picture_folder)!r}, T.Compose([T.CenterCrop(16), T.ToTensor()]))
+        train(DataLoader(pictures, 4))
+    """
+    ran = start(tmp_path, script)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    told = read_trace(tmp_path / "trace").deep.told
+    assert '"pipeline"' in told["profile"] and told["files_a_sample"] == 1
+
+
+def test_a_dataset_that_fails_alone_is_told_and_the_run_ends_well(files):
+    script = """
+        class Fails(Files):
+            def __getitem__(self, index):
+                if sys.modules["__main__"].phases.__dict__["_FILES"]:
+                    raise KeyError("gone")
+                return super().__getitem__(index)
+        train(DataLoader(Fails(), 4))
+    """
+    ran = start(files, script)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    found = read_trace(files / "trace")
+    assert found.deep is None and found.undeep == "KeyError: 'gone'"
+
+
+def test_an_empty_stream_is_no_loader_to_measure():
+    with pytest.raises(ValueError, match="gives no batches"):
+        deep.look(_loader([]))
+    assert list(deep.forever([])) == []
+
+
+def test_ranks_end_together(files):
+    runner = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    script = """
+        torch.distributed.init_process_group("gloo")
+        loader = DataLoader(Files(), 4)
+        while True:
+            for batch in loader:
+                torch.distributed.barrier()
+    """
+    ran = start(files, script, runner)
+    assert ran.returncode == 0, ran.stderr
+    found = read_trace(files / "trace")
+    assert found.deep.told["batch_samples"] == 4
+    assert len({one.rank for one in found.epochs}) == 2
+
+
+def _loader(samples):
+    from torch.utils.data import DataLoader
+
+    return DataLoader(samples, 2)
