@@ -29,7 +29,7 @@ RECORD = struct.Struct("<iiqddddqd")
 
 Times are seconds, ``begin`` of CLOCK_MONOTONIC. ``delay`` is the time that the thread waited for a core.
 ``read bytes`` are those that storage gave. The iterator of a batch that a worker makes is 0: the worker has
-one. A step has -1 samples. Its two fields of CPU have another meaning: all that the process has ever used,
+one. A step has -1 samples, and 0 if it found the end of its epoch. Its two fields of CPU have another meaning: all that the process has ever used,
 before the wait and after it.
 """
 STEP, BATCH, IDLE = 1, 2, 3
@@ -195,19 +195,20 @@ class Hooks:
             gpu = self.gpu_clock()
             first = gpu.mark() if gpu else None
             around, self.thread.iterator = self.thread.iterator, number
-            begin, cpu = time.monotonic(), time.process_time()
+            begin, cpu, samples = time.monotonic(), time.process_time(), -1
             if begin > self.host_told + HOST_EVERY_S:
                 self.tell_host(begin)
             try:
                 return inner(iterator)
             except StopIteration:
+                samples = 0
                 self.trace.event("end", iterator=number)
                 self.tell_causes(iterator)
                 raise
             finally:
                 wall = time.monotonic() - begin
                 self.thread.iterator = around
-                self.trace.record(STEP, number, -1, begin, wall, cpu, 0.0, 0, time.process_time())
+                self.trace.record(STEP, number, samples, begin, wall, cpu, 0.0, 0, time.process_time())
                 if gpu:
                     gpu.waited(number, begin, first, gpu.mark())
 
