@@ -93,7 +93,7 @@ def _status_of(command: Sequence[str], trace: Path) -> int:
 
 @contextlib.contextmanager
 def _signals_passed_on(script: subprocess.Popen[bytes]) -> Iterator[None]:
-    """A terminal gives Ctrl-C and Ctrl-\\ to the script itself. The command waits for what the script makes of it."""
+    """A terminal gives Ctrl-C and Ctrl-\\ to the script itself. The command waits for what it makes of it."""
 
     def pass_on(number: int, frame: FrameType | None) -> None:
         if script.poll() is None:

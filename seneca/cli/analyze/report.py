@@ -147,8 +147,8 @@ def find(run: Run, cores: float) -> Findings:
         is_torchs = one.epochs.about["kind"].startswith("torch")
         if one.is_unseen and is_torchs and not any(torch["missing"] for torch in run.torch):
             notes.append(
-                f"the workers of {one.name}: they have no hooks, as if the script clears PYTHONPATH before it "
-                "starts them; let it stay"
+                f"the workers of {one.name}: they have no hooks, as if the script clears PYTHONPATH before "
+                "it starts them; let it stay"
             )
     longest: dict[Any, float] = {}  # of all ranks
     for one in loaders:
