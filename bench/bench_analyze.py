@@ -17,10 +17,14 @@ memory and no step. A setting is right if the bottleneck that is named is the pl
 largest difference of a share from the planted one, in points. Two ranks wait for each other after each step,
 and one is slow: is it the one that is named?
 
-For the cost, the script runs in turns with ``seneca analyze`` and without, and times its own epochs. Run it
-on a quiet machine: a core that something else takes, a hypervisor included, is a stall that was not planted.
+For the cost, the script runs in turns with ``seneca analyze`` and without, and times its own epochs. A sample
+takes half a millisecond of CPU. Therefore the script gets up to 2,000 samples/s without workers, and no step
+hides what the hooks cost. Beside that, the hooks are called 100,000 times around nothing: the CPU that a call
+takes is given as a share of the time of a batch at 2,000 samples/s. Run it on a quiet machine: a core that
+something else takes, a hypervisor included, is a stall that was not planted.
 
     python -m bench.bench_analyze
+    python -m bench.bench_analyze --only-cost
 """
 
 from __future__ import annotations
@@ -32,6 +36,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +46,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import report
 import slow_reads
 
+from seneca.cli.analyze.inject import seneca_analyze_hooks as hooks
 from seneca.testing import make_pictures
 
 SCRIPT = Path(__file__).parent / "planted_stalls.py"
@@ -47,6 +54,7 @@ NAMES = ("compute", "fetch", "prep", "cores")
 NO_MATTER = 0.05  # as the command: a smaller wait is none
 BATCH = 8
 FILES = 64
+PER_S = 2000  # samples, of the script whose cost is measured
 FILE_BYTES = 110_000  # ImageNet's mean
 
 
@@ -154,16 +162,71 @@ class Bench:
         arguments = ["--sleep=60", "--step=5", "--workers=1", f"--steps={self.steps}", "--slow-rank=1"]
         return self.found([*runner, str(SCRIPT), *arguments]), 1
 
-    def cost(self, rounds: int) -> list[float]:
-        """For each round, the seconds of the epochs under the command, divided by those without."""
-        own = [sys.executable, str(SCRIPT), f"--steps={10 * self.steps}", "--batch=8", "--cpu=3.5"]
-        own.append("--workers=1")
+    def cost(self, batch: int, workers: int, rounds: int) -> tuple[float, list[float]]:
+        """Samples/s without the command; for each round, the seconds under it divided by those without."""
+        samples = max(80 * self.steps, 8 * batch)
+        own = [sys.executable, str(SCRIPT), f"--steps={samples // batch}", f"--batch={batch}"]
+        own += [f"--cpu={1e3 * batch / PER_S}", f"--workers={workers}"]
         under = [sys.executable, "-m", "seneca.cli", "analyze", *own]
-        ratios = []
+        alone, ratios = [], []
         for _ in range(rounds):
-            before, with_it, without = (float(self.run(line)) for line in (own, under, own))
-            ratios.append(with_it / ((before + without) / 2))
-        return ratios
+            before, with_it, after = (float(self.run(line)) for line in (own, under, own))
+            alone += [before, after]
+            ratios.append(with_it / ((before + after) / 2))
+        return (samples - batch) / statistics.median(alone), ratios
+
+
+def cost_of_calls(calls: int = 100_000) -> dict[str, float]:
+    """Microseconds of CPU that the hook of a step takes, and that of a batch: the least of five rounds."""
+    import torch  # noqa: F401  # the hook of a step asks whether it uses a GPU
+
+    class Nothing:
+        """In place of an iterator of torch, and of what makes its batches."""
+
+        _dataset: tuple[()] = ()
+
+    def nothing(*_: object) -> None:
+        pass
+
+    def took(function: Callable[..., None], *arguments: object) -> float:
+        began = time.thread_time()
+        for _ in range(calls):
+            function(*arguments)
+        return 1e6 * (time.thread_time() - began) / calls
+
+    one, indices = Nothing(), [0]
+    with tempfile.TemporaryDirectory() as folder:
+        made = hooks.Hooks(hooks.Trace(folder))
+        step, fetch = made.timed_next(nothing), made.timed_fetch(nothing)
+        rounds = [
+            (took(step, one) - took(nothing, one), took(fetch, one, indices) - took(nothing, one, indices))
+            for _ in range(5)
+        ]
+    return dict(zip(("step", "batch"), map(min, zip(*rounds, strict=True)), strict=True))
+
+
+def print_cost(bench: Bench, rounds: int) -> None:
+    """Measure what the hooks cost, and print it."""
+    of_calls = cost_of_calls()
+    both = sum(of_calls.values())
+    lines = []
+    for batch in (1, 32, 256):
+        for workers in (0, 2):
+            per_s, ratios = bench.cost(batch, workers, rounds)
+            lines.append(
+                [
+                    *(f"{batch}", f"{workers}", f"{per_s:,.0f}"),
+                    f"{statistics.median(ratios) - 1:+.2%}",
+                    f"{min(ratios) - 1:+.2%} to {max(ratios) - 1:+.2%}",
+                    f"{both * PER_S / batch / 1e6:.2%}",
+                ]
+            )
+    print(
+        f"CPU of the hooks: {of_calls['step']:.1f} us a step and {of_calls['batch']:.1f} us a batch; "
+        f"share: of the time of a batch at {PER_S:,} samples/s"
+    )
+    head = ["batch", "W", "samples/s", "time", "range", "share"]
+    report.print_table("time of an epoch under the command", head, lines)
 
 
 def main() -> None:
@@ -173,9 +236,14 @@ def main() -> None:
     parser.add_argument(
         "--rounds", type=int, default=5, help="rounds of the measurement of the cost; 0: none"
     )
+    parser.add_argument("--only-cost", action="store_true", help="measure the cost alone")
     parser.add_argument("--json", type=Path, help="also write what was found to this file")
     options = parser.parse_args()
     print(report.machine(("torch",)))
+    if options.only_cost:
+        with tempfile.TemporaryDirectory() as folder:
+            print_cost(Bench(Path(folder), options.steps), options.rounds)
+        return
     cores = len(os.sched_getaffinity(0))
     lines, all_found, right, worst = [], [], 0, []
     with tempfile.TemporaryDirectory() as folder:
@@ -205,7 +273,8 @@ def main() -> None:
                 ]
             )
         ranks, slow = bench.slow_rank()
-        ratios = bench.cost(options.rounds)
+        if options.rounds:
+            print_cost(bench, options.rounds)
     head = ["loader", "MB/s", "cpu ms", "step ms", "W", *NAMES, "off", "bottleneck"]
     report.print_table("planted and found shares of the time", head, lines)
     within = sum(off <= 5 for off in worst)
@@ -215,9 +284,6 @@ def main() -> None:
     )
     late = ", ".join(f"rank {rank} late in {share:.0%}" for rank, share in ranks["late_ranks"].items())
     print(f"two ranks, rank {slow} is slow: {late} of the steps; {ranks['sentence']}")
-    if options.rounds:
-        text = f"{statistics.median(ratios) - 1:+.2%} ({min(ratios) - 1:+.2%} to {max(ratios) - 1:+.2%})"
-        print(f"time of an epoch under the command, at about 2,000 samples/s: {text}")
     if options.json is not None:
         options.json.write_text(json.dumps(all_found, indent=2) + "\n")
 

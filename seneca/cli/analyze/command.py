@@ -27,6 +27,7 @@ from seneca.tuning import host
 __all__ = ["CannotAnalyze", "run"]
 
 PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
 
 
 class CannotAnalyze(Exception):
@@ -98,14 +99,15 @@ def _status_of(command: Sequence[str], trace: Path, *, deep: bool) -> int:
 
 @contextlib.contextmanager
 def _signals_passed_on(script: subprocess.Popen[bytes]) -> Iterator[None]:
-    """A terminal gives Ctrl-C to the script itself. The command waits for what the script makes of it."""
+    """A terminal gives Ctrl-C and Ctrl-\\ to the script itself. The command waits for what it makes of it."""
 
     def pass_on(number: int, frame: FrameType | None) -> None:
         if script.poll() is None:
             script.send_signal(number)
 
     before = {number: signal.signal(number, pass_on) for number in PASSED_ON}
-    before[signal.SIGINT] = signal.signal(signal.SIGINT, lambda number, frame: None)
+    for number in FROM_TERMINAL:
+        before[number] = signal.signal(number, lambda number, frame: None)
     try:
         yield
     finally:

@@ -51,9 +51,18 @@ class LoaderFindings:
     @property
     def name(self) -> str:
         """The loader, as a text."""
-        about = self.epochs.about
-        size = "" if about["samples"] is None else f" of {about['samples']:,}"
-        return f"{about['dataset']}{size}"
+        return _name(self.epochs)
+
+    @property
+    def is_unseen(self) -> bool:
+        """Whether it waits, and nothing tells for what: no batch was seen as it was made."""
+        is_told = len(self.epochs.batches) > 0 or bool(self.rates.causes)
+        return self.stalls.bottleneck != "compute" and not is_told
+
+    @property
+    def bottleneck(self) -> str | None:
+        """What limits its loop; None: that was not seen."""
+        return None if self.is_unseen else self.stalls.bottleneck
 
 
 @dataclass(frozen=True)
@@ -87,6 +96,8 @@ class Findings:
             if getattr(first.stalls, name) >= 0.005
         )
         text = f"{waited:.0%} of the time the training step{where} waits: {parts}."
+        if first.is_unseen:
+            text = f"{waited:.0%} of the time the training step{where} waits; for what was not seen."
         if first.remedies:
             best = first.remedies[0]
             text += f" {best.what[0].upper()}{best.what[1:]} would remove {best.removes:.0%}."
@@ -116,14 +127,14 @@ class Findings:
             "command": list(command),
             "status": status,
             "sentence": self.sentence(),
-            "bottleneck": first.stalls.bottleneck,
+            "bottleneck": first.bottleneck,
             "shares": dataclasses.asdict(first.stalls),
             "loaders": [
                 {
                     **one.epochs.about,
                     "pid": one.epochs.pid,
                     "rank": one.epochs.rank,
-                    "bottleneck": one.stalls.bottleneck,
+                    "bottleneck": one.bottleneck,
                     "shares": dataclasses.asdict(one.stalls),
                     "samples_per_s": one.rates.samples_per_s,
                     "rates": dataclasses.asdict(one.rates),
@@ -146,23 +157,46 @@ def find(run: Run, cores: float, *, deep: bool = False) -> Findings:
         cores: The number of cores that the script may use.
         deep: Whether the phases of ``--deep`` were wanted.
     """
-    loaders = []
+    loaders, notes = [], _notes(run)
     for epochs in run.epochs:
         rates = rates_of(epochs, cores, run.stolen)
         if rates is not None:
             loaders.append(LoaderFindings(epochs, rates, stalls(rates), remedies(rates)))
+        else:
+            notes.append(f"{_name(epochs)} gave no second batch in an epoch: its steps were not timed")
+    for one in loaders:
+        is_torchs = one.epochs.about["kind"].startswith("torch")
+        if one.is_unseen and is_torchs and not any(torch["missing"] for torch in run.torch):
+            notes.append(
+                f"the workers of {one.name}: they have no hooks, as if the script clears PYTHONPATH before "
+                "it starts them; let it stay"
+            )
     longest: dict[Any, float] = {}  # of all ranks
     for one in loaders:
         longest[one.key] = max(longest.get(one.key, 0.0), one.rates.seconds)
     loaders.sort(key=lambda one: (-longest[one.key], -one.stalls.waited))
-    profile = profile_of_run(run.deep, loaders[0].name) if run.deep is not None and loaders else None
-    notes = _notes(run) + ([] if profile is None else list(profile.notes))
-    if deep and profile is None:
-        notes.append(
-            "--deep measured nothing: "
-            + (run.undeep or f"no loader gave {AS_IT_IS + REPLAYED} batches, which it needs")
-        )
-    return Findings(loaders, _late(loaders), notes, "" if loaders else _why_nothing(run), profile)
+    profile = None
+    measured = run.deep
+    if measured is not None and loaders:
+        loaders.sort(key=lambda one: not _is_of(one, measured.told))
+        profile = profile_of_run(measured, loaders[0].name)
+        notes += profile.notes
+    elif deep:
+        why = run.undeep or f"no loader gave {AS_IT_IS + REPLAYED} batches, which it needs"
+        notes.append(f"--deep measured nothing: {why}")
+    nothing = "" if loaders else _why_nothing(run)
+    return Findings(loaders, _late(loaders), list(dict.fromkeys(notes)), nothing, profile)
+
+
+def _is_of(one: LoaderFindings, told: dict[str, Any]) -> bool:
+    """Whether it is the loader that ``--deep`` measured."""
+    return (one.epochs.about["dataset"], one.epochs.about["samples"]) == (told["dataset"], told["samples"])
+
+
+def _name(epochs: Epochs) -> str:
+    about = epochs.about
+    size = "" if about["samples"] is None else f" of {about['samples']:,}"
+    return f"{about['dataset']}{size}"
 
 
 def _late(loaders: list[LoaderFindings]) -> dict[int, float]:

@@ -144,14 +144,14 @@ class Stalls:
 
 
 def rates_of(epochs: Epochs, cores: float, stolen: float = 0.0) -> Rates | None:
-    """The rates of a loader; None: it made too few steps to tell.
+    """The rates of a loader; None: no epoch had a second batch, and so it made too few steps to tell.
 
     Args:
         epochs: What the loader did.
         cores: The number of cores that the script may use.
         stolen: The share of CPU time that a hypervisor took. Workers had to wait so long for a core.
     """
-    whole = [steps for steps in epochs.steps if len(steps) > 1]
+    whole = [steps for steps in epochs.steps if (steps["samples"][1:] != 0).any()]  # 0: it found the end
     if not whole:
         return None
     steps = sum(len(one) - 1 for one in whole)
@@ -275,7 +275,7 @@ def remedies(rates: Rates) -> list[Remedy]:
     }
     fewest = min(workers for workers, gain in gains.items() if gain >= max(gains.values()) - 0.005)
     found = [
-        Remedy(f"{fewest} workers instead of {rates.workers}", gains[fewest]),
+        Remedy(f"{fewest} worker{'s' * (fewest > 1)} instead of {rates.workers}", gains[fewest]),
         Remedy("reading from memory instead of storage", removes(rates.workers, working, cores)),
         Remedy("twice as many cores", removes(rates.workers, rates.cpu_s + rates.blocked_s, 2 * cores)),
     ]

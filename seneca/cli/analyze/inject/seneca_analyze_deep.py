@@ -115,6 +115,7 @@ def measure(loader):
     cores = int(os.environ[CORES])
     return {
         **seen,
+        "dataset": type(loader.dataset).__qualname__,
         "samples": length(loader.dataset),
         "workers": loader.num_workers,
         "alone": [speed(loader, drawn, workers) for workers in sorted({1, cores})],

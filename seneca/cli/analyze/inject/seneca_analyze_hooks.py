@@ -29,14 +29,15 @@ RECORD = struct.Struct("<iiqddddqd")
 
 Times are seconds, ``begin`` of CLOCK_MONOTONIC. ``delay`` is the time that the thread waited for a core.
 ``read bytes`` are those that storage gave. The iterator of a batch that a worker makes is 0: the worker has
-one. A step has -1 samples. Its two fields of CPU have another meaning: all that the process has ever used,
-before the wait and after it.
+one. A step has -1 samples, and 0 if it found the end of its epoch. Its two fields of CPU have another
+meaning: all that the process has ever used, before the wait and after it.
 """
 STEP, BATCH, IDLE = 1, 2, 3
 """Kinds: the training loop asked for a batch; a batch was made; the GPU idled for ``wall`` in a step."""
 
 LOADER = "torch.utils.data.dataloader"
 PIECE = 1 << 20
+UNNOTICED_S = 20e-6  # a thread that was off its core for less has not waited
 HOST_EVERY_S = 1.0  # how often the host's CPU time is noted
 MOST_BYTES = 1 << 28  # of one process; 3 million records
 
@@ -86,27 +87,41 @@ class Trace:
 
 
 class Thread(threading.local):
-    """What one thread has used so far. Its files stay open, because opening them costs more than reading."""
+    """What one thread has used so far. Its files stay open, because opening them costs more than reading.
+
+    A thread that has not left its core since they were read has waited for none, and storage gave it nothing
+    that it waited for. Then they are not read again: that would take most of the time of a record.
+    """
 
     def __init__(self):
-        self.pid = None
         self.iterator = 0  # whose batch this thread is waiting for
+        self._off = (
+            -1.0
+        )  # when the files were read: how long the thread had been off a core; -1: they were not
+
+    def renew(self):
+        """Open the files again: a forked child has its parent's."""
+        self._off = -1.0
 
     def read(self):
-        """CPU and delay of the thread, CPU of the process, bytes that storage gave it."""
-        if self.pid != os.getpid():  # a forked child has its parent's files
-            self.pid = os.getpid()
+        """The time, CPU and delay of the thread, CPU of the process, bytes that storage gave the thread."""
+        now, cpu = time.monotonic(), time.thread_time()
+        if now - cpu > self._off + UNNOTICED_S or self._off < 0.0:
+            self._read_files()
+            self._off = now - cpu
+        return now, cpu, self._delay, time.process_time(), self._bytes
+
+    def _read_files(self):
+        if self._off < 0.0:
             self._scheduled = _opened("/proc/thread-self/schedstat")
             self._io = _opened("/proc/thread-self/io")
-        delay = 0.0
+            self._delay, self._bytes = 0.0, 0
         if self._scheduled is not None:
-            delay = int(os.pread(self._scheduled, 96, 0).split()[1]) / 1e9
-        read = 0
+            self._delay = int(os.pread(self._scheduled, 96, 0).split()[1]) / 1e9
         if self._io is not None:
             for line in os.pread(self._io, 512, 0).split(b"\n"):
                 if line.startswith(b"read_bytes:"):
-                    read = int(line[11:])
-        return time.thread_time(), delay, time.process_time(), read
+                    self._bytes = int(line[11:])
 
 
 def _opened(path):
@@ -151,9 +166,11 @@ class Hooks:
         self.trace = trace
         self.phases = phases
         self.thread = Thread()
+        os.register_at_fork(after_in_child=self.thread.renew)
         self.numbers = itertools.count(1)
         self.iterators: Any = weakref.WeakKeyDictionary()
         self.untold: Any = weakref.WeakSet()  # Seneca's iterators that are amid an epoch
+        self.last: Any = (_none, 0)  # the iterator of the last step, and its number
         self.gpu = None
         self.host_told = 0.0
 
@@ -191,27 +208,26 @@ class Hooks:
 
     def timed_next(self, inner):
         def __next__(iterator):
-            number = self.iterators.get(iterator)
-            if number is None:
-                number = self.meet(iterator)
-            if type(iterator).__module__ == "seneca.native.iterator":
-                self.untold.add(iterator)
+            known, number = self.last
+            if known() is not iterator:
+                number = self.begin_epoch(iterator)
             gpu = self.gpu_clock()
             first = gpu.mark() if gpu else None
             around, self.thread.iterator = self.thread.iterator, number
-            begin, cpu = time.monotonic(), time.process_time()
+            begin, cpu, samples = time.monotonic(), time.process_time(), -1
             if begin > self.host_told + HOST_EVERY_S:
                 self.tell_host(begin)
             try:
                 return inner(iterator)
             except StopIteration:
+                samples, self.last = 0, (_none, 0)
                 self.trace.event("end", iterator=number)
                 self.tell_causes(iterator)
                 raise
             finally:
                 wall = time.monotonic() - begin
                 self.thread.iterator = around
-                self.trace.record(STEP, number, -1, begin, wall, cpu, 0.0, 0, time.process_time())
+                self.trace.record(STEP, number, samples, begin, wall, cpu, 0.0, 0, time.process_time())
                 if gpu:
                     gpu.waited(number, begin, first, gpu.mark())
 
@@ -219,21 +235,29 @@ class Hooks:
 
     def timed_fetch(self, inner):
         def fetch(fetcher, indices):
-            begin = time.monotonic()
-            cpu, delay, all_cpu, read = self.thread.read()
+            begin, cpu, delay, all_cpu, read = self.thread.read()
             try:
                 return inner(fetcher, indices)
             finally:
-                wall = time.monotonic() - begin
-                cpu_2, delay_2, all_cpu_2, read_2 = self.thread.read()
+                end, cpu_2, delay_2, all_cpu_2, read_2 = self.thread.read()
                 others = (all_cpu_2 - all_cpu) - (cpu_2 - cpu)
                 samples = len(indices) if hasattr(indices, "__len__") else 1
                 self.trace.record(
-                    *(BATCH, self.thread.iterator, samples, begin, wall, cpu_2 - cpu, delay_2 - delay),
-                    *(read_2 - read, others),
+                    *(BATCH, self.thread.iterator, samples, begin, end - begin, cpu_2 - cpu),
+                    *(delay_2 - delay, read_2 - read, others),
                 )
 
         return fetch
+
+    def begin_epoch(self, iterator):
+        """Note whose steps follow, and give its number."""
+        number = self.iterators.get(iterator)
+        if number is None:
+            number = self.meet(iterator)
+        self.last = weakref.ref(iterator), number
+        if type(iterator).__module__ == "seneca.native.iterator":
+            self.untold.add(iterator)
+        return number
 
     def meet(self, iterator):
         """Note an iterator that is new."""
@@ -293,6 +317,10 @@ class Hooks:
         if self.gpu is not None:
             for pending in self.gpu._pending:
                 self.gpu.tell(pending)
+
+
+def _none():
+    return None
 
 
 def _number(name):

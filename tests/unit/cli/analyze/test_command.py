@@ -108,6 +108,32 @@ def test_ctrl_c_is_the_scripts_and_what_there_was_is_said(tmp_path):
     assert "KeyboardInterrupt" in err and "the training step waits" in err
 
 
+def test_what_workers_without_hooks_do_is_not_made_up(tmp_path):
+    """They are Pythons of their own, which find no hooks."""
+    script = SCRIPT.replace("num_workers=", "multiprocessing_context='spawn', num_workers=")
+    script = script.replace('"__main__":\n', '"__main__":\n        del os.environ["PYTHONPATH"]\n')
+    status, _, err = run(tmp_path, script, "1", "x", flags=["--json", "found.json"])
+    assert status == 0
+    assert "waits; for what was not seen." in err
+    assert "Not seen: the workers of Sleeps of 12" in err
+    assert json.loads((tmp_path / "found.json").read_text())["bottleneck"] is None
+
+
+def test_a_terminals_quit_is_the_scripts_and_what_there_was_is_said(tmp_path):
+    script = SCRIPT.replace(
+        "            pass\n", '            print("step", flush=True)\n            time.sleep(0.05)\n'
+    )
+    script = "    import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n" + script
+    process = start(tmp_path, script.replace("return 12", "return 12000"), "0", "x", start_new_session=True)
+    for _ in range(5):
+        assert process.stdout.readline() == "step\n"
+    os.killpg(process.pid, signal.SIGQUIT)  # as a terminal does
+    _, err = process.communicate()
+    assert process.returncode == 128 + signal.SIGQUIT
+    assert "the training step waits" in err
+    assert not list((tmp_path / "tmp").iterdir())
+
+
 @pytest.mark.parametrize(
     ("command", "text"),
     [

@@ -69,8 +69,26 @@ def test_a_name_is_no_markup(capsys):
 
 
 def test_a_loader_whose_batches_were_not_seen_has_no_rates(capsys):
-    say(found(waits(made=batches(0, 0.0))))
-    assert capsys.readouterr().err.splitlines()[-1].split()[-2:] == ["-", "-"]
+    answer = found(waits(made=batches(0, 0.0)))
+    say(answer)
+    sentence, _, row, note = capsys.readouterr().err.strip().splitlines()
+    assert sentence.endswith("75% of the time the training step waits; for what was not seen.")
+    assert row.split()[-2:] == ["-", "-"]
+    assert note.startswith("Not seen: the workers of Rows of 40: they have no hooks")
+    content = json.loads(answer.to_json(["python"], 0))
+    assert content["bottleneck"] is content["loaders"][0]["bottleneck"] is None
+
+
+def test_a_loader_that_is_no_limit_needs_no_causes():
+    answer = found(waits(0.001, 1.0, made=batches(0, 0.0)))
+    assert answer.notes == []
+    assert json.loads(answer.to_json(["python"], 0))["bottleneck"] == "compute"
+
+
+def test_a_loader_of_one_batch_is_named_beside_the_others():
+    answer = found(waits(), waits(count=1, dataset="Validation"))
+    assert len(answer.loaders) == 1
+    assert answer.notes == ["Validation of 40 gave no second batch in an epoch: its steps were not timed"]
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,21 @@ def test_one_step_an_epoch_tells_nothing():
     assert rates_of(epochs(), cores=2) is None
 
 
+def test_an_epoch_of_one_batch_tells_nothing_though_the_loop_asks_for_a_second():
+    asked_twice = steps([5.0, 0.1], 0.2)
+    asked_twice["samples"][-1] = 0
+    assert rates_of(epochs(asked_twice), cores=2) is None
+    two_batches = steps([5.0, 0.3, 0.1], 0.2)
+    two_batches["samples"][-1] = 0
+    found = rates_of(epochs(asked_twice, two_batches), cores=2)
+    assert (found.steps, found.seconds) == (2, pytest.approx(0.8))
+
+
+def test_one_worker_is_no_workers():
+    found = remedies(rates(workers=0, cpu_s=0.01, wait_s=0.01, compute_s=0.01))
+    assert found[0].what == "1 worker instead of 0"
+
+
 def test_with_a_gpu_its_idle_time_counts():
     one = epochs(steps([0.0, 0.9, 0.9], 0.1))
     one.idle = [steps([0.0, 0.2, 0.4], 0.7)]

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 import types
 
 import numpy as np
@@ -59,7 +60,9 @@ def test_each_step_and_each_batch_is_noted(tmp_path, dataset, how):
     )
     (one,) = run(tmp_path, script).epochs
     batches = 12 if dataset == "Stream" and how != "0" else 6  # each worker has the whole stream
-    assert [len(epoch) for epoch in one.steps] == [batches + 1] * 2  # the last finds the end
+    assert [epoch["samples"].tolist() for epoch in one.steps] == [
+        [-1] * batches + [0]
+    ] * 2  # the last: the end
     full = one.batches[one.batches["samples"] == 4]
     assert len(full) >= 2 * batches and (full["wall"] > 0).all()
     assert one.about["dataset"] == dataset
@@ -166,6 +169,43 @@ def test_a_forked_child_writes_files_of_its_own(tmp_path):
         for path in tmp_path.glob("*.records")
     }
     assert samples == {os.getpid(): 10, child: 11}
+
+
+def test_a_thread_that_left_its_core_reads_its_files_again():
+    thread = hooks.Thread()
+    thread.read()
+    with open("/proc/thread-self/io") as file:
+        was = file.read()
+    time.sleep(0.01)
+    thread._delay, thread._bytes = -1.0, -1
+    now, cpu, delay, _, read = thread.read()
+    assert delay >= 0.0 and f"\nread_bytes: {read}\n" in was
+    assert thread._off == now - cpu
+
+
+def test_a_forked_child_has_its_own_files_of_the_kernel(tmp_path):
+    made = hooks.Hooks(hooks.Trace(str(tmp_path)))
+    made.thread.read()
+    child = os.fork()
+    if child == 0:
+        made.thread.read()
+        path = os.readlink(f"/proc/self/fd/{made.thread._scheduled}")
+        os._exit(0 if path.startswith(f"/proc/{os.getpid()}/") else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_the_steps_of_two_loaders_that_take_turns_are_told_apart(tmp_path):
+    script = (
+        LOADER
+        + """
+    for _ in range(2):
+        for one, other in zip(DataLoader(Rows(), 4), DataLoader(Rows(), 3)):
+            pass
+    """
+    )
+    fours, threes = run(tmp_path, script).epochs
+    assert [epoch["samples"].tolist() for epoch in fours.steps] == [[-1] * 6 + [0]] * 2
+    assert [epoch["samples"].tolist() for epoch in threes.steps] == [[-1] * 6] * 2
 
 
 class Gpu:

@@ -1,0 +1,35 @@
+"""bench_analyze.py: what is planted, and the cost of the hooks."""
+
+from __future__ import annotations
+
+import bench_analyze
+import pytest
+
+
+def test_the_planted_shares_are_those_of_the_slowest_part():
+    alone = bench_analyze.Setting("torch", storage=0, cpu=5, step=20, workers=0).shares(2)
+    assert alone == pytest.approx({"compute": 1 / 3, "fetch": 0.0, "prep": 2 / 3, "cores": 0.0})
+    too_few_cores = bench_analyze.Setting("torch", storage=0, cpu=10, step=20, workers=4).shares(2)
+    assert too_few_cores == pytest.approx({"compute": 0.5, "fetch": 0.0, "prep": 0.0, "cores": 0.5})
+    assert bench_analyze.bottleneck(too_few_cores) == "cores"
+
+
+def test_both_hooks_are_called_and_cost_something():
+    found = bench_analyze.cost_of_calls(calls=200)
+    assert set(found) == {"step", "batch"}
+    assert min(found.values()) > 0
+
+
+def test_the_cost_is_a_table_of_all_settings(monkeypatch, capsys):
+    asked = []
+
+    class Pretended:
+        def cost(self, batch, workers, rounds):
+            asked.append((batch, workers, rounds))
+            return 2000.0, [1.01, 1.03, 1.02]
+
+    monkeypatch.setattr(bench_analyze, "cost_of_calls", lambda: {"step": 1e-6, "batch": 3e-6})
+    bench_analyze.print_cost(Pretended(), 3)
+    printed = capsys.readouterr().out
+    assert asked == [(batch, workers, 3) for batch in (1, 32, 256) for workers in (0, 2)]
+    assert printed.count("+2.00%") == 6 and "us a step" in printed
