@@ -113,6 +113,7 @@ def main() -> None:
     """Read the options and train. End quietly on request, or if the parent has gone."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     options = JobOptions(**json.loads(sys.argv[1]))
+    sys.argv[:] = [f"job {options.number}"]  # by which `seneca top` and `seneca report` name it
     try:
         train(options)
     except BrokenPipeError:

@@ -125,6 +125,7 @@ def test_docker_a_folder_of_the_host_in_two_places(segment_folder, picture_folde
     in_namespaces(work)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("mode", [0o777, 0o1777])
 def test_kubernetes_a_volume_in_memory(segment_folder, picture_folder, mode):
     """An emptyDir of medium Memory, which has the mode 777, and a hostPath that is a tmpfs."""
