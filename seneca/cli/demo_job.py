@@ -71,6 +71,7 @@ def train(options: JobOptions) -> None:
         num_workers=options.workers,
         cache=options.cache,
         cache_bytes=options.cache_bytes,
+        job=f"job {options.number}",  # as `seneca top` and `seneca report` name it
     )
     network = _network(len(dataset.classes)).to(device)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9)
@@ -113,7 +114,6 @@ def main() -> None:
     """Read the options and train. End quietly on request, or if the parent has gone."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     options = JobOptions(**json.loads(sys.argv[1]))
-    sys.argv[:] = [f"job {options.number}"]  # by which `seneca top` and `seneca report` name it
     try:
         train(options)
     except BrokenPipeError:
