@@ -121,6 +121,7 @@ def promised(line):
     return [part.strip() for part in found[1].split("...") if part.strip()] if found else []
 
 
+@pytest.mark.small(6)
 @pytest.mark.parametrize("page", pages_with("python"), ids=name_of)
 def test_python_of(page, place, capsys):
     if any("init_process_group" in block.text for block in pages.blocks(page)):

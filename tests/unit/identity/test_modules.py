@@ -86,7 +86,7 @@ def test_a_main_module_its_workers_and_an_import_of_it_agree(tmp_path):
     )
     with ThreadPoolExecutor() as threads:
         *found, (other,) = threads.map(lambda arguments: run(*arguments), runs)
-    found = sum(found, [])
+    found = [name for names in found for name in names]
     assert len(found) == 5 and len(set(found)) == 1
     assert other not in found
 

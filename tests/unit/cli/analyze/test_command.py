@@ -106,6 +106,7 @@ def test_ctrl_c_is_the_scripts_and_what_there_was_is_said(tmp_path):
     assert "KeyboardInterrupt" in err and "the training step waits" in err
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize(
     ("command", "text"),
     [
