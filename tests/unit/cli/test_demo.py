@@ -8,7 +8,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from seneca.cli import demo
 from seneca.cli.verdict import Verdict
@@ -32,15 +35,29 @@ def python(code: str) -> list[str]:
 # --- the demo
 
 
+started: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def demos_end() -> Iterator[None]:
+    """A demo does not outlive a test that fails, and its jobs do not outlive it."""
+    yield
+    while started:
+        with started.pop() as process:
+            process.kill()
+
+
 def start_demo(*arguments: str | Path, scratch: Path) -> subprocess.Popen[str]:
     scratch.mkdir()
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-m", "seneca.cli", "demo", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "TMPDIR": str(scratch), "PYTHONUNBUFFERED": "1"},
     )
+    started.append(process)
+    return process
 
 
 def names_of_jobs(process: subprocess.Popen[str]) -> list[str]:
