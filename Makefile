@@ -32,15 +32,14 @@ help:                    ## what can be typed here
 demo: $(BUILT)           ## jobs that share one cache, on this machine, in a minute
 	$(BIN)/seneca demo
 
-# Tests are independent of each other. ARGS="-n 0" runs one at a time, as a debugger needs it. At the small
-# size, tests often wait for processes to begin and end: three at a time keep two cores busy.
-AT_A_TIME := --dist worksteal -n
+# Tests are independent of each other. ARGS="-n 0" runs one at a time, as a debugger needs it.
+AT_A_TIME := --dist worksteal -n 2
 
 test: $(BUILT)           ## every kind of test at a small size, in five minutes; ARGS="-k folder" for some
-	$(BIN)/python -m pytest $(AT_A_TIME) 3 $(ARGS)
+	$(BIN)/python -m pytest $(AT_A_TIME) $(ARGS)
 
 test-all: $(BUILT)       ## all tests at their whole size
-	SENECA_TEST_ALL=1 $(BIN)/python -m pytest $(AT_A_TIME) 2 $(ARGS)
+	SENECA_TEST_ALL=1 $(BIN)/python -m pytest $(AT_A_TIME) $(ARGS)
 
 test-frameworks: $(FRAMEWORKS)/.built   ## with Lightning, accelerate, transformers and timm, in their own environment
 	$(FRAMEWORKS)/bin/python -m pytest tests/frameworks $(ARGS)

@@ -23,17 +23,19 @@ kept = []
 def dies_later(worker):
     if worker == 1:
         signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-        signal.setitimer(signal.ITIMER_REAL, 1.0)
+        signal.signal(signal.SIGUSR2, lambda *_: signal.setitimer(signal.ITIMER_REAL, 0.3))
 
 def test_that_leaves_a_worker():
     kept.append(iter(DataLoader(range(10**6), num_workers=2, worker_init_fn=dies_later)))
-    next(kept[0])
+    next(kept[0]), next(kept[0])  # one of each worker: both have begun
     signal.signal(signal.SIGUSR1, lambda *_: None)
     logging.getLogger("seneca.epochs").setLevel(logging.INFO)
+    os.kill(kept[0]._workers[1].pid, signal.SIGUSR2)
 
 def test_that_comes_next():
-    until = time.monotonic() + 3
-    while time.monotonic() < until:
+    until = time.monotonic() + 60
+    while kept[0]._workers[1].is_alive():
+        assert time.monotonic() < until
         time.sleep(0.01)
     assert signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL
     assert logging.getLogger("seneca.epochs").level == logging.NOTSET
@@ -81,7 +83,7 @@ def test_a_worker_that_dies_after_its_test_strikes_no_other(tmp_path, guarded):
         (tmp_path / "conftest.py").write_text(
             "import between_tests\n"
             "from between_tests import pytest_runtest_call, pytest_runtest_teardown\n"
-            "between_tests.GRACE_S = 2.0\n"
+            "between_tests.GRACE_S = 1.0\n"
         )
     pytest_here = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}

@@ -71,6 +71,7 @@ def train(options: JobOptions) -> None:
         num_workers=options.workers,
         cache=options.cache,
         cache_bytes=options.cache_bytes,
+        job=f"job {options.number}",  # as `seneca top` and `seneca report` name it
     )
     network = _network(len(dataset.classes)).to(device)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,9 @@ def run(wanted: Wanted, console: Console | None = None) -> int:
         _remove_what_was_made(loader)
         if wanted.transform is None and not isinstance(error, (SenecaError, OSError, ValueError)):
             raise
+        # torch's frames hold the iterator, and the error holds them in a ring. Were they left to the garbage
+        # collector, the queues would close before torch tells the workers to end: it would wait five seconds.
+        traceback.clear_frames(error.__traceback__)
         raise BadWarming(_one_line(error, wanted)) from None
     if filled.interrupted:
         print("interrupted; what is filled stays, and `seneca warm` goes on from there", file=sys.stderr)
@@ -132,14 +136,14 @@ def _remove_what_was_made(loader: Any) -> None:
 
 def _one_line(error: Exception, wanted: Wanted) -> str:
     """What went wrong. Of an error in a worker process only the last part of its traceback is told."""
-    _, traceback, rest = str(error).rpartition("Traceback (most recent call last):")
+    _, remote, rest = str(error).rpartition("Traceback (most recent call last):")
     of_worker = " ".join(line for line in rest.splitlines() if not line.startswith(" "))
-    text = " ".join(of_worker.split()) if traceback else in_a_line(error)
+    text = " ".join(of_worker.split()) if remote else in_a_line(error)
     if isinstance(error, DecodeError):
         return f"{text}; `seneca check` lists all that cannot be decoded"
     if wanted.transform is None or isinstance(error, (BadWarming, BadProfiling, SenecaError, OSError)):
         return text
-    if not traceback:
+    if not remote:
         text = f"{type(error).__name__}: {text}"
     return (
         f"--transform {wanted.transform}: {text}; a transform takes a picture of Pillow's, and returns a "

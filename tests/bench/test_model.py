@@ -153,7 +153,7 @@ def test_it_runs_and_writes_what_it_found(picture_folder, tmp_path, monkeypatch,
 
 def test_a_throttled_run_says_so_and_counts_on_no_page_cache(picture_folder, tmp_path):
     file = tmp_path / "model.json"
-    options = f"--data {picture_folder} --json {file} --throttle 2MB --ratios 0.001 --jobs 1 --splits 100-0-0"
+    options = f"--data {picture_folder} --json {file} --throttle 2MB --ratios 0.001 --jobs 1 --splits 0-100-0"
     options += " --warm 2 --seconds 0.2 --again 0 --batch 8 --threads 1"
     (tmp_path / "temporary").mkdir()
     done = subprocess.run(

@@ -23,9 +23,19 @@ import links
 import pytest
 import scale_loop
 import sharing
+from sizes import size
 
 ROOT = Path(__file__).parents[2]
 BENCH = ROOT / "bench"
+MEASURED = [*("--seconds", str(size(0.05, 0.2))), *("--warm", str(size(0.02, 0.05)))]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_in_little_time():
+    """At the small size what the C programs say counts, not how fast they are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SENECA_CFLAGS", size("-O0", ""))
+        yield
 
 
 def test_links_keep_the_class_and_take_turns(picture_folder, tmp_path):
@@ -209,7 +219,7 @@ def test_it_opens_with_its_question():
     assert "How many samples a second" in told.stdout
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def decode_loop(tmp_path_factory):
     """The program with the C loops."""
     return compiled.compile_program("decode_loop", tmp_path_factory.mktemp("decode_loop"))
@@ -225,7 +235,7 @@ def test_every_step_from_a_jpeg_to_a_batch_is_measured(
     monkeypatch.setattr(bench_decode.signal, "signal", lambda *_: None)
     names = [*bench_decode.LOOPS, "seneca"]
     file = tmp_path / "decode.json"
-    arguments = ["--seconds", "0.2", "--warm", "0.05", "--rounds", "1", "--links", "96", "--batch", "8"]
+    arguments = [*MEASURED, "--rounds", "1", "--links", "96", "--batch", "8"]
     arguments += ["--data", str(picture_folder), "--json", str(file), "--only", ",".join(names)]
     before = os.sched_getaffinity(0)
     assert bench_decode.main([*arguments, "--cores", "1"]) == 0
@@ -242,7 +252,7 @@ def test_all_cores_count_together(picture_folder, tmp_path, decode_loop, monkeyp
     monkeypatch.setattr(bench_decode, "compile_program", lambda name, folder: decode_loop)
     monkeypatch.setattr(bench_decode.signal, "signal", lambda *_: None)
     file = tmp_path / "decode.json"
-    arguments = ["--seconds", "0.2", "--warm", "0.05", "--rounds", "2", "--links", "8", "--only", "fill"]
+    arguments = [*MEASURED, "--rounds", "2", "--links", "8", "--only", "fill"]
     assert bench_decode.main([*arguments, "--data", str(picture_folder), "--json", str(file)]) == 0
     rows = json.loads(file.read_text())
     assert [row["cores"] for row in rows] == sorted({1, len(os.sched_getaffinity(0))})
@@ -404,6 +414,7 @@ def test_every_stage_of_the_c_program_is_measured(tmp_path):
     file = tmp_path / "micro.json"
     command = [sys.executable, "-m", "pytest", BENCH / "micro", "-q", "-rs", "-p", "no:cacheprovider"]
     command += ["--rounds", "2", "--round-ms", "0.2", f"--benchmark-json={file}", f"--rootdir={ROOT}"]
+    command += ["--benchmark-max-time=0.02", "--benchmark-min-rounds=2"]  # of those that are in Python
     # pytest-benchmark measures nothing where it finds itself beside other workers of pytest-xdist.
     alone = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
     told = subprocess.run(command, env=alone, capture_output=True, text=True, cwd=tmp_path)

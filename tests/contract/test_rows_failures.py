@@ -154,6 +154,7 @@ def test_a_worker_that_dies_while_the_training_loop_computes_is_an_error_that_sa
         await_true(lambda: False, "the signal of the worker's end")
     said = f"(pid {worker}) was ended by SIGKILL" in str(died.value)
     assert said is not load.is_torch
+    del batches  # the error holds this frame; left to the garbage collector, torch waits five seconds
 
 
 def test_a_batch_that_takes_longer_than_the_timeout_is_an_error(load):

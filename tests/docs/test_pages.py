@@ -121,6 +121,7 @@ def promised(line):
     return [part.strip() for part in found[1].split("...") if part.strip()] if found else []
 
 
+@pytest.mark.small(6)
 @pytest.mark.parametrize("page", pages_with("python"), ids=name_of)
 def test_python_of(page, place, capsys):
     if any("init_process_group" in block.text for block in pages.blocks(page)):
@@ -150,6 +151,7 @@ def shell_blocks():
                 yield pytest.param(page, block, id=f"{name_of(page)}:{block.line}")
 
 
+@pytest.mark.small(5)
 @pytest.mark.parametrize(("page", "block"), list(shell_blocks()))
 def test_commands_of(page, block, place):
     typed = pages.commands(block)

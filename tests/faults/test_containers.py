@@ -6,6 +6,7 @@ pictures.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import shlex
@@ -24,6 +25,7 @@ import os, sys
 import seneca
 from seneca import transforms as T
 
+sys.stdin.readline()
 dataset = seneca.ImageFolder(sys.argv[1], T.Compose([T.RandomResizedCrop(32)]))
 loader = seneca.DataLoader(dataset, batch_size=8, shuffle=True, cache="mine", cache_bytes="8MiB",
                            split="0-100-0", job=sys.argv[2], num_workers=int(sys.argv[3]))
@@ -50,7 +52,9 @@ class Container:
         )  # fmt: skip
 
     def numbers(self):
-        """Its process id inside, the files in its /dev/shm, the samples that came from the cache, and all."""
+        """Let it begin. Its process id inside, the files in its /dev/shm, samples from the cache, and all."""
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
         line = self.process.stdout.readline()
         assert line, self.process.stderr.read()
         return [int(word) for word in line.split()]
@@ -91,21 +95,17 @@ def mount_tmpfs(folder, mode):
 
 def share(folder, pictures, first, second):
     """Two containers at once: the second gets all its samples from what the first has kept."""
-    a = Container(folder, pictures, "a", **first)
-    try:
+    with contextlib.ExitStack() as stack:
+        a, b = (Container(folder, pictures, job, **options) for job, options in (("a", first), ("b", second)))
+        for one in (a, b):
+            stack.callback(one.kill)
         pid, in_shm, from_cache, total = a.numbers()
         assert (pid, in_shm, total) == (1, 0, 96) and from_cache == 48, "its second epoch"
-        b = Container(folder, pictures, "b", **second)
-        try:
-            pid, in_shm, from_cache, total = b.numbers()
-            assert (pid, in_shm, total) == (1, 0, 96) and from_cache == 96, "both epochs: a has prepared all"
-            (one,) = segments.segments()
-            assert one.state is State.IN_USE and len(one.view.jobs) == 2
-            assert a.end() == b.end() == ""
-        finally:
-            b.kill()
-    finally:
-        a.kill()
+        pid, in_shm, from_cache, total = b.numbers()
+        assert (pid, in_shm, total) == (1, 0, 96) and from_cache == 96, "both epochs: a has prepared all"
+        (one,) = segments.segments()
+        assert one.state is State.IN_USE and len(one.view.jobs) == 2
+        assert a.end() == b.end() == ""
     assert os.listdir(folder) == [], "the last to leave has removed it"
 
 
@@ -125,6 +125,7 @@ def test_docker_a_folder_of_the_host_in_two_places(segment_folder, picture_folde
     in_namespaces(work)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("mode", [0o777, 0o1777])
 def test_kubernetes_a_volume_in_memory(segment_folder, picture_folder, mode):
     """An emptyDir of medium Memory, which has the mode 777, and a hostPath that is a tmpfs."""
@@ -165,21 +166,18 @@ def test_a_container_that_is_killed_leaves_nothing_to_the_next(segment_folder, p
 
     def work():
         a, b = (Container(segment_folder, picture_folder, job, workers=2) for job in "ab")
+        c = Container(segment_folder, picture_folder, "c")
         try:
             assert a.numbers()[3] == b.numbers()[3] == 96
             a.kill()
             assert [one.state for one in segments.segments()] == [State.IN_USE], "b lives"
             b.kill()
             wait_until_dead()
-            c = Container(segment_folder, picture_folder, "c")
-            try:
-                assert c.numbers()[2:] == [48, 96], "it began with nothing"
-                assert c.end() == ""
-            finally:
-                c.kill()
+            assert c.numbers()[2:] == [48, 96], "it began with nothing"
+            assert c.end() == ""
         finally:
-            a.kill()
-            b.kill()
+            for one in (a, b, c):
+                one.kill()
         assert os.listdir(segment_folder) == []
 
     in_namespaces(work)

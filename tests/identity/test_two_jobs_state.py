@@ -9,6 +9,7 @@ import pytest
 import torch
 from alike import Items, check, labelled_first
 from pairs import BATCH, SAMPLES, Scenario, run, senecas
+from sizes import size
 
 import seneca
 from seneca.data.support import inspect_dataset
@@ -337,14 +338,16 @@ def stock_loader(dataset, **options):
     return OfTorch(dataset, **options)
 
 
+SPAWNED = pytest.param({"num_workers": 1, "multiprocessing_context": "spawn"}, id="spawned")
+
+
 @pytest.mark.parametrize(
     "options",
     [
-        {},
-        {"num_workers": 1},
-        {"num_workers": 1, "multiprocessing_context": "spawn"},
+        pytest.param({}, id="here"),
+        pytest.param({"num_workers": 1}, id="forked"),
+        *size([], [SPAWNED]),  # it imports torch in each epoch
     ],
-    ids=["here", "forked", "spawned"],
 )
 @pytest.mark.parametrize("nested", [True, False])
 def test_a_change_between_epochs_in_torch_s_own_loader(options, nested, tmp_path):

@@ -153,7 +153,7 @@ def test_two_jobs_get_each_sample_once_an_epoch(host: Host, tiny_pictures, grade
 METHODS = os.environ.get("SENECA_TEST_METHODS", "fork").split(",")
 
 
-@pytest.mark.small(2)
+@pytest.mark.small(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("grade", "method"),

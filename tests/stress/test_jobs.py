@@ -102,7 +102,7 @@ def test_a_killed_job_costs_the_others_nothing(host: Host, small_pictures, seed,
     monkeypatch.setenv("SENECA_AUDIT", str(host.folder / "audit"))
     rng = random.Random(seed)
     under_way = 0
-    rounds = size(15, 50)
+    rounds = size(10, 50)
     for round_ in range(rounds):
         is_dead = host.folder / f"round {round_}: the victim is dead"
         work = train(

@@ -15,7 +15,7 @@ import seneca
 from seneca.audit.check import check
 from seneca.segments import State, find
 
-SPECTATORS = int(os.environ.get("SENECA_TEST_SPECTATORS") or size(50, 1000))
+SPECTATORS = int(os.environ.get("SENECA_TEST_SPECTATORS") or size(30, 1000))
 STOPPED = 10
 
 

@@ -21,11 +21,12 @@ import seneca
 from seneca import transforms as T
 from seneca.audit.check import check
 
-KILLS = int(os.environ.get("SENECA_TEST_KILLS") or size(6, 15))
+KILLS = int(os.environ.get("SENECA_TEST_KILLS") or size(4, 15))
 JOBS = 4
 SAMPLES = 100
 BATCH = 8
 PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+LOOK_EVERY_S = 0.5
 EXITED = os.WEXITED | os.WNOHANG | os.WNOWAIT
 GREY = 2  # between the levels of two samples
 
@@ -85,8 +86,12 @@ def whole_epochs(job):
 
 
 @pytest.fixture
-def children():
-    """Tells the processes that this one has begun, and those that they have left behind."""
+def children(monkeypatch):
+    """Tells the processes that this one has begun, and those that they have left behind.
+
+    torch's workers look often whether their job is there: how often is torch's own affair.
+    """
+    monkeypatch.setattr(torch.utils.data._utils.worker, "MP_STATUS_CHECK_INTERVAL", LOOK_EVERY_S)
     libc = ctypes.CDLL(None, use_errno=True)
     assert libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
 
@@ -102,7 +107,7 @@ def children():
 
 def assert_leave(children, before):
     """The workers of what was killed leave, too."""
-    deadline = time.monotonic() + 60  # torch has them look every 5 s
+    deadline = time.monotonic() + 60
     while left := children() - before:
         assert time.monotonic() < deadline, left
         time.sleep(0.02)

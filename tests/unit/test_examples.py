@@ -48,6 +48,7 @@ def served(printed):
     return [ast.literal_eval(found) for found in re.findall(r"served (\{.*?\})", printed)]
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("script", [name for name in SCRIPTS if name != "two_jobs.py"])
 def test_two_jobs_of_an_example_share(script):
     printed = run(script)

@@ -48,6 +48,7 @@ def test_importing_seneca_loads_nothing_heavy():
     assert [name for name in HEAVY if name in loaded] == []
 
 
+@pytest.mark.small(5)
 @pytest.mark.parametrize("command", [[], *([name] for name in typer.main.get_command(app).commands)])
 def test_help_loads_nothing_heavy(command):
     run = python("-c", HELP, *command, "--help")

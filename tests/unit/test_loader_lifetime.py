@@ -16,6 +16,7 @@ import torch
 
 import seneca
 from seneca import transforms as T
+from seneca.cache import sample_cache
 from seneca.errors import SegmentMismatchError
 from seneca.testing import make_pictures
 
@@ -146,10 +147,11 @@ def test_a_break_while_batches_are_under_way_leaves_no_payload_half_written(pict
     assert cache.stats()["writing"] == 0 and cache.stats()["members"] == 0
 
 
-def test_without_a_lock_to_be_had_it_goes_on_with_a_warning(picture_folder, name):
+def test_without_a_lock_to_be_had_it_goes_on_with_a_warning(picture_folder, name, monkeypatch):
     """The one who holds the lock is stopped: in the middle of making the segment, say."""
     import fcntl
 
+    monkeypatch.setattr(sample_cache, "GIVE_UP_AFTER_S", 0.3)
     path = f"/dev/shm/seneca-{os.geteuid()}-{name}"
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

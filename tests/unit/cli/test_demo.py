@@ -8,11 +8,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from seneca.cli import demo
 from seneca.cli.verdict import Verdict
 from seneca.cli.view import JobState
+from seneca.segments import find
 
 PATIENCE_S = 300  # what takes so long has hung, however loaded the machine is
 
@@ -31,15 +35,35 @@ def python(code: str) -> list[str]:
 # --- the demo
 
 
+started: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def demos_end() -> Iterator[None]:
+    """A demo does not outlive a test that fails, and its jobs do not outlive it."""
+    yield
+    while started:
+        with started.pop() as process:
+            process.kill()
+
+
 def start_demo(*arguments: str | Path, scratch: Path) -> subprocess.Popen[str]:
     scratch.mkdir()
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-m", "seneca.cli", "demo", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "TMPDIR": str(scratch), "PYTHONUNBUFFERED": "1"},
     )
+    started.append(process)
+    return process
+
+
+def names_of_jobs(process: subprocess.Popen[str]) -> list[str]:
+    """The names that the jobs of a demo have told."""
+    view = find(f"demo-{process.pid}").view
+    return sorted(each.name for job in view.jobs for each in job.work) if view is not None else []
 
 
 def test_two_jobs_share_and_each_gets_every_picture_once(picture_folder, tmp_path):
@@ -70,6 +94,10 @@ def test_ctrl_c_ends_all_jobs_with_one_line(picture_folder, tmp_path):
         if path.read_text().rpartition(")")[2].split()[1] == str(process.pid)
     ]
     assert len(children) == 2
+    deadline = time.monotonic() + PATIENCE_S
+    while (names := names_of_jobs(process)) != ["job 0", "job 1"]:  # as `seneca top` shows them
+        assert process.poll() is None and time.monotonic() < deadline, names
+        time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, err) == (130, "seneca demo: interrupted; all jobs have ended\n")

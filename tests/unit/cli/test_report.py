@@ -40,7 +40,7 @@ def test_where_no_job_got_a_sample_nothing_is_written(tmp_path):
     with Place(100) as place:
         place.attach()
         name = place.name.removeprefix(f"/seneca-{os.geteuid()}-")
-        result = RUN.invoke(app, ["report", str(tmp_path / "x.html"), "--cache", name, "--for", "1.2s"])
+        result = RUN.invoke(app, ["report", str(tmp_path / "x.html"), "--cache", name, "--for", "0.4s"])
     assert result.exit_code == 1 and list(tmp_path.iterdir()) == []
     assert result.stderr.splitlines()[-1] == (
         f"seneca report: no job got a sample meanwhile; {tmp_path / 'x.html'} is not written"
@@ -59,7 +59,7 @@ def test_where_no_job_got_a_sample_nothing_is_written(tmp_path):
     ids=["all", "one"],
 )
 def test_that_it_waits_is_said_at_once(tmp_path, segment_folder, of, waits):
-    result = RUN.invoke(app, ["report", str(tmp_path / "x.html"), *of, "--for", "1s"])
+    result = RUN.invoke(app, ["report", str(tmp_path / "x.html"), *of, "--for", "0.2s"])
     assert (result.exit_code, result.stderr.splitlines()[0]) == (1, f"seneca report: {waits}")
 
 

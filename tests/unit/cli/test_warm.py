@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import multiprocessing
 import os
 import secrets
 import signal
@@ -172,7 +174,12 @@ if __name__ == "__main__":
 def test_a_transform_that_fails_is_one_line(picture_folder, name, tmp_path, transform, words):
     script = tmp_path / "mine.py"
     script.write_text(TRANSFORMS)
-    result = run(picture_folder, name, "--transform", f"{script}:{transform}")
+    gc.disable()  # a collection would end the workers, too, but late: torch would wait for them
+    try:
+        result = run(picture_folder, name, "--transform", f"{script}:{transform}")
+        assert multiprocessing.active_children() == [], "the workers have ended"
+    finally:
+        gc.enable()
     assert result.exit_code == 2 and len(result.output.strip().splitlines()) == 1, result.output
     assert f"--transform {script}:{transform}: {words}" in result.output
     assert "returns a tensor, of one shape" in result.output

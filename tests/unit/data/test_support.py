@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -433,11 +434,12 @@ PRINT = """
 def test_names_are_equal_in_all_processes_and_follow_the_code(picture_folder, tmp_path):
     (tmp_path / "print.py").write_text(textwrap.dedent(PRINT))
 
+    for factor in (1, 2):
+        (tmp_path / str(factor)).mkdir()
+        (tmp_path / str(factor) / "data.py").write_text(textwrap.dedent(DATA) + f"\n\nFACTOR = {factor}\n")
+
     def printed(hash_seed, *factors):
         places = [tmp_path / str(factor) / "data.py" for factor in factors]
-        for place, factor in zip(places, factors, strict=True):
-            place.parent.mkdir(exist_ok=True)
-            place.write_text(textwrap.dedent(DATA) + f"\n\nFACTOR = {factor}\n")
         run = subprocess.run(
             [sys.executable, "-B", str(tmp_path / "print.py"), str(picture_folder), *map(str, places)],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": hash_seed},
@@ -447,8 +449,10 @@ def test_names_are_equal_in_all_processes_and_follow_the_code(picture_folder, tm
         assert run.returncode == 0, run.stderr
         return json.loads(run.stdout)
 
-    [[rows, sounds, pictures]] = printed("1", 1)
-    again, [other_rows, other_sounds, other_pictures] = printed("2", 1, 2)
+    with ThreadPoolExecutor() as threads:
+        [first], second = threads.map(lambda arguments: printed(*arguments), [("1", 1), ("2", 1, 2)])
+    rows, sounds, pictures = first
+    again, [other_rows, other_sounds, other_pictures] = second
     assert again == [rows, sounds, pictures]
     assert rows[0] != other_rows[0] and rows[2] != other_rows[2]
     assert sounds[0] != other_sounds[0] and sounds[2] != other_sounds[2]

@@ -31,7 +31,7 @@ pytestmark = [
 # --- what the run itself would have yielded -----------------------------------------------------
 
 
-@pytest.mark.small(3)
+@pytest.mark.small(2)
 @WORKERS
 @pytest.mark.parametrize(
     ("cls", "size"),
@@ -135,6 +135,7 @@ def test_a_dataset_behind_a_shared_one_is_asked():
     assert next(iter(second))[0] == (8, 0, 9)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize(("method", "kind"), [("spawn", Shuffled), ("forkserver", Curriculum)])
 def test_states_go_to_workers_that_are_begun_by_any_method(method, kind):
     first, second = (loader_of(kind(), num_workers=1, multiprocessing_context=method) for _ in range(2))

@@ -4,9 +4,11 @@ import functools
 import io
 import pickle
 import random
+import shutil
 import sys
 import threading
 import types
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -74,12 +76,18 @@ def test_a_main_module_its_workers_and_an_import_of_it_agree(tmp_path):
     elsewhere.mkdir()
     (elsewhere / "job.py").write_text("\n# Moved.\n" + JOB.replace("A dataset", "Another"))
     (elsewhere / "helpers.py").write_text("def half(x): return x / 2\n")
-    found = run(tmp_path / "job.py", 1, "fork", "spawn")
-    found += run(tmp_path / "other.py", 2) + run(elsewhere / "job.py", 3)
+    changed = shutil.copytree(elsewhere, tmp_path / "changed")
+    (changed / "helpers.py").write_text("def half(x): return x / 3\n")
+    runs = (
+        (tmp_path / "job.py", 1, "fork", "spawn"),
+        (tmp_path / "other.py", 2),
+        (elsewhere / "job.py", 3),
+        (changed / "job.py", 4),
+    )
+    with ThreadPoolExecutor() as threads:
+        *found, (other,) = threads.map(lambda arguments: run(*arguments), runs)
+    found = [name for names in found for name in names]
     assert len(found) == 5 and len(set(found)) == 1
-
-    (elsewhere / "helpers.py").write_text("def half(x): return x / 3\n")
-    (other,) = set(run(elsewhere / "job.py", 4))
     assert other not in found
 
 

@@ -367,7 +367,7 @@ class SlowToDecode:
         self.wait_s = ctypes.c_double()  # cannot be seen: the key stands for it
 
     def __len__(self):
-        return 200
+        return 100
 
     def read(self, index):
         # Else not even a sleep of 0 s, which lets others run.
@@ -385,9 +385,9 @@ class SlowToDecode:
 @pytest.mark.usefixtures("quickly")
 def test_storage_that_becomes_slow_moves_the_split():
     sounds = SlowToDecode()
-    # Files take a granule each, decoded samples two; there is room for 120.
+    # Files take a granule each, decoded samples two; there is room for 60.
     loader = seneca.DataLoader(
-        sounds, batch_size=20, shuffle=True, cache_bytes=120 * 4096, key="sounds", cache="slow"
+        sounds, batch_size=10, shuffle=True, cache_bytes=60 * 4096, key="sounds", cache="slow"
     )
     for _ in range(2):
         assert sum(map(len, loader)) > 0
@@ -459,7 +459,7 @@ def test_loaders_tell_where_an_epoch_begins_and_ends(picture_folder, monkeypatch
             SlowToDecode(), batch_size=50, shuffle=True, cache_bytes="1MiB", key="sounds", cache="epochs"
         )
         list(loader)
-        assert told[0] == "begins with 0" and told[-1] == "ended=True with 200"
+        assert told[0] == "begins with 0" and told[-1] == "ended=True with 100"
 
 
 @pytest.mark.usefixtures("quickly")

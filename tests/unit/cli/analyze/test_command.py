@@ -134,6 +134,7 @@ def test_a_terminals_quit_is_the_scripts_and_what_there_was_is_said(tmp_path):
     assert not list((tmp_path / "tmp").iterdir())
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize(
     ("command", "text"),
     [

@@ -10,11 +10,14 @@ import types
 
 import numpy as np
 import pytest
+from sizes import size
 
 import seneca.cli.analyze.inject
 from seneca.cli.analyze.inject import seneca_analyze_hooks as hooks
 from seneca.cli.analyze.stalls import CAUSES
 from seneca.cli.analyze.trace import RECORDS, read_trace
+
+EPOCHS = size(1, 2)  # a spawned worker imports torch in each
 
 
 def run(tmp_path, code, status=0):
@@ -54,17 +57,16 @@ def test_each_step_and_each_batch_is_noted(tmp_path, dataset, how):
         + f"""
     if __name__ == "__main__":
         loader = DataLoader({dataset}(), 4, num_workers={how})
-        for epoch in range(2):
+        for epoch in range({EPOCHS}):
             list(loader)
     """
     )
     (one,) = run(tmp_path, script).epochs
     batches = 12 if dataset == "Stream" and how != "0" else 6  # each worker has the whole stream
-    assert [epoch["samples"].tolist() for epoch in one.steps] == [
-        [-1] * batches + [0]
-    ] * 2  # the last: the end
+    ends = [[-1] * batches + [0]] * EPOCHS  # the last finds the end
+    assert [epoch["samples"].tolist() for epoch in one.steps] == ends
     full = one.batches[one.batches["samples"] == 4]
-    assert len(full) >= 2 * batches and (full["wall"] > 0).all()
+    assert len(full) >= EPOCHS * batches and (full["wall"] > 0).all()
     assert one.about["dataset"] == dataset
     assert one.about["batch_size"] == 4
 
