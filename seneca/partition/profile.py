@@ -104,7 +104,7 @@ class Profile:
         staged: Whether samples are made in stages: read, decoded, augmented. If not, they are made by the
             dataset's own Python in one go, and no stage of theirs is kept.
         step_per_s: The samples a second that a training job takes by itself (T_GPU); None: any number.
-        step_cpu_s: The CPU seconds that the training step takes for a sample.
+        step_cpu_s: The CPU seconds that the process of the training loop takes for a sample.
         item: What a worker of torch's loader takes for a sample whose file is in the page cache: making it,
             putting it into a batch, handing it over; None: that was not measured.
         workers: The workers of the script that was measured; None: it was no script.

@@ -9,16 +9,17 @@
 Each job prepares every sample that it takes, in each epoch again. Only the page cache keeps files. It has all
 of the free memory. The rest is as in :mod:`seneca.partition.bottleneck`.
 
-Workers wait for each other at the storage. Therefore together they read less than so many times what one
-reads. This is a closed queueing network: each worker makes a sample, then reads a file, which takes the
-storage a time that depends on its size. :func:`_closed` solves it by mean value analysis (Reiser and
-Lavenberg, J. ACM 27(2), 1980), with Reiser's approximation for times that are not exponential (A queueing
-network analysis of computer communication networks with window flow control, IEEE Trans. Comm. 27(8), 1979).
+Workers wait for each other: at the storage, and for cores if they are more than these. Therefore together
+they give less than so many times what one gives. This is a closed queueing network: each worker makes a
+sample on a core, then reads a file, which takes the storage a time that depends on its size. :func:`_closed`
+solves it by mean value analysis (Reiser and Lavenberg, J. ACM 27(2), 1980), with Reiser's approximation for
+times that are not exponential (IEEE Trans. Comm. 27(8), 1979).
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 
@@ -90,7 +91,7 @@ def _work(profile: Profile, splits: int, jobs: Jobs) -> Work:
         0.0, from_disk * profile.storage[0].latency_s - served_s
     )  # all wait so long beside each other
     spread = (profile.encoded.std_bytes / profile.encoded.mean_bytes) ** 2
-    a_worker_s = workers / _closed(workers, made_s + apart_s, served_s, spread)
+    a_worker_s = workers / _closed(workers, made_s, profile.cores, apart_s, served_s, spread)
     # Without workers the steps are slower instead, see _jobs().
     loads = (file_bytes, item.all_s + profile.step_cpu_s, a_worker_s if jobs.threads != 0 else 0.0)
     nothing = np.zeros(splits)
@@ -106,22 +107,32 @@ def _work(profile: Profile, splits: int, jobs: Jobs) -> Work:
     )
 
 
-def _closed(workers: int, made_s: float, served_s: float, spread: float) -> float:
-    """The samples a second of workers that share one server.
+def _closed(workers: int, made_s: float, cores: int, apart_s: float, served_s: float, spread: float) -> float:
+    """The samples a second of workers that share cores and a storage.
 
     Args:
         workers: Their number.
-        made_s: What a worker takes for a sample beside the server.
-        served_s: What the server takes for a sample.
+        made_s: What a core takes for a sample.
+        cores: Their number. If more workers want one, they take turns.
+        apart_s: What passes for a sample besides, for all workers at once.
+        served_s: What the storage takes for a sample. It serves one after the other.
         spread: The squared coefficient of variation of that time: 0 if all are equal, 1 if exponential.
     """
+    most = min(cores / made_s, 1 / served_s if served_s else math.inf)
+    at_cores = np.zeros(workers + 1)  # the probabilities that so many workers are there
+    at_cores[0] = 1.0
+    number_there = np.arange(1, workers + 1)
+    turns = made_s / np.minimum(number_there, cores)
     queue = used = rate = 0.0
     for number in range(1, workers + 1):
-        there_s = served_s * (1 + queue + used * (spread - 1) / 2)
-        rate = number / (made_s + there_s)
-        if rate * served_s >= 1.0:  # the approximation may give more than all of the server
-            return 1.0 / served_s
-        queue, used = rate * there_s, rate * served_s
+        made = float((number_there * turns * at_cores[:-1]).sum())
+        served = served_s * (1 + queue + used * (spread - 1) / 2)
+        rate = number / (made + apart_s + served)
+        if rate >= most:  # the approximation may give more than there is
+            return most
+        at_cores[1:] = rate * turns * at_cores[:-1]
+        at_cores[0] = max(0.0, 1.0 - float(at_cores[1:].sum()))
+        queue, used = rate * served, rate * served_s
     return rate
 
 

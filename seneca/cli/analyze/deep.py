@@ -56,7 +56,7 @@ def profile_of_run(deep: Deep, name: str) -> Profile:
     of_script: dict[str, Any] = {
         "item": item,
         "step_per_s": told["batch_samples"] / told["step_s"],
-        "step_cpu_s": told["step_cpu_s"] / told["batch_samples"],
+        "step_cpu_s": (told["step_cpu_s"] + deep.alone[0].loop_cpu_s) / told["batch_samples"],
         "workers": told["workers"],
         "batch_size": max(1, round(told["batch_samples"])),
     }

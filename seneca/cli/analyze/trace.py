@@ -65,11 +65,13 @@ class Alone:
     Attributes:
         workers: Its workers.
         batch_s: From one batch to the next.
+        loop_cpu_s: CPU of a batch in the process of the training loop, which takes it from a worker.
         batches: The records of the batches that the workers made.
     """
 
     workers: int
     batch_s: float
+    loop_cpu_s: float
     batches: np.ndarray
 
 
@@ -141,6 +143,7 @@ def _deep(event: dict[str, Any], records: dict[int, np.ndarray]) -> Deep:
             Alone(
                 one["workers"],
                 one["batch_s"],
+                one["loop_cpu_s"],
                 np.concatenate([nothing, *(records.get(pid, nothing) for pid in one["pids"])]),
             )
             for one in event["alone"]

@@ -46,24 +46,42 @@ def test_workers_beside_each_other_take_from_each_others_cores_and_wait_at_the_s
 
 
 def test_workers_whose_files_differ_wait_longer():
-    equal, differ = (_closed(3, 2e-3, 1e-3, spread) for spread in (0.0, 1.0))
+    equal, differ = (_closed(3, 2e-3, 3, 0.0, 1e-3, spread) for spread in (0.0, 1.0))
     # Exponential times, by hand: 1, 4/3 and 9/5 ms at the storage for one, two and three workers.
     assert differ == pytest.approx(3 / (2e-3 + 9 / 5 * 1e-3))
     assert differ < equal < 1000
-    assert _closed(100, 2e-3, 1e-3, 0.0) == 1000
+    assert _closed(100, 2e-3, 100, 0.0, 1e-3, 0.0) == 1000
 
 
-def test_the_network_is_what_a_simulation_of_it_gives():
-    """Three workers, one storage that serves first who came first, times that are exponential."""
-    random, served_until, done = np.random.default_rng(1), 0.0, 0
-    ready = [0.0] * 3
-    while done < 60_000:
-        worker = min(range(3), key=ready.__getitem__)
-        comes = ready[worker]
-        served_until = max(served_until, comes) + random.exponential(1e-3)
-        ready[worker] = served_until + random.exponential(2e-3)
-        done += 1
-    assert _closed(3, 2e-3, 1e-3, 1.0) == pytest.approx(done / served_until, rel=0.02)
+def test_more_workers_than_cores_take_turns():
+    assert _closed(2, 4e-3, 2, 0.0, 0.0, 0.0) == 500
+    assert _closed(64, 4e-3, 2, 0.0, 0.0, 0.0) == 500
+    # Two workers and one core, by hand: the second comes upon the first with probability 4/5.
+    assert _closed(2, 4e-3, 1, 1e-3, 0.0, 0.0) == pytest.approx(2 / (4e-3 * (1 + 4 / 5) + 1e-3))
+
+
+@pytest.mark.parametrize("cores", [1, 2, 4])
+def test_the_network_is_what_a_simulation_of_it_gives(cores):
+    """Four workers, cores and one storage that serve first who came first, times that are exponential."""
+    random = np.random.default_rng(1)
+    of_cores, served_until = [0.0] * cores, 0.0
+    waiting = [(0.0, worker) for worker in range(4)]  # for a core
+    reading = []
+    done = 0
+    while done < 40_000:
+        if waiting and (not reading or min(waiting)[0] <= min(reading)[0]):
+            came, worker = min(waiting)
+            waiting.remove((came, worker))
+            core = of_cores.index(min(of_cores))
+            of_cores[core] = max(came, of_cores[core]) + random.exponential(2e-3)
+            reading.append((of_cores[core], worker))
+        else:
+            came, worker = min(reading)
+            reading.remove((came, worker))
+            served_until = max(came, served_until) + random.exponential(1e-3)
+            waiting.append((served_until, worker))
+            done += 1
+    assert _closed(4, 2e-3, cores, 0.0, 1e-3, 1.0) == pytest.approx(done / served_until, rel=0.02)
 
 
 def test_storage_gives_no_more_than_it_has():

@@ -165,11 +165,11 @@ def speed(loader, drawn, workers):
     again = None if drawn is None else Drawn(itertools.cycle(drawn))
     batches = iter(plain_loader(loader, again, workers))
     pids = [worker.pid for worker in batches._workers]
-    until, counted, began, ended = float("inf"), 0, 0.0, 0.0
+    until, counted, began, ended, cpu = float("inf"), 0, 0.0, 0.0, 0.0
     for number, _ in enumerate(batches, 1):
         ended = time.monotonic()
         if number == 2 * workers:  # all workers are at work
-            began, until = ended, ended + ALONE_S
+            began, until, cpu = ended, ended + ALONE_S, time.process_time()
             if again is not None:
                 again.until = until
         counted = number - 2 * workers
@@ -177,7 +177,12 @@ def speed(loader, drawn, workers):
             break
     if counted < 1:
         raise ValueError("the dataset ends before its loader can be measured")
-    return {"workers": workers, "batch_s": (ended - began) / counted, "pids": pids}
+    return {
+        "workers": workers,
+        "batch_s": (ended - began) / counted,
+        "loop_cpu_s": (time.process_time() - cpu) / counted,
+        "pids": pids,
+    }
 
 
 def is_stream(loader):

@@ -18,7 +18,7 @@ def alone(workers, batch_s, waits, delay=0.0):
     batches = np.zeros(10, RECORDS)
     batches["wall"], batches["cpu"] = workers * batch_s, workers * batch_s - waits - delay
     batches["delay"] = delay
-    return Alone(workers, batch_s, batches)
+    return Alone(workers, batch_s, 0.005, batches)
 
 
 TOLD = {
@@ -46,7 +46,7 @@ def quick(monkeypatch):
 def test_an_item_is_the_time_of_a_worker_without_waiting_for_storage():
     found = deep.profile_of_run(Deep(TOLD, MEASURED), "Rows of 700")
     assert found.item == Cost(pytest.approx(8e-3), pytest.approx(1e-2))
-    assert (found.step_per_s, found.step_cpu_s) == (pytest.approx(50), pytest.approx(2e-3))
+    assert (found.step_per_s, found.step_cpu_s) == (pytest.approx(50), pytest.approx(2.5e-3))
     assert (found.workers, found.batch_size, found.samples, found.staged) == (3, 10, 700, False)
     assert Profile.from_json(found.to_json()) == found
 
