@@ -75,8 +75,8 @@ def test_a_profile_of_another_version_is_measured_anew(picture_folder):
     path = measure.profile_path(first.host, first.dataset, first.pipeline)
     fields = json.loads(path.read_text())
     path.write_text(json.dumps({**fields, "version": 99}))
-    assert seneca.profile(picture_folder).version == 1
-    assert Profile.load(path).version == 1
+    again = seneca.profile(picture_folder)
+    assert again.version == first.version and Profile.load(path).version == first.version
 
 
 @pytest.mark.parametrize("home", ["/dev/null", "/proc/nowhere"])
