@@ -98,9 +98,11 @@ def _handlers_restored() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    # A shell begins a command in the background so that it ignores both. No job of a test would hear them.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-        # A shell begins a command in the background like that, and no job of a test would hear a Ctrl-C.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGQUIT) == signal.SIG_IGN:
+        signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     handlers = {number: signal.getsignal(number) for number in KEPT}
     try:
         yield

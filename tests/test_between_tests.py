@@ -43,16 +43,19 @@ def test_that_comes_next():
 
 
 INTERRUPTED = """
-import signal, subprocess, sys
+import resource, signal, subprocess, sys
+import pytest
 
-def test_that_is_interrupted():
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT])
+def test_that_is_interrupted(number):
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     code = "import signal; print('ready', flush=True); signal.pause()"
     command = [sys.executable, "-c", code]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as job:
         job.stdout.readline()
-        job.send_signal(signal.SIGINT)
+        job.send_signal(number)
         try:
-            assert job.wait(20) == -signal.SIGINT
+            assert job.wait(20) == -number
         finally:
             job.kill()
 """
@@ -65,7 +68,7 @@ def test_jobs_hear_a_ctrl_c_where_the_tests_run_in_the_background(tmp_path):
         [
             "/bin/sh",
             "-c",
-            'trap "" INT; exec "$0" -m pytest -q -p no:cacheprovider --rootdir . .',
+            'trap "" INT QUIT; exec "$0" -m pytest -q -p no:cacheprovider --rootdir . .',
             sys.executable,
         ],
         cwd=tmp_path,
@@ -73,7 +76,7 @@ def test_jobs_hear_a_ctrl_c_where_the_tests_run_in_the_background(tmp_path):
         capture_output=True,
         text=True,
     )
-    assert "1 passed" in run.stdout, run.stdout
+    assert "2 passed" in run.stdout, run.stdout
 
 
 @pytest.mark.parametrize("guarded", [True, False])

@@ -203,7 +203,7 @@ def parse_what_if(text: str) -> WhatIf:
 
     Example:
         >>> parse_what_if("cores=16 jobs=1..4")
-        WhatIf(fixed={'cores': 16}, over='jobs', values=(1, 2, 3, 4))
+        WhatIf(fixed={'cores': 16}, over='jobs', values=(1, 2, 3, 4), loader=None)
     """
     fixed: dict[str, float] = {}
     over: str | None = None
