@@ -62,8 +62,7 @@ def main() -> None:
                 else:
                     counted += len(batch if isinstance(batch, torch.Tensor) else batch[0])
                 last = now
-            if now >= options.end:
-                assert first is not None and counted is not None and last is not None
+            if now >= options.end and counted:
                 print(counted / (last - first))
                 return
             time.sleep(options.step / 1e3)
