@@ -26,7 +26,7 @@ JOBS = 4
 SAMPLES = 100
 BATCH = 8
 PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
-LOOK_EVERY_S = 0.5
+LOOK_EVERY_S = size(0.5, 5.0)  # which is torch's own
 EXITED = os.WEXITED | os.WNOHANG | os.WNOWAIT
 GREY = 2  # between the levels of two samples
 
@@ -89,7 +89,7 @@ def whole_epochs(job):
 def children(monkeypatch):
     """Tells the processes that this one has begun, and those that they have left behind.
 
-    torch's workers look often whether their job is there: how often is torch's own affair.
+    At the small size torch's workers look often whether their job is there.
     """
     monkeypatch.setattr(torch.utils.data._utils.worker, "MP_STATUS_CHECK_INTERVAL", LOOK_EVERY_S)
     libc = ctypes.CDLL(None, use_errno=True)
