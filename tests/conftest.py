@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import tarfile
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +29,7 @@ __all__ = [  # hooks count where a conftest has them
     "pytest_report_header",
     "pytest_runtest_call",
     "pytest_runtest_teardown",
+    "scratch_folder",
     "segment_folder",
 ]
 
@@ -73,6 +75,18 @@ def segment_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     yield str(folder)
     gc.collect()
     assert os.listdir(folder) == []
+
+
+@pytest.fixture
+def scratch_folder() -> Iterator[Path]:
+    """A folder for a program's temporary files, TMPDIR, with a short name.
+
+    torch's workers send tensors through sockets there, whose paths may have 107 bytes. With a longer path
+    they send none, and torch's loader waits for ever. A test's own folder, ``tmp_path``, is that long after
+    some runs of pytest.
+    """
+    with tempfile.TemporaryDirectory(prefix="s-", dir="/tmp") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture

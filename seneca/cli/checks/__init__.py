@@ -46,6 +46,7 @@ CHECKS: dict[str, Callable[[Host], Finding]] = {
     "size limits": process.address_space,
     "core dumps": process.core_dumps,
     "start method": process.start_method,
+    "TMPDIR": process.temporary_files,
     "cache folder": process.cache_folder,
 }
 STORAGE = "storage"  # the check that needs a folder of data

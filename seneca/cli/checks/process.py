@@ -6,6 +6,7 @@ import importlib
 import multiprocessing
 import os
 import resource
+import tempfile
 
 from seneca._runtime.enabled import off_because
 from seneca._runtime.memory import free_memory
@@ -13,9 +14,20 @@ from seneca.cli.checks.finding import Finding, ok, problem, unknown, warning
 from seneca.cli.checks.host import Host
 from seneca.cli.what_if import show_bytes
 
-__all__ = ["address_space", "cache_folder", "core", "core_dumps", "enabled", "open_files", "start_method"]
+__all__ = [
+    "address_space",
+    "cache_folder",
+    "core",
+    "core_dumps",
+    "enabled",
+    "open_files",
+    "start_method",
+    "temporary_files",
+]
 
 FEWEST_FILES, MANY_FILES = 1024, 65536
+SOCKET_BYTES = 107  # the longest path that the kernel takes for a socket
+OF_MULTIPROCESSING = "/pymp-12345678/listener-12345678"  # what Python puts into the folder
 SHARED_FILES = 1 << 3  # of /proc/self/coredump_filter: mappings of files that processes share
 
 
@@ -94,6 +106,19 @@ def start_method(host: Host) -> Finding:
     return ok(
         f"{method}: each worker imports torch and unpickles the dataset when an epoch begins",
         "persistent_workers=True, which pays for that once",
+    )
+
+
+def temporary_files(host: Host) -> Finding:
+    """Whether torch's workers can send tensors: Python makes a socket in the folder of temporary files."""
+    folder = tempfile.gettempdir()
+    most = SOCKET_BYTES - len(OF_MULTIPROCESSING)
+    if (length := len(os.fsencode(folder))) <= most:
+        return ok(f"workers can make sockets in {folder}")
+    return problem(
+        f"the name of {folder} has {length} bytes, which leaves no room for a socket's: workers send no batches, "
+        "and torch's loader waits for ever",
+        f"export TMPDIR=/tmp  # at most {most} bytes",
     )
 
 

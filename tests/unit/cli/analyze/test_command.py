@@ -31,14 +31,17 @@ SCRIPT = """
 NO_LOADER = "seneca analyze: the script did not import torch.utils.data: there is no loader to analyze\n"
 
 
+@pytest.fixture(autouse=True)
+def temporary_files(scratch_folder, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(scratch_folder))
+
+
 def start(tmp_path, script, *arguments, command=(), **options):
     (tmp_path / "train.py").write_text(textwrap.dedent(script))
-    (tmp_path / "tmp").mkdir()
     line = [sys.executable, "-m", "seneca.cli", "analyze", *options.pop("flags", ())]
     return subprocess.Popen(
         [*line, *(command or (sys.executable, "train.py", *arguments))],
         cwd=tmp_path,
-        env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -53,7 +56,7 @@ def run(*arguments, **options):
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_it_says_for_what_the_step_waits(tmp_path, workers):
+def test_it_says_for_what_the_step_waits(tmp_path, workers, scratch_folder):
     flags = ["--json", "found.json", "--html", "found.html"]
     status, out, err = run(tmp_path, SCRIPT, str(workers), "--json", flags=flags)
     assert (status, out) == (0, "argument --json\n")
@@ -62,7 +65,7 @@ def test_it_says_for_what_the_step_waits(tmp_path, workers):
     assert found["bottleneck"] == "fetch"
     assert found["shares"]["fetch"] > 0.5
     assert found["sentence"] in html.unescape((tmp_path / "found.html").read_text())
-    assert not list((tmp_path / "tmp").iterdir())  # the trace is gone
+    assert not list(scratch_folder.iterdir())  # the trace is gone
 
 
 def test_the_status_of_a_script_that_fails_is_passed_on(tmp_path):
@@ -119,7 +122,7 @@ def test_what_workers_without_hooks_do_is_not_made_up(tmp_path):
     assert json.loads((tmp_path / "found.json").read_text())["bottleneck"] is None
 
 
-def test_a_terminals_quit_is_the_scripts_and_what_there_was_is_said(tmp_path):
+def test_a_terminals_quit_is_the_scripts_and_what_there_was_is_said(tmp_path, scratch_folder):
     script = SCRIPT.replace(
         "            pass\n", '            print("step", flush=True)\n            time.sleep(0.05)\n'
     )
@@ -131,7 +134,7 @@ def test_a_terminals_quit_is_the_scripts_and_what_there_was_is_said(tmp_path):
     _, err = process.communicate()
     assert process.returncode == 128 + signal.SIGQUIT
     assert "the training step waits" in err
-    assert not list((tmp_path / "tmp").iterdir())
+    assert not list(scratch_folder.iterdir())
 
 
 @pytest.mark.small(2)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.connection
 import os
 import resource
 import sys
+import tempfile
 
 import pytest
 from engine import Process
@@ -101,6 +103,33 @@ def test_a_start_method_is_told_with_its_cost(planted, says):
     ):
         with Process(child, method) as one:
             says(one.receive(), "ok", f"{method}: ", remedy)
+
+
+@pytest.mark.parametrize(("length", "verdict"), [(75, "ok"), (76, "problem")])
+def test_a_tmpdir_whose_name_is_too_long_for_a_socket_is_a_problem(
+    planted, says, monkeypatch, scratch_folder, length, verdict
+):
+    """It is one exactly where Python itself cannot make a socket there."""
+    folder = scratch_folder / ("x" * (length - len(str(scratch_folder)) - 1))
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+
+    def child(pipe):
+        multiprocessing.process.current_process()._config.pop("tempdir", None)  # the parent's
+        try:
+            multiprocessing.connection.Listener().close()
+            pipe.send("")
+        except OSError as error:
+            pipe.send(str(error))
+
+    with Process(child) as one:
+        assert bool(one.receive()) == (verdict == "problem")
+    says(
+        process.temporary_files(planted.host),
+        verdict,
+        str(folder),
+        "export TMPDIR=/tmp" if verdict == "problem" else "",
+    )
 
 
 def test_a_folder_for_profiles_that_cannot_be_written_is_a_warning(planted, says, monkeypatch, tmp_path):
