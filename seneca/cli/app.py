@@ -426,7 +426,7 @@ def analyze(
     ] = None,
     deep: Annotated[
         bool,
-        typer.Option("--deep", help="Measure step and loader apart after 60 steps, and end the run then."),
+        typer.Option("--deep", help="Measure step and loader apart after 65 steps, and end the run then."),
     ] = False,
 ) -> None:
     """Run a training script, and say why its training step waits for samples and what would change it.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import bench_analyze
 import pytest
 
@@ -15,9 +17,9 @@ def test_the_planted_shares_are_those_of_the_slowest_part():
 
 
 def test_both_hooks_are_called_and_cost_something():
-    found = bench_analyze.cost_of_calls(calls=200)
-    assert set(found) == {"step", "batch"}
-    assert min(found.values()) > 0
+    measured, passed = (bench_analyze.cost_of_calls(apart, calls=2000) for apart in (0.0, math.inf))
+    assert set(measured) == set(passed) == {"step", "batch"}
+    assert all(0 < passed[hook] < measured[hook] for hook in passed)
 
 
 def test_the_cost_is_a_table_of_all_settings(monkeypatch, capsys):
@@ -28,8 +30,9 @@ def test_the_cost_is_a_table_of_all_settings(monkeypatch, capsys):
             asked.append((batch, workers, rounds))
             return 2000.0, [1.01, 1.03, 1.02]
 
-    monkeypatch.setattr(bench_analyze, "cost_of_calls", lambda: {"step": 1e-6, "batch": 3e-6})
+    monkeypatch.setattr(bench_analyze, "cost_of_calls", lambda apart_s: {"step": 4.0 - 2 * (apart_s > 0), "batch": 6.0 - 6 * (apart_s > 0)})
     bench_analyze.print_cost(Pretended(), 3)
     printed = capsys.readouterr().out
     assert asked == [(batch, workers, 3) for batch in (1, 32, 256) for workers in (0, 2)]
-    assert printed.count("+2.00%") == 6 and "us a step" in printed
+    assert printed.count("+2.00%") == 6 and "4.0 us a step" in printed
+    assert printed.count("0.48%") == 2  # of batches of one: a twentieth takes 10 us, the others 2

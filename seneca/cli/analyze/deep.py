@@ -26,6 +26,7 @@ __all__ = ["JOBS", "predictions", "profile_of_run"]
 
 STORAGE_S, MEMORY_S = 5.0, 0.5
 AGAIN, SLOW_S = 0.5, 1e-3  # of what storage takes for a sample; a wait that no page cache would cause
+DELAYED = 0.05  # of a step: the wait for a core that is told
 LEAST_S = 1e-9  # of a wait for storage; nothing takes no time
 NO_LENGTH = 1 << 40  # the samples of a dataset that has no length: no memory holds their files
 JOBS = (1, 2, 4)  # that are predicted
@@ -50,6 +51,11 @@ def profile_of_run(deep: Deep, name: str) -> Profile:
         OSError: A file cannot be read any more.
     """
     told, notes = deep.told, []
+    if told["step_delay_s"] > DELAYED * told["step_s"]:
+        notes.append(
+            f"a step of the script alone: while it was measured, it waited for a core for "
+            f"{told['step_delay_s'] / told['step_s']:.0%} of the time, because other programs ran"
+        )
     cores = host.cores()
     items = [_item_and_wait(alone, told["batch_samples"]) for alone in deep.alone]
     item = Cost(items[0][0], items[-1][0])
@@ -61,7 +67,8 @@ def profile_of_run(deep: Deep, name: str) -> Profile:
         "batch_size": max(1, round(told["batch_samples"])),
     }
     if "profile" in told:
-        native = dataclasses.replace(Profile.from_json(told["profile"]), **of_script)
+        native = Profile.from_json(told["profile"])
+        native = dataclasses.replace(native, notes=(*native.notes, *notes), **of_script)
         return _by_page_cache(native, items[0][1])
     if told["files"]:
         rates = read_storage(told["files"], STORAGE_S)

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from seneca.cli.analyze.deep import predictions, profile_of_run
-from seneca.cli.analyze.inject.seneca_analyze_deep import AS_IT_IS, REPLAYED
+from seneca.cli.analyze.inject.seneca_analyze_deep import WANTED
 from seneca.cli.analyze.stalls import (
     NO_MATTER,
     Rates,
@@ -158,7 +159,10 @@ def find(run: Run, cores: float, *, deep: bool = False) -> Findings:
         deep: Whether the phases of ``--deep`` were wanted.
     """
     loaders, notes = [], _notes(run)
+    measured = run.deep
     for epochs in run.epochs:
+        if measured is not None and _is_of(epochs, measured.told):
+            epochs = _warm(epochs, measured.told["warm_at"])
         rates = rates_of(epochs, cores, run.stolen)
         if rates is not None:
             loaders.append(LoaderFindings(epochs, rates, stalls(rates), remedies(rates)))
@@ -176,21 +180,29 @@ def find(run: Run, cores: float, *, deep: bool = False) -> Findings:
         longest[one.key] = max(longest.get(one.key, 0.0), one.rates.seconds)
     loaders.sort(key=lambda one: (-longest[one.key], -one.stalls.waited))
     profile = None
-    measured = run.deep
     if measured is not None and loaders:
-        loaders.sort(key=lambda one: not _is_of(one, measured.told))
+        loaders.sort(key=lambda one: not _is_of(one.epochs, measured.told))
         profile = profile_of_run(measured, loaders[0].name)
         notes += profile.notes
     elif deep:
-        why = run.undeep or f"no loader gave {AS_IT_IS + REPLAYED} batches, which it needs"
+        why = run.undeep or f"no loader gave {WANTED} batches, which it needs"
         notes.append(f"--deep measured nothing: {why}")
     nothing = "" if loaders else _why_nothing(run)
     return Findings(loaders, _late(loaders), list(dict.fromkeys(notes)), nothing, profile)
 
 
-def _is_of(one: LoaderFindings, told: dict[str, Any]) -> bool:
-    """Whether it is the loader that ``--deep`` measured."""
-    return (one.epochs.about["dataset"], one.epochs.about["samples"]) == (told["dataset"], told["samples"])
+def _is_of(epochs: Epochs, told: dict[str, Any]) -> bool:
+    """Whether they are those of the loader that ``--deep`` measured."""
+    return (epochs.about["dataset"], epochs.about["samples"]) == (told["dataset"], told["samples"])
+
+
+def _warm(epochs: Epochs, warm_at: float) -> Epochs:
+    """The epochs, without the steps of the warm-up."""
+
+    def later(parts: list[np.ndarray]) -> list[np.ndarray]:
+        return [part for one in parts if len(part := one[one["begin"] >= warm_at])]
+
+    return dataclasses.replace(epochs, steps=later(epochs.steps), idle=later(epochs.idle))
 
 
 def _name(epochs: Epochs) -> str:

@@ -161,7 +161,8 @@ def rates_of(epochs: Epochs, cores: float, stolen: float = 0.0) -> Rates | None:
     waited = sum(float(one["wall"][1:].sum()) for one in whole)
     if epochs.idle:
         waited = sum(float(one["wall"][1:].sum()) for one in epochs.idle)
-    computing_cpu = sum(float((one["cpu"][1:] - one["others"][:-1]).sum()) for one in whole)
+    computing_cpu = np.concatenate([one["cpu"][1:] - one["others"][:-1] for one in whole])
+    computing_cpu = computing_cpu[~np.isnan(computing_cpu)]  # those of quick steps that were measured
     made = epochs.batches
     parts = _of_batches(made, stolen)
     workers = int(epochs.about["num_workers"] or 0)
@@ -173,7 +174,7 @@ def rates_of(epochs: Epochs, cores: float, stolen: float = 0.0) -> Rates | None:
         first_s=float(np.mean([one[0]["wall"] for one in epochs.steps])),
         wait_s=waited / steps,
         compute_s=max(0.0, seconds - waited) / steps,
-        compute_cpu_s=max(0.0, computing_cpu) / steps,
+        compute_cpu_s=max(0.0, float(computing_cpu.mean())) if len(computing_cpu) else 0.0,
         cpu_s=parts[0],
         blocked_s=parts[1],
         delay_s=parts[2],
@@ -251,7 +252,8 @@ def remedies(rates: Rates) -> list[Remedy]:
     are as many workers as cores, the cores are used up: the script has had all that it can get of them.
     Nothing here removes the wait for batches that are ready but must be handed over.
     """
-    if stalls(rates).waited < NO_MATTER:
+    waited = stalls(rates).waited
+    if waited < NO_MATTER:
         return []
     if rates.cpu_s + rates.blocked_s == 0:
         return list(rates.remedies)
@@ -279,7 +281,9 @@ def remedies(rates: Rates) -> list[Remedy]:
         Remedy("reading from memory instead of storage", removes(rates.workers, working, cores)),
         Remedy("twice as many cores", removes(rates.workers, rates.cpu_s + rates.blocked_s, 2 * cores)),
     ]
-    return sorted((one for one in found if one.removes >= LEAST_GAIN), key=lambda one: -one.removes)
+    # The wait may be longer by the model than it was measured. No more can be removed than there is.
+    told = [Remedy(one.what, min(one.removes, waited)) for one in found if one.removes >= LEAST_GAIN]
+    return sorted(told, key=lambda one: -one.removes)
 
 
 def late_ranks(ranks: dict[int, Epochs]) -> dict[int, float]:

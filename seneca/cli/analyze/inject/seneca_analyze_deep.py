@@ -2,8 +2,8 @@
 
 ::
 
-    as it is  -->  the same batches again  -->  the loader alone  -->  the end of the run
-    steps          steps without waiting        no steps at all
+    warm-up  -->  as it is  -->  the same batches again  -->  the loader alone  -->  the end of the run
+    steps         steps          steps without waiting        no steps at all
 
 The phases are those of DS-Analyzer (Mohan et al., VLDB '21, section 3.2). They begin at fixed numbers of
 steps. Therefore all ranks change together, and none has to tell the others. Then rank 0 measures the loader
@@ -22,7 +22,9 @@ import weakref
 from typing import Any
 
 CORES = "SENECA_ANALYZE_DEEP"  # the environment's variable: how many cores the script may use
+WARM_UP = 5  # steps, which do not count: a script's first steps also compile, tune and allocate
 AS_IT_IS, REPLAYED, HELD = 30, 30, 8  # steps, steps, batches
+WANTED = WARM_UP + AS_IT_IS + REPLAYED  # batches
 LOOK_S, ALONE_S = 2.0, 3.0  # for the files of some samples; for each number of workers
 MOST_FILES = 4096
 MEASURED = "measured"  # a file in the trace: rank 0 has measured
@@ -35,10 +37,11 @@ class Phases:
         self.trace = trace
         self.loaders: Any = weakref.WeakKeyDictionary()  # of iterators
         self.steps = {}  # of each dataset, by its id
+        self.warm_at = {}  # of each dataset: when its warm-up was over
         self.batches = []
         self.chosen = None  # the id of the dataset whose loader is taken over
         self.replayed = 0
-        self.began = None  # clock and CPU time as the replay began
+        self.began = None  # the clocks of used() as the replay began
         self.alone = False
 
     def install(self, base, plain_next):
@@ -60,21 +63,23 @@ class Phases:
             loader = self.loaders.get(iterator)
             if loader is None or sys.modules["torch"].utils.data.get_worker_info() is not None:
                 return timed_next(iterator)
-            if self.chosen == id(loader.dataset):
+            number = id(loader.dataset)
+            if self.chosen == number:
                 return self.held(loader)
             batch = timed_next(iterator)
-            self.note(loader, batch)
+            self.note(number, batch)
             return batch
 
         base.__init__, base.__next__ = __init__, __next__
 
-    def note(self, loader, batch):
-        """Note a batch of the run as it is."""
-        number = id(loader.dataset)
+    def note(self, number, batch):
+        """Note a batch of the run as it is, of the dataset with that id."""
         self.steps[number] = count = self.steps.get(number, 0) + 1
-        if count > AS_IT_IS - HELD:
+        if count == WARM_UP:
+            self.warm_at[number] = time.monotonic()
+        if count > WARM_UP + AS_IT_IS - HELD:
             self.batches.append((number, batch))
-        if count == AS_IT_IS:
+        if count == WARM_UP + AS_IT_IS:
             self.batches = [one for dataset, one in self.batches if dataset == number]
             self.chosen = number
 
@@ -84,21 +89,22 @@ class Phases:
             cuda = sys.modules["torch"].cuda
             if cuda.is_initialized():
                 cuda.synchronize()
-            now = time.monotonic(), time.process_time()
+            now = used()
             if self.began is None:
                 self.began = now
             else:
-                self.end(loader, *((now[k] - self.began[k]) / REPLAYED for k in (0, 1)))
+                self.end(loader, {name: (now[name] - self.began[name]) / REPLAYED for name in now})
         self.replayed += 1
         return self.batches[self.replayed % len(self.batches)]
 
-    def end(self, loader, step_s, step_cpu_s):
-        """Measure the loader alone, and end the run with status 0."""
+    def end(self, loader, of_step):
+        """Measure the loader alone, tell that and what a step takes, and end the run with status 0."""
         measured = os.path.join(self.trace.folder, MEASURED)
         if os.environ.get("RANK", "0") == "0":
             self.alone = True
             try:
-                self.trace.event("deep", step_s=step_s, step_cpu_s=step_cpu_s, **measure(loader))
+                warm_at = self.warm_at[self.chosen]
+                self.trace.event("deep", warm_at=warm_at, **of_step, **measure(loader))
             except Exception as error:  # the dataset is the user's, and may raise anything
                 self.trace.event("undeep", why=f"{type(error).__name__}: {error}")
             with open(measured, "w"):
@@ -106,6 +112,14 @@ class Phases:
         while not os.path.exists(measured):
             time.sleep(0.05)
         raise SystemExit(0)
+
+
+def used():
+    """The time; the CPU time of the process; how long this thread has waited for a core."""
+    waited = 0.0
+    with contextlib.suppress(OSError), open("/proc/thread-self/schedstat") as file:
+        waited = int(file.read().split()[1]) / 1e9
+    return {"step_s": time.monotonic(), "step_cpu_s": time.process_time(), "step_delay_s": waited}
 
 
 def measure(loader):

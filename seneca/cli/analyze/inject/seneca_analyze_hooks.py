@@ -17,6 +17,7 @@ import itertools
 import json
 import mmap
 import os
+import random
 import struct
 import sys
 import threading
@@ -30,13 +31,16 @@ RECORD = struct.Struct("<iiqddddqd")
 Times are seconds, ``begin`` of CLOCK_MONOTONIC. ``delay`` is the time that the thread waited for a core.
 ``read bytes`` are those that storage gave. The iterator of a batch that a worker makes is 0: the worker has
 one. A step has -1 samples, and 0 if it found the end of its epoch. Its two fields of CPU have another
-meaning: all that the process has ever used, before the wait and after it.
+meaning: all that the process has ever used, before the wait and after it. They are NaN where the clock was not
+read. Batches that were not measured have no record. :class:`Sparse` says which those are.
 """
 STEP, BATCH, IDLE = 1, 2, 3
 """Kinds: the training loop asked for a batch; a batch was made; the GPU idled for ``wall`` in a step."""
 
 LOADER = "torch.utils.data.dataloader"
-PIECE = 1 << 20
+NAN = float("nan")
+PIECE = 1 << 20  # bytes, of whole records
+APART_S = 10e-3  # of events that are measured one by one; of quicker ones some are
 UNNOTICED_S = 20e-6  # a thread that was off its core for less has not waited
 HOST_EVERY_S = 1.0  # how often the host's CPU time is noted
 MOST_BYTES = 1 << 28  # of one process; 3 million records
@@ -54,7 +58,8 @@ class Trace:
     def _renew(self):
         self._lock = threading.Lock()
         self._memory: Any = None
-        self._size = self._used = 0
+        self._size = 0
+        self._places = itertools.count()
         self.full = False
 
     def event(self, what, **fields):
@@ -63,27 +68,47 @@ class Trace:
             file.write(line)
 
     def record(self, *fields):
-        with self._lock:
-            if self._used + RECORD.size > self._size and not self._grow():
-                return
-            RECORD.pack_into(self._memory, self._used, *fields)
-            self._used += RECORD.size
+        """Write a record. Threads need no lock for that: each gets a place of its own."""
+        at = next(self._places) * RECORD.size
+        if at < self._size or self._grow(at):
+            RECORD.pack_into(self._memory, at, *fields)
 
-    def _grow(self):
-        if self._size >= MOST_BYTES:
-            if not self.full:
-                self.full = True
-                self.event("full")
-            return False
-        path = os.path.join(self.folder, f"{os.getpid()}.records")
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            self._size += PIECE
-            os.ftruncate(file, self._size)
-            self._memory = mmap.mmap(file, self._size)
-        finally:
-            os.close(file)
-        return True
+    def _grow(self, at):
+        """Make room for the record there, unless the trace is full. A thread may still write by the old map."""
+        with self._lock:
+            while at >= self._size:
+                if self._size >= MOST_BYTES:
+                    if not self.full:
+                        self.full = True
+                        self.event("full")
+                    return False
+                path = os.path.join(self.folder, f"{os.getpid()}.records")
+                file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                try:
+                    os.ftruncate(file, self._size + PIECE)
+                    self._memory = mmap.mmap(file, self._size + PIECE)
+                finally:
+                    os.close(file)
+                self._size += PIECE  # last: another thread that sees it writes by the new map
+            return True
+
+
+class Sparse:
+    """Chooses by chance which events are measured: all, but of quick ones only about one each ``APART_S``.
+
+    The chance depends on the pace of the events before. Therefore it is the same for quick and slow events,
+    and means over those that are measured are means over all.
+    """
+
+    def __init__(self):
+        self._apart, self._last = APART_S, time.monotonic()
+        self._random = random.Random().random  # the script's own numbers stay what they are
+
+    def due(self, now):
+        """Whether the event that begins now is measured."""
+        self._apart += 0.1 * (now - self._last - self._apart)
+        self._last = now
+        return self._apart > APART_S * self._random()
 
 
 class Thread(threading.local):
@@ -94,14 +119,13 @@ class Thread(threading.local):
     """
 
     def __init__(self):
-        self.iterator = 0  # whose batch this thread is waiting for
-        self._off = (
-            -1.0
-        )  # when the files were read: how long the thread had been off a core; -1: they were not
+        self.iterator = 0  # whose batches this thread asks for
+        self.batches = Sparse()
+        self._off = -1.0  # how long the thread had been off a core as the files were read; -1: they were not
 
     def renew(self):
-        """Open the files again: a forked child has its parent's."""
-        self._off = -1.0
+        """Begin anew: a forked child has the files of its parent's thread, and makes batches for another."""
+        self._off, self.iterator = -1.0, 0
 
     def read(self):
         """The time, CPU and delay of the thread, CPU of the process, bytes that storage gave the thread."""
@@ -173,6 +197,8 @@ class Hooks:
         self.last: Any = (_none, 0)  # the iterator of the last step, and its number
         self.gpu = None
         self.host_told = 0.0
+        self.steps = Sparse()
+        self.measures = False  # whether the CPU of the step that the script computes now is measured
 
     def install(self, module):
         import torch
@@ -207,14 +233,17 @@ class Hooks:
         )
 
     def timed_next(self, inner):
+        monotonic, process_time, record = time.monotonic, time.process_time, self.trace.record
+
         def __next__(iterator):
             known, number = self.last
             if known() is not iterator:
                 number = self.begin_epoch(iterator)
-            gpu = self.gpu_clock()
+            begin, samples = monotonic(), -1
+            cpu = process_time() if self.measures else NAN
+            self.measures = self.steps.due(begin)
+            gpu = self.gpu or (self.gpu_clock() if self.measures else None)
             first = gpu.mark() if gpu else None
-            around, self.thread.iterator = self.thread.iterator, number
-            begin, cpu, samples = time.monotonic(), time.process_time(), -1
             if begin > self.host_told + HOST_EVERY_S:
                 self.tell_host(begin)
             try:
@@ -225,25 +254,30 @@ class Hooks:
                 self.tell_causes(iterator)
                 raise
             finally:
-                wall = time.monotonic() - begin
-                self.thread.iterator = around
-                self.trace.record(STEP, number, samples, begin, wall, cpu, 0.0, 0, time.process_time())
+                wall = monotonic() - begin
+                after = process_time() if self.measures else NAN
+                record(STEP, number, samples, begin, wall, cpu, 0.0, 0, after)
                 if gpu:
                     gpu.waited(number, begin, first, gpu.mark())
 
         return __next__
 
     def timed_fetch(self, inner):
+        monotonic, thread = time.monotonic, self.thread
+
         def fetch(fetcher, indices):
-            begin, cpu, delay, all_cpu, read = self.thread.read()
+            if not thread.batches.due(monotonic()):
+                return inner(fetcher, indices)
+            iterator = thread.iterator  # the dataset may have loaders of its own
+            begin, cpu, delay, all_cpu, read = thread.read()
             try:
                 return inner(fetcher, indices)
             finally:
-                end, cpu_2, delay_2, all_cpu_2, read_2 = self.thread.read()
+                end, cpu_2, delay_2, all_cpu_2, read_2 = thread.read()
                 others = (all_cpu_2 - all_cpu) - (cpu_2 - cpu)
                 samples = len(indices) if hasattr(indices, "__len__") else 1
                 self.trace.record(
-                    *(BATCH, self.thread.iterator, samples, begin, end - begin, cpu_2 - cpu),
+                    *(BATCH, iterator, samples, begin, end - begin, cpu_2 - cpu),
                     *(delay_2 - delay, read_2 - read, others),
                 )
 
@@ -255,6 +289,7 @@ class Hooks:
         if number is None:
             number = self.meet(iterator)
         self.last = weakref.ref(iterator), number
+        self.thread.iterator = number
         if type(iterator).__module__ == "seneca.native.iterator":
             self.untold.add(iterator)
         return number

@@ -182,7 +182,7 @@ FILES = """
 
 def test_deep_ends_with_what_each_loader_would_give(tmp_path):
     status, out, err = run(tmp_path, FILES, flags=["--deep", "--json", "found.json"])
-    assert (status, out) == (0, "step\n" * 60)
+    assert (status, out) == (0, "step\n" * 65)
     assert "Predicted for 1 job: " in err and " with Seneca." in err
     profile = Profile.load(tmp_path / "found.json")
     assert profile.dataset == "Files of 400"
@@ -193,4 +193,4 @@ def test_deep_ends_with_what_each_loader_would_give(tmp_path):
 def test_deep_says_that_the_script_was_too_short(tmp_path):
     status, _, err = run(tmp_path, SCRIPT, "0", "x", flags=["--deep"])
     assert status == 0
-    assert "Not seen: --deep measured nothing: no loader gave 60 batches, which it needs." in err
+    assert "Not seen: --deep measured nothing: no loader gave 65 batches, which it needs." in err

@@ -24,6 +24,7 @@ def alone(workers, batch_s, waits, delay=0.0):
 TOLD = {
     "step_s": 0.2,
     "step_cpu_s": 0.02,
+    "step_delay_s": 0.0,
     "batch_samples": 10.0,
     "item_bytes": 4000.0,
     "file_bytes": 50_000.0,
@@ -87,6 +88,16 @@ def test_what_runs_natively_keeps_its_own_rates():
     assert found.item == Cost(pytest.approx(8e-3), pytest.approx(1e-2))
     own = ("item", "step_per_s", "step_cpu_s", "workers", "batch_size")
     assert dataclasses.replace(found, **{name: getattr(native, name) for name in own}) == native
+
+
+def test_a_step_that_waited_for_a_core_while_it_was_measured_is_told():
+    native = round_profile().to_json()
+    for told, others in (({}, (deep.WITHOUT_FILES,)), ({"profile": native}, ())):
+        (note, *rest) = deep.profile_of_run(
+            Deep({**TOLD, **told, "step_delay_s": 0.05}, MEASURED), "Rows"
+        ).notes
+        assert "waited for a core for 25% of the time" in note
+        assert tuple(rest) == others
 
 
 def test_jobs_are_predicted_with_each_loader():

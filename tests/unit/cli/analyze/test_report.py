@@ -3,10 +3,12 @@
 import json
 
 import pytest
+from profiles import round_profile
 from traced import TORCH, batches, epochs, steps
 
+from seneca.cli.analyze import report
 from seneca.cli.analyze.report import find, say
-from seneca.cli.analyze.trace import Run
+from seneca.cli.analyze.trace import Deep, Run
 
 
 def found(*of_loaders, torch=(TORCH,), full=False, stolen=0.0):
@@ -41,6 +43,16 @@ def test_the_answer_is_about_the_rank_that_waits_most():
     answer = found(quick, slow)
     assert answer.sentence().startswith("55% of the time the training step of rank 1 waits")
     assert answer.late == {0: 0.0, 1: 1.0}
+
+
+def test_the_steps_of_the_warm_up_do_not_count(monkeypatch):
+    monkeypatch.setattr(report, "profile_of_run", lambda measured, name: round_profile())
+    one = waits(0.3, 0.1)
+    one.steps[0]["wall"][:5] = 20.0
+    told = {"dataset": "Rows", "samples": 40, "warm_at": one.steps[0]["begin"][5]}
+    answer = find(Run(1, [TORCH], [one, waits(dataset="Validation")], False, deep=Deep(told, [])), cores=4)
+    assert (answer.loaders[0].rates.steps, answer.loaders[1].rates.steps) == (5, 10)
+    assert answer.loaders[0].stalls.waited == pytest.approx(0.75)
 
 
 def test_json_has_all_that_the_table_has():

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 from traced import batches, epochs, steps
 
@@ -153,6 +154,23 @@ def test_where_the_cores_are_used_up_only_cores_help():
 
 def test_a_step_that_does_not_wait_needs_nothing():
     assert remedies(rates(wait_s=0.0001, cpu_s=0.009)) == []
+
+
+def test_no_remedy_removes_more_than_is_waited():
+    """By the model a batch comes each 40 ms, and the step waits for 30 of them. It was seen to wait for 10."""
+    found = gains(rates(wait_s=0.01, compute_s=0.01, cpu_s=0.01, blocked_s=0.03, workers=1))
+    assert found == {"4 workers instead of 1": 0.5, "reading from memory instead of storage": 0.5}
+
+
+def test_the_cpu_of_steps_is_the_mean_of_those_that_were_measured():
+    one = steps([0.1] * 6, 0.1)
+    one["cpu"], one["others"] = (
+        [np.nan, 1.03, np.nan, np.nan, 2.05, np.nan],
+        [1.0, np.nan, np.nan, 2.0, np.nan, np.nan],
+    )
+    assert rates_of(epochs(one, made=batches(2, 0.03)), cores=2).compute_cpu_s == pytest.approx(0.04)
+    one["others"] = np.nan
+    assert rates_of(epochs(one, made=batches(2, 0.03)), cores=2).compute_cpu_s == 0.0
 
 
 def test_nothing_is_promised_for_the_handing_over_of_batches():

@@ -6,6 +6,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import seneca.cli.analyze.inject
@@ -76,18 +77,19 @@ def test_a_step_gets_its_batches_again_and_then_the_run_ends(files):
     ran = start(files, "train(DataLoader(Files(), 4, shuffle=True, num_workers=1))")
     assert (ran.returncode, ran.stderr) == (0, "")
     batches = ran.stdout.splitlines()
-    assert len(batches) == deep.AS_IT_IS + deep.REPLAYED
-    assert set(batches[deep.AS_IT_IS :]) == set(batches[deep.AS_IT_IS - deep.HELD : deep.AS_IT_IS])
+    before = deep.WARM_UP + deep.AS_IT_IS
+    assert len(batches) == before + deep.REPLAYED == deep.WANTED
+    assert set(batches[before:]) == set(batches[before - deep.HELD : before])
     run = read_trace(files / "trace")
-    assert (
-        sum(len(steps) for one in run.epochs for steps in one.steps) == deep.AS_IT_IS + 2
-    )  # two ends of epochs
     told = run.deep.told
+    steps = np.concatenate([steps for one in run.epochs for steps in one.steps])
+    assert len(steps) == before + 3  # three ends of epochs
+    assert sum(steps["begin"] < told["warm_at"]) == deep.WARM_UP
     assert (told["samples"], told["workers"], told["batch_samples"]) == (40, 1, 4)
     assert {Path(path).parent for path in told["files"]} == {files / "files"}
     assert (told["file_bytes"], told["files_a_sample"]) == (1000, 1)
     assert told["item_bytes"] == 25 * 4 + 8
-    assert told["step_s"] >= 0.004 and 0 < told["step_cpu_s"] < told["step_s"]
+    assert 0 <= told["step_delay_s"] < told["step_s"] >= 0.004 and 0 < told["step_cpu_s"] < told["step_s"]
     assert "profile" not in told and "Files" in told["no_profile"]
     assert [one.workers for one in run.deep.alone] == [1, 2]
     for one in run.deep.alone:

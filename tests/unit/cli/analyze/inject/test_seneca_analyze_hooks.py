@@ -137,6 +137,39 @@ def test_senecas_native_path_tells_its_causes(tmp_path):
     assert one.causes is not None and set(one.causes) <= {*CAUSES, "other"}
 
 
+@pytest.mark.parametrize("apart", [0.1, 10.0])
+def test_of_quick_events_those_that_are_measured_are_chosen_by_chance(apart, monkeypatch):
+    """Quick and slow ones alternate. As many of either are measured, and as many in a second as wanted."""
+    monkeypatch.setattr(hooks, "APART_S", apart)
+    monkeypatch.setattr(hooks.time, "monotonic", lambda: 0.0)
+    sparse = hooks.Sparse()
+    now, measured = 0.0, {0.5: 0, 1.5: 0}
+    for number in range(20_000):
+        seconds = (0.5, 1.5)[number % 2]
+        measured[seconds] += sparse.due(now)
+        now += seconds
+    wanted = min(1.0, 1.0 / apart) * 10_000
+    assert measured == {0.5: pytest.approx(wanted, rel=0.15), 1.5: pytest.approx(wanted, rel=0.15)}
+
+
+def test_of_quick_steps_and_batches_some_are_measured_and_all_steps_are_noted(tmp_path):
+    script = (
+        LOADER
+        + """
+    class Many(Rows):
+        def __len__(self):
+            return 20_000
+    for batch in DataLoader(Many(), 1):
+        pass
+    """
+    )
+    (one,) = run(tmp_path, script).epochs
+    assert len(one.steps[0]) == 20_001
+    of_steps = ~np.isnan(one.steps[0]["others"])
+    assert np.array_equal(of_steps[:-1], ~np.isnan(one.steps[0]["cpu"][1:]))  # each has both its clocks
+    assert 10 < of_steps.sum() < 10_000 and 10 < len(one.batches) < 10_000
+
+
 @pytest.mark.parametrize("name", ["_MapDatasetFetcher", "_BaseDataLoaderIter"])
 def test_another_torch_is_told_and_works(tmp_path, name, monkeypatch):
     module = types.SimpleNamespace(_utils=types.SimpleNamespace(fetch=types.SimpleNamespace()))
