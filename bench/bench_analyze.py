@@ -12,16 +12,16 @@ for a batch, c of CPU, W workers and k cores, a step takes as long as the slowes
 
 and the shares follow by DS-Analyzer's definitions: preparing is what ``c / W`` adds to the step, fetching
 what ``(c + r) / W`` and ``r`` add to that, and cores what ``c / k`` adds. Without workers nothing overlaps.
-For Seneca's own pictures the CPU of a batch is not planted. It is measured first, with one worker, files in
-memory and no step. A setting is right if the bottleneck that is named is the planted one. ``off`` is the
-largest difference of a share from the planted one, in points. Two ranks wait for each other after each step,
-and one is slow: is it the one that is named?
+For Seneca's own pictures the CPU of a batch is not planted. It is measured before and after each setting,
+with one worker, files in memory and no step. A setting is right if the bottleneck that is named is the
+planted one. ``off`` is the largest difference of a share from the planted one, in points. Two ranks wait for
+each other after each step, and one is slow: is it the one that is named?
 
 For the cost, the script runs in turns with ``seneca analyze`` and without, and times its own epochs. A sample
 takes half a millisecond of CPU. Therefore the script gets up to 2,000 samples/s without workers, and no step
-hides what the hooks cost. Beside that, the hooks are called 100,000 times around nothing. Of quick batches the
-hooks measure some, and let the others pass. The CPU that both kinds of calls take, as often as they come, is given as
-a share of the time of a batch at 2,000 samples/s. Run it on a quiet machine: a core that
+hides what the hooks cost. Beside that, the hooks are called 100,000 times around nothing. Of quick batches
+the hooks measure some, and let the others pass. The CPU that both kinds of calls take, as often as they come,
+is given as a share of the time of a batch at 2,000 samples/s. Run it on a quiet machine: a core that
 something else takes, a hypervisor included, is a stall that was not planted.
 
     python -m bench.bench_analyze
@@ -40,7 +40,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest import mock
 
@@ -115,7 +115,10 @@ OF_TORCH = tuple(
 OF_SENECA = tuple(
     Setting("seneca", *one) for one in ((20, 2, 20, 0), (40, 2, 20, 1), (80, 10, 20, 2), (40, 2, 200, 1))
 )
-PICTURES = ((20, 20, 1), (40, 20, 1), (20, 20, 2), (0, 5, 1), (0, 200, 1))  # MB/s, step, workers
+OF_PICTURES = tuple(
+    Setting("pictures", storage, 0, step, workers)
+    for storage, step, workers in ((20, 20, 1), (40, 20, 1), (20, 20, 2), (0, 5, 1), (0, 200, 1))
+)
 
 
 class Bench:
@@ -232,7 +235,8 @@ def print_cost(bench: Bench, rounds: int) -> None:
             )
     print(
         f"CPU of the hooks: {all_measured['step']:.1f} us a step and {all_measured['batch']:.1f} us a batch; "
-        f"{passed['step']:.1f} and {passed['batch']:.1f} us for quick ones that pass; share: of the time of a batch at {PER_S:,} samples/s"
+        f"{passed['step']:.1f} and {passed['batch']:.1f} us for quick ones that pass\n"
+        f"share: of the time of a batch at {PER_S:,} samples/s"
     )
     head = ["batch", "W", "samples/s", "time", "range", "share"]
     report.print_table("time of an epoch under the command", head, lines)
@@ -257,14 +261,14 @@ def main() -> None:
     lines, all_found, right, worst = [], [], 0, []
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), options.steps)
-        own = bench.cpu_of_pictures()
-        print(f"a picture takes Seneca {own:.2f} ms of CPU and has {bench.picture_bytes:,.0f} bytes")
-        of_pictures = [
-            Setting("pictures", storage, own, step, workers) for storage, step, workers in PICTURES
-        ]
-        for setting in (*OF_TORCH, *OF_SENECA, *of_pictures):
-            a_sample = bench.picture_bytes if setting.loader == "pictures" else FILE_BYTES
+        print(f"a picture has {bench.picture_bytes:,.0f} bytes")
+        for setting in (*OF_TORCH, *OF_SENECA, *OF_PICTURES):
+            of_pictures = setting.loader == "pictures"
+            before = bench.cpu_of_pictures() if of_pictures else setting.cpu
             answer = bench.found(bench.line(setting), setting.storage)
+            after = bench.cpu_of_pictures() if of_pictures else setting.cpu
+            setting = replace(setting, cpu=(before + after) / 2)
+            a_sample = bench.picture_bytes if of_pictures else FILE_BYTES
             planted = setting.shares(cores, a_sample)
             off = 100 * max(abs(answer["shares"][name] - planted[name]) for name in NAMES)
             is_right = answer["bottleneck"] == bottleneck(planted)

@@ -30,7 +30,8 @@ def test_the_cost_is_a_table_of_all_settings(monkeypatch, capsys):
             asked.append((batch, workers, rounds))
             return 2000.0, [1.01, 1.03, 1.02]
 
-    monkeypatch.setattr(bench_analyze, "cost_of_calls", lambda apart_s: {"step": 4.0 - 2 * (apart_s > 0), "batch": 6.0 - 6 * (apart_s > 0)})
+    costs = {0.0: {"step": 4.0, "batch": 6.0}, math.inf: {"step": 2.0, "batch": 0.0}}
+    monkeypatch.setattr(bench_analyze, "cost_of_calls", costs.__getitem__)
     bench_analyze.print_cost(Pretended(), 3)
     printed = capsys.readouterr().out
     assert asked == [(batch, workers, 3) for batch in (1, 32, 256) for workers in (0, 2)]

@@ -116,8 +116,8 @@ def temporary_files(host: Host) -> Finding:
     if (length := len(os.fsencode(folder))) <= most:
         return ok(f"workers can make sockets in {folder}")
     return problem(
-        f"the name of {folder} has {length} bytes, which leaves no room for a socket's: workers send no batches, "
-        "and torch's loader waits for ever",
+        f"the name of {folder} has {length} bytes, which leaves no room for a socket's: workers send no "
+        "batches, and torch's loader waits for ever",
         f"export TMPDIR=/tmp  # at most {most} bytes",
     )
 

@@ -31,8 +31,8 @@ RECORD = struct.Struct("<iiqddddqd")
 Times are seconds, ``begin`` of CLOCK_MONOTONIC. ``delay`` is the time that the thread waited for a core.
 ``read bytes`` are those that storage gave. The iterator of a batch that a worker makes is 0: the worker has
 one. A step has -1 samples, and 0 if it found the end of its epoch. Its two fields of CPU have another
-meaning: all that the process has ever used, before the wait and after it. They are NaN where the clock was not
-read. Batches that were not measured have no record. :class:`Sparse` says which those are.
+meaning: all that the process has ever used, before the wait and after it. They are NaN where the clock was
+not read. Batches that were not measured have no record. :class:`Sparse` says which those are.
 """
 STEP, BATCH, IDLE = 1, 2, 3
 """Kinds: the training loop asked for a batch; a batch was made; the GPU idled for ``wall`` in a step."""
@@ -74,7 +74,10 @@ class Trace:
             RECORD.pack_into(self._memory, at, *fields)
 
     def _grow(self, at):
-        """Make room for the record there, unless the trace is full. A thread may still write by the old map."""
+        """Make room for the record there, unless the trace is full.
+
+        Another thread may still write by the old map.
+        """
         with self._lock:
             while at >= self._size:
                 if self._size >= MOST_BYTES:

@@ -157,7 +157,7 @@ def test_a_step_that_does_not_wait_needs_nothing():
 
 
 def test_no_remedy_removes_more_than_is_waited():
-    """By the model a batch comes each 40 ms, and the step waits for 30 of them. It was seen to wait for 10."""
+    """By the model a batch comes each 40 ms, and the step waits for 30. It was seen to wait for 10."""
     found = gains(rates(wait_s=0.01, compute_s=0.01, cpu_s=0.01, blocked_s=0.03, workers=1))
     assert found == {"4 workers instead of 1": 0.5, "reading from memory instead of storage": 0.5}
 
