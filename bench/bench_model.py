@@ -53,6 +53,7 @@ import slow_reads  # noqa: E402
 from compiled import CompileError  # noqa: E402
 from jobs import Voice, started  # noqa: E402
 
+from seneca._core.pool import READS_AHEAD  # noqa: E402
 from seneca._runtime.memory import free_memory  # noqa: E402
 from seneca.options import parse_bytes  # noqa: E402
 from seneca.partition import Jobs, Profile, Split, bottleneck, paper, solve  # noqa: E402
@@ -84,7 +85,7 @@ def with_cache(profile: Profile, ratio: float, free_bytes: int) -> Profile:
 
 def jobs_of(count: int, options: Any) -> Jobs:
     """The jobs of a setting as the models take them."""
-    return Jobs(count, batch_size=options.batch, threads=options.threads)
+    return Jobs(count, batch_size=options.batch, threads=options.threads, reads_ahead=READS_AHEAD)
 
 
 def pictures(data: Path) -> Any:

@@ -22,6 +22,7 @@ from typing import NoReturn
 from compiled import compile_library
 
 BUCKET, RATE, FOLDER = "SLOW_READS_BUCKET", "SLOW_READS_BYTES_PER_S", "SLOW_READS_FOLDER"
+ANSWER = "SLOW_READS_ANSWER_US"
 BUCKET_BYTES = 16
 
 
@@ -29,8 +30,10 @@ class NotHeldBack(RuntimeError):
     """Reads are as fast as ever; the message says what the reason may be."""
 
 
-def environment(place: Path, folder: Path, bytes_per_s: int) -> dict[str, str]:
+def environment(place: Path, folder: Path, bytes_per_s: int, *, answer_us: int = 0) -> dict[str, str]:
     """What a process needs in its environment for its reads beneath ``folder`` to be held back.
+
+    ``bytes_per_s`` is for all reads together, and each read takes ``answer_us`` at least.
 
     Processes with the same ``place`` have one bucket. What is measured of such storage is kept in
     ``place`` as well: another day's loaders are not to take it for the folder's own.
@@ -45,6 +48,7 @@ def environment(place: Path, folder: Path, bytes_per_s: int) -> dict[str, str]:
         BUCKET: str(place / "bucket"),
         RATE: str(bytes_per_s),
         FOLDER: str(folder.resolve()),
+        ANSWER: str(answer_us),
         "XDG_CACHE_HOME": str(place),
     }
 

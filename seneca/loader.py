@@ -446,7 +446,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             holds = None  # a stopped process has its lock, or it was given up
         did = self._session.counts
         counts = {**vars(did), "served": dict(did.served), "unshared": 0}
-        for name in ("times", "spent_s", "decoded_bytes"):
+        for name in ("times", "spent_s", "blocked_s", "decoded_bytes"):
             del counts[name]
         if self._shared is not None:
             of_workers = self._shared.stats()

@@ -59,6 +59,7 @@ all_jobs = st.integers(1, 8).flatmap(
         batch_size=st.integers(1, 1024),
         ahead=st.integers(0, 4),
         threads=st.integers(1, 64),
+        reads_ahead=st.sampled_from([0, 0, 64]),
         share=st.sampled_from(["augmented", "decoded", "none"]),
     )
 )

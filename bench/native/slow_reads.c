@@ -1,13 +1,14 @@
 /*
- * slow_reads.c -- slow storage without root: reads of files beneath a folder wait for a token bucket.
+ * slow_reads.c -- slow storage without root: reads of files beneath a folder wait for a token bucket, and for an answer.
  *
- *   read, readv, pread, preadv --> the kernel's --> beneath the folder? --> wait until the bytes are paid for
+ *   read, readv, pread, preadv --> the kernel's --> beneath the folder? --> wait until the bytes are paid for,
+ *                                                                             and as long as an answer takes
  *
  * Preloaded (LD_PRELOAD), so that Python's reads and those of the core's threads come by alike.
  *
  * Lives in   each process of a benchmark; the bucket in a file of 16 bytes, which all of them map.
  * Callers    any thread.
- * Blocking   a read of the folder's until its bytes are paid for; no other.
+ * Blocking   a read of the folder's until its bytes are paid for and the time of an answer is over; no other.
  * Ordering   relaxed: no other memory hangs on the bucket's words.
  * Crash      who dies while it waits has paid already.
  *
@@ -41,7 +42,7 @@ typedef struct {
 static bucket *shared; /* NULL: nothing is held back */
 static char folder[PATH_MAX];
 static size_t folder_length;
-static uint64_t bytes_per_s;
+static uint64_t bytes_per_s, answer_ns; /* answers of several reads may be awaited at once */
 
 static void give_up(const char *what)
 {
@@ -52,11 +53,12 @@ static void give_up(const char *what)
 __attribute__((constructor)) static void start(void)
 {
     const char *place = getenv("SLOW_READS_BUCKET"), *rate = getenv("SLOW_READS_BYTES_PER_S");
-    const char *beneath = getenv("SLOW_READS_FOLDER");
+    const char *beneath = getenv("SLOW_READS_FOLDER"), *answer = getenv("SLOW_READS_ANSWER_US");
 
     if (!place || !rate || !beneath)
         return;
     bytes_per_s = strtoull(rate, NULL, 10);
+    answer_ns = answer ? 1000 * strtoull(answer, NULL, 10) : 0;
     if (bytes_per_s == 0 || !realpath(beneath, folder))
         give_up(bytes_per_s ? beneath : "SLOW_READS_BYTES_PER_S");
     folder_length = strlen(folder);
@@ -100,6 +102,8 @@ static void pay(uint64_t bytes)
     } while (!atomic_compare_exchange_weak_explicit(&shared->paid_until_ns, &until_ns, mine_ns,
                                                     memory_order_relaxed, memory_order_relaxed));
     atomic_fetch_add_explicit(&shared->bytes, bytes, memory_order_relaxed);
+    if (mine_ns < now_ns() + answer_ns)
+        mine_ns = now_ns() + answer_ns;
     struct timespec mine = {(time_t)(mine_ns / SECOND_NS), (long)(mine_ns % SECOND_NS)};
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &mine, NULL) == EINTR)
         ;

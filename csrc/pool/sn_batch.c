@@ -20,6 +20,8 @@ sn_batch *sn_batch_new(const sn_context *context, uint32_t n_places, uint32_t n_
         free(batch);
         return NULL;
     }
+    for (uint32_t i = 0; i < n_places; i++)
+        batch->places[i].batch = batch;
     return batch;
 }
 
@@ -153,6 +155,7 @@ void sn_batch_sum(const sn_batch *batch, sn_batch_sums *sums)
         sums->n_decode += place->spent.decode != 0;
         sums->n_augment += place->spent.augment != 0;
         sums->spent.read += place->spent.read;
+        sums->spent.blocked += place->spent.blocked;
         sums->spent.prepare += place->spent.prepare;
         sums->spent.decode += place->spent.decode;
         sums->spent.augment += place->spent.augment;
@@ -168,6 +171,7 @@ void sn_batch_free(sn_batch *batch)
     for (uint32_t i = 0; i < batch->n_places; i++) {
         free(batch->places[i].message);
         free(batch->places[i].kept);
+        free(batch->places[i].file.bytes);
     }
     for (uint32_t i = 0; i < batch->n_copies; i++)
         free(batch->copies[i].payload);

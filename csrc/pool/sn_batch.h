@@ -3,6 +3,10 @@
  *
  *   drawn --> submitted --> [threads claim places] --> complete --> read by the iterator
  *
+ *   a place:  DRAWN -----------------------> CLAIMED --> prepared
+ *               |                              ^
+ *               +--> READING --> READ AHEAD ---+    while storage is slow: its file, by a thread that only reads
+ *
  * Lives in   private memory. Made and freed by the iterator's thread; in between, a place
  *            belongs to the thread that claimed it.
  * Ordering   the pool's mutex: who sees the batch complete sees all that was written.
@@ -38,15 +42,26 @@ typedef struct {
     sn_note *notes;           /* sample -> its note, written as it is drawn; NULL: nobody wants to know */
 } sn_context;
 
-/* Nanoseconds that a place took of its thread, 0 for what it did not need and for what sn_finish() does. */
+/* Nanoseconds that a place took, 0 for what it did not need and for what sn_finish() does. */
 typedef struct {
-    uint64_t read;    /* by the wall: a thread that waits for storage does nothing else */
+    uint64_t read;    /* its file, by the wall */
+    uint64_t blocked; /* by the wall: the thread that prepared it read it itself, or waited until it was read ahead */
     uint64_t prepare; /* ENCODED to AUGMENTED in one go; the next three by the thread's own clock too */
     uint64_t decode;  /* ENCODED to DECODED, which is to be kept */
     uint64_t augment; /* DECODED to AUGMENTED */
 } sn_spent;
 
+enum sn_stage { SN_DRAWN, SN_READING, SN_READ_AHEAD, SN_CLAIMED };
+
+/* A file that was read, or why it was not. */
 typedef struct {
+    uint8_t *bytes; /* owned, and used again for another file */
+    size_t capacity, length;
+    const char *why; /* static; NULL: strerror(-rc) */
+    int rc;
+} sn_file;
+
+typedef struct sn_place {
     sn_item item;
     _Atomic uint32_t settled; /* nobody will touch its slots again; release, see sn_batch_settle() */
     int32_t status;     /* 0; SN_E_NOT_JPEG: wants sn_finish(); else the failure */
@@ -58,6 +73,14 @@ typedef struct {
     char *message;      /* of a failure; owned */
     uint8_t *kept;      /* a private payload that might be kept; owned */
     sn_offer offer;     /* what it is */
+    uint8_t was_awaited; /* storage took its time for the file: the thread that read it slept */
+    uint8_t is_read;     /* its file was read ahead */
+    sn_file file;        /* which has it */
+
+    /* Under the pool's mutex. */
+    enum sn_stage stage;
+    struct sn_batch *batch;
+    struct sn_place *following; /* that was read ahead */
 } sn_place;
 
 /* An accepted offer: copy the private payload into its slot. */
@@ -74,8 +97,12 @@ typedef struct sn_batch {
     sn_copy *copies;
     uint32_t n_copies;
 
-    /* Under the pool's mutex. */
-    uint32_t next, finished;
+    /* Under the pool's mutex. A task is a copy or a place, in this order. */
+    uint64_t number;    /* of the batches that were submitted */
+    uint32_t next;      /* no task before it is DRAWN */
+    uint32_t next_read; /* no place before it may be read ahead */
+    uint32_t claimed, finished;
+    int dropped;
     struct sn_batch *following;
 } sn_batch;
 

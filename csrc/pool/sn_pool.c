@@ -6,29 +6,49 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
 
+#define MOST_SPARES 128u      /* buffers for files, kept for the next */
+#define NICER 5               /* than the training loop, whose thread gets a core before ours */
+#define READER_STACK (256u << 10)
+#define LEAST_AWAITED 0.1     /* of the time that preparing takes: with less, threads read for themselves */
+#define SPARE_READERS 1.25    /* of those that the means say are needed */
+#define MEAN_OVER 32.0        /* places */
+
+struct sn_thread {
+    pthread_t id;
+    _Atomic int32_t number; /* the kernel's; 0: it has not begun */
+    sn_pool *pool;
+    sn_scratch scratch; /* of a preparer */
+    /* The mutex's. */
+    int64_t since_ms; /* it has its place in hand; 0: it has none */
+    int ended;
+};
+
 struct sn_pool {
     pthread_mutex_t mutex;
-    pthread_cond_t work, progress;
-    sn_batch *first, *last; /* submitted, and with places that nobody has claimed */
-    int ending;
-    uint32_t n_threads, running;
-    pid_t owner; /* a forked child has none of the threads, and waits for none */
+    pthread_cond_t work, reads, progress;
+    pid_t owner;        /* a forked child has none of the threads, and waits for none */
     sn_scratch scratch; /* the iterator's own thread's */
-    struct sn_thread {
-        pthread_t id;
-        _Atomic int32_t number; /* the kernel's; 0: it has not begun */
-        sn_pool *pool;
-        sn_scratch scratch;
-        /* The mutex's. */
-        int64_t since_ms; /* it has its place in hand; 0: it has none */
-        int ended;
-    } *threads;
+    struct sn_thread *threads; /* preparers, then readers; room for SN_MOST_READERS */
+    uint32_t n_preparers;
+
+    /* The mutex's. */
+    uint32_t n_threads, running;
+    int ending;
+    sn_batch *first, *last; /* submitted, and with tasks that nobody has claimed */
+    uint64_t submitted;
+    sn_place *ahead_first, *ahead_last; /* read ahead, and not claimed yet */
+    uint32_t n_ahead, reading;
+    uint32_t readers;               /* that may read at a time */
+    double awaited_ns, busy_ns;     /* means of a place: storage takes, preparing takes */
+    sn_file spares[MOST_SPARES];
+    uint32_t n_spares;
 };
 
 /* A fault of a thread of ours has to be seen where it happens. */
@@ -39,6 +59,13 @@ static int64_t now_ms(clockid_t clock)
     struct timespec now;
     clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 static struct timespec at_ms(int64_t ms)
@@ -69,35 +96,99 @@ static void run(sn_scratch *scratch, sn_batch *batch, uint32_t task)
     copy->payload = NULL;
 }
 
-/* The next task of the first batch; its last one takes the batch off the queue. */
+static sn_place *place_of(const sn_batch *batch, uint32_t task)
+{
+    return task < batch->n_copies ? NULL : &batch->places[task - batch->n_copies];
+}
+
+static void take_off_queue(sn_pool *pool, sn_batch *batch)
+{
+    sn_batch *before = NULL, *at = pool->first;
+
+    while (at != batch) {
+        before = at;
+        at = at->following;
+    }
+    if (before)
+        before->following = batch->following;
+    else
+        pool->first = batch->following;
+    if (pool->last == batch)
+        pool->last = before;
+}
+
+static void take_off_ahead(sn_pool *pool, sn_place *place)
+{
+    sn_place *before = NULL, *at = pool->ahead_first;
+
+    while (at != place) {
+        before = at;
+        at = at->following;
+    }
+    if (before)
+        before->following = place->following;
+    else
+        pool->ahead_first = place->following;
+    if (pool->ahead_last == place)
+        pool->ahead_last = before;
+    pool->n_ahead--;
+}
+
+/* The first batch with a task that is still DRAWN; its `next` is that task. */
+static sn_batch *first_drawn(sn_pool *pool)
+{
+    for (sn_batch *batch = pool->first; batch; batch = batch->following) {
+        const sn_place *place;
+        while (batch->next < tasks(batch) && (place = place_of(batch, batch->next)) && place->stage != SN_DRAWN)
+            batch->next++;
+        if (batch->next < tasks(batch))
+            return batch;
+    }
+    return NULL;
+}
+
+/* The next task: the earliest batch's, and of that a place that was read ahead before one that must be read. */
 static sn_batch *claim(sn_pool *pool, uint32_t *task)
 {
-    sn_batch *batch = pool->first;
-    if (!batch)
+    sn_place *ahead = pool->ahead_first;
+    sn_batch *batch = first_drawn(pool);
+
+    if (ahead && (!batch || ahead->batch->number < batch->number ||
+                  (ahead->batch == batch && batch->next >= batch->n_copies))) {
+        if (pool->n_ahead >= pool->readers + pool->n_preparers)
+            pthread_cond_signal(&pool->reads); /* it waits until there is less ahead */
+        take_off_ahead(pool, ahead);
+        batch = ahead->batch;
+        *task = batch->n_copies + (uint32_t)(ahead - batch->places);
+    } else if (batch) {
+        *task = batch->next++;
+    } else {
         return NULL;
-    *task = batch->next++;
-    if (batch->next == tasks(batch)) {
-        pool->first = batch->following;
-        if (!pool->first)
-            pool->last = NULL;
     }
+    if (place_of(batch, *task))
+        place_of(batch, *task)->stage = SN_CLAIMED;
+    if (++batch->claimed == tasks(batch))
+        take_off_queue(pool, batch);
     return batch;
 }
 
 /* Undo the last claim of the thread that is alone in this pool. */
-static void unclaim(sn_pool *pool, sn_batch *batch)
+static void unclaim(sn_pool *pool, sn_batch *batch, uint32_t task)
 {
-    if (batch->next-- == tasks(batch)) {
+    if (batch->claimed-- == tasks(batch)) {
         batch->following = pool->first;
         pool->first = batch;
         if (!pool->last)
             pool->last = batch;
     }
+    batch->next = task;
+    if (place_of(batch, task))
+        place_of(batch, task)->stage = SN_DRAWN;
 }
 
 static int was_interrupted(const sn_batch *batch, uint32_t task)
 {
-    return task >= batch->n_copies && batch->places[task - batch->n_copies].status == -EINTR;
+    return place_of(batch, task) && place_of(batch, task)->status == -EINTR;
 }
 
 static void finish(sn_pool *pool, sn_batch *batch)
@@ -106,27 +197,178 @@ static void finish(sn_pool *pool, sn_batch *batch)
         pthread_cond_broadcast(&pool->progress);
 }
 
+/* On Linux 0 means this thread, and a higher nice value needs no privilege. */
+static void be_nice(void)
+{
+    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + NICER);
+}
+
+static int start(sn_pool *pool, void *(*run_as)(void *), size_t stack_bytes)
+{
+    struct sn_thread *thread = &pool->threads[pool->n_threads];
+    pthread_attr_t attributes;
+
+    thread->pool = pool;
+    pthread_attr_init(&attributes);
+    if (stack_bytes)
+        pthread_attr_setstacksize(&attributes, stack_bytes);
+    int failed = pthread_create(&thread->id, &attributes, run_as, thread);
+    pthread_attr_destroy(&attributes);
+    if (!failed) {
+        pool->n_threads++;
+        pool->running++;
+    }
+    return failed;
+}
+
+/* -- Reading ahead -- */
+
+/* The next place whose file nobody reads, if more may be read. */
+static sn_place *claim_read(sn_pool *pool)
+{
+    if (pool->reading >= pool->readers || pool->n_ahead >= pool->readers + pool->n_preparers)
+        return NULL;
+    for (sn_batch *batch = pool->first; batch; batch = batch->following)
+        while (batch->next_read < batch->n_places) {
+            sn_place *place = &batch->places[batch->next_read++];
+            if (place->stage == SN_DRAWN && place->item.source == SN_STORAGE)
+                return place;
+        }
+    return NULL;
+}
+
+static void *read_ahead(void *argument)
+{
+    struct sn_thread *self = argument;
+    sn_pool *pool = self->pool;
+
+    pthread_mutex_lock(&pool->mutex); /* a preparer has made it, and it has that one's nice value */
+    while (!pool->ending) {
+        sn_place *place = claim_read(pool);
+        if (!place) {
+            pthread_cond_wait(&pool->reads, &pool->mutex);
+            continue;
+        }
+        place->stage = SN_READING;
+        pool->reading++;
+        if (pool->n_spares)
+            place->file = pool->spares[--pool->n_spares];
+        self->since_ms = now_ms(CLOCK_MONOTONIC_COARSE);
+        pthread_mutex_unlock(&pool->mutex);
+        sn_read_ahead(place->batch->context, place);
+        pthread_mutex_lock(&pool->mutex);
+        self->since_ms = 0;
+        pool->reading--;
+        if (place->batch->dropped) {
+            sn_abandon(place->batch->context, place, SN_E_CLOSED, NULL);
+            finish(pool, place->batch);
+            continue;
+        }
+        place->stage = SN_READ_AHEAD;
+        place->following = NULL;
+        if (pool->ahead_last)
+            pool->ahead_last->following = place;
+        else
+            pool->ahead_first = place;
+        pool->ahead_last = place;
+        pool->n_ahead++;
+        pthread_cond_signal(&pool->work);
+    }
+    self->ended = 1;
+    pool->running--;
+    pthread_cond_broadcast(&pool->progress);
+    pthread_mutex_unlock(&pool->mutex);
+    return NULL;
+}
+
+/* Those that may read beyond so many. */
+static void wake_readers(sn_pool *pool, uint32_t beyond)
+{
+    for (uint32_t n = beyond; n < pool->readers; n++)
+        pthread_cond_signal(&pool->reads);
+}
+
+/* How many files to read at a time, after a place of which preparing took `busy_ns`, and storage `awaited_ns`.
+ *
+ * By Little's law P preparers that are never without a file need P * (what storage takes of a place) / (what preparing
+ * takes of it) of them under way. Where storage takes next to nothing, which is the page cache, a preparer reads for
+ * itself: the file is then in its core's own cache. */
+static void choose_readers(sn_pool *pool, uint64_t busy_ns, uint64_t awaited_ns)
+{
+    double over = pool->busy_ns > 0 ? MEAN_OVER : 1.0;
+
+    pool->busy_ns += ((double)busy_ns - pool->busy_ns) / over;
+    pool->awaited_ns += ((double)awaited_ns - pool->awaited_ns) / over;
+    double ratio = pool->busy_ns > 0 ? pool->awaited_ns / pool->busy_ns : 0.0;
+    uint32_t before = pool->readers;
+    double needed = ratio < LEAST_AWAITED ? 0.0 : SPARE_READERS * pool->n_preparers * ratio;
+    pool->readers = needed < SN_MOST_READERS ? (uint32_t)(needed + 0.999) : SN_MOST_READERS;
+    if (pool->readers > pool->n_threads - pool->n_preparers && !pool->ending)
+        start(pool, read_ahead, READER_STACK); /* one a place; where there can be no more, those that are there do */
+    wake_readers(pool, before);
+}
+
+/* The buffer of a file that was read ahead is used again. */
+static void keep_spare(sn_pool *pool, sn_place *place)
+{
+    if (!place->file.bytes)
+        return;
+    if (pool->n_spares < MOST_SPARES)
+        pool->spares[pool->n_spares++] = place->file;
+    else
+        free(place->file.bytes);
+    memset(&place->file, 0, sizeof place->file);
+}
+
+/* -- Preparing -- */
+
+/* Do a task. The mutex is held before and after it. `waited_ns`: how long the thread has waited for a file. */
+static void prepare(sn_pool *pool, struct sn_thread *self, sn_batch *batch, uint32_t task, uint64_t waited_ns)
+{
+    sn_place *place = place_of(batch, task);
+    int is_ahead = place && place->is_read;
+
+    self->since_ms = now_ms(CLOCK_MONOTONIC_COARSE);
+    pthread_mutex_unlock(&pool->mutex);
+    uint64_t began = now_ns();
+    run(&self->scratch, batch, task);
+    uint64_t took = now_ns() - began;
+    pthread_mutex_lock(&pool->mutex);
+    self->since_ms = 0;
+    if (place) {
+        uint64_t read_here = place->spent.blocked;
+        choose_readers(pool, took > read_here ? took - read_here : 0, place->was_awaited ? place->spent.read : 0);
+        if (is_ahead)
+            place->spent.blocked += waited_ns;
+        keep_spare(pool, place);
+    }
+    finish(pool, batch);
+}
+
 static void *work(void *argument)
 {
     struct sn_thread *self = argument;
     sn_pool *pool = self->pool;
+    uint64_t waited_ns = 0;
     uint32_t task;
 
+    be_nice();
     atomic_store(&self->number, (int32_t)gettid());
     pthread_mutex_lock(&pool->mutex);
     for (;;) {
         sn_batch *batch = claim(pool, &task);
         if (batch) {
-            self->since_ms = now_ms(CLOCK_MONOTONIC_COARSE);
-            pthread_mutex_unlock(&pool->mutex);
-            run(&self->scratch, batch, task);
-            pthread_mutex_lock(&pool->mutex);
-            self->since_ms = 0;
-            finish(pool, batch);
+            prepare(pool, self, batch, task, waited_ns);
+            waited_ns = 0;
         } else if (pool->ending) {
             break;
+        } else if (pool->reading) {
+            uint64_t began = now_ns();
+            pthread_cond_wait(&pool->work, &pool->mutex);
+            waited_ns += now_ns() - began;
         } else {
             pthread_cond_wait(&pool->work, &pool->mutex);
+            waited_ns = 0;
         }
     }
     self->ended = 1;
@@ -147,12 +389,13 @@ sn_pool *sn_pool_new(uint32_t threads, uint64_t max_pixels)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->work, NULL);
+    pthread_cond_init(&pool->reads, NULL);
     pthread_cond_init(&pool->progress, &monotonic);
     pthread_condattr_destroy(&monotonic);
 
     int failed = sn_scratch_init(&pool->scratch, max_pixels);
     pool->scratch.is_interruptible = 1;
-    pool->threads = calloc(threads ? threads : 1, sizeof *pool->threads);
+    pool->threads = calloc(threads + SN_MOST_READERS, sizeof *pool->threads);
     if (!pool->threads)
         failed = 1;
 
@@ -162,22 +405,21 @@ sn_pool *sn_pool_new(uint32_t threads, uint64_t max_pixels)
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
         sigdelset(&all, faults[i]);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    while (!failed && pool->n_threads < threads) {
-        struct sn_thread *thread = &pool->threads[pool->n_threads];
-        thread->pool = pool;
-        failed = sn_scratch_init(&thread->scratch, max_pixels);
+    pthread_mutex_lock(&pool->mutex);
+    while (!failed && pool->n_preparers < threads) {
+        sn_scratch *scratch = &pool->threads[pool->n_preparers].scratch;
+        failed = sn_scratch_init(scratch, max_pixels);
         if (failed)
             break;
-        pthread_mutex_lock(&pool->mutex);
-        failed = pthread_create(&thread->id, NULL, work, thread);
-        if (!failed)
-            pool->n_threads = ++pool->running;
-        pthread_mutex_unlock(&pool->mutex);
+        failed = start(pool, work, 0);
         if (failed)
-            sn_scratch_free(&thread->scratch);
+            sn_scratch_free(scratch);
+        else
+            pool->n_preparers++;
     }
+    pthread_mutex_unlock(&pool->mutex);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed && pool->n_threads == 0) { /* with fewer than were wanted it goes on */
+    if (failed && pool->n_preparers == 0) { /* with fewer than were wanted it goes on */
         sn_pool_free(pool);
         pool = NULL;
     }
@@ -205,6 +447,7 @@ int sn_pool_end(sn_pool *pool, int patience_ms)
     pthread_mutex_lock(&pool->mutex);
     pool->ending = 1;
     pthread_cond_broadcast(&pool->work);
+    pthread_cond_broadcast(&pool->reads);
     while (pool->running > 0 && (until = wait_until(pool, began, patience_ms)) > now_ms(CLOCK_MONOTONIC)) {
         struct timespec deadline = at_ms(until);
         pthread_cond_timedwait(&pool->progress, &pool->mutex, &deadline);
@@ -220,11 +463,15 @@ void sn_pool_free(sn_pool *pool)
         return;
     for (uint32_t i = 0; i < pool->n_threads; i++) {
         pthread_join(pool->threads[i].id, NULL);
-        sn_scratch_free(&pool->threads[i].scratch);
+        if (i < pool->n_preparers)
+            sn_scratch_free(&pool->threads[i].scratch);
     }
+    for (uint32_t i = 0; i < pool->n_spares; i++)
+        free(pool->spares[i].bytes);
     sn_scratch_free(&pool->scratch);
     free(pool->threads);
     pthread_cond_destroy(&pool->work);
+    pthread_cond_destroy(&pool->reads);
     pthread_cond_destroy(&pool->progress);
     pthread_mutex_destroy(&pool->mutex);
     free(pool);
@@ -233,7 +480,7 @@ void sn_pool_free(sn_pool *pool)
 uint32_t sn_pool_threads(const sn_pool *pool, int32_t *numbers, uint32_t most)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < pool->n_threads && n < most; i++)
+    for (uint32_t i = 0; i < pool->n_preparers && n < most; i++)
         if ((numbers[n] = atomic_load(&pool->threads[i].number)) != 0)
             n++;
     return n;
@@ -245,12 +492,14 @@ void sn_pool_submit(sn_pool *pool, sn_batch *batch)
         return;
     pthread_mutex_lock(&pool->mutex);
     batch->following = NULL;
+    batch->number = ++pool->submitted;
     if (pool->last)
         pool->last->following = batch;
     else
         pool->first = batch;
     pool->last = batch;
     pthread_cond_broadcast(&pool->work);
+    wake_readers(pool, pool->reading);
     pthread_mutex_unlock(&pool->mutex);
 }
 
@@ -262,7 +511,7 @@ int sn_pool_wait(sn_pool *pool, sn_batch *batch, int timeout_ms)
     pthread_mutex_lock(&pool->mutex);
     while (batch->finished < tasks(batch) && rc == 0) {
         uint32_t task = 0;
-        if (pool->n_threads > 0) {
+        if (pool->n_preparers > 0) {
             if (pthread_cond_timedwait(&pool->progress, &pool->mutex, &deadline) != 0)
                 rc = SN_BUSY;
         } else { /* the caller is the only worker, and this batch is the only one */
@@ -271,7 +520,7 @@ int sn_pool_wait(sn_pool *pool, sn_batch *batch, int timeout_ms)
             run(&pool->scratch, own, task);
             pthread_mutex_lock(&pool->mutex);
             if (was_interrupted(own, task)) {
-                unclaim(pool, own);
+                unclaim(pool, own, task);
                 rc = SN_BUSY;
                 break;
             }
@@ -291,30 +540,24 @@ void sn_pool_drop(sn_pool *pool, sn_batch *batch)
     if (pool->owner != getpid())
         return;
     pthread_mutex_lock(&pool->mutex);
-    uint32_t begun = batch->next;
-    if (begun < tasks(batch)) {
-        sn_batch *before = NULL;
-        sn_batch *at = pool->first;
-        while (at && at != batch) {
-            before = at;
-            at = at->following;
+    if (batch->claimed < tasks(batch)) {
+        take_off_queue(pool, batch);
+        for (uint32_t i = batch->next; i < batch->n_copies; i++) {
+            sn_slot_abort(&batch->context->segment->slots[batch->copies[i].offer.slot]);
+            batch->finished++;
         }
-        if (at) {
-            if (before)
-                before->following = batch->following;
-            else
-                pool->first = batch->following;
-            if (pool->last == batch)
-                pool->last = before;
+        for (uint32_t i = 0; i < batch->n_places; i++) {
+            sn_place *place = &batch->places[i];
+            if (place->stage == SN_READ_AHEAD)
+                take_off_ahead(pool, place);
+            else if (place->stage != SN_DRAWN)
+                continue; /* in hand: whoever has it finishes it, and abandons it where it was only read */
+            place->stage = SN_CLAIMED;
+            sn_abandon(batch->context, place, SN_E_CLOSED, NULL);
+            batch->finished++;
         }
-        for (uint32_t task = begun; task < tasks(batch); task++) {
-            if (task >= batch->n_copies)
-                sn_abandon(batch->context, &batch->places[task - batch->n_copies], SN_E_CLOSED, NULL);
-            else
-                sn_slot_abort(&batch->context->segment->slots[batch->copies[task].offer.slot]);
-        }
-        batch->next = tasks(batch);
-        batch->finished += tasks(batch) - begun;
+        batch->claimed = batch->next = tasks(batch);
+        batch->dropped = 1;
     }
     pthread_mutex_unlock(&pool->mutex);
 }

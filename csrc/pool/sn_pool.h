@@ -1,7 +1,13 @@
 /*
  * sn_pool.h -- the threads of one job that prepare batches, first come first served.
  *
- *   submit -->  batch | batch | batch  --> threads take place after place from the first
+ *   submit -->  batch | batch | batch  --> preparers take place after place from the first
+ *                            |                ^
+ *                            +--> readers ----+   while storage is slow to answer: they read files ahead
+ *
+ * Preparers use a core; there are as many as the user wants. Readers sleep while storage finds their file; there are as
+ * many as the preparers need never to be without one, and none where files come from the page cache. Both are nicer
+ * than the training loop: the kernel gives a core to its thread first.
  *
  *   drop all --> end --0--> free
  *                 | ^
@@ -23,6 +29,8 @@
 
 #include "sn_batch.h"
 #include "sn_prepare.h"
+
+#define SN_MOST_READERS 64 /* files that are read ahead at a time: 3,000 a second where each takes 20 ms */
 
 typedef struct sn_pool sn_pool;
 

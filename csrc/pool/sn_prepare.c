@@ -1,9 +1,11 @@
+#define _GNU_SOURCE
 #include "sn_prepare.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,6 +15,7 @@
 #include "../store/sn_trust.h"
 
 #define MAX_FILE_BYTES ((size_t)1 << 30)
+#define SLOW_NS 64000u /* what the page cache takes at most for a picture's file */
 #define LEASE_NS 60000000000u /* the kernel takes a lease away after 45 s (/proc/sys/fs/lease-break-time) */
 
 int sn_scratch_init(sn_scratch *scratch, uint64_t max_pixels)
@@ -25,7 +28,7 @@ int sn_scratch_init(sn_scratch *scratch, uint64_t max_pixels)
 void sn_scratch_free(sn_scratch *scratch)
 {
     sn_codec_free(scratch->codec);
-    free(scratch->bytes);
+    free(scratch->file.bytes);
     free(scratch->pixels);
 }
 
@@ -53,14 +56,14 @@ static int grow(uint8_t **buffer, size_t *capacity, size_t needed)
  * never end. What was opened is asked, so that it cannot be exchanged between the two. O_NONBLOCK opens a FIFO at
  * once and changes nothing for a file, but for one that another process has a lease on (fcntl(2)): EAGAIN, until
  * that has given it back, which the kernel sees to. */
-static int open_regular(const sn_scratch *scratch, const char *path, struct stat *file, const char **kind)
+static int open_regular(int is_interruptible, const char *path, struct stat *file, const char **kind)
 {
     const struct timespec pause = {.tv_nsec = 10000000};
     uint64_t give_up_at = 0;
     int fd;
 
     while ((fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0) {
-        if (errno == EINTR && !scratch->is_interruptible)
+        if (errno == EINTR && !is_interruptible)
             continue;
         if (errno == ENXIO)
             *kind = "is a socket or a missing device, not a regular file";
@@ -70,7 +73,7 @@ static int open_regular(const sn_scratch *scratch, const char *path, struct stat
             give_up_at = now(CLOCK_MONOTONIC) + LEASE_NS;
         else if (now(CLOCK_MONOTONIC) > give_up_at)
             return -EAGAIN;
-        if (nanosleep(&pause, NULL) != 0 && scratch->is_interruptible)
+        if (nanosleep(&pause, NULL) != 0 && is_interruptible)
             return -EINTR;
     }
     int rc = fstat(fd, file) == 0 ? fd : -errno;
@@ -85,37 +88,65 @@ static int open_regular(const sn_scratch *scratch, const char *path, struct stat
     return rc;
 }
 
+static int read_from(int fd, int is_interruptible, sn_file *file)
+{
+    for (;;) {
+        ssize_t n = read(fd, file->bytes + file->length, file->capacity - file->length);
+        if (n < 0 && errno == EINTR && !is_interruptible)
+            continue;
+        if (n <= 0)
+            return n < 0 ? -errno : 0;
+        file->length += (size_t)n;
+        if (file->length > MAX_FILE_BYTES)
+            return -EFBIG;
+        if (file->length == file->capacity && grow(&file->bytes, &file->capacity, file->length + 1) != 0)
+            return -ENOMEM;
+    }
+}
+
 /* Read the whole file into private memory: a mapping would fault if it shrank meanwhile. The
  * size that fstat tells is a hint; the end of the file is where read() says so. */
-static int read_file(sn_scratch *scratch, const char *path, size_t *length, const char **why)
+static void read_file(int is_interruptible, const char *path, sn_file *file)
 {
-    struct stat file;
-    int rc = 0;
-    size_t got = 0;
+    struct stat about;
 
-    *length = 0;
-    *why = NULL;
-    int fd = open_regular(scratch, path, &file, why);
-    if (fd < 0)
-        return fd;
-    rc = grow(&scratch->bytes, &scratch->capacity, (size_t)file.st_size + 1);
-    while (rc == 0) {
-        ssize_t n = read(fd, scratch->bytes + got, scratch->capacity - got);
-        if (n < 0 && errno == EINTR && !scratch->is_interruptible)
-            continue;
-        if (n < 0)
-            rc = -errno;
-        if (n <= 0)
-            break;
-        got += (size_t)n;
-        if (got > MAX_FILE_BYTES)
-            rc = -EFBIG;
-        else if (got == scratch->capacity)
-            rc = grow(&scratch->bytes, &scratch->capacity, got + 1);
-    }
-    close(fd);
-    *length = got;
-    return rc;
+    file->length = 0;
+    file->why = NULL;
+    int fd = open_regular(is_interruptible, path, &about, &file->why);
+    file->rc = fd < 0 ? fd : grow(&file->bytes, &file->capacity, (size_t)about.st_size + 1);
+    if (file->rc == 0)
+        file->rc = read_from(fd, is_interruptible, file);
+    if (fd >= 0)
+        close(fd);
+}
+
+static const char *path_of(const sn_context *context, const sn_place *place)
+{
+    return context->paths + context->path_at[place->item.sample];
+}
+
+/* How often this thread has gone to sleep. One whose core is taken away does not. */
+static long sleeps(void)
+{
+    struct rusage used;
+    return getrusage(RUSAGE_THREAD, &used) == 0 ? used.ru_nvcsw : 0;
+}
+
+/* Read the file of a place, and note how long that took. */
+static void read_timed(const sn_context *context, sn_place *place, int is_interruptible, sn_file *file)
+{
+    long slept = sleeps();
+    uint64_t began = now(CLOCK_MONOTONIC);
+
+    read_file(is_interruptible, path_of(context, place), file);
+    place->spent.read = now(CLOCK_MONOTONIC) - began;
+    place->was_awaited = place->spent.read > SLOW_NS && sleeps() > slept;
+}
+
+void sn_read_ahead(const sn_context *context, sn_place *place)
+{
+    read_timed(context, place, 0, &place->file);
+    place->is_read = 1;
 }
 
 static void settle(sn_place *place)
@@ -264,26 +295,37 @@ static int prepare_from_slot(sn_scratch *scratch, const sn_context *context, sn_
                            pixels);
 }
 
+/* Have the file of a place in scratch memory. What was read ahead takes the place of what that held. */
+static void load(sn_scratch *scratch, const sn_context *context, sn_place *place)
+{
+    if (place->is_read) {
+        sn_file spare = scratch->file;
+        scratch->file = place->file;
+        place->file = spare;
+        place->is_read = 0;
+        return;
+    }
+    read_timed(context, place, scratch->is_interruptible, &scratch->file);
+    place->spent.blocked = place->spent.read;
+}
+
 /* From the file. 0, SN_E_NOT_JPEG, or why not. */
 static int prepare_from_file(sn_scratch *scratch, const sn_context *context, sn_place *place, uint8_t *pixels,
                              const char **why)
 {
-    uint64_t began = now(CLOCK_MONOTONIC);
-    size_t length;
+    const sn_file *file = &scratch->file;
     sn_rng rng;
 
-    int rc = read_file(scratch, context->paths + context->path_at[place->item.sample], &length, why);
-    place->spent.read = now(CLOCK_MONOTONIC) - began;
-    place->read_bytes = (uint32_t)length;
-    if (rc != 0) {
-        if (!*why)
-            *why = strerror(-rc);
-        return rc;
+    load(scratch, context, place);
+    place->read_bytes = (uint32_t)file->length;
+    if (file->rc != 0) {
+        *why = file->why ? file->why : strerror(-file->rc);
+        return file->rc;
     }
     start_rng(&rng, context, place);
-    rc = augment_encoded(scratch, context, place, &rng, scratch->bytes, length, pixels);
+    int rc = augment_encoded(scratch, context, place, &rng, file->bytes, file->length, pixels);
     if ((rc == 0 || rc == SN_E_NOT_JPEG) && place->item.keep == SN_ENCODED)
-        keep_encoded(place, scratch->bytes, length);
+        keep_encoded(place, file->bytes, file->length);
     return rc;
 }
 
@@ -310,15 +352,15 @@ static int is_picture(const sn_slot *slot, const sn_segment *segment, const sn_v
 static int is_different(sn_scratch *scratch, const sn_context *context, const sn_place *place)
 {
     const sn_slot *slot = &context->segment->slots[place->item.source_slot];
-    const char *why;
-    size_t length;
+    const sn_file *file = &scratch->file;
     sn_view decoded;
 
-    if (read_file(scratch, context->paths + context->path_at[place->item.sample], &length, &why) != 0)
+    read_file(scratch->is_interruptible, path_of(context, place), &scratch->file);
+    if (file->rc != 0)
         return 0;
     if (place->item.source == SN_ENCODED)
-        return !is_payload(slot, context->segment, scratch->bytes, length);
-    return sn_codec_decode(scratch->codec, context->plan, scratch->bytes, length, &decoded) == 0 &&
+        return !is_payload(slot, context->segment, file->bytes, file->length);
+    return sn_codec_decode(scratch->codec, context->plan, file->bytes, file->length, &decoded) == 0 &&
            !is_picture(slot, context->segment, &decoded);
 }
 
@@ -384,11 +426,12 @@ void sn_finish(sn_scratch *scratch, const sn_context *context, sn_place *place, 
     if (rc == 0) {
         /* The codec's own view ends with its next call. */
         size_t row = (size_t)3 * decoded.width;
-        rc = grow(&scratch->bytes, &scratch->capacity, row * decoded.height);
+        sn_file *file = &scratch->file; /* its memory */
+        rc = grow(&file->bytes, &file->capacity, row * decoded.height);
         if (rc == 0) {
             for (uint32_t y = 0; y < decoded.height; y++)
-                memcpy(scratch->bytes + y * row, decoded.pixels + y * decoded.stride, row);
-            decoded.pixels = scratch->bytes;
+                memcpy(file->bytes + y * row, decoded.pixels + y * decoded.stride, row);
+            decoded.pixels = file->bytes;
             decoded.stride = row;
             start_rng(&rng, context, place);
             rc = sn_codec_augment_decoded(scratch->codec, context->plan, &rng, &decoded, pixels);

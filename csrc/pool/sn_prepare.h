@@ -21,8 +21,7 @@
 /* A thread's tools, reused from sample to sample. */
 typedef struct {
     sn_codec *codec;
-    uint8_t *bytes; /* a file */
-    size_t capacity;
+    sn_file file;
     uint8_t *pixels; /* an AUGMENTED picture that is not staged */
     size_t pixels_capacity;
     int is_interruptible; /* its thread handles signals: one that interrupts a read is not to wait for storage */
@@ -30,6 +29,10 @@ typedef struct {
 
 int sn_scratch_init(sn_scratch *scratch, uint64_t max_pixels); /* 0 or -ENOMEM */
 void sn_scratch_free(sn_scratch *scratch);
+
+/* Read the file of a place ahead of sn_prepare(), by another thread. Whether it could be read is told there. It
+ * blocks on storage, for ever where that hangs. */
+void sn_read_ahead(const sn_context *context, sn_place *place);
 
 void sn_prepare(sn_scratch *scratch, const sn_context *context, sn_place *place, uint8_t *out);
 

@@ -25,7 +25,7 @@ cdef extern from "pool/sn_batch.h" nogil:
         sn_note *notes
 
     ctypedef struct sn_spent:
-        uint64_t read, prepare, decode, augment
+        uint64_t read, blocked, prepare, decode, augment
 
     ctypedef struct sn_place:
         sn_item item
@@ -73,6 +73,9 @@ cdef extern from "pool/sn_prepare.h" nogil:
 
 
 cdef extern from "pool/sn_pool.h" nogil:
+    enum:
+        SN_MOST_READERS
+
     ctypedef struct sn_pool:
         pass
 

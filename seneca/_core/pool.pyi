@@ -5,6 +5,8 @@ import numpy as np
 from seneca._core.member import Member
 from seneca._core.plan import Plan
 
+READS_AHEAD: int
+
 class StreamClosed(Exception): ...
 
 class Stream:

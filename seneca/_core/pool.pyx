@@ -17,7 +17,9 @@ from seneca._core.codes cimport SN_E_CLOSED, SN_E_NOT_JPEG
 from seneca._core.plan cimport sn_dtype_bytes
 from seneca._core.segment cimport SN_ENCODED, sn_slot, sn_slot_payload
 
-__all__ = ["Batch", "Stream", "StreamClosed"]
+__all__ = ["READS_AHEAD", "Batch", "Stream", "StreamClosed"]
+
+READS_AHEAD = SN_MOST_READERS  # files that a stream with threads reads at a time beside them, at most
 
 cdef enum:
     FLUSH_MS = 1000     # a look now and then; the copies take a fraction of it
@@ -359,6 +361,7 @@ cdef class Batch:
             "read_bytes": sums.read_bytes,
             "decoded_bytes": sums.decoded_bytes,
             "times": (sums.n_read, sums.n_prepare, sums.n_decode, sums.n_augment),
+            "blocked_s": sums.spent.blocked * 1e-9,
             "spent_s": (sums.spent.read * 1e-9, sums.spent.prepare * 1e-9, sums.spent.decode * 1e-9,
                         sums.spent.augment * 1e-9),
         }

@@ -17,6 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from seneca._core.pool import READS_AHEAD
 from seneca.cli.what_if import QUANTITIES, WhatIf, show_bytes, show_rate
 from seneca.partition import (
     TORCH,
@@ -33,13 +34,13 @@ from seneca.partition import (
     worth,
 )
 
-__all__ = ["Plan", "answers", "plan_json", "plan_of", "show_plan"]
+__all__ = ["Plan", "answers", "plan_json", "plan_of", "reads_ahead", "show_plan"]
 
 # The words for a resource that is the limit.
 LIMITS = {
     "storage": "storage",
     "cpu": "the cores",
-    "threads": "the threads that prepare, which wait for storage",
+    "threads": "the threads that prepare",
     "workers": "the workers, which prepare and wait for storage",
     "memory bandwidth": "memory bandwidth",
     "step": "the training step",
@@ -48,6 +49,11 @@ LIMITS = {
     "pcie": "PCIe",
 }
 NOTHING = 0.005  # relative: a smaller gain counts as none
+
+
+def reads_ahead(profile: Profile) -> int:
+    """The files that a job reads ahead: the native path's, for what it prepares in stages."""
+    return READS_AHEAD if profile.staged else 0
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from seneca.cli.paths import in_a_line
-from seneca.cli.plan import curve_of, plan_json, plan_of, show_plan
+from seneca.cli.plan import curve_of, plan_json, plan_of, reads_ahead, show_plan
 from seneca.cli.profile import BadProfiling, measured
 from seneca.cli.what_if import BadWhatIf, WhatIf, parse_what_if
 from seneca.options import parse_bytes
@@ -64,6 +64,7 @@ def run(wanted: Wanted, *, json: bool) -> None:
             step_per_s=profile.step_per_s,
             batch_size=wanted.batch or profile.batch_size or DEFAULT_BATCH,
             threads=profile.workers if wanted.threads is None else wanted.threads,
+            reads_ahead=reads_ahead(profile),
         )
         model = MODELS[wanted.model or ("bottleneck" if profile.item is None else "torch")]
         now = plan_of(profile, jobs, model)

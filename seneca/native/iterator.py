@@ -115,7 +115,14 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         )
         threads = max(1, loader.num_workers)
         self._begin_control(
-            Jobs(batch_size=plan.batch_size or 1, ahead=ahead, threads=threads, share=options.share), inputs
+            Jobs(
+                batch_size=plan.batch_size or 1,
+                ahead=ahead,
+                threads=threads,
+                reads_ahead=pool.READS_AHEAD if loader.num_workers else 0,
+                share=options.share,
+            ),
+            inputs,
         )
         self._begin_telling(plan, inputs)
         self._begin_with = self.next_inputs = None
@@ -281,7 +288,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
 
     def _work_done(self) -> WorkDone:
         counts = self._session.counts
-        spent = Spent(counts.times, counts.spent_s, counts.read_bytes, counts.decoded_bytes)
+        spent = Spent(counts.times, counts.spent_s, counts.read_bytes, counts.decoded_bytes, counts.blocked_s)
         worked_on = counts.delivered - self._in_hand
         return WorkDone(
             spent,

@@ -44,6 +44,7 @@ class Counts:
     # What the native threads did, for the split's controller: see seneca.partition.Spent.
     times: tuple[int, ...] = (0, 0, 0, 0)
     spent_s: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
+    blocked_s: float = 0.0
     decoded_bytes: int = 0
 
     def add(self, done: dict[str, Any]) -> None:
@@ -59,6 +60,7 @@ class Counts:
         self.decoded_bytes += done["decoded_bytes"]
         self.times = tuple(map(operator.add, self.times, done["times"]))
         self.spent_s = tuple(map(operator.add, self.spent_s, done["spent_s"]))
+        self.blocked_s += done["blocked_s"]
 
 
 class Ready(NamedTuple):

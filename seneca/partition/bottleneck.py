@@ -139,6 +139,8 @@ def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Work:
     from_disk = storage * (1.0 - page_cache)
 
     threads = jobs.count * (profile.cores if jobs.threads is None else max(1, jobs.threads))
+    ahead = jobs.reads_ahead if jobs.threads != 0 else 0  # without threads, the training loop reads
+    readers = threads + jobs.count * ahead
     cpu, threads_busy = (
         decoded * augment + encoded * prepare + storage * (fetch + prepare)
         for augment, prepare, fetch in (
@@ -160,7 +162,7 @@ def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Work:
             [
                 from_disk * profile.encoded.mean_bytes,
                 cpu,
-                threads_busy + from_disk * profile.storage[0].latency_s,
+                threads_busy + (0.0 if ahead else from_disk * profile.storage[0].latency_s),
                 moved,
             ]
         ),
@@ -173,7 +175,7 @@ def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Work:
             ]
         ),
         capacity=np.array(
-            [[profile.storage_at(threads)], [profile.cores], [threads], [profile.memory_bytes_per_s]]
+            [[profile.storage_at(readers)], [profile.cores], [threads], [profile.memory_bytes_per_s]]
         ),
         saves=saves,
         mix={"storage": storage, "encoded": encoded, "decoded": decoded},

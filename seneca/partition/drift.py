@@ -42,12 +42,15 @@ class Spent:
         seconds: How long each took in all: ``read`` by the wall clock, the others in CPU time.
         read_bytes: Bytes of the files that were read.
         decoded_bytes: Bytes of the samples that were decoded to be kept.
+        blocked_s: How long those who prepare waited for reads, by the wall clock. It is less than the time
+            of the reads where files are read ahead.
     """
 
     times: tuple[int, ...] = (0, 0, 0, 0)
     seconds: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
     read_bytes: int = 0
     decoded_bytes: int = 0
+    blocked_s: float = 0.0
 
     def since(self, before: Spent) -> Spent:
         """What has been added since ``before``."""
@@ -56,6 +59,7 @@ class Spent:
             tuple(now - then for now, then in zip(self.seconds, before.seconds, strict=True)),
             self.read_bytes - before.read_bytes,
             self.decoded_bytes - before.decoded_bytes,
+            self.blocked_s - before.blocked_s,
         )
 
     def plus(self, more: Spent) -> Spent:
@@ -65,6 +69,7 @@ class Spent:
             tuple(map(operator.add, self.seconds, more.seconds)),
             self.read_bytes + more.read_bytes,
             self.decoded_bytes + more.decoded_bytes,
+            self.blocked_s + more.blocked_s,
         )
 
     @property

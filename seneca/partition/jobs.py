@@ -23,6 +23,8 @@ class Jobs:
         ahead: The batches that a loader prepares ahead (``prefetch_factor``).
         threads: The threads, or workers, that prepare in each job (``num_workers``); None: as many as the
             host has cores.
+        reads_ahead: The files that each job reads at a time while its threads prepare, at most. 0: its
+            threads read for themselves, as worker processes do.
         share: As the loader's argument. With ``"augmented"`` a job uses copies that other jobs made.
 
     Raises:
@@ -40,6 +42,7 @@ class Jobs:
     batch_size: int = 256
     ahead: int = 2
     threads: int | None = None
+    reads_ahead: int = 0
     share: Literal["augmented", "decoded", "none"] = "augmented"
     paces: tuple[float, ...] = field(init=False, repr=False, compare=False)
 
@@ -48,7 +51,8 @@ class Jobs:
             raise ValueError(f"jobs are from 1 to {MOST_JOBS}, but got {self.count!r}")
         if self.batch_size < 1:
             raise ValueError(f"batch_size is at least 1, but got {self.batch_size!r}")
-        for name, value in (("ahead", self.ahead), ("threads", self.threads)):
+        counts = ("ahead", self.ahead), ("threads", self.threads), ("reads_ahead", self.reads_ahead)
+        for name, value in counts:
             if value is not None and value < 0:
                 raise ValueError(f"{name} is at least 0, but got {value!r}")
         if self.share not in ("augmented", "decoded", "none"):

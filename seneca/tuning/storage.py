@@ -14,7 +14,7 @@ from seneca.partition import Reading
 
 __all__ = ["READERS", "from_storage", "read_storage"]
 
-READERS = (1, 2, 4, 8, 16)
+READERS = (1, 2, 4, 8, 16, 32, 64)
 MOST_FILES = 1024  # for one number of readers
 UNSETTLED = 0.3  # share of the time of each number of readers, at its beginning, that is not counted
 COLD_SHARE = 0.9  # least share of the bytes that must come from storage

@@ -154,7 +154,7 @@ class Telemetry:
         done, before = work(), self._last
         self._last, self._until, self._ended = done, now, ended
         spent = self._spent(before, done)
-        stall = self._stall(before, done, spent)
+        stall = self._stall(before, done, spent, ended)
         for cause, ns in stall.items():
             self._stall_ns[cause] += ns
         if self._cache is not None and self._process is not None and not self._cache.segment.closed:
@@ -170,14 +170,14 @@ class Telemetry:
         delivered = self._last.place - self._place_before
         return EpochTimes(self._epoch, self._until - self._began, delivered, stall_s, self._ended)
 
-    def _stall(self, before: WorkDone, done: WorkDone, spent: dict[str, int]) -> dict[str, int]:
+    def _stall(self, before: WorkDone, done: WorkDone, spent: dict[str, int], ended: bool) -> dict[str, int]:
         """Nanoseconds that the training loop waited, by what was done in the same time."""
         self._stall_is_known = done.stall_s is not None
         if done.stall_s is None:
             return {}
         self._stalled_ns += round((done.stall_s - (before.stall_s or 0.0)) * NS)
         total = sum(spent.values())
-        if total == 0 and self._stalled_ns <= NS:
+        if total == 0 and self._stalled_ns <= NS and not ended:
             return {}  # who worked may be known with the next batch
         stalled, self._stalled_ns = self._stalled_ns, 0
         if total == 0:
@@ -186,7 +186,8 @@ class Telemetry:
 
     def _spent(self, before: WorkDone, done: WorkDone) -> dict[str, int]:
         """What those who prepare have spent, in nanoseconds by cause."""
-        read, prepare, decode, augment = (round(s * NS) for s in done.spent.since(before.spent).seconds)
+        stages = done.spent.since(before.spent)
+        _, prepare, decode, augment = (round(s * NS) for s in stages.seconds)
         item, item_wall = (
             round((now - then) * NS) for now, then in zip(done.items_s, before.items_s, strict=True)
         )
@@ -196,7 +197,7 @@ class Telemetry:
         rest, self._cpu_ns = max(0, self._cpu_ns), min(0, self._cpu_ns)
         blocked = max(0, item_wall - item - waited)
         return {
-            "storage": read + blocked,
+            "storage": round(stages.blocked_s * NS) + blocked,
             "decode": prepare + decode,
             "augment": augment,
             "item": item,

@@ -160,7 +160,7 @@ class WorkersSession:
         served = tuple(counts[form.name.lower()] for form in Form)
         progress = None if self._epoch is None else self._epoch()
         return WorkDone(
-            Spent(times, seconds, counts["read_bytes"], counts["decoded_bytes"]),
+            Spent(times, seconds, counts["read_bytes"], counts["decoded_bytes"], blocked_s=seconds[0]),
             sum(served),
             self.stall_s,
             reads_here=False,

@@ -4,7 +4,8 @@
  *
  *   files (JPEG, not JPEG, damaged, missing) --> 9 iterators, each a thread with a member and a pool
  *       of its own: prefetch, deliver in any order, drop amid the work, close with batches under way, and
- *       with threads that hang in a read and come back when the others have gone on
+ *       with threads that hang in a read and come back when the others have gone on; in every other epoch
+ *       storage is slow, and files are read ahead
  *
  * What is prepared for others is made with its maker's numbers: such a copy has to be what one of the
  * other jobs makes in one of its epochs.
@@ -32,6 +33,7 @@
 #define PAYLOAD_BYTES (3u << 20)
 #define MAX_PIXELS 100000
 #define HANGS_MS 20
+#define SLOW_US 200 /* a read in every other epoch: files are then read ahead */
 #define PATIENCE_MS 2
 #define CHECK_EVERY 3 /* that are served from what is kept */
 
@@ -61,7 +63,7 @@ static const iterator iterators[N_ITERATORS] = {
 static const uint64_t decoded_pipelines[N_PLANS] = {100, 100, 101, 102, 103}; /* the first two have no head */
 
 typedef struct {
-    uint64_t of[SN_FORMS], staged, finished, failed, dropped, unread, batches, hung;
+    uint64_t of[SN_FORMS], staged, finished, failed, dropped, unread, batches, hung, ahead;
     uint64_t offered, accepted, checkable, checks;
 } counts;
 
@@ -90,11 +92,17 @@ static char folder[64], paths[N_SAMPLES * 96];
 static uint64_t path_at[N_SAMPLES];
 static pthread_barrier_t all_are_here;
 static counts totals[N_ITERATORS];
+static _Atomic uint32_t is_slow;
 static _Atomic uint32_t hanging; /* iterators that are about to be closed while storage does not answer */
+
+static void pass_us(int us)
+{
+    nanosleep(&(struct timespec){.tv_nsec = (long)us * 1000}, NULL);
+}
 
 static void pass_ms(int ms)
 {
-    nanosleep(&(struct timespec){.tv_nsec = (long)ms * 1000000}, NULL);
+    pass_us(1000 * ms);
 }
 
 /* In place of the C library's. */
@@ -102,6 +110,8 @@ ssize_t read(int fd, void *buffer, size_t count)
 {
     if (atomic_load(&hanging))
         pass_ms(HANGS_MS);
+    else if (atomic_load(&is_slow))
+        pass_us(SLOW_US);
     return syscall(SYS_read, fd, buffer, count);
 }
 
@@ -438,6 +448,7 @@ static void deliver(stream *s, uint32_t at)
         else if (place->status == 0)
             CHECK_EQUAL(place->item.keep, SN_STORAGE, "sample %u", place->item.sample);
         s->counts.failed += place->status != 0;
+        s->counts.ahead += place->spent.blocked < place->spent.read;
         kept += place->kept != NULL;
         read_bytes += place->read_bytes;
         different += place->different;
@@ -543,6 +554,8 @@ static void *iterate(void *argument)
         open_stream(&s, epoch);
         if (epoch == 0) /* each has others to share with */
             pthread_barrier_wait(&all_are_here);
+        if (number == 0)
+            atomic_store(&is_slow, epoch % 2);
         int ends_early = (number + epoch) % 4 == 3, hangs = number % 2;
         atomic_fetch_add(&hanging, ends_early && hangs);
         run_epoch(&s, epoch, (number + epoch) % 2, ends_early);
@@ -584,6 +597,7 @@ int main(int argc, char **argv)
         sum.unread += totals[i].unread;
         sum.batches += totals[i].batches;
         sum.hung += totals[i].hung;
+        sum.ahead += totals[i].ahead;
         sum.offered += totals[i].offered;
         sum.accepted += totals[i].accepted;
         sum.checkable += totals[i].checkable;
@@ -591,12 +605,14 @@ int main(int argc, char **argv)
     }
     printf("test_pool: %" PRIu64 " batches, samples from storage %" PRIu64 ", encoded %" PRIu64 ", decoded %" PRIu64
            ", copies %" PRIu64 "; %" PRIu64 " staged, %" PRIu64 " finished elsewhere, %" PRIu64 " failed; %" PRIu64
-           " batches dropped, %" PRIu64 " places unread, %" PRIu64 " pools left to a thread that hung\n",
+           " batches dropped, %" PRIu64 " places unread, %" PRIu64 " pools left to a thread that hung; %" PRIu64
+           " read ahead\n",
            sum.batches, sum.of[SN_STORAGE], sum.of[SN_ENCODED], sum.of[SN_DECODED], sum.of[SN_AUGMENTED], sum.staged,
-           sum.finished, sum.failed, sum.dropped, sum.unread, sum.hung);
+           sum.finished, sum.failed, sum.dropped, sum.unread, sum.hung, sum.ahead);
     for (int form = 0; form < SN_FORMS; form++)
         CHECK(sum.of[form] > 0);
     CHECK(sum.staged > 0 && sum.finished > 0 && sum.failed > 0 && sum.dropped > 0 && sum.unread > 0 && sum.hung > 0);
+    CHECK(sum.ahead > 0);
     CHECK(sum.accepted > 0 && sum.accepted <= sum.offered);
     CHECK(sum.checks > 0 && sum.checks <= sum.checkable / CHECK_EVERY);
     CHECK(sum.checks + N_ITERATORS * N_EPOCHS >= sum.checkable / CHECK_EVERY); /* an epoch begins to count anew */

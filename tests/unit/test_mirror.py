@@ -18,7 +18,6 @@ WITHOUT = {
     "_core/codes": "what codes mean: the errors in _core/test_segment.py, test_codec_damage.py",
     "_core/participant": "what members and workers have in common: _core/test_worker.py",
     "_core/plan": "pipelines as C has them: all of _core/test_codec_*.py, transforms/test_pipeline.py",
-    "_core/pool": "the threads of native loaders: test_loader.py, tests/c/test_pool.c",
     "cli/checks/finding": "what a check found: all of cli/checks/, cli/test_doctor.py",
     "cli/demo_job": "what the processes of the demo run: cli/test_demo.py",
     "cli/planning": "seneca plan as it is typed: cli/test_plan.py",

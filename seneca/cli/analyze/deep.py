@@ -18,6 +18,7 @@ from seneca._runtime.memory import free_memory
 from seneca.cache.room import folder_in_force, free_space
 from seneca.cli.analyze.stalls import parts_of_batches
 from seneca.cli.analyze.trace import Alone, Deep
+from seneca.cli.plan import reads_ahead
 from seneca.partition import TORCH, Cost, Jobs, Prediction, Profile, Reading, Size, solve
 from seneca.tuning import host
 from seneca.tuning.storage import read_storage
@@ -148,6 +149,7 @@ def predictions(profile: Profile) -> list[tuple[int, Prediction, Prediction]]:
             step_per_s=profile.step_per_s,
             batch_size=profile.batch_size or 1,
             threads=profile.workers,
+            reads_ahead=reads_ahead(profile),
         )
         found.append((count, solve(profile, jobs, model=TORCH), solve(profile, jobs)))
     return found

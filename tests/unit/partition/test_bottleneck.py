@@ -168,6 +168,16 @@ def test_few_threads_wait_for_a_storage_that_could_give_more():
     assert found.samples_per_s == pytest.approx(2 / (1e-3 + 1e-4 + 0.1 + 1e-4))
 
 
+def test_threads_do_not_wait_for_files_that_are_read_ahead():
+    far = round_profile(storage=(Reading(1, 1e6, 0.1), Reading(64, 64e6, 0.1)))
+    threads_alone = bottleneck(far, AUGMENTED, Jobs(threads=2)).samples_per_s
+    ahead = bottleneck(far, AUGMENTED, Jobs(threads=2, reads_ahead=30))
+    assert ahead.limited_by == "storage"
+    assert ahead.samples_per_s == pytest.approx(32e6 / far.encoded.mean_bytes) and threads_alone < 20
+    without = bottleneck(far, AUGMENTED, Jobs(threads=0, reads_ahead=30)).samples_per_s
+    assert without == pytest.approx(bottleneck(far, AUGMENTED, Jobs(threads=1)).samples_per_s)
+
+
 splits = st.sampled_from(shares_grid(0.05).tolist()).map(lambda shares: Split(*shares))
 
 GROWN = {

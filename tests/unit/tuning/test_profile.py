@@ -43,7 +43,7 @@ def test_a_profile_is_of_these_files_and_this_transform(picture_folder):
     assert (found.step_per_s, found.cache_bytes, found.deterministic) == (123.0, 1 << 20, False)
     assert found.dataset == dataset.fingerprint().hex()
     assert found.cores == host.cores()
-    assert [reading.readers for reading in found.storage] == [1, 2, 4, 8, 16]
+    assert [reading.readers for reading in found.storage] == [1, 2, 4, 8, 16, 32]
     for stage in work.STAGES:
         cost = getattr(found, stage)
         assert isinstance(cost, Cost) and cost.one_s > 0 and cost.all_s > 0

@@ -43,7 +43,8 @@ def cores(monkeypatch):
 
 
 def done(delivered=0, stall_s=0.0, spent_s=(0.0, 0.0, 0.0, 0.0), **others):
-    spent = Spent((1, 1, 1, 1), spent_s, others.pop("read_bytes", 0))
+    blocked_s = others.pop("blocked_s", spent_s[0])  # threads read for themselves
+    spent = Spent((1, 1, 1, 1), spent_s, others.pop("read_bytes", 0), blocked_s=blocked_s)
     return WorkDone(spent, delivered, stall_s, True, 0, preparers=(1, 2), **others)
 
 
@@ -133,6 +134,15 @@ def test_a_wait_belongs_to_what_was_done_in_the_same_time(cache, cores):
     }
 
 
+def test_reads_that_nobody_waited_for_are_no_cause_of_a_wait(cache, cores):
+    """Thirty files were read at a time, and the threads that prepare waited for one second of it."""
+    loader = Telemetry(cache, None)
+    begin(loader, done())
+    loader.tick(lambda: done(50, 2.0, (60.0, 3.0, 0.0, 0.0), blocked_s=1.0), ended=True)
+    seen = told(cache)
+    assert (seen.stall_ns["storage"], seen.stall_ns["decode"]) == (NS // 2, 3 * NS // 2)
+
+
 def test_what_a_loader_did_with_another_cache_is_not_told(cache, cores):
     loader = Telemetry(cache, None)
     begin(loader, done(1000, 5.0, read_bytes=77))
@@ -148,6 +158,16 @@ def test_later_work_does_not_change_why_a_former_wait_was(cache, cores):
     loader.tick(lambda: done(20, 1.0, (1.0, 9.0, 0.0, 0.0)), ended=True)
     seen = told(cache)
     assert (seen.stall_ns["storage"], seen.stall_ns["decode"]) == (NS, 0)
+
+
+def test_a_wait_in_which_nobody_worked_is_told_when_the_epoch_ends(cache, cores):
+    loader = Telemetry(cache, None)
+    begin(loader, done())
+    loader._next = 0.0
+    loader.tick(lambda: done(10, 0.5))
+    assert sum(told(cache).stall_ns.values()) == 0, "who worked may be known with the next batch"
+    loader.tick(lambda: done(20, 0.7), ended=True)
+    assert told(cache).stall_ns["other"] == round(0.7 * NS)
 
 
 def test_items_that_are_made_whole(cache, cores):

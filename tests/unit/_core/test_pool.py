@@ -1,0 +1,81 @@
+"""Files are read ahead of the threads that prepare where storage is slow to answer, and there alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import slow_reads
+
+import seneca
+from seneca import transforms as T
+
+ANSWER_US = 5000
+JOB = """if True:
+    import hashlib, json, sys, time
+    import torch
+    import seneca
+    from seneca import transforms as T
+
+    torch.set_num_threads(1)
+    data = seneca.ImageFolder(sys.argv[1], T.Compose([T.RandomResizedCrop(32), T.ToTensor()]))
+    threads = int(sys.argv[2])
+    loader = seneca.DataLoader(
+        data, 8, shuffle=True, num_workers=threads, prefetch_factor=4 if threads else None, cache=None,
+        generator=torch.Generator().manual_seed(7),
+    )
+    began = time.monotonic()
+    seen = [
+        hashlib.sha256(images.numpy().tobytes()).hexdigest() for _ in range(4) for images, _ in loader
+    ]
+    counts = loader._session.counts
+    print(json.dumps({
+        "seen": seen,
+        "seconds": time.monotonic() - began,
+        "read_s": counts.spent_s[0],
+        "blocked_s": counts.blocked_s,
+        "read_bytes": counts.read_bytes,
+    }))
+"""
+
+
+@pytest.fixture
+def run(tmp_path, picture_folder):
+    """Runs the job with so many threads; each read of a picture takes five milliseconds if they are late."""
+    late = slow_reads.environment(tmp_path, picture_folder, 10**12, answer_us=ANSWER_US)
+
+    def run(threads, *, is_late):
+        line = [sys.executable, "-c", JOB, str(picture_folder), str(threads)]
+        environment = {**os.environ, **(late if is_late else {})}
+        return json.loads(subprocess.run(line, env=environment, check=True, stdout=subprocess.PIPE).stdout)
+
+    return run
+
+
+def test_many_files_are_read_at_a_time_where_storage_is_slow_to_answer(run):
+    """With one thread that prepares. Batches are those that come without, to the bit."""
+    found, alone = run(1, is_late=True), run(0, is_late=True)
+    assert found["read_s"] > 2 * found["seconds"], "so many were under way on average"
+    assert found["blocked_s"] <= found["seconds"]
+    assert alone["blocked_s"] == alone["read_s"] <= alone["seconds"]
+    assert found["seen"] == alone["seen"]
+    assert found["read_bytes"] == alone["read_bytes"]
+
+
+def test_nothing_is_read_ahead_from_the_page_cache(run):
+    found = run(1, is_late=False)
+    assert 0 < found["blocked_s"] == found["read_s"]
+
+
+def test_threads_that_prepare_are_nicer_than_the_training_loop(picture_folder):
+    data = seneca.ImageFolder(picture_folder, T.Compose([T.RandomResizedCrop(32), T.ToTensor()]))
+    before = set(os.listdir("/proc/self/task"))
+    batches = iter(seneca.DataLoader(data, 8, num_workers=2, cache=None))
+    next(batches)
+    threads = set(os.listdir("/proc/self/task")) - before
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    assert len(threads) == 2
+    assert {os.getpriority(os.PRIO_PROCESS, int(thread)) for thread in threads} == {min(19, own + 5)}
