@@ -19,6 +19,7 @@
 #define LEAST_AWAITED 0.1     /* of the time that preparing takes: with less, threads read for themselves */
 #define SPARE_READERS 1.25    /* of those that the means say are needed */
 #define MEAN_OVER 32.0        /* places */
+#define AHEAD_BYTES 67108864.0 /* of files that are read, or read ahead and not claimed */
 
 struct sn_thread {
     pthread_t id;
@@ -47,6 +48,7 @@ struct sn_pool {
     uint32_t n_ahead, reading;
     uint32_t readers;               /* that may read at a time */
     double awaited_ns, busy_ns;     /* means of a place: storage takes, preparing takes */
+    double file_bytes;              /* the mean of a file */
     sn_file spares[MOST_SPARES];
     uint32_t n_spares;
 };
@@ -288,21 +290,30 @@ static void wake_readers(sn_pool *pool, uint32_t beyond)
         pthread_cond_signal(&pool->reads);
 }
 
-/* How many files to read at a time, after a place of which preparing took `busy_ns`, and storage `awaited_ns`.
+static void add_to_mean(double *mean, double value, int is_first)
+{
+    *mean += (value - *mean) / (is_first ? 1.0 : MEAN_OVER);
+}
+
+/* How many files to read at a time, after a place that is prepared. That took `busy_ns` without reading.
  *
  * By Little's law P preparers that are never without a file need P * (what storage takes of a place) / (what preparing
  * takes of it) of them under way. Where storage takes next to nothing, which is the page cache, a preparer reads for
  * itself: the file is then in its core's own cache. */
-static void choose_readers(sn_pool *pool, uint64_t busy_ns, uint64_t awaited_ns)
+static void choose_readers(sn_pool *pool, const sn_place *place, uint64_t busy_ns)
 {
-    double over = pool->busy_ns > 0 ? MEAN_OVER : 1.0;
-
-    pool->busy_ns += ((double)busy_ns - pool->busy_ns) / over;
-    pool->awaited_ns += ((double)awaited_ns - pool->awaited_ns) / over;
+    int is_first = pool->busy_ns <= 0;
+    add_to_mean(&pool->awaited_ns, place->was_awaited ? (double)place->spent.read : 0.0, is_first);
+    add_to_mean(&pool->busy_ns, (double)busy_ns, is_first);
+    if (place->read_bytes)
+        add_to_mean(&pool->file_bytes, place->read_bytes, pool->file_bytes <= 0);
     double ratio = pool->busy_ns > 0 ? pool->awaited_ns / pool->busy_ns : 0.0;
     uint32_t before = pool->readers;
     double needed = ratio < LEAST_AWAITED ? 0.0 : SPARE_READERS * pool->n_preparers * ratio;
-    pool->readers = needed < SN_MOST_READERS ? (uint32_t)(needed + 0.999) : SN_MOST_READERS;
+    double most = pool->file_bytes > 0 ? AHEAD_BYTES / 2 / pool->file_bytes : 1.0; /* as many wait, read */
+    if (most > SN_MOST_READERS)
+        most = SN_MOST_READERS;
+    pool->readers = (uint32_t)(needed < most ? needed + 0.999 : most < 1.0 ? 1.0 : most);
     if (pool->readers > pool->n_threads - pool->n_preparers && !pool->ending)
         start(pool, read_ahead, READER_STACK); /* one a place; where there can be no more, those that are there do */
     wake_readers(pool, before);
@@ -313,7 +324,7 @@ static void keep_spare(sn_pool *pool, sn_place *place)
 {
     if (!place->file.bytes)
         return;
-    if (pool->n_spares < MOST_SPARES)
+    if (pool->n_spares < MOST_SPARES && pool->n_spares < 2 * pool->readers)
         pool->spares[pool->n_spares++] = place->file;
     else
         free(place->file.bytes);
@@ -337,7 +348,7 @@ static void prepare(sn_pool *pool, struct sn_thread *self, sn_batch *batch, uint
     self->since_ms = 0;
     if (place) {
         uint64_t read_here = place->spent.blocked;
-        choose_readers(pool, took > read_here ? took - read_here : 0, place->was_awaited ? place->spent.read : 0);
+        choose_readers(pool, place, took > read_here ? took - read_here : 0);
         if (is_ahead)
             place->spent.blocked += waited_ns;
         keep_spare(pool, place);

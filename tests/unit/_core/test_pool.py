@@ -13,7 +13,7 @@ import slow_reads
 import seneca
 from seneca import transforms as T
 
-ANSWER_US = 5000
+ANSWER_US = 10_000
 JOB = """if True:
     import hashlib, json, sys, time
     import torch
@@ -44,7 +44,7 @@ JOB = """if True:
 
 @pytest.fixture
 def run(tmp_path, picture_folder):
-    """Runs the job with so many threads; each read of a picture takes five milliseconds if they are late."""
+    """Runs the job with so many threads; each read of a picture takes 10 ms if they are late."""
     late = slow_reads.environment(tmp_path, picture_folder, 10**12, answer_us=ANSWER_US)
 
     def run(threads, *, is_late):
@@ -68,6 +68,14 @@ def test_many_files_are_read_at_a_time_where_storage_is_slow_to_answer(run):
 def test_nothing_is_read_ahead_from_the_page_cache(run):
     found = run(1, is_late=False)
     assert 0 < found["blocked_s"] == found["read_s"]
+
+
+def test_files_that_are_read_ahead_are_64_mib_at_most(run, picture_folder):
+    """Those of 16 MiB are read by the thread that prepares, and two others."""
+    for path in picture_folder.rglob("*.jpg"):
+        os.truncate(path, 16 << 20)
+    found = run(1, is_late=True)
+    assert found["blocked_s"] < found["read_s"] <= 3 * found["seconds"]
 
 
 def test_threads_that_prepare_are_nicer_than_the_training_loop(picture_folder):
