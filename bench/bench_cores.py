@@ -6,7 +6,8 @@ How much of the rate of local files does a job reach?
 Method. One job trains on photographs, without a step: the loader is the limit. Nothing is kept, therefore
 each sample is read. Rows differ in the loader, and columns in the storage: the page cache, or the same files
 with answers that are held back (``slow_reads.py``). All have as many workers as there are cores. Rounds go
-over all of them in turn, and medians are shown. Read the ratio to the same loader's local files in the same run.
+over all of them in turn, and medians are shown. Read the ratio to the same loader's local files in the same
+run.
 
     python bench/bench_cores.py --data train/
 """
