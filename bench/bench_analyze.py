@@ -12,6 +12,7 @@ for a batch, c of CPU, W workers and k cores, a step takes as long as the slowes
 
 and the shares follow by DS-Analyzer's definitions: preparing is what ``c / W`` adds to the step, fetching
 what ``(c + r) / W`` and ``r`` add to that, and cores what ``c / k`` adds. Without workers nothing overlaps.
+Where Seneca prepares pictures, files are read ahead: fetching is then what ``r`` alone adds.
 For Seneca's own pictures the CPU of a batch is not planted. It is measured before and after each setting,
 with one worker, files in memory and no step. A setting is right if the bottleneck that is named is the
 planted one. ``off`` is the largest difference of a share from the planted one, in points. Two ranks wait for
@@ -88,7 +89,8 @@ class Setting:
             parts = {"fetch": read, "prep": cpu, "cores": 0.0}
         else:
             prepared = max(self.step, cpu / self.workers)
-            fetched = max(prepared, read, (cpu + read) / self.workers)
+            alone = cpu if self.loader == "pictures" else cpu + read  # others read ahead for Seneca's threads
+            fetched = max(prepared, read, alone / self.workers)
             whole = max(fetched, cpu / cores)
             parts = {"fetch": fetched - prepared, "prep": prepared - self.step, "cores": whole - fetched}
         return {

@@ -11,6 +11,11 @@ import pytest
 def test_the_planted_shares_are_those_of_the_slowest_part():
     alone = bench_analyze.Setting("torch", storage=0, cpu=5, step=20, workers=0).shares(2)
     assert alone == pytest.approx({"compute": 1 / 3, "fetch": 0.0, "prep": 2 / 3, "cores": 0.0})
+    waits = {"storage": 11, "cpu": 1, "step": 20, "workers": 1}  # 80 ms of storage, 8 ms of CPU
+    for_itself = bench_analyze.Setting("torch", **waits).shares(2)
+    assert for_itself == pytest.approx({"compute": 20 / 88, "fetch": 68 / 88, "prep": 0.0, "cores": 0.0})
+    ahead = bench_analyze.Setting("pictures", **waits).shares(2)
+    assert ahead == pytest.approx({"compute": 1 / 4, "fetch": 3 / 4, "prep": 0.0, "cores": 0.0})
     too_few_cores = bench_analyze.Setting("torch", storage=0, cpu=10, step=20, workers=4).shares(2)
     assert too_few_cores == pytest.approx({"compute": 0.5, "fetch": 0.0, "prep": 0.0, "cores": 0.5})
     assert bench_analyze.bottleneck(too_few_cores) == "cores"
