@@ -25,7 +25,7 @@ struct sn_thread {
     pthread_t id;
     _Atomic int32_t number; /* the kernel's; 0: it has not begun */
     sn_pool *pool;
-    sn_scratch scratch; /* of a preparer */
+    sn_scratch scratch; /* a preparer's */
     /* The mutex's. */
     int64_t since_ms; /* it has its place in hand; 0: it has none */
     int ended;
@@ -310,12 +310,13 @@ static void choose_readers(sn_pool *pool, const sn_place *place, uint64_t busy_n
     double ratio = pool->busy_ns > 0 ? pool->awaited_ns / pool->busy_ns : 0.0;
     uint32_t before = pool->readers;
     double needed = ratio < LEAST_AWAITED ? 0.0 : SPARE_READERS * pool->n_preparers * ratio;
-    double most = pool->file_bytes > 0 ? AHEAD_BYTES / 2 / pool->file_bytes : 1.0; /* as many wait, read */
+    /* Half of the bytes are being read, the other half has been read and waits for a preparer. */
+    double most = pool->file_bytes > 0 ? AHEAD_BYTES / 2 / pool->file_bytes : 1.0;
     if (most > SN_MOST_READERS)
         most = SN_MOST_READERS;
     pool->readers = (uint32_t)(needed < most ? needed + 0.999 : most < 1.0 ? 1.0 : most);
     if (pool->readers > pool->n_threads - pool->n_preparers && !pool->ending)
-        start(pool, read_ahead, READER_STACK); /* one a place; where there can be no more, those that are there do */
+        start(pool, read_ahead, READER_STACK); /* one after each place; if it fails, those that are there do */
     wake_readers(pool, before);
 }
 
