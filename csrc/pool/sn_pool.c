@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "sn_pool.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -14,6 +15,8 @@
 #include "../slots/sn_slots.h"
 
 #define MOST_SPARES 128u      /* buffers for files, kept for the next */
+#define DESCRIPTORS_A_READER 4 /* that the process may still open */
+#define LARGE_SPARE 4.0       /* of the mean of a file: a larger buffer is given back */
 #define NICER 5               /* than the training loop, whose thread gets a core before ours */
 #define READER_STACK (256u << 10)
 #define LEAST_AWAITED 0.1     /* of the time that preparing takes: with less, threads read for themselves */
@@ -46,7 +49,9 @@ struct sn_pool {
     uint64_t submitted;
     sn_place *ahead_first, *ahead_last; /* read ahead, and not claimed yet */
     uint32_t n_ahead, reading;
-    uint32_t readers;               /* that may read at a time */
+    double ahead_bytes; /* of those files */
+    int is_all_read;    /* no place is left to be read ahead */
+    uint32_t readers, most_readers; /* that may read at a time */
     double awaited_ns, busy_ns;     /* means of a place: storage takes, preparing takes */
     double file_bytes;              /* the mean of a file */
     sn_file spares[MOST_SPARES];
@@ -134,6 +139,16 @@ static void take_off_ahead(sn_pool *pool, sn_place *place)
     if (pool->ahead_last == place)
         pool->ahead_last = before;
     pool->n_ahead--;
+    pool->ahead_bytes -= (double)place->file.length;
+}
+
+/* Whether one more file may be read. Half of the bytes may be of files that are being read now. */
+static int may_read(const sn_pool *pool)
+{
+    double being_read = pool->reading * pool->file_bytes;
+
+    return pool->reading < pool->readers && pool->n_ahead < pool->readers + pool->n_preparers &&
+           (pool->ahead_bytes + being_read < AHEAD_BYTES || pool->reading + pool->n_ahead == 0);
 }
 
 /* The first batch with a task that is still DRAWN; its `next` is that task. */
@@ -157,9 +172,9 @@ static sn_batch *claim(sn_pool *pool, uint32_t *task)
 
     if (ahead && (!batch || ahead->batch->number < batch->number ||
                   (ahead->batch == batch && batch->next >= batch->n_copies))) {
-        if (pool->n_ahead >= pool->readers + pool->n_preparers)
-            pthread_cond_signal(&pool->reads); /* it waits until there is less ahead */
         take_off_ahead(pool, ahead);
+        if (!pool->is_all_read && may_read(pool))
+            pthread_cond_signal(&pool->reads); /* there may have been too much ahead for it */
         batch = ahead->batch;
         *task = batch->n_copies + (uint32_t)(ahead - batch->places);
     } else if (batch) {
@@ -228,7 +243,7 @@ static int start(sn_pool *pool, void *(*run_as)(void *), size_t stack_bytes)
 /* The next place whose file nobody reads, if more may be read. */
 static sn_place *claim_read(sn_pool *pool)
 {
-    if (pool->reading >= pool->readers || pool->n_ahead >= pool->readers + pool->n_preparers)
+    if (!may_read(pool))
         return NULL;
     for (sn_batch *batch = pool->first; batch; batch = batch->following)
         while (batch->next_read < batch->n_places) {
@@ -236,7 +251,13 @@ static sn_place *claim_read(sn_pool *pool)
             if (place->stage == SN_DRAWN && place->item.source == SN_STORAGE)
                 return place;
         }
+    pool->is_all_read = 1; /* until the next batch comes */
     return NULL;
+}
+
+static void add_to_mean(double *mean, double value, int is_first)
+{
+    *mean += (value - *mean) / (is_first ? 1.0 : MEAN_OVER);
 }
 
 static void *read_ahead(void *argument)
@@ -257,10 +278,12 @@ static void *read_ahead(void *argument)
             place->file = pool->spares[--pool->n_spares];
         self->since_ms = now_ms(CLOCK_MONOTONIC_COARSE);
         pthread_mutex_unlock(&pool->mutex);
-        sn_read_ahead(place->batch->context, place);
+        int rc = sn_read_ahead(place->batch->context, place);
         pthread_mutex_lock(&pool->mutex);
         self->since_ms = 0;
         pool->reading--;
+        if (rc != 0) /* descriptors or memory are short: so many were too many */
+            pool->most_readers = pool->reading;
         if (place->batch->dropped) {
             sn_abandon(place->batch->context, place, SN_E_CLOSED, NULL);
             finish(pool, place->batch);
@@ -274,6 +297,9 @@ static void *read_ahead(void *argument)
             pool->ahead_first = place;
         pool->ahead_last = place;
         pool->n_ahead++;
+        pool->ahead_bytes += (double)place->file.length;
+        if (place->file.length)
+            add_to_mean(&pool->file_bytes, (double)place->file.length, pool->file_bytes <= 0);
         pthread_cond_signal(&pool->work);
     }
     self->ended = 1;
@@ -290,11 +316,6 @@ static void wake_readers(sn_pool *pool, uint32_t beyond)
         pthread_cond_signal(&pool->reads);
 }
 
-static void add_to_mean(double *mean, double value, int is_first)
-{
-    *mean += (value - *mean) / (is_first ? 1.0 : MEAN_OVER);
-}
-
 /* How many files to read at a time, after a place that is prepared. That took `busy_ns` without reading.
  *
  * By Little's law P preparers that are never without a file need P * (what storage takes of a place) / (what preparing
@@ -305,16 +326,10 @@ static void choose_readers(sn_pool *pool, const sn_place *place, uint64_t busy_n
     int is_first = pool->busy_ns <= 0;
     add_to_mean(&pool->awaited_ns, place->was_awaited ? (double)place->spent.read : 0.0, is_first);
     add_to_mean(&pool->busy_ns, (double)busy_ns, is_first);
-    if (place->read_bytes)
-        add_to_mean(&pool->file_bytes, place->read_bytes, pool->file_bytes <= 0);
     double ratio = pool->busy_ns > 0 ? pool->awaited_ns / pool->busy_ns : 0.0;
     uint32_t before = pool->readers;
     double needed = ratio < LEAST_AWAITED ? 0.0 : SPARE_READERS * pool->n_preparers * ratio;
-    /* Half of the bytes are being read, the other half has been read and waits for a preparer. */
-    double most = pool->file_bytes > 0 ? AHEAD_BYTES / 2 / pool->file_bytes : 1.0;
-    if (most > SN_MOST_READERS)
-        most = SN_MOST_READERS;
-    pool->readers = (uint32_t)(needed < most ? needed + 0.999 : most < 1.0 ? 1.0 : most);
+    pool->readers = needed < pool->most_readers ? (uint32_t)(needed + 0.999) : pool->most_readers;
     if (pool->readers > pool->n_threads - pool->n_preparers && !pool->ending)
         start(pool, read_ahead, READER_STACK); /* one after each place; if it fails, those that are there do */
     wake_readers(pool, before);
@@ -325,7 +340,8 @@ static void keep_spare(sn_pool *pool, sn_place *place)
 {
     if (!place->file.bytes)
         return;
-    if (pool->n_spares < MOST_SPARES && pool->n_spares < 2 * pool->readers)
+    int is_large = (double)place->file.capacity > LARGE_SPARE * pool->file_bytes;
+    if (pool->n_spares < MOST_SPARES && pool->n_spares < 2 * pool->readers && !is_large)
         pool->spares[pool->n_spares++] = place->file;
     else
         free(place->file.bytes);
@@ -350,8 +366,8 @@ static void prepare(sn_pool *pool, struct sn_thread *self, sn_batch *batch, uint
     if (place) {
         uint64_t read_here = place->spent.blocked;
         choose_readers(pool, place, took > read_here ? took - read_here : 0);
-        if (is_ahead)
-            place->spent.blocked += waited_ns;
+        if (is_ahead) /* before its reading began, the thread waited for something else */
+            place->spent.blocked += waited_ns < place->spent.read ? waited_ns : place->spent.read;
         keep_spare(pool, place);
     }
     finish(pool, batch);
@@ -390,6 +406,24 @@ static void *work(void *argument)
     return NULL;
 }
 
+/* Each reader has a descriptor: a part of those that this process may still open, because others need some too. */
+static uint32_t most_readers(void)
+{
+    struct rlimit limit;
+    uint64_t used = 0;
+    DIR *own = opendir("/proc/self/fd");
+
+    if (own) {
+        while (readdir(own))
+            used++;
+        closedir(own);
+    }
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 0;
+    uint64_t most = limit.rlim_cur > used ? (limit.rlim_cur - used) / DESCRIPTORS_A_READER : 0;
+    return most < SN_MOST_READERS ? (uint32_t)most : SN_MOST_READERS;
+}
+
 sn_pool *sn_pool_new(uint32_t threads, uint64_t max_pixels)
 {
     sn_pool *pool = calloc(1, sizeof *pool);
@@ -407,6 +441,7 @@ sn_pool *sn_pool_new(uint32_t threads, uint64_t max_pixels)
 
     int failed = sn_scratch_init(&pool->scratch, max_pixels);
     pool->scratch.is_interruptible = 1;
+    pool->most_readers = most_readers();
     pool->threads = calloc(threads + SN_MOST_READERS, sizeof *pool->threads);
     if (!pool->threads)
         failed = 1;
@@ -505,6 +540,7 @@ void sn_pool_submit(sn_pool *pool, sn_batch *batch)
     pthread_mutex_lock(&pool->mutex);
     batch->following = NULL;
     batch->number = ++pool->submitted;
+    pool->is_all_read = 0;
     if (pool->last)
         pool->last->following = batch;
     else

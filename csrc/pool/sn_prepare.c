@@ -16,6 +16,7 @@
 
 #define MAX_FILE_BYTES ((size_t)1 << 30)
 #define SLOW_NS 64000u /* what the page cache takes at most for a picture's file */
+#define DESCRIPTOR_NS 2000000000u /* those who read ahead close a file sooner, unless storage hangs */
 #define LEASE_NS 60000000000u /* the kernel takes a lease away after 45 s (/proc/sys/fs/lease-break-time) */
 
 int sn_scratch_init(sn_scratch *scratch, uint64_t max_pixels)
@@ -55,8 +56,8 @@ static int grow(uint8_t **buffer, size_t *capacity, size_t needed)
 /* The file alone that is one: to open a FIFO waits for a writer, and a read from it, a socket or a device may
  * never end. What was opened is asked, so that it cannot be exchanged between the two. O_NONBLOCK opens a FIFO at
  * once and changes nothing for a file, but for one that another process has a lease on (fcntl(2)): EAGAIN, until
- * that has given it back, which the kernel sees to. */
-static int open_regular(int is_interruptible, const char *path, struct stat *file, const char **kind)
+ * that has given it back, which the kernel sees to. Who does not read ahead waits for the descriptors of those who do. */
+static int open_regular(int is_interruptible, int is_ahead, const char *path, struct stat *file, const char **kind)
 {
     const struct timespec pause = {.tv_nsec = 10000000};
     uint64_t give_up_at = 0;
@@ -67,12 +68,13 @@ static int open_regular(int is_interruptible, const char *path, struct stat *fil
             continue;
         if (errno == ENXIO)
             *kind = "is a socket or a missing device, not a regular file";
-        if (errno != EAGAIN)
-            return -errno;
+        int rc = -errno, is_short = (errno == EMFILE || errno == ENFILE) && !is_ahead;
+        if (errno != EAGAIN && !is_short)
+            return rc;
         if (give_up_at == 0)
-            give_up_at = now(CLOCK_MONOTONIC) + LEASE_NS;
+            give_up_at = now(CLOCK_MONOTONIC) + (is_short ? DESCRIPTOR_NS : LEASE_NS);
         else if (now(CLOCK_MONOTONIC) > give_up_at)
-            return -EAGAIN;
+            return rc;
         if (nanosleep(&pause, NULL) != 0 && is_interruptible)
             return -EINTR;
     }
@@ -106,13 +108,13 @@ static int read_from(int fd, int is_interruptible, sn_file *file)
 
 /* Read the whole file into private memory: a mapping would fault if it shrank meanwhile. The
  * size that fstat tells is a hint; the end of the file is where read() says so. */
-static void read_file(int is_interruptible, const char *path, sn_file *file)
+static void read_file(int is_interruptible, int is_ahead, const char *path, sn_file *file)
 {
     struct stat about;
 
     file->length = 0;
     file->why = NULL;
-    int fd = open_regular(is_interruptible, path, &about, &file->why);
+    int fd = open_regular(is_interruptible, is_ahead, path, &about, &file->why);
     file->rc = fd < 0 ? fd : grow(&file->bytes, &file->capacity, (size_t)about.st_size + 1);
     if (file->rc == 0)
         file->rc = read_from(fd, is_interruptible, file);
@@ -133,20 +135,22 @@ static long sleeps(void)
 }
 
 /* Read the file of a place, and note how long that took. */
-static void read_timed(const sn_context *context, sn_place *place, int is_interruptible, sn_file *file)
+static void read_timed(const sn_context *context, sn_place *place, int is_interruptible, int is_ahead, sn_file *file)
 {
     long slept = sleeps();
     uint64_t began = now(CLOCK_MONOTONIC);
 
-    read_file(is_interruptible, path_of(context, place), file);
+    read_file(is_interruptible, is_ahead, path_of(context, place), file);
     place->spent.read = now(CLOCK_MONOTONIC) - began;
     place->was_awaited = place->spent.read > SLOW_NS && sleeps() > slept;
 }
 
-void sn_read_ahead(const sn_context *context, sn_place *place)
+int sn_read_ahead(const sn_context *context, sn_place *place)
 {
-    read_timed(context, place, 0, &place->file);
-    place->is_read = 1;
+    read_timed(context, place, 0, 1, &place->file);
+    int rc = place->file.rc;
+    place->is_read = rc != -EMFILE && rc != -ENFILE && rc != -ENOMEM;
+    return place->is_read ? 0 : rc;
 }
 
 static void settle(sn_place *place)
@@ -305,7 +309,7 @@ static void load(sn_scratch *scratch, const sn_context *context, sn_place *place
         place->is_read = 0;
         return;
     }
-    read_timed(context, place, scratch->is_interruptible, &scratch->file);
+    read_timed(context, place, scratch->is_interruptible, 0, &scratch->file);
     place->spent.blocked = place->spent.read;
 }
 
@@ -355,7 +359,7 @@ static int is_different(sn_scratch *scratch, const sn_context *context, const sn
     const sn_file *file = &scratch->file;
     sn_view decoded;
 
-    read_file(scratch->is_interruptible, path_of(context, place), &scratch->file);
+    read_file(scratch->is_interruptible, 0, path_of(context, place), &scratch->file);
     if (file->rc != 0)
         return 0;
     if (place->item.source == SN_ENCODED)

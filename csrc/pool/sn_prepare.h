@@ -30,9 +30,11 @@ typedef struct {
 int sn_scratch_init(sn_scratch *scratch, uint64_t max_pixels); /* 0 or -ENOMEM */
 void sn_scratch_free(sn_scratch *scratch);
 
-/* Read the file of a place ahead of sn_prepare(), by another thread. Whether it could be read is told there. It
- * blocks on storage, for ever where that hangs. */
-void sn_read_ahead(const sn_context *context, sn_place *place);
+/* Read the file of a place ahead of sn_prepare(), by another thread. It blocks on storage, for ever where that hangs.
+ *
+ * 0, also where the file cannot be read: sn_prepare() tells of it. -EMFILE, -ENFILE, -ENOMEM: too many files are read at
+ * a time, and sn_prepare() reads this one. */
+int sn_read_ahead(const sn_context *context, sn_place *place);
 
 void sn_prepare(sn_scratch *scratch, const sn_context *context, sn_place *place, uint8_t *out);
 
