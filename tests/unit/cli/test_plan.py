@@ -8,6 +8,8 @@ import pytest
 from profiles import ROUND, round_profile
 from typer.testing import CliRunner
 
+from seneca._core.pool import READS_AHEAD
+from seneca.cli import plan
 from seneca.cli.app import app
 from seneca.partition import Cost, Jobs, Profile, default_split, solve, torch_loader
 
@@ -65,12 +67,17 @@ def test_a_range_gives_a_curve(saved):
     rates = [point["samples_per_s"] for point in points["points"]]
     assert rates == sorted(rates) and rates[0] < rates[-1]
     for point in points["points"]:
-        best = solve(ROUND.with_memory(point["value"]))
+        best = solve(ROUND.with_memory(point["value"]), Jobs(reads_ahead=READS_AHEAD))
         assert (point["split"], point["samples_per_s"]) == (
             str(best.split),
             pytest.approx(best.samples_per_s),
         )
     assert "1 GiB 100-0-0" in words(RUN.invoke(app, arguments))
+
+
+def test_threads_that_prepare_natively_do_not_wait_for_storage():
+    """Torch's workers, which make whole items, do."""
+    assert (plan.reads_ahead(ROUND), plan.reads_ahead(round_profile(staged=False))) == (READS_AHEAD, 0)
 
 
 def test_what_the_page_cache_serves_is_told(tmp_path):
