@@ -49,6 +49,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import report
 import slow_reads
+from links import make_links
 
 from seneca.cli.analyze.inject import seneca_analyze_hooks as hooks
 from seneca.testing import make_pictures
@@ -132,7 +133,9 @@ class Bench:
         self.files.mkdir()
         for number in range(FILES):
             (self.files / f"{number:02d}").write_bytes(os.urandom(FILE_BYTES))
-        self.pictures = make_pictures(place / "pictures", count=256)
+        made = make_pictures(place / "pictures", count=256)
+        self.pictures = place / "linked"
+        make_links(made, self.pictures, steps * BATCH)
         sizes = [path.stat().st_size for path in self.pictures.rglob("*.jpg")]
         self.picture_bytes = statistics.fmean(sizes)
 

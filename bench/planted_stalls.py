@@ -50,10 +50,7 @@ def loader_of(options: argparse.Namespace, rank: int) -> torch.utils.data.DataLo
         from seneca import transforms as T
 
         pictures = seneca.ImageFolder(options.folder, T.Compose([T.RandomResizedCrop(224), T.ToTensor()]))
-        chosen = torch.utils.data.Subset(
-            pictures, [k % len(pictures) for k in range(options.steps * options.batch)]
-        )
-        return seneca.DataLoader(chosen, options.batch, num_workers=options.workers, cache=None)
+        return seneca.DataLoader(pictures, options.batch, num_workers=options.workers, cache=None)
     slow = 1.0 if options.slow_rank in (None, rank) else 0.1
     a_sample = 1e3 * options.batch
     files = sorted(options.folder.glob("*")) if options.folder else []
@@ -71,7 +68,7 @@ def main() -> None:
     """Train for one epoch."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--loader", choices=("torch", "seneca", "pictures"), default="torch")
-    parser.add_argument("--folder", type=Path, help="its files are read; of pictures: class folders")
+    parser.add_argument("--folder", type=Path, help="its files are read; of pictures: class folders, all of an epoch")
     for name, default in (("sleep", 0.0), ("cpu", 0.0), ("step", 0.0)):
         parser.add_argument(
             f"--{name}", type=float, default=default, help="milliseconds of a batch, or a step"
