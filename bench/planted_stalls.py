@@ -68,7 +68,7 @@ def main() -> None:
     """Train for one epoch."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--loader", choices=("torch", "seneca", "pictures"), default="torch")
-    parser.add_argument("--folder", type=Path, help="its files are read; of pictures: class folders, an epoch")
+    parser.add_argument("--folder", type=Path, help="its files are read; of pictures: class folders")
     for name, default in (("sleep", 0.0), ("cpu", 0.0), ("step", 0.0)):
         parser.add_argument(
             f"--{name}", type=float, default=default, help="milliseconds of a batch, or a step"
