@@ -1,7 +1,6 @@
 #define _GNU_SOURCE
 #include "sn_pool.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -14,15 +13,8 @@
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
 
-#define MOST_SPARES 128u      /* buffers for files, kept for the next */
-#define DESCRIPTORS_A_READER 4 /* that the process may still open */
-#define LARGE_SPARE 4.0       /* of the mean of a file: a larger buffer is given back */
-#define NICER 5               /* than the training loop, whose thread gets a core before ours */
+#define NICER 5 /* than the training loop, whose thread gets a core before ours */
 #define READER_STACK (256u << 10)
-#define LEAST_AWAITED 0.1     /* of the time that preparing takes: with less, threads read for themselves */
-#define SPARE_READERS 1.25    /* of those that the means say are needed */
-#define MEAN_OVER 32.0        /* places */
-#define AHEAD_BYTES 67108864.0 /* of files that are read, or read ahead and not claimed */
 
 struct sn_thread {
     pthread_t id;
@@ -47,15 +39,8 @@ struct sn_pool {
     int ending;
     sn_batch *first, *last; /* submitted, and with tasks that nobody has claimed */
     uint64_t submitted;
-    sn_place *ahead_first, *ahead_last; /* read ahead, and not claimed yet */
-    uint32_t n_ahead, reading;
-    double ahead_bytes; /* of those files */
-    int is_all_read;    /* no place is left to be read ahead */
-    uint32_t readers, most_readers; /* that may read at a time */
-    double awaited_ns, busy_ns;     /* means of a place: storage takes, preparing takes */
-    double file_bytes;              /* the mean of a file */
-    sn_file spares[MOST_SPARES];
-    uint32_t n_spares;
+    sn_ahead ahead;
+    int is_all_read; /* no place is left to be read ahead */
 };
 
 /* A fault of a thread of ours has to be seen where it happens. */
@@ -124,33 +109,6 @@ static void take_off_queue(sn_pool *pool, sn_batch *batch)
         pool->last = before;
 }
 
-static void take_off_ahead(sn_pool *pool, sn_place *place)
-{
-    sn_place *before = NULL, *at = pool->ahead_first;
-
-    while (at != place) {
-        before = at;
-        at = at->following;
-    }
-    if (before)
-        before->following = place->following;
-    else
-        pool->ahead_first = place->following;
-    if (pool->ahead_last == place)
-        pool->ahead_last = before;
-    pool->n_ahead--;
-    pool->ahead_bytes -= (double)place->file.length;
-}
-
-/* Whether one more file may be read. Half of the bytes may be of files that are being read now. */
-static int may_read(const sn_pool *pool)
-{
-    double being_read = pool->reading * pool->file_bytes;
-
-    return pool->reading < pool->readers && pool->n_ahead < pool->readers + pool->n_preparers &&
-           (pool->ahead_bytes + being_read < AHEAD_BYTES || pool->reading + pool->n_ahead == 0);
-}
-
 /* The first batch with a task that is still DRAWN; its `next` is that task. */
 static sn_batch *first_drawn(sn_pool *pool)
 {
@@ -167,13 +125,13 @@ static sn_batch *first_drawn(sn_pool *pool)
 /* The next task: the earliest batch's, and of that a place that was read ahead before one that must be read. */
 static sn_batch *claim(sn_pool *pool, uint32_t *task)
 {
-    sn_place *ahead = pool->ahead_first;
+    sn_place *ahead = pool->ahead.first;
     sn_batch *batch = first_drawn(pool);
 
     if (ahead && (!batch || ahead->batch->number < batch->number ||
                   (ahead->batch == batch && batch->next >= batch->n_copies))) {
-        take_off_ahead(pool, ahead);
-        if (!pool->is_all_read && may_read(pool))
+        sn_ahead_take(&pool->ahead, ahead);
+        if (!pool->is_all_read && sn_ahead_may_read(&pool->ahead, pool->n_preparers))
             pthread_cond_signal(&pool->reads); /* there may have been too much ahead for it */
         batch = ahead->batch;
         *task = batch->n_copies + (uint32_t)(ahead - batch->places);
@@ -243,7 +201,7 @@ static int start(sn_pool *pool, void *(*run_as)(void *), size_t stack_bytes)
 /* The next place whose file nobody reads, if more may be read. */
 static sn_place *claim_read(sn_pool *pool)
 {
-    if (!may_read(pool))
+    if (!sn_ahead_may_read(&pool->ahead, pool->n_preparers))
         return NULL;
     for (sn_batch *batch = pool->first; batch; batch = batch->following)
         while (batch->next_read < batch->n_places) {
@@ -253,11 +211,6 @@ static sn_place *claim_read(sn_pool *pool)
         }
     pool->is_all_read = 1; /* until the next batch comes */
     return NULL;
-}
-
-static void add_to_mean(double *mean, double value, int is_first)
-{
-    *mean += (value - *mean) / (is_first ? 1.0 : MEAN_OVER);
 }
 
 static void *read_ahead(void *argument)
@@ -273,33 +226,20 @@ static void *read_ahead(void *argument)
             continue;
         }
         place->stage = SN_READING;
-        pool->reading++;
-        if (pool->n_spares)
-            place->file = pool->spares[--pool->n_spares];
+        sn_ahead_began(&pool->ahead, place);
         self->since_ms = now_ms(CLOCK_MONOTONIC_COARSE);
         pthread_mutex_unlock(&pool->mutex);
         int rc = sn_read_ahead(place->batch->context, place);
         pthread_mutex_lock(&pool->mutex);
         self->since_ms = 0;
-        pool->reading--;
-        if (rc != 0) /* descriptors or memory are short: so many were too many */
-            pool->most_readers = pool->reading;
+        sn_ahead_ended(&pool->ahead, rc);
         if (place->batch->dropped) {
             sn_abandon(place->batch->context, place, SN_E_CLOSED, NULL);
             finish(pool, place->batch);
             continue;
         }
         place->stage = SN_READ_AHEAD;
-        place->following = NULL;
-        if (pool->ahead_last)
-            pool->ahead_last->following = place;
-        else
-            pool->ahead_first = place;
-        pool->ahead_last = place;
-        pool->n_ahead++;
-        pool->ahead_bytes += (double)place->file.length;
-        if (place->file.length)
-            add_to_mean(&pool->file_bytes, (double)place->file.length, pool->file_bytes <= 0);
+        sn_ahead_add(&pool->ahead, place);
         pthread_cond_signal(&pool->work);
     }
     self->ended = 1;
@@ -312,40 +252,19 @@ static void *read_ahead(void *argument)
 /* Those that may read beyond so many. */
 static void wake_readers(sn_pool *pool, uint32_t beyond)
 {
-    for (uint32_t n = beyond; n < pool->readers; n++)
+    for (uint32_t n = beyond; n < pool->ahead.readers; n++)
         pthread_cond_signal(&pool->reads);
 }
 
-/* How many files to read at a time, after a place that is prepared. That took `busy_ns` without reading.
- *
- * By Little's law P preparers that are never without a file need P * (what storage takes of a place) / (what preparing
- * takes of it) of them under way. Where storage takes next to nothing, which is the page cache, a preparer reads for
- * itself: the file is then in its core's own cache. */
+/* After a place that is prepared. */
 static void choose_readers(sn_pool *pool, const sn_place *place, uint64_t busy_ns)
 {
-    int is_first = pool->busy_ns <= 0;
-    add_to_mean(&pool->awaited_ns, place->was_awaited ? (double)place->spent.read : 0.0, is_first);
-    add_to_mean(&pool->busy_ns, (double)busy_ns, is_first);
-    double ratio = pool->busy_ns > 0 ? pool->awaited_ns / pool->busy_ns : 0.0;
-    uint32_t before = pool->readers;
-    double needed = ratio < LEAST_AWAITED ? 0.0 : SPARE_READERS * pool->n_preparers * ratio;
-    pool->readers = needed < pool->most_readers ? (uint32_t)(needed + 0.999) : pool->most_readers;
-    if (pool->readers > pool->n_threads - pool->n_preparers && !pool->ending)
+    uint32_t before = pool->ahead.readers;
+
+    sn_ahead_choose(&pool->ahead, place, busy_ns, pool->n_preparers);
+    if (pool->ahead.readers > pool->n_threads - pool->n_preparers && !pool->ending)
         start(pool, read_ahead, READER_STACK); /* one after each place; if it fails, those that are there do */
     wake_readers(pool, before);
-}
-
-/* The buffer of a file that was read ahead is used again. */
-static void keep_spare(sn_pool *pool, sn_place *place)
-{
-    if (!place->file.bytes)
-        return;
-    int is_large = (double)place->file.capacity > LARGE_SPARE * pool->file_bytes;
-    if (pool->n_spares < MOST_SPARES && pool->n_spares < 2 * pool->readers && !is_large)
-        pool->spares[pool->n_spares++] = place->file;
-    else
-        free(place->file.bytes);
-    memset(&place->file, 0, sizeof place->file);
 }
 
 /* -- Preparing -- */
@@ -368,7 +287,7 @@ static void prepare(sn_pool *pool, struct sn_thread *self, sn_batch *batch, uint
         choose_readers(pool, place, took > read_here ? took - read_here : 0);
         if (is_ahead) /* before its reading began, the thread waited for something else */
             place->spent.blocked += waited_ns < place->spent.read ? waited_ns : place->spent.read;
-        keep_spare(pool, place);
+        sn_ahead_keep_spare(&pool->ahead, place);
     }
     finish(pool, batch);
 }
@@ -390,7 +309,7 @@ static void *work(void *argument)
             waited_ns = 0;
         } else if (pool->ending) {
             break;
-        } else if (pool->reading) {
+        } else if (pool->ahead.reading) {
             uint64_t began = now_ns();
             pthread_cond_wait(&pool->work, &pool->mutex);
             waited_ns += now_ns() - began;
@@ -404,24 +323,6 @@ static void *work(void *argument)
     pthread_cond_broadcast(&pool->progress);
     pthread_mutex_unlock(&pool->mutex);
     return NULL;
-}
-
-/* Each reader has a descriptor: a part of those that this process may still open, because others need some too. */
-static uint32_t most_readers(void)
-{
-    struct rlimit limit;
-    uint64_t used = 0;
-    DIR *own = opendir("/proc/self/fd");
-
-    if (own) {
-        while (readdir(own))
-            used++;
-        closedir(own);
-    }
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return 0;
-    uint64_t most = limit.rlim_cur > used ? (limit.rlim_cur - used) / DESCRIPTORS_A_READER : 0;
-    return most < SN_MOST_READERS ? (uint32_t)most : SN_MOST_READERS;
 }
 
 sn_pool *sn_pool_new(uint32_t threads, uint64_t max_pixels)
@@ -441,7 +342,7 @@ sn_pool *sn_pool_new(uint32_t threads, uint64_t max_pixels)
 
     int failed = sn_scratch_init(&pool->scratch, max_pixels);
     pool->scratch.is_interruptible = 1;
-    pool->most_readers = most_readers();
+    sn_ahead_init(&pool->ahead);
     pool->threads = calloc(threads + SN_MOST_READERS, sizeof *pool->threads);
     if (!pool->threads)
         failed = 1;
@@ -513,8 +414,7 @@ void sn_pool_free(sn_pool *pool)
         if (i < pool->n_preparers)
             sn_scratch_free(&pool->threads[i].scratch);
     }
-    for (uint32_t i = 0; i < pool->n_spares; i++)
-        free(pool->spares[i].bytes);
+    sn_ahead_free(&pool->ahead);
     sn_scratch_free(&pool->scratch);
     free(pool->threads);
     pthread_cond_destroy(&pool->work);
@@ -547,7 +447,7 @@ void sn_pool_submit(sn_pool *pool, sn_batch *batch)
         pool->first = batch;
     pool->last = batch;
     pthread_cond_broadcast(&pool->work);
-    wake_readers(pool, pool->reading);
+    wake_readers(pool, pool->ahead.reading);
     pthread_mutex_unlock(&pool->mutex);
 }
 
@@ -597,7 +497,7 @@ void sn_pool_drop(sn_pool *pool, sn_batch *batch)
         for (uint32_t i = 0; i < batch->n_places; i++) {
             sn_place *place = &batch->places[i];
             if (place->stage == SN_READ_AHEAD)
-                take_off_ahead(pool, place);
+                sn_ahead_take(&pool->ahead, place);
             else if (place->stage != SN_DRAWN)
                 continue; /* in hand: whoever has it finishes it, and abandons it where it was only read */
             place->stage = SN_CLAIMED;

@@ -27,10 +27,9 @@
 #ifndef SN_POOL_H
 #define SN_POOL_H
 
+#include "sn_ahead.h"
 #include "sn_batch.h"
 #include "sn_prepare.h"
-
-#define SN_MOST_READERS 64 /* files that are read ahead at a time: 3,000 a second where each takes 20 ms */
 
 typedef struct sn_pool sn_pool;
 

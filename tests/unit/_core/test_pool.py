@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ import slow_reads
 
 import seneca
 from seneca import transforms as T
+from seneca.testing import make_pictures
 
 ANSWER_US = 10_000
 JOB = """if True:
@@ -25,7 +27,8 @@ JOB = """if True:
     data = seneca.ImageFolder(sys.argv[1], T.Compose([T.RandomResizedCrop(32), T.ToTensor()]))
     threads = int(sys.argv[2])
     loader = seneca.DataLoader(
-        data, 8, shuffle=True, num_workers=threads, prefetch_factor=4 if threads else None, cache=None,
+        data, int(sys.argv[4]), shuffle=True, num_workers=threads, cache=None,
+        prefetch_factor=4 if threads else None,
         generator=torch.Generator().manual_seed(7),
     )
     if sys.argv[3] != "None":
@@ -54,8 +57,16 @@ def run(tmp_path, picture_folder):
     """
     late = slow_reads.environment(tmp_path, picture_folder, 10**12, answer_us=ANSWER_US)
 
-    def run(threads, *, is_late, descriptors=None):
-        line = [sys.executable, "-c", JOB, str(picture_folder), str(threads), str(descriptors)]
+    def run(threads, *, is_late, descriptors=None, batch_size=8):
+        line = [
+            sys.executable,
+            "-c",
+            JOB,
+            str(picture_folder),
+            str(threads),
+            str(descriptors),
+            str(batch_size),
+        ]
         environment = {**os.environ, **(late if is_late else {})}
         return json.loads(subprocess.run(line, env=environment, check=True, stdout=subprocess.PIPE).stdout)
 
@@ -70,6 +81,14 @@ def test_many_files_are_read_at_a_time_where_storage_is_slow_to_answer(run):
     assert alone["blocked_s"] == alone["read_s"] <= alone["seconds"]
     assert found["seen"] == alone["seen"]
     assert found["read_bytes"] == alone["read_bytes"]
+
+
+def test_readers_go_on_once_files_are_used_that_they_were_not_to_read_ahead_of(run, picture_folder):
+    """A batch has many more files than may be read ahead. Then claims wake the readers, and no batch does."""
+    shutil.rmtree(picture_folder)
+    make_pictures(picture_folder, count=300, classes=2, sides=(400, 500))
+    found = run(1, is_late=True, batch_size=300)
+    assert found["blocked_s"] < 0.25 * found["seconds"], "the thread that prepares is seldom without a file"
 
 
 def test_nothing_is_read_ahead_from_the_page_cache(run):

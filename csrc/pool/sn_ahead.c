@@ -1,0 +1,129 @@
+#include "sn_ahead.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define DESCRIPTORS_A_READER 4 /* that the process may still open */
+#define LARGE_SPARE 4.0        /* of the mean of a file: a larger buffer is given back */
+#define LEAST_AWAITED 0.1      /* of the time that preparing takes: with less, preparers read for themselves */
+#define SPARE_READERS 1.25     /* of those that the means say are needed */
+#define MEAN_OVER 32.0         /* places */
+#define AHEAD_BYTES 67108864.0 /* of files that are read, or read ahead and not claimed */
+
+/* Each reader has a descriptor: a part of those that this process may still open, because others need some too. */
+static uint32_t most_readers(void)
+{
+    struct rlimit limit;
+    uint64_t used = 0;
+    DIR *own = opendir("/proc/self/fd");
+
+    if (own) {
+        while (readdir(own))
+            used++;
+        closedir(own);
+    }
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 0;
+    uint64_t most = limit.rlim_cur > used ? (limit.rlim_cur - used) / DESCRIPTORS_A_READER : 0;
+    return most < SN_MOST_READERS ? (uint32_t)most : SN_MOST_READERS;
+}
+
+void sn_ahead_init(sn_ahead *ahead)
+{
+    memset(ahead, 0, sizeof *ahead);
+    ahead->most_readers = most_readers();
+}
+
+void sn_ahead_free(sn_ahead *ahead)
+{
+    for (uint32_t i = 0; i < ahead->n_spares; i++)
+        free(ahead->spares[i].bytes);
+}
+
+/* Half of the bytes may be of files that are being read now. */
+int sn_ahead_may_read(const sn_ahead *ahead, uint32_t preparers)
+{
+    double being_read = ahead->reading * ahead->file_bytes;
+
+    return ahead->reading < ahead->readers && ahead->n < ahead->readers + preparers &&
+           (ahead->bytes + being_read < AHEAD_BYTES || ahead->reading + ahead->n == 0);
+}
+
+void sn_ahead_began(sn_ahead *ahead, sn_place *place)
+{
+    ahead->reading++;
+    if (ahead->n_spares)
+        place->file = ahead->spares[--ahead->n_spares];
+}
+
+void sn_ahead_ended(sn_ahead *ahead, int rc)
+{
+    ahead->reading--;
+    if (rc != 0) /* descriptors or memory are short: so many were too many */
+        ahead->most_readers = ahead->reading;
+}
+
+static void add_to_mean(double *mean, double value, int is_first)
+{
+    *mean += (value - *mean) / (is_first ? 1.0 : MEAN_OVER);
+}
+
+void sn_ahead_add(sn_ahead *ahead, sn_place *place)
+{
+    place->following = NULL;
+    if (ahead->last)
+        ahead->last->following = place;
+    else
+        ahead->first = place;
+    ahead->last = place;
+    ahead->n++;
+    ahead->bytes += (double)place->file.length;
+    if (place->file.length)
+        add_to_mean(&ahead->file_bytes, (double)place->file.length, ahead->file_bytes <= 0);
+}
+
+void sn_ahead_take(sn_ahead *ahead, sn_place *place)
+{
+    sn_place *before = NULL, *at = ahead->first;
+
+    while (at != place) {
+        before = at;
+        at = at->following;
+    }
+    if (before)
+        before->following = place->following;
+    else
+        ahead->first = place->following;
+    if (ahead->last == place)
+        ahead->last = before;
+    ahead->n--;
+    ahead->bytes -= (double)place->file.length;
+}
+
+/* By Little's law P preparers that are never without a file need P * (what storage takes of a place) / (what preparing
+ * takes of it) of them under way. Where storage takes next to nothing, which is the page cache, a preparer reads for
+ * itself: the file is then in its core's own cache. */
+void sn_ahead_choose(sn_ahead *ahead, const sn_place *place, uint64_t busy_ns, uint32_t preparers)
+{
+    int is_first = ahead->busy_ns <= 0;
+
+    add_to_mean(&ahead->awaited_ns, place->was_awaited ? (double)place->spent.read : 0.0, is_first);
+    add_to_mean(&ahead->busy_ns, (double)busy_ns, is_first);
+    double ratio = ahead->busy_ns > 0 ? ahead->awaited_ns / ahead->busy_ns : 0.0;
+    double needed = ratio < LEAST_AWAITED ? 0.0 : SPARE_READERS * preparers * ratio;
+    ahead->readers = needed < ahead->most_readers ? (uint32_t)(needed + 0.999) : ahead->most_readers;
+}
+
+void sn_ahead_keep_spare(sn_ahead *ahead, sn_place *place)
+{
+    if (!place->file.bytes)
+        return;
+    int is_large = (double)place->file.capacity > LARGE_SPARE * ahead->file_bytes;
+    if (ahead->n_spares < SN_MOST_SPARES && ahead->n_spares < 2 * ahead->readers && !is_large)
+        ahead->spares[ahead->n_spares++] = place->file;
+    else
+        free(place->file.bytes);
+    memset(&place->file, 0, sizeof place->file);
+}

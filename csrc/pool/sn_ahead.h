@@ -1,0 +1,57 @@
+/*
+ * sn_ahead.h -- the files that readers have read before a preparer wants them, and how many to read at a time.
+ *
+ *   place --began()--> being read --done()--> read ahead, in order --take()--> a preparer's --keep_spare()--> buffer, used again
+ *                                                                                 |
+ *              how many readers <---------------- means of a place <--choose()----+
+ *
+ * Lives in   the pool.
+ * Callers    the pool's threads, and the iterator's.
+ * Ordering   the pool's mutex is held in every call.
+ */
+#ifndef SN_AHEAD_H
+#define SN_AHEAD_H
+
+#include <stdint.h>
+
+#include "sn_batch.h"
+
+#define SN_MOST_READERS 64 /* files that are read ahead at a time: 3,000 a second where each takes 20 ms */
+#define SN_MOST_SPARES 128 /* buffers for files, kept for the next */
+
+typedef struct {
+    sn_place *first, *last; /* read ahead, and not claimed yet */
+    uint32_t n, reading;
+    double bytes;                   /* of those n files */
+    uint32_t readers, most_readers; /* that may read at a time */
+    double awaited_ns, busy_ns;     /* means of a place: storage takes, preparing takes */
+    double file_bytes;              /* the mean of a file */
+    sn_file spares[SN_MOST_SPARES];
+    uint32_t n_spares;
+} sn_ahead;
+
+void sn_ahead_init(sn_ahead *ahead);
+void sn_ahead_free(sn_ahead *ahead);
+
+/* Whether one more file may be read, for so many preparers. */
+int sn_ahead_may_read(const sn_ahead *ahead, uint32_t preparers);
+
+/* A reader has taken this place: it gets a buffer, if there is a spare one. */
+void sn_ahead_began(sn_ahead *ahead, sn_place *place);
+
+/* The reader has ended. `rc` is sn_read_ahead()'s. The place is then to be added, or abandoned. */
+void sn_ahead_ended(sn_ahead *ahead, int rc);
+
+/* A file is read. */
+void sn_ahead_add(sn_ahead *ahead, sn_place *place);
+
+/* A preparer, or whoever drops its batch, takes over one that was added. */
+void sn_ahead_take(sn_ahead *ahead, sn_place *place);
+
+/* After a place that is prepared: choose how many files to read at a time. That took `busy_ns` without reading. */
+void sn_ahead_choose(sn_ahead *ahead, const sn_place *place, uint64_t busy_ns, uint32_t preparers);
+
+/* The place is prepared: the buffer of its file is used again. */
+void sn_ahead_keep_spare(sn_ahead *ahead, sn_place *place);
+
+#endif
