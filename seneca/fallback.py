@@ -12,11 +12,13 @@ import torch.utils.data
 from seneca._runtime.enabled import off_because
 from seneca._runtime.warn import warn
 from seneca.epochs.resumable import ResumableBatchSampler, ResumableLoader
-from seneca.options import CHECK_EVERY, OnError, Options, Share, VerifyFiles
+from seneca.options import CHECK_EVERY, OnError, Options, Share, VerifyFiles, workers_of
 from seneca.partition import Split
 from seneca.workers.iterators import iterate
 
 __all__ = ["DataLoader", "OpportunisticBatchSampler", "SharedDataset"]
+
+WORKERS_AT = 5  # the place of num_workers among torch's arguments
 
 
 class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
@@ -26,7 +28,7 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
     shared, kept or substituted. The first loader of a process warns.
 
     Args:
-        *args, **kwargs: As torch's.
+        *args, **kwargs: As torch's. ``num_workers="auto"`` is a fixed number here, of the cores.
         on_error: No effect: a damaged picture raises.
         memory_format: No effect: batches are contiguous.
         device: No effect: batches stay where they are made.
@@ -55,6 +57,10 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
         snapshot_every_n_steps: int | None = 1,
         **kwargs: Any,
     ) -> None:
+        if "num_workers" in kwargs:
+            kwargs["num_workers"] = workers_of(kwargs["num_workers"])
+        elif len(args) > WORKERS_AT:
+            args = (*args[:WORKERS_AT], workers_of(args[WORKERS_AT]), *args[WORKERS_AT + 1 :])
         super().__init__(*args, **kwargs)
         self._never_begun()
         self.cache = cache

@@ -10,7 +10,7 @@ import functools
 import logging
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 import torch
@@ -33,7 +33,7 @@ from seneca.identity import Memory
 from seneca.native.device import CopiedAhead, check_device
 from seneca.native.iterator import NativeIterator
 from seneca.native.session import Session
-from seneca.options import CHECK_EVERY, Options
+from seneca.options import CHECK_EVERY, AutoWorkers, Options, workers_of
 from seneca.tuning.diagnosis import Diagnosis
 from seneca.workers.dataset import SharedDataset
 from seneca.workers.iterators import iterate
@@ -114,7 +114,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         snapshot_every_n_steps: No effect. torchdata's ``StatefulDataLoader`` has this argument. The state of
             this loader is exact after every batch.
         num_workers: As torch's. On the native path it is the number of threads of this process that
-            prepare. With 0, the calling thread prepares.
+            prepare. With 0, the calling thread prepares. ``"auto"``: as many as this job's share of the cores
+            keeps busy, which changes while the jobs of the host change. The attribute is then the most that
+            there can be.
         prefetch_factor: As torch's. On the native path it is the number of batches prepared ahead by all
             threads together.
 
@@ -144,7 +146,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         shuffle: bool | None = None,
         sampler: Any = None,
         batch_sampler: Any = None,
-        num_workers: int = 0,
+        num_workers: int | Literal["auto"] = 0,
         collate_fn: Callable[[list[Any]], Any] | None = None,
         pin_memory: bool = False,
         drop_last: bool = False,
@@ -197,7 +199,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             shuffle,
             sampler,
             batch_sampler,
-            num_workers,
+            workers_of(num_workers),
             collate_fn,
             pin_memory,
             drop_last,
@@ -291,12 +293,20 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         shared = self._shared_dataset()
         shared.loaded_with(self.worker_init_fn)
         shared.look(support)
+        is_auto = isinstance(self.num_workers, AutoWorkers)
         self._session.cache = shared.join(
             batch_size=getattr(self._index_sampler, "batch_size", None) or 1,
             batches_ahead=self._batches_ahead(),
             threads=max(1, self.num_workers),
         )
-        return iterate(self, self._batches_of(shared), shared, pins=self._pins, waited=shared._session.waited)
+        return iterate(
+            self,
+            self._batches_of(shared),
+            shared,
+            pins=self._pins,
+            waited=shared._session.waited,
+            cores=shared._session.core_share(self.num_workers, is_auto=is_auto),
+        )
 
     def _grade(self) -> Support:
         if isinstance(self.dataset, SharedDataset):
@@ -316,7 +326,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         """Warn of more workers than cores, as torch does. They may be threads, which torch's words deny."""
         cpu_count = getattr(torch._utils, "cpu_count", lambda: len(os.sched_getaffinity(0)))
         most = cpu_count()
-        if self.num_workers > most:
+        if self.num_workers > most and not isinstance(self.num_workers, AutoWorkers):
             warn(
                 f"this DataLoader will create {self.num_workers} workers in total: threads where Seneca "
                 "prepares natively, else processes: explain() tells. The suggested max number of worker "
@@ -436,6 +446,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             * ``different``: samples in ``checked`` that differed.
             * ``read_bytes``: bytes read from storage, if Seneca reads.
             * ``stall_s``: seconds that iterating waited.
+            * ``workers``: threads, or worker processes, that prepare now.
             * ``cache``: what the shared cache holds, see :meth:`seneca.SampleCache.stats`. None: there is no
               cache.
         """
@@ -446,6 +457,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             holds = None  # a stopped process has its lock, or it was given up
         did = self._session.counts
         counts = {**vars(did), "served": dict(did.served), "unshared": 0}
+        cores = self._session.cores or (None if self._shared is None else self._shared._session.cores)
+        counts["workers"] = int(self.num_workers) if cores is None else cores.threads
         for name in ("times", "spent_s", "blocked_s", "decoded_bytes"):
             del counts[name]
         if self._shared is not None:

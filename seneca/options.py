@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
+from seneca._runtime.cgroups import cores_allowed
 from seneca.partition import Split
 
 __all__ = [
     "CHECK_EVERY",
+    "AutoWorkers",
     "OnError",
     "Options",
     "Share",
@@ -21,6 +23,7 @@ __all__ = [
     "parse_bytes",
     "parse_keep",
     "parse_split",
+    "workers_of",
 ]
 
 Share = Literal["augmented", "decoded", "none"]
@@ -136,6 +139,34 @@ def parse_split(value: str | Sequence[float] | Split) -> Split | Literal["auto"]
             f'split is "auto", percents such as "58-42-0", or three fractions, but got {value!r}'
         ) from None
     return Split(encoded, decoded, augmented)
+
+
+class AutoWorkers(int):
+    """The attribute ``num_workers`` of a loader that was given ``"auto"``: the most that there can be.
+
+    Frameworks that read the attribute find an int. A loader that they build from it is ``"auto"`` as well.
+    """
+
+
+def workers_of(value: Any) -> int:
+    """Read the argument ``num_workers``.
+
+    Args:
+        value: A number, which torch checks; or ``"auto"``, or what this has returned for it.
+
+    Returns:
+        The number; for ``"auto"`` an :class:`AutoWorkers`: twice as many as there are cores, and at most 16
+        more than cores, because workers of torch that wait for storage use none.
+
+    Raises:
+        ValueError: The value is another text.
+    """
+    if isinstance(value, AutoWorkers) or value == "auto":
+        cores = max(1, math.ceil(cores_allowed().number))
+        return AutoWorkers(min(2 * cores, cores + 16))
+    if isinstance(value, str):
+        raise ValueError(f'num_workers is a number or "auto", but got {value!r}')
+    return value
 
 
 @dataclass(frozen=True)

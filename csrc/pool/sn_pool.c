@@ -28,14 +28,16 @@ struct sn_thread {
 
 struct sn_pool {
     pthread_mutex_t mutex;
-    pthread_cond_t work, reads, progress;
+    pthread_cond_t work, parked, reads, progress;
     pid_t owner;        /* a forked child has none of the threads, and waits for none */
     sn_scratch scratch; /* the iterator's own thread's */
-    struct sn_thread *threads; /* preparers, then readers; room for SN_MOST_READERS */
-    uint32_t n_preparers;
+    struct sn_thread *preparers, *readers; /* room for most_preparers, and for SN_MOST_READERS */
+    uint32_t most_preparers;
+    uint64_t max_pixels;
 
     /* The mutex's. */
-    uint32_t n_threads, running;
+    uint32_t n_preparers, n_readers, running;
+    uint32_t limit; /* preparers from this one on are parked */
     int ending;
     sn_batch *first, *last; /* submitted, and with tasks that nobody has claimed */
     uint64_t submitted;
@@ -131,7 +133,7 @@ static sn_batch *claim(sn_pool *pool, uint32_t *task)
     if (ahead && (!batch || ahead->batch->number < batch->number ||
                   (ahead->batch == batch && batch->next >= batch->n_copies))) {
         sn_ahead_take(&pool->ahead, ahead);
-        if (!pool->is_all_read && sn_ahead_may_read(&pool->ahead, pool->n_preparers))
+        if (!pool->is_all_read && sn_ahead_may_read(&pool->ahead, pool->limit))
             pthread_cond_signal(&pool->reads); /* there may have been too much ahead for it */
         batch = ahead->batch;
         *task = batch->n_copies + (uint32_t)(ahead - batch->places);
@@ -178,9 +180,13 @@ static void be_nice(void)
     setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + NICER);
 }
 
-static int start(sn_pool *pool, void *(*run_as)(void *), size_t stack_bytes)
+static struct sn_thread *thread_at(const sn_pool *pool, uint32_t i)
 {
-    struct sn_thread *thread = &pool->threads[pool->n_threads];
+    return i < pool->n_preparers ? &pool->preparers[i] : &pool->readers[i - pool->n_preparers];
+}
+
+static int start(sn_pool *pool, struct sn_thread *thread, void *(*run_as)(void *), size_t stack_bytes)
+{
     pthread_attr_t attributes;
 
     thread->pool = pool;
@@ -189,10 +195,8 @@ static int start(sn_pool *pool, void *(*run_as)(void *), size_t stack_bytes)
         pthread_attr_setstacksize(&attributes, stack_bytes);
     int failed = pthread_create(&thread->id, &attributes, run_as, thread);
     pthread_attr_destroy(&attributes);
-    if (!failed) {
-        pool->n_threads++;
+    if (!failed)
         pool->running++;
-    }
     return failed;
 }
 
@@ -201,7 +205,7 @@ static int start(sn_pool *pool, void *(*run_as)(void *), size_t stack_bytes)
 /* The next place whose file nobody reads, if more may be read. */
 static sn_place *claim_read(sn_pool *pool)
 {
-    if (!sn_ahead_may_read(&pool->ahead, pool->n_preparers))
+    if (!sn_ahead_may_read(&pool->ahead, pool->limit))
         return NULL;
     for (sn_batch *batch = pool->first; batch; batch = batch->following)
         while (batch->next_read < batch->n_places) {
@@ -261,9 +265,11 @@ static void choose_readers(sn_pool *pool, const sn_place *place, uint64_t busy_n
 {
     uint32_t before = pool->ahead.readers;
 
-    sn_ahead_choose(&pool->ahead, place, busy_ns, pool->n_preparers);
-    if (pool->ahead.readers > pool->n_threads - pool->n_preparers && !pool->ending)
-        start(pool, read_ahead, READER_STACK); /* one after each place; if it fails, those that are there do */
+    sn_ahead_choose(&pool->ahead, place, busy_ns, pool->limit);
+    /* One after each place. If it fails, those that are there do. */
+    if (pool->ahead.readers > pool->n_readers && !pool->ending &&
+        start(pool, &pool->readers[pool->n_readers], read_ahead, READER_STACK) == 0)
+        pool->n_readers++;
     wake_readers(pool, before);
 }
 
@@ -303,6 +309,11 @@ static void *work(void *argument)
     atomic_store(&self->number, (int32_t)gettid());
     pthread_mutex_lock(&pool->mutex);
     for (;;) {
+        if (self - pool->preparers >= pool->limit && !pool->ending) {
+            pthread_cond_wait(&pool->parked, &pool->mutex);
+            waited_ns = 0;
+            continue;
+        }
         sn_batch *batch = claim(pool, &task);
         if (batch) {
             prepare(pool, self, batch, task, waited_ns);
@@ -325,27 +336,10 @@ static void *work(void *argument)
     return NULL;
 }
 
-sn_pool *sn_pool_new(uint32_t threads, uint64_t max_pixels)
+/* Start preparers until there are so many, the mutex held; 0: there are. */
+static int start_preparers(sn_pool *pool, uint32_t threads)
 {
-    sn_pool *pool = calloc(1, sizeof *pool);
-    if (!pool)
-        return NULL;
-    pool->owner = getpid();
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_mutex_init(&pool->mutex, NULL);
-    pthread_cond_init(&pool->work, NULL);
-    pthread_cond_init(&pool->reads, NULL);
-    pthread_cond_init(&pool->progress, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-
-    int failed = sn_scratch_init(&pool->scratch, max_pixels);
-    pool->scratch.is_interruptible = 1;
-    sn_ahead_init(&pool->ahead);
-    pool->threads = calloc(threads + SN_MOST_READERS, sizeof *pool->threads);
-    if (!pool->threads)
-        failed = 1;
+    int failed = 0;
 
     /* Signals are the training loop's: a handler must not run on a thread of ours. */
     sigset_t all, before;
@@ -353,20 +347,54 @@ sn_pool *sn_pool_new(uint32_t threads, uint64_t max_pixels)
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
         sigdelset(&all, faults[i]);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    pthread_mutex_lock(&pool->mutex);
     while (!failed && pool->n_preparers < threads) {
-        sn_scratch *scratch = &pool->threads[pool->n_preparers].scratch;
-        failed = sn_scratch_init(scratch, max_pixels);
+        struct sn_thread *thread = &pool->preparers[pool->n_preparers];
+        failed = sn_scratch_init(&thread->scratch, pool->max_pixels);
         if (failed)
             break;
-        failed = start(pool, work, 0);
+        failed = start(pool, thread, work, 0);
         if (failed)
-            sn_scratch_free(scratch);
+            sn_scratch_free(&thread->scratch);
         else
             pool->n_preparers++;
     }
-    pthread_mutex_unlock(&pool->mutex);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed;
+}
+
+sn_pool *sn_pool_new(uint32_t threads, uint32_t most, uint64_t max_pixels)
+{
+    sn_pool *pool = calloc(1, sizeof *pool);
+    if (!pool)
+        return NULL;
+    pool->owner = getpid();
+    pool->limit = threads;
+    pool->most_preparers = most < threads ? threads : most;
+    pool->max_pixels = max_pixels;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&pool->mutex, NULL);
+    pthread_cond_init(&pool->work, NULL);
+    pthread_cond_init(&pool->parked, NULL);
+    pthread_cond_init(&pool->reads, NULL);
+    pthread_cond_init(&pool->progress, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+
+    int failed = sn_scratch_init(&pool->scratch, max_pixels);
+    pool->scratch.is_interruptible = 1;
+    sn_ahead_init(&pool->ahead);
+    pool->preparers = calloc(pool->most_preparers + SN_MOST_READERS, sizeof *pool->preparers);
+    if (!pool->preparers)
+        failed = 1;
+    else
+        pool->readers = pool->preparers + pool->most_preparers;
+    pthread_mutex_lock(&pool->mutex);
+    if (!failed)
+        failed = start_preparers(pool, threads);
+    if (failed)
+        pool->limit = pool->n_preparers;
+    pthread_mutex_unlock(&pool->mutex);
     if (failed && pool->n_preparers == 0) { /* with fewer than were wanted it goes on */
         sn_pool_free(pool);
         pool = NULL;
@@ -378,8 +406,8 @@ sn_pool *sn_pool_new(uint32_t threads, uint64_t max_pixels)
 static int64_t wait_until(const sn_pool *pool, int64_t began_ms, int patience_ms)
 {
     int64_t until = 0;
-    for (uint32_t i = 0; i < pool->n_threads; i++) {
-        const struct sn_thread *thread = &pool->threads[i];
+    for (uint32_t i = 0; i < pool->n_preparers + pool->n_readers; i++) {
+        const struct sn_thread *thread = thread_at(pool, i);
         int64_t limit = (thread->since_ms ? thread->since_ms : began_ms) + patience_ms;
         if (!thread->ended && limit > until)
             until = limit;
@@ -395,6 +423,7 @@ int sn_pool_end(sn_pool *pool, int patience_ms)
     pthread_mutex_lock(&pool->mutex);
     pool->ending = 1;
     pthread_cond_broadcast(&pool->work);
+    pthread_cond_broadcast(&pool->parked);
     pthread_cond_broadcast(&pool->reads);
     while (pool->running > 0 && (until = wait_until(pool, began, patience_ms)) > now_ms(CLOCK_MONOTONIC)) {
         struct timespec deadline = at_ms(until);
@@ -409,15 +438,15 @@ void sn_pool_free(sn_pool *pool)
 {
     if (!pool || pool->owner != getpid())
         return;
-    for (uint32_t i = 0; i < pool->n_threads; i++) {
-        pthread_join(pool->threads[i].id, NULL);
-        if (i < pool->n_preparers)
-            sn_scratch_free(&pool->threads[i].scratch);
-    }
+    for (uint32_t i = 0; i < pool->n_preparers + pool->n_readers; i++)
+        pthread_join(thread_at(pool, i)->id, NULL);
+    for (uint32_t i = 0; i < pool->n_preparers; i++)
+        sn_scratch_free(&pool->preparers[i].scratch);
     sn_ahead_free(&pool->ahead);
     sn_scratch_free(&pool->scratch);
-    free(pool->threads);
+    free(pool->preparers);
     pthread_cond_destroy(&pool->work);
+    pthread_cond_destroy(&pool->parked);
     pthread_cond_destroy(&pool->reads);
     pthread_cond_destroy(&pool->progress);
     pthread_mutex_destroy(&pool->mutex);
@@ -428,9 +457,23 @@ uint32_t sn_pool_threads(const sn_pool *pool, int32_t *numbers, uint32_t most)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < pool->n_preparers && n < most; i++)
-        if ((numbers[n] = atomic_load(&pool->threads[i].number)) != 0)
+        if ((numbers[n] = atomic_load(&pool->preparers[i].number)) != 0)
             n++;
     return n;
+}
+
+/* A signal of `work` may have gone to a preparer that is parked now. Therefore all look for work again. */
+void sn_pool_limit(sn_pool *pool, uint32_t threads)
+{
+    pthread_mutex_lock(&pool->mutex);
+    if (pool->n_preparers > 0 && !pool->ending) {
+        threads = threads < 1 ? 1 : threads > pool->most_preparers ? pool->most_preparers : threads;
+        start_preparers(pool, threads);
+        pool->limit = threads < pool->n_preparers ? threads : pool->n_preparers;
+        pthread_cond_broadcast(&pool->work);
+        pthread_cond_broadcast(&pool->parked);
+    }
+    pthread_mutex_unlock(&pool->mutex);
 }
 
 void sn_pool_submit(sn_pool *pool, sn_batch *batch)

@@ -5,7 +5,7 @@
  *                            |                ^
  *                            +--> readers ----+   while storage is slow to answer: they read files ahead
  *
- * Preparers use a core; there are as many as the user wants. Readers sleep while storage finds their file; there are as
+ * Preparers use a core; there are as many as the user wants, or as sn_pool_limit() says: the others are parked. Readers sleep while storage finds their file; there are as
  * many as the preparers need never to be without one, and none where files come from the page cache. Both are nicer
  * than the training loop: the kernel gives a core to its thread first.
  *
@@ -33,8 +33,12 @@
 
 typedef struct sn_pool sn_pool;
 
-/* With 0 threads the waiting thread does the work. NULL when threads or memory are short. */
-sn_pool *sn_pool_new(uint32_t threads, uint64_t max_pixels);
+/* With 0 threads the waiting thread does the work. `most`: that sn_pool_limit() may ask for. NULL when threads or memory
+ * are short. */
+sn_pool *sn_pool_new(uint32_t threads, uint32_t most, uint64_t max_pixels);
+
+/* From now on so many threads prepare, at least 1: others are started, or parked once their place is done. */
+void sn_pool_limit(sn_pool *pool, uint32_t threads);
 
 /* End the threads; every batch must have been waited for or dropped. 0: all have ended, and nobody works on any
  * batch any more. SN_BUSY: a thread has been at its place for `patience_ms`, and may be for ever. */

@@ -79,7 +79,8 @@ cdef extern from "pool/sn_pool.h" nogil:
     ctypedef struct sn_pool:
         pass
 
-    sn_pool *sn_pool_new(uint32_t threads, uint64_t max_pixels)
+    sn_pool *sn_pool_new(uint32_t threads, uint32_t most, uint64_t max_pixels)
+    void sn_pool_limit(sn_pool *pool, uint32_t threads)
     int sn_pool_end(sn_pool *pool, int patience_ms)
     void sn_pool_free(sn_pool *pool)
     uint32_t sn_pool_threads(const sn_pool *pool, int32_t *numbers, uint32_t most)

@@ -64,6 +64,7 @@ cdef class Stream:
         seed, epoch: Name the random numbers.
         nonce: Mixed into what is staged for other jobs.
         threads: How many prepare; with 0 the waiting thread does.
+        most: The most that :meth:`limit` may ask for; None: ``threads``.
         max_pixels: Of one picture; 0 for the codec's own limit.
         copies: Where each draw notes which copy serves a sample, or None: uint32 ``(samples, 3)``, of the
             staged copy that is served or made slot (``NONE``: it is this iterator's alone) and generation,
@@ -73,10 +74,11 @@ cdef class Stream:
     """
 
     def __cinit__(self, Member member not None, Plan plan not None, bytes paths, path_at, *, seed, epoch, nonce,
-                  threads, max_pixels=0, copies=None, check_every=0):
+                  threads, most=None, max_pixels=0, copies=None, check_every=0):
         cdef const uint64_t[::1] offsets = path_at
         cdef uint32_t[:, ::1] notes
         cdef uint32_t n_threads = threads
+        cdef uint32_t most_threads = n_threads if most is None else most
         cdef uint64_t limit = max_pixels
         give_back()
         self.owner = getpid()
@@ -110,7 +112,7 @@ cdef class Stream:
         # Not all at the same time, and also in epochs that are shorter.
         self.until_check = 1 + secrets.randbelow(check_every) if check_every else 0
         with nogil:
-            self.pool = sn_pool_new(n_threads, limit)
+            self.pool = sn_pool_new(n_threads, most_threads, limit)
         if self.pool == NULL:
             raise MemoryError(f"{n_threads} threads could not be started")
 
@@ -122,10 +124,20 @@ cdef class Stream:
         return self.pool
 
     def thread_numbers(self):
-        """The kernel's numbers of the threads that prepare, 64 at the most, without those that have not begun yet."""
-        cdef int32_t numbers[64]
-        cdef uint32_t i, n = sn_pool_threads(self.open(), numbers, 64)
+        """The kernel's numbers of the threads that prepare, 256 at the most, without those that have not begun yet."""
+        cdef int32_t numbers[256]
+        cdef uint32_t i, n = sn_pool_threads(self.open(), numbers, 256)
         return tuple(<object>numbers[i] for i in range(n))
+
+    def limit(self, uint32_t threads):
+        """From now on so many threads prepare, from 1 to ``most``. Without any, the waiting thread still does.
+
+        Nothing happens to a stream that is closed.
+        """
+        with self.lock:
+            if not self.closed and self.owner == getpid():
+                with nogil:
+                    sn_pool_limit(self.pool, threads)
 
     def draw(self, out):
         """Draw a batch and have it prepared into ``out``, C-contiguous, one item a sample in order.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-__all__ = ["cpu_quota", "groups_of", "oom_kills"]
+__all__ = ["Cores", "cores_allowed", "cpu_quota", "groups_of", "oom_kills"]
 
 PROC = Path("/proc")
 GROUPS = Path("/sys/fs/cgroup")
@@ -42,21 +45,48 @@ def groups_of(controller: str, root: Path | None = None) -> Iterator[tuple[Path,
             group = group.parent
 
 
+class Cores(NamedTuple):
+    """The cores that a process may use.
+
+    Attributes:
+        number: How many; with a quota, their worth of CPU time.
+        group: A number that processes have in common if these are the same cores, or the same quota.
+    """
+
+    number: float
+    group: int
+
+
+def cores_allowed() -> Cores:
+    """The cores that this process may use, by its affinity and its control groups."""
+    allowed = sorted(os.sched_getaffinity(0))
+    quota, inode = _limit(None)
+    if quota is None or quota >= len(allowed):
+        quota, inode = float(len(allowed)), 0
+    digest = hashlib.blake2b(f"{allowed} {inode}".encode(), digest_size=8).digest()
+    return Cores(quota, int.from_bytes(digest, "little"))
+
+
 def cpu_quota(root: Path | None = None) -> float | None:
     """The cores' worth of CPU time that the groups of this process allow; None: they do not limit it.
 
     Args:
         root: As for :func:`groups_of`.
     """
+    return _limit(root)[0]
+
+
+def _limit(root: Path | None) -> tuple[float | None, int]:
+    """The least quota of all groups; and the inode of its group, which names it in all containers."""
     quotas = []
     for group, version in groups_of("cpu", root):
         try:
             quota, period = _quota(group, version)
+            if quota not in ("max", "-1"):
+                quotas.append((int(quota) / int(period), group.stat().st_ino))
         except OSError:
             continue  # no such controller here
-        if quota not in ("max", "-1"):
-            quotas.append(int(quota) / int(period))
-    return min(quotas, default=None)
+    return min(quotas, default=(None, 0))
 
 
 def _quota(group: Path, version: int) -> list[str]:

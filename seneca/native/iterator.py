@@ -79,7 +79,9 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         self._rest = plan.yields
         self._asked, self._whole = 0, plan.left // (plan.batch_size or 1)
         self._ask(loader.num_workers * (loader.prefetch_factor or 0))
-        stream = self._stream(loader, plan, inputs)
+        cores = self._session.core_share(loader.num_workers)
+        threads = 0 if cores is None else cores.threads
+        stream = self._stream(loader, plan, inputs, threads)
         self._close = finalize(self, _end, stream, cache, order=FIRST)  # before a Ctrl-C could come
         self._progress.recorder = self._recorder
         self._progress.begin(plan.order, plan.sampler, support.identity, self._samples_of(plan, support))
@@ -113,18 +115,19 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             evenly=None if plan.shard is None else plan.delivers,
             counts=self._session.counts,
         )
-        threads = max(1, loader.num_workers)
         self._begin_control(
             Jobs(
                 batch_size=plan.batch_size or 1,
                 ahead=ahead,
-                threads=threads,
+                threads=max(1, threads),
                 reads_ahead=pool.READS_AHEAD if loader.num_workers else 0,
                 share=options.share,
             ),
             inputs,
         )
-        self._begin_telling(plan, inputs)
+        self._begin_telling(plan, inputs, max(1, threads))
+        if cores is not None:
+            cores.begin(self._prefetcher.limit)
         self._begin_with = self.next_inputs = None
 
     def _plan(self, loader: Any, inputs: Inputs) -> EpochPlan:
@@ -157,7 +160,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             return own
         return plan.indices.astype(np.uint32) if own is None else own[plan.indices]
 
-    def _stream(self, loader: Any, plan: EpochPlan, inputs: Inputs) -> pool.Stream:
+    def _stream(self, loader: Any, plan: EpochPlan, inputs: Inputs, threads: int) -> pool.Stream:
         """The stream that draws the epoch's batches and prepares them in threads."""
         support, options, cache, _ = inputs
         files, pipeline = support.files, support.pipeline
@@ -206,7 +209,8 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             seed=plan.seed,
             epoch=plan.number,
             nonce=nonce,
-            threads=loader.num_workers,
+            threads=threads,
+            most=loader.num_workers,
             max_pixels=support.max_pixels,
             copies=None if self._recorder is None else self._recorder.copies,
             check_every=0 if cache is None else options.check_every or 0,
@@ -225,7 +229,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             session.controller = SplitController(cache, known, job, len(files))
         session.controller.begin(self._work_done, job)
 
-    def _begin_telling(self, plan: EpochPlan, inputs: Inputs) -> None:
+    def _begin_telling(self, plan: EpochPlan, inputs: Inputs, threads: int) -> None:
         """Begin to measure the epoch, and to tell those who watch the cache."""
         session = self._session
         if session.telemetry is None or not session.telemetry.suits(inputs.cache):
@@ -234,7 +238,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             self._work_done,
             epoch=plan.number,
             places=plan.count or 0,
-            threads=max(1, self._num_workers),
+            threads=threads,
             batch_size=plan.batch_size or 0,
         )
 

@@ -150,6 +150,10 @@ class Prefetcher:
         """The kernel's numbers of the threads that prepare."""
         return self._stream.thread_numbers() or (threading.get_native_id(),)  # without any, who asks does it
 
+    def limit(self, threads: int) -> None:
+        """From now on so many threads prepare."""
+        self._stream.limit(threads)
+
     def __next__(self) -> Ready:
         while True:
             self._draw()

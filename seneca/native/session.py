@@ -14,8 +14,9 @@ from seneca.cache import MISTAKES, SampleCache, distrust_text, shared_cache
 from seneca.data.support import Support
 from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
 from seneca.native.prefetch import Counts
-from seneca.options import Options
+from seneca.options import AutoWorkers, Options
 from seneca.tuning.controller import SplitController
+from seneca.tuning.cores import CoreShare
 from seneca.tuning.diagnosis import Diagnosis, diagnose, logger
 from seneca.tuning.telemetry import Telemetry, WorkDone
 
@@ -46,6 +47,7 @@ class Session:
         cache: The cache that the loader shares; None: it shares nothing, or has not begun.
         controller: The controller of the cache's split; None: there is no cache.
         telemetry: What the loader tells of itself; None: no epoch has begun.
+        cores: The loader's share of the host's cores; None: no epoch has begun, or there are no threads.
         last_indices: The indices of the samples in the batch that was yielded last.
     """
 
@@ -54,6 +56,7 @@ class Session:
         self.cache: SampleCache | None = None
         self.controller: SplitController | None = None
         self.telemetry: Telemetry | None = None
+        self.cores: CoreShare | None = None
         self.last_indices: np.ndarray | None = None
         self._given_up: tuple[bytes, str] | None = None  # files that are no longer shared, and why
         self._warned = False
@@ -62,10 +65,21 @@ class Session:
         """Called between two batches: take part in the choice of the split, and tell what was done."""
         if self.controller is not None:
             self.controller.tick(progress, ended=ended)
-        if self.telemetry is not None:
-            self.telemetry.tick(progress, ended=ended)
+        telemetry = self.telemetry
+        if telemetry is not None and telemetry.tick(progress, ended=ended) and self.cores is not None:
+            self.cores.tick(telemetry.done.stall_s or 0.0, telemetry.spent_ns, ended=ended)
+            telemetry.uses(self.cores.threads)
         if ended and logger.isEnabledFor(logging.INFO):
             logger.info("%s", self.diagnosis(may_look=False))
+
+    def core_share(self, workers: int) -> CoreShare | None:
+        """The share of a loader with so many threads at the most; None: the calling thread prepares."""
+        is_auto = isinstance(workers, AutoWorkers)
+        if workers == 0:
+            self.cores = None
+        elif self.cores is None or not self.cores.suits(workers, is_auto=is_auto):
+            self.cores = CoreShare(workers, is_auto=is_auto, here=True)
+        return self.cores
 
     def diagnosis(self, *, may_look: bool) -> Diagnosis | None:
         """Why the training loop waited in the last epoch; None: none has begun.

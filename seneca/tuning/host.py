@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from seneca._runtime.cgroups import cpu_quota
+from seneca._runtime.cgroups import cores_allowed
 from seneca._runtime.memory import free_memory
 
 __all__ = ["cores", "fingerprint", "memory_bytes_per_s"]
@@ -21,8 +21,7 @@ COPIED_BYTES = 32 << 20  # more than the cores' caches hold
 
 def cores() -> int:
     """The number of cores that this process may use, by its affinity and its control groups."""
-    allowed, quota = len(os.sched_getaffinity(0)), cpu_quota()
-    return max(1, allowed if quota is None else min(allowed, math.ceil(quota)))
+    return max(1, math.ceil(cores_allowed().number))
 
 
 def fingerprint() -> str:

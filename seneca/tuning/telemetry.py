@@ -94,6 +94,9 @@ class Telemetry:
     Args:
         cache: The cache that it shares; None: it shares nothing, and nobody can watch.
         job: The name of the training run; None: the command line names it.
+
+    Attributes:
+        spent_ns: What those who prepare for this loader have spent in all, in nanoseconds by cause.
     """
 
     def __init__(self, cache: SampleCache | None, job: str | None) -> None:
@@ -109,6 +112,12 @@ class Telemetry:
         self._place_before = 0
         self._ended = self._stall_is_known = False
         self._stall_ns = dict.fromkeys(CAUSES, 0)
+        self.spent_ns = dict.fromkeys(CAUSES, 0)
+
+    @property
+    def done(self) -> WorkDone:
+        """What the loader had done at the last look."""
+        return self._last
 
     def suits(self, cache: SampleCache | None) -> bool:
         """Whether this also serves a loader of this cache."""
@@ -145,15 +154,21 @@ class Telemetry:
         self._stall_ns = dict.fromkeys(CAUSES, 0)
         self._cpu_ns = 0  # what the threads of the last epoch did at their end was not seen
 
-    def tick(self, work: Callable[[], WorkDone], *, ended: bool = False) -> None:
-        """Called between two batches: tell what was done, if it is time to, or if the epoch has ended."""
+    def tick(self, work: Callable[[], WorkDone], *, ended: bool = False) -> bool:
+        """Called between two batches: tell what was done, if it is time to, or if the epoch has ended.
+
+        Returns:
+            Whether this has looked at what was done.
+        """
         now = time.monotonic()
         if now < self._next and not ended:
-            return
+            return False
         self._next = now + EVERY_S
         done, before = work(), self._last
         self._last, self._until, self._ended = done, now, ended
         spent = self._spent(before, done)
+        for cause, ns in spent.items():
+            self.spent_ns[cause] += ns
         stall = self._stall(before, done, spent, ended)
         for cause, ns in stall.items():
             self._stall_ns[cause] += ns
@@ -161,6 +176,11 @@ class Telemetry:
             with self._process.turn:
                 self._process.add(before, done, spent, stall)
                 self._process.tell(self._cache, {**self._shown, "place": done.place})
+        return True
+
+    def uses(self, threads: int) -> None:
+        """So many threads, or worker processes, prepare from now on."""
+        self._shown = {**self._shown, "threads": threads}
 
     def epoch_times(self) -> EpochTimes | None:
         """The times of the epoch that began last; None: none has begun."""

@@ -158,9 +158,10 @@ class SharedDataset(Dataset[Any]):
         made = self._made_here(indices)
         if made is not None:
             return made
-        if getattr(self.dataset, "__getitems__", None):
-            return self.dataset.__getitems__(list(indices) if isinstance(indices, Batch) else indices)
-        return [self.dataset[index] for index in indices]
+        with self._session.timed():
+            if getattr(self.dataset, "__getitems__", None):
+                return self.dataset.__getitems__(list(indices) if isinstance(indices, Batch) else indices)
+            return [self.dataset[index] for index in indices]
 
     def _beneath(self) -> Any:
         """The dataset beneath ``Subset``."""

@@ -32,6 +32,7 @@ from seneca._runtime.cgroups import oom_kills
 from seneca._runtime.turns import InTurn
 from seneca.epochs.batches import Drawn, TrackedBatches
 from seneca.epochs.dataset_state import FollowedStream, OwnState, Standing, has_state, pickled
+from seneca.tuning.cores import CoreShare
 from seneca.workers.messages import BEGUN, Context, MessageQueue, WorkerInit
 
 __all__ = ["iterate"]
@@ -51,6 +52,7 @@ def iterate(
     *,
     pins: bool = False,
     waited: Waited = lambda seconds, workers, ended: None,
+    cores: CoreShare | None = None,
 ) -> Any:
     """Make an iterator in the order of ``index_sampler``, in all else as the loader's arguments say.
 
@@ -61,6 +63,7 @@ def iterate(
             loader's.
         pins: Whether batches lie in page-locked memory even if the loader does not ask for it.
         waited: Called when a batch has come, or none will.
+        cores: How many of the workers are fed; None: all.
     """
     shown: dict[str, Any] = {"_index_sampler": index_sampler, "pin_memory": loader.pin_memory or pins}
     own = _own_state(loader)
@@ -73,7 +76,7 @@ def iterate(
     loader.check_worker_number_rationality()
     init = shown["worker_init_fn"] = WorkerInit(loader.worker_init_fn, own)
     shown["multiprocessing_context"] = Context(loader.multiprocessing_context or torch.multiprocessing, init)
-    return Workers(_View(loader, **shown), own, waited)
+    return Workers(_View(loader, **shown), own, waited, cores)
 
 
 def _own_state(loader: Any) -> OwnState:
@@ -137,11 +140,25 @@ class Alone(InTurn, _SingleProcessDataLoaderIter):
                 progress.tell(0, self._own.tell_or_say_why())
 
 
+class Fed:
+    """The turns of the workers that are fed: the first ``workers`` of them."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers, self.last = workers, -1
+
+    def __next__(self) -> int:
+        self.last = (self.last + 1) % self.workers
+        return self.last
+
+
 class Workers(InTurn, _MultiProcessingDataLoaderIter):
     """torch's iterator with worker processes, which also tells the epoch's progress what is made."""
 
-    def __init__(self, loader: Any, own: OwnState, waited: Waited) -> None:
+    def __init__(self, loader: Any, own: OwnState, waited: Waited, cores: CoreShare | None = None) -> None:
         self._own, self._waited = own, waited
+        # A worker that keeps a state of its own gets its turns as in torch's loader.
+        self._cores = None if has_state(own.dataset) else cores
+        self._fed = Fed(loader.num_workers if self._cores is None else self._cores.threads)
         self._owner = os.getpid()
         self._drawn: dict[int, Any] = {}  # what was drawn of the batches under way, by torch's numbers
         self._workers_status = [True] * loader.num_workers  # torch sets it last, and needs it to end workers
@@ -171,6 +188,8 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
         self._drawn = {}
         restores = self._sampler_iter.progress.restores if first_iter else None
         self._skips = 0 if restores is None else restores["turn"]
+        if self._cores is not None:
+            self._cores.begin(self._feed)
         super()._reset(loader, first_iter)
         if first_iter and has_state(self._own.dataset):
             self._await_begun()
@@ -202,6 +221,34 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
         # calls this in a forked child, where it would end the workers of the parent.
         if hasattr(self, "_workers") and self._owner == os.getpid():
             super()._shutdown_workers()
+
+    @property
+    def _worker_queue_idx_cycle(self) -> Any:
+        return self._fed
+
+    @_worker_queue_idx_cycle.setter
+    def _worker_queue_idx_cycle(self, turns: Any) -> None:
+        """torch makes the workers' turns anew as an epoch begins."""
+        self._fed.last = -1
+
+    def _feed(self, workers: int) -> None:
+        """From now on so many workers are fed. The others complete what they have, and wait."""
+        self._fed.workers = workers
+
+    def _try_put_index(self) -> None:
+        """torch calls this for each batch that it hands out, and at first for each that may be under way.
+
+        A batch that waits for an earlier one counts: else fast workers would go ever farther ahead of a slow
+        one.
+        """
+        if self._cores is None:
+            super()._try_put_index()
+            return
+        while len(self._task_info) < self._prefetch_factor * self._fed.workers:
+            sent = self._send_idx
+            super()._try_put_index()
+            if self._send_idx == sent:
+                break  # the epoch has no more, or no worker is left
 
     def _next_index(self) -> Any:
         index = super()._next_index()

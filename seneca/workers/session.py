@@ -9,13 +9,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
+import time
 import weakref
+from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
 import torch
+from torch.utils.data import get_worker_info
 
 from seneca.cache import SampleCache
 from seneca.data.stages import Pictures
@@ -25,9 +29,10 @@ from seneca.forms import Form
 from seneca.partition import Jobs, Spent
 from seneca.tuning.controller import SplitController, profile_kept
 from seneca.tuning.controller import logger as logger_of_splits
+from seneca.tuning.cores import CoreShare
 from seneca.tuning.diagnosis import Diagnosis, diagnose, logger
 from seneca.tuning.telemetry import Telemetry, WorkDone
-from seneca.workers.prepare import COUNTERS, SPENT, TIMES
+from seneca.workers.prepare import AT, COUNTERS, SPENT, TIMES
 from seneca.workers.terms import Terms
 
 __all__ = ["WorkersSession"]
@@ -48,6 +53,7 @@ class WorkersSession:
         stall_s: Seconds that the training loop waited; None: its loader does not tell.
         copy_bytes: The room that an item takes, as far as is known; the next epoch begins with it.
         is_for_worker: Whether this is a worker's copy.
+        cores: The loader's share of the host's cores; None: there are no workers.
     """
 
     def __init__(self) -> None:
@@ -59,11 +65,25 @@ class WorkersSession:
         self._telemetry: Telemetry | None = None
         self._epoch: weakref.ref[EpochProgress] | None = None
         self._preparers: tuple[int, ...] = ()
+        self.cores: CoreShare | None = None
         self.is_for_worker = False
 
     def counts_of(self, worker: int | None) -> np.ndarray:
         """The counters of a worker process, or of the loader's process (None), in the order of COUNTERS."""
         return self._counts[0 if worker is None else min(worker + 1, COUNT_ROWS - 1)].numpy()
+
+    @contextlib.contextmanager
+    def timed(self) -> Iterator[None]:
+        """Count the time that the dataset's own code takes for a batch, in this worker or in the loader's
+        process."""
+        info = get_worker_info()
+        counts = self.counts_of(None if info is None else info.id)
+        began, cpu = time.perf_counter_ns(), time.thread_time_ns()
+        try:
+            yield
+        finally:
+            counts[AT["item_cpu_ns"]] += time.thread_time_ns() - cpu
+            counts[AT["item_ns"]] += time.perf_counter_ns() - began
 
     def stats(self) -> dict[str, Any]:
         """See :meth:`seneca.SharedDataset.stats`."""
@@ -119,7 +139,7 @@ class WorkersSession:
             self._work_done,
             epoch=plan.number,
             places=plan.count or 0,
-            threads=max(1, workers),
+            threads=max(1, workers if self.cores is None else self.cores.threads),
             batch_size=plan.batch_size or 0,
         )
 
@@ -138,10 +158,21 @@ class WorkersSession:
         """Note that the training loop has waited for a batch, which these processes made."""
         self._preparers = workers
         self.stall_s = (self.stall_s or 0.0) + seconds
-        if self._telemetry is not None:
-            self._telemetry.tick(self._work_done, ended=ended)
+        telemetry = self._telemetry
+        if telemetry is not None:
+            if telemetry.tick(self._work_done, ended=ended) and self.cores is not None:
+                self.cores.tick(telemetry.done.stall_s or 0.0, telemetry.spent_ns, ended=ended)
+                telemetry.uses(self.cores.threads)
             if ended and logger.isEnabledFor(logging.INFO):
                 logger.info("%s", self.diagnosis(may_look=False))
+
+    def core_share(self, workers: int, *, is_auto: bool) -> CoreShare | None:
+        """The share of a loader with so many workers at the most; None: it has none."""
+        if workers == 0:
+            self.cores = None
+        elif self.cores is None or not self.cores.suits(workers, is_auto=is_auto):
+            self.cores = CoreShare(workers, is_auto=is_auto, here=False)
+        return self.cores
 
     def diagnosis(self, *, may_look: bool) -> Diagnosis | None:
         """As :meth:`seneca.native.session.Session.diagnosis`."""

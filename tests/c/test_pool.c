@@ -4,8 +4,8 @@
  *
  *   files (JPEG, not JPEG, damaged, missing) --> 9 iterators, each a thread with a member and a pool
  *       of its own: prefetch, deliver in any order, drop amid the work, close with batches under way, and
- *       with threads that hang in a read and come back when the others have gone on; in every other epoch
- *       storage is slow, and files are read ahead
+ *       with threads that hang in a read and come back when the others have gone on; the number of
+ *       threads that prepare changes; in every other epoch storage is slow, and files are read ahead
  *
  * What is prepared for others is made with its maker's numbers: such a copy has to be what one of the
  * other jobs makes in one of its epochs.
@@ -34,6 +34,7 @@
 #define MAX_PIXELS 100000
 #define HANGS_MS 20
 #define SLOW_US 200 /* a read in every other epoch: files are then read ahead */
+#define MOST_THREADS 5 /* that a limit may ask for */
 #define PATIENCE_MS 2
 #define CHECK_EVERY 3 /* that are served from what is kept */
 
@@ -63,7 +64,7 @@ static const iterator iterators[N_ITERATORS] = {
 static const uint64_t decoded_pipelines[N_PLANS] = {100, 100, 101, 102, 103}; /* the first two have no head */
 
 typedef struct {
-    uint64_t of[SN_FORMS], staged, finished, failed, dropped, unread, batches, hung, ahead;
+    uint64_t of[SN_FORMS], staged, finished, failed, dropped, unread, batches, hung, ahead, limits;
     uint64_t offered, accepted, checkable, checks;
 } counts;
 
@@ -344,7 +345,7 @@ static void open_stream(stream *s, uint32_t epoch)
         .substitutes = who->substitutes,
     };
     CHECK_EQUAL(sn_member_open(segment, &options, &s->member, &joined), 0, "epoch %u", epoch);
-    s->pool = sn_pool_new(who->threads, MAX_PIXELS);
+    s->pool = sn_pool_new(who->threads, MOST_THREADS, MAX_PIXELS);
     s->lone = sn_codec_new(MAX_PIXELS);
     CHECK(s->pool && s->lone);
     s->n_under_way = 0;
@@ -397,6 +398,10 @@ static void draw(stream *s, uint32_t room)
         check_note(s, place);
     }
     sn_pool_submit(s->pool, batch);
+    if (sn_rng_below(&s->rng, 3) == 0) {
+        sn_pool_limit(s->pool, (uint32_t)sn_rng_below(&s->rng, MOST_THREADS + 2));
+        s->counts.limits++;
+    }
 }
 
 static void free_batch(sn_batch *batch)
@@ -598,6 +603,7 @@ int main(int argc, char **argv)
         sum.batches += totals[i].batches;
         sum.hung += totals[i].hung;
         sum.ahead += totals[i].ahead;
+        sum.limits += totals[i].limits;
         sum.offered += totals[i].offered;
         sum.accepted += totals[i].accepted;
         sum.checkable += totals[i].checkable;
@@ -612,7 +618,7 @@ int main(int argc, char **argv)
     for (int form = 0; form < SN_FORMS; form++)
         CHECK(sum.of[form] > 0);
     CHECK(sum.staged > 0 && sum.finished > 0 && sum.failed > 0 && sum.dropped > 0 && sum.unread > 0 && sum.hung > 0);
-    CHECK(sum.ahead > 0);
+    CHECK(sum.ahead > 0 && sum.limits > 0);
     CHECK(sum.accepted > 0 && sum.accepted <= sum.offered);
     CHECK(sum.checks > 0 && sum.checks <= sum.checkable / CHECK_EVERY);
     CHECK(sum.checks + N_ITERATORS * N_EPOCHS >= sum.checkable / CHECK_EVERY); /* an epoch begins to count anew */

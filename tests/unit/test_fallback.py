@@ -68,7 +68,7 @@ def test_a_whole_script_runs_on_plain_torch_with_workers(picture_folder):
             T.RandomCrop(40, 4, pad_if_needed=True), T.ColorJitter(0.4, 0.4, 0.4, 0.1), T.Resize((32, 32)),
             T.ToDtype(torch.bfloat16, scale=True), T.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD),
             T.RandomErasing(value="random")]), apply_exif_orientation=True, decode="fast")
-        loader = seneca.DataLoader(train, 16, shuffle=True, num_workers=2, cache_bytes="1GiB")
+        loader = seneca.DataLoader(train, 16, shuffle=True, num_workers="auto", cache_bytes="1GiB")
         assert isinstance(loader, torch.utils.data.DataLoader)
         print([(images.dtype, *images.shape) for images, labels in loader])
         """,

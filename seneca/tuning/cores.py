@@ -1,0 +1,202 @@
+"""How many threads, or worker processes, prepare a loader's samples: ``num_workers="auto"``.
+
+::
+
+    what this loader did --every 2 s--> its need --> the host's board --> the needs of all --> its share
+                                                                                                 |
+                                  threads are started or parked, workers are fed or paused <-----+
+
+Every loader computes its own share, from what all have told (``seneca.partition.cores``). There is no daemon
+and no leader. A loader with a number of its user's tells its need as well, if another has made a board, and
+stays as it is.
+
+There is no thread. The work is done between two batches. A loader that stands still tells nothing, and the
+others count it as gone after ``SILENT_S``. Reading ahead has its own rule, in C (``csrc/pool/sn_ahead.h``):
+who reads sleeps, and needs no core.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from seneca._runtime.cgroups import cores_allowed
+from seneca._runtime.core_board import Board, Told, board_path
+from seneca._runtime.finalizers import LAST, finalize
+from seneca.partition.cores import Need, Threads, shares
+
+__all__ = ["CoreShare"]
+
+LOOK_EVERY_S = 2.0
+LOOKS = 3  # of which rates are means
+LEAST_WORK = 0.05  # share of the time; a training step that takes less takes all that it is given
+OF_PREPARERS = ("decode", "augment", "item", "batch")  # causes of the telemetry that are CPU time
+
+logger = logging.getLogger("seneca.cores")  # the name that users filter by
+
+
+class _While(NamedTuple):
+    """What was done in some time at work, all in seconds."""
+
+    seconds: float = 0.0
+    stall: float = 0.0
+    cpu: float = 0.0
+    blocked: float = 0.0
+    process: float = 0.0
+    prepared_here: float = 0.0
+
+    def plus(self, other: _While) -> _While:
+        return _While(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def since(self, before: _While) -> _While:
+        return _While(*(a - b for a, b in zip(self, before, strict=True)))
+
+    def need(self) -> Need:
+        """What the training step would take if it never waited."""
+        loop = max(0.0, self.process - self.prepared_here)
+        worked = self.seconds - self.stall
+        if worked <= LEAST_WORK * self.seconds:
+            return Need(self.cpu / self.seconds, loop / self.seconds, takes_all=True)
+        return Need(self.cpu / worked, loop / worked)
+
+
+class CoreShare:
+    """One loader's share of this host's cores.
+
+    Args:
+        most: The most threads, or workers.
+        is_auto: Whether their number follows the share; else it stays ``most``.
+        here: Whether they are threads of this process.
+
+    Attributes:
+        threads: How many there are now.
+    """
+
+    def __init__(self, most: int, *, is_auto: bool, here: bool) -> None:
+        self._most, self._is_auto, self._here = most, is_auto, here
+        self._board: Board | None = None
+        self._owner = os.getpid()
+        self._apply: Callable[[], Callable[[int], None] | None] = _nobody
+        self._need = Need(0.0, 0.0, takes_all=True)  # until it is known
+        self._last: _While | None = None
+        self._now = _While()
+        self._looks: deque[_While] = deque(maxlen=LOOKS)
+        self._counted = 0.0  # of the CPU time of threads, what _prepared has
+        self._threads = Threads(most, most)
+        if is_auto and self._on_board():
+            self._tell()
+            share, _ = self._share()
+            self._threads = Threads(round(share), most)
+
+    @property
+    def threads(self) -> int:
+        return self._threads.now
+
+    def suits(self, most: int, *, is_auto: bool) -> bool:
+        """Whether this also serves an epoch of a loader with these."""
+        return (most, is_auto, os.getpid()) == (self._most, self._is_auto, self._owner)
+
+    def begin(self, apply: Callable[[int], None]) -> None:
+        """Begin an epoch, with as many threads as there are now.
+
+        Args:
+            apply: A method that changes their number. Its object is not kept alive.
+        """
+        self._apply, self._last = weakref.WeakMethod(apply), None
+        if self._on_board():
+            self._tell()
+
+    def tick(self, stall_s: float, spent_ns: dict[str, int], *, ended: bool = False) -> None:
+        """Called between two batches: look at the shares every two seconds of work.
+
+        Args:
+            stall_s: Seconds that the training loop has waited in all.
+            spent_ns: What those who prepare have spent in all, by cause, as the telemetry has it.
+            ended: Whether the epoch has ended.
+        """
+        now = self._snapshot(stall_s, spent_ns)
+        if self._last is not None:
+            self._now = self._now.plus(now.since(self._last))
+        self._last = None if ended else now
+        if self._now.seconds < LOOK_EVERY_S:
+            return
+        self._looks.append(self._now)
+        self._now = _While()
+        recent = _While()
+        for look in self._looks:
+            recent = recent.plus(look)
+        self._need = recent.need()
+        if not self._on_board():
+            return
+        self._tell()
+        if self._is_auto:
+            share, full = self._share()
+            longer = 1.0 if self._here else (recent.cpu + recent.blocked) / max(recent.cpu, 1e-9)
+            self._follow(min(share * longer, self._most), full)
+
+    def _follow(self, share: float, full: bool) -> None:
+        before = self._threads.now
+        after = self._threads.follow(share, full=full)
+        if after != before:
+            logger.info("%d threads or workers prepare, instead of %d", after, before)
+            if (apply := self._apply()) is not None:
+                apply(after)
+            self._looks.clear()
+
+    def _snapshot(self, stall_s: float, spent_ns: dict[str, int]) -> _While:
+        cpu = sum(spent_ns[cause] for cause in OF_PREPARERS) * 1e-9
+        if self._here:
+            _prepared.seconds += cpu - self._counted
+            self._counted = cpu
+        return _While(
+            time.monotonic(),
+            stall_s,
+            cpu,
+            spent_ns["storage"] * 1e-9,
+            time.process_time(),
+            _prepared.seconds,
+        )
+
+    def _on_board(self) -> bool:
+        """Join the board, if this loader needs it or another has made it. Whether it is there."""
+        if self._board is None and (self._is_auto or os.path.exists(board_path())):
+            try:
+                self._board = Board()
+            except OSError as error:
+                logger.info("no board of cores: %s", error)
+                return False
+            finalize(self, self._board.close, order=LAST)
+        return self._board is not None
+
+    def _tell(self) -> None:
+        assert self._board is not None
+        need = self._need
+        self._board.tell(Told(cores_allowed().group, need.prepare, need.loop, need.takes_all))
+
+    def _share(self) -> tuple[float, bool]:
+        """This loader's share, and whether all cores are given away."""
+        assert self._board is not None
+        cores = cores_allowed()
+        others = (Need(one.prepare, one.loop, one.takes_all) for one in self._board.others(cores.group))
+        needs = [self._need, *others]
+        given = shares(needs, cores.number)
+        full = any(need.takes_all for need in needs) or sum(n.prepare + n.loop for n in needs) >= cores.number
+        return given[0], full
+
+
+def _nobody() -> None:
+    """Before the first epoch there are no threads."""
+
+
+class _Prepared:
+    """The CPU time of all threads of this process that have prepared samples. The rest is the loops'."""
+
+    seconds = 0.0
+
+
+_prepared = _Prepared()

@@ -1,0 +1,200 @@
+"""Loaders tell each other what they need; the dead and the silent are left out; no file is left behind."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from sizes import size
+
+from seneca._runtime import core_board
+from seneca._runtime.core_board import Board, Told, board_path
+from seneca.segments import segments
+
+HALF = Told(7, 0.5, 0.25, False)
+ALL = Told(7, 1.5, 0.125, True)
+
+HOLDER = """if True:
+    import sys, time
+    from seneca._runtime.core_board import Board, Told
+    board = Board(sys.argv[1])
+    board.tell(Told(7, 1.5, 0.125, True))
+    print("here", flush=True)
+    time.sleep(600)
+"""
+
+COMES_AND_GOES = """if True:
+    import os, random, sys, time
+    from seneca._runtime.core_board import Board, Told
+    choose, until = random.Random(sys.argv[2]), time.monotonic() + float(sys.argv[3])
+    while time.monotonic() < until:
+        board = Board(sys.argv[1])
+        board.tell(Told(7, 1.5, 0.125, True))
+        assert os.stat(sys.argv[1]).st_ino == os.fstat(board._file).st_ino, "the one board there is"
+        for told in board.others(7):
+            assert told == Told(7, 1.5, 0.125, True), told
+        time.sleep(choose.random() * 0.001)
+        board.close()
+        time.sleep(choose.random() * 0.003)  # often nobody is left
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "board")
+
+
+@pytest.fixture
+def holder(path):
+    process = subprocess.Popen([sys.executable, "-c", HOLDER, path], stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"here\n"
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_each_sees_the_others_of_its_cores(path):
+    first, second, elsewhere = Board(path), Board(path), Board(path)
+    first.tell(HALF)
+    second.tell(ALL)
+    elsewhere.tell(ALL._replace(group=8))
+    assert first.others(7) == [ALL]
+    assert second.others(7) == [HALF]
+    assert elsewhere.others(8) == []
+    second.tell(HALF)
+    assert first.others(7) == [HALF]
+    for board in (first, second, elsewhere):
+        board.close()
+
+
+def test_the_last_removes_the_file(path):
+    first, second = Board(path), Board(path)
+    first.close()
+    assert os.path.exists(path)
+    second.close()
+    assert not os.path.exists(path)
+    second.close()
+    second.tell(HALF)
+    assert second.others(7) == [], "of a closed board"
+
+
+def test_one_that_was_killed_is_gone_at_once(path, holder):
+    board = Board(path)
+    assert board.others(7) == [ALL]
+    holder.kill()
+    holder.wait()
+    assert board.others(7) == []
+    board.close()
+    assert not os.path.exists(path)
+
+
+def test_one_that_was_stopped_falls_silent(path, holder, monkeypatch):
+    board = Board(path)
+    holder.send_signal(signal.SIGSTOP)
+    monkeypatch.setattr(core_board, "SILENT_S", 0.0)
+    assert board.others(7) == []
+    board.close()
+    assert os.path.exists(path), "the stopped one has its row"
+
+
+def test_a_row_that_is_half_written_is_left_out(path):
+    first, second = Board(path), Board(path)
+    second.tell(ALL)
+    with open(path, "r+b") as file:
+        file.seek(second._row * core_board.ROW_BYTES + 16)
+        file.write(b"x")
+    assert first.others(7) == []
+    first.close()
+    second.close()
+
+
+def test_a_forked_child_keeps_no_row(path):
+    first, second = Board(path), Board(path)
+    second.tell(ALL)
+    reads, writes = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            os.close(writes)
+            os.read(reads, 1)  # until the parent has left
+            assert second.others(7) == []
+            second.close()
+        finally:
+            os._exit(0)
+    second.close()
+    assert first.others(7) == []
+    first.close()
+    assert not os.path.exists(path)
+    os.close(writes)
+    os.close(reads)
+    os.waitpid(child, 0)
+
+
+def test_a_file_that_killed_loaders_left_is_used_again(path, holder):
+    holder.kill()
+    holder.wait()
+    assert os.path.exists(path)
+    board = Board(path)
+    assert board.others(7) == []
+    board.close()
+    assert not os.path.exists(path)
+
+
+def test_a_stopped_process_that_has_the_lock_holds_nobody_up(path, monkeypatch):
+    monkeypatch.setattr(core_board, "PATIENCE_S", 0.05)
+    board = Board(path)
+    with open(path) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(TimeoutError, match="stopped process"):
+            Board(path)
+        board.close()
+    assert os.path.exists(path), "nobody could look whether it is in use"
+
+
+def test_more_loaders_than_rows_are_refused(path, monkeypatch):
+    monkeypatch.setattr(core_board, "ROWS", 2)
+    boards = [Board(path), Board(path)]
+    with pytest.raises(OSError, match="all rows"):
+        Board(path)
+    for board in boards:
+        board.close()
+
+
+def test_it_lies_beside_the_segments_and_is_not_taken_for_one(segment_folder):
+    board = Board()
+    assert os.path.dirname(board_path()) == segment_folder
+    assert os.path.exists(board_path())
+    assert segments(Path(segment_folder)) == []
+    board.close()
+
+
+def test_many_come_and_go_and_some_are_killed(path):
+    """A loader that joined a file which another was removing would have a board of its own."""
+    seconds = size(1.5, 20)
+    workers = [
+        subprocess.Popen([sys.executable, "-c", COMES_AND_GOES, path, str(seed), str(seconds)])
+        for seed in range(6)
+    ]
+    until = time.monotonic() + 120
+    for victim in random.Random(1).sample(workers, 2):
+        time.sleep(0.3)
+        victim.kill()
+    try:
+        assert [worker.wait(until - time.monotonic()) for worker in workers].count(0) >= 4
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+    first, second = Board(path), Board(path)
+    first.tell(HALF)
+    assert second.others(7) == [HALF]
+    first.close()
+    second.close()
+    assert not os.path.exists(path)

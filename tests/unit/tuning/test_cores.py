@@ -1,0 +1,180 @@
+"""A loader's share of the cores: what it tells, when its threads become more or fewer, and when not."""
+
+from __future__ import annotations
+
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from seneca._runtime.cgroups import Cores
+from seneca._runtime.core_board import Board, Told, board_path
+from seneca.tuning import cores
+from seneca.tuning.cores import CoreShare
+
+GROUP = 7
+CAUSES = ("storage", "decode", "augment", "item", "batch", "cores", "other")
+
+
+@pytest.fixture(autouse=True)
+def host(segment_folder, monkeypatch):
+    """A host of four cores; ``host.now`` and ``host.process`` are what clocks show, in seconds."""
+    host = SimpleNamespace(now=100.0, process=0.0)
+    clocks = SimpleNamespace(monotonic=lambda: host.now, process_time=lambda: host.process)
+    monkeypatch.setattr(cores, "time", clocks)
+    monkeypatch.setattr(cores, "cores_allowed", lambda: Cores(4.0, GROUP))
+    return host
+
+
+class Loader:
+    """A loader whose work is given."""
+
+    def __init__(self, host, most=8, *, is_auto=True, here=True):
+        self.host, self.here = host, here
+        self.share = CoreShare(most, is_auto=is_auto, here=here)
+        self.told = []  # the numbers of threads that it was told
+        self.spent = dict.fromkeys(CAUSES, 0)
+        self.stall = 0.0
+        self.share.begin(self.uses)
+        self.tick()
+
+    def uses(self, threads):
+        self.told.append(threads)
+
+    def tick(self, *, ended=False):
+        self.share.tick(self.stall, self.spent, ended=ended)
+
+    def work(self, seconds, *, cpu, stalled, loop=0.0, blocked=0.0):
+        """For so many seconds: with so many cores, and so much of the time waited."""
+        while seconds > 0:
+            self.host.now += 0.5
+            self.host.process += 0.5 * (loop + cpu * self.here)
+            self.spent["decode"] += round(0.5e9 * cpu)
+            self.spent["storage"] += round(0.5e9 * blocked)
+            self.stall += 0.5 * stalled
+            self.tick()
+            seconds -= 0.5
+
+
+@pytest.fixture
+def board():
+    board = Board()
+    yield board
+    board.close()
+
+
+def test_a_loader_that_is_alone_has_all_cores_and_no_more(host):
+    loader = Loader(host)
+    assert loader.share.threads == 4
+    loader.work(20, cpu=3.9, stalled=1.0)
+    assert (loader.share.threads, loader.told) == (4, [])
+
+
+def test_a_loader_needs_what_its_step_would_take_if_it_never_waited(host, board):
+    loader = Loader(host)
+    loader.work(20, cpu=0.6, stalled=0.5, loop=0.2)
+    (told,) = board.others(GROUP)
+    assert told == Told(GROUP, pytest.approx(1.2), pytest.approx(0.4), False)
+
+
+def test_one_that_always_waits_takes_all(host, board):
+    loader = Loader(host)
+    loader.work(20, cpu=3.0, stalled=0.99)
+    assert board.others(GROUP)[0].takes_all
+
+
+def test_threads_that_are_not_needed_rest(host):
+    loader = Loader(host)
+    loader.work(20, cpu=0.5, stalled=0.0)
+    assert loader.share.threads == 1
+    assert loader.told == [2, 1]
+    loader.work(60, cpu=0.5, stalled=0.0)
+    assert loader.told == [2, 1], "and it stays so"
+
+
+def test_they_settle_within_three_looks(host):
+    loader = Loader(host)
+    loader.work(6, cpu=1.2, stalled=0.0)
+    assert loader.share.threads == 2
+
+
+def test_one_that_comes_gets_its_part_at_once_and_the_others_give_it(host, board):
+    loader = Loader(host)
+    loader.work(6, cpu=3.9, stalled=1.0)
+    board.tell(Told(GROUP, 0.0, 0.0, True))
+    late = Loader(host)
+    assert late.share.threads == 1, "a third of four cores"
+    loader.work(6, cpu=3.9, stalled=1.0)
+    assert loader.share.threads == 2
+
+
+def test_one_that_leaves_gives_its_cores_back(host, board):
+    board.tell(Told(GROUP, 2.0, 0.0, False))
+    loader = Loader(host)
+    assert loader.share.threads == 2
+    board.close()
+    loader.work(6, cpu=1.9, stalled=1.0)
+    assert loader.share.threads == 4
+
+
+def test_loaders_on_other_cores_do_not_count(host, board):
+    board.tell(Told(GROUP + 1, 4.0, 0.0, False))
+    assert Loader(host).share.threads == 4
+
+
+def test_a_number_of_the_users_stays(host, board):
+    loader = Loader(host, most=8, is_auto=False)
+    loader.work(20, cpu=0.5, stalled=0.0)
+    assert (loader.share.threads, loader.told) == (8, [])
+    assert board.others(GROUP)[0].prepare == pytest.approx(0.5), "the others know what it needs"
+
+
+def test_without_a_loader_that_is_auto_there_is_no_board(host):
+    loader = Loader(host, is_auto=False)
+    loader.work(20, cpu=0.5, stalled=0.0)
+    assert not os.path.exists(board_path())
+
+
+def test_workers_that_wait_for_storage_are_as_many_more(host):
+    loader = Loader(host, most=8, here=False)
+    loader.work(20, cpu=0.5, stalled=0.0, blocked=1.5)
+    assert loader.share.threads == 3, "half a core, four times as long, and a quarter to spare"
+
+
+def test_a_time_between_epochs_is_no_time_at_work(host, board):
+    loader = Loader(host)
+    loader.work(20, cpu=1.2, stalled=0.0)
+    loader.tick(ended=True)
+    before = board.others(GROUP)
+    host.now += 500
+    host.process += 500
+    loader.share.begin(loader.uses)
+    loader.tick()
+    loader.work(6, cpu=1.2, stalled=0.0)
+    assert board.others(GROUP) == [Told(*map(pytest.approx, before[0]))]
+
+
+def test_epochs_shorter_than_a_look_add_up(host):
+    loader = Loader(host)
+    for _ in range(20):
+        loader.work(0.5, cpu=0.5, stalled=0.0)
+        loader.tick(ended=True)
+        loader.share.begin(loader.uses)
+        loader.tick()
+    assert loader.share.threads == 1
+
+
+def test_two_loaders_of_a_process_do_not_take_each_other_for_the_training_loop(host, board):
+    first, second = Loader(host), Loader(host)
+    for _ in range(20):
+        for loader in (first, second):
+            loader.work(0.5, cpu=1.0, stalled=0.0, loop=0.1)
+    for told in board.others(GROUP):
+        assert told.loop == pytest.approx(0.1, abs=0.05)
+
+
+def test_where_there_can_be_no_board_a_loader_has_all_it_may(host, monkeypatch):
+    monkeypatch.setenv("SENECA_DIR", "/nowhere/at/all")
+    loader = Loader(host, most=8)
+    loader.work(20, cpu=0.5, stalled=0.0)
+    assert loader.share.threads == 8
