@@ -19,6 +19,10 @@ Method, ``steady``. How often do the numbers of "auto" change in a minute, where
 long does a job take to get the cores of one that is stopped, or killed, and what is the longest time that it
 waits for a batch meanwhile?
 
+Method, ``ranks``. Two ranks wait for each other after each step (gloo). The samples of one need ten times as
+much CPU as those of the other. How many of its steps wait for their batch, with one worker for each rank, and
+with "auto"?
+
 Method, ``many``. 96 cores, four light jobs that need three cores each and four heavy ones that need 24, as a
 calculation: a core is divided equally between the threads that are ready to run. What pace does the worst job
 reach with "auto", and with cores / jobs?
@@ -52,7 +56,7 @@ from seneca.partition.cores import Need, Threads, shares
 WARM_S = 3.0  # what a job takes until it is at its pace
 ANY_RATE = 10**12  # bytes/s: answers are late, and as many at a time as are asked for
 LOADERS = {"seneca": ["--seneca", json.dumps({"cache": None})], "torch": []}
-PARTS = ("late", "mixes", "steady", "many")
+PARTS = ("late", "mixes", "steady", "ranks", "many")
 MANY_CORES, MANY_NEEDS = 96, [3.0] * 4 + [24.0] * 4
 
 
@@ -126,6 +130,26 @@ def print_steady(bench: Bench) -> Any:
     return found
 
 
+def print_ranks(rounds: int) -> Any:
+    """Measure ``ranks``, and print it."""
+    found: dict[str, list[float]] = {"1": [], "auto": []}
+    script = Path(__file__).parent / "planted_stalls.py"
+    runner = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    planted = ["--loader=seneca", "--cpu=64", "--step=44", "--batch=8", "--steps=500", "--slow-rank=1"]
+    for _ in range(rounds):
+        for workers, late in found.items():
+            line = [*runner, str(script), *planted, f"--workers={workers}", "--count-late"]
+            told = subprocess.run(line, capture_output=True, text=True, check=True).stdout
+            ranks = {one["rank"]: one["late"] for one in map(json.loads, told.splitlines())}
+            late.append(ranks[1])
+    medians = {workers: statistics.median(late) for workers, late in found.items()}
+    print(
+        f"late steps of the rank that needs more: {medians['1']:.0%} with one worker for each rank, "
+        f"{medians['auto']:.0%} with auto"
+    )
+    return found
+
+
 def paces(threads: list[float]) -> list[float]:
     """The paces of jobs with so many threads each, as parts of what they need.
 
@@ -180,6 +204,8 @@ def main() -> None:
             found["mixes"] = print_mixes(bench, options.rounds)
         if "steady" in parts:
             found["steady"] = print_steady(bench)
+        if "ranks" in parts:
+            found["ranks"] = print_ranks(options.rounds)
         if "many" in parts:
             found["many"] = print_many()
     if options.json is not None:

@@ -1,4 +1,6 @@
-"""A training script whose stalls are known, for ``bench_analyze.py``. It prints the seconds of its epoch.
+"""A training script whose stalls are known, for ``bench_analyze.py`` and ``bench_cores.py``.
+
+It prints the seconds of its epoch, or how many steps came late.
 
 Each sample reads a file, which slow storage may hold back (``slow_reads.py``), sleeps, and uses CPU. Each
 step sleeps, as if a GPU computed. With ranks, all of them wait for each other after each step.
@@ -7,12 +9,15 @@ step sleeps, as if a GPU computed. With ranks, all of them wait for each other a
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import time
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
+
+LATE = 0.1  # of a step; a step that waits longer for its batch is late
 
 
 class Planted(torch.utils.data.Dataset):
@@ -64,6 +69,11 @@ def loader_of(options: argparse.Namespace, rank: int) -> torch.utils.data.DataLo
     return seneca.DataLoader(data, options.batch, num_workers=options.workers, cache=None)
 
 
+def workers(text: str) -> int | str:
+    """The argument ``--workers``."""
+    return text if text == "auto" else int(text)
+
+
 def main() -> None:
     """Train for one epoch."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -73,25 +83,34 @@ def main() -> None:
         parser.add_argument(
             f"--{name}", type=float, default=default, help="milliseconds of a batch, or a step"
         )
-    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--workers", type=workers, default=0, help='a number, or "auto" with Seneca')
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--slow-rank", type=int, help="the others take a tenth for a batch")
+    parser.add_argument(
+        "--count-late", action="store_true", help="print the share of steps that wait, by rank"
+    )
     options = parser.parse_args()
     torch.set_num_threads(1)
     ranked = "RANK" in os.environ
     if ranked:
         dist.init_process_group("gloo")
     loader = loader_of(options, dist.get_rank() if ranked else 0)
-    began = None
+    began, asked, late = None, time.perf_counter(), []
     for _ in loader:
+        late.append(time.perf_counter() - asked > LATE * options.step / 1e3)
         began = began or time.perf_counter()
         if options.step:
             time.sleep(options.step / 1e3)
         if ranked:
             dist.barrier()
+        asked = time.perf_counter()
     assert began is not None
-    print(time.perf_counter() - began)
+    if options.count_late:
+        counted = late[len(late) // 3 :]  # until then the numbers of workers have settled
+        print(json.dumps({"rank": dist.get_rank() if ranked else 0, "late": sum(counted) / len(counted)}))
+    else:
+        print(time.perf_counter() - began)
     if ranked:
         dist.destroy_process_group()
 
