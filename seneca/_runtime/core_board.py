@@ -83,6 +83,11 @@ class Board:
             row = ROW.pack(told.group, time.monotonic_ns(), told.prepare, told.loop, told.takes_all)
             os.pwrite(self._file, row + CHECKSUM.pack(zlib.crc32(row)), self._row * ROW_BYTES)
 
+    def withdraw(self) -> None:
+        """This loader needs nothing, until it tells again."""
+        if self._file is not None:
+            os.pwrite(self._file, bytes(ROW_BYTES), self._row * ROW_BYTES)
+
     def others(self, group: int) -> list[Told]:
         """What the other loaders of this group have told lately."""
         if self._file is None:
@@ -107,7 +112,6 @@ class Board:
             return
         try:
             with _locked(file):
-                os.pwrite(file, bytes(ROW_BYTES), self._row * ROW_BYTES)
                 _lock(file, fcntl.F_UNLCK, self._row)
                 if os.fstat(file).st_nlink and not any(_is_held(file, number) for number in range(ROWS)):
                     os.unlink(self._path)

@@ -10,9 +10,9 @@ Every loader computes its own share, from what all have told (``seneca.partition
 and no leader. A loader with a number of its user's tells its need as well, if another has made a board, and
 stays as it is.
 
-There is no thread. The work is done between two batches. A loader that stands still tells nothing, and the
-others count it as gone after ``SILENT_S``. Reading ahead has its own rule, in C (``csrc/pool/sn_ahead.h``):
-who reads sleeps, and needs no core.
+There is no thread. The work is done between two batches. A loader withdraws its need when its epoch ends. One
+that stands still tells nothing, and the others count it as gone after ``SILENT_S``. Reading ahead has its own
+rule, in C (``csrc/pool/sn_ahead.h``): who reads sleeps, and needs no core.
 """
 
 from __future__ import annotations
@@ -74,11 +74,12 @@ class CoreShare:
         here: Whether they are threads of this process.
 
     Attributes:
+        is_auto: As given.
         threads: How many there are now.
     """
 
     def __init__(self, most: int, *, is_auto: bool, here: bool) -> None:
-        self._most, self._is_auto, self._here = most, is_auto, here
+        self._most, self.is_auto, self._here = most, is_auto, here
         self._board: Board | None = None
         self._owner = os.getpid()
         self._apply: Callable[[], Callable[[int], None] | None] = _nobody
@@ -88,6 +89,8 @@ class CoreShare:
         self._looks: deque[_While] = deque(maxlen=LOOKS)
         self._counted = 0.0  # of the CPU time of threads, what _prepared has
         self._threads = Threads(most, most)
+        _withdraw_abandoned()
+        _in_this_process.add(self)
         if is_auto and self._on_board():
             self._tell()
             share, _ = self._share()
@@ -99,7 +102,7 @@ class CoreShare:
 
     def suits(self, most: int, *, is_auto: bool) -> bool:
         """Whether this also serves an epoch of a loader with these."""
-        return (most, is_auto, os.getpid()) == (self._most, self._is_auto, self._owner)
+        return (most, is_auto, os.getpid()) == (self._most, self.is_auto, self._owner)
 
     def begin(self, apply: Callable[[int], None]) -> None:
         """Begin an epoch, with as many threads as there are now.
@@ -107,6 +110,7 @@ class CoreShare:
         Args:
             apply: A method that changes their number. Its object is not kept alive.
         """
+        _withdraw_abandoned()
         self._apply, self._last = weakref.WeakMethod(apply), None
         if self._on_board():
             self._tell()
@@ -123,8 +127,12 @@ class CoreShare:
         if self._last is not None:
             self._now = self._now.plus(now.since(self._last))
         self._last = None if ended else now
-        if self._now.seconds < LOOK_EVERY_S:
-            return
+        if self._now.seconds >= LOOK_EVERY_S:
+            self._look()
+        if ended and self._board is not None:
+            self._board.withdraw()
+
+    def _look(self) -> None:
         self._looks.append(self._now)
         self._now = _While()
         recent = _While()
@@ -134,7 +142,7 @@ class CoreShare:
         if not self._on_board():
             return
         self._tell()
-        if self._is_auto:
+        if self.is_auto:
             share, full = self._share()
             longer = 1.0 if self._here else (recent.cpu + recent.blocked) / max(recent.cpu, 1e-9)
             self._follow(min(share * longer, self._most), full)
@@ -164,7 +172,7 @@ class CoreShare:
 
     def _on_board(self) -> bool:
         """Join the board, if this loader needs it or another has made it. Whether it is there."""
-        if self._board is None and (self._is_auto or os.path.exists(board_path())):
+        if self._board is None and (self.is_auto or os.path.exists(board_path())):
             try:
                 self._board = Board()
             except OSError as error:
@@ -187,6 +195,16 @@ class CoreShare:
         given = shares(needs, cores.number)
         full = any(need.takes_all for need in needs) or sum(n.prepare + n.loop for n in needs) >= cores.number
         return given[0], full
+
+
+_in_this_process: weakref.WeakSet[CoreShare] = weakref.WeakSet()
+
+
+def _withdraw_abandoned() -> None:
+    """Withdraw what loaders of this process have told whose iterators were dropped within an epoch."""
+    for one in list(_in_this_process):
+        if one._board is not None and one._apply() is None:
+            one._board.withdraw()
 
 
 def _nobody() -> None:

@@ -157,7 +157,7 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
     def __init__(self, loader: Any, own: OwnState, waited: Waited, cores: CoreShare | None = None) -> None:
         self._own, self._waited = own, waited
         # A worker that keeps a state of its own gets its turns as in torch's loader.
-        self._cores = None if has_state(own.dataset) else cores
+        self._cores = None if cores is None or not cores.is_auto or has_state(own.dataset) else cores
         self._fed = Fed(loader.num_workers if self._cores is None else self._cores.threads)
         self._owner = os.getpid()
         self._drawn: dict[int, Any] = {}  # what was drawn of the batches under way, by torch's numbers

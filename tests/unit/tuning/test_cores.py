@@ -144,14 +144,34 @@ def test_workers_that_wait_for_storage_are_as_many_more(host):
 def test_a_time_between_epochs_is_no_time_at_work(host, board):
     loader = Loader(host)
     loader.work(20, cpu=1.2, stalled=0.0)
-    loader.tick(ended=True)
     before = board.others(GROUP)
+    loader.tick(ended=True)
     host.now += 500
     host.process += 500
     loader.share.begin(loader.uses)
     loader.tick()
     loader.work(6, cpu=1.2, stalled=0.0)
     assert board.others(GROUP) == [Told(*map(pytest.approx, before[0]))]
+
+
+def test_a_loader_whose_epoch_has_ended_needs_nothing(host, board):
+    train = Loader(host)
+    train.work(6, cpu=3.9, stalled=1.0)
+    train.tick(ended=True)
+    assert board.others(GROUP) == []
+    assert Loader(host).share.threads == 4, "that of the validation"
+    train.share.begin(train.uses)
+    assert len(board.others(GROUP)) == 1
+
+
+def test_a_loader_whose_iterator_was_dropped_needs_nothing(host, board):
+    train = Loader(host)
+    share = train.share
+    train.work(6, cpu=3.9, stalled=1.0)
+    del train
+    later = Loader(host)
+    assert later.share.threads == 4
+    assert share.threads == 4
 
 
 def test_epochs_shorter_than_a_look_add_up(host):
