@@ -127,7 +127,8 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         )
         self._begin_telling(plan, inputs, max(1, threads))
         if cores is not None:
-            cores.begin(self._prefetcher.limit)
+            cores.applied_by(self._prefetcher.limit)
+            self._session.begin_cores()
         self._begin_with = self.next_inputs = None
 
     def _plan(self, loader: Any, inputs: Inputs) -> EpochPlan:

@@ -81,6 +81,11 @@ class Session:
             self.cores = CoreShare(workers, is_auto=is_auto, here=True)
         return self.cores
 
+    def begin_cores(self) -> None:
+        """Begin to measure what an epoch needs, once its telemetry has begun."""
+        if self.cores is not None and self.telemetry is not None:
+            self.cores.begin(self.telemetry.done.stall_s or 0.0, self.telemetry.spent_ns)
+
     def diagnosis(self, *, may_look: bool) -> Diagnosis | None:
         """Why the training loop waited in the last epoch; None: none has begun.
 

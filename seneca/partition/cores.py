@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 
 __all__ = ["Need", "Threads", "shares"]
 
-SPARE = 1.25  # threads for each core that is needed: samples are not equally hard
-ROOM_UP = 1.1  # a share may be so much larger before the threads for it count as too few
-ROOM_DOWN = 1.5  # and the threads for a share so much larger still count as right
+# Threads for each core of a share: as many as are wanted; fewer are too few; more are too many.
+WANTED, TOO_FEW, TOO_MANY = 1.25, 1.1, 1.5  # samples are not equally hard
+WANTED_IF_FULL, TOO_FEW_IF_FULL, TOO_MANY_IF_FULL = 1.0, 0.91, 1.0  # spare threads would only compete
 LEAST = 0.05  # cores; a loader that needs less is taken to need so much
 
 
@@ -101,15 +101,13 @@ class Threads:
 
         Args:
             share: In cores; if those who prepare also wait for storage, as many times more as they wait
-                longer. full: Whether all cores are given away. Spare threads would then only compete.
+                longer. full: Whether all cores are given away.
         """
-        spare = 1.0 if full else SPARE
-        wanted = max(1, min(self.most, math.ceil(spare * share)))
-        direction = 0
-        if wanted > self.now and math.ceil(share * (spare / SPARE) * ROOM_UP) > self.now:
-            direction = 1
-        elif wanted < self.now and math.ceil(share * (spare / SPARE) * ROOM_DOWN) < self.now:
-            direction = -1
+        each = WANTED, TOO_FEW, TOO_MANY
+        if full:
+            each = WANTED_IF_FULL, TOO_FEW_IF_FULL, TOO_MANY_IF_FULL
+        wanted, few, many = (max(1, min(self.most, math.ceil(share * one))) for one in each)
+        direction = 1 if few > self.now else -1 if many < self.now else 0
         if direction and direction == self._direction:
             self.now = min(wanted, 2 * self.now) if direction > 0 else max(wanted, self.now // 2, 1)
         else:

@@ -84,7 +84,7 @@ class CoreShare:
         self._owner = os.getpid()
         self._apply: Callable[[], Callable[[int], None] | None] = _nobody
         self._need = Need(0.0, 0.0, takes_all=True)  # until it is known
-        self._last: _While | None = None
+        self._last = _While()  # the clocks at the last look
         self._now = _While()
         self._looks: deque[_While] = deque(maxlen=LOOKS)
         self._counted = 0.0  # of the CPU time of threads, what _prepared has
@@ -104,14 +104,22 @@ class CoreShare:
         """Whether this also serves an epoch of a loader with these."""
         return (most, is_auto, os.getpid()) == (self._most, self.is_auto, self._owner)
 
-    def begin(self, apply: Callable[[int], None]) -> None:
-        """Begin an epoch, with as many threads as there are now.
+    def applied_by(self, apply: Callable[[int], None]) -> None:
+        """Before an epoch, with as many threads as there are now.
 
         Args:
             apply: A method that changes their number. Its object is not kept alive.
         """
+        self._apply = weakref.WeakMethod(apply)
+
+    def begin(self, stall_s: float, spent_ns: dict[str, int]) -> None:
+        """Begin an epoch.
+
+        Args:
+            stall_s, spent_ns: As for :meth:`tick`.
+        """
         _withdraw_abandoned()
-        self._apply, self._last = weakref.WeakMethod(apply), None
+        self._last = self._snapshot(stall_s, spent_ns)
         if self._on_board():
             self._tell()
 
@@ -124,9 +132,8 @@ class CoreShare:
             ended: Whether the epoch has ended.
         """
         now = self._snapshot(stall_s, spent_ns)
-        if self._last is not None:
-            self._now = self._now.plus(now.since(self._last))
-        self._last = None if ended else now
+        self._now = self._now.plus(now.since(self._last))
+        self._last = now
         if self._now.seconds >= LOOK_EVERY_S:
             self._look()
         if ended and self._board is not None:

@@ -189,7 +189,7 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
         restores = self._sampler_iter.progress.restores if first_iter else None
         self._skips = 0 if restores is None else restores["turn"]
         if self._cores is not None:
-            self._cores.begin(self._feed)
+            self._cores.applied_by(self._feed)
         super()._reset(loader, first_iter)
         if first_iter and has_state(self._own.dataset):
             self._await_begun()

@@ -142,6 +142,8 @@ class WorkersSession:
             threads=max(1, workers if self.cores is None else self.cores.threads),
             batch_size=plan.batch_size or 0,
         )
+        if self.cores is not None:
+            self.cores.begin(self.stall_s or 0.0, self._telemetry.spent_ns)
 
     def tick(self, *, drawn: bool = False) -> None:
         """Called between two batches: change the split, and tell what was done, if it is time to.

@@ -35,8 +35,11 @@ class Loader:
         self.told = []  # the numbers of threads that it was told
         self.spent = dict.fromkeys(CAUSES, 0)
         self.stall = 0.0
-        self.share.begin(self.uses)
-        self.tick()
+        self.begin()
+
+    def begin(self):
+        self.share.applied_by(self.uses)
+        self.share.begin(self.stall, self.spent)
 
     def uses(self, threads):
         self.told.append(threads)
@@ -44,7 +47,7 @@ class Loader:
     def tick(self, *, ended=False):
         self.share.tick(self.stall, self.spent, ended=ended)
 
-    def work(self, seconds, *, cpu, stalled, loop=0.0, blocked=0.0):
+    def work(self, seconds, *, cpu, stalled, loop=0.0, blocked=0.0, ended=False):
         """For so many seconds: with so many cores, and so much of the time waited."""
         while seconds > 0:
             self.host.now += 0.5
@@ -52,8 +55,8 @@ class Loader:
             self.spent["decode"] += round(0.5e9 * cpu)
             self.spent["storage"] += round(0.5e9 * blocked)
             self.stall += 0.5 * stalled
-            self.tick()
             seconds -= 0.5
+            self.tick(ended=ended and seconds <= 0)
 
 
 @pytest.fixture
@@ -148,8 +151,7 @@ def test_a_time_between_epochs_is_no_time_at_work(host, board):
     loader.tick(ended=True)
     host.now += 500
     host.process += 500
-    loader.share.begin(loader.uses)
-    loader.tick()
+    loader.begin()
     loader.work(6, cpu=1.2, stalled=0.0)
     assert board.others(GROUP) == [Told(*map(pytest.approx, before[0]))]
 
@@ -160,7 +162,7 @@ def test_a_loader_whose_epoch_has_ended_needs_nothing(host, board):
     train.tick(ended=True)
     assert board.others(GROUP) == []
     assert Loader(host).share.threads == 4, "that of the validation"
-    train.share.begin(train.uses)
+    train.begin()
     assert len(board.others(GROUP)) == 1
 
 
@@ -177,10 +179,8 @@ def test_a_loader_whose_iterator_was_dropped_needs_nothing(host, board):
 def test_epochs_shorter_than_a_look_add_up(host):
     loader = Loader(host)
     for _ in range(20):
-        loader.work(0.5, cpu=0.5, stalled=0.0)
-        loader.tick(ended=True)
-        loader.share.begin(loader.uses)
-        loader.tick()
+        loader.work(0.5, cpu=0.5, stalled=0.0, ended=True)
+        loader.begin()
     assert loader.share.threads == 1
 
 
