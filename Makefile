@@ -21,6 +21,9 @@ C_WARNINGS := -Wall -Wextra -Wshadow -Werror
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
+# The tests begin hundreds of processes. Without bytecode in files, each would compile all of Seneca again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-frameworks test-packages test-c test-arm asan tsan asan-py c-tests lint \
         bench bench-micro docs build sdist wheel clean
