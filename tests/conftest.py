@@ -42,9 +42,14 @@ def loaded() -> None:
     """What torch imports in the first epoch of a process, and in that of a loader with workers.
 
     A test's worker that dies meanwhile would break the import off where it is, and leave modules half made.
+
+    What there is by then stays. Hundreds of tests collect garbage, to see what a loader leaves behind. Each
+    would look at all objects of torch and of pytest again, for a third of a second.
     """
     for _ in torch.utils.data.DataLoader([0, 1], num_workers=1, multiprocessing_context="fork"):
         pass
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
