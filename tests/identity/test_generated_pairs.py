@@ -176,14 +176,17 @@ class Program:
 
 
 @st.composite
-def programs(draw):
+def programs(draw, equal):
     names = draw(st.lists(st.sampled_from(sorted(PARTS)), min_size=1, max_size=5, unique=True))
     uses = tuple((name, draw(st.sampled_from(STAGES))) for name in names)
     numbers = tuple(draw(st.integers(0, 2)) for _ in uses)
-    if draw(st.booleans()):
+    if equal:
         others = numbers
     else:
-        others = tuple(draw(st.integers(0, 2)) if draw(st.booleans()) else n for n in numbers)
+        changed = draw(st.sets(st.integers(0, len(uses) - 1), min_size=1))
+        others = tuple(
+            (n + draw(st.integers(1, 2))) % 3 if i in changed else n for i, n in enumerate(numbers)
+        )
     return Program(uses, numbers, others, draw(st.booleans()), draw(st.booleans()))
 
 
@@ -294,14 +297,14 @@ def test_generated_pairs_share_only_what_is_equal():
     fingerprint(torch.relu)  # what all processes would find out again
     counts: Counter[str] = Counter()
 
-    @settings(
-        max_examples=PAIRS,
+    a_half = settings(
+        max_examples=-(-PAIRS // 2),
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
         print_blob=True,
     )
-    @given(programs())
+
     def hold(program):
         folder = Path(tempfile.mkdtemp())
         try:
@@ -321,13 +324,14 @@ def test_generated_pairs_share_only_what_is_equal():
             counts["same"] += 1
             counts["same and shared"] += all(name == second[form][0] for form, (name, _) in first.items())
 
-    hold()
+    for equal in (True, False):
+        a_half(given(programs(equal))(hold))()
     print(dict(counts))
     assert counts["pairs"] >= PAIRS and counts["other forms"] > counts["pairs"] / 10
     assert counts["same"] > PAIRS / 10 and counts["same and shared"] >= 0.95 * counts["same"]
 
 
-@pytest.mark.small(25)
+@pytest.mark.small(12)
 @pytest.mark.parametrize("name", PARTS)
 def test_each_part_alone_is_told_apart_by_its_number(name, tmp_path):
     """Otherwise the generator would show nothing: each number counts."""
