@@ -25,48 +25,44 @@ JOB = """if True:
 
     torch.set_num_threads(1)
     data = seneca.ImageFolder(sys.argv[1], T.Compose([T.RandomResizedCrop(32), T.ToTensor()]))
-    threads = int(sys.argv[2])
-    loader = seneca.DataLoader(
-        data, int(sys.argv[4]), shuffle=True, num_workers=threads, cache=None,
-        prefetch_factor=4 if threads else None,
-        generator=torch.Generator().manual_seed(7),
-    )
-    if sys.argv[3] != "None":
-        used = len(os.listdir("/proc/self/fd"))
-        resource.setrlimit(resource.RLIMIT_NOFILE, (used + int(sys.argv[3]),) * 2)
-    began = time.monotonic()
-    seen = [
-        hashlib.sha256(images.numpy().tobytes()).hexdigest() for _ in range(4) for images, _ in loader
-    ]
-    counts = loader._session.counts
-    print(json.dumps({
-        "seen": seen,
-        "seconds": time.monotonic() - began,
-        "read_s": counts.spent_s[0],
-        "blocked_s": counts.blocked_s,
-        "read_bytes": counts.read_bytes,
-    }))
+
+    def train(threads, descriptors):
+        loader = seneca.DataLoader(
+            data, int(sys.argv[3]), shuffle=True, num_workers=threads, cache=None,
+            prefetch_factor=4 if threads else None, generator=torch.Generator().manual_seed(7),
+        )
+        if descriptors is not None:
+            used = len(os.listdir("/proc/self/fd"))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (used + descriptors,) * 2)
+        began = time.monotonic()
+        seen = [
+            hashlib.sha256(images.numpy().tobytes()).hexdigest() for _ in range(4) for images, _ in loader
+        ]
+        counts = loader._session.counts
+        return {
+            "seen": seen,
+            "seconds": time.monotonic() - began,
+            "read_s": counts.spent_s[0],
+            "blocked_s": counts.blocked_s,
+            "read_bytes": counts.read_bytes,
+        }
+
+    print(json.dumps([train(*each) for each in json.loads(sys.argv[2])]))
 """
 
 
 @pytest.fixture
 def run(tmp_path, picture_folder):
-    """Runs the job with so many threads; and if it is told, with so many descriptors that it may still open.
+    """Runs a job that trains with so many threads, with one number of them after the other.
 
-    Each read of a picture takes 10 ms if they are late.
+    Each read of a picture takes 10 ms if they are late. The last may still open so many ``descriptors``.
     """
     late = slow_reads.environment(tmp_path, picture_folder, 10**12, answer_us=ANSWER_US)
 
-    def run(threads, *, is_late, descriptors=None, batch_size=8):
-        line = [
-            sys.executable,
-            "-c",
-            JOB,
-            str(picture_folder),
-            str(threads),
-            str(descriptors),
-            str(batch_size),
-        ]
+    def run(*threads, is_late, descriptors=None, batch_size=8):
+        limits = [None] * (len(threads) - 1) + [descriptors]
+        told = json.dumps([*zip(threads, limits, strict=True)])
+        line = [sys.executable, "-c", JOB, str(picture_folder), told, str(batch_size)]
         environment = {**os.environ, **(late if is_late else {})}
         return json.loads(subprocess.run(line, env=environment, check=True, stdout=subprocess.PIPE).stdout)
 
@@ -75,7 +71,7 @@ def run(tmp_path, picture_folder):
 
 def test_many_files_are_read_at_a_time_where_storage_is_slow_to_answer(run):
     """With one thread that prepares. Batches are those that come without, to the bit."""
-    found, alone = run(1, is_late=True), run(0, is_late=True)
+    found, alone = run(1, 0, is_late=True)
     assert found["read_s"] > 2 * found["seconds"], "so many were under way on average"
     assert found["blocked_s"] <= found["seconds"]
     assert alone["blocked_s"] == alone["read_s"] <= alone["seconds"]
@@ -87,12 +83,12 @@ def test_readers_go_on_once_files_are_used_that_they_were_not_to_read_ahead_of(r
     """A batch has many more files than may be read ahead. Then claims wake the readers, and no batch does."""
     shutil.rmtree(picture_folder)
     make_pictures(picture_folder, count=300, classes=2, sides=(400, 500))
-    found = run(1, is_late=True, batch_size=300)
+    [found] = run(1, is_late=True, batch_size=300)
     assert found["blocked_s"] < 0.25 * found["seconds"], "the thread that prepares is seldom without a file"
 
 
 def test_nothing_is_read_ahead_from_the_page_cache(run):
-    found = run(1, is_late=False)
+    [found] = run(1, is_late=False)
     assert 0 < found["blocked_s"] == found["read_s"]
 
 
@@ -100,14 +96,14 @@ def test_files_that_are_read_ahead_are_about_64_mib_at_most(run, picture_folder)
     """Four of 16 MiB are read ahead, and one is read by the thread that prepares."""
     for path in picture_folder.rglob("*.jpg"):
         os.truncate(path, 16 << 20)
-    found = run(1, is_late=True)
+    [found] = run(1, is_late=True)
     assert found["blocked_s"] < found["read_s"] <= 5 * found["seconds"]
 
 
 def test_a_process_with_few_descriptors_loses_no_sample(run):
-    found = run(1, is_late=True, descriptors=20)
+    without, found = run(0, 1, is_late=True, descriptors=20)
     assert found["read_s"] > found["blocked_s"], "some were read ahead"
-    assert found["seen"] == run(1, is_late=False)["seen"]
+    assert found["seen"] == without["seen"]
 
 
 def test_threads_that_prepare_are_nicer_than_the_training_loop(picture_folder):
