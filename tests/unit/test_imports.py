@@ -105,6 +105,7 @@ def checkout(tmp_path_factory):
     return folder
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize(
     "use", ["seneca.DataLoader", "seneca.SampleCache", "from seneca.native.iterator import NativeIterator"]
 )

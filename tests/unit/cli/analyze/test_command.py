@@ -9,6 +9,7 @@ import sys
 import textwrap
 
 import pytest
+from sizes import size
 
 from seneca.partition import Profile
 
@@ -163,9 +164,12 @@ def test_a_file_that_cannot_be_written_is_told_before_the_script_starts(tmp_path
     assert err.startswith("seneca analyze: there is no folder") and err.count("\n") == 1
 
 
-FILES = """
+FILES = f"""
     import sys, time
     from torch.utils.data import DataLoader, Dataset
+
+    phases = sys.modules["seneca_analyze_deep"]
+    phases.LOOK_S, phases.ALONE_S = {size((0.2, 0.3), (2.0, 3.0))}
 
     class Files(Dataset):
         def __len__(self):

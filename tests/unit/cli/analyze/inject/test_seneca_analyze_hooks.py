@@ -49,20 +49,22 @@ LOADER = """
 """
 
 
-@pytest.mark.parametrize("how", ["0", "2", "2, multiprocessing_context='spawn'"])
+@pytest.mark.parametrize(
+    ("workers", "how"), [(0, ""), (2, ""), (size(1, 2), ", multiprocessing_context='spawn'")]
+)
 @pytest.mark.parametrize("dataset", ["Rows", "Stream"])
-def test_each_step_and_each_batch_is_noted(tmp_path, dataset, how):
+def test_each_step_and_each_batch_is_noted(tmp_path, dataset, workers, how):
     script = (
         LOADER
         + f"""
     if __name__ == "__main__":
-        loader = DataLoader({dataset}(), 4, num_workers={how})
+        loader = DataLoader({dataset}(), 4, num_workers={workers}{how})
         for epoch in range({EPOCHS}):
             list(loader)
     """
     )
     (one,) = run(tmp_path, script).epochs
-    batches = 12 if dataset == "Stream" and how != "0" else 6  # each worker has the whole stream
+    batches = 6 * workers if dataset == "Stream" and workers else 6  # each worker has the whole stream
     ends = [[-1] * batches + [0]] * EPOCHS  # the last finds the end
     assert [epoch["samples"].tolist() for epoch in one.steps] == ends
     full = one.batches[one.batches["samples"] == 4]
