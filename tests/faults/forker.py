@@ -8,6 +8,7 @@
 A job runs to the end of this script, as a user's does: what an interpreter does at its end is done.
 """
 
+import gc
 import json
 import os
 import signal
@@ -44,6 +45,7 @@ def serve():
 
 
 if __name__ == "__main__":
+    gc.freeze()  # at its end each job would look at all objects of torch, and copy the memory they lie in
     job = serve()
     if job is not None:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the test was started by
