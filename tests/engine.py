@@ -62,7 +62,7 @@ SLOT = np.dtype([
 ])  # fmt: skip
 MAX_ROWS = 128
 assert ROW.itemsize == SLOT.itemsize == 64
-assert LAYOUT_VERSION == 11, "the records above are those of layout 11"
+assert LAYOUT_VERSION == 12, "the records above are those of layout 12"
 
 
 class Records:

@@ -142,6 +142,32 @@ static void serve_sample(sn_chooser *chooser, uint32_t sample, int forced, sn_it
     take(chooser, sample);
 }
 
+/* Where copies are exact. Until it is known who serves the sample, the member wants it as far as others can see. */
+static void serve_exact(sn_chooser *chooser, sn_item *item)
+{
+    uint32_t sample = sn_order_next(&chooser->order);
+
+    if (sn_divide_serve(&chooser->peers, &chooser->client, sample, SN_MAKES_OWN, !chooser->hands_over, item))
+        take(chooser, sample);
+    else
+        sn_order_take(&chooser->order, sample);
+}
+
+void sn_choose_again(sn_chooser *chooser, int takes_over, sn_item *item)
+{
+    uint32_t given_up;
+
+    if (sn_divide_again(&chooser->peers, &chooser->client, takes_over ? SN_MAKES_ALL : SN_MAKES_OWN, item, &given_up))
+        sn_want_taken(segment_of(chooser), row_of(chooser), item->sample);
+    sn_holder_done(chooser->client.holder, given_up);
+}
+
+/* Half of what is in flight: the other half is the time in which the peer makes what this member comes to next. */
+uint32_t sn_choose_window(const sn_chooser *chooser)
+{
+    return chooser->in_flight / 2;
+}
+
 static void serve_own(sn_chooser *chooser, sn_item *item)
 {
     int forced;
@@ -334,6 +360,8 @@ void sn_choose(sn_chooser *chooser, uint32_t n, sn_item *items)
     uint32_t served = 0;
 
     sn_order_begin(&chooser->order);
+    if (chooser->client.exact)
+        sn_peers_find(&chooser->peers, &chooser->client, sn_choose_window(chooser));
     if (chooser->exchanges) {
         served = serve_by_class(chooser, n, items);
         if (served == 0)
@@ -346,7 +374,10 @@ void sn_choose(sn_chooser *chooser, uint32_t n, sn_item *items)
     for (uint32_t i = 0; served < n; i++, served++) {
         if (i % AT_ONCE == 0)
             foresee(chooser, n - served);
-        serve_own(chooser, &items[served]);
+        if (chooser->client.exact)
+            serve_exact(chooser, &items[served]);
+        else
+            serve_own(chooser, &items[served]);
     }
 }
 

@@ -7,7 +7,7 @@
  *   its own       the next samples of its own order, but those that are being prepared
  *
  * In this order, until all places are filled. Whatever is chosen is taken: from the order, and in the member's
- * seen bits.
+ * seen bits. A member whose copies are exact fills all places with the next samples of its own order (sn_divide.h).
  *
  * Lives in   private memory of its member.
  * Callers    the lock holder.     Blocking  never.
@@ -19,6 +19,7 @@
 #include "../draw/sn_due.h"
 #include "../draw/sn_order.h"
 #include "../store/sn_serve.h"
+#include "sn_divide.h"
 #include "sn_subsets.h"
 
 typedef struct {
@@ -26,6 +27,7 @@ typedef struct {
     sn_order order;
     sn_due due;         /* begun where a member of its pipeline is on a subset */
     sn_subsets subsets; /* what its classes are made of */
+    sn_peers peers;     /* where its copies are exact */
     sn_rng rng;
     uint32_t in_flight; /* samples drawn and not yet delivered, at most */
     uint32_t prepared;  /* of 65,536 samples, a mean over some 64 draws of this epoch: drawn to be prepared */
@@ -36,6 +38,12 @@ typedef struct {
 
 /* Fill `n` cleared places, no more than the order has left. */
 void sn_choose(sn_chooser *chooser, uint32_t n, sn_item *items);
+
+/* Look again for what a place awaits, in a later section. */
+void sn_choose_again(sn_chooser *chooser, int takes_over, sn_item *item);
+
+/* How far behind a member whose copies are exact another may be to be its peer. */
+uint32_t sn_choose_window(const sn_chooser *chooser);
 
 void sn_chooser_free(sn_chooser *chooser);
 

@@ -14,6 +14,8 @@
 #include "../store/sn_want.h"
 #include "sn_choose.h"
 
+#define LOOK_AGAIN_MS 10 /* without the lock, what is looked for again is looked for again later */
+
 struct sn_member {
     sn_segment *segment; /* NULL: private */
     sn_holder holder;
@@ -24,7 +26,8 @@ struct sn_member {
     /* Lines that workers may claim; each is looked at in every draw until it is empty. */
     uint32_t *handed, n_handed;
 
-    int apart; /* drew without the lock since: the mirror is behind, the lock is only tried */
+    int apart;  /* drew without the lock since: the lock is only tried */
+    int behind; /* the mirror of its seen bits is, for then or for another reason */
 };
 
 static uint32_t stage_need(const sn_member *member)
@@ -34,14 +37,19 @@ static uint32_t stage_need(const sn_member *member)
     return 2 * member->chooser.in_flight * sn_granules_for(member->chooser.client.copy_bytes);
 }
 
+static uint32_t drawn_of(const sn_member *member)
+{
+    return member->chooser.order.perm.n - member->chooser.order.left;
+}
+
 /* Tell the others which samples its dataset has. Without a row for that it exchanges as if it had
- * all of them. */
+ * all of them. A member whose copies are exact exchanges nothing. */
 static void publish_subset(sn_member *member, sn_segment *segment, const sn_participant *who)
 {
     sn_participant subset = *who;
     const sn_order *order = &member->chooser.order;
 
-    if (!order->samples || !member->chooser.client.shares)
+    if (!order->samples || !member->chooser.client.shares || member->chooser.client.exact)
         return;
     subset.kind = SN_ROW_SUBSET;
     subset.stage_need = 0;
@@ -61,7 +69,15 @@ static int join(sn_member *member, sn_segment *segment)
         .pipeline = member->chooser.client.shares ? member->chooser.client.augmented_pipeline : 0,
         .stage_need = stage_need(member),
     };
-    int rc = sn_store_enter(segment, SN_LOCK_DEADLINE_MS);
+    int rc = 0;
+
+    if (member->chooser.client.exact) {
+        who.order = sn_order_name(&member->chooser.order, member->options.epoch.seed, member->options.epoch.epoch);
+        who.drawn = drawn_of(member);
+        who.expects = (uint32_t)sn_hints_others_exchange(segment, member->options.job_key, member->options.family);
+        member->chooser.peers.expected_until = who.expects ? who.drawn + 2 * member->chooser.in_flight : 0;
+    }
+    rc = sn_store_enter(segment, SN_LOCK_DEADLINE_MS);
 
     if (rc != 0)
         return rc;
@@ -124,8 +140,9 @@ int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_mem
     }
     if (segment)
         *joined = join(member, segment);
-    if (*joined == 0 && member->chooser.exchanges)
-        sn_hint_exchange(segment, options->process_row, options->client.augmented_pipeline);
+    if (*joined == 0 && (member->chooser.exchanges || member->chooser.client.exact))
+        sn_hint_exchange(segment, options->process_row,
+                         member->chooser.exchanges ? options->client.augmented_pipeline : options->family);
     *out = member;
     return 0;
 }
@@ -133,6 +150,11 @@ int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_mem
 uint32_t sn_member_left(const sn_member *member)
 {
     return member->chooser.order.left;
+}
+
+int sn_member_expects(const sn_member *member)
+{
+    return drawn_of(member) < member->chooser.peers.expected_until;
 }
 
 uint32_t sn_member_out_of_turn(const sn_member *member)
@@ -198,7 +220,7 @@ static void catch_up(sn_member *member)
          slot = sn_bits_next(eligible.words, slot + 1, segment->n_stage, 1))
         if (sn_order_is_taken(&member->chooser.order, segment->slots[slot].sample))
             sn_want_drop(segment, row, (uint32_t)slot);
-    member->apart = 0;
+    member->apart = member->behind = 0;
 }
 
 static void draw_apart(sn_member *member, uint32_t n, sn_item *items)
@@ -208,13 +230,25 @@ static void draw_apart(sn_member *member, uint32_t n, sn_item *items)
         items[i].sample = sn_order_next(&member->chooser.order);
         sn_order_take(&member->chooser.order, items[i].sample);
     }
-    member->apart = 1;
+    member->apart = member->behind = 1;
 }
 
 static void hand(sn_member *member, uint32_t entry)
 {
     if (entry != SN_NONE)
         member->handed[member->n_handed++] = entry;
+}
+
+/* Tell the others where it is, and note when nobody is expected any more. */
+static void tell_drawn(sn_member *member)
+{
+    sn_row *self = &member->segment->rows[member->holder.row];
+
+    atomic_store_explicit(&self->drawn, drawn_of(member), memory_order_relaxed);
+    if (self->expects && drawn_of(member) >= member->chooser.peers.expected_until) {
+        self->expects = 0;
+        sn_rows_derive_budgets(member->segment);
+    }
 }
 
 /* Whether no other job draws. */
@@ -253,17 +287,54 @@ int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t 
     sn_store_fold(segment);
     sn_holder_let_go(&member->holder);
     collect_claimed(member);
-    if (member->apart)
+    if (member->behind)
         catch_up(member);
     if (member->chooser.client.shares && member->chooser.client.height == 0)
         learn_copy_bytes(member);
     for (uint32_t i = 0; i < n_offers; i++)
         sn_serve_offer(&member->chooser.client, &offers[i]);
     sn_choose(&member->chooser, n, items);
+    if (member->chooser.client.exact)
+        tell_drawn(member);
     for (uint32_t i = 0; member->options.hands_over && i < n; i++) {
         hand(member, items[i].source_entry);
         hand(member, items[i].target_entry);
     }
+    sn_store_leave(segment);
+    return 0;
+}
+
+static void make_apart(sn_item *item)
+{
+    item->awaited = SN_AWAITS_NOTHING;
+    item->source = SN_STORAGE; /* its slot stays held until the place is settled */
+}
+
+int sn_member_look_again(sn_member *member, sn_item *const *items, uint32_t n_items, int takes_over,
+                         const uint64_t blamed[SN_MAX_ROWS / 64])
+{
+    sn_segment *segment = member->segment;
+    sn_chooser *chooser = &member->chooser;
+
+    if (!segment || sn_store_enter(segment, member->apart ? 0 : LOOK_AGAIN_MS) != 0) {
+        for (uint32_t i = 0; i < n_items; i++)
+            if (items[i]->awaited == SN_AWAITS_PEER ? takes_over : sn_bit_get(blamed, items[i]->peer)) {
+                make_apart(items[i]);
+                member->behind = 1;
+            }
+        return SN_BUSY;
+    }
+    sn_store_reap(segment, 0);
+    sn_store_fold(segment);
+    sn_holder_let_go(&member->holder);
+    if (member->behind)
+        catch_up(member);
+    for (uint32_t row = sn_rows_next(blamed, 0); row < SN_MAX_ROWS; row = sn_rows_next(blamed, row + 1))
+        sn_peers_blame(&chooser->peers, segment, row);
+    sn_peers_find(&chooser->peers, &chooser->client, sn_choose_window(chooser));
+    for (uint32_t i = 0; i < n_items; i++)
+        sn_choose_again(chooser, takes_over, items[i]);
+    sn_holder_let_go(&member->holder); /* what was given up: others lack its room */
     sn_store_leave(segment);
     return 0;
 }
@@ -276,13 +347,13 @@ uint32_t sn_member_claims(const sn_member *member, const sn_item *items, uint32_
         const sn_item *item = &items[i];
         uint32_t slot = item->source_slot != SN_NONE ? item->source_slot : item->target_slot;
 
-        claims[i] = (sn_claim){.sample = item->sample, .slot = SN_NONE};
+        claims[i] = (sn_claim){.sample = item->sample, .slot = SN_NONE, .awaited = item->awaited};
+        held += slot != SN_NONE || item->awaited;
         if (slot == SN_NONE)
             continue;
         claims[i].slot = slot;
         claims[i].generation = member->segment->slots[slot].generation; /* held: it cannot change */
         claims[i].entry = item->source_slot != SN_NONE ? item->source_entry : item->target_entry;
-        held++;
     }
     return held;
 }

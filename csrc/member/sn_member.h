@@ -6,6 +6,8 @@
  *              +-- holds slots in its ledger    +-- lets go of them in the next draw
  *              |
  *              +-- or hands them over to a worker process: claims, see sn_worker.h
+ *              |
+ *              +-- or awaits what another job's member makes: looks again, see sn_divide.h
  *
  * A member with a thread that hangs in its place is retired before it can be closed: its row, which its living
  * process proves alive, goes on holding the slots that the thread may still write, so nobody else is given them.
@@ -39,6 +41,8 @@ typedef struct {
     uint32_t wanted_alone; /* places that a draw takes while no other job draws; 0: as many as it is asked */
     uint8_t substitutes;   /* whether the order is Seneca's to choose */
     uint8_t hands_over;    /* workers prepare what it draws: kept payloads are theirs to find */
+    uint64_t family;       /* of exact copies: names them in all epochs. Where another process has told that it takes
+                              part in them, its member is expected, and the first copies are staged for it */
 } sn_member_options;
 
 /* What a worker needs to take over what a draw holds: a copy to read, or room to write one. */
@@ -46,6 +50,7 @@ typedef struct {
     uint32_t sample;
     uint32_t slot; /* SN_NONE: nothing is held for this sample */
     uint32_t generation, entry;
+    uint32_t awaited; /* enum sn_awaited */
 } sn_claim;
 
 /* A member with a row of its own. `segment` NULL, or no row to be had: a private member,
@@ -58,6 +63,15 @@ int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_mem
  * answered either way. */
 int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t *drawn,
                    sn_offer *offers, uint32_t n_offers);
+
+/* Look again for what these places await, of a member whose copies are exact: as they were drawn, and not done.
+ * `takes_over`: what nobody makes yet is this member's to make. `blamed`: a bit for each row that was waited for in
+ * vain. Where a place awaits nothing any more, it is served or made as its item then says.
+ *
+ * 0; SN_BUSY without the lock: with `takes_over`, or if its peer is blamed, a place is made from storage and for nobody
+ * else; the others are as they were. */
+int sn_member_look_again(sn_member *member, sn_item *const *items, uint32_t n_items, int takes_over,
+                         const uint64_t blamed[SN_MAX_ROWS / 64]);
 
 /* The claims to what a draw holds, of a member that hands over; in the order of `items`. How many of the claims name a
  * slot. */
@@ -75,6 +89,9 @@ void sn_member_done(sn_member *member, const sn_item *items, uint32_t n_items);
 void sn_member_offer_done(sn_member *member, const sn_offer *offer);
 
 uint32_t sn_member_left(const sn_member *member);
+
+/* Whether it expects members of other jobs, which will want what it makes now. */
+int sn_member_expects(const sn_member *member);
 
 /* How many samples it drew out of turn, for the sake of what other jobs have or need. */
 uint32_t sn_member_out_of_turn(const sn_member *member);

@@ -7,10 +7,15 @@
 #include "../slots/sn_slots.h"
 #include "../store/sn_rows.h"
 #include "../store/sn_store.h"
+#include "../store/sn_want.h"
+#include "sn_divide.h"
+
+#define LOOK_AGAIN_MS 10 /* without the lock, what is looked for again is looked for again later */
 
 struct sn_worker {
     sn_client client; /* its holder NULL: private */
     int apart;        /* the lock was not to be had: it is only tried */
+    sn_peers peers;   /* who is late, where copies are exact */
 
     /* Lines to let go of. Its own list: the holder's is the lock holder's to touch. */
     uint32_t *done;
@@ -46,19 +51,26 @@ static void publish_copy_bytes(sn_worker *worker)
     self->copy_bytes = worker->client.copy_bytes;
 }
 
-/* Whether the member of this job that made the claim still holds what it claims. */
-static int stands(const sn_worker *worker, uint32_t row, uint32_t row_generation, const sn_claim *claim)
+/* Whether the member of this job that made the claims is still there. */
+static int is_there(const sn_worker *worker, uint32_t row, uint32_t row_generation)
 {
     const sn_segment *segment = worker->client.holder->segment;
     const sn_row *self = &segment->rows[worker->client.holder->row];
 
-    if (row >= SN_MAX_ROWS || claim->slot >= segment->n_slots || claim->entry >= segment->n_ledger)
+    return row < SN_MAX_ROWS && atomic_load(&segment->rows[row].state) == SN_ROW_LIVE &&
+           segment->rows[row].generation == row_generation && segment->rows[row].job_key == self->job_key;
+}
+
+/* Whether it still holds what it claims. */
+static int stands(const sn_worker *worker, uint32_t row, uint32_t row_generation, const sn_claim *claim)
+{
+    const sn_segment *segment = worker->client.holder->segment;
+
+    if (!is_there(worker, row, row_generation) || claim->slot >= segment->n_slots || claim->entry >= segment->n_ledger)
         return 0;
-    const sn_row *member = &segment->rows[row];
     const sn_slot *slot = &segment->slots[claim->slot];
-    return atomic_load(&member->state) == SN_ROW_LIVE && member->generation == row_generation &&
-           member->job_key == self->job_key && sn_ledger(segment, row)[claim->entry] == claim->slot + 1 &&
-           slot->generation == claim->generation && slot->sample == claim->sample;
+    return sn_ledger(segment, row)[claim->entry] == claim->slot + 1 && slot->generation == claim->generation &&
+           slot->sample == claim->sample;
 }
 
 /* Take over what the member holds: 0, or SN_MISS. */
@@ -73,15 +85,28 @@ static int take_over(sn_worker *worker, uint32_t row, const sn_claim *claim, sn_
     sn_ledger_let_go(segment, row, claim->entry); /* after: held all the time */
     if (entry == SN_NONE)
         return SN_MISS;
-    if (state == SN_SLOT_READY) {
+    if (state == SN_SLOT_READY || claim->awaited == SN_AWAITS_COPY) {
         item->source = SN_AUGMENTED;
         item->source_slot = claim->slot;
         item->source_entry = entry;
+        item->awaited = state == SN_SLOT_READY ? SN_AWAITS_NOTHING : SN_AWAITS_COPY;
+        item->peer = (uint8_t)segment->slots[claim->slot].writer_row;
     } else {
         item->target_slot = claim->slot;
         item->target_entry = entry;
     }
     return 0;
+}
+
+/* Where copies are exact, a sample that the member holds no copy of. One that another was to draw is waited for. */
+static void look_up_exact(sn_worker *worker, uint32_t row, const sn_claim *claim, sn_item *item)
+{
+    int is_to_come = claim->awaited == SN_AWAITS_PEER;
+
+    if (sn_divide_serve(&worker->peers, &worker->client, item->sample, is_to_come ? SN_MAKES_NOTHING : SN_MAKES_ALL, 1,
+                        item) &&
+        is_to_come)
+        sn_want_taken(worker->client.holder->segment, row, item->sample);
 }
 
 /* Whatever serves a sample that nothing is held for. */
@@ -123,6 +148,10 @@ int sn_worker_begin(sn_worker *worker, uint32_t row, uint32_t row_generation, co
 
         if (item->sample >= segment->n_samples)
             continue;
+        if (worker->client.exact && claims[i].awaited == SN_AWAITS_PEER && is_there(worker, row, row_generation)) {
+            look_up_exact(worker, row, &claims[i], item);
+            continue;
+        }
         if (!stands(worker, row, row_generation, &claims[i])) {
             /* A member that drew it and holds nothing for it knows that nobody wants it. */
             look_up(worker, row == SN_NONE, item);
@@ -133,6 +162,11 @@ int sn_worker_begin(sn_worker *worker, uint32_t row, uint32_t row_generation, co
     }
     sn_store_leave(segment);
     return 0;
+}
+
+void sn_worker_name_copies(sn_worker *worker, uint64_t pipeline)
+{
+    worker->client.augmented_pipeline = pipeline;
 }
 
 static int done(sn_worker *worker, uint32_t entry)
@@ -148,6 +182,44 @@ static int done(sn_worker *worker, uint32_t entry)
         worker->capacity = capacity;
     }
     worker->done[worker->n_done++] = entry;
+    return 0;
+}
+
+static void make_apart(sn_item *item)
+{
+    item->awaited = SN_AWAITS_NOTHING;
+    item->source = SN_STORAGE; /* its slot stays held until the place is done with */
+}
+
+int sn_worker_look_again(sn_worker *worker, uint32_t row, uint32_t row_generation, sn_item *items, uint32_t n_items,
+                         int takes_over, const uint64_t blamed[SN_MAX_ROWS / 64])
+{
+    sn_segment *segment = worker->client.holder ? worker->client.holder->segment : NULL;
+
+    if (!segment || sn_store_enter(segment, worker->apart ? 0 : LOOK_AGAIN_MS) != 0) {
+        for (uint32_t i = 0; i < n_items; i++)
+            if (items[i].awaited && (items[i].awaited == SN_AWAITS_PEER ? takes_over : sn_bit_get(blamed, items[i].peer)))
+                make_apart(&items[i]);
+        return SN_BUSY;
+    }
+    sn_store_reap(segment, 0);
+    sn_store_fold(segment);
+    for (uint32_t peer = sn_rows_next(blamed, 0); peer < SN_MAX_ROWS; peer = sn_rows_next(blamed, peer + 1))
+        sn_peers_blame(&worker->peers, segment, peer);
+    for (uint32_t i = 0; i < n_items; i++) {
+        uint32_t given_up;
+
+        if (!items[i].awaited)
+            continue;
+        if (sn_divide_again(&worker->peers, &worker->client, takes_over ? SN_MAKES_ALL : SN_MAKES_NOTHING, &items[i],
+                            &given_up) &&
+            is_there(worker, row, row_generation))
+            sn_want_taken(segment, row, items[i].sample);
+        if (done(worker, given_up) != 0)
+            break; /* the line stays held until the worker is closed */
+    }
+    let_go(worker);
+    sn_store_leave(segment);
     return 0;
 }
 

@@ -11,6 +11,9 @@
  * member's, so the slot is held at every instant by somebody who lives, and a worker whose
  * member was reaped finds that the claim does not hold and prepares privately.
  *
+ * Of exact copies a claim may be of one that another job makes (sn_claim.awaited). The worker prepares all else, and
+ * then looks again, until it goes on by itself: see sn_divide.h for what it may wait for.
+ *
  * Lives in   private memory; its row is the process's own, which several workers may share.
  * Callers    one thread at a time a worker.
  * Blocking   as a draw: sn_worker_begin() up to 100 ms; past it everything comes from storage.
@@ -32,6 +35,14 @@ int sn_worker_open(const sn_client *client, sn_worker **out);
  * lock, everything comes from storage; offers are answered either way. */
 int sn_worker_begin(sn_worker *worker, uint32_t row, uint32_t row_generation, const sn_claim *claims,
                     uint32_t n_claims, sn_item *items, sn_offer *offers, uint32_t n_offers);
+
+/* The copies of another seed and epoch come next. */
+void sn_worker_name_copies(sn_worker *worker, uint64_t pipeline);
+
+/* Look again for what those of these places await that await anything: as sn_member_look_again(). What is settled is
+ * also told to the member in this row, so that it wants no copy any more. */
+int sn_worker_look_again(sn_worker *worker, uint32_t row, uint32_t row_generation, sn_item *items, uint32_t n_items,
+                         int takes_over, const uint64_t blamed[SN_MAX_ROWS / 64]);
 
 /* As a member's. -ENOMEM: they stay held until the worker is closed. */
 int sn_worker_done(sn_worker *worker, const sn_item *items, uint32_t n_items);

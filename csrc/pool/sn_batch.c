@@ -73,8 +73,10 @@ static void choose_checks(sn_batch *batch, uint32_t drawn, uint32_t *until_check
     }
 }
 
-static void note(const sn_context *context, const sn_item *item)
+void sn_batch_note(const sn_context *context, const sn_item *item)
 {
+    if (!context->notes)
+        return;
     uint32_t slot = item->source == SN_AUGMENTED ? item->source_slot : item->target_slot;
 
     context->notes[item->sample] = (sn_note){
@@ -107,8 +109,7 @@ int sn_batch_draw(sn_batch *batch, sn_member *member, sn_offers *offers, uint32_
     for (uint32_t i = 0; i < drawn; i++) {
         batch->places[i].item = items[i];
         indices[i] = items[i].sample;
-        if (batch->context->notes)
-            note(batch->context, &items[i]);
+        sn_batch_note(batch->context, &items[i]);
     }
     choose_checks(batch, drawn, until_check);
 out:
@@ -138,6 +139,7 @@ void sn_batch_done(sn_batch *batch, sn_member *member)
 void sn_batch_sum(const sn_batch *batch, sn_batch_sums *sums)
 {
     memset(sums, 0, sizeof *sums);
+    sums->peer_wait_ns = batch->peer_wait_ns;
     for (uint32_t i = 0; i < batch->n_places; i++) {
         const sn_place *place = &batch->places[i];
 
@@ -148,6 +150,7 @@ void sn_batch_sum(const sn_batch *batch, sn_batch_sums *sums)
         sums->prepared += place->item.source != SN_AUGMENTED;
         sums->staged += place->item.target_slot != SN_NONE;
         sums->damaged += place->damaged;
+        sums->in_vain += place->was_coming && place->item.source != SN_AUGMENTED;
         sums->checked += place->check;
         sums->different += place->different;
         sums->n_read += place->spent.read != 0;

@@ -6,6 +6,7 @@
  *   a place:  DRAWN -----------------------> CLAIMED --> prepared
  *               |                              ^
  *               +--> READING --> READ AHEAD ---+    while storage is slow: its file, by a thread that only reads
+ *   AWAITED ----^                                   another job makes its copy: passed over until then (sn_await.h)
  *
  * Lives in   private memory. Made and freed by the iterator's thread; in between, a place
  *            belongs to the thread that claimed it.
@@ -51,7 +52,7 @@ typedef struct {
     uint64_t augment; /* DECODED to AUGMENTED */
 } sn_spent;
 
-enum sn_stage { SN_DRAWN, SN_READING, SN_READ_AHEAD, SN_CLAIMED };
+enum sn_stage { SN_DRAWN, SN_READING, SN_READ_AHEAD, SN_CLAIMED, SN_AWAITED };
 
 /* A file that was read, or why it was not. */
 typedef struct {
@@ -69,6 +70,8 @@ typedef struct sn_place {
     uint32_t damaged;    /* the payload that it was to be served from, and it was served from storage instead */
     uint8_t check;       /* compare what it is served from with the file: see sn_context.check_every */
     uint8_t different;   /* it was, and is another */
+    uint8_t is_held_back; /* the iterator's thread's: it is AWAITED, see sn_await.h */
+    uint8_t was_coming;   /* likewise: another job was making its copy, and that was looked for again */
     sn_spent spent;
     char *message;      /* of a failure; owned */
     uint8_t *kept;      /* a private payload that might be kept; owned */
@@ -104,6 +107,12 @@ typedef struct sn_batch {
     uint32_t claimed, finished;
     int dropped;
     struct sn_batch *following;
+
+    /* The iterator's thread's, see sn_await.h. */
+    uint32_t n_awaited;
+    uint64_t peer_wait_ns;     /* that it waited for others' copies alone */
+    uint64_t peer_wait_from_ns; /* when that began; 0: it has not */
+    struct sn_batch *next_awaiting;
 } sn_batch;
 
 /* Private payloads that earlier batches left, to be offered in the next draw. All zero: none. */
@@ -127,6 +136,9 @@ int sn_offers_collect(sn_offers *offers, sn_batch *batch);
  */
 int sn_batch_draw(sn_batch *batch, sn_member *member, sn_offers *offers, uint32_t *until_check, uint32_t *indices);
 
+/* Note which copy serves a sample, or which is made of it: as it is drawn, and as it is found to be another. */
+void sn_batch_note(const sn_context *context, const sn_item *item);
+
 /* Let go, in the member's next draw, of what the places hold that are settled: a slot is held
  * while it is written or read, not until its batch is delivered. The acquire of `settled`
  * pairs with the thread's release: its last access to the slots came before. */
@@ -140,8 +152,10 @@ typedef struct {
     uint32_t served[SN_FORMS]; /* by the form that they were served from */
     uint32_t prepared, staged; /* not served from a copy; of which one was made for others */
     uint32_t damaged, checked, different;
+    uint32_t in_vain; /* prepared, although another job was to make the copy: it failed, left, or took too long */
     uint32_t n_read, n_prepare, n_decode, n_augment; /* places that took some of the time in `spent` */
     uint64_t read_bytes, decoded_bytes;
+    uint64_t peer_wait_ns;
     sn_spent spent;
 } sn_batch_sums;
 

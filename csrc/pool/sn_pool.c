@@ -62,9 +62,14 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static struct timespec at_ms(int64_t ms)
+static struct timespec at_ns(uint64_t ns)
 {
-    return (struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
 }
 
 static uint32_t tasks(const sn_batch *batch)
@@ -426,7 +431,7 @@ int sn_pool_end(sn_pool *pool, int patience_ms)
     pthread_cond_broadcast(&pool->parked);
     pthread_cond_broadcast(&pool->reads);
     while (pool->running > 0 && (until = wait_until(pool, began, patience_ms)) > now_ms(CLOCK_MONOTONIC)) {
-        struct timespec deadline = at_ms(until);
+        struct timespec deadline = at_ns((uint64_t)until * 1000000);
         pthread_cond_timedwait(&pool->progress, &pool->mutex, &deadline);
     }
     int rc = pool->running > 0 ? SN_BUSY : 0;
@@ -496,17 +501,22 @@ void sn_pool_submit(sn_pool *pool, sn_batch *batch)
 
 int sn_pool_wait(sn_pool *pool, sn_batch *batch, int timeout_ms)
 {
-    int64_t until = now_ms(CLOCK_MONOTONIC) + timeout_ms;
-    struct timespec deadline = at_ms(until);
+    return sn_pool_wait_until(pool, batch, now_ns() + (uint64_t)timeout_ms * 1000000);
+}
+
+int sn_pool_wait_until(sn_pool *pool, sn_batch *batch, uint64_t until_ns)
+{
+    struct timespec deadline = at_ns(until_ns);
     int rc = 0;
     pthread_mutex_lock(&pool->mutex);
     while (batch->finished < tasks(batch) && rc == 0) {
         uint32_t task = 0;
-        if (pool->n_preparers > 0) {
+        /* Without threads the caller is the only worker, and this batch is the only one. */
+        sn_batch *own = pool->n_preparers > 0 ? NULL : claim(pool, &task);
+        if (!own) {
             if (pthread_cond_timedwait(&pool->progress, &pool->mutex, &deadline) != 0)
                 rc = SN_BUSY;
-        } else { /* the caller is the only worker, and this batch is the only one */
-            sn_batch *own = claim(pool, &task);
+        } else {
             pthread_mutex_unlock(&pool->mutex);
             run(&pool->scratch, own, task);
             pthread_mutex_lock(&pool->mutex);
@@ -516,7 +526,7 @@ int sn_pool_wait(sn_pool *pool, sn_batch *batch, int timeout_ms)
                 break;
             }
             finish(pool, own);
-            if (now_ms(CLOCK_MONOTONIC) >= until)
+            if (now_ns() >= until_ns)
                 rc = SN_BUSY;
         }
     }
@@ -524,6 +534,30 @@ int sn_pool_wait(sn_pool *pool, sn_batch *batch, int timeout_ms)
         rc = 0;
     pthread_mutex_unlock(&pool->mutex);
     return rc;
+}
+
+void sn_pool_release(sn_pool *pool, sn_place *place)
+{
+    sn_batch *batch = place->batch;
+    uint32_t at = (uint32_t)(place - batch->places);
+
+    pthread_mutex_lock(&pool->mutex);
+    place->stage = SN_DRAWN;
+    batch->next = least(batch->next, batch->n_copies + at);
+    batch->next_read = least(batch->next_read, at);
+    pool->is_all_read = 0;
+    pthread_cond_signal(&pool->work);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+sn_pool_load sn_pool_look(sn_pool *pool, const sn_batch *batch)
+{
+    pthread_mutex_lock(&pool->mutex);
+    sn_pool_load load = {.is_idle = !pool->ahead.first && !first_drawn(pool),
+                         .left = tasks(batch) - batch->finished,
+                         .mean_ns = (uint64_t)(pool->ahead.busy_ns + pool->ahead.awaited_ns)};
+    pthread_mutex_unlock(&pool->mutex);
+    return load;
 }
 
 void sn_pool_drop(sn_pool *pool, sn_batch *batch)
@@ -541,7 +575,7 @@ void sn_pool_drop(sn_pool *pool, sn_batch *batch)
             sn_place *place = &batch->places[i];
             if (place->stage == SN_READ_AHEAD)
                 sn_ahead_take(&pool->ahead, place);
-            else if (place->stage != SN_DRAWN)
+            else if (place->stage != SN_DRAWN && place->stage != SN_AWAITED)
                 continue; /* in hand: whoever has it finishes it, and abandons it where it was only read */
             place->stage = SN_CLAIMED;
             sn_abandon(batch->context, place, SN_E_CLOSED, NULL);

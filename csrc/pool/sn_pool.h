@@ -57,6 +57,20 @@ void sn_pool_submit(sn_pool *pool, sn_batch *batch);
  * a signal has interrupted it: handle it, and wait again. */
 int sn_pool_wait(sn_pool *pool, sn_batch *batch, int timeout_ms);
 
+/* The same, until this moment of CLOCK_MONOTONIC, in nanoseconds. */
+int sn_pool_wait_until(sn_pool *pool, sn_batch *batch, uint64_t until_ns);
+
+/* A place that was AWAITED when its batch was submitted is to be served or made, as its item says. */
+void sn_pool_release(sn_pool *pool, sn_place *place);
+
+typedef struct {
+    int is_idle;      /* no place is there that a preparer could take, of any batch */
+    uint32_t left;    /* places and copies of this batch that are not finished */
+    uint64_t mean_ns; /* that a place takes here, by the wall; 0: none was prepared yet */
+} sn_pool_load;
+
+sn_pool_load sn_pool_look(sn_pool *pool, const sn_batch *batch);
+
 /* Abandon what was not begun of a batch. It is complete, and nobody works on it, once the places in hand are done. */
 void sn_pool_drop(sn_pool *pool, sn_batch *batch);
 

@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 #define SN_MAGIC 0x31304143454E4553u /* "SENECA01", little endian */
-#define SN_LAYOUT_VERSION 11u
+#define SN_LAYOUT_VERSION 12u
 
 #define SN_GRANULE 4096u     /* payload space is given out in pages */
 #define SN_HUGE_PAGE 2097152u /* records of many samples lie in these, where the kernel has them */
@@ -117,13 +117,23 @@ typedef struct {
     uint32_t stage_need; /* granules: twice what it has in flight */
     uint32_t copy_bytes; /* the largest of these copies that it has made; 0: none yet */
     int32_t pid;         /* for people; never trusted */
-    uint32_t subset;     /* SN_ROW_SUBSET: names its samples, whoever draws from them */
+    union {
+        uint32_t subset;  /* SN_ROW_SUBSET: names its samples, whoever draws from them */
+        uint32_t expects; /* SN_ROW_MEMBER: whether others of its pipeline are expected, see sn_rows_stage_need() */
+    };
     /* derived */
     uint32_t eligible; /* set bits of its eligible vector */
     uint32_t staged;   /* granules of the staged copies that it reserved */
-    /* SN_ROW_HOLDER: what its owner tells the others of itself, without the lock; a hint. */
-    _Atomic uint32_t told_at; /* second of CLOCK_MONOTONIC; 0: nothing yet */
-    _Atomic uint32_t pace;    /* samples a second that its training step takes */
+    /* SN_ROW_HOLDER: what its owner tells the others of itself, without the lock; a hint.
+     * SN_ROW_MEMBER: where it is, see sn_divide.h; the lock holder's, and a hint too. */
+    union {
+        _Atomic uint32_t told_at; /* SN_ROW_HOLDER: second of CLOCK_MONOTONIC; 0: nothing yet */
+        _Atomic uint32_t order;   /* SN_ROW_MEMBER: names its order; 0: it divides nothing */
+    };
+    union {
+        _Atomic uint32_t pace;  /* SN_ROW_HOLDER: samples a second that its training step takes */
+        _Atomic uint32_t drawn; /* SN_ROW_MEMBER: how many places of its order it has drawn */
+    };
 } sn_row;
 
 _Static_assert(sizeof(sn_row) == 64, "one cache line a row");

@@ -98,11 +98,14 @@ int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *out)
     record->pipeline = who->pipeline;
     record->stage_need = who->stage_need;
     record->copy_bytes = 0;
-    record->subset = who->subset;
+    if (who->kind == SN_ROW_MEMBER)
+        record->expects = who->expects;
+    else
+        record->subset = who->subset;
     record->pid = (int32_t)getpid();
     record->staged = 0;
-    atomic_store_explicit(&record->told_at, 0, memory_order_relaxed);
-    atomic_store_explicit(&record->pace, 0, memory_order_relaxed);
+    atomic_store_explicit(&record->told_at, who->order, memory_order_relaxed); /* of a process nothing yet: 0 */
+    atomic_store_explicit(&record->pace, who->drawn, memory_order_relaxed);
     atomic_store_explicit(&record->state, SN_ROW_LIVE, memory_order_release);
 
     sn_bit_set(head->live_rows, row);
@@ -124,6 +127,8 @@ void sn_row_retire(sn_segment *segment, uint32_t row)
     record->kind = SN_ROW_HOLDER;
     record->pipeline = 0;
     record->stage_need = 0;
+    atomic_store_explicit(&record->told_at, 0, memory_order_relaxed); /* not its order: it tells no pace */
+    atomic_store_explicit(&record->pace, 0, memory_order_relaxed);
     sn_bit_clear(segment->head->member_rows, row);
     sn_bit_clear(segment->head->members_of_job[record->job], row);
     sn_rows_derive_budgets(segment);
@@ -173,12 +178,14 @@ void sn_ledger_let_go(sn_segment *segment, uint32_t row, uint32_t entry)
     }
 }
 
-/* Whether another job's member can use its copies: else it stages none. */
+/* Whether another job's member can use its copies, or will: else it stages none. */
 static int has_company(const sn_segment *segment, uint32_t row)
 {
     const uint64_t *members = segment->head->member_rows;
     const sn_row *self = &segment->rows[row];
 
+    if (self->expects)
+        return 1;
     for (uint32_t other = sn_rows_next(members, 0); other < SN_MAX_ROWS; other = sn_rows_next(members, other + 1))
         if (segment->rows[other].pipeline == self->pipeline && segment->rows[other].job != self->job)
             return 1;

@@ -22,6 +22,9 @@ typedef struct {
     uint64_t pipeline;   /* of the AUGMENTED copies that it can use; 0: none */
     uint32_t stage_need; /* granules */
     uint32_t subset;     /* of SN_ROW_SUBSET: names its samples */
+    uint32_t order;      /* of SN_ROW_MEMBER: names its order, see sn_divide.h; 0: none */
+    uint32_t drawn;      /* how much of it was drawn before */
+    uint32_t expects;    /* whether others of its pipeline are expected */
 } sn_participant;
 
 /* A living row of this job; SN_NONE: it has none. */
@@ -42,7 +45,8 @@ void sn_row_leave(sn_segment *segment, uint32_t row);
 void sn_ledger_hold(sn_segment *segment, uint32_t row, uint32_t entry, uint32_t slot);
 void sn_ledger_let_go(sn_segment *segment, uint32_t row, uint32_t entry);
 
-/* Granules that the members need for their staged copies, at the least. */
+/* Granules that the members need for their staged copies, at the least: those whose copies another job's member can
+ * use, or is expected to use soon. */
 uint32_t sn_rows_stage_need(const sn_segment *segment);
 
 /* Members and their shares of the space have changed. */

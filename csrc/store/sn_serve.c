@@ -94,7 +94,11 @@ static int is_over_its_share(const sn_segment *segment, uint64_t pipeline, uint3
 
 /* Room for a copy that `want` members are expected to want. A full stage gives up the lowest
  * want, of the own pipeline where that fills more than its share; a copy with less want than all
- * of these is not staged. */
+ * of these is not staged.
+ *
+ * Of exact copies none is given up for a later one that as many want. Members that are behind come to the copies in
+ * the order in which these were made: the oldest is the next that they need. If that one went first, a member that is
+ * further behind than the stage is large would find none. */
 static uint32_t reserve_copy(sn_client *client, uint32_t sample, uint32_t want)
 {
     sn_segment *segment = client->holder->segment;
@@ -121,7 +125,9 @@ static uint32_t reserve_copy(sn_client *client, uint32_t sample, uint32_t want)
             if (head->lists[SN_LIST_FREE_STAGE].count > 0 && evict_kept(segment))
                 continue;
         }
-        uint32_t victim = sn_want_lowest(segment, want, is_over_its_share(segment, pipeline, need) ? pipeline : 0);
+        int is_over = is_over_its_share(segment, pipeline, need);
+        uint32_t victim =
+            sn_want_lowest(segment, client->exact && is_over ? want - 1 : want, is_over ? pipeline : 0);
         if (victim == SN_NONE)
             return SN_NONE;
         sn_want_evict(segment, victim);
@@ -181,9 +187,15 @@ void sn_serve_source(sn_client *client, uint32_t sample, sn_item *item)
 
 void sn_serve_target(sn_client *client, uint32_t sample, sn_item *item)
 {
+    sn_serve_target_for(client, sample, 0, item);
+}
+
+void sn_serve_target_for(sn_client *client, uint32_t sample, uint32_t least, sn_item *item)
+{
     if (!client->shares || client->copy_bytes == 0 || client->holder->n_free == 0)
         return;
     uint32_t want = sn_want_expected(client->holder->segment, row_of(client)->job, client->augmented_pipeline, sample);
+    want = want < least ? least : want;
     if (want > 0)
         item->target_slot = reserve_copy(client, sample, want);
     if (item->target_slot != SN_NONE)

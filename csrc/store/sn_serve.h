@@ -15,12 +15,20 @@
 
 #include "sn_holder.h"
 
+/* Whether somebody else makes the copy that serves a place; see sn_divide.h. */
+enum sn_awaited {
+    SN_AWAITS_NOTHING = 0,
+    SN_AWAITS_COPY = 1, /* source_slot is held, and being written */
+    SN_AWAITS_PEER = 2  /* nothing is held: another member is to draw it soon, and to make it */
+};
+
 /* One place of a batch: which sample, from which form, and where it goes besides. */
 typedef struct {
     uint32_t sample;
     uint8_t source;    /* enum sn_form */
     uint8_t keep;      /* the form worth offering once it is there; 0: none */
-    uint16_t unused;
+    uint8_t awaited;   /* enum sn_awaited */
+    uint8_t peer;      /* SN_AWAITS_COPY: the row of who is making it */
     uint32_t source_slot, source_entry; /* pinned payload; SN_NONE for SN_STORAGE */
     uint32_t target_slot, target_entry; /* reserved for the AUGMENTED copy; SN_NONE: not staged */
 } sn_item;
@@ -41,6 +49,7 @@ typedef struct {
     uint32_t copy_bytes;    /* memory for an AUGMENTED copy; 0: not known yet */
     uint8_t shares;         /* whether it stages AUGMENTED copies and uses others' */
     uint8_t keeps;          /* whether what it prepares may be kept */
+    uint8_t exact;          /* whether its copies are the same whoever makes them */
 } sn_client;
 
 /* The client that was asked for, with this holder; a copy of pixels takes what these take if nothing was said. */
@@ -59,6 +68,9 @@ void sn_serve_source(sn_client *client, uint32_t sample, sn_item *item);
 
 /* Reserve room for the copy that will be made, where others want it. */
 void sn_serve_target(sn_client *client, uint32_t sample, sn_item *item);
+
+/* The same as if `least` members and more wanted it: some that are yet to come. */
+void sn_serve_target_for(sn_client *client, uint32_t sample, uint32_t least, sn_item *item);
 
 /* Answer an offer: a slot to copy it to, or SN_NONE. */
 void sn_serve_offer(sn_client *client, sn_offer *offer);

@@ -208,6 +208,6 @@ cdef list rows(const sn_look *seen):
         row = &seen.rows[i]
         if row.state == SN_ROW_LIVE and row.kind in (SN_ROW_HOLDER, SN_ROW_MEMBER):
             found.append((row.job_key, row.pid, row.kind == SN_ROW_MEMBER, bool(seen.alive[i // 64] >> (i % 64) & 1),
-                          row.pace if row.told_at else 0,
+                          row.pace if row.told_at and row.kind == SN_ROW_HOLDER else 0,
                           as_dict(&seen.work[i]) if seen.told[i // 64] >> (i % 64) & 1 else None))
     return found

@@ -10,6 +10,7 @@ CLAIM: np.dtype[Any]
 
 class Member(Participant):
     shared: bool
+    exact: bool
     why_private: str | None
     def __init__(
         self,
@@ -33,6 +34,7 @@ class Member(Participant):
         hands_over: bool = False,
         taken: np.ndarray | None = None,
         own_seed: int = 0,
+        exact_family: int = 0,
         wanted_alone: int = 0,
     ) -> None: ...
     @property
@@ -42,6 +44,9 @@ class Member(Participant):
     def draw(
         self, wanted: int, offers: Sequence[tuple[int, int, int, int, int]] = ()
     ) -> tuple[np.ndarray, list[tuple[int, int] | None], bool]: ...
+    def look_again(
+        self, items: np.ndarray, *, takes_over: bool = False, blamed: Sequence[int] = ()
+    ) -> bool: ...
     def claims(self, items: np.ndarray) -> tuple[int, int, np.ndarray | None]: ...
     @property
     def copy_bytes(self) -> int: ...

@@ -4,6 +4,7 @@ import numpy as np
 
 cimport cython
 from libc.errno cimport EINVAL
+from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from seneca._core.codes import segment_error, why_private
@@ -14,8 +15,9 @@ from seneca._core.segment cimport Segment, sn_segment
 
 __all__ = ["CLAIM", "Member"]
 
-CLAIM = np.dtype([("sample", np.uint32), ("slot", np.uint32), ("generation", np.uint32), ("entry", np.uint32)])
-"""What a worker takes over of a draw, as ``sn_claim``; ``slot`` :data:`NONE`: only the sample."""
+CLAIM = np.dtype([(name, np.uint32) for name in ("sample", "slot", "generation", "entry", "awaited")])
+"""What a worker takes over of a draw, as ``sn_claim``; ``slot`` :data:`NONE`: only the sample. ``awaited``: another
+job makes the copy."""
 assert CLAIM.itemsize == sizeof(sn_claim)
 
 
@@ -40,6 +42,8 @@ cdef class Member(Participant):
         copy_bytes: Room for an AUGMENTED copy; with no height and width 0 learns it.
         in_flight: Samples drawn and not yet delivered, at most.
         shares, keeps, substitutes: What it takes part in.
+        exact_family: Not 0: its copies are the same whoever makes them, and it divides the making with other
+            members. Names such copies of all seeds and epochs, as ``augmented`` names those of this one.
         hands_over: Whether workers prepare what it draws, see :meth:`claims`.
         wanted_alone: Places that a draw takes while no other job draws; 0: as many as it is asked.
 
@@ -50,7 +54,7 @@ cdef class Member(Participant):
 
     def __cinit__(self, Segment segment, *, n_samples, samples, places, seed, epoch, bint fixed, decoded, augmented,
                   height, width, in_flight, bint shares, bint keeps, bint substitutes, copy_bytes=0,
-                  bint hands_over=False, uint32_t wanted_alone=0, taken=None, uint64_t own_seed=0):
+                  bint hands_over=False, uint32_t wanted_alone=0, taken=None, uint64_t own_seed=0, uint64_t exact_family=0):
         cdef sn_member_options options
         cdef const uint32_t[::1] own
         cdef const uint64_t[::1] words
@@ -79,6 +83,8 @@ cdef class Member(Participant):
         options.client.copy_bytes = copy_bytes
         options.client.shares = shares
         options.client.keeps = keeps
+        options.client.exact = self.exact = exact_family != 0 and shares
+        options.family = exact_family
         options.hands_over = hands_over
         options.wanted_alone = self.wanted_alone = wanted_alone
         options.in_flight = in_flight
@@ -126,6 +132,40 @@ cdef class Member(Participant):
         items = np.zeros(max(room, 1), ITEM)
         rc = sn_member_draw(self.open(), n, items_of(items), &drawn, answers.array, answers.count)
         return items[:drawn], answers.slots(), rc == SN_BUSY
+
+    def look_again(self, items, *, takes_over=False, blamed=()):
+        """Look again for what drawn items await, which are changed in place: for tests and simulation.
+
+        Args:
+            items: An array of :data:`ITEM`, as :meth:`draw` made it.
+            takes_over: Whether what nobody makes yet is this member's to make.
+            blamed: Rows that were waited for in vain.
+
+        Returns:
+            Whether the lock was to be had.
+        """
+        cdef uint64_t rows[2]
+        cdef sn_item *first
+        cdef sn_item **awaiting
+        cdef uint32_t i, n = 0
+        cdef int rc = 0
+        memset(rows, 0, sizeof(rows))
+        for row in blamed:
+            rows[row // 64] |= <uint64_t>1 << (row % 64)
+        self.open()
+        if len(items) == 0:
+            return True
+        first = items_of(items)
+        awaiting = <sn_item **>malloc(len(items) * sizeof(sn_item *))
+        if awaiting == NULL:
+            raise MemoryError()
+        for i in range(<uint32_t>len(items)):
+            if first[i].awaited:
+                awaiting[n] = &first[i]
+                n += 1
+        rc = sn_member_look_again(self.handle, awaiting, n, takes_over, rows)
+        free(awaiting)
+        return rc == 0
 
     def claims(self, items):
         """What workers need to take over what a draw holds.

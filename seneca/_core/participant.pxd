@@ -8,7 +8,7 @@ from seneca._core.segment cimport Segment, sn_holder, sn_slot
 cdef extern from "store/sn_serve.h" nogil:
     ctypedef struct sn_item:
         uint32_t sample
-        uint8_t source, keep
+        uint8_t source, keep, awaited, peer
         uint32_t source_slot, source_entry, target_slot, target_entry
 
     ctypedef struct sn_offer:
@@ -22,7 +22,7 @@ cdef extern from "store/sn_serve.h" nogil:
         uint64_t decoded_pipeline, augmented_pipeline
         uint16_t height, width
         uint32_t copy_bytes
-        uint8_t shares, keeps
+        uint8_t shares, keeps, exact
 
 
 cdef class Participant:

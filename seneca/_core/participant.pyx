@@ -5,12 +5,14 @@ import numpy as np
 cimport cython
 from libc.stdlib cimport calloc, free
 
-from seneca._core.segment cimport SN_NONE, sn_slot_abort, sn_slot_commit, sn_slot_payload
+from seneca._core.segment cimport (
+    SN_NONE, SN_SLOT_READY, SN_SLOT_WRITING, sn_slot_abort, sn_slot_commit, sn_slot_payload, sn_slot_state
+)
 
 __all__ = ["ITEM", "Participant"]
 
 ITEM = np.dtype([
-    ("sample", np.uint32), ("source", np.uint8), ("keep", np.uint8), ("", np.uint16),
+    ("sample", np.uint32), ("source", np.uint8), ("keep", np.uint8), ("awaited", np.uint8), ("peer", np.uint8),
     ("source_slot", np.uint32), ("source_entry", np.uint32),
     ("target_slot", np.uint32), ("target_entry", np.uint32),
 ])
@@ -35,6 +37,11 @@ cdef class Participant:
         """The bytes of a slot that is held, writable in place."""
         cdef sn_slot *record = self.slot(slot)
         return memoryview(<uint8_t[:record.length]>sn_slot_payload(self.segment.handle, record))
+
+    def is_written(self, uint32_t slot):
+        """Of a slot that is held, and another writes: whether it is written. None: it will not be."""
+        cdef uint32_t state = sn_slot_state(self.slot(slot))
+        return True if state == SN_SLOT_READY else False if state == SN_SLOT_WRITING else None
 
     def picture_size(self, uint32_t slot):
         """``(height, width)`` of the pixels in a slot that is held; 0 for what says itself what it is."""

@@ -46,9 +46,9 @@ cdef extern from "pool/sn_batch.h" nogil:
 
     ctypedef struct sn_batch_sums:
         uint32_t served[4]
-        uint32_t prepared, staged, damaged, checked, different
+        uint32_t prepared, staged, damaged, checked, different, in_vain
         uint32_t n_read, n_prepare, n_decode, n_augment
-        uint64_t read_bytes, decoded_bytes
+        uint64_t read_bytes, decoded_bytes, peer_wait_ns
         sn_spent spent
 
     int sn_offers_collect(sn_offers *offers, sn_batch *batch)
@@ -90,6 +90,16 @@ cdef extern from "pool/sn_pool.h" nogil:
     sn_scratch *sn_pool_scratch(sn_pool *pool)
 
 
+cdef extern from "pool/sn_await.h" nogil:
+    ctypedef struct sn_await:
+        pass
+
+    void sn_await_add(sn_await *await_, sn_batch *batch)
+    void sn_await_forget(sn_await *await_, sn_batch *batch)
+    void sn_await_look(sn_await *await_, sn_pool *pool, sn_member *member)
+    int sn_await_batch(sn_await *await_, sn_pool *pool, sn_member *member, sn_batch *batch, int timeout_ms)
+
+
 cdef class Batch
 
 
@@ -100,6 +110,7 @@ cdef class Stream:
     cdef readonly Member member
     cdef Plan plan
     cdef object paths, path_at, copies
+    cdef sn_await awaited      # batches of which other jobs make some copies
     cdef sn_offers offers      # owned: private payloads to offer in the next draw
     cdef uint32_t until_check  # places until the next that is checked
     cdef set under_way         # batches submitted and not yet done

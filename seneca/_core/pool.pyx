@@ -14,6 +14,7 @@ from posix.unistd cimport getpid
 from seneca._core.codes import picture_error
 from seneca.errors import SegmentError
 from seneca._core.codes cimport SN_E_CLOSED, SN_E_NOT_JPEG
+from seneca._core.member cimport sn_member_expects
 from seneca._core.plan cimport sn_dtype_bytes
 from seneca._core.segment cimport SN_ENCODED, sn_slot, sn_slot_payload
 
@@ -182,11 +183,14 @@ cdef class Stream:
             indices = &samples[0]
             batch.handle.out = &flat[0]
         self.under_way.add(batch)
-        for other in self.under_way:
-            sn_batch_settle(other.handle, self.member.handle)
+        if not sn_member_expects(self.member.handle):  # else what it has made is held for those that come
+            for other in self.under_way:
+                sn_batch_settle(other.handle, self.member.handle)
         with nogil:
+            sn_await_look(&self.awaited, self.pool, self.member.handle)
             rc = sn_batch_draw(batch.handle, self.member.handle, &self.offers, &self.until_check, indices)
             if rc == 0:
+                sn_await_add(&self.awaited, batch.handle)
                 sn_pool_submit(self.pool, batch.handle)
         if rc != 0:
             self.under_way.discard(batch)
@@ -206,6 +210,7 @@ cdef class Stream:
             self.closed = True
             if self.owner == getpid():
                 for batch in self.under_way:
+                    sn_await_forget(&self.awaited, batch.handle)
                     sn_pool_drop(self.pool, batch.handle)
                 if not self.end(PATIENCE_MS):
                     self.leave_behind()
@@ -278,7 +283,8 @@ cdef class Batch:
         with self.stream.lock:
             self.stream.open()
             with nogil:
-                rc = sn_pool_wait(self.stream.pool, self.handle, timeout_ms)
+                rc = sn_await_batch(&self.stream.awaited, self.stream.pool, self.stream.member.handle, self.handle,
+                                    timeout_ms)
         return rc == 0
 
     def unfinished(self):
@@ -370,6 +376,8 @@ cdef class Batch:
             "damaged": sums.damaged,
             "checked": sums.checked,
             "different": sums.different,
+            "in_vain": sums.in_vain,
+            "peer_wait_s": sums.peer_wait_ns * 1e-9,
             "read_bytes": sums.read_bytes,
             "decoded_bytes": sums.decoded_bytes,
             "times": (sums.n_read, sums.n_prepare, sums.n_decode, sums.n_augment),

@@ -13,6 +13,8 @@ cdef extern from "shm/sn_layout.h" nogil:
         SN_ENCODED
         SN_DECODED
         SN_AUGMENTED
+        SN_SLOT_WRITING
+        SN_SLOT_READY
 
     ctypedef struct sn_geometry:
         uint64_t fingerprint[2]
@@ -83,6 +85,7 @@ cdef extern from "shm/sn_segment.h" nogil:
 cdef extern from "slots/sn_slots.h" nogil:
     void sn_slot_commit(sn_segment *segment, uint32_t slot)
     void sn_slot_abort(sn_slot *slot)
+    uint32_t sn_slot_state(const sn_slot *slot)
     uint8_t *sn_slot_payload(const sn_segment *segment, const sn_slot *slot)
 
 

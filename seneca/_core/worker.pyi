@@ -17,6 +17,7 @@ class Worker(Participant):
         copy_bytes: int = 0,
         shares: bool,
         keeps: bool,
+        exact: bool = False,
     ) -> None: ...
     def begin(
         self,
@@ -25,6 +26,16 @@ class Worker(Participant):
         row_generation: int = 0,
         offers: Sequence[tuple[int, int, int, int, int]] = (),
     ) -> tuple[np.ndarray, list[tuple[int, int] | None], bool]: ...
+    def name_copies(self, augmented: int) -> None: ...
+    def look_again(
+        self,
+        items: np.ndarray,
+        row: int,
+        row_generation: int,
+        *,
+        takes_over: bool = False,
+        blamed: Sequence[int] = (),
+    ) -> bool: ...
     def done(self, items: np.ndarray) -> None: ...
     def offer_done(self, slot: int, entry: int) -> None: ...
     def learn(self, copy_bytes: int) -> None: ...

@@ -24,10 +24,11 @@ cdef class Worker(Participant):
         decoded, augmented: Fingerprints of the pipeline's head and of the whole.
         height, width, copy_bytes: As a member's.
         shares, keeps: What it takes part in.
+        exact: Whether copies are the same whoever makes them, as a member's with an ``exact_family``.
     """
 
     def __cinit__(self, Segment segment, *, decoded, augmented, height=0, width=0, copy_bytes=0, bint shares,
-                  bint keeps):
+                  bint keeps, bint exact=False):
         cdef sn_client client
         memset(&client, 0, sizeof(client))
         client.decoded_pipeline = decoded
@@ -37,6 +38,7 @@ cdef class Worker(Participant):
         client.copy_bytes = copy_bytes
         client.shares = shares
         client.keeps = keeps
+        client.exact = exact
         if segment is not None:
             client.holder = segment.row_holder()
         check(sn_worker_open(&client, &self.handle))
@@ -71,6 +73,27 @@ cdef class Worker(Participant):
         with nogil:
             rc = sn_worker_begin(handle, row, row_generation, first, n, out, answers.array, answers.count)
         return items[:n], answers.slots(), rc == SN_BUSY
+
+    def name_copies(self, uint64_t augmented):
+        """The copies that come next have this fingerprint: they are of another seed or epoch."""
+        sn_worker_name_copies(self.open(), augmented)
+
+    def look_again(self, items, uint32_t row, uint32_t row_generation, *, bint takes_over=False, blamed=()):
+        """As :meth:`Member.look_again`, of a contiguous array of :data:`ITEM` that :meth:`begin` returned."""
+        cdef uint64_t rows[2]
+        cdef sn_worker *handle = self.open()
+        cdef uint32_t n = <uint32_t>len(items)
+        cdef sn_item *first
+        cdef int rc
+        memset(rows, 0, sizeof(rows))
+        for peer in blamed:
+            rows[peer // 64] |= <uint64_t>1 << (peer % 64)
+        if n == 0:
+            return True
+        first = items_of(items)
+        with nogil:
+            rc = sn_worker_look_again(handle, row, row_generation, first, n, takes_over, rows)
+        return rc == 0
 
     def done(self, items):
         """Let go of what these items hold, in the next :meth:`begin` or :meth:`close`."""
