@@ -4,7 +4,7 @@
    twice. A copy is delivered as the sample that it was made of.
 2. One augmented copy reaches a job at most once while the job is attached.
 3. Orders are random: a sample's place, its neighbours, and one epoch beside another. The last allows for
-   copies that other jobs made.
+   copies that other jobs made. Where the seed alone is to decide the order, it does in each job.
 4. Batches have their size, and ranks have equally many batches.
 5. A resumed epoch delivers, with what was delivered before, each sample exactly once.
 
@@ -16,6 +16,7 @@ copy that jobs shared.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -135,12 +136,14 @@ def check(folder: Path) -> Report:
             _read(entry, report, copies)
     went_on = _went_on(entries, report)
     tests: list[tuple[_Epoch, Test]] = []
+    exact = _ExactOrders()
     for epochs in _epochs_by_loader(entries):
         orders = Orders(epochs[0].samples)
         judged = epochs[0]
         for epoch in epochs:
             epoch.read(report, copies)
             epoch.check(report, logs, went_on)
+            report.violations += exact.differ(epoch)
             if epoch.is_whole_and_shuffled and len(epoch.sequence) >= TELLS_FROM:
                 judged = epoch
                 found = orders.judge(epoch.header.turn, epoch.sequence, epoch.places, epoch.out_of_turn)
@@ -403,6 +406,34 @@ class _Epoch:
                 what = f"it went on to its next epoch after {_settled(content):,} of {entry.header.count:,} "
                 what += f"samples, where rank {peer} delivered all"
                 report.violations.append(self.violation(4, "ended early", what, (), entry.header.rank))
+
+
+class _ExactOrders:
+    """Orders that the seed alone decides, by their names, as the first whole epoch of each name had them."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[str, int, int | None], tuple[bytes, _Entry]] = {}
+
+    def differ(self, epoch: _Epoch) -> Iterator[Violation]:
+        """A violation for each rank that had another order than an epoch of the same name.
+
+        This leaves out epochs that were resumed or left half-way, that had bad samples, or whose batches come
+        in any order. Epochs that drop their last samples are compared with their like.
+        """
+        for entry, content in zip(epoch.entries, epoch.contents, strict=True):
+            h, indices = entry.header, content.records["index"]
+            has_bad = bool(content.failures) or len(content.skipped) > 0
+            if not h.exact or h.resumed or not h.in_order or has_bad or not _ended(entry, content):
+                continue
+            digest = hashlib.blake2b(indices.tobytes(), digest_size=16).digest()
+            first, other = self._first.setdefault((h.exact, h.rank, h.count), (digest, entry))
+            if digest == first:
+                continue
+            theirs = read(other.path).records["index"]
+            place = int(np.flatnonzero(indices != theirs)[0]) if len(indices) == len(theirs) else 0
+            what = f"it should have the order of job {other.header.job}, loader {other.header.loader}, epoch "
+            what += f"{other.header.epoch}, which has the same seed, but differs from sample {place:,} on"
+            yield epoch.violation(3, "exact order", what, indices[place:], h.rank)
 
 
 def _ended(entry: _Entry, content: Content) -> bool:

@@ -55,7 +55,7 @@ __all__ = [
     "read_header",
 ]
 
-VERSION = 3  # version 1 had no DIFF; in version 2 DONE did not tell of samples out of turn
+VERSION = 4  # 1 had no DIFF; in 2 DONE did not tell of samples out of turn; 3 had no ``exact``
 MAGIC = b"SENECA-AUDIT %3d\n"
 MAGIC_BYTES = len(MAGIC % VERSION)
 SUFFIX = ".audit"
@@ -107,6 +107,8 @@ class Header:
         rank, ranks: The rank of this process, and the number of ranks that divide the epoch.
         padded: Whether ranks repeat samples so that all have equally many; else they leave some out.
         in_order: Whether batches come in the order in which they were drawn.
+        exact: A name of the order and of what the samples are, if the seed alone decides both
+            (``share="exact"``). Whole epochs of one name deliver the same. Empty: nothing is promised.
         resumed: What all ranks delivered of this epoch before: a dict for each log. ``log`` names the log;
             None: none was written. ``batches`` is the number of its batches, failed ones included.
         of: In a log of kind ``served``: the log of the epoch that drew the batches; None: nobody drew them.
@@ -131,6 +133,7 @@ class Header:
     ranks: int = 1
     padded: bool = False
     in_order: bool = True
+    exact: str = ""
     resumed: Sequence[dict[str, Any]] = ()
     of: str | None = None
     segment: int | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,7 @@ def record_deliveries(
     own: np.ndarray | None,
     cache: SampleCache | None = None,
     n_samples: int | None = None,
+    exact: int = 0,
 ) -> DeliveryRecorder | None:
     """Begin to write down what an epoch delivers; None: no audit is wanted, or the dataset has no length.
 
@@ -104,6 +106,7 @@ def record_deliveries(
         cache: The cache of the copies that the epoch delivers; None: there is none, or worker processes
             write which copies these are.
         n_samples: See :class:`DeliveryRecorder`.
+        exact: Names what the samples of the epoch are, if the seed alone decides that; 0: it does not.
 
     Raises:
         OSError: The folder or the file cannot be written.
@@ -130,11 +133,20 @@ def record_deliveries(
         ranks=plan.ranks,
         padded=plan.shard is not None and not plan.shard.drop_last,
         in_order=getattr(loader, "in_order", True),
+        exact=_name_of_order(plan, exact) if exact and plan.fixed else "",
         resumed=progress.written_before(),
         segment=segment,
         attached=attached,
     )
     return DeliveryRecorder(Log(folder, header), own, n_samples)
+
+
+def _name_of_order(plan: EpochPlan, samples: int) -> str:
+    """A name of the order of a plan, and of what its samples are."""
+    digest = hashlib.blake2b(repr((samples, plan.count)).encode(), digest_size=8)
+    if plan.indices is not None:
+        digest.update(plan.indices.tobytes())
+    return digest.hexdigest()
 
 
 class ServiceRecorder:

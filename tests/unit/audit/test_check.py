@@ -233,7 +233,7 @@ def test_a_torn_record_is_told(tmp_path):
 @pytest.mark.parametrize(
     ("spoil", "text"),
     [
-        (lambda content: content.replace(b"SENECA-AUDIT   3", b"SENECA-AUDIT   4"), "is of version 4"),
+        (lambda content: content.replace(b"SENECA-AUDIT   4", b"SENECA-AUDIT   5"), "is of version 5"),
         (lambda content: b"something else" + content, "is no audit log"),
         (lambda content: content[:40].replace(b"HEAD", b"TAIL") + content[40:], "damaged"),
         (lambda content: content.replace(b'"kind"', b'"king"'), "header cannot be read"),
@@ -262,3 +262,51 @@ def test_no_folder_and_no_logs_are_bad_input(tmp_path):
         assert text in answer.stderr and str(folder) in answer.stderr and answer.stderr.count("\n") == 1
     with pytest.raises(BadLog):
         check(tmp_path)
+
+
+# Orders that the seed alone decides
+
+
+def of_one_seed(jobs=(JOB, OTHER)):
+    """Epochs of two jobs that have the same order, and the same again when the first job was resumed."""
+    members = {}
+    for turn in range(2):
+        order = np.random.default_rng(turn).permutation(SAMPLES)
+        for job in jobs:
+            told = header(job, turn, exact=f"epoch {turn}", batch_size=BATCH if job == JOB else 2 * BATCH)
+            members[job, turn] = Member(told, order)
+    return members
+
+
+def test_jobs_of_one_seed_have_the_same_order(tmp_path):
+    assert found(tmp_path, of_one_seed()).violations == []
+
+
+def test_another_order_than_that_of_the_seed_is_found_wherever_it_begins(tmp_path):
+    members = of_one_seed()
+    batch = members[OTHER, 1].batches[3]
+    batch[:2] = batch[1::-1].copy()
+    report = found(tmp_path, members)
+    assert kinds(report) == {(3, "exact order")}
+    (violation,) = report.violations
+    assert f"differs from sample {3 * 2 * BATCH} on" in violation.text and JOB in violation.text
+    assert (violation.job, violation.epoch) == (OTHER, 1)
+
+
+@pytest.mark.parametrize(
+    "spoil", [{"in_order": False}, {"resumed": [{"log": None, "batches": 1}]}, {"exact": ""}]
+)
+def test_an_order_that_nothing_is_promised_of_is_not_compared(tmp_path, spoil):
+    members = of_one_seed()
+    spoilt = members[OTHER, 1]
+    spoilt.header = replace(spoilt.header, **spoil)
+    spoilt.batches.reverse()
+    spoilt.batches.append(spoilt.batches.pop(0))  # the short one stays last
+    assert (3, "exact order") not in kinds(found(tmp_path, members))
+
+
+def test_a_killed_job_is_not_compared(tmp_path):
+    members = of_one_seed()
+    members[OTHER, 1].batches = members[OTHER, 1].batches[:2]
+    members[OTHER, 1].done = False
+    assert found(tmp_path, members).violations == []
