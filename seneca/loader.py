@@ -29,6 +29,7 @@ from seneca.epochs.dataset_state import alike
 from seneca.epochs.plan import EpochPlan
 from seneca.epochs.progress import EpochProgress
 from seneca.epochs.resumable import ResumableLoader
+from seneca.epochs.samplers import seed_of
 from seneca.identity import Memory
 from seneca.native.device import CopiedAhead, check_device
 from seneca.native.iterator import NativeIterator
@@ -85,7 +86,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             and augmented samples. ``"auto"``: Seneca measures and chooses.
         share: The latest form that jobs share. ``"augmented"``: augmented copies too. ``"decoded"``: every
             job augments for itself. ``"none"``: the seed alone fixes order and randomness; kept payloads
-            still serve.
+            still serve. ``"exact"``: as ``"none"``, but jobs of one seed share augmented copies. Give each of
+            them ``generator=torch.Generator().manual_seed(seed)``, the same ``persistent_workers``, and
+            samplers that draw the same.
         on_error: What a file does that cannot be decoded. ``"raise"``: it raises an error that names it, and
             iterating may go on with the next batch. ``"skip"``: the next sample takes its place, and one
             warning tells of it.
@@ -389,6 +392,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         """Batches under way in worker processes, including the one that is asked for."""
         return 1 + self.num_workers * (self.prefetch_factor or 0)
 
+    def _sample_seed(self, progress: EpochProgress) -> int | None:
+        return seed_of(progress.generators) if self.share == "exact" else None
+
     def _record(self, plan: EpochPlan, progress: EpochProgress) -> Any:
         return self._shared_dataset().record(self, plan, progress)
 
@@ -417,14 +423,27 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
                 shared = f"nothing is shared: {why}"
             elif self.cache is not None:
                 name = cache_name(getattr(self.cache, "name", self.cache), files.fingerprint())
-                augmented = self.share == "augmented" and not cast(Stages, support.stages).same
+                same = cast(Stages, support.stages).same
+                augmented = self.share == "exact" or (self.share == "augmented" and not same)
                 forms = "ENCODED, DECODED" + (", AUGMENTED" if augmented else "")
-                shared = f"shared in the cache {name!r}: {forms}\n{support.told_by()}"
+                shared = f"shared in the cache {name!r}: {forms}{self._of_seed()}\n{support.told_by()}"
             return f"native: {'; '.join(support.why)}; {shared}"
         first, *more = self._shared_dataset().explain(support).split("\n")
+        first += self._of_seed() if more else ""
         if support.name == "native":
             first += f"; loaded by torch's workers, because {reason}"
         return "\n".join([first, *more])
+
+    def _of_seed(self) -> str:
+        """In plain words: with which jobs exact copies are shared; empty: copies are not exact."""
+        if self.share != "exact":
+            return ""
+        if self._generators():
+            return ", with the jobs whose generator= gives the same numbers"
+        return (
+            ", with the jobs in which torch's global generator gives the same numbers; it changes with all "
+            "that draws from it, so give generator=torch.Generator().manual_seed(seed)"
+        )
 
     def stats(self) -> dict[str, Any]:
         """What this loader did so far, in all its epochs.
@@ -444,9 +463,14 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             * ``damaged``: samples read from storage because their payload in the cache was damaged.
             * ``checked``: samples served from the cache that were made again.
             * ``different``: samples in ``checked`` that differed.
+            * ``in_vain``: with ``share="exact"`` on the native path: samples in ``prepared`` that another job
+              was to make, and did not, or not soon enough.
             * ``read_bytes``: bytes read from storage, if Seneca reads.
             * ``stall_s``: seconds that iterating waited.
             * ``workers``: threads, or worker processes, that prepare now.
+            * ``peer_wait_s``: likewise: seconds in which nothing of a batch was left but copies that other
+              jobs were making.
+            * ``longest_peer_wait_s``: the longest of these waits for one batch.
             * ``cache``: what the shared cache holds, see :meth:`seneca.SampleCache.stats`. None: there is no
               cache.
         """

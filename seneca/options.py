@@ -26,7 +26,7 @@ __all__ = [
     "workers_of",
 ]
 
-Share = Literal["augmented", "decoded", "none"]
+Share = Literal["augmented", "decoded", "exact", "none"]
 OnError = Literal["raise", "skip"]
 VerifyFiles = Literal["epoch", "run"]
 CHECK_EVERY = 4096  # samples: costs some thousandths of the time, and finds wrong samples within seconds
@@ -183,7 +183,9 @@ class Options:
         cache_bytes: Memory for payloads, as :func:`parse_bytes` reads it, or ``"auto"``.
         split: Shares of the forms, as :func:`parse_split` reads it.
         share: The latest form that jobs share. ``"augmented"``: augmented copies too. ``"decoded"``: each
-            job augments for itself. ``"none"``: the seed alone fixes order and randomness, bit for bit.
+            job augments for itself. ``"exact"``: jobs of one seed share augmented copies, and each gets bit
+            for bit what it would get alone. ``"none"``: the seed alone fixes order and randomness, bit for
+            bit.
         on_error: What a damaged picture does: ``"raise"`` or ``"skip"``.
         memory_format: How images lie in memory: ``torch.contiguous_format`` or
             ``torch.channels_last``.

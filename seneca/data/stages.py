@@ -29,7 +29,17 @@ from seneca.data import serialize as items
 from seneca.transforms import _apply as sample
 from seneca.transforms._pipeline import MAX_PIXELS, Pipeline
 
-__all__ = ["ByStages", "KeptStages", "Opaque", "Payload", "Pictures", "StagedDataset", "Stages", "number_of"]
+__all__ = [
+    "ByStages",
+    "KeptStages",
+    "Opaque",
+    "Payload",
+    "Pictures",
+    "StagedDataset",
+    "Stages",
+    "names_of_exact",
+    "number_of",
+]
 
 
 def number_of(*parts: bytes) -> int:
@@ -38,6 +48,23 @@ def number_of(*parts: bytes) -> int:
     for part in parts:
         digest.update(len(part).to_bytes(8, "little") + part)
     return int.from_bytes(digest.digest(), "little") | 1
+
+
+def names_of_exact(augmented: int, seed: int, epoch: int) -> tuple[int, int]:
+    """The names of copies whose random numbers are named by seed, epoch and sample, whoever makes them.
+
+    Args:
+        augmented: The name of what such a copy holds, whatever its random numbers.
+        seed, epoch: What, with the sample, names its random numbers.
+
+    Returns:
+        ``(family, name)``: the name of such copies of all seeds and epochs, and that of the copies of this
+        seed and epoch.
+    """
+    own = augmented.to_bytes(8, "little")
+    mask = 2**64 - 1
+    which = (seed & mask).to_bytes(8, "little") + epoch.to_bytes(8, "little")
+    return number_of(b"exact", own), number_of(b"exact", own, which)
 
 
 class Payload(NamedTuple):

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 from seneca.epochs.plan import EpochPlan
 from seneca.epochs.progress import EpochProgress
 
-__all__ = ["Batches", "Drawn", "EpochBatches", "StreamBatches", "TrackedBatches"]
+__all__ = ["Batches", "Drawn", "EpochBatches", "Mark", "StreamBatches", "TrackedBatches"]
 
 logger = logging.getLogger(__name__)
 
 Batches = Iterator[tuple[Any, Any]]  # each with its places
+Mark = Callable[[list[int], tuple[int, int]], list[int]]  # of indices, and of seed and number of the epoch
 
 
 class Drawn(NamedTuple):
@@ -46,8 +47,9 @@ class EpochBatches:
 
     Attributes:
         drawn: The batch that was drawn last.
-        mark: Replaces the list of a batch's indices by one that also says which look it is for; None: lists
-            stay as they are.
+        mark: Replaces the list of a batch's indices by one that also says which look it is for, and the seed
+            and the number of the epoch; None: lists stay as they are.
+        named: The seed and the number of the epoch, once it has begun.
     """
 
     is_stream = False
@@ -65,7 +67,8 @@ class EpochBatches:
         self._record = record
         self.progress = progress
         self.drawn = Drawn()
-        self.mark: Callable[[list[int]], list[int]] | None = None
+        self.mark: Mark | None = None
+        self.named = (0, 0)
 
     def __iter__(self) -> EpochBatches:
         return self
@@ -80,7 +83,7 @@ class EpochBatches:
                 progress.end()
             raise
         if self.mark is not None and type(batch) is list:
-            batch = self.mark(batch)
+            batch = self.mark(batch, self.named)
         indices = sampler_now = None
         if progress.draws is not None:
             sampler_now = progress.draws.now()
@@ -109,6 +112,8 @@ class EpochBatches:
         # a cycle, torch ends worker processes as soon as nobody holds their loader.
         self._begin = self._record = None
         plan, self._batches = begin()
+        if plan is not None:
+            self.named = plan.seed, plan.number
         if record is not None and plan is not None:
             self.progress.recorder = record(plan)
 

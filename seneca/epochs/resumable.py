@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch.utils.data import BatchSampler, IterableDataset
 
-from seneca.epochs.batches import Batches, EpochBatches, StreamBatches, TrackedBatches
+from seneca.epochs.batches import Batches, EpochBatches, Mark, StreamBatches, TrackedBatches
 from seneca.epochs.dataset_state import OwnState, Standing
 from seneca.epochs.lengths import length_of
 from seneca.epochs.merge import merge_states
@@ -345,7 +345,7 @@ class ResumableLoader(Resumable):
         """How many processes make batches of an ``IterableDataset``, and how many samples a batch has."""
         return max(1, self.num_workers), self.batch_size or 1
 
-    def _tracked(self, mark: Callable[[list[int]], list[int]] | None = None) -> TrackedBatches:
+    def _tracked(self, mark: Mark | None = None) -> TrackedBatches:
         """The batches of torch's samplers or of the user's. For ``mark`` see :class:`EpochBatches`."""
         batches = self._index_sampler
         if isinstance(batches, ResumableBatchSampler):
@@ -354,7 +354,7 @@ class ResumableLoader(Resumable):
             )
         return TrackedBatches(batches, functools.partial(ResumableLoader._epoch_batches, mark=mark), self)
 
-    def _epoch_batches(self, mark: Callable[[list[int]], list[int]] | None = None) -> EpochBatches:
+    def _epoch_batches(self, mark: Mark | None = None) -> EpochBatches:
         progress = self._epoch_of_iterator()
         record = functools.partial(self._record, progress=progress)
         batches = EpochBatches(lambda: self._begin_batches(progress), progress, record=record)
@@ -370,9 +370,19 @@ class ResumableLoader(Resumable):
         if type(batches) is BatchSampler:
             size, drop_last = batches.batch_size, batches.drop_last
         plan = plan_epoch(
-            progress, sampler, self._count(), batch_size=size, drop_last=drop_last, order=orders[0]
+            progress,
+            sampler,
+            self._count(),
+            batch_size=size,
+            drop_last=drop_last,
+            order=orders[0],
+            fixed_seed=self._sample_seed(progress),
         )
         return plan, kept_in_order(plan, progress, identify)
+
+    def _sample_seed(self, progress: EpochProgress) -> int | None:
+        """What names, with the epoch's number, the random numbers of samples; None: nothing does."""
+        return None
 
     def _goes_over_dataset(self) -> bool:
         """Whether torch's own batch sampler goes over every sample once, or over a rank's shard."""

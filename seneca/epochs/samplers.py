@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,7 +13,7 @@ from torch.utils.data import DistributedSampler, RandomSampler, SequentialSample
 from seneca.epochs.dataset_state import has_state
 from seneca.epochs.shard import each_of
 
-__all__ = ["Kind", "draw_seed", "generators_of", "kind_of", "with_seed"]
+__all__ = ["Kind", "draw_seed", "generators_of", "kind_of", "seed_of", "with_seed"]
 
 # Samplers that yield random permutations, by the full names of their classes. Nothing else about them
 # matters. accelerate replaces a RandomSampler by this one, in order to seed it by the epoch.
@@ -87,6 +89,14 @@ def _full_name(kind: type) -> str:
 def draw_seed(generator: torch.Generator | None) -> int:
     """Draw a seed as torch's samplers do, from ``generator``; None: from torch's global generator."""
     return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
+
+
+def seed_of(states: Sequence[torch.Tensor]) -> int:
+    """A seed that these states of generators name, without a draw from any; empty: torch's global one's."""
+    digest = hashlib.blake2b(digest_size=8)
+    for state in states or [torch.get_rng_state()]:
+        digest.update(state.numpy().tobytes())
+    return int.from_bytes(digest.digest(), "little") >> 1
 
 
 def with_seed(sampler: RandomSampler, seed: int) -> RandomSampler:

@@ -17,6 +17,7 @@ from seneca._runtime.finalizers import FIRST, finalize
 from seneca._runtime.turns import InTurn
 from seneca.audit.record import record_deliveries
 from seneca.cache import SampleCache, seed_beside_others
+from seneca.data.stages import names_of_exact
 from seneca.data.support import Support
 from seneca.epochs.plan import EpochPlan, plan_epoch
 from seneca.native.buffers import BatchBuffers
@@ -167,7 +168,12 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         files, pipeline = support.files, support.pipeline
         assert files is not None and pipeline is not None
         samples = self._samples_of(plan, support)
-        nonce = self._progress.name("nonce", lambda: secrets.randbits(64) | 1)
+        is_exact = options.share == "exact" and options.cache is not None
+        # Exact copies are those that each job of the seed would make for itself.
+        nonce = 0 if is_exact else self._progress.name("nonce", lambda: secrets.randbits(64) | 1)
+        augmented, family = pipeline.augmented_fingerprint, 0
+        if is_exact:
+            family, augmented = names_of_exact(augmented, plan.seed, plan.number)
         height, width = pipeline.output_size
         batch_size = plan.batch_size or 1
         member = Member(
@@ -182,13 +188,14 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             fixed=plan.fixed,
             own_seed=seed_beside_others(cache if plan.exchanges else None, pipeline.augmented_fingerprint),
             decoded=pipeline.head_fingerprint,
-            augmented=pipeline.augmented_fingerprint,
+            augmented=augmented,
             height=height,
             width=width,
             in_flight=batch_size * (_batches_ahead(loader) + 1),
-            shares=plan.exchanges,
+            shares=plan.exchanges or is_exact,
             keeps=True,
             substitutes=plan.exchanges,
+            exact_family=family,
         )
         if cache is not None and not member.shared:
             self._session.warn(f"this epoch shares nothing: {member.why_private}")
@@ -202,6 +209,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             own=support.own,
             cache=cache,
             n_samples=len(files),
+            exact=augmented if is_exact else 0,
         )
         return pool.Stream(
             member,

@@ -39,8 +39,11 @@ class Counts:
     damaged: int = 0
     checked: int = 0
     different: int = 0
+    in_vain: int = 0
     read_bytes: int = 0
     stall_s: float = 0.0
+    peer_wait_s: float = 0.0
+    longest_peer_wait_s: float = 0.0
     # What the native threads did, for the split's controller: see seneca.partition.Spent.
     times: tuple[int, ...] = (0, 0, 0, 0)
     spent_s: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
@@ -56,6 +59,9 @@ class Counts:
         self.checked += done["checked"]
         self.different += done["different"]
         self.damaged += done["damaged"]
+        self.in_vain += done["in_vain"]
+        self.peer_wait_s += done["peer_wait_s"]
+        self.longest_peer_wait_s = max(self.longest_peer_wait_s, done["peer_wait_s"])
         self.read_bytes += done["read_bytes"]
         self.decoded_bytes += done["decoded_bytes"]
         self.times = tuple(map(operator.add, self.times, done["times"]))

@@ -122,7 +122,8 @@ def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Work:
     decoded_bytes = profile.decoded.mean_bytes + GRANULE_BYTES / 2
     copy_bytes = GRANULE_BYTES * math.ceil(profile.augmented.mean_bytes / GRANULE_BYTES)
 
-    sharing = jobs.count > 1 and jobs.share == "augmented" and not profile.deterministic
+    uses_copies = jobs.share == "exact" or (jobs.share == "augmented" and not profile.deterministic)
+    sharing = jobs.count > 1 and uses_copies
     in_flight = min(jobs.in_flight, jobs.count * samples)  # a job has no more under way than an epoch has
     need = min(2 * in_flight * copy_bytes, memory) if sharing else 0.0
     stage = np.maximum(x_augmented * memory, need)

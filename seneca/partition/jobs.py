@@ -25,7 +25,8 @@ class Jobs:
             host has cores.
         reads_ahead: The files that each job reads at a time while its threads prepare, at most. 0: its
             threads read for themselves, as worker processes do.
-        share: As the loader's argument. With ``"augmented"`` a job uses copies that other jobs made.
+        share: As the loader's argument. With ``"augmented"`` a job uses copies that other jobs made. So it
+            does with ``"exact"``, if their seeds are equal, as is assumed here.
 
     Raises:
         ValueError: An argument is not as described. The message says which.
@@ -43,7 +44,7 @@ class Jobs:
     ahead: int = 2
     threads: int | None = None
     reads_ahead: int = 0
-    share: Literal["augmented", "decoded", "none"] = "augmented"
+    share: Literal["augmented", "decoded", "exact", "none"] = "augmented"
     paces: tuple[float, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -55,8 +56,8 @@ class Jobs:
         for name, value in counts:
             if value is not None and value < 0:
                 raise ValueError(f"{name} is at least 0, but got {value!r}")
-        if self.share not in ("augmented", "decoded", "none"):
-            raise ValueError(f'share is "augmented", "decoded" or "none", but got {self.share!r}')
+        if self.share not in ("augmented", "decoded", "exact", "none"):
+            raise ValueError(f'share is "augmented", "decoded", "exact" or "none", but got {self.share!r}')
         steps = self.step_per_s
         if not isinstance(steps, tuple):
             steps = (math.inf if steps is None else float(steps),) * self.count

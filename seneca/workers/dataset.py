@@ -43,7 +43,7 @@ from seneca.options import CHECK_EVERY, Options
 from seneca.partition import Jobs, Split
 from seneca.workers.callers import asking_fetcher, init_of_worker
 from seneca.workers.prepare import Preparer
-from seneca.workers.proof import Board, Verdict
+from seneca.workers.proof import Board, Verdict, may_be_made_again
 from seneca.workers.session import WorkersSession
 from seneca.workers.terms import Batch, Names, PlannedBatch, Terms
 
@@ -388,9 +388,9 @@ class SharedDataset(Dataset[Any]):
         """The number of the last look."""
         return self._looks
 
-    def batch(self, indices: list[int]) -> Batch:
-        """These indices as a batch that carries the last look in this process."""
-        return Batch.of(indices, self._looks, self.found)
+    def batch(self, indices: list[int], epoch: tuple[int, int]) -> Batch:
+        """These indices as a batch of this epoch (see :class:`Batch`), with the last look in this process."""
+        return Batch.of(indices, self._looks, self.found, epoch if self.share == "exact" else None)
 
     @property
     def found(self) -> Names | None:
@@ -424,7 +424,8 @@ class SharedDataset(Dataset[Any]):
 
     def _terms_of(self, support: Support) -> Terms | None:
         stages = support.stages
-        shares = self.share == "augmented" and stages is not None and not stages.same
+        is_exact = self.share == "exact"
+        shares = stages is not None and (is_exact or (self.share == "augmented" and not stages.same))
         if stages is None or self.cache is None or not (shares or stages.decoded):
             return None
         wanted = self._options.split_wanted
@@ -439,8 +440,18 @@ class SharedDataset(Dataset[Any]):
             shares=shares,
             stages=stages,
             own=support.own,
+            exact=is_exact,
             own_generator=support.made_of is not None and support.made_of.own_generator,
         )
+
+    def _why_not_exact(self) -> str:
+        """Why each job would not make the same of a sample; empty: nothing is known against it."""
+        if self.terms is None:
+            why = () if self._seen is None or self.cache is None else self._seen.why
+            return "; ".join(why) or "torch's workers make its items, and cache=None"
+        if not may_be_made_again(self.terms):
+            return f"{type(self._base).__name__} keeps a state, or draws from a generator of its own"
+        return ""
 
     def record(self, loader: Any, plan: EpochPlan, progress: EpochProgress) -> DeliveryRecorder | None:
         """Begin to write down what an epoch of ``loader`` delivers; None: no audit is wanted.
@@ -458,6 +469,7 @@ class SharedDataset(Dataset[Any]):
             job=job_key(self.job),
             dataset=b"" if terms is None else terms.source,
             own=None if terms is None else terms.own,
+            exact=terms.names_of_epoch(plan.seed, plan.number)[1] if terms is not None and terms.exact else 0,
         )
 
     def _state_changed(self) -> bool:
@@ -486,6 +498,7 @@ class SharedDataset(Dataset[Any]):
             threads: The number of processes that prepare it; None: it is not known.
 
         Raises:
+            ValueError: Copies are to be exact, and cannot be.
             NoSpaceError: Shared memory has no room for the cache.
             SegmentMismatchError: The cache is another dataset's, and this process has not joined before.
             SegmentFolderError: Likewise, and ``SENECA_DIR`` names a folder in which no cache can lie.
@@ -493,6 +506,8 @@ class SharedDataset(Dataset[Any]):
         if not self._looks:
             self.look()
         terms = self.terms
+        if self.share == "exact" and (why := self._why_not_exact()):
+            raise ValueError(f"share='exact' is not possible here, because {why}; give another share")
         if terms is None or self._alone:
             return None
         if get_worker_info() is not None:

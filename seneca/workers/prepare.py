@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import random
 import threading
@@ -29,23 +31,27 @@ from seneca.cache import SampleCache
 from seneca.data import serialize as items
 from seneca.data.stages import KeptStages, Payload, Stages
 from seneca.forms import Form
-from seneca.workers.proof import Board, Proof, compare_served, may_be_made_again
-from seneca.workers.terms import PlannedBatch, Terms
-
-__all__ = ["COUNTERS", "SPENT", "TIMES", "Preparer"]
-
-# For the split's controller, in the order of seneca.partition.Spent. Times are nanoseconds.
-SPENT = ("reads", "prepares", "decodes", "augments", "read_ns", "prepare_ns", "decode_ns", "augment_ns")
-TIMES = (*SPENT, "decoded_bytes", "item_cpu_ns", "item_ns")  # what users are not shown
-COUNTERS = (
-    *("storage", "encoded", "decoded", "augmented", "prepared", "staged", "unshared", "damaged"),
-    *("read_bytes", "checked", "different"),
-    *TIMES,
+from seneca.workers.patience import Patience
+from seneca.workers.proof import (
+    Board,
+    Proof,
+    Verdict,
+    compare_served,
+    drawing,
+    example_of,
+    may_be_made_again,
+    stays_the_same,
 )
-AT = {name: place for place, name in enumerate(COUNTERS)}  # the place of each counter in the counts
+from seneca.workers.seeded import SeededStages
+from seneca.workers.terms import PlannedBatch, Terms
+from seneca.workers.timed import AT, COUNTERS, TimedItems, TimedStages
+
+__all__ = ["Preparer"]
+
 STORAGE, ENCODED, DECODED, AUGMENTED = (int(form) for form in Form)
 MAX_SIDE = 2**16 - 1  # the longest side of a picture that a slot's record can hold
 NO_CLAIMS = np.zeros(0, CLAIM)
+PAUSE_S = 0.001  # between two looks for a copy that another job is writing
 UNDECIDED = 4  # checks in a row that decide nothing, because items are random; after these no more are made
 
 
@@ -85,7 +91,10 @@ class Preparer:
             augmented=terms.stages.augmented,
             shares=terms.shares,
             keeps=terms.stages.decoded != 0,
+            exact=terms.exact,
         )
+        self._board = board
+        self.patience = Patience()
         self.cache = cache
         self._segment = None if cache is None else cache.segment
         self._proof = None
@@ -118,11 +127,15 @@ class Preparer:
     @terms.setter
     def terms(self, terms: Terms) -> None:
         self._terms = terms
-        self._stages = terms.stages
+        self._stages: Stages
         if isinstance(terms.stages, KeptStages):
-            self._stages = _Timed(terms.stages, self._counts)
+            self._stages = TimedStages(terms.stages, self._counts)
         else:
-            self._stages = _TimedItems(terms.stages, self._counts)
+            self._stages = TimedItems(terms.stages, self._counts)
+        self._seeded = None
+        if terms.exact:
+            self._stages = self._seeded = SeededStages(self._stages)
+            self._again = SeededStages(terms.stages)  # for checks, which are not timed
 
     def make(self, indices: Sequence[int], look: int, *, alone: bool = False) -> list[Any]:
         """Make the items of a batch.
@@ -131,13 +144,24 @@ class Preparer:
             indices: The indices of its samples.
             look: The number of the look at the dataset that was made for the batch's epoch.
             alone: Whether to take nothing that others made, and to leave nothing for them.
+
+        Raises:
+            ValueError: Copies are to be exact, and the items cannot be; or nobody has named the epoch.
         """
+        with contextlib.ExitStack() as stack:
+            if self.terms.exact:
+                stack.enter_context(drawing())
+            return self._make_items(indices, look, alone)
+
+    def _make_items(self, indices: Sequence[int], look: int, alone: bool) -> list[Any]:
         own = self.terms.own
         samples = list(indices) if own is None else [int(own[index]) for index in indices]
         planned = (
             indices if isinstance(indices, PlannedBatch) and self._was_planned(indices, samples) else None
         )
         with self._in_use:
+            if self._seeded is not None:
+                self._begin_exact(indices, samples)
             trusts = not alone and self._trusts(look)
             if planned is not None and planned.claims is None and self._stages.decoded == 0:
                 made = self._make_alone(samples)  # nothing is held, and nothing could be kept
@@ -146,10 +170,35 @@ class Preparer:
                 made, copies = self._make_here(samples, planned, trusts)
             if self._recorder is not None:
                 self._recorder.served(indices, copies)
-        stages = self.terms.stages
+        stages: Stages = self.terms.stages
         if type(stages).present is Stages.present:
             return made
+        stages = self._seeded or stages
         return [stages.present(sample, item) for sample, item in zip(samples, made, strict=True)]
+
+    def _begin_exact(self, indices: Sequence[int], samples: list[int]) -> None:
+        """Name the random numbers of a batch, and make sure that nothing else decides what its items are."""
+        assert self._seeded is not None
+        epoch = getattr(indices, "epoch", None)
+        if epoch is None:
+            raise ValueError(
+                "share='exact' needs the seed and the number of the epoch, which nobody has told here: load "
+                "with seneca.DataLoader, or give torch's a batch_sampler=seneca.OpportunisticBatchSampler"
+            )
+        if epoch != self._seeded.epoch:
+            self._seeded.epoch = self._again.epoch = epoch
+            self._worker.name_copies(self.terms.names_of_epoch(*epoch)[1])
+        names = self.terms.names
+        if samples and self._board.read(names) is Verdict.UNKNOWN:
+            make = functools.partial(example_of, self.terms.stages, samples[0], Form.AUGMENTED)
+            if not stays_the_same(make, make(), attempts=2):
+                text = f"sample {samples[0]} is another each time that it is made"
+                self._board.write(names, Verdict.UNPROVABLE, text)
+        if self._board.read(names) is Verdict.UNPROVABLE:
+            raise ValueError(
+                f"share='exact' is not possible here, because {self._board.text}, though Python's, NumPy's "
+                "and torch's generators are set alike; draw its numbers from these, or give another share"
+            )
 
     def _trusts(self, look: int) -> bool:
         """Whether to take payloads from the cache, and leave any there."""
@@ -189,7 +238,10 @@ class Preparer:
             Whether the sample differs for certain.
         """
         self._counts[AT["checked"]] += 1
-        outcome = compare_served(self.terms.stages, sample, Form(form), served)
+        if self.terms.exact:
+            outcome = compare_served(self._again, sample, Form(form), served, is_seeded=True)
+        else:
+            outcome = compare_served(self.terms.stages, sample, Form(form), served)
         if form == AUGMENTED:
             self._undecided = self._undecided + 1 if outcome is None else 0
         if outcome is not False:
@@ -216,7 +268,7 @@ class Preparer:
         places = self._worker.begin(claims, row, generation)[0]
         if _hold_nothing(places):
             return self._make_alone(samples), None
-        batch = _Batch(self, samples, places)
+        batch = _Batch(self, samples, places, (row, generation))
         if not trusts:
             batch.take_nothing()
         try:
@@ -259,66 +311,10 @@ class Preparer:
         return batch.claims is None or np.array_equal(batch.claims["sample"], samples)
 
 
-class _Timed(KeptStages):
-    """The stages of a dataset, timed: reading by wall-clock time, the others by CPU time of the thread."""
-
-    def __init__(self, stages: KeptStages, counts: np.ndarray) -> None:
-        self._stages, self._counts = stages, counts
-        self.decoded = stages.decoded
-
-    def read(self, index: int) -> bytes:
-        began = time.perf_counter_ns()
-        data = self._stages.read(index)
-        self._note("reads", "read_ns", time.perf_counter_ns() - began)
-        self._counts[AT["read_bytes"]] += len(data)
-        return data
-
-    def decode(self, index: int, data: bytes) -> Payload:
-        began = time.thread_time_ns()
-        decoded = self._stages.decode(index, data)
-        self._note("decodes", "decode_ns", time.thread_time_ns() - began)
-        self._counts[AT["decoded_bytes"]] += len(decoded.data)
-        return decoded
-
-    def augment(self, index: int, decoded: Payload) -> Any:
-        began = time.thread_time_ns()
-        item = self._stages.augment(index, decoded)
-        self._note("augments", "augment_ns", time.thread_time_ns() - began)
-        return item
-
-    def augment_encoded(self, index: int, data: bytes) -> Any:
-        began = time.thread_time_ns()
-        item = self._stages.augment_encoded(index, data)
-        self._note("prepares", "prepare_ns", time.thread_time_ns() - began)
-        return item
-
-    def _note(self, times: str, total: str, ns: int) -> None:
-        self._counts[AT[times]] += 1
-        self._counts[AT[total]] += ns
-
-
-class _TimedItems(Stages):
-    """Stages of which only whole items are seen, timed: by CPU time of the thread and by wall-clock time."""
-
-    def __init__(self, stages: Stages, counts: np.ndarray) -> None:
-        self._stages, self._counts = stages, counts
-        self.decoded = stages.decoded
-
-    def make(self, indices: Sequence[int]) -> list[Any]:
-        began, cpu = time.perf_counter_ns(), time.thread_time_ns()
-        try:
-            return self._stages.make(indices)
-        finally:
-            self._counts[AT["item_cpu_ns"]] += time.thread_time_ns() - cpu
-            self._counts[AT["item_ns"]] += time.perf_counter_ns() - began
-
-    def present(self, index: int, augmented: Any) -> Any:
-        return self._stages.present(index, augmented)
-
-
 def _hold_nothing(places: np.ndarray) -> bool:
     """Whether all samples of a batch come from storage, and nothing of them goes to the cache."""
-    return not (places["source"].any() or places["keep"].any() or (places["target_slot"] != NONE).any())
+    is_used = any(places[name].any() for name in ("source", "keep", "awaited"))
+    return not is_used and not (places["target_slot"] != NONE).any()
 
 
 def _close(worker: Worker, cache: SampleCache | None, in_use: threading.Lock) -> None:
@@ -335,10 +331,20 @@ def _close(worker: Worker, cache: SampleCache | None, in_use: threading.Lock) ->
 
 
 class _Batch:
-    """One batch of a :class:`Preparer`: turns its places into items."""
+    """One batch of a :class:`Preparer`: turns its places into items.
 
-    def __init__(self, maker: Preparer, samples: list[int], places: np.ndarray) -> None:
+    Args:
+        maker: The preparer.
+        samples: Its samples.
+        places: What serves each, and where its copy goes.
+        member: Row and generation of the member that drew it; a row of NONE: nobody did.
+    """
+
+    def __init__(
+        self, maker: Preparer, samples: list[int], places: np.ndarray, member: tuple[int, int]
+    ) -> None:
         self._maker = maker
+        self._member = member
         self._stages = cast(KeptStages, maker._stages)  # stages that keep nothing are asked for make() alone
         self._worker = maker._worker
         self._counts = dict.fromkeys(COUNTERS, 0)
@@ -352,10 +358,61 @@ class _Batch:
         self._offers: list[tuple[tuple[int, int, int, int, int], Any]] = []
 
     def make(self) -> list[Any]:
-        """Make the item of every sample."""
+        """Make the item of every sample. Those that others are making come last."""
         made: list[Any] = [None] * len(self._samples)
+        awaited = self._places["awaited"]
+        if not awaited.any():
+            self._make_some(range(len(made)), made)
+        else:
+            began, own = time.monotonic(), np.flatnonzero(awaited == 0).tolist()
+            self._make_some(own, made)
+            self._make_awaited(made, (time.monotonic() - began) / max(1, len(own)))
+        for source in self._sources:
+            self._counts[COUNTERS[source]] += 1
+        self._counts["prepared"] = len(made) - self._counts["augmented"]
+        return made
+
+    def _make_awaited(self, made: list[Any], item_s: float) -> None:
+        """Take the copies that others are making, as they come; make what nobody makes soon enough."""
+        worker, places, patience = self._worker, self._places, self._maker.patience
+        patience.begin(item_s)
+        worker.look_again(places, *self._member, takes_over=True)
+        waiting = [k for k, item in enumerate(made) if item is None]
+        while waiting:
+            for k in waiting:
+                if places["awaited"][k] and (written := worker.is_written(int(places["source_slot"][k]))):
+                    places["awaited"][k] = 0
+                    patience.came(int(places["peer"][k]))
+                elif places["awaited"][k] and written is None:
+                    self._make_apart(k)  # its maker could not make it
+            ready = [k for k in waiting if not places["awaited"][k]]
+            if not ready and patience.is_over(places["peer"][waiting].tolist()):
+                ready = waiting[-1:]  # who makes these comes to it last
+                self._make_apart(ready[0])
+            elif ready:
+                patience.begin(item_s)
+            else:
+                time.sleep(PAUSE_S)
+            for k in ready:
+                self._place_settled(k)
+            self._make_some(ready, made)
+            waiting = [k for k in waiting if k not in ready]
+
+    def _make_apart(self, k: int) -> None:
+        """Make a sample from storage and for nobody else. What it holds of another's copy stays held."""
+        self._places["awaited"][k] = 0
+        self._places["source"][k] = STORAGE
+
+    def _place_settled(self, k: int) -> None:
+        place = self._places[k]
+        self._sources[k], self._keeps[k] = int(place["source"]), int(place["keep"])
+        self._source_slots[k] = int(place["source_slot"])
+        if place["target_slot"] != NONE:
+            self._targets[k] = int(place["target_slot"])
+
+    def _make_some(self, ks: Sequence[int], made: list[Any]) -> None:
         straight = []
-        for k in range(len(self._samples)):
+        for k in ks:
             if self._sources[k] and self._maker.distrusted:
                 break
             if self._sources[k] == AUGMENTED:
@@ -373,20 +430,21 @@ class _Batch:
         if any(self._sources) and self._maker.distrusted:
             self.take_nothing()  # what was served earlier in this batch is dropped too
             straight = list(range(len(self._samples)))
-        if straight:
-            fresh = self._stages.make([self._samples[k] for k in straight])
-            for k, item in zip(straight, fresh, strict=True):
+        # Of exact copies each is left as soon as it is made: others may be waiting for it.
+        size = 1 if self._maker.terms.exact else max(1, len(straight))
+        for at in range(0, len(straight), size):
+            some = straight[at : at + size]
+            fresh = self._stages.make([self._samples[k] for k in some])
+            for k, item in zip(some, fresh, strict=True):
                 made[k] = item
                 self._stage(k, item)
-        for source in self._sources:
-            self._counts[COUNTERS[source]] += 1
-        self._counts["prepared"] = len(made) - self._counts["augmented"]
-        return made
 
     def take_nothing(self) -> None:
         """Make every sample from storage, and leave nothing for others."""
         self._sources = [STORAGE] * len(self._samples)
         self._keeps = [0] * len(self._samples)
+        self._places["awaited"] = 0
+        self._places["source"] = STORAGE
         self._offers.clear()
         for slot in self._targets.values():
             self._worker.abort(slot)

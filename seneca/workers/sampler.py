@@ -15,6 +15,7 @@ from seneca.epochs.batches import Batches, EpochBatches
 from seneca.epochs.plan import EpochPlan
 from seneca.epochs.progress import EpochProgress
 from seneca.epochs.resumable import Resumable, ResumableBatchSampler, kept_in_order
+from seneca.epochs.samplers import seed_of
 from seneca.workers.dataset import SharedDataset
 from seneca.workers.terms import PlannedBatch, Terms
 
@@ -87,14 +88,18 @@ class OpportunisticBatchSampler(ResumableBatchSampler):
         sharded = bool(self._ranks())
         sharded_outside = self.shared is None and world()[1] > 1 and not sharded
         draws = shared.terms is not None and shared.terms.shares and not sharded_outside
+        is_exact = shared.terms is not None and shared.terms.exact
+        fixed_seed = self.seed or 0
+        if is_exact and self.seed is None:
+            fixed_seed = seed_of(progress.generators)
         plan = self._plan(
             progress,
-            exchanges=draws,
+            exchanges=draws and not is_exact,
             seed=self.seed,
-            fixed_seed=(self.seed or 0) if draws else None,
+            fixed_seed=fixed_seed if draws or is_exact else None,
             alike_in_ranks=sharded_outside,
         )
-        if draws and plan.count is not None and (plan.exchanges or not plan.shuffled):
+        if draws and plan.count is not None and (plan.exchanges or is_exact or not plan.shuffled):
             return plan, _DrawnBatches(self, shared, progress, plan)
         return plan, kept_in_order(plan, progress, self._identity)  # no copy will take a sample's place
 
@@ -131,6 +136,10 @@ class _DrawnBatches:
         if terms.own is not None:
             self._index_of = np.zeros(terms.n_samples, np.uint32)
             self._index_of[terms.own] = np.arange(len(terms.own), dtype=np.uint32)
+        augmented, family, self._epoch = terms.stages.augmented, 0, None
+        if terms.exact:
+            self._epoch = plan.seed, plan.number
+            family, augmented = terms.names_of_epoch(*self._epoch)
         self._member = Member(
             None if cache is None else cache.segment,
             n_samples=terms.n_samples,
@@ -142,7 +151,7 @@ class _DrawnBatches:
             fixed=plan.fixed,
             own_seed=seed_beside_others(cache if plan.exchanges else None, terms.stages.augmented),
             decoded=terms.stages.decoded,
-            augmented=terms.stages.augmented,
+            augmented=augmented,
             height=0,
             width=0,
             copy_bytes=self._session.copy_bytes,
@@ -151,6 +160,7 @@ class _DrawnBatches:
             keeps=False,
             substitutes=plan.exchanges,
             hands_over=True,
+            exact_family=family,
             wanted_alone=sampler.batch_size * BATCHES_ALONE,
         )
         progress.begin(plan.order, plan.sampler, shared._identity, plan.indices)
@@ -183,7 +193,7 @@ class _DrawnBatches:
         row, generation, claims = self._member.claims(places)
         for start in range(0, len(indices), size):
             drawn = indices[start : start + size]
-            batch = PlannedBatch.of(drawn.tolist(), self._look, self._found)
+            batch = PlannedBatch.of(drawn.tolist(), self._look, self._found, self._epoch)
             batch.names = self.terms.names
             batch.row, batch.generation = row, generation
             batch.claims = None if claims is None else claims[start : start + size]

@@ -32,8 +32,8 @@ from seneca.tuning.controller import logger as logger_of_splits
 from seneca.tuning.cores import CoreShare
 from seneca.tuning.diagnosis import Diagnosis, diagnose, logger
 from seneca.tuning.telemetry import Telemetry, WorkDone
-from seneca.workers.prepare import AT, COUNTERS, SPENT, TIMES
 from seneca.workers.terms import Terms
+from seneca.workers.timed import AT, COUNTERS, SPENT, TIMES
 
 __all__ = ["WorkersSession"]
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from seneca.data.stages import Stages
+from seneca.data.stages import Stages, names_of_exact
 
 __all__ = ["Batch", "Names", "PlannedBatch", "Terms"]
 
@@ -32,6 +32,8 @@ class Terms:
         shares: Whether AUGMENTED copies are shared.
         stages: How a sample is made.
         own: The samples that the job goes over, uint32; None: all.
+        exact: Whether each sample's random numbers are named by the seed and the number of the epoch, so that
+            all jobs make the same copies.
         own_generator: Whether the dataset has a random generator of its own, which nobody else can set.
     """
 
@@ -45,6 +47,7 @@ class Terms:
     shares: bool
     stages: Stages
     own: np.ndarray | None
+    exact: bool = False
     own_generator: bool = False
 
     # What the cache asks a dataset for.
@@ -62,12 +65,17 @@ class Terms:
     def names(self) -> Names:
         return self.source, self.stages.decoded, self.stages.augmented
 
+    def names_of_epoch(self, seed: int, epoch: int) -> tuple[int, int]:
+        """See :func:`seneca.data.stages.names_of_exact`."""
+        return names_of_exact(self.stages.augmented, seed, epoch)
+
     def shares_as(self, other: Terms | None) -> bool:
         """Whether payloads made by the other terms may be used by these. Labels do not matter for that."""
-        return other is not None and (self.name, self.names, self.shares) == (
+        return other is not None and (self.name, self.names, self.shares, self.exact) == (
             other.name,
             other.names,
             other.shares,
+            other.exact,
         )
 
 
@@ -78,16 +86,25 @@ class Batch(list[int]):
         look: The number of that look, in the loader's process.
         found: The names that it found. None: it found nothing to share, or persistent workers have another
             dataset than the loader's process and have to look for themselves.
+        epoch: The seed and the number of the epoch, which name the random numbers of samples where copies are
+            exact; None: they are not named.
     """
 
     look: int
     found: Names | None
+    epoch: tuple[int, int] | None = None
 
     @classmethod
-    def of(cls: type[_B], indices: Iterable[int], look: int, found: Names | None) -> _B:
+    def of(
+        cls: type[_B],
+        indices: Iterable[int],
+        look: int,
+        found: Names | None,
+        epoch: tuple[int, int] | None = None,
+    ) -> _B:
         """These indices, for which this look was made."""
         batch = cls(indices)
-        batch.look, batch.found = look, found
+        batch.look, batch.found, batch.epoch = look, found, epoch
         return batch
 
 

@@ -135,7 +135,7 @@ def test_options_keep_what_was_written_and_tell_what_it_means():
         ({"cache_bytes": 0}, "cache_bytes"),
         ({"split": "half"}, "split"),
         ({"split": 5}, "split"),
-        ({"share": "all"}, 'share is "augmented" or "decoded" or "none"'),
+        ({"share": "all"}, 'share is "augmented" or "decoded" or "exact" or "none"'),
         ({"on_error": None}, 'on_error is "raise" or "skip"'),
         ({"memory_format": torch.preserve_format}, "memory_format is torch.contiguous_format or torch.chann"),
         ({"memory_format": None}, "memory_format"),

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch.utils.data import get_worker_info
 
-__all__ = ["drawing", "fixed_generators"]
+__all__ = ["drawing", "fixed_generators", "set_generators"]
 
 
 def _states() -> tuple[Any, ...]:
@@ -33,34 +33,38 @@ def _equal(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
 
 @contextlib.contextmanager
 def drawing() -> Iterator[Callable[[], bool]]:
-    """Put Python's, NumPy's and torch's global generators back after the block.
+    """Put Python's, NumPy's and torch's global generators, and a worker's seed, back after the block.
 
     Yields:
         A function that says whether any of them has been drawn from so far.
     """
     before = _states()
+    info: Any = get_worker_info()
+    own_seed = None if info is None else info.seed
     try:
         yield lambda: not _equal(before, _states())
     finally:
         _restore(before)
+        if info is not None:
+            object.__setattr__(info, "seed", own_seed)  # info refuses a plain assignment
 
 
-@contextlib.contextmanager
-def fixed_generators(seed: int) -> Iterator[None]:
-    """Set the global generators, and the seed that a worker is told, to ``seed``; put them back afterwards.
+def set_generators(seed: int) -> None:
+    """Set Python's, NumPy's and torch's global generators, and the seed that a worker is told.
 
     torch's generators of other devices are left alone, because nothing may be started on a device here.
     """
     info: Any = get_worker_info()
-    own_seed = None if info is None else info.seed
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.default_generator.manual_seed(seed)
+    if info is not None:
+        object.__setattr__(info, "seed", seed)
+
+
+@contextlib.contextmanager
+def fixed_generators(seed: int) -> Iterator[None]:
+    """Set all that :func:`set_generators` sets, and put it back after the block."""
     with drawing():
-        random.seed(seed)
-        np.random.seed(seed % 2**32)
-        torch.default_generator.manual_seed(seed)
-        if info is not None:
-            object.__setattr__(info, "seed", seed)  # info refuses a plain assignment
-        try:
-            yield
-        finally:
-            if info is not None:
-                object.__setattr__(info, "seed", own_seed)
+        set_generators(seed)
+        yield

@@ -9,7 +9,7 @@ from torch.utils.data import DistributedSampler, RandomSampler, SequentialSample
 import seneca
 from seneca.epochs.plan import plan_epoch
 from seneca.epochs.progress import EpochProgress
-from seneca.epochs.samplers import Kind, kind_of
+from seneca.epochs.samplers import Kind, kind_of, seed_of
 
 COUNT = 24
 
@@ -143,3 +143,18 @@ def test_what_decides_an_order_makes_it_the_subclasss_own(kind):
     rest = [int(i) for (batch,) in second for i in batch]
     assert sampler.epoch == 3
     assert len({*seen, *rest}) == len(seen) + len(rest) == (COUNT if kind is ByEpoch else 16)
+
+
+def test_a_seed_that_states_of_generators_name_draws_nothing_and_tells_them_apart():
+    torch.manual_seed(3)
+    generators = [torch.Generator().manual_seed(seed) for seed in (1, 1, 2)]
+    states = [generator.get_state() for generator in generators]
+    seeds = [seed_of([state]) for state in states]
+    assert seeds[0] == seeds[1] != seeds[2] and all(0 <= seed < 2**63 for seed in seeds)
+    assert all(torch.equal(one.get_state(), state) for one, state in zip(generators, states, strict=True))
+    torch.rand(1, generator=generators[0])
+    assert seed_of([generators[0].get_state()]) != seeds[0] != seed_of(states[:2])
+    ours = seed_of([])
+    assert ours == seed_of([torch.get_rng_state()])
+    torch.rand(1)
+    assert seed_of([]) != ours, "torch's global one"

@@ -1,0 +1,80 @@
+"""What worker processes count, and the stages of a dataset that count what their own work takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from seneca.data.stages import KeptStages, Payload, Stages
+
+__all__ = ["AT", "COUNTERS", "SPENT", "TIMES", "TimedItems", "TimedStages"]
+
+# For the split's controller, in the order of seneca.partition.Spent. Times are nanoseconds.
+SPENT = ("reads", "prepares", "decodes", "augments", "read_ns", "prepare_ns", "decode_ns", "augment_ns")
+TIMES = (*SPENT, "decoded_bytes", "item_cpu_ns", "item_ns")  # what users are not shown
+COUNTERS = (
+    *("storage", "encoded", "decoded", "augmented", "prepared", "staged", "unshared", "damaged"),
+    *("read_bytes", "checked", "different"),
+    *TIMES,
+)
+AT = {name: place for place, name in enumerate(COUNTERS)}  # the place of each counter in the counts
+
+
+class TimedStages(KeptStages):
+    """The stages of a dataset, timed: reading by wall-clock time, the others by CPU time of the thread."""
+
+    def __init__(self, stages: KeptStages, counts: np.ndarray) -> None:
+        self._stages, self._counts = stages, counts
+        self.decoded = stages.decoded
+
+    def read(self, index: int) -> bytes:
+        began = time.perf_counter_ns()
+        data = self._stages.read(index)
+        self._note("reads", "read_ns", time.perf_counter_ns() - began)
+        self._counts[AT["read_bytes"]] += len(data)
+        return data
+
+    def decode(self, index: int, data: bytes) -> Payload:
+        began = time.thread_time_ns()
+        decoded = self._stages.decode(index, data)
+        self._note("decodes", "decode_ns", time.thread_time_ns() - began)
+        self._counts[AT["decoded_bytes"]] += len(decoded.data)
+        return decoded
+
+    def augment(self, index: int, decoded: Payload) -> Any:
+        began = time.thread_time_ns()
+        item = self._stages.augment(index, decoded)
+        self._note("augments", "augment_ns", time.thread_time_ns() - began)
+        return item
+
+    def augment_encoded(self, index: int, data: bytes) -> Any:
+        began = time.thread_time_ns()
+        item = self._stages.augment_encoded(index, data)
+        self._note("prepares", "prepare_ns", time.thread_time_ns() - began)
+        return item
+
+    def _note(self, times: str, total: str, ns: int) -> None:
+        self._counts[AT[times]] += 1
+        self._counts[AT[total]] += ns
+
+
+class TimedItems(Stages):
+    """Stages of which only whole items are seen, timed: by CPU time of the thread and by wall-clock time."""
+
+    def __init__(self, stages: Stages, counts: np.ndarray) -> None:
+        self._stages, self._counts = stages, counts
+        self.decoded = stages.decoded
+
+    def make(self, indices: Sequence[int]) -> list[Any]:
+        began, cpu = time.perf_counter_ns(), time.thread_time_ns()
+        try:
+            return self._stages.make(indices)
+        finally:
+            self._counts[AT["item_cpu_ns"]] += time.thread_time_ns() - cpu
+            self._counts[AT["item_ns"]] += time.perf_counter_ns() - began
+
+    def present(self, index: int, augmented: Any) -> Any:
+        return self._stages.present(index, augmented)
