@@ -11,10 +11,8 @@ from seneca._core.codes cimport SN_BUSY, SN_E_CLOSED, SN_E_CORRUPT, SN_MISS, che
 
 __all__ = ["GRANULE", "KEEP_FOREVER", "LAYOUT_VERSION", "NONE", "Segment", "segment_bytes", "sweep"]
 
-GRANULE = SN_GRANULE
-KEEP_FOREVER = <uint32_t>SN_KEEP_FOREVER
-NONE = <uint32_t>SN_NONE
-LAYOUT_VERSION = SN_LAYOUT_VERSION
+GRANULE, LAYOUT_VERSION = SN_GRANULE, SN_LAYOUT_VERSION
+KEEP_FOREVER, NONE = <uint32_t>SN_KEEP_FOREVER, <uint32_t>SN_NONE
 
 
 cdef int set_geometry(sn_geometry *geometry, bytes fingerprint, object n_samples, object payload_bytes,
@@ -22,11 +20,9 @@ cdef int set_geometry(sn_geometry *geometry, bytes fingerprint, object n_samples
     memset(geometry, 0, sizeof(sn_geometry))
     if len(fingerprint) != 16:
         raise ValueError("a fingerprint has 16 bytes")
-    geometry.fingerprint[0] = int.from_bytes(fingerprint[:8], "little")
-    geometry.fingerprint[1] = int.from_bytes(fingerprint[8:], "little")
-    geometry.n_samples = n_samples
-    geometry.payload_bytes = payload_bytes
-    geometry.keep = keep
+    for i in range(2):
+        geometry.fingerprint[i] = int.from_bytes(fingerprint[8 * i : 8 * i + 8], "little")
+    geometry.n_samples, geometry.payload_bytes, geometry.keep = n_samples, payload_bytes, keep
     return 0
 
 
