@@ -5,12 +5,14 @@ prepared, when they start together and when they start a part of an epoch apart?
 ``share="augmented"`` do they reach? How long does a job wait for a copy, if others are killed or stopped?
 
 Method. All jobs are processes that train on the same pictures without a step: the loader is the limit.
-Nothing is kept across epochs. *Together*: all are let go when the last is ready. *Apart*: each is let go when
-the one before has been given a part of its first epoch; the stage has room for a part of the dataset.
-Preparations are summed over the jobs, and divided by samples x epochs. The rate of four jobs is that of their
-slowest, in rounds that take turns with ``"augmented"``; the ratio of each round is taken, and medians are
-shown. *Disturbed*: of four jobs one is stopped for a while again and again, and one is killed. An extra wait
-is the time in which nothing of a batch was left but copies that others were to make. Each job has a checksum
+Nothing is kept across epochs. *Together*: all are let go when the last is ready. *Apart*: each is let go
+when the one before has been given a part of its first epoch, so that the last begins ``--apart`` of an
+epoch after the first; and the cache has room for ``--stage`` of the dataset. That should be more than
+what all jobs have in flight: batches of 8, three at a time, are 192 samples of eight jobs. Preparations
+are summed over the jobs, and divided by samples x epochs. The rate of four jobs is that of their slowest,
+in rounds that take turns with ``"augmented"``; the ratio of each round is taken, and medians are shown.
+*Disturbed*: of four jobs one is stopped for a while again and again, and one is killed. An extra wait is
+the time in which nothing of a batch was left but copies that others were to make. Each job has a checksum
 of each epoch, and all have to be equal.
 
     python bench/bench_exact.py --data train/
@@ -36,7 +38,6 @@ import report
 from jobs import Job, JobFailed, Voice, started
 from links import linked
 
-BATCH = 16
 STOP_S, PAUSE_S = 0.3, 0.2  # a job is stopped for so long, and then goes on for so long
 
 
@@ -51,7 +52,7 @@ def work(voice: Voice, number: int, folder: str, cache: str, setup: dict[str, An
     transform = T.Compose([T.RandomResizedCrop(setup["size"]), T.RandomHorizontalFlip(), normalize])
     loader = seneca.DataLoader(
         seneca.ImageFolder(folder, transform),
-        BATCH,
+        setup["batch"],
         shuffle=True,
         num_workers=setup["threads"],
         generator=torch.Generator().manual_seed(7),
@@ -136,14 +137,20 @@ def measure(folder: Path, samples: int, options: argparse.Namespace) -> dict[str
     """All of it."""
     small = max(1, round(samples * options.stage * options.size**2 * 3 / 2**20))
     setup = {
-        **{"size": options.size, "threads": options.threads, "epochs": options.epochs},
+        **{
+            "size": options.size,
+            "batch": options.batch,
+            "threads": options.threads,
+            "epochs": options.epochs,
+        },
         **{"share": "exact", "apart": 0.0, "cache_bytes": f"{options.cache_mib}MiB"},
     }
     alone = sums_of(run(folder, 1, setup))
     found: dict[str, Any] = {"preparations": [], "rates": [], "waits": []}
     for jobs in options.jobs:
         for apart, cache_bytes in ((0.0, setup["cache_bytes"]), (options.apart, f"{small}MiB")):
-            told = run(folder, jobs, {**setup, "apart": apart, "cache_bytes": cache_bytes})
+            each = apart / max(1, jobs - 1)
+            told = run(folder, jobs, {**setup, "apart": each, "cache_bytes": cache_bytes})
             equal = sums_of(told) == alone
             found["preparations"].append({
                 **{"jobs": jobs, "apart": apart, "per_sample": preparations(told, samples, options.epochs)},
@@ -170,7 +177,9 @@ def show(found: dict[str, Any], options: argparse.Namespace) -> None:
     """Print what was measured."""
     lines = [
         [
-            f"{row['jobs']}, {100 * row['apart']:g} % apart" if row["apart"] else f"{row['jobs']}, together",
+            f"{row['jobs']}, within {100 * row['apart']:g} % of an epoch"
+            if row["apart"]
+            else f"{row['jobs']}, together",
             f"{row['per_sample']:.3f}",
             f"{row['in_vain']:,}",
             f"{1e3 * row['longest_wait_s']:.0f}",
@@ -201,14 +210,17 @@ def main(arguments: list[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="class folders of pictures")
-    parser.add_argument("--jobs", type=int, nargs="+", default=[2, 4, 8])
+    parser.add_argument("--jobs", type=int, nargs="*", default=[2, 4, 8], help="none: only rate and waits")
     parser.add_argument(
         "--samples", type=int, default=20_000, help="of an epoch, which are links to the pictures"
     )
     parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--size", type=int, default=64, help="of a picture, in pixels a side")
     parser.add_argument("--threads", type=int, default=1, help="of each job")
-    parser.add_argument("--apart", type=float, default=0.1, help="of an epoch")
+    parser.add_argument(
+        "--apart", type=float, default=0.1, help="of an epoch, from the first job to the last"
+    )
     parser.add_argument("--stage", type=float, default=0.02, help="of the dataset, where jobs are apart")
     parser.add_argument("--cache-mib", type=int, default=256, help="where they start together")
     parser.add_argument("--rounds", type=int, default=3)

@@ -96,9 +96,9 @@ static int is_over_its_share(const sn_segment *segment, uint64_t pipeline, uint3
  * want, of the own pipeline where that fills more than its share; a copy with less want than all
  * of these is not staged.
  *
- * Of exact copies none is given up for a later one that as many want. Members that are behind come to the copies in
- * the order in which these were made: the oldest is the next that they need. If that one went first, a member that is
- * further behind than the stage is large would find none. */
+ * Of exact copies none is given up for a later one that as many want, and of those that fewer want the newest goes.
+ * Members that are behind come to the copies in the order in which these were made: the oldest is the next that they
+ * need. If that one went first, a member that is further behind than the stage is large would find none. */
 static uint32_t reserve_copy(sn_client *client, uint32_t sample, uint32_t want)
 {
     sn_segment *segment = client->holder->segment;
@@ -127,7 +127,7 @@ static uint32_t reserve_copy(sn_client *client, uint32_t sample, uint32_t want)
         }
         int is_over = is_over_its_share(segment, pipeline, need);
         uint32_t victim =
-            sn_want_lowest(segment, client->exact && is_over ? want - 1 : want, is_over ? pipeline : 0);
+            sn_want_lowest(segment, client->exact && is_over ? want - 1 : want, is_over ? pipeline : 0, client->exact);
         if (victim == SN_NONE)
             return SN_NONE;
         sn_want_evict(segment, victim);

@@ -193,15 +193,18 @@ uint32_t sn_want_pick(const sn_segment *segment, uint32_t row, uint32_t k, uint3
     return wanted;
 }
 
-uint32_t sn_want_lowest(const sn_segment *segment, uint32_t most, uint64_t pipeline)
+uint32_t sn_want_lowest(const sn_segment *segment, uint32_t most, uint64_t pipeline, int is_newest)
 {
     uint32_t looked = 0;
 
     /* What nobody wants is there only because somebody holds it. */
     for (uint32_t want = 1; want <= most; want++) {
-        uint32_t slot = segment->head->lists[SN_LIST_WANT + want].head;
-        for (; slot != SN_NONE; slot = segment->slots[slot].list_next) {
-            const sn_slot *copy = &segment->slots[slot];
+        const sn_list_head *list = &segment->head->lists[SN_LIST_WANT + want];
+        uint32_t next = is_newest ? list->tail : list->head;
+        while (next != SN_NONE) {
+            const sn_slot *copy = &segment->slots[next];
+            uint32_t slot = next;
+            next = is_newest ? copy->list_prev : copy->list_next;
             if (copy->pins == 0 && (pipeline == 0 || copy->pipeline == pipeline))
                 return slot;
             if (++looked == LOOK_AT_MOST)

@@ -47,9 +47,9 @@ uint32_t sn_want_expected(const sn_segment *segment, uint32_t job, uint64_t pipe
 #define SN_PICK_AMONG 2048u
 uint32_t sn_want_pick(const sn_segment *segment, uint32_t row, uint32_t k, uint32_t wanted, uint32_t *slots);
 
-/* A copy of the lowest want, at most `most`, that may be given up; of this pipeline where that is
- * not 0. SN_NONE when the few that are looked at are all held. */
-uint32_t sn_want_lowest(const sn_segment *segment, uint32_t most, uint64_t pipeline);
+/* A copy of the lowest want, at most `most`, that may be given up, the oldest or the newest of these; of this pipeline
+ * where that is not 0. SN_NONE when the few that are looked at are all held. */
+uint32_t sn_want_lowest(const sn_segment *segment, uint32_t most, uint64_t pipeline, int is_newest);
 
 /* Give up a copy that nobody holds, whoever wants it. */
 void sn_want_evict(sn_segment *segment, uint32_t slot);

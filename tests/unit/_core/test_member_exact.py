@@ -254,6 +254,32 @@ def test_an_exact_copy_is_not_given_up_for_a_later_one_that_as_many_want():
         assert made(behind.draw(16)[0]), "behind these it makes its own"
 
 
+def test_of_copies_that_fewer_want_the_newest_goes_first():
+    """Those who are behind come to the oldest first."""
+    with Jobs(64 * 4096) as place:
+        ahead, middle, last = (exact(place, place.attach(1 + k), in_flight=8) for k in range(3))
+        ahead.draw(16)
+        staged = np.zeros(N, bool)
+        while ahead.left > N - 16 - 96:
+            items = ahead.draw(8)[0]
+            commit(ahead, items)
+            ahead.done(items)
+            staged[items["sample"]] = items["target_slot"] != NONE
+        oldest = np.flatnonzero(staged)
+        middle.draw(16)
+        served = middle.draw(len(oldest) - len(oldest) % 8)[0]  # from now on the last alone wants these
+        assert_served(middle, served)
+        middle.done(served)
+        middle.draw(0)
+        for _ in range(2):
+            items = ahead.draw(8)[0]
+            commit(ahead, items)
+            ahead.done(items)
+            assert (items["target_slot"] != NONE).all()
+        last.draw(16)
+        assert_served(last, last.draw(len(served) - 24)[0])
+
+
 def test_first_copies_are_held_for_jobs_that_begin_a_moment_later(place):
     """Jobs in step end an epoch together, and one of them is the first to begin the next."""
     others = place.attach(2)
