@@ -1,6 +1,6 @@
 """Jobs of one seed, some of which are killed or stopped at random moments: others get what they get alone.
 
-SENECA_TEST_KILLS says how many signals each part of the test sends.
+SENECA_TEST_KILLS says how many signals each setting of the test sends. There are five at the whole size.
 """
 
 import os
@@ -17,8 +17,8 @@ from sizes import size
 
 import seneca
 
-SIGNALS = int(os.environ.get("SENECA_TEST_KILLS") or size(12, 125))
-PARTS = size(1, 8)
+SIGNALS = int(os.environ.get("SENECA_TEST_KILLS") or size(12, 24))
+PARTS = size(1, 2)
 JOBS = 4
 A_ROUND = 3  # signals while as many jobs as there are go through their epochs
 EPOCHS = 3
