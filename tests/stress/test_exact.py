@@ -141,7 +141,10 @@ def test_survivors_of_kills_and_stops_get_what_they_get_alone(host: Host, small_
         f"of a survivor that was not stopped: {longest / 1000:.0f} ms"
     )
     assert prepared < samples * survivors, "some were shared"
-    assert host.segments() == []
+    deadline = time.monotonic() + TIME_OUT_S
+    while host.segments():  # a worker of a killed job was its last user; whoever comes next removes it
+        assert time.monotonic() < deadline, host.segments()
+        assert host.start(train(make, alone, host.name + "-last", options)).wait() == 0
 
 
 def losses(folder, begin, name, options):
