@@ -15,7 +15,7 @@ from seneca._runtime.cgroups import cores_allowed
 from seneca._runtime.core_board import board_path
 from seneca.testing import make_pictures
 
-LONG_S = 60
+LONG_S = 300
 CORES = math.ceil(cores_allowed().number)
 
 TRAINS = """if True:
