@@ -130,6 +130,8 @@ class Scenario:
         want: What the item of an index should be; None: what the dataset makes in this process.
         epochs: How many each job has.
         b_starts_in: The epoch of A's in which B begins.
+        in_turn: Each batch is made while the other job waits, and they take turns in being first. If they go
+            at once, one may be first each time by chance, and then it is served nothing.
     """
 
     make: Callable[[Side], Any]
@@ -140,6 +142,7 @@ class Scenario:
     want: Callable[[Side, Any, int], Any] | None = None
     epochs: int = EPOCHS
     b_starts_in: int = 0
+    in_turn: bool = False
 
 
 def run(scenario: Scenario, folder: Path) -> tuple[Seen, Seen]:
@@ -154,6 +157,7 @@ def run(scenario: Scenario, folder: Path) -> tuple[Seen, Seen]:
     with a:
         b: Process | None = None
         at = {id(a): a.receive()}
+        turn = False
         while True:
             if b is None and (at[id(a)][1] == (scenario.b_starts_in, 0) or at[id(a)][0] == ENDED):
                 b = Process(_job, scenario, sides[1])
@@ -161,10 +165,13 @@ def run(scenario: Scenario, folder: Path) -> tuple[Seen, Seen]:
             jobs = [job for job in (a, b) if job is not None and at[id(job)][0] == TRAINING]
             if not jobs:
                 break
-            for job in jobs:
-                job.send("go on")
-            for job in jobs:
-                at[id(job)] = job.receive()
+            if scenario.in_turn and (turn := not turn):
+                jobs.reverse()
+            for some in [[job] for job in jobs] if scenario.in_turn else [jobs]:
+                for job in some:
+                    job.send("go on")
+                for job in some:
+                    at[id(job)] = job.receive()
         assert b is not None
         with b:
             seen = at[id(a)][1], at[id(b)][1]

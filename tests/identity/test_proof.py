@@ -265,7 +265,7 @@ def test_a_dataset_that_counts_what_it_makes_is_not_shared(tmp_path):
 
 
 def test_equal_items_are_checked_and_shared(tmp_path):
-    seen = run(Scenario(lambda side: Unseen(), lambda side: {"check_every": 4}), tmp_path)
+    seen = run(Scenario(lambda side: Unseen(), lambda side: {"check_every": 4}, in_turn=True), tmp_path)
     assert_nothing_wrong(seen)
     for one in seen:
         assert one.others > 0 and one.stats["checked"] == pytest.approx(one.others / 4, abs=2)
