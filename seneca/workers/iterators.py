@@ -304,7 +304,9 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
             # A worker's message has broken off. This may be seen before the worker's end is.
             broke_off = not isinstance(error, RuntimeError) or "ancdata" in str(error)
             if broke_off:
-                multiprocessing.connection.wait([w.sentinel for w in self._workers], BROKE_OFF_S)
+                gone = multiprocessing.connection.wait([w.sentinel for w in self._workers], BROKE_OFF_S)
+                for worker in (w for w in self._workers if w.sentinel in gone):
+                    worker.join(BROKE_OFF_S)  # the kernel closes its pipes before it tells its exit status
             ends = _ends(self._workers, str(error))
             if not ends or any(end in str(error) for end in ends.values()):
                 raise
