@@ -44,7 +44,7 @@ HEADER = np.dtype([
     ("writing_at", "u8"),
     ("committed_at", "u8"), ("groups_at", "u8"), ("granules_at", "u8"), ("payload_at", "u8"),
     ("rooms_at", "u8"), ("room_bytes", "u8"), ("seen_in", "u8"), ("eligible_in", "u8"), ("blocks_in", "u8"),
-    ("room_end", "u8"),
+    ("timetable_in", "u8"),
     ("busy", "u4"), ("failures", "u4"), ("abandoned", "u4"),
     ("backed", "u4"), ("limit", "u4"),
     ("granules_of", "u4", 4), ("budget_of", "u4", 4), ("granules_free", "u4"),
@@ -62,7 +62,7 @@ SLOT = np.dtype([
 ])  # fmt: skip
 MAX_ROWS = 128
 assert ROW.itemsize == SLOT.itemsize == 64
-assert LAYOUT_VERSION == 12, "the records above are those of layout 12"
+assert LAYOUT_VERSION == 13, "the records above are those of layout 13"
 
 
 class Records:

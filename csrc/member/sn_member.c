@@ -14,6 +14,7 @@
 #include "../store/sn_want.h"
 #include "sn_choose.h"
 
+#define TELL_AT_ONCE 16384u /* places, in each draw: half a millisecond */
 #define LOOK_AGAIN_MS 10 /* without the lock, what is looked for again is looked for again later */
 
 struct sn_member {
@@ -25,6 +26,10 @@ struct sn_member {
 
     /* Lines that workers may claim; each is looked at in every draw until it is empty. */
     uint32_t *handed, n_handed;
+
+    /* Its order is fixed, and it tells the others when it comes to which sample, if there are others. */
+    int can_tell, is_alone;
+    uint32_t told; /* so many places of its order are in its timetable */
 
     int apart;  /* drew without the lock since: the lock is only tried */
     int behind; /* the mirror of its seen bits is, for then or for another reason */
@@ -124,6 +129,7 @@ int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_mem
         options->in_flight < options->epoch.places ? options->in_flight : options->epoch.places;
     member->chooser.exchanges = options->client.shares && options->substitutes;
     member->chooser.hands_over = options->hands_over;
+    member->can_tell = options->client.keeps && !member->chooser.exchanges && options->epoch.places > 0;
     sn_rng_start(&member->chooser.rng, options->epoch.seed, options->job_key, options->epoch.epoch, 0,
                  SN_STREAM_CHOOSE);
 
@@ -239,12 +245,35 @@ static void hand(sn_member *member, uint32_t entry)
         member->handed[member->n_handed++] = entry;
 }
 
+/* Go on with its timetable, without the lock. No draw pauses for all of it: it takes the time of half a second for ten
+ * million samples that Seneca permutes. */
+static void make_timetable(sn_member *member)
+{
+    const sn_order *order = &member->chooser.order;
+    sn_timetable *timetable = sn_timetable_of(member->segment, member->holder.row);
+    uint32_t n = order->perm.n, end = n - member->told < TELL_AT_ONCE ? n : member->told + TELL_AT_ONCE;
+
+    if (member->told == 0) {
+        if (sn_segment_reserve_timetable(member->segment, member->holder.row) != 0) {
+            member->can_tell = 0;
+            return;
+        }
+        timetable->decoded_pipeline = member->chooser.client.decoded_pipeline;
+        timetable->places = n;
+        if (order->samples)
+            memset(timetable->part_of, SN_NEVER, order->n_samples);
+    }
+    for (; member->told < end; member->told++)
+        timetable->part_of[sn_order_at(order, member->told)] = (uint8_t)((uint64_t)member->told * SN_PARTS / n);
+}
+
 /* Tell the others where it is, and note when nobody is expected any more. */
 static void tell_drawn(sn_member *member)
 {
     sn_row *self = &member->segment->rows[member->holder.row];
 
     atomic_store_explicit(&self->drawn, drawn_of(member), memory_order_relaxed);
+    self->has_timetable = member->can_tell && member->told == member->chooser.order.perm.n;
     if (self->expects && drawn_of(member) >= member->chooser.peers.expected_until) {
         self->expects = 0;
         sn_rows_derive_budgets(member->segment);
@@ -270,7 +299,9 @@ int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t 
     sn_order_look_ahead(&member->chooser.order, wanted);
     int shared = segment && sn_store_enter(segment, member->apart ? 0 : SN_LOCK_DEADLINE_MS) == 0;
 
-    if (shared && wanted < member->options.wanted_alone && is_alone(member))
+    if (shared)
+        member->is_alone = is_alone(member);
+    if (shared && member->is_alone && wanted < member->options.wanted_alone)
         wanted = member->options.wanted_alone;
     uint32_t n = wanted < member->chooser.order.left ? wanted : member->chooser.order.left;
     for (uint32_t i = 0; i < n; i++)
@@ -294,13 +325,15 @@ int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t 
     for (uint32_t i = 0; i < n_offers; i++)
         sn_serve_offer(&member->chooser.client, &offers[i]);
     sn_choose(&member->chooser, n, items);
-    if (member->chooser.client.exact)
+    if (member->chooser.client.exact || member->can_tell)
         tell_drawn(member);
     for (uint32_t i = 0; member->options.hands_over && i < n; i++) {
         hand(member, items[i].source_entry);
         hand(member, items[i].target_entry);
     }
     sn_store_leave(segment);
+    if (member->can_tell && !member->is_alone && member->told < member->chooser.order.perm.n)
+        make_timetable(member);
     return 0;
 }
 

@@ -62,8 +62,8 @@ int sn_layout_compute(const sn_geometry *geometry, sn_header *layout)
     layout->seen_in = place(&in, (uint64_t)layout->row_words * 8, 64);
     layout->eligible_in = place(&in, sn_bits_words(layout->n_stage) * 8, 64);
     layout->blocks_in = place(&in, sn_bits_blocks(layout->n_stage) * 4, 64);
-    layout->area_end = in;
-    uint64_t page = in < SN_HUGE_PAGE / 2 ? SN_GRANULE : SN_HUGE_PAGE;
+    layout->timetable_in = place(&in, sizeof(sn_timetable) + n, 64);
+    uint64_t page = layout->timetable_in < SN_HUGE_PAGE / 2 ? SN_GRANULE : SN_HUGE_PAGE;
     layout->area_bytes = (in + page - 1) / page * page;
     layout->areas_at = place(&at, SN_MAX_ROWS * layout->area_bytes, page);
     layout->segment_bytes = at;

@@ -4,8 +4,8 @@
  *   header | rows | telemetry | slots | first | wants   | writing | committed | granule map | payload | row areas
  *            who    hints       what    where   derived   derived   hints       derived       bytes     one a row
  *
- *   row area:  ledger | seen  | eligible | counts
- *              held     taken   derived    derived
+ *   row area:  ledger | seen  | eligible | counts  | timetable
+ *              held     taken   derived    derived   hints
  *
  * Truth: rows, ledgers, seen bits, the changes of the split, examples and distrust, what of the payload has memory, and
  * the upper part of each slot record. All else is derived from it and made anew by sn_store_rebuild().
@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 #define SN_MAGIC 0x31304143454E4553u /* "SENECA01", little endian */
-#define SN_LAYOUT_VERSION 12u
+#define SN_LAYOUT_VERSION 13u
 
 #define SN_GRANULE 4096u     /* payload space is given out in pages */
 #define SN_HUGE_PAGE 2097152u /* records of many samples lie in these, where the kernel has them */
@@ -118,8 +118,11 @@ typedef struct {
     uint32_t copy_bytes; /* the largest of these copies that it has made; 0: none yet */
     int32_t pid;         /* for people; never trusted */
     union {
-        uint32_t subset;  /* SN_ROW_SUBSET: names its samples, whoever draws from them */
-        uint32_t expects; /* SN_ROW_MEMBER: whether others of its pipeline are expected, see sn_rows_stage_need() */
+        uint32_t subset; /* SN_ROW_SUBSET: names its samples, whoever draws from them */
+        struct {         /* SN_ROW_MEMBER */
+            uint16_t expects;       /* whether others of its pipeline are expected, see sn_rows_stage_need() */
+            uint16_t has_timetable; /* whether that in its row area is complete; a hint */
+        };
     };
     /* derived */
     uint32_t eligible; /* set bits of its eligible vector */
@@ -137,6 +140,16 @@ typedef struct {
 } sn_row;
 
 _Static_assert(sizeof(sn_row) == 64, "one cache line a row");
+
+#define SN_PARTS 255u /* of an epoch, in a timetable */
+#define SN_NEVER 255u /* in place of a part: the sample is not this member's */
+
+/* When a member comes to each sample: in which part of its epoch. Of one whose order is fixed; see sn_next_use.h. */
+typedef struct {
+    uint64_t decoded_pipeline; /* of the DECODED payloads that it can use */
+    uint32_t places;           /* of its epoch */
+    uint8_t part_of[];         /* by sample */
+} sn_timetable;
 
 /* What the threads or worker processes that prepare samples did while the training loop waited for them. */
 enum sn_cause {
@@ -235,7 +248,7 @@ typedef struct {
     uint64_t areas_at;
     uint64_t area_bytes;                      /* from one row area to the next */
     uint64_t seen_in, eligible_in, blocks_in; /* in a row area, whose ledger comes first */
-    uint64_t area_end;                        /* likewise: behind it nothing is used */
+    uint64_t timetable_in;                    /* likewise; it has memory where a member has one */
 
     /* The lock holder's. */
     _Atomic uint32_t busy;     /* set while a critical section runs: whoever finds it set rebuilds */
@@ -253,6 +266,7 @@ typedef struct {
     uint32_t stage_from;  /* no run is free below, for a staged copy */
     uint32_t keep_from;   /* where the search for a kept payload goes on */
     uint32_t largest_run; /* no free run is longer than this; SN_NONE: not known */
+    uint32_t candidates_from; /* the slot where the search for one to evict goes on */
     uint64_t live_rows[SN_MAX_ROWS / 64];
     uint64_t member_rows[SN_MAX_ROWS / 64];
     uint64_t members_of_job[SN_MAX_JOBS][SN_MAX_ROWS / 64];

@@ -1,10 +1,10 @@
 /*
  * sn_row.h -- a row's own memory, and sets of rows.
  *
- *   ledger | seen | eligible, counts      of one row, in its row area; see sn_layout.h
+ *   ledger | seen | eligible, counts | timetable      of one row, in its row area; see sn_layout.h
  *
  * This header only says where things are. What they mean, and who may write them, the files say that change them:
- * sn_rows.h the ledger, sn_want.h the seen bits and the eligible vector.
+ * sn_rows.h the ledger, sn_want.h the seen bits and the eligible vector, sn_next_use.h the timetable.
  *
  * Lives in   the segment; the functions answer pointers into the mapping, which are good as long as the handle is.
  * Callers    the lock holder, and whoever may read what lies there without the lock.
@@ -47,6 +47,12 @@ static inline sn_counted sn_eligible(const sn_segment *segment, uint32_t row)
                         .blocks = (uint32_t *)(area + segment->blocks_in),
                         .total = &segment->rows[row].eligible,
                         .n_blocks = (uint32_t)sn_bits_blocks(segment->n_stage)};
+}
+
+/* Memory only where the member has made one. */
+static inline sn_timetable *sn_timetable_of(const sn_segment *segment, uint32_t row)
+{
+    return (sn_timetable *)(segment->areas + row * segment->area_bytes + segment->timetable_in);
 }
 
 #endif

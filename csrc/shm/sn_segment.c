@@ -101,7 +101,7 @@ static void resolve(sn_segment *segment, const sn_header *layout)
     segment->seen_in = layout->seen_in;
     segment->eligible_in = layout->eligible_in;
     segment->blocks_in = layout->blocks_in;
-    segment->area_end = layout->area_end;
+    segment->timetable_in = layout->timetable_in;
     segment->n_samples = layout->geometry.n_samples;
     segment->n_stage = layout->n_stage;
     segment->n_slots = layout->n_slots;
@@ -238,13 +238,18 @@ void sn_segment_punch(const sn_segment *segment, uint32_t from, uint32_t to)
     }
 }
 
+static int has_memory(int fd, uint64_t at, uint64_t bytes)
+{
+    return lseek(fd, (off_t)at, SEEK_HOLE) >= (off_t)(at + bytes);
+}
+
 int sn_segment_reserve_area(sn_segment *segment, uint32_t row, enum sn_row_kind kind)
 {
     uint8_t *area = segment->areas + row * segment->area_bytes;
-    uint64_t bytes = kind != SN_ROW_HOLDER ? segment->area_end : segment->seen_in;
+    uint64_t bytes = kind != SN_ROW_HOLDER ? segment->timetable_in : segment->seen_in;
     uint64_t at = (uint64_t)(area - (uint8_t *)segment->head);
 
-    if (lseek(segment->fd, (off_t)at, SEEK_HOLE) >= (off_t)(at + bytes))
+    if (has_memory(segment->fd, at, bytes))
         return 0; /* one before had it, or it was made at birth */
     int rc = reserve(segment->fd, at, bytes, NULL, NULL);
     if (rc == 0 && kind != SN_ROW_HOLDER)
@@ -252,10 +257,18 @@ int sn_segment_reserve_area(sn_segment *segment, uint32_t row, enum sn_row_kind 
     return rc;
 }
 
+int sn_segment_reserve_timetable(const sn_segment *segment, uint32_t row)
+{
+    uint64_t at = (uint64_t)(segment->areas - (uint8_t *)segment->head) + row * segment->area_bytes + segment->timetable_in;
+    uint64_t bytes = sizeof(sn_timetable) + segment->n_samples;
+
+    return has_memory(segment->fd, at, bytes) ? 0 : reserve(segment->fd, at, bytes, NULL, NULL);
+}
+
 void sn_segment_collapse_area(sn_segment *segment, uint32_t row)
 {
     uint64_t bit = (uint64_t)1 << (row % 64);
-    uint64_t whole = (segment->area_end + HUGE_PAGE / 4) / HUGE_PAGE * HUGE_PAGE; /* the last if it is nearly full */
+    uint64_t whole = (segment->timetable_in + HUGE_PAGE / 4) / HUGE_PAGE * HUGE_PAGE; /* the last if it is nearly full */
 
     if ((atomic_fetch_and(&segment->new_areas[row / 64], ~bit) & bit) && whole > 0)
         collapse(segment, (uint64_t)(segment->areas - (uint8_t *)segment->head) + row * segment->area_bytes, whole);
@@ -306,9 +319,10 @@ static int create(sn_segment *segment, const sn_geometry *geometry, sn_progress 
     resolve(segment, &layout);
     /* Fresh pages are zero: rows are free, slots empty, nobody has seen anything. Derived
      * state is built by the caller's first rebuild, which `busy` asks for. */
-    for (uint32_t i = 1; in_memory && i <= SN_AREAS_AT_BIRTH && layout.area_bytes >= HUGE_PAGE; i++)
-        if (has_free(segment->fd, 2 * layout.area_bytes)) /* one of them for this process's own row */
-            make_huge(segment, layout.segment_bytes - i * layout.area_bytes, layout.area_bytes);
+    uint64_t area = (layout.timetable_in + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    for (uint32_t i = 1; in_memory && i <= SN_AREAS_AT_BIRTH && layout.timetable_in >= HUGE_PAGE / 2; i++)
+        if (has_free(segment->fd, 2 * area)) /* one of them for this process's own row */
+            make_huge(segment, layout.segment_bytes - i * layout.area_bytes, area);
     atomic_store(&segment->head->busy, 1);
     atomic_store_explicit(&segment->head->magic, SN_MAGIC, memory_order_release);
     return SN_ATTACH_CREATED;

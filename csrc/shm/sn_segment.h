@@ -47,7 +47,7 @@ typedef struct sn_segment {
     uint64_t *granules;
     uint8_t *payload;
     uint8_t *areas;
-    uint64_t area_bytes, seen_in, eligible_in, blocks_in, area_end; /* as in the header */
+    uint64_t area_bytes, seen_in, eligible_in, blocks_in, timetable_in; /* as in the header */
     uint32_t n_samples, n_stage, n_slots, n_granules, n_ledger, n_writing, row_words;
 
     pthread_mutex_t mutex;
@@ -95,6 +95,9 @@ void sn_segment_close(sn_segment *segment);
 /* Memory for what a row of this kind uses of its row area, under the lock: 0, -ENOSPC, -errno. What was
  * reserved once stays, with what lies in it. */
 int sn_segment_reserve_area(sn_segment *segment, uint32_t row, enum sn_row_kind kind);
+
+/* Memory for the timetable of a row that is the caller's, without the lock: 0, -ENOSPC, -errno. Likewise. */
+int sn_segment_reserve_timetable(const sn_segment *segment, uint32_t row);
 
 /* Memory for these granules, whether or not they have some: 0, -ENOSPC, -errno. Without the lock; a death leaves
  * some of it there. sn_segment_punch() takes it away again: whoever touches such a granule gets another, of zeroes. */

@@ -98,10 +98,11 @@ int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *out)
     record->pipeline = who->pipeline;
     record->stage_need = who->stage_need;
     record->copy_bytes = 0;
-    if (who->kind == SN_ROW_MEMBER)
-        record->expects = who->expects;
-    else
-        record->subset = who->subset;
+    record->subset = who->subset;
+    if (who->kind == SN_ROW_MEMBER) {
+        record->expects = who->expects != 0;
+        record->has_timetable = 0;
+    }
     record->pid = (int32_t)getpid();
     record->staged = 0;
     atomic_store_explicit(&record->told_at, who->order, memory_order_relaxed); /* of a process nothing yet: 0 */

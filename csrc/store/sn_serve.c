@@ -1,8 +1,10 @@
 #include "sn_serve.h"
 
+#include "../base/sn_rng.h"
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
 #include "../slots/sn_space.h"
+#include "sn_next_use.h"
 #include "sn_want.h"
 
 #define MAX_EVICTIONS 8 /* for one reservation */
@@ -168,6 +170,30 @@ static int has_room_for_one(const sn_segment *segment, enum sn_form form)
     return has_room(segment, form, mean ? mean : 1);
 }
 
+static uint64_t kept_pipeline(const sn_client *client, enum sn_form form)
+{
+    return form == SN_DECODED ? client->decoded_pipeline : 0;
+}
+
+/* The form in which a payload of this sample would be kept. Where both forms are full, samples are divided among them as
+ * the payloads are that are there: one whose form changed from time to time would be prepared again for nothing. */
+static uint8_t form_to_keep(const sn_client *client, uint32_t sample)
+{
+    sn_segment *segment = client->holder->segment;
+    uint64_t decoded = segment->head->lists[SN_LIST_DECODED].count, encoded = segment->head->lists[SN_LIST_ENCODED].count;
+
+    if (has_room_for_one(segment, SN_DECODED))
+        return SN_DECODED;
+    if (has_room_for_one(segment, SN_ENCODED))
+        return SN_ENCODED;
+    if (decoded + encoded == 0 || !sn_next_use_is_known(segment))
+        return 0;
+    enum sn_form form = sn_mix64(sample) % (decoded + encoded) < decoded ? SN_DECODED : SN_ENCODED;
+    return sn_next_use_later(segment, form, kept_pipeline(client, form), sample, SN_FEW_CANDIDATES) == SN_NONE
+               ? 0
+               : (uint8_t)form;
+}
+
 void sn_serve_source(sn_client *client, uint32_t sample, sn_item *item)
 {
     sn_segment *segment = client->holder->segment;
@@ -179,9 +205,7 @@ void sn_serve_source(sn_client *client, uint32_t sample, sn_item *item)
         item->source_slot = source;
         item->source_entry = entry;
     } else if (client->keeps) {
-        item->keep = has_room_for_one(segment, SN_DECODED)   ? SN_DECODED
-                     : has_room_for_one(segment, SN_ENCODED) ? SN_ENCODED
-                                                             : 0;
+        item->keep = form_to_keep(client, sample);
     }
 }
 
@@ -202,6 +226,30 @@ void sn_serve_target_for(sn_client *client, uint32_t sample, uint32_t least, sn_
         item->target_entry = sn_holder_hold(client->holder, item->target_slot);
 }
 
+/* Room in the share of the payload's form. What is over its share goes first, then what is needed later. */
+static uint32_t reserve_kept(const sn_client *client, const sn_payload *payload)
+{
+    sn_segment *segment = client->holder->segment;
+    enum sn_form form = payload->form;
+    int is_known = sn_next_use_is_known(segment);
+
+    for (int evictions = 0; evictions <= MAX_EVICTIONS; evictions++) {
+        if (has_room(segment, form, sn_granules_for(payload->length))) {
+            uint32_t slot = sn_slot_reserve(segment, payload, client->holder->row);
+            if (slot != SN_NONE)
+                return slot;
+            if (evict_kept(segment))
+                continue;
+        }
+        uint32_t later =
+            is_known ? sn_next_use_later(segment, form, payload->pipeline, payload->sample, SN_CANDIDATES) : SN_NONE;
+        if (later == SN_NONE)
+            return SN_NONE;
+        sn_slot_free(segment, later);
+    }
+    return SN_NONE;
+}
+
 void sn_serve_offer(sn_client *client, sn_offer *offer)
 {
     sn_segment *segment = client->holder->segment;
@@ -211,19 +259,15 @@ void sn_serve_offer(sn_client *client, sn_offer *offer)
         .height = offer->height,
         .width = offer->width,
         .form = offer->form,
-        .pipeline = offer->form == SN_DECODED ? client->decoded_pipeline : 0,
+        .pipeline = kept_pipeline(client, offer->form),
     };
 
-    if (client->holder->n_free == 0 || !has_room(segment, offer->form, sn_granules_for(offer->length)))
+    if (client->holder->n_free == 0)
         return;
     for (uint32_t s = sn_slot_first(segment, offer->sample); s != SN_NONE; s = segment->slots[s].next_of_sample)
         if (segment->slots[s].form == offer->form && segment->slots[s].pipeline == payload.pipeline)
             return; /* another was faster */
-    for (int evictions = 0; evictions <= MAX_EVICTIONS && offer->slot == SN_NONE; evictions++) {
-        offer->slot = sn_slot_reserve(segment, &payload, client->holder->row);
-        if (offer->slot == SN_NONE && !evict_kept(segment)) /* what is over its share goes first */
-            break;
-    }
+    offer->slot = reserve_kept(client, &payload);
     if (offer->slot != SN_NONE)
         offer->entry = sn_holder_hold(client->holder, offer->slot);
 }

@@ -32,7 +32,7 @@ cdef extern from "shm/sn_layout.h" nogil:
     ctypedef struct sn_header:
         uint32_t layout_version
         sn_geometry geometry
-        uint64_t segment_bytes, areas_at, area_bytes
+        uint64_t segment_bytes, areas_at, timetable_in
         uint32_t backed, limit
         uint32_t n_changes
         sn_change changes[8]

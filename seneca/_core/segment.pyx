@@ -33,7 +33,8 @@ def segment_bytes(n_samples, payload_bytes):
     set_geometry(&geometry, b"\0" * 16, n_samples, payload_bytes, False)
     if sn_layout_compute(&geometry, &layout) != 0:
         raise ValueError(f"no cache can be made for {n_samples} samples in {payload_bytes} bytes")
-    return layout.areas_at + 2 * layout.area_bytes  # of its process and its iterator
+    area = (layout.timetable_in + SN_GRANULE - 1) // SN_GRANULE * SN_GRANULE
+    return layout.areas_at + 2 * area  # of its process and its iterator
 
 
 cdef class Reporter:

@@ -122,9 +122,9 @@ class Engine:
             height=SIDE,
             width=SIDE,
             in_flight=self._in_flight,
-            shares=self._stage > 0,
+            shares=self._stage > 0 and not who.fixed_order,
             keeps=self._kept > 0,
-            substitutes=True,
+            substitutes=not who.fixed_order,
         )
 
     def end(self, job: int) -> None:

@@ -23,6 +23,8 @@ class Job:
             distributed.
         samples: A uint32 array of its own samples (a ``Subset``), each once; None: the whole dataset.
         seed: The seed of its order; None: one derived from the simulation's seed.
+        fixed_order: Whether it takes each sample when its own order has it, and stages no copies, as jobs
+            with ``share="decoded"`` do.
     """
 
     speed: float = 1.0
@@ -32,6 +34,7 @@ class Job:
     jitter: float = 0.0
     samples: npt.NDArray[np.uint32] | None = None
     seed: int | None = None
+    fixed_order: bool = False
 
     def __post_init__(self) -> None:
         if not (self.speed > 0 and math.isfinite(self.speed)):

@@ -22,6 +22,7 @@
 #include "slots/sn_slots.h"
 #include "store/sn_backing.h"
 #include "store/sn_check.h"
+#include "store/sn_next_use.h"
 #include "store/sn_shrink.h"
 #include "store/sn_store.h"
 
@@ -29,7 +30,8 @@
 #define N_HOMES 4   /* handles of players */
 #define N_PLAYERS 6 /* the last ones share the first handles */
 #define N_MORTALS 8
-#define N_EPOCHS 60 /* of each player */
+#define N_EPOCHS 60   /* of each player */
+#define N_EXCHANGES 30 /* the first so many; then all have orders of their own, and what is kept makes room */
 #define SIDE 48     /* of a staged copy: two granules */
 #define HAND 8      /* samples in flight */
 #define MOST_OFFERS 8
@@ -57,6 +59,7 @@ typedef struct {
 static cache shared;
 static uint64_t seed;
 static _Atomic uint32_t playing, met_in_use; /* by the shrinker */
+static uint32_t met_known; /* by the visitor: all knew when they come to which sample */
 static pthread_barrier_t together;
 
 /* Slot -> its occupant's generation, and the jobs that it has served, a bit each. */
@@ -190,6 +193,7 @@ static void write_copy(player *p)
 /* An epoch, or `steps` of it. */
 static void play(player *p, uint32_t epoch, uint32_t steps)
 {
+    int exchanges = epoch < N_EXCHANGES;
     sn_member_options options = {
         .epoch = {.n_samples = N_SAMPLES, .places = N_SAMPLES, .seed = seed, .epoch = epoch},
         .job_key = p->job,
@@ -198,10 +202,10 @@ static void play(player *p, uint32_t epoch, uint32_t steps)
                    .height = SIDE,
                    .width = SIDE,
                    .shares = sn_rng_below(&p->rng, 8) != 0,
-                   .keeps = sn_rng_below(&p->rng, 4) != 0},
+                   .keeps = !exchanges || sn_rng_below(&p->rng, 4) != 0},
         .process_row = p->process_row,
         .in_flight = HAND,
-        .substitutes = sn_rng_below(&p->rng, 8) != 0,
+        .substitutes = exchanges && sn_rng_below(&p->rng, 8) != 0,
     };
     int joined;
 
@@ -251,6 +255,7 @@ static void scribble(sn_segment *segment)
         atomic_store(&segment->committed[word], ~(uint64_t)0);
     atomic_store(&segment->groups[0], ~(uint64_t)0);
     segment->head->granules_free = 7;
+    segment->head->candidates_from = 0xEFEFEFEF;
 }
 
 static void *mortal_work(void *argument)
@@ -321,6 +326,7 @@ static void visit(sn_segment *segment, sn_rng *rng, uint32_t *hogs)
     char why[256] = "";
 
     CHECK_EQUAL(sn_store_enter(segment, CACHE_PATIENCE_MS), 0, "to visit");
+    met_known += sn_next_use_is_known(segment) != 0;
     switch (sn_rng_below(rng, 4)) {
     case 0:
         sn_store_change_split(segment, splits[sn_rng_below(rng, sizeof splits / sizeof *splits)],
@@ -408,10 +414,10 @@ int main(int argc, char **argv)
         sum.aborted += p->aborted;
     }
     printf("test_store: %" PRIu64 " operations, %" PRIu64 " draws (%" PRIu64 " apart), %" PRIu64 " substitutes, %" PRIu64
-           " from what is kept, %" PRIu64 " commits, %" PRIu64 " aborts, %u visits, %u in use behind the limit\n",
-           sum.operations, sum.draws, sum.apart, sum.substitutes, sum.kept, sum.committed, sum.aborted, visits,
+           " from what is kept, %" PRIu64 " commits, %" PRIu64 " aborts, %u visits (%u to orders that are known), %u in use behind the limit\n",
+           sum.operations, sum.draws, sum.apart, sum.substitutes, sum.kept, sum.committed, sum.aborted, visits, met_known,
            atomic_load(&met_in_use));
-    CHECK(sum.substitutes > 0 && sum.kept > 0 && sum.committed > 0 && sum.aborted > 0);
+    CHECK(sum.substitutes > 0 && sum.kept > 0 && sum.committed > 0 && sum.aborted > 0 && met_known > 0);
     pthread_barrier_destroy(&together);
     return 0;
 }

@@ -76,7 +76,7 @@ def reserved_bytes(place):
 def test_a_row_that_nobody_has_had_takes_no_memory(place):
     segment = place.attach()
     head = place.records().head
-    room = int(head["room_end"])
+    room = int(head["timetable_in"])
     place.member(segment).close()
     one = reserved_bytes(place)
     assert head["rooms_at"] + room <= one <= segment_bytes(100, 1 << 20)
@@ -98,9 +98,9 @@ def test_rooms_that_are_made_at_birth_are_those_of_the_first_members(place):
     assert head["rooms_at"] + head["seen_in"] <= reserved_bytes(place) <= whole
     members = [place.member(segment) for _ in range(8)]
     of_eight = reserved_bytes(place)
-    assert head["rooms_at"] + 8 * head["room_end"] <= of_eight <= whole
+    assert head["rooms_at"] + 8 * head["timetable_in"] <= of_eight <= whole
     members.append(place.member(segment))
-    assert of_eight + head["room_end"] <= reserved_bytes(place) <= of_eight + head["room_bytes"]
+    assert of_eight + head["timetable_in"] <= reserved_bytes(place) <= of_eight + head["room_bytes"]
     for member in members:
         member.close()
     place.member(segment, epoch=1).close()
