@@ -26,6 +26,7 @@ __all__ = [
     "SegmentOwnerError",
     "SegmentVersionError",
     "SenecaError",
+    "SourceError",
     "StateError",
     "TooManyJobsError",
     "TooManyMembersError",
@@ -79,6 +80,14 @@ class NotFingerprinted(SenecaError, TypeError):
         if not self.why:
             return self.where
         return f"{self.where} {self.why}; leave it out, or say what the items depend on with key="
+
+
+class SourceError(SenecaError, ValueError):
+    """An archive or a table cannot be opened in place, or what is in it is not what a loader can read.
+
+    Remedy: the message names the file and what to do. In most cases an archive is compressed: members that
+    are compressed have no bytes of their own that could be read at random.
+    """
 
 
 class StateError(SenecaError, ValueError):
