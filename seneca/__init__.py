@@ -28,6 +28,7 @@ from seneca.forms import Form
 if TYPE_CHECKING:
     from seneca import transforms
     from seneca.cache import SampleCache
+    from seneca.data.archive import open
     from seneca.data.folder import ImageFolder
     from seneca.data.stages import StagedDataset
     from seneca.epochs.merge import merge_states
@@ -51,6 +52,7 @@ __all__ = [
     "__version__",
     "errors",
     "merge_states",
+    "open",
     "profile",
     "transforms",
 ]
@@ -69,6 +71,7 @@ _LATER = {
     "Split": "seneca.partition.split",
     "StagedDataset": "seneca.data.stages",
     "merge_states": "seneca.epochs.merge",
+    "open": "seneca.data.archive",
     "profile": "seneca.tuning.profile",
 }
 _WITH_FALLBACK = ("DataLoader", "OpportunisticBatchSampler", "SharedDataset")

@@ -28,6 +28,18 @@ typedef struct {
     uint32_t form; /* that it is served from */
 } sn_note;
 
+/* Where a sample's bytes are, if its file has those of other samples too. */
+typedef struct {
+    uint64_t offset;
+    uint32_t length, container;
+} sn_piece;
+
+/* Such a file, as it was when the pieces were listed: in another one they are elsewhere. */
+typedef struct {
+    uint64_t size_bytes;
+    int64_t mtime_ns;
+} sn_container;
+
 /* What all batches of one iterator have in common. Outlives them; owned by the border. */
 typedef struct {
     const sn_plan *plan;
@@ -35,7 +47,9 @@ typedef struct {
     uint64_t item_bytes;      /* of one sample in the output */
     sn_segment *segment;      /* NULL: private */
     const char *paths;        /* NUL-terminated, one after another */
-    const uint64_t *path_at;  /* sample -> its path's offset */
+    const uint64_t *path_at;  /* sample, or container -> its path's offset */
+    const sn_piece *pieces;   /* sample -> its piece of a container; NULL: each has a file of its own */
+    const sn_container *containers;
     uint64_t seed, nonce;     /* nonce: mixed into what is staged for others */
     uint64_t job_key;
     uint32_t epoch;

@@ -106,25 +106,58 @@ static int read_from(int fd, int is_interruptible, sn_file *file)
     }
 }
 
-/* Read the whole file into private memory: a mapping would fault if it shrank meanwhile. The
- * size that fstat tells is a hint; the end of the file is where read() says so. */
-static void read_file(int is_interruptible, int is_ahead, const char *path, sn_file *file)
+static int is_as_listed(const struct stat *about, const sn_container *container)
 {
+    return (uint64_t)about->st_size == container->size_bytes &&
+           (int64_t)about->st_mtim.tv_sec * 1000000000 + about->st_mtim.tv_nsec == container->mtime_ns;
+}
+
+/* Read a piece of a container. If the container is another file by now, or becomes one meanwhile, what lies there may be
+ * of another sample. */
+static int read_piece_from(int fd, int is_interruptible, const sn_piece *piece, const sn_container *container,
+                           struct stat *about, sn_file *file)
+{
+    if (piece->length > MAX_FILE_BYTES)
+        return -EFBIG;
+    file->why = "has changed since it was opened; open it again with seneca.open()";
+    if (!is_as_listed(about, container))
+        return -ESTALE;
+    while (file->length < piece->length) {
+        ssize_t n = pread(fd, file->bytes + file->length, piece->length - file->length,
+                          (off_t)(piece->offset + file->length));
+        if (n < 0 && errno == EINTR && !is_interruptible)
+            continue;
+        if (n < 0) {
+            file->why = NULL;
+            return -errno;
+        }
+        if (n == 0)
+            return -ESTALE;
+        file->length += (size_t)n;
+    }
+    if (fstat(fd, about) != 0 || !is_as_listed(about, container))
+        return -ESTALE;
+    file->why = NULL;
+    return 0;
+}
+
+/* Read a sample's bytes into private memory: a mapping would fault if the file shrank meanwhile. The size that fstat
+ * tells of a whole file is a hint; its end is where read() says so. */
+static void read_file(const sn_context *context, uint32_t sample, int is_interruptible, int is_ahead, sn_file *file)
+{
+    const sn_piece *piece = context->pieces ? &context->pieces[sample] : NULL;
+    const char *path = context->paths + context->path_at[piece ? piece->container : sample];
     struct stat about;
 
     file->length = 0;
     file->why = NULL;
     int fd = open_regular(is_interruptible, is_ahead, path, &about, &file->why);
-    file->rc = fd < 0 ? fd : grow(&file->bytes, &file->capacity, (size_t)about.st_size + 1);
+    file->rc = fd < 0 ? fd : grow(&file->bytes, &file->capacity, piece ? piece->length + (size_t)1 : (size_t)about.st_size + 1);
     if (file->rc == 0)
-        file->rc = read_from(fd, is_interruptible, file);
+        file->rc = piece ? read_piece_from(fd, is_interruptible, piece, &context->containers[piece->container], &about, file)
+                         : read_from(fd, is_interruptible, file);
     if (fd >= 0)
         close(fd);
-}
-
-static const char *path_of(const sn_context *context, const sn_place *place)
-{
-    return context->paths + context->path_at[place->item.sample];
 }
 
 /* How often this thread has gone to sleep. One whose core is taken away does not. */
@@ -140,7 +173,7 @@ static void read_timed(const sn_context *context, sn_place *place, int is_interr
     long slept = sleeps();
     uint64_t began = now(CLOCK_MONOTONIC);
 
-    read_file(is_interruptible, is_ahead, path_of(context, place), file);
+    read_file(context, place->item.sample, is_interruptible, is_ahead, file);
     place->spent.read = now(CLOCK_MONOTONIC) - began;
     place->was_awaited = place->spent.read > SLOW_NS && sleeps() > slept;
 }
@@ -359,7 +392,7 @@ static int is_different(sn_scratch *scratch, const sn_context *context, const sn
     const sn_file *file = &scratch->file;
     sn_view decoded;
 
-    read_file(scratch->is_interruptible, 0, path_of(context, place), &scratch->file);
+    read_file(context, place->item.sample, scratch->is_interruptible, 0, &scratch->file);
     if (file->rc != 0)
         return 0;
     if (place->item.source == SN_ENCODED)

@@ -13,6 +13,12 @@ cdef extern from "pool/sn_batch.h" nogil:
     ctypedef struct sn_note:
         uint32_t slot, generation, form
 
+    ctypedef struct sn_piece:
+        pass
+
+    ctypedef struct sn_container:
+        pass
+
     ctypedef struct sn_context:
         const sn_plan *plan
         uint32_t height, width
@@ -20,6 +26,8 @@ cdef extern from "pool/sn_batch.h" nogil:
         sn_segment *segment
         const char *paths
         const uint64_t *path_at
+        const sn_piece *pieces
+        const sn_container *containers
         uint64_t seed, nonce, job_key
         uint32_t epoch, check_every
         sn_note *notes

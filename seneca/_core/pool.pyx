@@ -61,7 +61,9 @@ cdef class Stream:
     Args:
         member: What draws; closed with the stream.
         plan: The pipeline.
-        paths, path_at: Every sample's file, as ``ImageFolder.path_table`` gives them.
+        paths, path_at: Every sample's file, as ``ImageFolder.path_table`` gives them; or every container's.
+        pieces, stated: Where every sample is in a container, and what the containers were, as
+            ``seneca.sources.Listing`` has them; None: each sample has a file of its own.
         seed, epoch: Name the random numbers.
         nonce: Mixed into what is staged for other jobs.
         threads: How many prepare; with 0 the waiting thread does.
@@ -74,9 +76,9 @@ cdef class Stream:
             where it is another, nobody trusts the segment any more. 0: none is.
     """
 
-    def __cinit__(self, Member member not None, Plan plan not None, bytes paths, path_at, *, seed, epoch, nonce,
-                  threads, most=None, max_pixels=0, copies=None, check_every=0):
-        cdef const uint64_t[::1] offsets = path_at
+    def __cinit__(self, Member member not None, Plan plan not None, bytes paths, path_at, pieces=None, stated=None, *,
+                  seed, epoch, nonce, threads, most=None, max_pixels=0, copies=None, check_every=0):
+        cdef const uint64_t[::1] offsets = path_at, places, containers
         cdef uint32_t[:, ::1] notes
         cdef uint32_t n_threads = threads
         cdef uint32_t most_threads = n_threads if most is None else most
@@ -87,9 +89,9 @@ cdef class Stream:
         self.member = member
         self.plan = plan
         self.paths = paths
-        self.path_at = path_at
+        self.path_at = path_at, pieces, stated
         if copies is not None:
-            if copies.shape != (len(path_at) - 1, 3):
+            if copies.shape != (len(path_at) - 1 if pieces is None else len(pieces), 3):
                 raise ValueError(f"copies has a row of 3 for each sample, but its shape is {copies.shape}")
             notes = copies
             self.copies = copies
@@ -106,6 +108,10 @@ cdef class Stream:
             self.context.job_key = member.segment.job_key
         self.context.paths = <const char *>paths
         self.context.path_at = &offsets[0]
+        if pieces is not None:
+            places, containers = pieces.view(np.uint64), stated.view(np.uint64)
+            self.context.pieces = <const sn_piece *>&places[0]
+            self.context.containers = <const sn_container *>&containers[0]
         self.context.seed = seed
         self.context.nonce = nonce
         self.context.epoch = epoch

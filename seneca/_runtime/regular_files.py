@@ -10,8 +10,9 @@ import errno
 import os
 import stat
 import time
+from typing import NamedTuple
 
-__all__ = ["kind_of", "open_regular", "read_regular"]
+__all__ = ["Piece", "kind_of", "open_regular", "read_regular"]
 
 # With O_NONBLOCK a FIFO is opened at once, and regular files are read as before. Some systems lack some of
 # these flags.
@@ -28,6 +29,41 @@ KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+
+
+class Piece(NamedTuple):
+    """Some bytes of a file.
+
+    Attributes:
+        path: The file.
+        offset, length: Which bytes. ``length`` None: all of them.
+    """
+
+    path: str
+    offset: int = 0
+    length: int | None = None
+
+    def read(self) -> bytes:
+        """The bytes. Errors are those of :func:`open_regular`, or that the file ends before them."""
+        file = open_regular(self.path)
+        try:
+            return self.read_from(file)
+        finally:
+            os.close(file)
+
+    def read_from(self, file: int) -> bytes:
+        """The same, if ``file`` is open."""
+        if self.length is None:
+            with open(file, "rb", closefd=False) as whole:
+                return whole.read()
+        parts, missing = [], self.length
+        while missing:
+            part = os.pread(file, missing, self.offset + self.length - missing)
+            if not part:
+                raise OSError(errno.ESTALE, "ends before one of its samples does; open it again", self.path)
+            parts.append(part)
+            missing -= len(part)
+        return b"".join(parts)
 
 
 def kind_of(mode: int) -> str | None:

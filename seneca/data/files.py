@@ -6,11 +6,13 @@ The list is made of any dataset that keeps ``samples``, pairs of path and label,
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import math
 import os
 import stat
 import weakref
+from collections.abc import Sequence
 from operator import is_
 from typing import Any
 
@@ -18,7 +20,8 @@ import numpy as np
 
 from seneca._runtime.cgroups import cpu_quota
 from seneca._runtime.enabled import off_because
-from seneca._runtime.regular_files import read_regular
+from seneca._runtime.regular_files import Piece, open_regular
+from seneca.sources import Listing
 
 try:
     from seneca._core.files import LOOKED, look_at
@@ -41,19 +44,22 @@ class PictureFiles:
     Args:
         root: The folder. Paths below it are compared by the part after it.
         samples: ``(path, label)`` of every picture.
+        listing: Where the pictures are, if they lie in containers. A path is then the container's,
+            followed by the picture's name in it.
 
     Attributes:
         samples: The list as it was at that moment.
     """
 
-    def __init__(self, root: str, samples: list[tuple[str, Any]]) -> None:
+    def __init__(self, root: str, samples: Sequence[tuple[str, Any]], listing: Listing | None = None) -> None:
         self.root = root
         self.samples = list(samples)
-        self._paths = _Paths(root, [path for path, _ in self.samples])
+        paths = [path for path, _ in self.samples]
+        self._paths = _Paths(root, paths) if listing is None else _Pieces(root, paths, listing)
         self._labels: np.ndarray | None = None
         self._fixed: bool | None = None
 
-    def are(self, root: str, samples: list[tuple[str, Any]]) -> bool:
+    def are(self, root: str, samples: Sequence[tuple[str, Any]]) -> bool:
         """Whether these are the pictures ``samples``: the same objects, none of which can have changed."""
         return (
             self.root == root
@@ -90,6 +96,10 @@ class PictureFiles:
         """
         return self._paths.found()[0]
 
+    def told(self) -> str:
+        """In plain words: what :meth:`fingerprint` is made of."""
+        return self._paths.told()
+
     def names(self) -> bytes:
         """16 bytes that distinguish these pictures and their order from others, whatever the files contain.
 
@@ -102,8 +112,12 @@ class PictureFiles:
         return self._paths.found()[1]
 
     def read(self, index: int) -> bytes:
-        """The bytes of one file."""
-        return read_regular(self.samples[index][0])
+        """The bytes of one picture."""
+        return self._paths.read(index)
+
+    def pieces(self) -> list[Piece]:
+        """Which bytes of which file every picture is."""
+        return self._paths.pieces()
 
     def path_table(self) -> tuple[bytes, np.ndarray]:
         """Every path, for the native reader.
@@ -116,6 +130,10 @@ class PictureFiles:
             and at the end the length of the blob.
         """
         return self._paths.table()
+
+    def places(self) -> tuple[Any, ...]:
+        """Where every picture is, for the native reader: arguments of ``Stream``, from ``paths`` on."""
+        return self._paths.places()
 
     def has_whole_labels(self) -> bool:
         """Whether every label is an int."""
@@ -175,9 +193,10 @@ class _Paths:
 
     def _stated_now(self) -> np.ndarray:
         """The size and the times of every file, as :data:`LOOKED`."""
+        files = self._files()
         if look_at is None:
-            found = np.empty(len(self.paths), LOOKED)
-            for i, path in enumerate(self.paths):
+            found = np.empty(len(files), LOOKED)
+            for i, path in enumerate(files):
                 status = os.stat(path)
                 found[i] = status.st_size, status.st_mtime_ns, status.st_ctime_ns
             return found
@@ -185,7 +204,23 @@ class _Paths:
             return look_at(*self.table(), _threads())
         except OSError as error:
             assert isinstance(error.filename, int)
-            raise OSError(error.errno, error.strerror, self.paths[error.filename]) from None
+            raise OSError(error.errno, error.strerror, files[error.filename]) from None
+
+    def _files(self) -> Sequence[str]:
+        """The files that storage is asked for."""
+        return self.paths
+
+    def told(self) -> str:
+        return f"{len(self.paths)} files (path below the folder, size, time of change; both ends of some)"
+
+    def read(self, index: int) -> bytes:
+        return Piece(self.paths[index]).read()
+
+    def pieces(self) -> list[Piece]:
+        return [Piece(path) for path in self.paths]
+
+    def places(self) -> tuple[Any, ...]:
+        return self.table()
 
     def found(self) -> tuple[bytes, int]:
         """The fingerprint, and the size of all files together, in bytes."""
@@ -199,8 +234,9 @@ class _Paths:
         same."""
         digest = hashlib.blake2b(digest_size=16)
         chosen = np.random.default_rng(int.from_bytes(self.names(), "little"))
-        for i in chosen.integers(0, max(1, len(self.paths)), min(SAMPLED, len(self.paths))).tolist():
-            digest.update(_ends_of(self.paths[i]))
+        files = self._files()
+        for i in chosen.integers(0, max(1, len(files)), min(SAMPLED, len(files))).tolist():
+            digest.update(_ends_of(files[i]))
         return digest.digest()
 
     def names(self) -> bytes:
@@ -233,6 +269,77 @@ class _Paths:
                 offsets = _beginnings(joined)
             self._table = joined, offsets
         return self._table
+
+
+class _Pieces(_Paths):
+    """The same of pictures that lie in containers.
+
+    Args:
+        root: The folder of the containers.
+        names: The path of every picture: that of its container, followed by its name in it.
+        listing: The containers, and where in them the pictures are.
+    """
+
+    def __init__(self, root: str, names: list[str], listing: Listing) -> None:
+        super().__init__(root, names)
+        self._listing = listing
+        self._containers: tuple[bytes, np.ndarray] | None = None
+
+    def look(self) -> None:
+        now, listed = self._stated_now(), self._listing.stated
+        changed = (now["size_bytes"] != listed["size_bytes"]) | (now["mtime_ns"] != listed["mtime_ns"])
+        if changed.any():
+            path = self._listing.containers[int(np.flatnonzero(changed)[0])]
+            raise OSError(
+                errno.ESTALE, "has changed since it was opened; open it again with seneca.open()", path
+            )
+        if self._found is None:
+            pieces = self._listing.pieces
+            parts = _digest(self.names(), listed, self._both_ends_of_some(), pieces)
+            self._found = parts, int(pieces["length"].sum(dtype=np.uint64))
+
+    def told(self) -> str:
+        n = len(self._listing.containers)
+        return (
+            f"{len(self.paths)} pictures in {n} files (their names and places; "
+            "size, time of change and both ends of these files)"
+        )
+
+    def _files(self) -> Sequence[str]:
+        return self._listing.containers
+
+    def table(self) -> tuple[bytes, np.ndarray]:
+        if self._containers is None:
+            joined = os.fsencode("\0".join([*self._listing.containers, ""]))
+            self._containers = joined, _beginnings(joined)
+        return self._containers
+
+    def _joined(self) -> bytes:
+        return os.fsencode("\0".join([*self.paths, ""]))
+
+    def _piece(self, index: int) -> Piece:
+        offset, length, container = self._listing.pieces[index].tolist()
+        return Piece(self._listing.containers[container], offset, length)
+
+    def read(self, index: int) -> bytes:
+        piece, stated = self._piece(index), self._listing.stated[self._listing.pieces[index]["container"]]
+        file = open_regular(piece.path)
+        try:
+            data = piece.read_from(file)
+            status = os.fstat(file)  # after: what was read is of this state or an earlier one
+        finally:
+            os.close(file)
+        if (status.st_size, status.st_mtime_ns) != tuple(stated.tolist()):
+            raise OSError(
+                errno.ESTALE, "has changed since it was opened; open it again with seneca.open()", piece.path
+            )
+        return data
+
+    def pieces(self) -> list[Piece]:
+        return [self._piece(index) for index in range(len(self.paths))]
+
+    def places(self) -> tuple[Any, ...]:
+        return *self.table(), self._listing.pieces, self._listing.stated
 
 
 def _digest(*parts: bytes | np.ndarray) -> bytes:
@@ -281,8 +388,9 @@ def files_of(dataset: Any) -> PictureFiles:
     known = entry[1] if entry is not None and entry[0]() is dataset else None
     if known is not None and known.are(dataset.root, dataset.samples):
         return known
-    files = PictureFiles(dataset.root, dataset.samples)
-    if known is not None and known._paths.are(files.root, files._paths.paths):
+    listing = getattr(dataset, "listing", None)
+    files = PictureFiles(dataset.root, dataset.samples, listing)
+    if listing is None and known is not None and known._paths.are(files.root, files._paths.paths):
         files._paths = known._paths
     _known[key] = weakref.ref(dataset, lambda _: _known.pop(key, None)), files
     return files

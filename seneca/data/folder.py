@@ -1,20 +1,19 @@
 """A folder of class folders of pictures, as torchvision lays it out.
 
-The dataset holds paths and labels. It holds nothing that is open; therefore it pickles and forks.
-:meth:`ImageFolder.read` gives the bytes of one file. A loader takes the whole list of paths at once, with
-:meth:`ImageFolder.path_table`, and reads the files itself.
+A loader takes the whole list of paths at once, with :meth:`ImageFolder.path_table`, and reads the files
+itself.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
-from seneca._runtime.regular_files import read_regular
 from seneca.data.files import files_of
+from seneca.data.pictures import PictureDataset
 from seneca.transforms._pipeline import MAX_PIXELS, Decode
 
 __all__ = ["IMG_EXTENSIONS", "ImageFolder"]
@@ -23,7 +22,7 @@ IMG_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tif
 """The default endings of picture files; the same list as torchvision's."""
 
 
-class ImageFolder:
+class ImageFolder(PictureDataset):
     """A dataset of pictures arranged as ``root/class/.../picture.jpg``.
 
     It takes the place of ``torchvision.datasets.ImageFolder``. It has the same classes and the same
@@ -67,6 +66,8 @@ class ImageFolder:
         (4, (3, 32, 48), 1)
     """
 
+    samples: list[tuple[str, int]]
+
     def __init__(
         self,
         root: str | os.PathLike[str],
@@ -78,15 +79,10 @@ class ImageFolder:
         apply_exif_orientation: bool = False,
         max_pixels: int = MAX_PIXELS,
     ) -> None:
-        if decode not in get_args(Decode):
-            raise ValueError(f'decode is "exact" or "fast", but got {decode!r}')
-        if max_pixels < 1:
-            raise ValueError(f"max_pixels is at least 1, but got {max_pixels!r}")
+        super().__init__(
+            transform, decode=decode, apply_exif_orientation=apply_exif_orientation, max_pixels=max_pixels
+        )
         self.root = os.path.expanduser(os.fspath(root))
-        self.transform = transform
-        self.decode = decode
-        self.apply_exif_orientation = apply_exif_orientation
-        self.max_pixels = max_pixels
         self.extensions = (extensions,) if isinstance(extensions, str) else tuple(extensions)
         self.classes, self.class_to_idx = _find_classes(self.root)
         self.samples = _find_samples(self.root, self.class_to_idx, self.extensions, allow_empty)
@@ -96,52 +92,6 @@ class ImageFolder:
     def imgs(self) -> list[tuple[str, int]]:
         """The same list as ``samples``, under its older name."""
         return self.samples
-
-    def __len__(self) -> int:
-        return len(self.samples)
-
-    def __getitem__(self, index: int) -> tuple[Any, int]:
-        """Read, decode and transform one picture in this process.
-
-        Args:
-            index: Place in ``samples``.
-
-        Returns:
-            ``(image, class index)``. With a transform of Seneca's, ``image`` is a tensor of shape (3,
-            height, width), float32 or of the type that the transform says. Its random numbers are drawn
-            from torch's global generator.
-
-        Raises:
-            DecodeError: The file is damaged, or its picture has more than ``max_pixels``. The message names
-                the file.
-            OSError: The file cannot be read.
-        """
-        # Imported here only: this module knows paths and bytes, and the pipeline knows pixels and
-        # tensors.
-        from seneca.transforms._apply import load_picture
-
-        path, target = self.samples[index]
-        picture = load_picture(
-            self.read(index),
-            self.transform,
-            path,
-            decode=self.decode,
-            apply_orientation=self.apply_exif_orientation,
-            max_pixels=self.max_pixels,
-        )
-        return picture, target
-
-    def read(self, index: int) -> bytes:
-        """The bytes of one file."""
-        return read_regular(self.samples[index][0])
-
-    def fingerprint(self) -> bytes:
-        """16 bytes that distinguish this dataset from others; see :class:`seneca.data.files.PictureFiles`."""
-        return files_of(self).fingerprint()
-
-    def total_bytes(self) -> int:
-        """The size of all files together, as :meth:`fingerprint` found them."""
-        return files_of(self).total_bytes()
 
     def path_table(self) -> tuple[bytes, np.ndarray]:
         """Every path, for the native reader; see :class:`seneca.data.files.PictureFiles`."""

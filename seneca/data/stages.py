@@ -24,8 +24,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from seneca._runtime.regular_files import read_regular
 from seneca.data import serialize as items
+from seneca.data.files import PictureFiles
 from seneca.transforms import _apply as sample
 from seneca.transforms._pipeline import MAX_PIXELS, Pipeline
 
@@ -216,7 +216,7 @@ class Pictures(KeptStages):
     """Files of pictures. DECODED is pixels, and is shared with the jobs of the native grade.
 
     Args:
-        samples: ``(path, label)`` of every picture.
+        files: The files of pictures, and their labels.
         source: As in :class:`Stages`.
         pipeline: The native part of the transform: all of it, or its beginning.
         static: A function that runs next, on the PIL image that the pipeline made. It returns the same on
@@ -231,7 +231,7 @@ class Pictures(KeptStages):
 
     def __init__(
         self,
-        samples: Sequence[tuple[str, Any]],
+        files: PictureFiles,
         source: bytes,
         pipeline: Pipeline,
         *,
@@ -242,7 +242,7 @@ class Pictures(KeptStages):
         target_transform: Callable[[Any], Any] | None = None,
         max_pixels: int = MAX_PIXELS,
     ) -> None:
-        self.samples = samples
+        self.files = files
         self.source = source
         self.pipeline = pipeline
         self.static = static
@@ -258,11 +258,11 @@ class Pictures(KeptStages):
         self.augmented = number_of(pipeline.augmented_fingerprint.to_bytes(8, "little"), *keys)
 
     def present(self, index: int, augmented: Any) -> Any:
-        label = self.samples[index][1]
+        label = self.files.samples[index][1]
         return augmented, label if self.target_transform is None else self.target_transform(label)
 
     def read(self, index: int) -> bytes:
-        return read_regular(self.samples[index][0])
+        return self.files.read(index)
 
     def decode(self, index: int, data: bytes) -> Payload:
         pixels = self._pixels(index, data)
@@ -284,12 +284,12 @@ class Pictures(KeptStages):
 
     def augment_encoded(self, index: int, data: bytes) -> Any:
         if self.then is None and self.static is None:
-            return sample.augment_encoded(self.pipeline, data, self.samples[index][0], self.max_pixels)
+            return sample.augment_encoded(self.pipeline, data, self.files.samples[index][0], self.max_pixels)
         picture = Image.fromarray(self._pixels(index, data))
         return self._then(picture if self.static is None else self.static(picture))
 
     def _pixels(self, index: int, data: bytes) -> np.ndarray:
-        return sample.decode_head(self.pipeline, data, self.samples[index][0], self.max_pixels)
+        return sample.decode_head(self.pipeline, data, self.files.samples[index][0], self.max_pixels)
 
     def _then(self, value: Any) -> Any:
         return value if self.then is None else self.then(value)

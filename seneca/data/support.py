@@ -20,6 +20,7 @@ from torch.utils.data import Dataset, IterableDataset, Subset
 
 from seneca._runtime.packages import release_of
 from seneca.data import ImageFolder
+from seneca.data.archive import PictureArchive
 from seneca.data.files import PictureFiles, files_of
 from seneca.data.stages import ByStages, Opaque, Pictures, StagedDataset, Stages, number_of
 from seneca.epochs.dataset_state import has_state
@@ -97,9 +98,7 @@ class Support:
         """In plain words: what distinguishes the dataset from others, and what that does not see."""
         parts = []
         if self.files is not None:
-            parts.append(
-                f"{len(self.files)} files (path below the folder, size, time of change; both ends of some)"
-            )
+            parts.append(self.files.told())
         if self.made_of is not None:
             parts.append(str(self.made_of))
         unseen = "what a network answers, and what code reaches without naming it"
@@ -198,7 +197,7 @@ def _are_samples(indices: np.ndarray, count: int) -> bool:
 
 def _is_picture_folder(dataset: Any) -> bool:
     """Whether this is Seneca's folder, or one of torchvision's that makes items as DatasetFolder does."""
-    if type(dataset) is ImageFolder:
+    if type(dataset) in (ImageFolder, PictureArchive):
         return True
     folder = sys.modules.get("torchvision.datasets.folder")
     return (
@@ -247,7 +246,7 @@ def _of_pictures(
             max_pixels=max_pixels,
         )
         stages = Pictures(
-            files.samples,
+            files,
             source,
             pipeline,
             same=pipeline.deterministic,
@@ -281,7 +280,7 @@ def _of_pictures(
     code = [look.identify(part, "the transform") for part in (head, tail)]
     init = _identity_of_init(look, worker_init_fn)
     stages = Pictures(
-        files.samples,
+        files,
         source,
         pipeline,
         static=functools.partial(run_steps, head) if head else None,

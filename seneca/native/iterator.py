@@ -214,7 +214,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         return pool.Stream(
             member,
             pipeline.plan,
-            *files.path_table(),
+            *files.places(),
             seed=plan.seed,
             epoch=plan.number,
             nonce=nonce,

@@ -198,17 +198,17 @@ def _recall(path: Path) -> Profile | None:
 def _measure(
     files: PictureFiles, pipeline: Pipeline, max_pixels: int, memory: int, tell: Callable[[float, str], None]
 ) -> Profile:
-    paths = [path for path, _ in files.samples]
-    random.Random(SEED).shuffle(paths)
+    pieces = files.pieces()
+    random.Random(SEED).shuffle(pieces)
     n_cores = host.cores()
-    rates = read_storage(paths, STORAGE_S, lambda share, what: tell(0.05 + 0.4 * share, what))
+    rates = read_storage(pieces, STORAGE_S, lambda share, what: tell(0.05 + 0.4 * share, what))
     tell(0.45, "one thread at work")
-    pictures = (paths * -(-FEWEST_PICTURES // len(paths)))[:MOST_PICTURES]
+    pictures = (pieces * -(-FEWEST_PICTURES // len(pieces)))[:MOST_PICTURES]
     alone = work_through(pictures, pipeline, max_pixels, threads=1, seconds=ALONE_S)
     tell(0.65, f"{n_cores} threads at work")
     together = work_through(pictures, pipeline, max_pixels, threads=n_cores, seconds=TOGETHER_S)
     if not (alone.encoded and together.encoded):
-        raise DecodeError(f"none of {together.damaged} pictures could be decoded", paths[0])
+        raise DecodeError(f"none of {together.damaged} pictures could be decoded", pieces[0].path)
     tell(0.85, "memory")
     bandwidth = host.memory_bytes_per_s(n_cores, MEMORY_S)
     return profile_by(

@@ -43,14 +43,14 @@ def quick(files: PictureFiles, pipeline: Pipeline, max_pixels: int, cache_bytes:
     began = time.perf_counter()
     if len(files) == 0:
         raise FileNotFoundError(f"no pictures in {files.root}")
-    paths = [path for path, _ in random.Random(len(files)).sample(files.samples, min(64, len(files)))]
+    pieces = random.Random(len(files)).sample(files.pieces(), min(64, len(files)))
     n_cores = host.cores()
-    threads = min(n_cores, len(paths))
-    rates = read_storage(paths, STORAGE_S, readers=READERS, most_files=MOST_FILES)
+    threads = min(n_cores, len(pieces))
+    rates = read_storage(pieces, STORAGE_S, readers=READERS, most_files=MOST_FILES)
     # The work begins with the files that were just read: they are in the page cache.
-    work = work_through(paths[: MOST_FILES * threads], pipeline, max_pixels, threads=threads, seconds=WORK_S)
+    work = work_through(pieces[: MOST_FILES * threads], pipeline, max_pixels, threads=threads, seconds=WORK_S)
     if not work.encoded:
-        raise DecodeError(f"none of {work.damaged} pictures could be decoded", paths[-1])
+        raise DecodeError(f"none of {work.damaged} pictures could be decoded", pieces[-1].path)
     copying = min(n_cores, MOST_AT_MEMORY)
     return profile_by(
         files,

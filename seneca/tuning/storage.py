@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from seneca._runtime.regular_files import open_regular
+from seneca._runtime.regular_files import Piece, open_regular
 from seneca.partition import Reading
 
 __all__ = ["READERS", "from_storage", "read_storage"]
@@ -34,19 +34,19 @@ class StorageRates:
 
 
 def read_storage(
-    paths: Sequence[str],
+    pieces: Sequence[Piece],
     seconds: float,
     tell: Callable[[float, str], None] = lambda share, what: None,
     *,
     readers: Sequence[int] = READERS,
     most_files: int = MOST_FILES,
 ) -> StorageRates:
-    """Read whole files with several numbers of readers, after asking the kernel to drop them from the page
+    """Read pictures with several numbers of readers, after asking the kernel to drop them from the page
     cache.
 
     Args:
-        paths: The files, in the order of reading. Each number of readers continues where the last one
-            stopped, and begins again at the end.
+        pieces: Where the pictures are, in the order of reading. Each number of readers continues where the
+            last one stopped, and begins again at the end.
         seconds: The time for all numbers of readers together.
         tell: Called with the share that is done, and with what is being done.
         readers: The numbers of readers, rising.
@@ -57,15 +57,15 @@ def read_storage(
     """
     readings: list[Reading] = []
     place = amount = 0
-    numbers = [number for number in readers if number <= len(paths)]
+    numbers = [number for number in readers if number <= len(pieces)]
     from_disk = from_storage()
     for step, count in enumerate(numbers):
         tell(step / len(numbers), f"storage, {count} at a time")
         began, chosen = time.perf_counter(), []
-        for i in range(min(most_files, len(paths))):
+        for i in range(min(most_files, len(pieces))):
             if time.perf_counter() - began > 0.2 * seconds / len(numbers) and i >= 4 * count:
                 break  # opening a file on remote storage takes time as well
-            chosen.append(paths[(place + i) % len(paths)])
+            chosen.append(pieces[(place + i) % len(pieces)])
             _drop(chosen[-1])
         reading, read, read_bytes = _read(chosen, count, began + seconds / len(numbers))
         readings.append(reading)
@@ -73,13 +73,13 @@ def read_storage(
     return StorageRates(tuple(readings), from_storage() - from_disk >= COLD_SHARE * amount > 0)
 
 
-def _read(paths: list[str], readers: int, until: float) -> tuple[Reading, int, int]:
+def _read(pieces: list[Piece], readers: int, until: float) -> tuple[Reading, int, int]:
     """Read until no files are left or the time is over. Every reader reads at least one file.
 
     Returns:
         The reading, the number of files, the number of bytes.
     """
-    waiting = iter(paths)
+    waiting = iter(pieces)
     lock = threading.Lock()
     done: list[tuple[float, float, int]] = []  # when, how long it took, bytes
     failed: list[OSError] = []
@@ -90,12 +90,12 @@ def _read(paths: list[str], readers: int, until: float) -> tuple[Reading, int, i
         while first or time.perf_counter() < until:
             first = False
             with lock:
-                path = next(waiting, None)
-            if path is None or failed:
+                piece = next(waiting, None)
+            if piece is None or failed:
                 return
             began = time.perf_counter()
             try:
-                got = _read_whole(path, buffer)
+                got = _read_whole(piece, buffer)
             except OSError as error:
                 failed.append(error)
                 return
@@ -119,10 +119,12 @@ def _read(paths: list[str], readers: int, until: float) -> tuple[Reading, int, i
     return Reading(readers, bytes_per_s, latency_s), len(done), sum(got for _, _, got in done)
 
 
-def _read_whole(path: str, buffer: bytearray) -> int:
-    """Read a file as the loader's threads do: open, read to the end, close."""
-    file = open_regular(path)
+def _read_whole(piece: Piece, buffer: bytearray) -> int:
+    """Read a picture as the loader's threads do: open, read to its end, close."""
+    file = open_regular(piece.path)
     try:
+        if piece.length is not None:
+            return len(piece.read_from(file))
         total = 0
         while got := os.readv(file, [buffer]):
             total += got
@@ -131,11 +133,11 @@ def _read_whole(path: str, buffer: bytearray) -> int:
         os.close(file)
 
 
-def _drop(path: str) -> None:
-    """Ask the kernel to drop a file from the page cache. Pages that are mapped or not written back stay."""
-    file = open_regular(path)
+def _drop(piece: Piece) -> None:
+    """Ask the kernel to drop a picture from the page cache. Mapped and unwritten pages stay."""
+    file = open_regular(piece.path)
     try:
-        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.posix_fadvise(file, piece.offset, piece.length or 0, os.POSIX_FADV_DONTNEED)
     finally:
         os.close(file)
 

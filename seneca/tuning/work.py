@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from seneca._core.codec import Codec, batch_write
-from seneca._runtime.regular_files import read_regular
+from seneca._runtime.regular_files import Piece
 from seneca.errors import DecodeError, NotJpegError
 from seneca.partition import Cost, Size
 from seneca.transforms._pipeline import Pipeline
@@ -51,12 +51,12 @@ def batch_shape(pipeline: Pipeline) -> tuple[int, ...]:
 
 
 def work_through(
-    paths: Sequence[str], pipeline: Pipeline, max_pixels: int, *, threads: int, seconds: float
+    pieces: Sequence[Piece], pipeline: Pipeline, max_pixels: int, *, threads: int, seconds: float
 ) -> Work:
     """Take pictures through every stage until the time is over or no pictures are left.
 
     Args:
-        paths: The files. Each is read once before the clock starts.
+        pieces: Where the pictures are. Each is read once before the clock starts.
         pipeline: The compiled transform.
         max_pixels: The most pixels that a picture may have.
         threads: The number of threads that work at once, each on its own pictures.
@@ -66,7 +66,7 @@ def work_through(
         OSError: A file cannot be read.
     """
     work = Work()
-    waiting = iter(enumerate(paths))
+    waiting = iter(enumerate(pieces))
     lock = threading.Lock()
     failed: list[Exception] = []
     until = time.perf_counter() + seconds
@@ -77,11 +77,11 @@ def work_through(
         first = True
         while not failed and (first or time.perf_counter() < until):
             with lock:
-                index, path = next(waiting, (0, None))
-            if path is None:
+                index, piece = next(waiting, (0, None))
+            if piece is None:
                 return
             try:
-                first = not _one(work, lock, codec, pipeline, path, index, out, max_pixels) and first
+                first = not _one(work, lock, codec, pipeline, piece, index, out, max_pixels) and first
             except Exception as error:
                 failed.append(error)
 
@@ -115,17 +115,17 @@ def _one(
     lock: threading.Lock,
     codec: Codec,
     pipeline: Pipeline,
-    path: str,
+    piece: Piece,
     index: int,
     out: np.ndarray,
     max_pixels: int,
 ) -> bool:
     """Take one picture through all stages. Whether it could be decoded."""
-    read_regular(path)  # brings the file into the page cache
+    piece.read()  # brings the file into the page cache
     plan, clock = pipeline.plan, time.thread_time
     by_pillow = False
     times = [clock()]
-    data = read_regular(path)
+    data = piece.read()
     times.append(clock())
     try:
         try:

@@ -17,7 +17,7 @@ from small_jobs import epoch_of
 
 import seneca
 from seneca import transforms as T
-from seneca._runtime.regular_files import open_regular, read_regular
+from seneca._runtime.regular_files import Piece, open_regular, read_regular
 from seneca.tuning.storage import read_storage
 
 HERE = Path(__file__).parent
@@ -259,7 +259,7 @@ def test_what_is_no_file_is_not_read_in_the_calling_process(flat_folder, kind):
     path = flat_folder / "class" / "00.jpg"
     path.unlink()
     WHAT_IS_NO_FILE[kind](str(path))
-    for read in (lambda: dataset[0], lambda: dataset.read(0), lambda: read_storage([str(path)], 0.1)):
+    for read in (lambda: dataset[0], lambda: dataset.read(0), lambda: read_storage([Piece(str(path))], 0.1)):
         with pytest.raises(OSError, match=f"is {kind}.*not a regular file") as caught:
             read()
         assert caught.value.filename == str(path)

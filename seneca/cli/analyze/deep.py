@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from seneca._runtime.memory import free_memory
+from seneca._runtime.regular_files import Piece
 from seneca.cache.room import folder_in_force, free_space
 from seneca.cli.analyze.stalls import parts_of_batches
 from seneca.cli.analyze.trace import Alone, Deep
@@ -72,7 +73,7 @@ def profile_of_run(deep: Deep, name: str) -> Profile:
         native = dataclasses.replace(native, notes=(*native.notes, *notes), **of_script)
         return _by_page_cache(native, items[0][1])
     if told["files"]:
-        rates = read_storage(told["files"], STORAGE_S)
+        rates = read_storage([Piece(path) for path in told["files"]], STORAGE_S)
         storage, cold = _a_sample(rates.readings, told["files_a_sample"]), rates.cold
         if not cold:
             notes.append("the files could not be dropped from the page cache, or lie in memory")

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from seneca import transforms as T
+from seneca._runtime.regular_files import Piece
 from seneca.partition import Cost
 from seneca.transforms._pipeline import MAX_PIXELS, compile_transform
 from seneca.tuning import profile as measure
@@ -37,8 +38,8 @@ def test_a_stage_that_the_clock_reads_0_for_scales_and_is_a_number():
 
 
 def test_every_picture_is_worked_on_once_whatever_the_threads(picture_folder):
-    paths = sorted(str(path) for path in picture_folder.rglob("*.jpg"))
+    pieces = [Piece(path) for path in sorted(map(str, picture_folder.rglob("*.jpg")))]
     pipeline = compile_transform(T.Compose([T.RandomResizedCrop(16)]))
-    done = work.work_through(paths, pipeline, MAX_PIXELS, threads=3, seconds=60)
+    done = work.work_through(pieces, pipeline, MAX_PIXELS, threads=3, seconds=60)
     assert sorted(done.seconds) == list(range(48))
-    assert sorted(done.encoded) == sorted(os.path.getsize(path) for path in paths)
+    assert sorted(done.encoded) == sorted(os.path.getsize(piece.path) for piece in pieces)

@@ -1,0 +1,129 @@
+"""Pictures that lie in larger files, read where they are: tar and zip archives, Hugging Face ``datasets``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch.utils.data import Subset
+
+from seneca.data.folder import IMG_EXTENSIONS, ImageFolder
+from seneca.data.pictures import PictureDataset
+from seneca.sources import Listing
+from seneca.sources.archives import ENDINGS, is_archive, list_archives
+from seneca.sources.arrow import is_table, list_table
+from seneca.transforms._pipeline import MAX_PIXELS, Decode
+
+__all__ = ["PictureArchive", "open"]
+
+
+class PictureArchive(PictureDataset):
+    """A dataset of pictures in containers; :func:`seneca.open` makes it.
+
+    Samples are read at random where they are, and nothing is unpacked. Items are as those of
+    :class:`seneca.ImageFolder`.
+
+    Attributes:
+        classes: Names of the classes, sorted; empty if labels are numbers without names.
+        class_to_idx: Class name to class index.
+        samples: ``(path, label)`` of every picture. The path is the container's, followed by the picture's
+            name in it. The samples cannot be changed; take a ``Subset`` for some of them.
+        targets: The label of every picture.
+        listing: Where the pictures are.
+    """
+
+    def __init__(self, listing: Listing, transform: Callable[..., Any] | None, **options: Any) -> None:
+        super().__init__(transform, **options)
+        self.listing = listing
+        self.root = os.path.commonpath([os.path.dirname(path) for path in listing.containers])
+        self.classes = list(listing.classes)
+        self.class_to_idx = {name: number for number, name in enumerate(self.classes)}
+        labels = [0] * len(listing.names) if listing.labels is None else list(listing.labels)
+        of = listing.pieces["container"].tolist()
+        paths = [f"{listing.containers[c]}/{name}" for c, name in zip(of, listing.names, strict=True)]
+        self.samples: tuple[tuple[str, int], ...] = tuple(zip(paths, labels, strict=True))
+        self.targets = labels
+
+    def __repr__(self) -> str:
+        n, first = len(self.listing.containers), self.listing.containers[0]
+        return f"PictureArchive({len(self)} pictures in {first if n == 1 else f'{n} files in {self.root}'})"
+
+
+def open(
+    source: Any,
+    transform: Callable[..., Any] | None = None,
+    *,
+    image: str | None = None,
+    label: str | None = None,
+    labels: Callable[[str], int] | None = None,
+    extensions: str | Sequence[str] = IMG_EXTENSIONS,
+    decode: Decode = "exact",
+    apply_exif_orientation: bool = False,
+    max_pixels: int = MAX_PIXELS,
+) -> ImageFolder | PictureArchive | Subset[Any]:
+    """Open pictures where they lie, as a dataset for :class:`seneca.DataLoader`. Nothing is converted.
+
+    * A folder is opened as :class:`seneca.ImageFolder`.
+    * A ``.tar`` archive, a pattern, a range ``train-{000..146}.tar``, or a list of these: its members are
+      read. So are WebDataset's shards.
+    * A ``.zip`` archive whose members are stored and not compressed: likewise.
+    * A ``datasets.Dataset`` (Hugging Face): its column of pictures is read.
+
+    What an archive lists is kept below ``$XDG_CACHE_HOME/seneca/archives`` for the next run.
+
+    Args:
+        source: What to open.
+        transform, decode, apply_exif_orientation, max_pixels: As in :class:`seneca.ImageFolder`.
+        image, label: Of a ``datasets.Dataset``: the columns of pictures and labels. None: the only ones of
+            type ``Image`` and ``ClassLabel``.
+        labels: Of an archive: a function that gives the label of a member, given its name. None: a ``.cls``
+            member beside the picture has the label, as in WebDataset's shards; or the last folder in the
+            picture's name is its class.
+        extensions: Of an archive: endings of the members that are pictures, in lower case.
+
+    Returns:
+        The dataset. Of a ``datasets.Dataset`` that is shuffled or split it is a ``Subset`` of the whole
+        table. Jobs on parts of one table therefore share the samples that they have in common.
+
+    Raises:
+        FileNotFoundError: There is no such file, or no picture in it.
+        SourceError: The file cannot be read in place, or it has no labels. The message says what to do.
+        TypeError: ``source`` is something else.
+
+    Example:
+        >>> import tarfile, tempfile, seneca
+        >>> from seneca.testing import make_pictures
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = make_pictures(f"{folder}/pictures", count=4, classes=2)
+        ...     with tarfile.open(f"{folder}/pictures.tar", "w") as archive:
+        ...         archive.add(f"{folder}/pictures", "pictures")
+        ...     dataset = seneca.open(f"{folder}/pictures.tar")
+        ...     image, label = dataset[3]
+        >>> len(dataset), dataset.classes, label
+        (4, ['class_0', 'class_1'], 1)
+    """
+    options: dict[str, Any] = {
+        "decode": decode,
+        "apply_exif_orientation": apply_exif_orientation,
+        "max_pixels": max_pixels,
+    }
+    endings = (extensions,) if isinstance(extensions, str) else tuple(extensions)
+    if is_table(source):
+        listing, order = list_table(source, image, label)
+        dataset = PictureArchive(listing, transform, **options)
+        return dataset if order is None else Subset(dataset, order)  # type: ignore[arg-type]  # no Dataset, as ImageFolder is none
+    paths = [os.fspath(source)] if isinstance(source, (str, os.PathLike)) else source
+    if not isinstance(paths, (list, tuple)) or not all(isinstance(path, str) for path in paths):
+        raise TypeError(
+            "seneca.open() takes the path of a folder or an archive, a list of archives, or a "
+            f"datasets.Dataset, but got {type(source).__name__}"
+        )
+    if len(paths) == 1 and os.path.isdir(os.path.expanduser(paths[0])):
+        return ImageFolder(paths[0], transform, extensions=endings, **options)
+    for path in paths:
+        if not is_archive(path):
+            raise ValueError(
+                f"{path} is neither a folder nor an archive: its name does not end in {' or '.join(ENDINGS)}"
+            )
+    return PictureArchive(list_archives(paths, endings, labels), transform, **options)

@@ -1,0 +1,131 @@
+"""Archives as lists of samples with labels; what was listed is kept."""
+
+import io
+import os
+import tarfile
+import zipfile
+
+import numpy as np
+import pytest
+
+from seneca.errors import SourceError
+from seneca.sources import archives
+from seneca.sources.archives import list_archives
+
+JPEG = (".jpg",)
+
+
+@pytest.fixture(autouse=True)
+def cache_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def write(path, contents):
+    with tarfile.open(path, "w") as archive:
+        for name, data in contents.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return str(path)
+
+
+def bytes_of(listing):
+    found = []
+    for offset, length, container in listing.pieces.tolist():
+        with open(listing.containers[container], "rb") as file:
+            file.seek(offset)
+            found.append(file.read(length))
+    return found
+
+
+def test_folders_are_classes_in_the_order_of_an_image_folder(tmp_path):
+    names = ["root/b/2.jpg", "root/a/9.jpg", "root/b/10.jpg", "root/a/1.JPG", "root/a/notes.txt"]
+    path = write(tmp_path / "some.tar", {name: name.encode() for name in names})
+    listing = list_archives(path, JPEG, None)
+    assert listing.names == ["root/a/1.JPG", "root/a/9.jpg", "root/b/10.jpg", "root/b/2.jpg"]
+    assert (listing.labels, listing.classes) == ([0, 0, 1, 1], ["a", "b"])
+    assert bytes_of(listing) == [name.encode() for name in listing.names]
+
+
+def test_shards_of_web_dataset_have_labels_beside_the_pictures(tmp_path):
+    for shard in range(3):
+        contents = {}
+        for number in range(4):
+            key = f"{shard}{number}"
+            contents |= {
+                f"{key}.cls": str(100 - number).encode(),
+                f"{key}.seg.jpg": b"s",
+                f"{key}.jpg": key.encode(),
+            }
+        write(tmp_path / f"train-{shard:03d}.tar", contents)
+    for source in (str(tmp_path / "train-{000..002}.tar"), str(tmp_path / "train-*.tar")):
+        listing = list_archives(source, JPEG, None)
+        assert [os.path.basename(path) for path in listing.containers] == [
+            f"train-{n:03d}.tar" for n in range(3)
+        ]
+        assert (
+            listing.labels == [label for n in range(4) for label in [100 - n] * 2] * 3
+            and listing.classes == []
+        )
+        assert bytes_of(listing)[1::2] == [f"{shard}{n}".encode() for shard in range(3) for n in range(4)]
+
+
+def test_a_function_of_the_name_gives_labels(tmp_path):
+    path = write(tmp_path / "some.tar", {f"{n}_cat.jpg": b"" for n in range(3)})
+    listing = list_archives(path, JPEG, lambda name: int(name[0]) * 7)
+    assert listing.labels == [0, 7, 14]
+
+
+@pytest.mark.parametrize(
+    ("contents", "says"),
+    [
+        ({"a.jpg": b""}, r"has no labels: a.jpg lies in no folder.*give labels="),
+        ({"a.jpg": b"", "a.cls": b"1", "b.jpg": b""}, r"b.jpg has no member b.cls with its label"),
+        ({"a.jpg": b"", "a.cls": b"cat"}, r"a.cls is to hold a whole number, but holds b'cat'"),
+    ],
+)
+def test_without_labels_it_says_what_to_do(tmp_path, contents, says):
+    with pytest.raises(SourceError, match=says):
+        list_archives(write(tmp_path / "some.tar", contents), JPEG, None)
+
+
+def test_what_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"none-\*.tar"):
+        list_archives(str(tmp_path / "none-*.tar"), JPEG, None)
+    with pytest.raises(FileNotFoundError, match=r"no pictures in .*some.tar: no member ends in .jpg"):
+        list_archives(write(tmp_path / "some.tar", {"a/b.txt": b""}), JPEG, None)
+    with pytest.raises(FileNotFoundError, match=r"a list of no archives"):
+        list_archives([], JPEG, None)
+
+
+def test_what_was_listed_is_kept_until_the_archive_changes(tmp_path, monkeypatch):
+    path = write(tmp_path / "some.tar", {"a/ü.jpg": b"1", "b/2.jpg": b"22", "a/ü.cls": b"5", "b/2.cls": b"6"})
+    listed, real = [], archives._listed
+    monkeypatch.setattr(archives, "_listed", lambda *args: listed.append(1) or real(*args))
+    first = list_archives(path, JPEG, None)
+    again = list_archives(path, JPEG, None)
+    assert len(listed) == 1
+    assert (again.names, again.labels, again.classes) == (first.names, first.labels, first.classes)
+    assert np.array_equal(again.pieces, first.pieces) and np.array_equal(again.stated, first.stated)
+
+    write(path, {"a/3.jpg": b"333"})
+    assert list_archives(path, JPEG, None).names == ["a/3.jpg"] and len(listed) == 2
+
+    (kept, _) = sorted((tmp_path / "cache" / "seneca" / "archives").iterdir(), key=os.path.getmtime)[::-1]
+    kept.write_bytes(kept.read_bytes()[:40])
+    assert list_archives(path, JPEG, None).names == ["a/3.jpg"] and len(listed) == 3, "damaged: listed again"
+
+
+def test_where_nothing_can_be_kept_archives_are_listed_each_time(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    path = write(tmp_path / "some.tar", {"a/1.jpg": b"1"})
+    assert list_archives(path, JPEG, None).names == list_archives(path, JPEG, None).names == ["a/1.jpg"]
+
+
+def test_several_kinds_of_archives_are_one_dataset(tmp_path):
+    tar = write(tmp_path / "one.tar", {"a/1.jpg": b"one"})
+    with zipfile.ZipFile(tmp_path / "two.zip", "w") as archive:
+        archive.writestr("b/2.jpg", b"two")
+    listing = list_archives([tar, str(tmp_path / "two.zip")], JPEG, None)
+    assert bytes_of(listing) == [b"one", b"two"] and listing.classes == ["a", "b"]
