@@ -44,7 +44,7 @@ test: $(BUILT)           ## every kind of test at a small size, in five minutes;
 test-all: $(BUILT)       ## all tests at their whole size
 	SENECA_TEST_ALL=1 $(BIN)/python -m pytest $(AT_A_TIME) $(ARGS)
 
-test-frameworks: $(FRAMEWORKS)/.built   ## with Lightning, accelerate, transformers and timm, in their own environment
+test-frameworks: $(FRAMEWORKS)/.built   ## with Lightning, accelerate, transformers, timm and datasets, in their own environment
 	$(FRAMEWORKS)/bin/python -m pytest tests/frameworks $(ARGS)
 
 test-packages: wheel     ## sdist and wheel, installed into empty environments
