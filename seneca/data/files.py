@@ -176,6 +176,10 @@ class _Paths:
         self._table: tuple[bytes, np.ndarray] | None = None
         self._are_absolute = False
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the table, which only the process that reads natively needs."""
+        return {**vars(self), "_table": None}
+
     def are(self, root: str, paths: list[str]) -> bool:
         return self.root == root and self.paths == paths and self.here == os.getcwd()
 

@@ -1,0 +1,153 @@
+"""What does it cost to read pictures where they lie: in a tar or zip archive, or in a table?
+
+Method. The same pictures as a folder, a tar archive, a zip archive and, where ``datasets`` is installed, as
+a Hugging Face table on disk. One job loads each with ``seneca.open()``, without a cache, for a few seconds.
+Each measurement is a process of its own. Rounds take turns; the ratio to the folder of the same round is
+taken, and medians are shown. ``torch`` is the same table in torch's own loader, with torchvision's
+transforms on the pictures that ``datasets`` decodes, where both are installed.
+
+    python -m bench.bench_sources --data train/
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import multiprocessing
+import statistics
+import sys
+import tarfile
+import tempfile
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "bench"), str(ROOT)]
+
+from links import pictures_of  # noqa: E402
+from report import machine, print_table  # noqa: E402
+
+BATCH, SIZE = 32, 224
+
+
+def write_table(data: Path, path: Path) -> None:
+    import datasets
+    import pyarrow as pa
+
+    import seneca
+
+    folder = seneca.ImageFolder(data)
+    kinds = {"image": datasets.Image(), "label": datasets.ClassLabel(names=folder.classes)}
+    features = datasets.Features(kinds)
+    pictures = [{"bytes": folder.read(i), "path": None} for i in range(len(folder))]
+    table = pa.table({"image": pictures, "label": folder.targets}, schema=features.arrow_schema)
+    info = datasets.DatasetInfo(features=features)
+    datasets.Dataset(datasets.table.InMemoryTable(table), info=info, fingerprint="0" * 16).save_to_disk(path)
+
+
+def pack(data: Path, scratch: Path) -> dict[str, str]:
+    """The same pictures in each kind of container; where each is."""
+    with tarfile.open(scratch / "all.tar", "w") as tar:
+        tar.add(data, "all")
+    with zipfile.ZipFile(scratch / "all.zip", "w") as archive:
+        for path in pictures_of(data):
+            archive.write(path, path.relative_to(data))
+    found = {"folder": str(data), "tar": str(scratch / "all.tar"), "zip": str(scratch / "all.zip")}
+    if importlib.util.find_spec("datasets"):
+        write_table(data, scratch / "table")
+        found["table"] = str(scratch / "table")
+        if importlib.util.find_spec("torchvision"):
+            found["torch"] = found["table"]
+    return found
+
+
+def loader_of(what: str, where: str) -> Any:
+    import torch.utils.data
+
+    import seneca
+    from seneca import transforms as T
+
+    if what == "torch":
+        import datasets
+        from torchvision import transforms as V
+
+        own = V.Compose(
+            [V.RandomResizedCrop(SIZE), V.ToTensor(), V.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD)]
+        )
+
+        def transformed(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
+            return {"image": [own(one.convert("RGB")) for one in rows["image"]], "label": rows["label"]}
+
+        table = datasets.load_from_disk(where).with_transform(transformed)
+        return torch.utils.data.DataLoader(table, BATCH, shuffle=True, num_workers=2)
+    source: Any = where
+    if what == "table":
+        import datasets
+
+        source = datasets.load_from_disk(where)
+    transform = T.Compose([T.RandomResizedCrop(SIZE), T.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD)])
+    return seneca.DataLoader(seneca.open(source, transform), BATCH, shuffle=True, num_workers=2, cache=None)
+
+
+def measure(what: str, where: str, seconds: float, answers: Any) -> None:
+    loader, samples, began = loader_of(what, where), 0, 0.0
+    while not began or time.perf_counter() - began < seconds:
+        for number, batch in enumerate(loader):
+            if not began and number == 2:
+                began, samples = time.perf_counter(), 0
+            samples += len(batch["label"] if what == "torch" else batch[1])
+    answers.put(samples / (time.perf_counter() - began))
+
+
+def run(what: str, where: str, seconds: float) -> float:
+    context = multiprocessing.get_context("spawn")
+    answers = context.SimpleQueue()
+    process = context.Process(target=measure, args=(what, where, seconds, answers))
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise SystemExit(f"the process for {what} ended with {process.exitcode}")
+    return float(answers.get())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench_sources", description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="a folder of class folders of JPEGs")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+
+    print(machine(["torch", "datasets", "pyarrow", "torchvision"]))
+    with tempfile.TemporaryDirectory(prefix="seneca-bench-") as scratch:
+        sources = pack(args.data, Path(scratch))
+        rates: dict[str, list[float]] = {what: [] for what in sources}
+        for _ in range(args.rounds):
+            for what, where in sources.items():
+                rates[what].append(run(what, where, args.seconds))
+    ratios = {
+        what: [one / folder for one, folder in zip(of, rates["folder"], strict=True)]
+        for what, of in rates.items()
+    }
+    print_table(
+        "One job, no cache: samples/s, and compared with the folder",
+        ["source", "samples/s", "of the folder", "rounds"],
+        [
+            [
+                what,
+                f"{statistics.median(rates[what]):,.0f}",
+                f"{statistics.median(of):.2f}",
+                f"{min(of):.2f} to {max(of):.2f}",
+            ]
+            for what, of in ratios.items()
+        ],
+    )
+    if args.json:
+        args.json.write_text(json.dumps(rates, indent=1))
+
+
+if __name__ == "__main__":
+    main()
