@@ -27,6 +27,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT)]
 
+from job_loaders import import_torchvision  # noqa: E402
 from links import pictures_of  # noqa: E402
 from report import machine, print_table  # noqa: E402
 
@@ -72,8 +73,8 @@ def loader_of(what: str, where: str) -> Any:
 
     if what == "torch":
         import datasets
-        from torchvision import transforms as V
 
+        V = import_torchvision().transforms
         own = V.Compose(
             [V.RandomResizedCrop(SIZE), V.ToTensor(), V.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD)]
         )
@@ -82,7 +83,9 @@ def loader_of(what: str, where: str) -> Any:
             return {"image": [own(one.convert("RGB")) for one in rows["image"]], "label": rows["label"]}
 
         table = datasets.load_from_disk(where).with_transform(transformed)
-        return torch.utils.data.DataLoader(table, BATCH, shuffle=True, num_workers=2)
+        return torch.utils.data.DataLoader(
+            table, BATCH, shuffle=True, num_workers=2, multiprocessing_context="fork"
+        )
     source: Any = where
     if what == "table":
         import datasets
