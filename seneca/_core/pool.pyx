@@ -63,7 +63,7 @@ cdef class Stream:
         plan: The pipeline.
         paths, path_at: Every sample's file, as ``ImageFolder.path_table`` gives them; or every container's.
         pieces, stated: Where every sample is in a container, and what the containers were, as
-            ``seneca.sources.Listing`` has them; None: each sample has a file of its own.
+            ``seneca.data.sources.Listing`` has them; None: each sample has a file of its own.
         seed, epoch: Name the random numbers.
         nonce: Mixed into what is staged for other jobs.
         threads: How many prepare; with 0 the waiting thread does.

@@ -10,9 +10,9 @@ from torch.utils.data import Subset
 
 from seneca.data.folder import IMG_EXTENSIONS, ImageFolder
 from seneca.data.pictures import PictureDataset
-from seneca.sources import Listing
-from seneca.sources.archives import ENDINGS, is_archive, list_archives
-from seneca.sources.arrow import is_table, list_table
+from seneca.data.sources import Listing
+from seneca.data.sources.archives import ENDINGS, is_archive, list_archives
+from seneca.data.sources.arrow import is_table, list_table
 from seneca.transforms._pipeline import MAX_PIXELS, Decode
 
 __all__ = ["PictureArchive", "open"]

@@ -21,7 +21,7 @@ import numpy as np
 from seneca._runtime.cgroups import cpu_quota
 from seneca._runtime.enabled import off_because
 from seneca._runtime.regular_files import Piece, open_regular
-from seneca.sources import Listing
+from seneca.data.sources import Listing
 
 try:
     from seneca._core.files import LOOKED, look_at

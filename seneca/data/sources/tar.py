@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from seneca.data.sources.listing import Member
 from seneca.errors import SourceError
-from seneca.sources.listing import Member
 
 __all__ = ["members_of_tar"]
 

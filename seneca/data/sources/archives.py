@@ -18,10 +18,10 @@ import numpy as np
 
 from seneca._runtime.regular_files import open_regular
 from seneca._runtime.user_cache import user_cache
+from seneca.data.sources.listing import PIECE, STATED, Listing, Member
+from seneca.data.sources.tar import members_of_tar
+from seneca.data.sources.zip import members_of_zip
 from seneca.errors import SourceError
-from seneca.sources.listing import PIECE, STATED, Listing, Member
-from seneca.sources.tar import members_of_tar
-from seneca.sources.zip import members_of_zip
 
 __all__ = ["ENDINGS", "is_archive", "list_archives"]
 

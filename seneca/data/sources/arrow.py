@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from seneca.data.sources.listing import PIECE, STATED, Listing
 from seneca.errors import SourceError
-from seneca.sources.listing import PIECE, STATED, Listing
 
 __all__ = ["is_table", "list_table"]
 

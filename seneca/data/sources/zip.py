@@ -8,8 +8,8 @@ import struct
 import zipfile
 from collections.abc import Iterator
 
+from seneca.data.sources.listing import Member
 from seneca.errors import SourceError
-from seneca.sources.listing import Member
 
 __all__ = ["members_of_zip"]
 

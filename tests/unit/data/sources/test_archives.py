@@ -8,9 +8,9 @@ import zipfile
 import numpy as np
 import pytest
 
+from seneca.data.sources import archives
+from seneca.data.sources.archives import list_archives
 from seneca.errors import SourceError
-from seneca.sources import archives
-from seneca.sources.archives import list_archives
 
 JPEG = (".jpg",)
 

@@ -9,8 +9,8 @@ import zlib
 import numpy as np
 import pytest
 
+from seneca.data.sources.tar import members_of_tar
 from seneca.errors import SourceError
-from seneca.sources.tar import members_of_tar
 
 NAMES = [
     "a.jpg",

@@ -6,8 +6,8 @@ import zipfile
 import numpy as np
 import pytest
 
+from seneca.data.sources.zip import members_of_zip
 from seneca.errors import SourceError
-from seneca.sources.zip import members_of_zip
 
 
 def members(path):
