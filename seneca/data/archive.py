@@ -101,7 +101,7 @@ def open(
         ...     dataset = seneca.open(f"{folder}/pictures.tar")
         ...     image, label = dataset[3]
         >>> len(dataset), dataset.classes, label
-        (4, ['class_0', 'class_1'], 1)
+        (4, ['class_00', 'class_01'], 1)
     """
     options: dict[str, Any] = {
         "decode": decode,

@@ -1,8 +1,11 @@
 """Hugging Face ``datasets``: pictures in a table are read where they lie, and are those of the folder."""
 
+import pytest
+
+pytest.importorskip("datasets", reason="datasets is not here; `make test-frameworks` installs it")
+
 import datasets
 import pyarrow as pa
-import pytest
 import torch
 from torch.utils.data import Subset
 
