@@ -53,13 +53,12 @@ typedef struct {
     sn_offer offers[MOST_OFFERS], copies[MOST_OFFERS]; /* to be asked; accepted and to be written */
     uint32_t n_hand, n_offers, n_copies;
 
-    uint64_t operations, draws, apart, substitutes, kept, committed, aborted;
+    uint64_t operations, draws, apart, substitutes, kept, committed, aborted, known;
 } player;
 
 static cache shared;
 static uint64_t seed;
 static _Atomic uint32_t playing, met_in_use; /* by the shrinker */
-static uint32_t met_known; /* by the visitor: all knew when they come to which sample */
 static pthread_barrier_t together;
 
 /* Slot -> its occupant's generation, and the jobs that it has served, a bit each. */
@@ -109,6 +108,16 @@ static void note_use(const player *p, uint32_t slot)
     CHECK_EQUAL(before >> p->job & 1, 0, "slot %u has served job %u", slot, p->job);
 }
 
+/* Whether all members know when they come to which sample. */
+static int is_known(player *p)
+{
+    if (sn_store_enter(p->segment, CACHE_PATIENCE_MS) != 0)
+        return 0;
+    int known = sn_next_use_is_known(p->segment);
+    sn_store_leave(p->segment);
+    return known;
+}
+
 static void draw(player *p)
 {
     sn_offer answers[MOST_OFFERS];
@@ -119,6 +128,7 @@ static void draw(player *p)
     memcpy(answers, p->offers, sizeof answers);
     p->apart += sn_member_draw(p->member, wanted, items, &drawn, answers, n_offers) == SN_BUSY;
     p->draws++;
+    p->known += sn_rng_below(&p->rng, 16) == 0 && is_known(p);
     CHECK_EQUAL(drawn, wanted < left ? wanted : left, "player %u", p->number);
     CHECK_EQUAL(sn_member_left(p->member), left - drawn, "player %u", p->number);
     for (uint32_t i = 0; i < drawn; i++) {
@@ -326,7 +336,6 @@ static void visit(sn_segment *segment, sn_rng *rng, uint32_t *hogs)
     char why[256] = "";
 
     CHECK_EQUAL(sn_store_enter(segment, CACHE_PATIENCE_MS), 0, "to visit");
-    met_known += sn_next_use_is_known(segment) != 0;
     switch (sn_rng_below(rng, 4)) {
     case 0:
         sn_store_change_split(segment, splits[sn_rng_below(rng, sizeof splits / sizeof *splits)],
@@ -412,12 +421,14 @@ int main(int argc, char **argv)
         sum.kept += p->kept;
         sum.committed += p->committed;
         sum.aborted += p->aborted;
+        sum.known += p->known;
     }
     printf("test_store: %" PRIu64 " operations, %" PRIu64 " draws (%" PRIu64 " apart), %" PRIu64 " substitutes, %" PRIu64
-           " from what is kept, %" PRIu64 " commits, %" PRIu64 " aborts, %u visits (%u to orders that are known), %u in use behind the limit\n",
-           sum.operations, sum.draws, sum.apart, sum.substitutes, sum.kept, sum.committed, sum.aborted, visits, met_known,
-           atomic_load(&met_in_use));
-    CHECK(sum.substitutes > 0 && sum.kept > 0 && sum.committed > 0 && sum.aborted > 0 && met_known > 0);
+           " from what is kept, %" PRIu64 " commits, %" PRIu64 " aborts, %u visits, %u in use behind the limit, %" PRIu64
+           " times all orders known\n",
+           sum.operations, sum.draws, sum.apart, sum.substitutes, sum.kept, sum.committed, sum.aborted, visits,
+           atomic_load(&met_in_use), sum.known);
+    CHECK(sum.substitutes > 0 && sum.kept > 0 && sum.committed > 0 && sum.aborted > 0 && sum.known > 0);
     pthread_barrier_destroy(&together);
     return 0;
 }
