@@ -9,8 +9,8 @@
  * that is. But of several jobs in orders of their own, one may come to a sample soon after another has read it.
  * Belady's rule ("A study of replacement algorithms for a virtual-storage computer", IBM Systems Journal 5(2), 1966)
  * keeps what is used soonest. Here the victim is the one of SN_CANDIDATES payloads that is used last: with eight jobs
- * and a tenth of the samples kept, 0.36 of them are found in the cache. With 16 candidates it is 0.35, with 64 0.365, and
- * if what came first is kept 0.10 (`python -m bench.bench_keep`).
+ * and a tenth of the samples kept, 0.36 of them are found in the cache, and if what came first is kept 0.10
+ * (`python -m bench.bench_keep`).
  *
  * The *next use* of a payload is the number of samples that any one member draws until it comes to the sample; of the
  * members that can use the payload, the first counts. All are taken to be equally fast. In an epoch in which a member
