@@ -106,7 +106,7 @@ class Telemetry:
         self._last = NOTHING
         self._shown = NO_EPOCH
         self._cores: dict[int, tuple[int, int]] = {}
-        self._cpu_ns = self._stalled_ns = 0
+        self._cpu_ns = self._stalled_ns = self._seen_ns = 0
         self._epoch: int | None = None
         self._began = self._until = 0.0
         self._place_before = 0
@@ -150,6 +150,7 @@ class Telemetry:
         self.tick(work)
         self._epoch, self._ended = epoch, False
         self._began = self._until = time.monotonic()
+        self._seen_ns = 0
         self._place_before = self._last.place
         self._stall_ns = dict.fromkeys(CAUSES, 0)
         self._cpu_ns = 0  # what the threads of the last epoch did at their end was not seen
@@ -165,6 +166,7 @@ class Telemetry:
             return False
         self._next = now + EVERY_S
         done, before = work(), self._last
+        self._seen_ns += round((now - self._until) * NS)
         self._last, self._until, self._ended = done, now, ended
         spent = self._spent(before, done)
         for cause, ns in spent.items():
@@ -191,7 +193,7 @@ class Telemetry:
         return EpochTimes(self._epoch, self._until - self._began, delivered, stall_s, self._ended)
 
     def _stall(self, before: WorkDone, done: WorkDone, spent: dict[str, int], ended: bool) -> dict[str, int]:
-        """Nanoseconds that the training loop waited, by what was done in the same time."""
+        """Nanoseconds that the training loop waited, by what would have removed the wait."""
         self._stall_is_known = done.stall_s is not None
         if done.stall_s is None:
             return {}
@@ -200,9 +202,12 @@ class Telemetry:
         if total == 0 and self._stalled_ns <= NS and not ended:
             return {}  # who worked may be known with the next batch
         stalled, self._stalled_ns = self._stalled_ns, 0
+        seen, self._seen_ns = self._seen_ns, 0
         if total == 0:
             return {"other": stalled}
-        return {cause: stalled * ns // total for cause, ns in spent.items()}
+        parts = stall_parts(spent, self._shown["threads"], max(0, seen - stalled))
+        total = sum(parts.values())
+        return {cause: stalled * ns // total for cause, ns in parts.items()}
 
     def _spent(self, before: WorkDone, done: WorkDone) -> dict[str, int]:
         """What those who prepare have spent, in nanoseconds by cause."""
@@ -235,6 +240,36 @@ class Telemetry:
             waited += max(0, delayed - delayed_before)
         self._cores = now
         return cpu, waited
+
+
+def stall_parts(spent: dict[str, int], threads: int, computing: int) -> dict[str, int]:
+    """What each cause adds to the time of the training loop. All are nanoseconds of the same stretch of time.
+
+    The parts are DS-Analyzer's (Mohan et al., VLDB '21, section 3), as ``seneca analyze`` tells them:
+    preparing costs what the threads need for it beyond the time that the loop computes; storage costs what
+    their waiting for files adds to that; and so do the cores. What hides behind the computing costs nothing.
+
+    Args:
+        spent: What the threads did, by cause. It is more than 0.
+        threads: Their number. 0: the loop itself prepares, and nothing is hidden.
+        computing: How long the loop did not wait.
+
+    Returns:
+        The parts of the causes. Their sum is more than 0; it need not be the time that the loop waited.
+    """
+    if threads == 0:
+        return spent
+    preparing = sum(spent.values()) - spent["storage"] - spent["cores"]
+    parts = dict.fromkeys(spent, 0)
+    hidden = computing * threads
+    if preparing > hidden:
+        for cause in ("decode", "augment", "item", "batch"):
+            parts[cause] = spent[cause] * (preparing - hidden) // preparing
+    reached = max(preparing, hidden)
+    parts["storage"] = max(0, preparing + spent["storage"] - reached)
+    reached = max(reached, preparing + spent["storage"])
+    parts["cores"] = max(0, sum(spent.values()) - reached)
+    return parts if any(parts.values()) else spent
 
 
 class _Process:
