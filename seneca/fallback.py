@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.utils.data
@@ -33,7 +33,7 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
         memory_format: No effect: batches are contiguous.
         device: No effect: batches stay where they are made.
         snapshot_every_n_steps: No effect, as in the real loader.
-        cache, cache_bytes, split, share, key, job, check_every, keep, verify_files: No effect.
+        cache, cache_bytes, split, share, key, job, check_every, keep, verify_files, remote: No effect.
 
     Raises:
         ValueError: torch or :class:`seneca.options.Options` refuses an argument.
@@ -54,6 +54,7 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
         check_every: int | None = CHECK_EVERY,
         keep: bool | float | str | None = None,
         verify_files: VerifyFiles = "epoch",
+        remote: str | Sequence[str] | Literal[False] | None = None,
         snapshot_every_n_steps: int | None = 1,
         **kwargs: Any,
     ) -> None:
@@ -75,6 +76,7 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
         self.check_every = check_every
         self.keep = keep
         self.verify_files = verify_files
+        self.remote = remote
         self.snapshot_every_n_steps = snapshot_every_n_steps
         Options.of(self)  # refuses what the real loader refuses
         _give_notice()

@@ -114,6 +114,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             whether they have changed. ``"epoch"``: as each epoch begins. ``"run"``: as the first epoch of
             this process begins, and again if the dataset's list of files has changed. The user vouches that
             no file is rewritten while the job runs. Use it if storage takes seconds to answer for all files.
+        remote: Redis or Valkey servers that keep the files of samples for several hosts, on the native path:
+            ``"redis://:password@host1,host2"`` or ``"unix:/path/of/socket"``. A sample that a server lacks
+            comes from storage, and is left there for the others. None: as the environment variable
+            ``SENECA_REMOTE`` says. False: none.
         snapshot_every_n_steps: No effect. torchdata's ``StatefulDataLoader`` has this argument. The state of
             this loader is exact after every batch.
         num_workers: As torch's. On the native path it is the number of threads of this process that
@@ -174,6 +178,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         check_every: int | None = CHECK_EVERY,
         keep: bool | float | str | None = None,
         verify_files: Any = "epoch",
+        remote: Any = None,
         snapshot_every_n_steps: int | None = 1,
     ) -> None:
         self.cache = cache
@@ -188,6 +193,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         self.check_every = check_every
         self.keep = keep
         self.verify_files = verify_files
+        self.remote = remote
         self.snapshot_every_n_steps = snapshot_every_n_steps
         _ = self._options, self._device  # a wrong value raises here, not in the first epoch
         self._session = Session()
@@ -291,6 +297,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             self._session.warn(f"on_error='skip' is the native path's; here what fails raises: {reason}")
         if self._options.channels_last:
             self._session.warn(f"memory_format is the native path's; here batches are contiguous: {reason}")
+        if self._options.remote_wanted:
+            self._session.warn(f"remote is the native path's; here all files come from storage: {reason}")
         if support.stages is None:
             self._warn_of_torch(support.why)
         shared = self._shared_dataset()
@@ -427,6 +435,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
                 augmented = self.share == "exact" or (self.share == "augmented" and not same)
                 forms = "ENCODED, DECODED" + (", AUGMENTED" if augmented else "")
                 shared = f"shared in the cache {name!r}: {forms}{self._of_seed()}\n{support.told_by()}"
+            if servers := self._options.remote_wanted:
+                shared += f"\nfiles are shared with other hosts by {', '.join(one.name for one in servers)}"
             return f"native: {'; '.join(support.why)}; {shared}"
         first, *more = self._shared_dataset().explain(support).split("\n")
         first += self._of_seed() if more else ""
@@ -448,32 +458,30 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
     def stats(self) -> dict[str, Any]:
         """What this loader did so far, in all its epochs.
 
-        Returns:
-            A dict:
+            Returns:
+                A dict:
 
-            * ``served``: samples by the form they came from: ``storage``, ``encoded``, ``decoded``,
-              ``augmented``.
-            * ``prepared``: augmented copies made here.
-            * ``staged``: copies in ``prepared`` that were made for other jobs too.
-            * ``delivered``: samples.
-            * ``skipped``: samples that could not be prepared.
-            * ``repeated``: samples delivered a second time, because a rank had skipped samples and no others
-              were left.
-            * ``unshared``: items that cannot be laid out in shared memory.
-            * ``damaged``: samples read from storage because their payload in the cache was damaged.
-            * ``checked``: samples served from the cache that were made again.
-            * ``different``: samples in ``checked`` that differed.
-            * ``in_vain``: with ``share="exact"`` on the native path: samples in ``prepared`` that another job
-              was to make, and did not, or not soon enough.
-            * ``read_bytes``: bytes read from storage, if Seneca reads.
-            * ``stall_s``: seconds that iterating waited.
-            * ``workers``: threads, or worker processes, that prepare now.
-            * ``peer_wait_s``: likewise: seconds in which nothing of a batch was left but copies that other
-              jobs were making.
-            * ``longest_peer_wait_s``: the longest of these waits for one batch.
-            * ``cache``: what the shared cache holds, see :meth:`seneca.SampleCache.stats`. None: there is no
-              cache.
-        """
+                * ``served``: samples by the form they came from: ``storage``, ``encoded``, ``decoded``,
+                  ``augmented``.
+                * ``prepared``: augmented copies made here.
+                * ``staged``: copies in ``prepared`` that were made for other jobs too.
+                * ``delivered``: samples.
+                * ``skipped``: samples that could not be prepared.
+                * ``repeated``: samples delivered a second time, because a rank had skipped samples and no others
+                  were left.
+                * ``unshared``: items that cannot be laid out in shared memory.
+                * ``damaged``: samples read from storage because their payload in the cache was damaged.
+                * ``checked``: samples served from the cache that were made again.
+                * ``different``: samples in ``checked`` that differed.
+                * ``in_vain``: with ``share="exact"`` on the native path: samples in ``prepared`` that another job
+                  was to make, and did not, or not soon enough.
+                * ``read_bytes``: bytes read from storage, if Seneca reads.
+                * ``stall_s``: seconds that iterating waited.
+                * ``workers``: threads, or worker processes, that prepare now.
+                * ``peer_wait_s``: likewise: seconds in which nothing of a batch was left but copies that other
+                  jobs were making.
+                * ``longest_peer_wait_s``: the longest of these waits for one batch.
+        X"""
         cache = self._session.cache
         try:
             holds = None if cache is None or cache.segment.closed else cache.stats()
@@ -494,7 +502,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             ):
                 counts[name] += of_workers[name]
             counts["stall_s"] += self._shared._session.stall_s or 0.0
-        return {**counts, "cache": holds}
+        remote = self._session.remote
+        return {**counts, "cache": holds, "remote": {} if remote is None else remote.stats()}
 
     def diagnose(self) -> Diagnosis:
         """Say why the training loop waits for samples, and what would remove the wait.

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from seneca._runtime.cgroups import cores_allowed
+from seneca._runtime.remote_servers import RemoteServer, parse_remote
 from seneca.partition import Split
 
 __all__ = [
@@ -197,6 +198,8 @@ class Options:
             the environment variable ``SENECA_KEEP`` says.
         verify_files: When picture files are asked for their size and time: ``"epoch"``: as each epoch begins.
             ``"run"``: as the first epoch of a process begins.
+        remote: Servers that keep files for several hosts, as :func:`parse_remote` reads them. None: as the
+            environment variable ``SENECA_REMOTE`` says. False: none.
 
     Raises:
         ValueError: A value is not allowed; the message lists what is.
@@ -218,6 +221,7 @@ class Options:
     check_every: int | None = CHECK_EVERY
     keep: bool | float | str | None = None
     verify_files: VerifyFiles = "epoch"
+    remote: str | Sequence[str] | Literal[False] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.cache, str):
@@ -246,7 +250,7 @@ class Options:
                 f"{self.check_every!r}"
             )
         # These are read once, so that a wrong value raises here and not in the first epoch.
-        _ = self.bytes_wanted, self.split_wanted, self.keep_wanted
+        _ = self.bytes_wanted, self.split_wanted, self.keep_wanted, self.remote_wanted
 
     @classmethod
     def of(cls, owner: Any) -> Options:
@@ -283,3 +287,15 @@ class Options:
     def split_wanted(self) -> Split | Literal["auto"]:
         """``split`` as a :class:`Split`, or ``"auto"``."""
         return parse_split(self.split)
+
+    @property
+    def remote_wanted(self) -> tuple[RemoteServer, ...]:
+        """The servers that ``remote``, or ``SENECA_REMOTE``, names."""
+        if self.remote is False:
+            return ()
+        if self.remote is not None:
+            return parse_remote(self.remote)
+        try:
+            return parse_remote(os.environ.get("SENECA_REMOTE"))
+        except ValueError as error:
+            raise ValueError(f"SENECA_REMOTE: {error}") from None

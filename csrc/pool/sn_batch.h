@@ -19,6 +19,7 @@
 
 #include "../codec/sn_codec.h"
 #include "../member/sn_member.h"
+#include "../remote/sn_remote.h"
 #include "../shm/sn_segment.h"
 
 /* Which copy serves a sample: the staged one that is served or made. */
@@ -50,6 +51,8 @@ typedef struct {
     const uint64_t *path_at;  /* sample, or container -> its path's offset */
     const sn_piece *pieces;   /* sample -> its piece of a container; NULL: each has a file of its own */
     const sn_container *containers;
+    sn_remote *remote;        /* what other hosts have read may be there; NULL: there are none */
+    uint8_t dataset[SN_REMOTE_DATASET]; /* as it is called there */
     uint64_t seed, nonce;     /* nonce: mixed into what is staged for others */
     uint64_t job_key;
     uint32_t epoch;
@@ -59,7 +62,7 @@ typedef struct {
 
 /* Nanoseconds that a place took, 0 for what it did not need and for what sn_finish() does. */
 typedef struct {
-    uint64_t read;    /* its file, by the wall */
+    uint64_t read;    /* its file, by the wall, from storage or another host */
     uint64_t blocked; /* by the wall: the thread that prepared it read it itself, or waited until it was read ahead */
     uint64_t prepare; /* ENCODED to AUGMENTED in one go; the next three by the thread's own clock too */
     uint64_t decode;  /* ENCODED to DECODED, which is to be kept */
@@ -74,6 +77,7 @@ typedef struct {
     size_t capacity, length;
     const char *why; /* static; NULL: strerror(-rc) */
     int rc;
+    int is_remote;   /* it came from another host's memory, and not from storage */
 } sn_file;
 
 typedef struct sn_place {
@@ -81,6 +85,7 @@ typedef struct sn_place {
     _Atomic uint32_t settled; /* nobody will touch its slots again; release, see sn_batch_settle() */
     int32_t status;     /* 0; SN_E_NOT_JPEG: wants sn_finish(); else the failure */
     uint32_t read_bytes; /* from storage */
+    uint8_t is_remote;   /* its file came from another host's memory */
     uint32_t damaged;    /* the payload that it was to be served from, and it was served from storage instead */
     uint8_t check;       /* compare what it is served from with the file: see sn_context.check_every */
     uint8_t different;   /* it was, and is another */

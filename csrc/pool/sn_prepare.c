@@ -151,6 +151,7 @@ static void read_file(const sn_context *context, uint32_t sample, int is_interru
 
     file->length = 0;
     file->why = NULL;
+    file->is_remote = 0;
     int fd = open_regular(is_interruptible, is_ahead, path, &about, &file->why);
     file->rc = fd < 0 ? fd : grow(&file->bytes, &file->capacity, piece ? piece->length + (size_t)1 : (size_t)about.st_size + 1);
     if (file->rc == 0)
@@ -160,6 +161,28 @@ static void read_file(const sn_context *context, uint32_t sample, int is_interru
         close(fd);
 }
 
+/* Whether another host has left the bytes of a sample. */
+static int is_from_another_host(const sn_context *context, uint32_t sample, sn_file *file)
+{
+    if (!context->remote || sn_remote_get(context->remote, context->dataset, sample, &file->bytes, &file->capacity,
+                                          &file->length) != 0)
+        return 0;
+    file->rc = 0;
+    file->why = NULL;
+    file->is_remote = !context->pieces || context->pieces[sample].length == file->length;
+    return file->is_remote;
+}
+
+/* Have a sample's bytes: from another host, or else from storage, and then they are left for other hosts. */
+static void fetch(const sn_context *context, uint32_t sample, int is_interruptible, int is_ahead, sn_file *file)
+{
+    if (is_from_another_host(context, sample, file))
+        return;
+    read_file(context, sample, is_interruptible, is_ahead, file);
+    if (context->remote && file->rc == 0)
+        sn_remote_put(context->remote, context->dataset, sample, file->bytes, file->length);
+}
+
 /* How often this thread has gone to sleep. One whose core is taken away does not. */
 static long sleeps(void)
 {
@@ -167,20 +190,20 @@ static long sleeps(void)
     return getrusage(RUSAGE_THREAD, &used) == 0 ? used.ru_nvcsw : 0;
 }
 
-/* Read the file of a place, and note how long that took. */
-static void read_timed(const sn_context *context, sn_place *place, int is_interruptible, int is_ahead, sn_file *file)
+/* Fetch the file of a place, and note how long that took. */
+static void fetch_timed(const sn_context *context, sn_place *place, int is_interruptible, int is_ahead, sn_file *file)
 {
     long slept = sleeps();
     uint64_t began = now(CLOCK_MONOTONIC);
 
-    read_file(context, place->item.sample, is_interruptible, is_ahead, file);
+    fetch(context, place->item.sample, is_interruptible, is_ahead, file);
     place->spent.read = now(CLOCK_MONOTONIC) - began;
     place->was_awaited = place->spent.read > SLOW_NS && sleeps() > slept;
 }
 
 int sn_read_ahead(const sn_context *context, sn_place *place)
 {
-    read_timed(context, place, 0, 1, &place->file);
+    fetch_timed(context, place, 0, 1, &place->file);
     int rc = place->file.rc;
     place->is_read = rc != -EMFILE && rc != -ENFILE && rc != -ENOMEM;
     return place->is_read ? 0 : rc;
@@ -318,6 +341,12 @@ static int augment_decoded(sn_scratch *scratch, const sn_context *context, sn_pl
     return rc;
 }
 
+/* Whether the payload may be the cause. Not of SN_E_NOT_JPEG: Pillow says that, see sn_place_from_storage(). */
+static int is_damage(int rc)
+{
+    return rc == SN_E_DECODE || rc == SN_E_TOO_LARGE || rc == SN_E_PLAN;
+}
+
 /* From the payload in a slot that the place is served from. 0, SN_E_NOT_JPEG, or why not. */
 static int prepare_from_slot(sn_scratch *scratch, const sn_context *context, sn_place *place, uint8_t *pixels,
                              const char **why)
@@ -342,8 +371,20 @@ static void load(sn_scratch *scratch, const sn_context *context, sn_place *place
         place->is_read = 0;
         return;
     }
-    read_timed(context, place, scratch->is_interruptible, 0, &scratch->file);
+    fetch_timed(context, place, scratch->is_interruptible, 0, &scratch->file);
     place->spent.blocked = place->spent.read;
+}
+
+/* From the file in scratch memory. */
+static int prepare_loaded(sn_scratch *scratch, const sn_context *context, sn_place *place, uint8_t *pixels)
+{
+    const sn_file *file = &scratch->file;
+    sn_rng rng;
+
+    if (file->rc != 0)
+        return file->rc;
+    start_rng(&rng, context, place);
+    return augment_encoded(scratch, context, place, &rng, file->bytes, file->length, pixels);
 }
 
 /* From the file. 0, SN_E_NOT_JPEG, or why not. */
@@ -351,16 +392,17 @@ static int prepare_from_file(sn_scratch *scratch, const sn_context *context, sn_
                              const char **why)
 {
     const sn_file *file = &scratch->file;
-    sn_rng rng;
 
     load(scratch, context, place);
-    place->read_bytes = (uint32_t)file->length;
-    if (file->rc != 0) {
-        *why = file->why ? file->why : strerror(-file->rc);
-        return file->rc;
+    int rc = prepare_loaded(scratch, context, place, pixels);
+    if (file->is_remote && is_damage(rc)) { /* storage may have failed the host that left it there */
+        read_file(context, place->item.sample, scratch->is_interruptible, 0, &scratch->file);
+        rc = prepare_loaded(scratch, context, place, pixels);
     }
-    start_rng(&rng, context, place);
-    int rc = augment_encoded(scratch, context, place, &rng, file->bytes, file->length, pixels);
+    place->is_remote = file->is_remote != 0;
+    place->read_bytes = file->is_remote ? 0 : (uint32_t)file->length;
+    if (file->rc != 0)
+        *why = file->why ? file->why : strerror(-file->rc);
     if ((rc == 0 || rc == SN_E_NOT_JPEG) && place->item.keep == SN_ENCODED)
         keep_encoded(place, file->bytes, file->length);
     return rc;
@@ -413,12 +455,6 @@ static void see_whether_to_trust(sn_scratch *scratch, const sn_context *context,
     }
     if (sn_is_distrusted(context->segment))
         place->item.source = SN_STORAGE;
-}
-
-/* Whether the payload may be the cause. Not of SN_E_NOT_JPEG: Pillow says that, see sn_place_from_storage(). */
-static int is_damage(int rc)
-{
-    return rc == SN_E_DECODE || rc == SN_E_TOO_LARGE || rc == SN_E_PLAN;
 }
 
 void sn_prepare(sn_scratch *scratch, const sn_context *context, sn_place *place, uint8_t *out)

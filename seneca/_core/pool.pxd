@@ -6,6 +6,7 @@ from seneca._core.codec cimport sn_view
 from seneca._core.member cimport Member, sn_member
 from seneca._core.participant cimport sn_item, sn_offer
 from seneca._core.plan cimport Plan, sn_plan
+from seneca._core.remote cimport Remote, sn_remote
 from seneca._core.segment cimport sn_segment
 
 
@@ -28,6 +29,8 @@ cdef extern from "pool/sn_batch.h" nogil:
         const uint64_t *path_at
         const sn_piece *pieces
         const sn_container *containers
+        sn_remote *remote
+        uint8_t dataset[16]
         uint64_t seed, nonce, job_key
         uint32_t epoch, check_every
         sn_note *notes
@@ -114,10 +117,11 @@ cdef class Batch
 cdef class Stream:
     cdef sn_pool *pool         # owned; NULL once all of it is given back
     cdef bint closed           # nothing may be drawn any more
-    cdef sn_context context          # points into what the next five keep alive
+    cdef sn_context context          # points into what the next six keep alive
     cdef readonly Member member
     cdef Plan plan
     cdef object paths, path_at, copies
+    cdef Remote remote
     cdef sn_await awaited      # batches of which other jobs make some copies
     cdef sn_offers offers      # owned: private payloads to offer in the next draw
     cdef uint32_t until_check  # places until the next that is checked

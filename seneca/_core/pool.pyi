@@ -4,6 +4,7 @@ import numpy as np
 
 from seneca._core.member import Member
 from seneca._core.plan import Plan
+from seneca._core.remote import Remote
 
 READS_AHEAD: int
 
@@ -26,6 +27,8 @@ class Stream:
         max_pixels: int = 0,
         copies: np.ndarray | None = None,
         check_every: int = 0,
+        remote: Remote | None = None,
+        dataset: bytes = b"",
     ) -> None: ...
     def limit(self, threads: int) -> None: ...
     def thread_numbers(self) -> tuple[int, ...]: ...

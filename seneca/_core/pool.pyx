@@ -69,15 +69,16 @@ cdef class Stream:
         threads: How many prepare; with 0 the waiting thread does.
         most: The most that :meth:`limit` may ask for; None: ``threads``.
         max_pixels: Of one picture; 0 for the codec's own limit.
-        copies: Where each draw notes which copy serves a sample, or None: uint32 ``(samples, 3)``, of the
-            staged copy that is served or made slot (``NONE``: it is this iterator's alone) and generation,
-            and the form that it is served from.
-        check_every: Of so many samples that are served from ENCODED or DECODED one is compared with its file;
-            where it is another, nobody trusts the segment any more. 0: none is.
+        copies: Where each draw notes which copy serves a sample, or None: uint32 ``(samples, 3)``: slot (``NONE``: it
+            is this iterator's alone) and generation of the staged copy, and the form that it is served from.
+        check_every: Of so many samples that are served from ENCODED or DECODED one is compared with its file. If they
+            differ, nobody trusts the segment any more. 0: none is.
+        remote, dataset: Servers that other hosts use too, and the dataset's fingerprint there; None: there are none.
     """
 
     def __cinit__(self, Member member not None, Plan plan not None, bytes paths, path_at, pieces=None, stated=None, *,
-                  seed, epoch, nonce, threads, most=None, max_pixels=0, copies=None, check_every=0):
+                  seed, epoch, nonce, threads, most=None, max_pixels=0, copies=None, check_every=0, Remote remote=None,
+                  bytes dataset=b""):
         cdef const uint64_t[::1] offsets = path_at, places, containers
         cdef uint32_t[:, ::1] notes
         cdef uint32_t n_threads = threads
@@ -112,6 +113,9 @@ cdef class Stream:
             places, containers = pieces.view(np.uint64), stated.view(np.uint64)
             self.context.pieces = <const sn_piece *>&places[0]
             self.context.containers = <const sn_container *>&containers[0]
+        if remote is not None:
+            self.remote = remote
+            remote.lend(&self.context.remote, self.context.dataset, dataset)
         self.context.seed = seed
         self.context.nonce = nonce
         self.context.epoch = epoch

@@ -72,7 +72,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
     def _begin(self) -> None:
         loader, inputs = self._begin_with, self.next_inputs
         assert loader is not None and inputs is not None
-        support, options, cache, _ = inputs
+        support, options, cache, *_ = inputs
         files, pipeline = support.files, support.pipeline
         assert files is not None and pipeline is not None
         self._session.cache = cache
@@ -164,7 +164,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
 
     def _stream(self, loader: Any, plan: EpochPlan, inputs: Inputs, threads: int) -> pool.Stream:
         """The stream that draws the epoch's batches and prepares them in threads."""
-        support, options, cache, _ = inputs
+        support, options, cache, _, remote = inputs
         files, pipeline = support.files, support.pipeline
         assert files is not None and pipeline is not None
         samples = self._samples_of(plan, support)
@@ -223,6 +223,8 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             max_pixels=support.max_pixels,
             copies=None if self._recorder is None else self._recorder.copies,
             check_every=0 if cache is None else options.check_every or 0,
+            remote=None if remote is None else remote.handle,
+            dataset=files.fingerprint(),
         )
 
     def _begin_control(self, job: Jobs, inputs: Inputs) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from seneca._runtime.distributed import job_key
 from seneca._runtime.warn import warn
 from seneca.cache import MISTAKES, SampleCache, distrust_text, shared_cache
+from seneca.cache.remote import RemoteCache, remote_cache
 from seneca.data.support import Support
 from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
 from seneca.native.prefetch import Counts
@@ -31,12 +32,14 @@ class Inputs(NamedTuple):
         options: The options of the loader.
         cache: The cache that the epoch shares; None: it shares nothing.
         pinned: Whether batches lie in page-locked memory.
+        remote: The memory of other hosts; None: there is none.
     """
 
     support: Support
     options: Options
     cache: SampleCache | None
     pinned: bool
+    remote: RemoteCache | None
 
 
 class Session:
@@ -46,6 +49,7 @@ class Session:
         counts: What the loader did, in all its epochs.
         cache: The cache that the loader shares; None: it shares nothing, or has not begun.
         controller: The controller of the cache's split; None: there is no cache.
+        remote: The memory of other hosts that the loader uses; None: there is none, or no epoch has begun.
         telemetry: What the loader tells of itself; None: no epoch has begun.
         cores: The loader's share of the host's cores; None: no epoch has begun, or there are no threads.
         last_indices: The indices of the samples in the batch that was yielded last.
@@ -55,6 +59,7 @@ class Session:
         self.counts = Counts()
         self.cache: SampleCache | None = None
         self.controller: SplitController | None = None
+        self.remote: RemoteCache | None = None
         self.telemetry: Telemetry | None = None
         self.cores: CoreShare | None = None
         self.last_indices: np.ndarray | None = None
@@ -123,7 +128,10 @@ class Session:
             SegmentMismatchError: The cache holds another dataset, and the loader has not shared one before.
             SegmentFolderError: Likewise, and ``SENECA_DIR`` names a folder in which no cache can lie.
         """
-        return Inputs(support, options, self._join(support.files, options), pinned)
+        self.remote = remote_cache(options.remote_wanted)
+        if self.remote is not None:
+            self.remote.begin()
+        return Inputs(support, options, self._join(support.files, options), pinned, self.remote)
 
     def _join(self, files: Any, options: Options) -> SampleCache | None:
         name, folder = options.cache, None

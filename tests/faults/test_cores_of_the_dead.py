@@ -41,6 +41,7 @@ def trains_until(loader, workers):
 
 
 @pytest.mark.skipif(CORES < 2, reason="one core is not divided")
+@pytest.mark.small(1)
 @pytest.mark.parametrize("name", [pytest.param("SIGKILL"), pytest.param("SIGSTOP")])
 def test_the_others_have_its_cores(tmp_path, segment_folder, name):
     """The pictures are large, so that preparing takes nearly all of the time."""

@@ -1,0 +1,42 @@
+"""What csrc/remote declares, and the class that owns its handle."""
+
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+
+
+cdef extern from "remote/sn_remote.h" nogil:
+    enum:
+        SN_REMOTE_DATASET
+
+    ctypedef struct sn_remote:
+        pass
+
+    ctypedef struct sn_remote_server:
+        const char *name
+        const char *path
+        const char *address
+        uint16_t port
+        const char *user
+        const char *password
+        uint32_t database
+
+    ctypedef struct sn_remote_counts:
+        uint64_t hits, misses, skipped, stored, refused, failures, wrong, bytes, get_ns
+        int is_left_alone
+        char message[160]
+
+    sn_remote *sn_remote_new(const sn_remote_server *servers, uint32_t n)
+    void sn_remote_free(sn_remote *remote)
+    int sn_remote_move(sn_remote *remote, uint32_t server, const char *address)
+    int sn_remote_get(sn_remote *remote, const uint8_t *dataset, uint32_t sample, uint8_t **bytes, size_t *capacity,
+                      size_t *length)
+    void sn_remote_put(sn_remote *remote, const uint8_t *dataset, uint32_t sample, const uint8_t *bytes, size_t length)
+    int sn_remote_ping(sn_remote *remote, uint32_t server)
+    uint32_t sn_remote_server_of(const sn_remote *remote, const uint8_t *dataset, uint32_t sample)
+    void sn_remote_look(sn_remote *remote, uint32_t server, sn_remote_counts *counts)
+
+
+cdef class Remote:
+    cdef sn_remote *handle  # owned
+    cdef readonly tuple names
+    cdef int lend(self, sn_remote **handle, uint8_t *to, bytes dataset) except -1
+    cdef int check(self, uint32_t server) except -1

@@ -1,0 +1,121 @@
+"""The border to csrc/remote: owns the handle of a set of servers, drops the GIL, decides nothing."""
+
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
+
+__all__ = ["Remote"]
+
+NAMES = ("hits", "misses", "skipped", "stored", "refused", "failures", "wrong", "bytes")
+
+
+cdef const uint8_t *name_of(bytes dataset) except NULL:
+    if len(dataset) != SN_REMOTE_DATASET:
+        raise ValueError(f"a dataset's fingerprint has {SN_REMOTE_DATASET} bytes, but this has {len(dataset)}")
+    return <const uint8_t *><const char *>dataset
+
+
+cdef class Remote:
+    """Samples' files in the memory of Redis or Valkey servers. Any number of threads may use it at a time.
+
+    Args:
+        servers: Of each server: its name, which is the same on all hosts; the path of its Unix socket, or None;
+            its numeric address, or None; its port; user and password, or None; the number of its database.
+
+    Raises:
+        ValueError: An address is none.
+    """
+
+    def __cinit__(self, servers):
+        cdef sn_remote_server *all
+        cdef Py_ssize_t i
+        kept = [
+            tuple(None if text is None else text.encode() for text in (name, path, address, user, password))
+            for name, path, address, _, user, password, _ in servers
+        ]
+        self.names = tuple(server[0] for server in servers)
+        all = <sn_remote_server *>calloc(len(kept) or 1, sizeof(sn_remote_server))
+        if all == NULL:
+            raise MemoryError()
+        try:
+            for i, (name, path, address, user, password) in enumerate(kept):
+                all[i].name = name
+                all[i].path = NULL if path is None else <const char *>path
+                all[i].address = NULL if address is None else <const char *>address
+                all[i].user = NULL if user is None else <const char *>user
+                all[i].password = NULL if password is None else <const char *>password
+                all[i].port = servers[i][3]
+                all[i].database = servers[i][6]
+            self.handle = sn_remote_new(all, len(kept))
+        finally:
+            free(all)
+        if self.handle == NULL:
+            raise ValueError(f"no address of a server: {[server[1] or server[2] for server in servers]}")
+
+    def __dealloc__(self):
+        sn_remote_free(self.handle)
+
+    cdef int lend(self, sn_remote **handle, uint8_t *to, bytes dataset) except -1:
+        """Give the handle, and a dataset's fingerprint, to whoever keeps this object alive."""
+        memcpy(to, name_of(dataset), SN_REMOTE_DATASET)
+        handle[0] = self.handle
+        return 0
+
+    def get(self, bytes dataset, uint32_t sample):
+        """The file of a sample; None: it is not there."""
+        cdef const uint8_t *name = name_of(dataset)
+        cdef uint8_t *found = NULL
+        cdef size_t capacity = 0, length = 0
+        cdef int rc
+        with nogil:
+            rc = sn_remote_get(self.handle, name, sample, &found, &capacity, &length)
+        try:
+            return PyBytes_FromStringAndSize(<char *>found, length) if rc == 0 else None
+        finally:
+            free(found)
+
+    def put(self, bytes dataset, uint32_t sample, bytes file):
+        """Leave the file of a sample there. No answer is waited for."""
+        cdef const uint8_t *name = name_of(dataset)
+        cdef const uint8_t *bytes_ = <const uint8_t *><const char *>file
+        cdef size_t length = len(file)
+        with nogil:
+            sn_remote_put(self.handle, name, sample, bytes_, length)
+
+    def ping(self, uint32_t server):
+        """Whether a server serves this client. If not, its message in :meth:`look` says why."""
+        cdef int rc
+        self.check(server)
+        with nogil:
+            rc = sn_remote_ping(self.handle, server)
+        return rc == 0
+
+    def move(self, uint32_t server, address):
+        """A server has another numeric address now."""
+        self.check(server)
+        if sn_remote_move(self.handle, server, address.encode()) != 0:
+            raise ValueError(f"{address!r} is no address for {self.names[server]}")
+
+    def server_of(self, bytes dataset, uint32_t sample):
+        """The number of the server that has a sample."""
+        return sn_remote_server_of(self.handle, name_of(dataset), sample)
+
+    def look(self, uint32_t server):
+        """What was asked of a server, and answered: a dict of counts, ``get_s``, ``left_alone`` and ``message``."""
+        cdef sn_remote_counts counts
+        self.check(server)
+        with nogil:
+            sn_remote_look(self.handle, server, &counts)
+        values = (counts.hits, counts.misses, counts.skipped, counts.stored, counts.refused, counts.failures,
+                  counts.wrong, counts.bytes)
+        return {
+            **dict(zip(NAMES, values, strict=True)),
+            "get_s": counts.get_ns * 1e-9,
+            "left_alone": counts.is_left_alone != 0,
+            "message": counts.message.decode(errors="replace"),
+        }
+
+    cdef int check(self, uint32_t server) except -1:
+        if server >= len(self.names):
+            raise IndexError(server)
+        return 0

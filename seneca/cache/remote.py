@@ -1,0 +1,112 @@
+"""The memory of other hosts: Redis or Valkey servers that keep the files of samples.
+
+::
+
+    RemoteServer, ... ──RemoteCache──> addresses ──> the native core's handle, one for this process
+
+A sample that is not there, or whose server fails, comes from storage. Therefore nothing here raises: what does
+not work is told in a warning, once.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from seneca._core.remote import Remote
+from seneca._runtime.remote_servers import RemoteServer
+from seneca._runtime.warn import warn
+
+__all__ = ["RemoteCache", "remote_cache"]
+
+NOWHERE = "255.255.255.255"  # for a name that has no address: connecting fails at once
+
+
+class RemoteCache:
+    """The servers of one process. Make it with :func:`remote_cache`.
+
+    Args:
+        servers: The servers.
+
+    Attributes:
+        handle: The native core's.
+    """
+
+    def __init__(self, servers: Sequence[RemoteServer]) -> None:
+        self.servers = tuple(servers)
+        self.handle = Remote(
+            [
+                (one.name, one.path, _address(one), one.port, one.user, one.password, one.database)
+                for one in self.servers
+            ]
+        )
+        self._warned = False
+        self._resolving: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """An epoch begins. The first time, each server is asked whether it serves, and the user is told if not.
+
+        Later, the addresses of servers that do not serve are looked up again, in a thread of its own: a server
+        may have another address after a restart.
+        """
+        if not self._warned:
+            self._warned = True
+            self._tell_who_fails()
+            return
+        gone = [i for i in range(len(self.servers)) if self.handle.look(i)["left_alone"]]
+        if gone and (self._resolving is None or not self._resolving.is_alive()):
+            self._resolving = threading.Thread(target=self._find, args=(gone,), daemon=True)
+            self._resolving.start()
+
+    def stats(self) -> dict[str, dict[str, Any]]:
+        """What this process has asked of each server, by its name."""
+        return {one.name: self.handle.look(i) for i, one in enumerate(self.servers)}
+
+    def _tell_who_fails(self) -> None:
+        with ThreadPoolExecutor(len(self.servers)) as threads:
+            serving = list(threads.map(self.handle.ping, range(len(self.servers))))
+        failing = [
+            f"{one.name} ({self.handle.look(i)['message']})"
+            for i, (one, serves) in enumerate(zip(self.servers, serving, strict=True))
+            if not serves
+        ]
+        if failing:
+            warn(
+                f"remote: {', '.join(failing)} does not serve; samples come from storage instead, until it does"
+            )
+
+    def _find(self, gone: Sequence[int]) -> None:
+        for i in gone:
+            if self.servers[i].host is not None and (address := _address(self.servers[i])) != NOWHERE:
+                assert address is not None
+                self.handle.move(i, address)
+
+
+def _address(server: RemoteServer) -> str | None:
+    """The numeric address of a server; None: it is reached by a Unix socket."""
+    if server.host is None:
+        return None
+    try:
+        found = socket.getaddrinfo(server.host, server.port, type=socket.SOCK_STREAM)
+    except OSError:
+        return NOWHERE
+    return str(found[0][4][0])
+
+
+def remote_cache(servers: Sequence[RemoteServer]) -> RemoteCache | None:
+    """This process's cache on these servers; None: there are none."""
+    if not servers:
+        return None
+    key = (os.getpid(), tuple(servers))  # a forked child has connections of its own
+    with _making:
+        if key not in _made:
+            _made[key] = RemoteCache(servers)
+        return _made[key]
+
+
+_making = threading.Lock()
+_made: dict[tuple[int, tuple[RemoteServer, ...]], RemoteCache] = {}
