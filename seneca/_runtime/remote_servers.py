@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 __all__ = ["RemoteServer", "parse_remote"]
 
 PORT = 6379
-PASSWORD = "SENECA_REMOTE_PASSWORD"  # noqa: S105  # the name of a variable
+PASSWORD = "SENECA_REMOTE_PASSWORD"
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ def parse_remote(value: str | Sequence[str] | None) -> tuple[RemoteServer, ...]:
     """Read the argument ``remote``.
 
     Args:
-        value: One URL or several, in a text with commas or as a sequence: ``redis://user:password@host:6379/0``
-            or ``unix:/path/of/socket``. What a URL after a comma leaves out is as in the first. Without a
-            password in the URL, the environment variable ``SENECA_REMOTE_PASSWORD`` has it. ``?insecure=true``:
-            the server may be reached without one.
+        value: URLs, in a text with commas or as a sequence: ``redis://user:password@host:6379/0`` or
+            ``unix:/path/of/socket``. What a URL after a comma leaves out is as in the first. If there is no
+            password in the URL, the environment variable ``SENECA_REMOTE_PASSWORD`` has it.
+            ``?insecure=true``: the server may be reached without one.
 
     Returns:
         The servers, in a fixed order; none for None or an empty text.

@@ -4,8 +4,8 @@
 
     RemoteServer, ... ──RemoteCache──> addresses ──> the native core's handle, one for this process
 
-A sample that is not there, or whose server fails, comes from storage. Therefore nothing here raises: what does
-not work is told in a warning, once.
+A sample that is not there, or whose server fails, comes from storage. Therefore nothing here raises. One
+warning tells what does not work.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class RemoteCache:
         self._resolving: threading.Thread | None = None
 
     def begin(self) -> None:
-        """An epoch begins. The first time, each server is asked whether it serves, and the user is told if not.
+        """An epoch begins. The first time, ask each server whether it serves, and warn if one does not.
 
-        Later, the addresses of servers that do not serve are looked up again, in a thread of its own: a server
-        may have another address after a restart.
+        Later, look up the addresses of servers that do not serve, in a thread. A server may have another
+        address after a restart.
         """
         if not self._warned:
             self._warned = True
@@ -75,9 +75,7 @@ class RemoteCache:
             if not serves
         ]
         if failing:
-            warn(
-                f"remote: {', '.join(failing)} does not serve; samples come from storage instead, until it does"
-            )
+            warn(f"remote: {', '.join(failing)} does not serve; until it does, its samples come from storage")
 
     def _find(self, gone: Sequence[int]) -> None:
         for i in gone:

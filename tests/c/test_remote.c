@@ -1,0 +1,482 @@
+/*
+ * test_remote.c -- samples' files on servers that answer rightly, wrongly, late, or not at all.
+ *
+ * The server is this file's own: it speaks as Redis does, and lies as it is told. Real servers are met in
+ * tests/unit/_core/test_remote.py.
+ */
+#define _GNU_SOURCE
+#include "base/sn_hash.h"
+#include "base/sn_rng.h"
+#include "base/sn_status.h"
+#include "check.h"
+#include "remote/sn_remote.h"
+#include "remote/sn_resp.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define FUZZED 1000000u
+#else
+#define FUZZED 10000000u
+#endif
+#define SAMPLES 64u
+#define MOST_BYTES 20000u
+#define CLIENTS 4u
+#define TURNS 1500u
+
+static const uint8_t dataset[SN_REMOTE_DATASET] = "a dataset's name";
+
+/* -- The checksum -- */
+
+/* As other implementations have them. */
+static void check_hash(void)
+{
+    static const struct {
+        const char *text;
+        uint64_t seed, hash;
+    } known[] = {{"", 0, 0xEF46DB3751D8E999u},
+                 {"a", 0, 0xD24EC4F1A98C6E5Bu},
+                 {"abc", 0, 0x44BC2CF5AD770999u},
+                 {"Nobody inspects the spammish repetition", 0, 0xFBCEA83C8A378BF1u},
+                 {"Nobody inspects the spammish repetition", 7, 0x26F1AEB39B9B1F5Fu}};
+
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        CHECK_EQUAL(sn_hash64(known[i].text, strlen(known[i].text), known[i].seed), known[i].hash, "%s", known[i].text);
+}
+
+/* -- Answers -- */
+
+static void check_answers(void)
+{
+    static const struct {
+        const char *text;
+        int rc;
+        enum sn_answer_kind kind;
+        uint64_t length;
+    } cases[] = {{"+OK\r\n", 0, SN_ANSWER_OK, 0},
+                 {"-ERR no\r\n", 0, SN_ANSWER_ERROR, 0},
+                 {":12\r\n", 0, SN_ANSWER_NUMBER, 0},
+                 {":-1\r\n", 0, SN_ANSWER_NUMBER, 0},
+                 {"$5\r\nhello\r\n", 0, SN_ANSWER_BYTES, 5},
+                 {"$0\r\n\r\n", 0, SN_ANSWER_BYTES, 0},
+                 {"$-1\r\n", 0, SN_ANSWER_NOTHING, 0},
+                 {"$100\r\n", 0, SN_ANSWER_BYTES, 100},
+                 {"$101\r\n", -EPROTO, 0, 0},
+                 {"$-2\r\n", -EPROTO, 0, 0},
+                 {"$\r\n", -EPROTO, 0, 0},
+                 {"$-\r\n", -EPROTO, 0, 0},
+                 {"$5x\r\n", -EPROTO, 0, 0},
+                 {"$9999999999999999999\r\n", -EPROTO, 0, 0},
+                 {":\r\n", -EPROTO, 0, 0},
+                 {"*1\r\n", -EPROTO, 0, 0},
+                 {"HTTP/1.1 400 Bad Request\r\n", -EPROTO, 0, 0},
+                 {"\n", -EPROTO, 0, 0},
+                 {"+OK\n", -EPROTO, 0, 0},
+                 {"", SN_BUSY, 0, 0},
+                 {"$5", SN_BUSY, 0, 0},
+                 {"$5\r", SN_BUSY, 0, 0}};
+    sn_answer answer;
+    size_t used;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int rc = sn_resp_answer((const uint8_t *)cases[i].text, strlen(cases[i].text), 100, &answer, &used);
+        CHECK_EQUAL(rc, cases[i].rc, "%s", cases[i].text);
+        if (rc == 0) {
+            CHECK_EQUAL(answer.kind, cases[i].kind, "%s", cases[i].text);
+            CHECK_EQUAL(answer.length, cases[i].length, "%s", cases[i].text);
+            CHECK_EQUAL(used, strchr(cases[i].text, '\n') + 1 - cases[i].text, "%s", cases[i].text);
+        }
+    }
+    uint8_t endless[SN_RESP_LINE];
+    memset(endless, '+', sizeof endless);
+    CHECK_EQUAL(sn_resp_answer(endless, sizeof endless - 1, 100, &answer, &used), SN_BUSY, "a line that may end");
+    CHECK_EQUAL(sn_resp_answer(endless, sizeof endless, 100, &answer, &used), -EPROTO, "a line without an end");
+}
+
+/* Whatever comes, what is answered lies within what came. The bytes end where the memory ends, for ASan. */
+static void fuzz_answers(sn_rng *rng)
+{
+    static const char *starts[] = {"$1", "$-1\r", "+OK", "-ERR ", ":1", "*3\r\n$3", ""};
+    uint8_t *bytes = malloc(24);
+    CHECK(bytes != NULL);
+
+    for (uint32_t i = 0; i < FUZZED; i++) {
+        uint64_t random = (uint64_t)sn_rng_u32(rng) << 32 | sn_rng_u32(rng);
+        const char *start = starts[random % 7];
+        size_t length = strlen(start), n = (random >> 8) % 25;
+        uint8_t *at = bytes + 24 - n;
+        for (size_t j = 0; j < n; j++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            at[j] = j < length && (random >> 60) ? (uint8_t)start[j]
+                    : random >> 63                ? "\r\n0123456789-$+:"[random >> 40 & 15]
+                                                  : (uint8_t)(random >> 32);
+        }
+        sn_answer answer;
+        size_t used = 0;
+        int rc = sn_resp_answer(at, n, 1000, &answer, &used);
+        CHECK(rc == 0 || rc == SN_BUSY || rc == -EPROTO);
+        if (rc == 0)
+            CHECK(used >= 3 && used <= n && answer.length <= 1000 && (const uint8_t *)answer.text == at + 1 &&
+                  answer.text_length == used - 3);
+    }
+    free(bytes);
+}
+
+static void check_commands(void)
+{
+    static const sn_word words[] = {{"SET", 3}, {"k", 1}, {NULL, 12}};
+    static const char all[] = "*4\r\n$3\r\nSET\r\n$1\r\nk\r\n$12\r\n";
+    uint8_t to[64];
+
+    CHECK_EQUAL(sn_resp_command(to, sizeof to, 4, words, 3), sizeof all - 1, "a value that follows");
+    CHECK(memcmp(to, all, sizeof all - 1) == 0);
+    for (size_t capacity = 0; capacity < sizeof all - 1; capacity++)
+        CHECK_EQUAL(sn_resp_command(to, capacity, 4, words, 3), 0, "%zu bytes", capacity);
+}
+
+/* -- A server -- */
+
+enum lie { TRUTH, FLIPPED, OTHERS, SHORTER, RUBBISH, HALF, CLOSES, ERROR, SILENT, HUGE_LENGTH, LIES };
+
+static struct {
+    pthread_mutex_t mutex;
+    int listener;
+    uint16_t port;
+    uint8_t *values[SAMPLES];
+    size_t lengths[SAMPLES];
+    atomic_uint lies;    /* a bit for each lie that it may tell */
+    atomic_uint threads; /* that serve */
+    atomic_int ending;
+    atomic_uint told[LIES];
+    sn_rng rng;
+} host;
+
+static int read_line(FILE *in, char *line, size_t size)
+{
+    return fgets(line, (int)size, in) ? 0 : -1;
+}
+
+/* The words of a command; -1: the client has gone. */
+static int read_command(FILE *in, char **words, size_t *lengths)
+{
+    char line[64];
+    if (read_line(in, line, sizeof line) != 0)
+        return -1;
+    int n = atoi(line + 1);
+    CHECK(line[0] == '*' && n >= 1 && n <= 4);
+    for (int i = 0; i < n; i++) {
+        if (read_line(in, line, sizeof line) != 0)
+            return -1;
+        CHECK(line[0] == '$');
+        lengths[i] = (size_t)atol(line + 1);
+        CHECK(lengths[i] <= MOST_BYTES + 64);
+        words[i] = malloc(lengths[i] + 3);
+        CHECK(words[i] != NULL);
+        if (fread(words[i], 1, lengths[i] + 2, in) != lengths[i] + 2)
+            return -1;
+        words[i][lengths[i]] = '\0';
+    }
+    return n;
+}
+
+static enum lie choose_lie(void)
+{
+    unsigned may = atomic_load(&host.lies);
+    if (!may || sn_rng_below(&host.rng, 3))
+        return TRUTH;
+    enum lie lie = (enum lie)sn_rng_below(&host.rng, LIES);
+    return may >> lie & 1 ? lie : TRUTH;
+}
+
+/* Answer a GET; 0: the connection goes on. */
+static int answer_get(int fd, uint32_t sample)
+{
+    pthread_mutex_lock(&host.mutex);
+    enum lie lie = choose_lie();
+    uint32_t which = lie == OTHERS ? (sample + 1) % SAMPLES : sample;
+    size_t length = host.values[which] ? host.lengths[which] : 0;
+    uint8_t *value = malloc(length + 64);
+    CHECK(value != NULL);
+    size_t told = lie == SHORTER && length > 40 ? length - 1 : length;
+    int head = length ? sprintf((char *)value, "$%zu\r\n", told) : sprintf((char *)value, "$-1\r\n");
+    if (length) {
+        memcpy(value + head, host.values[which], told);
+        if (lie == FLIPPED)
+            value[(uint32_t)head + sn_rng_below(&host.rng, (uint32_t)length)] ^= (uint8_t)(1u << sn_rng_below(&host.rng, 8));
+        memcpy(value + head + told, "\r\n", 2);
+        told += 2;
+    }
+    atomic_fetch_add(&host.told[lie], 1);
+    uint32_t part = sn_rng_below(&host.rng, (uint32_t)(told + 3)) + 1;
+    pthread_mutex_unlock(&host.mutex);
+
+    size_t all = (size_t)head + told;
+    int goes_on = 0;
+    struct timespec long_pause = {.tv_nsec = 130000000};
+    if (lie == RUBBISH) {
+        goes_on = send(fd, "HTTP/1.1 400 Bad Request\r\nServer: none\r\n\r\n", 42, MSG_NOSIGNAL) == 42 ? 0 : -1;
+    } else if (lie == HUGE_LENGTH) {
+        goes_on = send(fd, "$4000000000\r\n", 13, MSG_NOSIGNAL) == 13 ? 0 : -1;
+    } else if (lie == ERROR) {
+        goes_on = send(fd, "-LOADING the dataset\r\n", 22, MSG_NOSIGNAL) == 22 ? 0 : -1;
+    } else if (lie == CLOSES) {
+        goes_on = -1;
+    } else if (lie == SILENT) {
+        nanosleep(&long_pause, NULL);
+        goes_on = -1;
+    } else {
+        size_t sent = lie == HALF && part < all ? part : all;
+        goes_on = send(fd, value, sent, MSG_NOSIGNAL) == (ssize_t)sent && sent == all ? 0 : -1;
+    }
+    free(value);
+    return goes_on;
+}
+
+static void *serve(void *argument)
+{
+    int fd = (int)(intptr_t)argument, goes_on = 0;
+    FILE *in = fdopen(dup(fd), "r");
+    CHECK(in != NULL);
+
+    while (goes_on == 0) {
+        char *words[4] = {NULL};
+        size_t lengths[4];
+        int n = read_command(in, words, lengths);
+        if (n < 0) {
+            goes_on = -1;
+        } else if (strcmp(words[0], "PING") == 0) {
+            goes_on = send(fd, "+PONG\r\n", 7, MSG_NOSIGNAL) == 7 ? 0 : -1;
+        } else {
+            uint32_t sample = (uint32_t)atol(strrchr(words[1], ':') + 1);
+            CHECK(sample < SAMPLES);
+            if (strcmp(words[0], "GET") == 0) {
+                goes_on = answer_get(fd, sample);
+            } else {
+                pthread_mutex_lock(&host.mutex);
+                const char *answer = ":1\r\n";
+                if (strcmp(words[0], "DEL") == 0) {
+                    free(host.values[sample]);
+                    host.values[sample] = NULL;
+                } else {
+                    CHECK(n == 4 && strcmp(words[0], "SET") == 0 && strcmp(words[3], "NX") == 0);
+                    answer = host.values[sample] ? "$-1\r\n" : "+OK\r\n";
+                    if (!host.values[sample]) {
+                        host.values[sample] = (uint8_t *)words[2];
+                        host.lengths[sample] = lengths[2];
+                        words[2] = NULL;
+                    }
+                }
+                pthread_mutex_unlock(&host.mutex);
+                goes_on = send(fd, answer, strlen(answer), MSG_NOSIGNAL) > 0 ? 0 : -1;
+            }
+        }
+        for (int i = 0; i < 4; i++)
+            free(words[i]);
+    }
+    fclose(in);
+    close(fd);
+    atomic_fetch_sub(&host.threads, 1);
+    return NULL;
+}
+
+static void *listens(void *argument)
+{
+    (void)argument;
+    for (;;) {
+        int fd = accept(host.listener, NULL, NULL);
+        if (fd < 0 || atomic_load(&host.ending)) {
+            if (fd >= 0)
+                close(fd);
+            return NULL;
+        }
+        pthread_t thread;
+        atomic_fetch_add(&host.threads, 1);
+        CHECK(pthread_create(&thread, NULL, serve, (void *)(intptr_t)fd) == 0);
+        pthread_detach(thread);
+    }
+}
+
+static void start_host(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+
+    pthread_mutex_init(&host.mutex, NULL);
+    host.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(host.listener >= 0 && bind(host.listener, (struct sockaddr *)&address, sizeof address) == 0 &&
+          listen(host.listener, 64) == 0 &&
+          getsockname(host.listener, (struct sockaddr *)&address, &length) == 0);
+    host.port = ntohs(address.sin_port);
+}
+
+/* -- Clients -- */
+
+static size_t length_of(uint32_t sample)
+{
+    return 1 + (sample * 2654435761u >> 8) % MOST_BYTES;
+}
+
+static void file_of(uint32_t sample, uint8_t *bytes)
+{
+    for (size_t i = 0; i < length_of(sample); i++)
+        bytes[i] = (uint8_t)(sample * 131 + i * 7 + (i >> 8));
+}
+
+typedef struct {
+    sn_remote *remote;
+    uint64_t seed;
+    uint32_t hits;
+} client;
+
+/* What is there is right, whatever the server says. */
+static void *asks(void *argument)
+{
+    client *self = argument;
+    uint8_t *bytes = NULL, *right = malloc(MOST_BYTES + 1);
+    size_t capacity = 0, length;
+    sn_rng rng;
+
+    CHECK(right != NULL);
+    sn_rng_start(&rng, self->seed, 0, 0, 0, SN_STREAM_REST);
+    for (uint32_t i = 0; i < TURNS; i++) {
+        uint32_t sample = sn_rng_below(&rng, SAMPLES);
+        file_of(sample, right);
+        if (sn_remote_get(self->remote, dataset, sample, &bytes, &capacity, &length) == 0) {
+            CHECK_EQUAL(length, length_of(sample), "sample %u", sample);
+            CHECK(memcmp(bytes, right, length) == 0);
+            self->hits++;
+        } else {
+            sn_remote_put(self->remote, dataset, sample, right, length_of(sample));
+        }
+    }
+    free(bytes);
+    free(right);
+    return NULL;
+}
+
+static uint32_t ask_all(sn_remote *remote, uint64_t seed)
+{
+    pthread_t threads[CLIENTS];
+    client clients[CLIENTS];
+    uint32_t hits = 0;
+
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        clients[i] = (client){.remote = remote, .seed = seed + i};
+        CHECK(pthread_create(&threads[i], NULL, asks, &clients[i]) == 0);
+    }
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        pthread_join(threads[i], NULL);
+        hits += clients[i].hits;
+    }
+    return hits;
+}
+
+static sn_remote *client_of_host(void)
+{
+    sn_remote_server server = {.name = "here", .address = "127.0.0.1", .port = host.port};
+    sn_remote *remote = sn_remote_new(&server, 1);
+    CHECK(remote != NULL);
+    return remote;
+}
+
+static void check_truth(uint64_t seed)
+{
+    sn_remote *remote = client_of_host();
+    sn_remote_counts counts;
+
+    CHECK_EQUAL(sn_remote_ping(remote, 0), 0, "the server is there");
+    uint32_t hits = ask_all(remote, seed);
+    sn_remote_look(remote, 0, &counts);
+    CHECK_EQUAL(counts.hits, hits, "each hit is counted");
+    CHECK_EQUAL(counts.hits + counts.misses, CLIENTS * TURNS, "nobody was refused");
+    CHECK(counts.stored <= SAMPLES && hits > CLIENTS * TURNS / 2);
+    CHECK_EQUAL(counts.failures + counts.wrong + counts.skipped + counts.refused, 0, "%s", counts.message);
+    sn_remote_free(remote);
+}
+
+/* One lie at a time, and all at a time. Then the truth again. */
+static void check_lies(uint64_t seed)
+{
+    for (unsigned lie = FLIPPED; lie <= LIES; lie++) {
+        sn_remote *remote = client_of_host();
+        sn_remote_counts counts;
+
+        atomic_store(&host.lies, lie == LIES ? ~0u : 1u << lie);
+        ask_all(remote, seed + 100 * lie);
+        sn_remote_look(remote, 0, &counts);
+        if (lie < LIES) {
+            CHECK(atomic_load(&host.told[lie]) > 0);
+            int is_value = lie == FLIPPED || lie == OTHERS || lie == SHORTER;
+            CHECK_EQUAL(counts.wrong > 0, is_value, "lie %u", lie);
+            if (lie != CLOSES) /* on a connection that was used before, another one is tried */
+                CHECK_EQUAL(counts.failures > 0, !is_value, "lie %u: %s", lie, counts.message);
+        }
+        atomic_store(&host.lies, 0);
+        struct timespec pause = {.tv_nsec = 100000000};
+        for (int tries = 0; tries < 350 && sn_remote_ping(remote, 0) != 0; tries++)
+            nanosleep(&pause, NULL); /* it may be left alone, for some seconds */
+        CHECK_EQUAL(sn_remote_ping(remote, 0), 0, "after lie %u", lie);
+        CHECK(ask_all(remote, seed) > 0);
+        sn_remote_free(remote);
+    }
+}
+
+/* Each sample has one server, whatever the order of the list; where one goes away, only its samples move. */
+static void check_rendezvous(void)
+{
+    sn_remote_server servers[4] = {{.name = "a", .address = "127.0.0.1"},
+                                   {.name = "b", .address = "::1"},
+                                   {.name = "c", .path = "/nowhere"},
+                                   {.name = "d", .address = "127.0.0.1"}};
+    sn_remote_server turned[4] = {servers[3], servers[2], servers[1], servers[0]};
+    sn_remote *all = sn_remote_new(servers, 4), *other = sn_remote_new(turned, 4), *three = sn_remote_new(servers, 3);
+    uint32_t of[4] = {0};
+
+    CHECK(all && other && three);
+    for (uint32_t sample = 0; sample < 40000; sample++) {
+        uint32_t at = sn_remote_server_of(all, dataset, sample);
+        of[at]++;
+        CHECK_EQUAL(sn_remote_server_of(other, dataset, sample), 3 - at, "sample %u", sample);
+        if (at < 3)
+            CHECK_EQUAL(sn_remote_server_of(three, dataset, sample), at, "sample %u", sample);
+    }
+    for (uint32_t i = 0; i < 4; i++)
+        CHECK(of[i] > 9600 && of[i] < 10400); /* 4 and a half standard deviations */
+    sn_remote_free(all);
+    sn_remote_free(other);
+    sn_remote_free(three);
+    sn_remote_server wrong = {.name = "e", .address = "host.name"};
+    CHECK(sn_remote_new(&wrong, 1) == NULL);
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t seed = check_seed(argc, argv);
+    pthread_t listener;
+    sn_rng rng;
+
+    sn_rng_start(&rng, seed, 0, 0, 0, SN_STREAM_REST);
+    sn_rng_start(&host.rng, seed, 0, 1, 0, SN_STREAM_REST);
+    check_hash();
+    check_answers();
+    fuzz_answers(&rng);
+    check_commands();
+    check_rendezvous();
+    start_host();
+    CHECK(pthread_create(&listener, NULL, listens, NULL) == 0);
+    check_truth(seed);
+    check_lies(seed);
+    atomic_store(&host.ending, 1);
+    shutdown(host.listener, SHUT_RDWR);
+    pthread_join(listener, NULL);
+    while (atomic_load(&host.threads))
+        usleep(1000);
+    close(host.listener);
+    for (uint32_t i = 0; i < SAMPLES; i++)
+        free(host.values[i]);
+    return 0;
+}

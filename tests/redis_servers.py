@@ -1,0 +1,89 @@
+"""Real Redis servers for tests, on this machine only."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+__all__ = ["RedisServer", "needs_redis"]
+
+PROGRAM = shutil.which("redis-server") or shutil.which("valkey-server")
+
+needs_redis = pytest.mark.skipif(PROGRAM is None, reason="no server; apt-get install redis-server")
+
+
+class RedisServer:
+    """A server that listens on a free port of the loopback, and on a socket in its folder.
+
+    Args:
+        folder: An empty folder.
+        *options: More lines of its configuration.
+    """
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        folder.mkdir(exist_ok=True)
+        self.folder = folder
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.path = folder / "socket"
+        self.options = options
+        self.url = f"redis://127.0.0.1:{self.port}"
+        self.name = f"127.0.0.1:{self.port}"
+        self.start()
+
+    def start(self) -> None:
+        """Start it, empty."""
+        lines = [
+            "bind 127.0.0.1",
+            f"port {self.port}",
+            f"unixsocket {self.path}",
+            f"dir {self.folder}",
+            'save ""',
+            "appendonly no",
+            *self.options,
+        ]
+        (self.folder / "redis.conf").write_text("\n".join(lines))
+        self.process = subprocess.Popen(
+            [str(PROGRAM), str(self.folder / "redis.conf")], stdout=subprocess.DEVNULL
+        )
+        until = time.monotonic() + 30
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                assert self.process.poll() is None and time.monotonic() < until
+                time.sleep(0.01)
+
+    def tell(self, *words: str) -> str:
+        """What it answers to a command, the first line."""
+        with socket.create_connection(("127.0.0.1", self.port), 5) as connection:
+            command = f"*{len(words)}\r\n" + "".join(f"${len(word)}\r\n{word}\r\n" for word in words)
+            connection.sendall(command.encode())
+            return connection.makefile().readline().strip()
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        """Stop it: it answers nothing any more."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let it go on."""
+        self.process.send_signal(signal.SIGCONT)
+
+    def __enter__(self) -> RedisServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
