@@ -59,10 +59,10 @@ class Work:
         prepared, staged: Augmented copies that it made; of these, for other jobs too.
         skipped, damaged: Samples that could not be prepared; samples whose payload in the cache was damaged.
         read_bytes: Bytes read from storage, if Seneca reads.
-        stall_ns: Nanoseconds that the training loop waited for samples, by what those who prepare did in the
-            same time: ``storage``, ``decode``, ``augment``, ``item`` (user's code that makes a whole item),
-            ``batch`` (all else that they computed), ``cores`` (they waited for a core), ``other``. The share
-            of each is its share of ``spent_ns`` between two tellings in which there was a wait.
+        stall_ns: Nanoseconds that the training loop waited for samples, by cause: ``storage``, ``decode``,
+            ``augment``, ``item`` (user's code that makes a whole item), ``batch`` (all else that was computed),
+            ``cores`` (too few were free), ``other``. What hides behind the training step is no cause. See
+            :func:`seneca.tuning.telemetry.stall_parts`.
         spent_ns: Nanoseconds of those who prepare, by the same names. ``storage`` and ``cores`` are
             wall-clock time, the others CPU time.
         epoch, place, places: The number of the last epoch, how many of its samples are delivered, and how

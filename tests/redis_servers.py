@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["RedisServer", "needs_redis"]
+__all__ = ["PROGRAM", "RedisServer", "needs_redis"]
 
 PROGRAM = shutil.which("redis-server") or shutil.which("valkey-server")
 

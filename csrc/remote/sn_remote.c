@@ -564,10 +564,14 @@ static connection *ask_server(server *self, const sn_word *words, uint32_t n, sn
 
 static int write_key(char *key, const uint8_t *dataset, uint32_t sample)
 {
-    int at = snprintf(key, KEY_BYTES, "seneca:");
-    for (uint32_t i = 0; i < SN_REMOTE_DATASET; i++)
-        at += snprintf(key + at, KEY_BYTES - (size_t)at, "%02x", dataset[i]);
-    return at + snprintf(key + at, KEY_BYTES - (size_t)at, ":%u", sample);
+    char digits[2 * SN_REMOTE_DATASET + 1];
+
+    for (uint32_t i = 0; i < SN_REMOTE_DATASET; i++) {
+        digits[2 * i] = "0123456789abcdef"[dataset[i] >> 4];
+        digits[2 * i + 1] = "0123456789abcdef"[dataset[i] & 15];
+    }
+    digits[2 * SN_REMOTE_DATASET] = '\0';
+    return snprintf(key, KEY_BYTES, "seneca:%s:%u", digits, sample);
 }
 
 static uint64_t check_of(const uint8_t *bytes, size_t length, const char *key, int key_length)

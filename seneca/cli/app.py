@@ -397,6 +397,53 @@ def shrink(
     _of_segments("shrink", lambda: shrink(name, size))
 
 
+remote = typer.Typer(
+    help="The memory of several hosts, on Redis or Valkey servers.", no_args_is_help=True, cls=_Commands
+)
+app.add_typer(remote, name="remote")
+
+
+@remote.callback()
+def _remote() -> None:
+    # With a callback, `seneca remote serve` stays a subcommand of its own.
+    pass
+
+
+@remote.command()
+def serve(
+    memory: Annotated[str, typer.Option(help=f"For the files of samples: 64GiB. {_BYTES}")],
+    bind: Annotated[
+        list[str] | None,
+        typer.Option(help="Address of this host to listen on; again for more. Else this host alone gets in."),
+    ] = None,
+    port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535)] = 6379,
+    folder: Annotated[
+        Path | None, typer.Option(help="For configuration, password and socket; else in the user's cache.")
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Ask no password, whoever reaches the address.")
+    ] = False,
+    print_: Annotated[
+        str | None, typer.Option("--print", help="Print it instead: systemd (a unit), k8s (manifests).")
+    ] = None,
+) -> None:
+    """Start valkey-server or redis-server, configured for files of samples, in the place of this command.
+
+    Loaders use it if SENECA_REMOTE or remote= names it. Its clients can read and write keys of Seneca's, and
+    nothing else. If other hosts can reach it, it asks for a password: the one in SENECA_REMOTE_PASSWORD, or
+    one that it makes. Nothing is written to disk. The status is 2 if an option cannot be used, or no server
+    is installed.
+    """
+    from seneca.cli.paths import in_a_line
+    from seneca.cli.remote import CannotServe, run
+
+    try:
+        run(memory, bind or ["127.0.0.1"], port, folder, insecure, print_)
+    except (CannotServe, OSError) as error:
+        typer.echo(f"seneca remote serve: {in_a_line(error)}", err=True)
+        raise typer.Exit(2) from None
+
+
 @app.command()
 def doctor(
     data: Annotated[Path | None, typer.Option(help="Also check the file system of this folder.")] = None,

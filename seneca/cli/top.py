@@ -29,7 +29,7 @@ STATES = {State.IN_USE: "green", State.KEPT: "blue", State.DEAD: "red", State.GI
 WIDE = 110  # columns from which names and causes have more room
 LEGEND = (
     "S storage, E encoded, D decoded, A augmented: forms in memory, and what was delivered from them in "
-    "percent. stalled: of the time; what was done meanwhile. sharing: deliveries for each preparation."
+    "percent. stalled: of the time, and why. sharing: deliveries for each preparation."
 )
 
 

@@ -41,6 +41,8 @@ NOT_RUN = {
     "make wheel": "make test-packages runs it: it compiles Seneca a second time",
     "SENECA_KEEP=10min python train.py": "it leaves a cache for ten minutes; test_sample_cache.py keeps one",
     "seneca report report.html": "it waits for jobs; cli/test_report.py runs it with some",
+    "seneca remote serve --memory 64GiB --bind 10.0.0.5": "it serves; cli/test_remote.py starts some",
+    "SENECA_REMOTE=redis://node1,node2,node3 python train.py": "no such hosts; tests/faults has real servers",
     "make demo": "it takes a minute; tests/unit/test_cli.py runs `seneca demo` at a small size",
     "make test": "it is what runs this",
 }
@@ -204,8 +206,9 @@ def test_what_is_printed_has_the_rows_that_are_shown(block, place):
 
 
 def options_of(command):
-    """The options of a command of Seneca's."""
-    return {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
+    """The options of a command of Seneca's, and of those that it consists of."""
+    parts = [command, *getattr(command, "commands", {}).values()]
+    return {option for one in parts for given in one.params for option in given.opts if option[:2] == "--"}
 
 
 COMMANDS = typer.main.get_command(app).commands

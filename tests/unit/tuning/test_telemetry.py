@@ -12,7 +12,7 @@ import seneca
 from seneca.partition import Spent
 from seneca.segments import find
 from seneca.tuning import telemetry
-from seneca.tuning.telemetry import Telemetry, WorkDone, cores_used
+from seneca.tuning.telemetry import Telemetry, WorkDone, cores_used, stall_parts
 
 NS = 10**9
 
@@ -120,7 +120,7 @@ def test_loaders_of_one_process_are_added_up(cache, cores):
 
 
 def test_a_wait_belongs_to_what_was_done_in_the_same_time(cache, cores):
-    """Two threads read 2 s, decode 3 s, augment 1 s, batch 1 s, lack a core 1 s. The loop waits 4 s."""
+    """The loop only waits. Two threads read 2 s, decode 3 s, augment 1 s, batch 1 s, lack a core 1 s; it waits 4 s."""
     loader = Telemetry(cache, None)
     begin(loader, done())
     cores.update({1: (3 * NS, NS), 2: (2 * NS, 0)})
@@ -132,6 +132,39 @@ def test_a_wait_belongs_to_what_was_done_in_the_same_time(cache, cores):
     assert {cause: ns / NS for cause, ns in seen.stall_ns.items()} == {
         **{"storage": 1, "decode": 1.5, "augment": 0.5, "item": 0, "batch": 0.5, "cores": 0.5, "other": 0}
     }
+
+
+SPENT = {"storage": 30, "decode": 30, "augment": 20, "item": 0, "batch": 10, "cores": 10}
+
+
+@pytest.mark.parametrize(
+    ("threads", "computing", "parts"),
+    [
+        (0, 1000, SPENT),  # nothing overlaps
+        (1, 0, SPENT),
+        (2, 15, {**SPENT, "decode": 15, "augment": 10, "batch": 5}),  # half of preparing is hidden
+        (2, 30, {**SPENT, "decode": 0, "augment": 0, "batch": 0}),  # all of it
+        (2, 40, {**SPENT, "storage": 10, "decode": 0, "augment": 0, "batch": 0}),
+        (2, 48, {**dict.fromkeys(SPENT, 0), "cores": 4}),
+        (2, 60, SPENT),  # the model says that nobody waits; somebody does
+    ],
+)
+def test_what_hides_behind_the_step_is_no_cause_of_a_wait(threads, computing, parts):
+    """Two threads prepare for 60, wait 30 for storage and 10 for a core."""
+    assert stall_parts(SPENT, threads, computing) == parts
+
+
+def test_a_step_hides_what_preparing_takes(cache, cores, monkeypatch):
+    """In 10 s the loop computes 6 s and waits 4 s. Two threads prepare for 10 s and wait 10 s for storage."""
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    loader = Telemetry(cache, None)
+    begin(loader, done())
+    now[0] += 10.0
+    cores.update({1: (5 * NS, 0), 2: (5 * NS, 0)})
+    loader.tick(lambda: done(50, 4.0, (10.0, 7.0, 3.0, 0.0)), ended=True)
+    assert {cause for cause, ns in told(cache).stall_ns.items() if ns} == {"storage"}
+    assert told(cache).stall_ns["storage"] == 4 * NS
 
 
 def test_reads_that_nobody_waited_for_are_no_cause_of_a_wait(cache, cores):

@@ -1,0 +1,237 @@
+"""What do servers that keep files for several hosts give, and what does asking them cost?
+
+Method. redis-server or valkey-server runs on this machine, on the loopback and on a Unix socket. Nothing is
+simulated, but "hosts" are processes that share no memory, on the cores of one machine. Therefore the decoding
+of all hosts, and the servers, share those cores.
+
+* ``get``: the CPU time that the client takes for a GET of 110 KB (ImageNet's mean), on one connection.
+* ``one``: one job whose files all lie on a server, beside the same job whose files all lie in its own cache
+  as ENCODED. Rounds take turns; the ratio is of each round.
+* ``hosts``: storage that gives so many megabytes a second to all hosts together (``slow_reads.py``), and 1, 2
+  and 3 hosts, each with a server of its own. The servers together have room for the dataset. Epochs after the
+  first are timed. Beside it one host without servers.
+
+    python -m bench.bench_remote --data train/
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "bench"), str(ROOT)]
+
+import slow_reads  # noqa: E402
+from compiled import compile_program  # noqa: E402
+from report import machine, print_table  # noqa: E402
+
+PROGRAM = shutil.which("valkey-server") or shutil.which("redis-server")
+FILE_BYTES = 110_000
+EPOCHS = 4
+
+HOST = """
+import sys, time, seneca
+from seneca import transforms as T
+
+folder, remote, encoded, workers, size, epochs = sys.argv[1:]
+data = seneca.ImageFolder(folder, T.Compose([T.RandomResizedCrop(int(size)), T.ToTensor()]))
+own = {"cache": "host", "split": "100-0-0", "cache_bytes": "1GiB", "share": "none"}
+loader = seneca.DataLoader(
+    data, 32, shuffle=True, num_workers=int(workers), persistent_workers=True, remote=remote or False,
+    **(own if encoded == "1" else {"cache": None}),
+)
+for epoch in range(int(epochs)):
+    print("ready", flush=True)
+    sys.stdin.readline()
+    before = loader.stats()["read_bytes"]
+    for _ in loader:
+        pass
+    print(len(data), loader.stats()["read_bytes"] - before, flush=True)
+"""
+
+
+@contextmanager
+def server(folder: Path, megabytes: int) -> Iterator[tuple[str, str]]:
+    """A server: its URL on the loopback, and on a Unix socket."""
+    folder.mkdir()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options = ["--port", str(port), "--bind", "127.0.0.1", "--unixsocket", str(folder / "s"), "--save", ""]
+    options += ["--dir", str(folder), "--maxmemory", f"{megabytes}mb", "--maxmemory-policy", "noeviction"]
+    process = subprocess.Popen([str(PROGRAM), *options], stdout=subprocess.DEVNULL)
+    try:
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                time.sleep(0.02)
+        yield f"redis://127.0.0.1:{port}", f"unix:{folder / 's'}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+class Host:
+    """A process that loads epoch after epoch, when it is told to."""
+
+    def __init__(
+        self, data: Path, remote: str, folder: Path, *, encoded: bool, workers: int, size: int, **more: str
+    ) -> None:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        arguments = [str(data), remote, str(int(encoded)), str(workers), str(size), str(EPOCHS)]
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", HOST, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "SENECA_DIR": str(folder), **more},
+        )
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        text = self.process.stdout.readline()
+        if not text:
+            raise SystemExit("a host has ended")
+        return text
+
+    def begin(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def end(self) -> None:
+        self.process.communicate()
+
+
+def rates(hosts: Sequence[Host]) -> tuple[float, float, float]:
+    """Samples/s of all hosts together in the first epoch and in the later ones; bytes read in the later."""
+    first, samples, seconds, read = 0.0, 0, 0.0, 0
+    for epoch in range(EPOCHS):
+        for host in hosts:
+            assert host.line() == "ready\n"
+        began = time.perf_counter()
+        for host in hosts:
+            host.begin()
+        done = [tuple(map(int, host.line().split())) for host in hosts]
+        took = time.perf_counter() - began
+        if epoch == 0:
+            first = sum(n for n, _ in done) / took
+        else:
+            samples, seconds = samples + sum(n for n, _ in done), seconds + took
+            read += sum(bytes_ for _, bytes_ in done)
+    for host in hosts:
+        host.end()
+    return first, samples / seconds, read
+
+
+def get_costs(scratch: Path, rounds: int) -> list[list[str]]:
+    program = compile_program("remote_loop", scratch)
+    with server(scratch / "get", 200) as (url, unix):
+        ways = {"TCP": ["127.0.0.1", url.rpartition(":")[2]], "Unix socket": [unix[5:], "0"]}
+        found: dict[str, list[tuple[float, ...]]] = {way: [] for way in ways}
+        for _ in range(rounds):
+            for way, where in ways.items():
+                line = [str(program), *where, str(FILE_BYTES), "100", "5000"]
+                out = subprocess.run(line, capture_output=True, text=True, check=True).stdout
+                found[way].append(tuple(map(float, out.split())))
+    return [
+        [way, *(f"{statistics.median(one):.1f}" for one in zip(*of, strict=True))]
+        for way, of in found.items()
+    ]
+
+
+def one_job(data: Path, scratch: Path, rounds: int, size: int) -> tuple[list[float], dict[str, list[float]]]:
+    """Samples/s of a job with its own ENCODED cache; and with servers, divided by that."""
+    own: list[float] = []
+    ratios: dict[str, list[float]] = {"TCP": [], "Unix socket": []}
+    with server(scratch / "one", 1000) as (url, unix):
+        for number in range(rounds):
+            folder = scratch / f"own-{number}"
+            own.append(rates([Host(data, "", folder, encoded=True, workers=2, size=size)])[1])
+            shutil.rmtree(folder)
+            for way, remote in (("TCP", url), ("Unix socket", unix)):
+                host = Host(data, remote, scratch / "none", encoded=False, workers=2, size=size)
+                ratios[way].append(rates([host])[1] / own[-1])
+    return own, ratios
+
+
+def several(data: Path, scratch: Path, megabytes: int, size: int) -> list[list[str]]:
+    """Rows of the table of hosts."""
+    slow = slow_reads.environment(scratch, data, megabytes * 1_000_000)
+    whole = sum(path.stat().st_size for path in data.rglob("*") if path.is_file()) / 1e6
+    rows, base = [], 0.0
+    for hosts, servers in ((1, 0), (1, 1), (2, 2), (3, 3)):
+        with ExitStack() as open_:
+            room = int(whole / max(1, servers) * 1.25) + 8
+            urls = [
+                open_.enter_context(server(scratch / f"{hosts}-{servers}-{i}", room))[0]
+                for i in range(servers)
+            ]
+            all_ = [
+                Host(data, ",".join(urls), scratch / f"host-{i}", encoded=False, workers=1, size=size, **slow)
+                for i in range(hosts)
+            ]
+            first, later, read = rates(all_)
+        base = base or later
+        rows.append(
+            [
+                *(f"{hosts}", f"{servers}", f"{first:,.0f}", f"{later:,.0f}", f"{later / base:.2f}"),
+                f"{read / 1e6:,.1f}",
+            ]
+        )
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench_remote", description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="a folder of class folders of JPEGs")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--size", type=int, default=224, help="of the crops")
+    parser.add_argument("--megabytes", type=int, default=40, help="a second, of storage")
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    if PROGRAM is None:
+        raise SystemExit("bench_remote: no server; apt-get install redis-server")
+
+    print(machine(["torch"]))
+    with tempfile.TemporaryDirectory(prefix="seneca-bench-") as folder:
+        scratch = Path(folder)
+        gets = get_costs(scratch, args.rounds)
+        own, ratios = one_job(args.data, scratch, args.rounds, args.size)
+        hosts = several(args.data.resolve(), scratch, args.megabytes, args.size)
+    print_table(f"a GET of {FILE_BYTES:,} bytes, microseconds", ["way", "CPU of the client", "wall"], gets)
+    print_table(
+        f"one job: of {statistics.median(own):,.0f} samples/s with its files in its own cache",
+        ["way", "of that", "rounds"],
+        [
+            [way, f"{statistics.median(of):.2f}", f"{min(of):.2f} to {max(of):.2f}"]
+            for way, of in ratios.items()
+        ],
+    )
+    print_table(
+        f"hosts on storage of {args.megabytes} MB/s, one thread each",
+        ["hosts", "servers", "epoch 1", "later, samples/s", "of one without", "MB from storage later"],
+        hosts,
+    )
+    if args.json:
+        args.json.write_text(
+            json.dumps({"get": gets, "own": own, "ratios": ratios, "hosts": hosts}, indent=1)
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+/*
+ * remote_loop.c -- what a GET of a file costs the client: CPU and time, one after another on one connection.
+ *
+ *   remote_loop <address or path> <port, 0: a path> <bytes> <files> <gets>
+ *   -> "<CPU us> <wall us>" of a GET
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "remote/sn_remote.h"
+
+static double seconds(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+int main(int argc, char **argv)
+{
+    static const uint8_t dataset[SN_REMOTE_DATASET] = "remote loop";
+    if (argc != 6)
+        return 2;
+    int port = atoi(argv[2]);
+    size_t length = strtoul(argv[3], NULL, 10);
+    uint32_t files = (uint32_t)atoi(argv[4]), gets = (uint32_t)atoi(argv[5]);
+    sn_remote_server server = {.name = "it", .port = (uint16_t)port};
+    *(port ? &server.address : &server.path) = argv[1];
+    sn_remote *remote = sn_remote_new(&server, 1);
+    uint8_t *file = malloc(length), *bytes = NULL;
+    size_t capacity = 0, found = 0;
+    if (!remote || !file)
+        return 1;
+    for (size_t i = 0; i < length; i++)
+        file[i] = (uint8_t)(i * 2654435761u >> 13);
+    for (uint32_t i = 0; i < files; i++) {
+        sn_remote_put(remote, dataset, i, file, length);
+        if (sn_remote_get(remote, dataset, i, &bytes, &capacity, &found) != 0 || found != length)
+            return 1;
+    }
+    double cpu = seconds(CLOCK_THREAD_CPUTIME_ID), wall = seconds(CLOCK_MONOTONIC);
+    for (uint32_t i = 0; i < gets; i++)
+        if (sn_remote_get(remote, dataset, i % files, &bytes, &capacity, &found) != 0)
+            return 1;
+    cpu = seconds(CLOCK_THREAD_CPUTIME_ID) - cpu;
+    wall = seconds(CLOCK_MONOTONIC) - wall;
+    printf("%.2f %.2f\n", 1e6 * cpu / gets, 1e6 * wall / gets);
+    return 0;
+}

@@ -1,0 +1,270 @@
+"""``seneca remote serve``: a server for several hosts, configured for files of samples and for nothing else.
+
+::
+
+    options ──Serving──> redis.conf, users.acl, password ──exec──> valkey-server or redis-server
+                    └──> --print: the same as a systemd unit, or for Kubernetes
+
+The server is Redis's or Valkey's own. Its clients may read and write keys of Seneca's, and nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import json
+import os
+import secrets
+import shutil
+import socket
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from seneca._runtime.cgroups import cores_allowed
+from seneca._runtime.remote_servers import PASSWORD, PORT
+from seneca._runtime.user_cache import user_cache
+from seneca.options import parse_bytes
+
+__all__ = ["CannotServe", "Serving", "run"]
+
+PROGRAMS = ("valkey-server", "redis-server")
+IMAGE = "valkey/valkey:8"
+RIGHTS = "~seneca:* resetchannels -@all +get +set +del +ping +auth +hello +select +info +dbsize"
+SPARE = 1.15  # of the memory for values: keys, buffers and what the allocator loses
+
+
+class CannotServe(Exception):
+    """An option cannot be used, or there is no server to start."""
+
+
+@dataclass(frozen=True)
+class Serving:
+    """How a server is to be started.
+
+    Args:
+        memory: For files of samples, in bytes.
+        bind: The addresses that it listens on.
+        port: The port that it listens on.
+        folder: Where its configuration and its socket lie.
+        password: What clients have to say; None: nothing, which is possible on this host alone.
+    """
+
+    memory: int
+    bind: tuple[str, ...]
+    port: int
+    folder: Path
+    password: str | None
+
+    def configuration(self) -> str:
+        """The lines of ``redis.conf``. Nothing goes to disk, and no file makes room for another."""
+        threads = min(4, int(cores_allowed().number) // 2)
+        lines = [
+            f"bind {' '.join(self.bind)}",
+            f"port {self.port}",
+            f"unixsocket {self.folder / 'socket'}",
+            "unixsocketperm 600",
+            f"dir {self.folder}",
+            f"aclfile {self.folder / 'users.acl'}",
+            f"maxmemory {self.memory}",
+            "maxmemory-policy noeviction",
+            'save ""',
+            "appendonly no",
+            *([f"io-threads {threads}"] if threads > 1 else []),
+        ]
+        return "\n".join(lines) + "\n"
+
+    def users(self) -> str:
+        """The line of ``users.acl``."""
+        if self.password is None:
+            return f"user default on nopass {RIGHTS}\n"
+        return f"user default on #{hashlib.sha256(self.password.encode()).hexdigest()} {RIGHTS}\n"
+
+
+def run(
+    memory: str, bind: list[str], port: int, folder: Path | None, insecure: bool, to_print: str | None
+) -> None:
+    """Become a server, or print how one is started.
+
+    Raises:
+        CannotServe: An option cannot be used, or there is no server on the path.
+        OSError: The folder cannot be written to.
+    """
+    if to_print not in (None, "systemd", "k8s"):
+        raise CannotServe(f"--print is systemd or k8s, but got {to_print}")
+    try:
+        amount = parse_bytes(memory)
+    except ValueError as error:
+        raise CannotServe(f"--memory: {error}") from None
+    if to_print == "k8s":
+        print(_kubernetes(amount), end="")
+        return
+    program = next((path for name in PROGRAMS if (path := shutil.which(name)) is not None), None)
+    if to_print == "systemd":
+        print(_systemd(memory, bind, port, folder, insecure), end="")
+        return
+    if program is None:
+        raise CannotServe(
+            f"neither {' nor '.join(PROGRAMS)} is installed; apt-get install redis-server, or valkey-server "
+            "where there is one"
+        )
+    where = (folder or user_cache() / f"remote-{port}").absolute()
+    where.mkdir(mode=0o700, parents=True, exist_ok=True)
+    password = None if insecure else _password(where, makes=not _is_here(bind))
+    serving = Serving(amount, tuple(bind), port, where, password)
+    _write(where / "redis.conf", serving.configuration())
+    _write(where / "users.acl", serving.users())
+    _tell(serving)
+    _become(program, where / "redis.conf")
+
+
+def _is_here(bind: list[str]) -> bool:
+    try:
+        return all(ipaddress.ip_address(one).is_loopback for one in bind)
+    except ValueError as error:
+        raise CannotServe(f"--bind: {error}; give numeric addresses of this host, such as 10.0.0.5") from None
+
+
+def _password(folder: Path, *, makes: bool) -> str | None:
+    """The password in the environment, or else the one in the folder, which this may make."""
+    if (given := os.environ.get(PASSWORD)) or not makes:
+        return given or None
+    path = folder / "password"
+    if not path.exists():
+        _write(path, secrets.token_urlsafe(24) + "\n")
+    return path.read_text().strip()
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file that only its owner may read."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(fd, "w") as file:
+        file.write(text)
+
+
+def _tell(serving: Serving) -> None:
+    """Print what clients have to set."""
+    elsewhere = not _is_here(list(serving.bind))
+    url = f"redis://{socket.gethostname() if elsewhere else serving.bind[0]}:{serving.port}"
+    if serving.password is None:
+        secret = ""
+        url += "?insecure=true" if elsewhere else ""
+    elif os.environ.get(PASSWORD):
+        secret = f", and {PASSWORD} as here"
+    else:
+        secret = f", and {PASSWORD} as in {serving.folder / 'password'}"
+    print(f"on this host: SENECA_REMOTE=unix:{serving.folder / 'socket'}{secret}")
+    print(f"{'on all hosts' if elsewhere else 'or'}: SENECA_REMOTE={url}{secret}", flush=True)
+
+
+def _become(program: str, configuration: Path) -> NoReturn:
+    """This process is the server from now on; it ends by SIGTERM or Ctrl-C."""
+    os.execv(program, [program, str(configuration)])
+
+
+def _systemd(memory: str, bind: list[str], port: int, folder: Path | None, insecure: bool) -> str:
+    _is_here(bind)
+    seneca = shutil.which("seneca") or f"{sys.executable} -m seneca.cli"
+    options = [f"--memory {memory}", *(f"--bind {one}" for one in bind), f"--port {port}"]
+    options += [f"--folder {folder.absolute() if folder is not None else '%S/seneca-remote'}"]
+    options += ["--insecure"] if insecure else []
+    return f"""\
+[Unit]
+Description=Files of samples for the training jobs of several hosts (Seneca)
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+ExecStart={seneca} remote serve {" ".join(options)}
+StateDirectory=seneca-remote
+StateDirectoryMode=0700
+DynamicUser=yes
+Restart=on-failure
+LimitNOFILE=65536
+MemoryMax={round(parse_bytes(memory) * SPARE)}
+MemorySwapMax=0
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=read-only
+PrivateDevices=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def _kubernetes(memory: int) -> str:
+    """A Secret, a headless Service, a StatefulSet of servers on different nodes: JSON, which is YAML."""
+    labels = {"app.kubernetes.io/name": "seneca-remote"}
+    script = (
+        f"printf 'user default on >%s {RIGHTS}\\n' \"$PASSWORD\" > /run/seneca/users.acl && "
+        "exec valkey-server --bind '*' --port 6379 --dir /run/seneca --aclfile /run/seneca/users.acl "
+        f"--maxmemory {memory} --maxmemory-policy noeviction --save '' --appendonly no"
+    )
+    secret = {"secretKeyRef": {"name": "seneca-remote", "key": "password"}}
+    server = {
+        "name": "valkey",
+        "image": IMAGE,
+        "command": ["sh", "-c", script],
+        "env": [{"name": "PASSWORD", "valueFrom": secret}],
+        "ports": [{"name": "redis", "containerPort": PORT}],
+        "readinessProbe": {"tcpSocket": {"port": PORT}},
+        "resources": {
+            "requests": {"cpu": "1", "memory": str(round(memory * SPARE))},
+            "limits": {"memory": str(round(memory * SPARE))},
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "run", "mountPath": "/run/seneca"}],
+    }
+    apart = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": labels}}
+    pod = {
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}},
+        "automountServiceAccountToken": False,
+        "securityContext": {"runAsNonRoot": True, "runAsUser": 999, "runAsGroup": 999, "fsGroup": 999},
+        "containers": [server],
+        "volumes": [{"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}],
+    }
+    name = {"name": "seneca-remote", "labels": labels}
+    documents = [
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": name,
+            "stringData": {"password": secrets.token_urlsafe(24)},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": name,
+            "spec": {
+                "clusterIP": "None",
+                "publishNotReadyAddresses": True,
+                "selector": labels,
+                "ports": [{"name": "redis", "port": PORT}],
+            },
+        },
+        {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "metadata": name,
+            "spec": {
+                "serviceName": "seneca-remote",
+                "replicas": 2,
+                "podManagementPolicy": "Parallel",
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": pod},
+            },
+        },
+    ]
+    head = (
+        "# Servers for files of samples: one for each node, replicas as many as you want. Training pods get\n"
+        "#   SENECA_REMOTE=redis://seneca-remote-0.seneca-remote,seneca-remote-1.seneca-remote\n"
+        "#   SENECA_REMOTE_PASSWORD from the secret seneca-remote, key password\n"
+    )
+    return head + "---\n".join(json.dumps(document, indent=2) + "\n" for document in documents)

@@ -1,0 +1,211 @@
+"""``seneca remote serve``: a real server in its place, which lets in whom it should, to what it should."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+from redis_servers import PROGRAM, needs_redis
+
+from seneca._core.remote import Remote
+
+DATASET = bytes(16)
+
+
+def command(*options):
+    return [sys.executable, "-m", "seneca.cli", "remote", "serve", *map(str, options)]
+
+
+def environment(**more):
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("SENECA_REMOTE")}
+    return {**plain, **more}
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+class Served:
+    """The command while it serves; ``told`` is what it printed before."""
+
+    def __init__(self, folder, *options, **variables):
+        self.port = free_port()
+        line = command("--memory", "64MiB", "--folder", folder, "--port", self.port, *options)
+        self.process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=environment(**variables))
+        self.told = self.process.stdout.readline() + self.process.stdout.readline()
+        until = time.monotonic() + 60
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                assert self.process.poll() is None and time.monotonic() < until
+                time.sleep(0.02)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(60) == 0
+        self.process.stdout.close()
+
+    def client(self, password=None, path=None):
+        address = None if path else "127.0.0.1"
+        return Remote([("it", path, address, self.port, None, password, 0)])
+
+    def says(self, *words):
+        with socket.create_connection(("127.0.0.1", self.port), 5) as one:
+            text = f"*{len(words)}\r\n" + "".join(f"${len(word)}\r\n{word}\r\n" for word in words)
+            one.sendall(text.encode())
+            return one.makefile().readline()
+
+
+@needs_redis
+def test_for_this_host_alone(tmp_path):
+    with Served(tmp_path / "it") as served:
+        assert f"SENECA_REMOTE=redis://127.0.0.1:{served.port}\n" in served.told
+        path = re.search(r"SENECA_REMOTE=unix:(\S+)", served.told)[1]
+        served.client().put(DATASET, 1, b"a file")
+        one = served.client(path=path)
+        until = time.monotonic() + 60
+        while one.get(DATASET, 1) is None:  # no answer to the first client's SET was waited for
+            assert time.monotonic() < until
+        assert one.get(DATASET, 1) == b"a file"
+        for words in (
+            ("SET", "other", "x"),
+            ("FLUSHALL",),
+            ("CONFIG", "GET", "dir"),
+            ("KEYS", "*"),
+            ("SHUTDOWN",),
+        ):
+            assert served.says(*words).startswith("-NOPERM"), words
+    assert os.stat(path.rpartition("/")[0]).st_mode & 0o077 == 0
+    assert all(entry.stat().st_mode & 0o077 == 0 for entry in (tmp_path / "it").iterdir())
+
+
+@needs_redis
+def test_for_other_hosts_it_makes_a_password_and_keeps_it(tmp_path):
+    passwords = []
+    for _ in range(2):
+        with Served(tmp_path, "--bind", "0.0.0.0") as served:
+            assert f"and SENECA_REMOTE_PASSWORD as in {tmp_path / 'password'}" in served.told
+            passwords.append((tmp_path / "password").read_text().strip())
+            assert passwords[-1] not in served.told
+            assert served.client(passwords[-1]).ping(0)
+            assert not served.client().ping(0) and not served.client("guessed").ping(0)
+    assert passwords[0] == passwords[1] and len(passwords[0]) > 20
+
+
+@needs_redis
+def test_a_password_of_the_users_and_none(tmp_path):
+    with Served(tmp_path, "--bind", "0.0.0.0", SENECA_REMOTE_PASSWORD="mine") as served:
+        assert "SENECA_REMOTE_PASSWORD as here" in served.told and not (tmp_path / "password").exists()
+        assert served.client("mine").ping(0) and not served.client().ping(0)
+    with Served(tmp_path, "--bind", "0.0.0.0", "--insecure") as served:
+        assert "?insecure=true" in served.told and served.client().ping(0)
+
+
+@needs_redis
+def test_memory_is_what_was_asked_for(tmp_path):
+    with Served(tmp_path) as served:
+        one = served.client()
+        for sample in range(100):
+            one.put(DATASET, sample, bytes(1_000_000))
+            one.get(DATASET, sample)
+        assert 50 < one.look(0)["stored"] < 68 and "OOM" in one.look(0)["message"]
+
+
+def test_without_a_server_it_says_what_to_install(tmp_path):
+    line = command("--memory", "1GiB", "--folder", tmp_path)
+    done = subprocess.run(line, capture_output=True, text=True, env=environment(PATH=str(tmp_path)))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "neither valkey-server nor redis-server is installed; apt-get install redis-server" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--memory", "much"], "--memory: 'much' is not an amount of memory"),
+        (
+            ["--memory", "1GiB", "--bind", "my.host"],
+            "--bind: 'my.host' does not appear to be an IPv4 or IPv6",
+        ),
+        (["--memory", "1GiB", "--print", "docker"], "--print is systemd or k8s, but got docker"),
+        ([], "Missing option '--memory'"),
+    ],
+)
+def test_options_that_cannot_be_used(tmp_path, options, message):
+    done = subprocess.run(
+        [*command(*options), "--folder", str(tmp_path)], capture_output=True, text=True, env=environment()
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert message in done.stderr
+
+
+def printed(*options):
+    line = command("--memory", "8GiB", "--bind", "0.0.0.0", "--print", *options)
+    return subprocess.run(line, capture_output=True, text=True, check=True, env=environment()).stdout
+
+
+def test_a_unit_of_systemd(tmp_path):
+    unit = printed("systemd")
+    assert "remote serve --memory 8GiB --bind 0.0.0.0 --port 6379 --folder %S/seneca-remote\n" in unit
+    assert f"MemoryMax={round(8 * 2**30 * 1.15)}\n" in unit
+    if shutil.which("systemd-analyze"):
+        (tmp_path / "seneca-remote.service").write_text(unit)
+        done = subprocess.run(
+            ["systemd-analyze", "verify", str(tmp_path / "seneca-remote.service")],
+            capture_output=True,
+            text=True,
+        )
+        assert "seneca-remote.service" not in done.stderr, done.stderr
+
+
+def test_manifests_for_kubernetes():
+    """tests/frameworks holds them against the schemas."""
+    head, *documents = manifests()
+    assert "SENECA_REMOTE=redis://seneca-remote-0.seneca-remote,seneca-remote-1.seneca-remote\n" in head
+    assert [document["kind"] for document in documents] == ["Secret", "Service", "StatefulSet"]
+
+
+def manifests():
+    text = printed("k8s")
+    head = "".join(line for line in text.splitlines(keepends=True) if line.startswith("#"))
+    return [head, *map(json.loads, text[len(head) :].split("---\n"))]
+
+
+@needs_redis
+def test_what_a_pod_runs_is_a_server_that_asks_for_the_secret(tmp_path):
+    _, secret, _, servers = manifests()
+    (server,) = servers["spec"]["template"]["spec"]["containers"]
+    port = free_port()
+    script = server["command"][-1].replace("/run/seneca", str(tmp_path)).replace("6379", str(port))
+    (tmp_path / "valkey-server").symlink_to(PROGRAM)
+    password = secret["stringData"]["password"]
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    pod = subprocess.Popen(
+        [*server["command"][:-1], script], stdout=subprocess.DEVNULL, env={"PATH": path, "PASSWORD": password}
+    )
+    try:
+        one, other = (
+            Remote([("it", None, "127.0.0.1", port, None, said, 0)]) for said in (password, "guessed")
+        )
+        until = time.monotonic() + 60
+        while not one.ping(0):
+            assert pod.poll() is None and time.monotonic() < until
+            time.sleep(0.05)
+        one.put(DATASET, 1, b"a file")
+        assert one.get(DATASET, 1) == b"a file"
+        assert not other.ping(0) and "WRONGPASS" in other.look(0)["message"]
+    finally:
+        pod.terminate()
+        pod.wait()
