@@ -81,7 +81,7 @@ BY_LABEL: list[tuple[str, str, str, str, int]] = [
     ("seneca_served_samples_total", "Samples by the form that they came from.", "form", "served", 1),
     (
         "seneca_stall_seconds_total",
-        "Seconds that the training loop waited for samples, by what was done meanwhile.",
+        "Seconds that the training loop waited for samples, by cause.",
         "cause",
         "stall_ns",
         NS_PER_S,

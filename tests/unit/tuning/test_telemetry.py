@@ -120,7 +120,7 @@ def test_loaders_of_one_process_are_added_up(cache, cores):
 
 
 def test_a_wait_belongs_to_what_was_done_in_the_same_time(cache, cores):
-    """The loop only waits. Two threads read 2 s, decode 3 s, augment 1 s, batch 1 s, lack a core 1 s; it waits 4 s."""
+    """The loop waits 4 s. Two threads read 2 s, decode 3 s, augment 1 s, batch 1 s, lack a core 1 s."""
     loader = Telemetry(cache, None)
     begin(loader, done())
     cores.update({1: (3 * NS, NS), 2: (2 * NS, 0)})
