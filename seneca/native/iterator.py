@@ -21,6 +21,7 @@ from seneca.data.stages import names_of_exact
 from seneca.data.support import Support
 from seneca.epochs.plan import EpochPlan, plan_epoch
 from seneca.native.buffers import BatchBuffers
+from seneca.native.fetchers import Fetcher
 from seneca.native.prefetch import Prefetcher
 from seneca.native.session import Inputs, Session
 from seneca.partition import Jobs, Spent
@@ -83,7 +84,11 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         cores = self._session.core_share(loader.num_workers)
         threads = 0 if cores is None else cores.threads
         stream = self._stream(loader, plan, inputs, threads)
-        self._close = finalize(self, _end, stream, cache, order=FIRST)  # before a Ctrl-C could come
+        objects = files.objects()
+        fetcher = None if objects is None else Fetcher(stream, objects, blocks=inputs.remote is not None)
+        self._close = finalize(self, _end, stream, cache, fetcher, order=FIRST)  # before a Ctrl-C could come
+        if fetcher is not None:
+            fetcher.start()
         self._progress.recorder = self._recorder
         self._progress.begin(plan.order, plan.sampler, support.identity, self._samples_of(plan, support))
         ahead = _batches_ahead(loader)
@@ -333,6 +338,8 @@ def _batches_ahead(loader: Any) -> int:
     return 0 if loader.num_workers == 0 else loader.prefetch_factor or BATCHES_AHEAD
 
 
-def _end(stream: pool.Stream, cache: SampleCache | None) -> None:
-    """Close the stream before the cache, which this reference keeps."""
+def _end(stream: pool.Stream, cache: SampleCache | None, fetcher: Fetcher | None) -> None:
+    """Close the stream before the cache, which this reference keeps. Then the fetcher has nowhere to bring bytes."""
     stream.close()
+    if fetcher is not None:
+        fetcher.end()

@@ -1,0 +1,341 @@
+"""Pictures in buckets and on web servers: what there is, as a listing; and bytes of it, tried again and checked.
+
+::
+
+    s3://bucket/train/           --list_bucket()--> Listing: each object a container, with its etag
+    s3://bucket/train-{00..99}.tar -----------+     or: each archive a container, its members pieces
+    (container, offset, length)  --Objects.fetch()--> bytes of the object that was listed, or an error that names it
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import errno
+import fnmatch
+import glob
+import hashlib
+import os
+import random
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from seneca.data.sources.archives import MOST_BYTES, Members, expand_ranges, kept_members, list_members
+from seneca.data.sources.archives import listing_of as listing_of_members
+from seneca.data.sources.listing import PIECE, STATED, Listing
+from seneca.data.sources.stores import MOST_AT_A_TIME, PACKAGES, Found, run, scheme_of, store_of
+from seneca.data.sources.tar import members_of_tar
+from seneca.errors import SourceError
+
+__all__ = ["ObjectPiece", "Objects", "is_bucket", "list_bucket"]
+
+PAUSES_S = (0.2, 1.0, 3.0)  # before each further try; half to one and a half of it, by chance
+SLOWEST = 2**20  # bytes a second, below which an answer is given up, after STARTS_S
+STARTS_S = 40
+BLOCK = 2**20  # of an archive whose headers are near each other
+HEADER = 4096  # of one whose members are large
+CHANGED = "has changed since it was opened; open it again with seneca.open()"
+
+T = TypeVar("T")
+
+
+def is_bucket(source: str) -> bool:
+    return scheme_of(source) is not None
+
+
+class Objects:
+    """The objects of a listing, which any process that has it can read.
+
+    Args:
+        listing: Its containers are URLs, and it has an etag for each.
+    """
+
+    def __init__(self, listing: Listing) -> None:
+        self._listing = listing
+
+    async def fetch(self, container: int, offset: int, length: int) -> bytes:
+        """Bytes of an object as it was listed.
+
+        Raises:
+            OSError: They cannot be had, or the object is another by now. It names the object.
+        """
+        listing = self._listing
+        url = listing.containers[container]
+        found = Found(url, int(listing.stated["size_bytes"][container]), listing.etags[container])
+        return await _piece(found, offset, length)
+
+    def read(self, container: int, offset: int, length: int) -> bytes:
+        """The same, for a thread that waits for it."""
+        return run(self.fetch(container, offset, length))
+
+
+class ObjectPiece(NamedTuple):
+    """Some bytes of an object, as :class:`seneca._runtime.regular_files.Piece` is of a file."""
+
+    objects: Objects
+    path: str
+    container: int
+    offset: int
+    length: int
+
+    def read(self) -> bytes:
+        return self.objects.read(self.container, self.offset, self.length)
+
+
+async def _piece(found: Found, offset: int, length: int) -> bytes:
+    if length == 0:
+        return b""
+
+    async def once() -> bytes:
+        store = store_of(found.url)
+        seconds = STARTS_S + length / SLOWEST
+        data, etag = await asyncio.wait_for(store.get(found, offset, offset + length), seconds)
+        if etag != found.etag:
+            raise OSError(errno.ESTALE, CHANGED, found.url)
+        if len(data) != length:
+            raise _Short(f"its answer has {len(data):,} of {length:,} bytes")
+        return data
+
+    return await _tried(found.url, once)
+
+
+class _Short(Exception):
+    """An answer that ends too early, or too late."""
+
+
+async def _tried(url: str, once: Callable[[], Awaitable[T]]) -> T:
+    """Try, and again where that may help; raise what names the URL and says what to do."""
+    for pause in (*PAUSES_S, None):
+        try:
+            return await once()
+        except SourceError:
+            raise
+        except Exception as error:
+            number, why = _named(error, scheme_of(url) or "")
+            if number is not None:
+                raise OSError(number, why, url) from None
+            last, is_late = why, isinstance(error, (asyncio.TimeoutError, TimeoutError))
+        if pause is not None:
+            await asyncio.sleep(pause * random.uniform(0.5, 1.5))
+    raise OSError(
+        errno.ETIMEDOUT if is_late else errno.EIO,
+        f"could not be fetched in {len(PAUSES_S) + 1} tries: {last}",
+        url,
+    )
+
+
+def _named(error: Exception, scheme: str) -> tuple[int | None, str]:
+    """The number of an error that no further try mends, and its text; None: another try may."""
+    status = _status(error)
+    if isinstance(error, OSError) and error.errno == errno.ESTALE:
+        return errno.ESTALE, CHANGED
+    if status in (412, 416):
+        return errno.ESTALE, CHANGED
+    if status in (401, 403) or (status is None and isinstance(error, PermissionError)) or _lacks_key(error):
+        return errno.EACCES, (
+            f"may not be read by this process ({status or 'no credentials'}); give it credentials, as "
+            f"{PACKAGES.get(scheme, 'fsspec')} looks for them"
+        )
+    if status in (404, 410) or (status is None and isinstance(error, FileNotFoundError)):
+        return errno.ENOENT, "is not there (404); list it again with seneca.open(), or put it back"
+    if status is not None and 400 <= status < 500 and status not in (408, 425, 429):
+        return errno.EIO, f"was refused by its server ({status}): {_text(error)}"
+    return None, f"{status}: {_text(error)}" if status else _text(error)
+
+
+def _lacks_key(error: BaseException) -> bool:
+    """Whether botocore, which has classes for that and no status, has found no credentials."""
+    return type(error).__name__ in ("NoCredentialsError", "PartialCredentialsError", "TokenRetrievalError")
+
+
+def _status(error: BaseException | None) -> int | None:
+    """The HTTP status in an exception or in those that caused it, whichever library has made them."""
+    while error is not None:
+        answer = getattr(error, "response", None)
+        if isinstance(answer, dict):  # botocore
+            answer = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        candidates = (
+            answer,
+            getattr(answer, "status_code", None),
+            *(getattr(error, name, None) for name in ("status", "status_code", "code")),
+        )
+        for candidate in candidates:
+            if isinstance(candidate, int) and 400 <= candidate < 600:
+                return candidate
+        error = error.__cause__
+    return None
+
+
+def _text(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return text[:300] if text else type(error).__name__
+
+
+def list_bucket(
+    sources: Sequence[str], extensions: tuple[str, ...], labels: Callable[[str], int] | None
+) -> Listing:
+    """The pictures below a prefix, or in ``.tar`` archives.
+
+    Args:
+        sources: A URL that ends with a slash or with no ``.tar``: a prefix with folders of classes. Or URLs of
+            archives: patterns (``*``, ``?``, ``[]``), ranges (``{000..146}``), or a list.
+        extensions: Endings of the names of pictures, in lower case.
+        labels: The label of a picture, given its name below the prefix, or in the archive. None: as
+            :class:`seneca.ImageFolder` or :func:`list_archives` find it.
+
+    Raises:
+        FileNotFoundError: There is no such object, or no picture.
+        SourceError: It cannot be read in place, or has no labels.
+        OSError: A server does not answer, or refuses.
+    """
+    for source in sources:
+        _refuse(source)
+    if all(source.lower().endswith(".tar") for source in sources):
+        return run(_list_tars(sources, extensions, labels))
+    if len(sources) == 1:
+        return run(_list_prefix(sources[0].rstrip("/") + "/", extensions, labels))
+    raise SourceError("a list of URLs is to name .tar archives, or is one prefix with folders of classes")
+
+
+def _refuse(source: str) -> None:
+    store_of(source)
+    parts = urlsplit(source)
+    if parts.username or parts.password:
+        raise SourceError(
+            f"{parts.scheme}://{parts.hostname}: a name or password in a URL would be kept with the dataset; "
+            "put it where the package for this scheme looks for it, such as ~/.netrc"
+        )
+    if parts.scheme in ("http", "https") and parts.query:
+        raise SourceError(
+            f"{parts.scheme}://{parts.netloc}{parts.path}: what follows the question mark may be a signature, "
+            "and would be kept with the dataset; give a URL without"
+        )
+    if source.lower().endswith(".zip"):
+        raise SourceError(f"{source}: zip archives are read on this host's storage only; copy it, or pack a .tar")
+
+
+async def _list_prefix(
+    prefix: str, extensions: tuple[str, ...], labels: Callable[[str], int] | None
+) -> Listing:
+    everything = await _tried(prefix, lambda: store_of(prefix).below(prefix))
+    root = _common(prefix, everything)
+    below = [(one.url[len(root) :], one) for one in everything]
+    chosen = [
+        (name, one)
+        for name, one in below
+        if name.lower().endswith(extensions) and ("/" in name or labels is not None)
+    ]
+    if not chosen:
+        what = "no folder of a class with pictures" if labels is None else "no pictures"
+        raise FileNotFoundError(f"{prefix} has {what}: no name ends in {', '.join(extensions)}")
+    for name, one in chosen:
+        if one.size > MOST_BYTES:
+            raise SourceError(f"{one.url}: {name} has {one.size:,} bytes, and a sample has at most 1 GiB")
+    # The order of ImageFolder: classes, then folders, then names.
+    chosen.sort(key=lambda pair: (pair[0].partition("/")[0], *pair[0].rpartition("/")[::2]))
+    names = [name for name, _ in chosen]
+    classes = [] if labels else sorted({name.partition("/")[0] for name in names})
+    number_of = {name: number for number, name in enumerate(classes)}
+    given = [labels(name) if labels else number_of[name.partition("/")[0]] for name in names]
+    pieces = np.zeros(len(chosen), PIECE)
+    pieces["length"] = [one.size for _, one in chosen]
+    pieces["container"] = np.arange(len(chosen))
+    found = [one for _, one in chosen]
+    return Listing(
+        [one.url for one in found], _stated(found), [""] * len(found), pieces, given, classes,
+        etags=[one.etag for one in found], root=root,
+    )  # fmt: skip
+
+
+def _common(prefix: str, everything: Sequence[Found]) -> str:
+    """The prefix as the store calls it: of the hub it has a commit now."""
+    if not everything or everything[0].url.startswith(prefix):
+        return prefix
+    first = everything[0].url
+    depth = prefix.rstrip("/").count("/") + 1
+    return "/".join(first.split("/")[:depth]) + "/"
+
+
+def _stated(found: Sequence[Found]) -> np.ndarray:
+    stated = np.zeros(len(found), STATED)
+    stated["size_bytes"] = [one.size for one in found]
+    return stated
+
+
+async def _list_tars(
+    sources: Sequence[str], extensions: tuple[str, ...], labels: Callable[[str], int] | None
+) -> Listing:
+    urls: list[str] = []
+    for source in sources:
+        for one in expand_ranges(source):
+            urls += await _matches(one) if glob.has_magic(one) else [one]
+    turns = asyncio.Semaphore(MOST_AT_A_TIME // 4)
+
+    async def members(url: str) -> tuple[Found, Members]:
+        async with turns:
+            found = await _tried(url, lambda: store_of(url).found(url))
+            return found, await _members(found)
+
+    every = await asyncio.gather(*map(members, urls))
+    found = [one for one, _ in every]
+    listing = listing_of_members(
+        [one.url for one in found], _stated(found), [one for _, one in every], extensions, labels
+    )
+    root = os.path.commonprefix([one.url for one in found]).rpartition("/")[0] + "/"
+    return dataclasses.replace(listing, etags=[one.etag for one in found], root=root)
+
+
+async def _matches(pattern: str) -> list[str]:
+    fixed = re.split(r"[*?\[]", pattern, maxsplit=1)[0].rpartition("/")[0] + "/"
+    everything = await _tried(fixed, lambda: store_of(fixed).below(fixed))
+    depth = pattern.count("/")
+    found = sorted(
+        one.url
+        for one in everything
+        if one.url.count("/") == depth and fnmatch.fnmatchcase(one.url, pattern)
+    )
+    if not found:
+        raise FileNotFoundError(f"no object is called {pattern}")
+    return found
+
+
+async def _members(found: Found) -> Members:
+    """What an archive lists, or listed when it had this etag."""
+
+    def listed() -> Members:
+        read = _Blocks(found, asyncio.run_coroutine_threadsafe, loop)
+        return list_members(members_of_tar(read, found.url, found.size), read, found.url)
+
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(None, kept_members, found.url, (found.size, found.etag), listed)
+
+
+class _Blocks:
+    """Reads an archive's headers, one after the other. A block is large while headers lie near each other.
+
+    To read on is cheaper than to ask again: with 20 ms for an answer, a mebibyte more costs less than a request.
+    """
+
+    def __init__(self, found: Found, start: Callable[..., Any], loop: Any) -> None:
+        self._found, self._start, self._loop = found, start, loop
+        self._at, self._data = 0, b""
+
+    def __call__(self, length: int, at: int) -> bytes:
+        begins = at - self._at
+        if not 0 <= begins <= len(self._data) - length:
+            is_near = self._at <= at < self._at + len(self._data) + BLOCK
+            end = min(self._found.size, at + max(length, BLOCK if is_near else HEADER))
+            if at >= end:
+                return b""
+            self._data = self._start(_piece(self._found, at, end - at), self._loop).result()
+            self._at, begins = at, 0
+        return self._data[begins : begins + length]
+
+
+def digest_of_etags(etags: Sequence[str]) -> bytes:
+    """16 bytes that distinguish these etags from others."""
+    return hashlib.blake2b("\0".join(etags).encode(errors="surrogateescape"), digest_size=16).digest()
