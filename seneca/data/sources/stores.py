@@ -240,8 +240,17 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     """Wait for a coroutine that runs in the loop of ``fsspec``."""
     from fsspec.asyn import get_loop
 
-    future = asyncio.run_coroutine_threadsafe(work, get_loop())
+    async def ended() -> tuple[T | None, Exception | None]:
+        try:
+            return await work, None
+        except Exception as error:  # as a result: asyncio makes a TimeoutError anew, without its file
+            return None, error
+
+    future = asyncio.run_coroutine_threadsafe(ended(), get_loop())
     try:
-        return future.result()
+        result, error = future.result()
     finally:
         future.cancel()  # nothing, where it has ended; else a Ctrl-C has ended the wait
+    if error is not None:
+        raise error
+    return result  # type: ignore[return-value]
