@@ -12,6 +12,7 @@ are in a dataset that is pickled or forked. Coroutines run in the loop of ``fssp
 from __future__ import annotations
 
 import asyncio
+import datetime
 import os
 import threading
 from collections.abc import Coroutine
@@ -93,7 +94,7 @@ class Store:
     async def below(self, url: str) -> list[Found]:
         """All objects whose names begin with a URL, which ends with a slash."""
         listed = await self._call("find", self.path(url), detail=True)
-        return [self._as_found(f"{self.scheme}://{name}", about) for name, about in listed.items()]
+        return [self._as_found(f"{self.scheme}://{name.lstrip('/')}", about) for name, about in listed.items()]
 
     async def get(self, found: Found, start: int, end: int) -> tuple[bytes, str]:
         """Bytes of an object, and its etag. The etag is asked for afterwards: what came is of it or older."""
@@ -116,6 +117,8 @@ class Store:
         etag = next((str(about[name]) for name in ETAGS if about.get(name)), None)
         if etag is None:
             time = next((about[name] for name in TIMES if about.get(name)), None)
+            if isinstance(time, datetime.datetime):  # one file system has both kinds
+                time = time.timestamp()
             etag = None if time is None else f"{size} {time}"
         if etag is None:
             raise SourceError(
