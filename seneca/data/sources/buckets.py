@@ -154,16 +154,12 @@ def _lacks_key(error: BaseException) -> bool:
 
 def _status(error: BaseException | None) -> int | None:
     """The HTTP status in an exception or in those that caused it, whichever library has made them."""
-    while error is not None:
-        answer = getattr(error, "response", None)
+    while error is not None and not type(error).__module__.startswith("aiohttp.http_exceptions"):
+        answer = getattr(error, "response", None)  # that module's errors call a body that is cut off a status 400
         if isinstance(answer, dict):  # botocore
             answer = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
-        candidates = (
-            answer,
-            getattr(answer, "status_code", None),
-            *(getattr(error, name, None) for name in ("status", "status_code", "code")),
-        )
-        for candidate in candidates:
+        named = next((name for name in ("status", "status_code", "code") if hasattr(error, name)), "")
+        for candidate in (answer, getattr(answer, "status_code", None), getattr(error, named, None)):
             if isinstance(candidate, int) and 400 <= candidate < 600:
                 return candidate
         error = error.__cause__

@@ -163,22 +163,28 @@ class _Web(Store):
     async def below(self, url: str) -> list[Found]:
         raise SourceError(f"{url}: a web server does not list what it has; give the URL of a .tar")
 
+    async def found(self, url: str) -> Found:
+        return (await self._range(url, 0, 1, {}))[1]  # its size is told with any part of it
+
     async def get(self, found: Found, start: int, end: int) -> tuple[bytes, str]:
+        condition = {"If-Match": found.etag} if found.etag.startswith('"') else {}
+        data, now = await self._range(found.url, start, end, condition)
+        return data, now.etag
+
+    async def _range(
+        self, url: str, start: int, end: int, condition: dict[str, str]
+    ) -> tuple[bytes, Found]:
+        """A part of a file, and what the file is now."""
         session = await self.fs.set_session()
-        headers = {"Accept-Encoding": "identity"}
-        is_part = (start, end) != (0, found.size)
-        if is_part:
-            headers["Range"] = f"bytes={start}-{end - 1}"
-        if found.etag.startswith('"'):
-            headers["If-Match"] = found.etag
-        async with session.get(self.fs.encode_url(found.url), headers=headers) as answer:
+        headers = {"Accept-Encoding": "identity", "Range": f"bytes={start}-{end - 1}", **condition}
+        async with session.get(self.fs.encode_url(url), headers=headers) as answer:
             answer.raise_for_status()
-            if is_part and answer.status != 206:
-                raise SourceError(f"{found.url}: its server gives no parts of files; copy it to one that does")
+            if answer.status != 206:
+                raise SourceError(f"{url}: its server gives no parts of files; copy it to one that does")
             total = answer.headers.get("Content-Range", "").rpartition("/")[2]
-            size = int(total) if total.isdigit() else answer.content_length or 0
-            about = {"size": size, **{name: answer.headers.get(name) for name in (*ETAGS, *TIMES)}}
-            return await answer.read(), self._as_found(found.url, about).etag
+            about = {name: answer.headers.get(name) for name in (*ETAGS, *TIMES)}
+            about["size"] = int(total) if total.isdigit() else None
+            return await answer.read(), self._as_found(url, about)
 
 
 class _Hub(Store):
