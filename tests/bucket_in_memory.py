@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import collections
 import hashlib
+import threading
 from pathlib import Path
 
 from seneca.data.sources import stores
-from seneca.data.sources.stores import Found
+from seneca.data.sources.stores import Found, Waiting
 
 __all__ = ["Bucket", "Refused"]
 
@@ -31,7 +31,9 @@ class Bucket(stores.Store):
         self.asked: collections.Counter[str] = collections.Counter()
         self.ranges: list[tuple[str, int, int]] = []
         self.at_a_time = self.most_at_a_time = 0
-        self.hangs = False
+        self.hangs: bool | str = False
+        self.released = threading.Event()
+        self._lock = threading.Lock()
 
     @classmethod
     def made(cls, monkeypatch, folder: Path | None = None, prefix: str = "gs://bucket/train/") -> Bucket:
@@ -47,26 +49,31 @@ class Bucket(stores.Store):
     def etag(self, url: str) -> str:
         return hashlib.md5(self.content[url]).hexdigest()
 
-    async def found(self, url: str) -> Found:
+    def found(self, url: str, waiting: Waiting) -> Found:
         if url not in self.content:
             raise Refused(404)
         return Found(url, len(self.content[url]), self.etag(url))
 
-    async def below(self, url: str) -> list[Found]:
+    def below(self, url: str, waiting: Waiting) -> list[Found]:
         self.asked[url] += 1
         for error in self.first.pop(url, []):
             raise error
-        return [await self.found(one) for one in self.content if one.startswith(url)]
+        return [self.found(one, waiting) for one in self.content if one.startswith(url)]
 
-    async def get(self, found: Found, start: int, end: int) -> tuple[bytes, str]:
-        self.asked[found.url] += 1
-        self.ranges.append((found.url, start, end))
-        self.at_a_time += 1
-        self.most_at_a_time = max(self.at_a_time, self.most_at_a_time)
+    def get(self, found: Found, start: int, end: int, waiting: Waiting) -> tuple[bytes, str]:
+        with self._lock:
+            self.asked[found.url] += 1
+            self.ranges.append((found.url, start, end))
+            self.at_a_time += 1
+            self.most_at_a_time = max(self.at_a_time, self.most_at_a_time)
         try:
-            await asyncio.sleep(1e9 if self.hangs else 0.001)
+            if self.hangs == "for ever":
+                self.released.wait()
+            else:
+                waiting.pause(1e6 if self.hangs else 0.001)
         finally:
-            self.at_a_time -= 1
+            with self._lock:
+                self.at_a_time -= 1
         then = self.first[found.url].pop(0) if self.first[found.url] else None
         if isinstance(then, BaseException):
             raise then

@@ -21,7 +21,7 @@ from seneca.data.stages import names_of_exact
 from seneca.data.support import Support
 from seneca.epochs.plan import EpochPlan, plan_epoch
 from seneca.native.buffers import BatchBuffers
-from seneca.native.fetchers import Fetcher
+from seneca.native.fetchers import Fetchers
 from seneca.native.prefetch import Prefetcher
 from seneca.native.session import Inputs, Session
 from seneca.partition import Jobs, Spent
@@ -85,10 +85,10 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         threads = 0 if cores is None else cores.threads
         stream = self._stream(loader, plan, inputs, threads)
         objects = files.objects()
-        fetcher = None if objects is None else Fetcher(stream, objects, blocks=inputs.remote is not None)
-        self._close = finalize(self, _end, stream, cache, fetcher, order=FIRST)  # before a Ctrl-C could come
-        if fetcher is not None:
-            fetcher.start()
+        fetchers = None if objects is None else Fetchers(stream, objects)
+        self._close = finalize(self, _end, stream, cache, fetchers, order=FIRST)  # before a Ctrl-C could come
+        if fetchers is not None:
+            fetchers.start()
         self._progress.recorder = self._recorder
         self._progress.begin(plan.order, plan.sampler, support.identity, self._samples_of(plan, support))
         ahead = _batches_ahead(loader)
@@ -338,8 +338,8 @@ def _batches_ahead(loader: Any) -> int:
     return 0 if loader.num_workers == 0 else loader.prefetch_factor or BATCHES_AHEAD
 
 
-def _end(stream: pool.Stream, cache: SampleCache | None, fetcher: Fetcher | None) -> None:
-    """Close the stream before the cache, which this reference keeps. Then the fetcher has nowhere to bring bytes."""
+def _end(stream: pool.Stream, cache: SampleCache | None, fetchers: Fetchers | None) -> None:
+    """Close the stream before the cache, which this reference keeps. Then fetchers have nowhere to bring bytes."""
     stream.close()
-    if fetcher is not None:
-        fetcher.end()
+    if fetchers is not None:
+        fetchers.end()

@@ -52,7 +52,12 @@ def batch_shape(pipeline: Pipeline) -> tuple[int, ...]:
 
 
 def work_through(
-    pieces: Sequence[Piece | ObjectPiece], pipeline: Pipeline, max_pixels: int, *, threads: int, seconds: float
+    pieces: Sequence[Piece | ObjectPiece],
+    pipeline: Pipeline,
+    max_pixels: int,
+    *,
+    threads: int,
+    seconds: float,
 ) -> Work:
     """Take pictures through every stage until the time is over or no pictures are left.
 

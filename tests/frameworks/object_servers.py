@@ -70,7 +70,9 @@ def s3_server(faults: Faults) -> Iterator[str]:
         fault = faults.met(environ["REQUEST_METHOD"], environ["PATH_INFO"])
         if isinstance(fault, int):
             body = S3_ERROR.format(code=CODES.get(fault, "Other")).encode()
-            start(f"{fault} as told", [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))])
+            start(
+                f"{fault} as told", [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))]
+            )
             return [body]
         body = b"".join(inner(environ, start))
         return [body[: len(body) // 2]] if fault == "cut" else [body]

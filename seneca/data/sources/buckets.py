@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import errno
 import fnmatch
@@ -18,7 +17,8 @@ import hashlib
 import os
 import random
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -27,15 +27,14 @@ import numpy as np
 from seneca.data.sources.archives import MOST_BYTES, Members, expand_ranges, kept_members, list_members
 from seneca.data.sources.archives import listing_of as listing_of_members
 from seneca.data.sources.listing import PIECE, STATED, Listing
-from seneca.data.sources.stores import MOST_AT_A_TIME, PACKAGES, Found, run, scheme_of, store_of
+from seneca.data.sources.stores import PACKAGES, Found, GivenUp, Waiting, scheme_of, store_of
 from seneca.data.sources.tar import members_of_tar
 from seneca.errors import SourceError
 
 __all__ = ["ObjectPiece", "Objects", "is_bucket", "list_bucket"]
 
 PAUSES_S = (0.2, 1.0, 3.0)  # before each further try; half to one and a half of it, by chance
-SLOWEST = 2**20  # bytes a second, below which an answer is given up, after STARTS_S
-STARTS_S = 40
+LISTED_AT_A_TIME = 16  # archives
 BLOCK = 2**20  # of an archive whose headers are near each other
 HEADER = 4096  # of one whose members are large
 CHANGED = "has changed since it was opened; open it again with seneca.open()"
@@ -57,20 +56,21 @@ class Objects:
     def __init__(self, listing: Listing) -> None:
         self._listing = listing
 
-    async def fetch(self, container: int, offset: int, length: int) -> bytes:
-        """Bytes of an object as it was listed.
+    def fetch(self, container: int, offset: int, length: int, waiting: Waiting) -> Any:
+        """Bytes of an object as it was listed, as a buffer.
 
         Raises:
             OSError: They cannot be had, or the object is another by now. It names the object.
+            GivenUp: Another thread has ended the wait.
         """
         listing = self._listing
         url = listing.containers[container]
         found = Found(url, int(listing.stated["size_bytes"][container]), listing.etags[container])
-        return await _piece(found, offset, length)
+        return _piece(found, offset, length, waiting)
 
     def read(self, container: int, offset: int, length: int) -> bytes:
-        """The same, for a thread that waits for it."""
-        return run(self.fetch(container, offset, length))
+        """The same, whose wait nobody ends."""
+        return bytes(self.fetch(container, offset, length, Waiting()))
 
 
 class ObjectPiece(NamedTuple):
@@ -86,41 +86,39 @@ class ObjectPiece(NamedTuple):
         return self.objects.read(self.container, self.offset, self.length)
 
 
-async def _piece(found: Found, offset: int, length: int) -> bytes:
+def _piece(found: Found, offset: int, length: int, waiting: Waiting) -> Any:
     if length == 0:
         return b""
 
-    async def once() -> bytes:
-        store = store_of(found.url)
-        seconds = STARTS_S + length / SLOWEST
-        data, etag = await asyncio.wait_for(store.get(found, offset, offset + length), seconds)
+    def once() -> Any:
+        data, etag = store_of(found.url).get(found, offset, offset + length, waiting)
         if etag != found.etag:
             raise OSError(errno.ESTALE, CHANGED, found.url)
         if len(data) != length:
             raise _Short(f"its answer has {len(data):,} of {length:,} bytes")
         return data
 
-    return await _tried(found.url, once)
+    return _tried(found.url, once, waiting)
 
 
 class _Short(Exception):
     """An answer that ends too early, or too late."""
 
 
-async def _tried(url: str, once: Callable[[], Awaitable[T]]) -> T:
+def _tried(url: str, once: Callable[[], T], waiting: Waiting) -> T:
     """Try, and again where that may help; raise what names the URL and says what to do."""
     for pause in (*PAUSES_S, None):
         try:
-            return await once()
-        except SourceError:
+            return once()
+        except (SourceError, GivenUp):
             raise
         except Exception as error:
             number, why = _named(error, scheme_of(url) or "")
             if number is not None:
                 raise OSError(number, why, url) from None
-            last, is_late = why, isinstance(error, (asyncio.TimeoutError, TimeoutError))
+            last, is_late = why, _is_late(error)
         if pause is not None:
-            await asyncio.sleep(pause * random.uniform(0.5, 1.5))
+            waiting.pause(pause * random.uniform(0.5, 1.5))
     raise OSError(
         errno.ETIMEDOUT if is_late else errno.EIO,
         f"could not be fetched in {len(PAUSES_S) + 1} tries: {last}",
@@ -147,6 +145,11 @@ def _named(error: Exception, scheme: str) -> tuple[int | None, str]:
     return None, f"{status}: {_text(error)}" if status else _text(error)
 
 
+def _is_late(error: Exception) -> bool:
+    """Whether it is a TimeoutError of Python's or of asyncio's, which was another class before Python 3.11."""
+    return any(kind.__name__ == "TimeoutError" for kind in type(error).__mro__)
+
+
 def _lacks_key(error: BaseException) -> bool:
     """Whether botocore, which has classes for that and no status, has found no credentials."""
     return type(error).__name__ in ("NoCredentialsError", "PartialCredentialsError", "TokenRetrievalError")
@@ -155,7 +158,9 @@ def _lacks_key(error: BaseException) -> bool:
 def _status(error: BaseException | None) -> int | None:
     """The HTTP status in an exception or in those that caused it, whichever library has made them."""
     while error is not None and not type(error).__module__.startswith("aiohttp.http_exceptions"):
-        answer = getattr(error, "response", None)  # that module's errors call a body that is cut off a status 400
+        answer = getattr(
+            error, "response", None
+        )  # that module's errors call a body that is cut off a status 400
         if isinstance(answer, dict):  # botocore
             answer = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
         named = next((name for name in ("status", "status_code", "code") if hasattr(error, name)), "")
@@ -191,9 +196,9 @@ def list_bucket(
     for source in sources:
         _refuse(source)
     if all(source.lower().endswith(".tar") for source in sources):
-        return run(_list_tars(sources, extensions, labels))
+        return _list_tars(sources, extensions, labels)
     if len(sources) == 1:
-        return run(_list_prefix(sources[0].rstrip("/") + "/", extensions, labels))
+        return _list_prefix(sources[0].rstrip("/") + "/", extensions, labels)
     raise SourceError("a list of URLs is to name .tar archives, or is one prefix with folders of classes")
 
 
@@ -211,13 +216,20 @@ def _refuse(source: str) -> None:
             "and would be kept with the dataset; give a URL without"
         )
     if source.lower().endswith(".zip"):
-        raise SourceError(f"{source}: zip archives are read on this host's storage only; copy it, or pack a .tar")
+        raise SourceError(
+            f"{source}: zip archives are read on this host's storage only; copy it, or pack a .tar"
+        )
 
 
-async def _list_prefix(
+def _everything(prefix: str) -> list[Found]:
+    waiting = Waiting()
+    return _tried(prefix, lambda: store_of(prefix).below(prefix, waiting), waiting)
+
+
+def _list_prefix(
     prefix: str, extensions: tuple[str, ...], labels: Callable[[str], int] | None
 ) -> Listing:
-    everything = await _tried(prefix, lambda: store_of(prefix).below(prefix))
+    everything = _everything(prefix)
     root = _common(prefix, everything)
     below = [(one.url[len(root) :], one) for one in everything]
     chosen = [
@@ -262,21 +274,24 @@ def _stated(found: Sequence[Found]) -> np.ndarray:
     return stated
 
 
-async def _list_tars(
+def _list_tars(
     sources: Sequence[str], extensions: tuple[str, ...], labels: Callable[[str], int] | None
 ) -> Listing:
     urls: list[str] = []
     for source in sources:
         for one in expand_ranges(source):
-            urls += await _matches(one) if glob.has_magic(one) else [one]
-    turns = asyncio.Semaphore(MOST_AT_A_TIME // 4)
+            urls += _matches(one) if glob.has_magic(one) else [one]
+    waiting = Waiting()
 
-    async def members(url: str) -> tuple[Found, Members]:
-        async with turns:
-            found = await _tried(url, lambda: store_of(url).found(url))
-            return found, await _members(found)
+    def members(url: str) -> tuple[Found, Members]:
+        found = _tried(url, lambda: store_of(url).found(url, waiting), waiting)
+        return found, _members(found, waiting)
 
-    every = await asyncio.gather(*map(members, urls))
+    with ThreadPoolExecutor(LISTED_AT_A_TIME) as threads:
+        try:
+            every = list(threads.map(members, urls))
+        finally:
+            waiting.give_up()  # where one has failed, or a Ctrl-C ends the wait, the others end too
     found = [one for one, _ in every]
     listing = listing_of_members(
         [one.url for one in found], _stated(found), [one for _, one in every], extensions, labels
@@ -285,29 +300,26 @@ async def _list_tars(
     return dataclasses.replace(listing, etags=[one.etag for one in found], root=root)
 
 
-async def _matches(pattern: str) -> list[str]:
+def _matches(pattern: str) -> list[str]:
     fixed = re.split(r"[*?\[]", pattern, maxsplit=1)[0].rpartition("/")[0] + "/"
-    everything = await _tried(fixed, lambda: store_of(fixed).below(fixed))
+    everything = _everything(fixed)
     depth = pattern.count("/")
     found = sorted(
-        one.url
-        for one in everything
-        if one.url.count("/") == depth and fnmatch.fnmatchcase(one.url, pattern)
+        one.url for one in everything if one.url.count("/") == depth and fnmatch.fnmatchcase(one.url, pattern)
     )
     if not found:
         raise FileNotFoundError(f"no object is called {pattern}")
     return found
 
 
-async def _members(found: Found) -> Members:
+def _members(found: Found, waiting: Waiting) -> Members:
     """What an archive lists, or listed when it had this etag."""
 
     def listed() -> Members:
-        read = _Blocks(found, asyncio.run_coroutine_threadsafe, loop)
+        read = _Blocks(found, waiting)
         return list_members(members_of_tar(read, found.url, found.size), read, found.url)
 
-    loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(None, kept_members, found.url, (found.size, found.etag), listed)
+    return kept_members(found.url, (found.size, found.etag), listed)
 
 
 class _Blocks:
@@ -316,8 +328,8 @@ class _Blocks:
     To read on is cheaper than to ask again: with 20 ms for an answer, a mebibyte more costs less than a request.
     """
 
-    def __init__(self, found: Found, start: Callable[..., Any], loop: Any) -> None:
-        self._found, self._start, self._loop = found, start, loop
+    def __init__(self, found: Found, waiting: Waiting) -> None:
+        self._found, self._waiting = found, waiting
         self._at, self._data = 0, b""
 
     def __call__(self, length: int, at: int) -> bytes:
@@ -327,7 +339,7 @@ class _Blocks:
             end = min(self._found.size, at + max(length, BLOCK if is_near else HEADER))
             if at >= end:
                 return b""
-            self._data = self._start(_piece(self._found, at, end - at), self._loop).result()
+            self._data = bytes(_piece(self._found, at, end - at, self._waiting))
             self._at, begins = at, 0
         return self._data[begins : begins + length]
 

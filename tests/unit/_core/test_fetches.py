@@ -20,7 +20,7 @@ class ByHand:
 
     streams = []  # noqa: RUF012
 
-    def __init__(self, stream, objects, blocks=False):
+    def __init__(self, stream, objects):
         self.streams.append(stream)
 
     def start(self):
@@ -33,7 +33,7 @@ class ByHand:
 @pytest.fixture
 def dataset(monkeypatch, picture_folder):
     Bucket.made(monkeypatch, picture_folder)
-    monkeypatch.setattr("seneca.native.iterator.Fetcher", ByHand)
+    monkeypatch.setattr("seneca.native.iterator.Fetchers", ByHand)
     yield seneca.open("gs://bucket/train/", CROP)
     ByHand.streams.clear()
 

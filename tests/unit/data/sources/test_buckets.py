@@ -13,7 +13,7 @@ import seneca
 from seneca import transforms as T
 from seneca.data.sources import buckets
 from seneca.data.sources.buckets import is_bucket, list_bucket
-from seneca.data.sources.stores import run
+from seneca.data.sources.stores import Waiting
 from seneca.errors import SourceError
 
 ENDINGS = (".jpg", ".jpeg")
@@ -152,7 +152,9 @@ def test_it_pickles(bucket):
     assert again.fingerprint() == found.fingerprint() and again.read(5) == found.read(5)
 
 
-@pytest.mark.parametrize("failure", [Refused(503), Refused(429), ConnectionResetError("reset"), TimeoutError()])
+@pytest.mark.parametrize(
+    "failure", [Refused(503), Refused(429), ConnectionResetError("reset"), TimeoutError()]
+)
 def test_what_may_pass_is_tried_again(bucket, failure):
     found = seneca.open(ROOT)
     url = found.samples[3][0]
@@ -179,7 +181,12 @@ def test_a_body_of_another_length_is_tried_again_and_named(bucket, cut):
 @pytest.mark.parametrize(
     ("status", "kind", "number", "says"),
     [
-        (403, PermissionError, errno.EACCES, r"may not be read by this process \(403\); give it credentials, as gcsfs"),
+        (
+            403,
+            PermissionError,
+            errno.EACCES,
+            r"may not be read by this process \(403\); give it credentials, as gcsfs",
+        ),
         (404, FileNotFoundError, errno.ENOENT, r"is not there \(404\)"),
         (412, OSError, errno.ESTALE, "has changed since it was opened; open it again"),
         (400, OSError, errno.EIO, r"was refused by its server \(400\)"),
@@ -237,4 +244,4 @@ def test_pieces_are_read_by_those_who_measure(bucket):
     rates = read_storage(pieces, 0.05, readers=(1, 2), most_files=4)
     assert rates.cold and all(one.bytes_per_s > 0 for one in rates.readings)
     assert np.array_equal([len(piece.read()) for piece in pieces[:3]], [piece.length for piece in pieces[:3]])
-    assert run(pieces[0].objects.fetch(0, 1, 2)) == pieces[0].read()[1:3]
+    assert pieces[0].objects.fetch(0, 1, 2, Waiting()) == pieces[0].read()[1:3]

@@ -1,14 +1,16 @@
 """One try with a store: what fsspec's file systems list and give, as objects with etags. Real servers are in
 tests/frameworks/test_buckets.py."""
 
+import asyncio
 import os
 import sys
+import threading
 
 import fsspec
 import pytest
 
 from seneca.data.sources import stores
-from seneca.data.sources.stores import Found, Store, run, scheme_of, store_of
+from seneca.data.sources.stores import Found, GivenUp, Store, Waiting, scheme_of, store_of
 from seneca.errors import SourceError
 
 
@@ -36,19 +38,19 @@ def test_schemes():
 def test_what_lies_below_a_prefix_and_at_a_url(memory):
     store = store_of("memory://bucket/train/")
     assert store is store_of("memory://other")
-    every = {found.url: found for found in run(store.below("memory://bucket/train/"))}
+    every = {found.url: found for found in store.below("memory://bucket/train/", Waiting())}
     assert sorted(every) == [f"memory://bucket/train/{name}" for name in ("a/1.jpg", "a/2.jpg", "b.jpg")]
     one = every["memory://bucket/train/b.jpg"]
-    assert one.size == 15 and run(store.found(one.url)) == one
+    assert one.size == 15 and store.found(one.url, Waiting()) == one
 
 
 def test_bytes_come_with_the_etag_that_they_are_of(memory):
     store = store_of("memory://bucket")
-    found = run(store.found("memory://bucket/train/b.jpg"))
-    assert run(store.get(found, 0, 15)) == (b"b.jpg" * 3, found.etag)
-    assert run(store.get(found, 1, 4)) == (b".jp", found.etag)
+    found = store.found("memory://bucket/train/b.jpg", Waiting())
+    assert store.get(found, 0, 15, Waiting()) == (b"b.jpg" * 3, found.etag)
+    assert store.get(found, 1, 4, Waiting()) == (b".jp", found.etag)
     memory.pipe("/bucket/train/b.jpg", b"B.JPG" * 3)
-    data, etag = run(store.get(found, 0, 15))
+    data, etag = store.get(found, 0, 15, Waiting())
     assert data == b"B.JPG" * 3 and etag != found.etag
 
 
@@ -61,7 +63,7 @@ def test_bytes_come_with_the_etag_that_they_are_of(memory):
     ],
 )
 def test_an_etag_is_the_server_s_or_size_and_time(memory, about, etag):
-    assert store_of("memory://b")._as_found("u", about) == Found("u", 3, etag)
+    assert stores._as_found("u", about) == Found("u", 3, etag)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +72,7 @@ def test_an_etag_is_the_server_s_or_size_and_time(memory, about, etag):
 )
 def test_what_cannot_be_told_from_itself_after_a_change_is_refused(memory, about, says):
     with pytest.raises(SourceError, match=says):
-        store_of("memory://b")._as_found("u", about)
+        stores._as_found("u", about)
 
 
 def test_a_package_that_is_not_there_is_named(monkeypatch):
@@ -95,8 +97,30 @@ def test_an_error_comes_as_it_was_raised():
         raise TimeoutError(110, "late", "a file")
 
     with pytest.raises(TimeoutError) as error:
-        run(late())
+        Waiting().run(late())
     assert error.value.filename == "a file"
+
+
+def test_a_wait_is_given_up_by_another_thread():
+    waiting, begun = Waiting(), threading.Event()
+
+    async def never():
+        begun.set()
+        await asyncio.sleep(1e6)
+
+    giver = threading.Thread(target=lambda: (begun.wait(), waiting.give_up()))
+    giver.start()
+    with pytest.raises(GivenUp):
+        waiting.run(never(), 1e6)
+    giver.join()
+    for wait in (lambda: waiting.pause(1e6), lambda: waiting.run(never(), 1e6)):
+        with pytest.raises(GivenUp):
+            wait()
+
+
+def test_a_wait_that_is_late_is_an_error():
+    with pytest.raises(asyncio.TimeoutError):
+        Waiting().run(asyncio.sleep(1e6), 0.01)
 
 
 class Hub:
@@ -108,6 +132,8 @@ class Hub:
         def repo_info(self, repo_id, *, repo_type, revision):
             assert (repo_id, repo_type, revision) == ("me/pics", "dataset", "main")
             return type("Info", (), {"sha": self.sha})()
+
+    async_impl = False
 
     def __init__(self):
         self._api = self._Api()
@@ -132,16 +158,11 @@ class Hub:
         return path.encode()[start:end]
 
 
-def test_a_repository_of_the_hub_is_named_by_its_commit(monkeypatch):
+def test_a_repository_of_the_hub_is_named_by_its_commit():
     store = Store.__new__(stores._Hub)
-    store.scheme, store.fs, store._threads = "hf", Hub(), None
-    monkeypatch.setattr(store, "_call", lambda name, *args, **options: _now(getattr(store.fs, name), args, options))
+    store.scheme, store.fs = "hf", Hub()
     commit = "1" * 40
-    [found] = run(store.below("hf://datasets/me/pics/train/"))
+    [found] = store.below("hf://datasets/me/pics/train/", Waiting())
     assert found == Found(f"hf://datasets/me/pics@{commit}/train/a/1.jpg", 3, "x")
-    assert run(store.found("hf://datasets/me/pics/t.tar")).url == f"hf://datasets/me/pics@{commit}/t.tar"
-    assert run(store.get(found, 0, 8)) == (b"datasets", "x")
-
-
-async def _now(function, args, options):
-    return function(*args, **options)
+    assert store.found("hf://datasets/me/pics/t.tar", Waiting()).url == f"hf://datasets/me/pics@{commit}/t.tar"
+    assert store.get(found, 0, 8, Waiting()) == (b"datasets", "x")
