@@ -21,7 +21,10 @@ from xml.sax.saxutils import escape
 __all__ = ["BUCKET", "bucket_of"]
 
 BUCKET = "bench"
-LISTED = "<Contents><Key>{}</Key><ETag>&quot;{}&quot;</ETag><Size>{}</Size><LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents>"
+LISTED = (
+    "<Contents><Key>{}</Key><ETag>&quot;{}&quot;</ETag><Size>{}</Size>"
+    "<LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents>"
+)
 
 
 class _Connection(asyncio.Protocol):

@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 __all__ = ["RemoteServer", "parse_remote"]
 
 PORT = 6379
-PASSWORD = "SENECA_REMOTE_PASSWORD"  # noqa: S105  # the name of a variable
+PASSWORD = "SENECA_REMOTE_PASSWORD"  # the name of a variable
 
 
 @dataclass(frozen=True)

@@ -226,9 +226,7 @@ def _everything(prefix: str) -> list[Found]:
     return _tried(prefix, lambda: store_of(prefix).below(prefix, waiting), waiting)
 
 
-def _list_prefix(
-    prefix: str, extensions: tuple[str, ...], labels: Callable[[str], int] | None
-) -> Listing:
+def _list_prefix(prefix: str, extensions: tuple[str, ...], labels: Callable[[str], int] | None) -> Listing:
     everything = _everything(prefix)
     root = _common(prefix, everything)
     below = [(one.url[len(root) :], one) for one in everything]

@@ -160,7 +160,9 @@ class Store:
 
             kind = fsspec.get_filesystem_class(scheme)
         except ImportError as error:
-            raise SourceError(f"{scheme}:// needs the package {package}: pip install {package} ({error})") from None
+            raise SourceError(
+                f"{scheme}:// needs the package {package}: pip install {package} ({error})"
+            ) from None
         # No instance of the user's: its cache of listings would hide changes.
         self.fs = kind(skip_instance_cache=True, use_listings_cache=False, **self._options())
 
@@ -213,7 +215,9 @@ class _S3(Store):
         wanted = {} if (start, end) == (0, found.size) else {"Range": f"bytes={start}-{end - 1}"}
 
         async def answered() -> tuple[bytes, str]:
-            answer = await self.fs._call_s3("get_object", Bucket=bucket, Key=key, IfMatch=found.etag, **wanted)
+            answer = await self.fs._call_s3(
+                "get_object", Bucket=bucket, Key=key, IfMatch=found.etag, **wanted
+            )
             async with answer["Body"] as body:
                 return await body.read(), answer["ETag"]
 
@@ -369,7 +373,8 @@ def _of_boto3() -> dict[str, Any]:
 
 
 def _kind(scheme: str) -> type[Store]:
-    if scheme in BY_OBSTORE and importlib.util.find_spec("obstore") is not None and not _is_configured(scheme):
+    is_there = scheme in BY_OBSTORE and importlib.util.find_spec("obstore") is not None
+    if is_there and not _is_configured(scheme) and not _lost_threads:
         return _Obstore
     return KINDS.get(scheme, Store)
 
@@ -385,11 +390,13 @@ KINDS: dict[str, type[Store]] = {"s3": _S3, "http": _Web, "https": _Web, "hf": _
 
 _stores: dict[str, Store] = {}
 _making = threading.Lock()
+_lost_threads = False  # this process was forked from one that used obstore, whose threads are not here
 
 
 def _forget() -> None:
     """In a forked child: the parent's connections are not this process's, and a thread may have held the lock."""
-    global _making
+    global _making, _lost_threads
+    _lost_threads = _lost_threads or any(isinstance(store, _Obstore) for store in _stores.values())
     _stores.clear()
     _making = threading.Lock()
 

@@ -1,4 +1,4 @@
-"""Threads that fetch: places by ticket, until their stream is closed. What is damaged is fetched, and no other file."""
+"""Threads that fetch take places by ticket, until their stream is closed. What is damaged is fetched too."""
 
 import threading
 

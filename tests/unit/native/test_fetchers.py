@@ -1,4 +1,4 @@
-"""Loaders of pictures in buckets: batches are the folder's, requests run beside each other, and closing waits for none."""
+"""Loaders of pictures in buckets: batches are the folder's, and closing waits for no request."""
 
 import gc
 import threading

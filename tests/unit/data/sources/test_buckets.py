@@ -1,4 +1,4 @@
-"""What a bucket's listing has, and what a piece of it comes to when the server fails, refuses or has another by now."""
+"""What a bucket's listing has, and what becomes of a piece when the server fails, refuses or has another."""
 
 import errno
 import io

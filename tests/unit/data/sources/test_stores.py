@@ -164,5 +164,7 @@ def test_a_repository_of_the_hub_is_named_by_its_commit():
     commit = "1" * 40
     [found] = store.below("hf://datasets/me/pics/train/", Waiting())
     assert found == Found(f"hf://datasets/me/pics@{commit}/train/a/1.jpg", 3, "x")
-    assert store.found("hf://datasets/me/pics/t.tar", Waiting()).url == f"hf://datasets/me/pics@{commit}/t.tar"
+    assert (
+        store.found("hf://datasets/me/pics/t.tar", Waiting()).url == f"hf://datasets/me/pics@{commit}/t.tar"
+    )
     assert store.get(found, 0, 8, Waiting()) == (b"datasets", "x")
