@@ -1,4 +1,5 @@
-"""A server with as much of S3's interface as reading needs, in a process of its own. Each answer waits for a while.
+"""A server with as much of S3's interface as reading needs, in a process of its own. Each answer waits for
+a while.
 
 It serves the files of a folder as the objects of one bucket, from memory, and does not look at signatures.
 

@@ -17,7 +17,7 @@ def cannot_list(folder: Path) -> str | None:
         os.scandir(folder).close()
     except FileNotFoundError:
         if is_bucket(str(folder).replace(":/", "://", 1)):
-            return f"{folder} is no folder of this host, and this command reads folders; seneca.open() opens URLs"
+            return f"{folder} is no folder of this host, and this command reads folders"
         return f"there is no folder {folder}; give another"
     except NotADirectoryError:
         return f"{folder} is no folder; give the folder in which your files lie"

@@ -29,7 +29,8 @@ class PictureArchive(PictureDataset):
         classes: Names of the classes, sorted; empty if labels are numbers without names.
         class_to_idx: Class name to class index.
         samples: ``(path, label)`` of every picture. The path is the container's, followed by the picture's
-            name in it; or the URL of the picture. The samples cannot be changed; take a ``Subset`` for some of them.
+            name in it; or the URL of the picture. The samples cannot be changed; take a ``Subset`` for
+            some of them.
         targets: The label of every picture.
         listing: Where the pictures are.
     """

@@ -361,8 +361,8 @@ class _Pieces(_Paths):
 class _InBuckets(_Pieces):
     """The same of pictures in buckets or on a web server. A dataset is what was listed, as it was then.
 
-    To look again asks for nothing: each piece that is fetched is checked, and what is kept is of the objects that the
-    fingerprint names.
+    To look again asks for nothing: each piece that is fetched is checked, and what is kept is of the
+    objects that the fingerprint names.
     """
 
     def look(self) -> None:
@@ -374,7 +374,10 @@ class _InBuckets(_Pieces):
 
     def told(self) -> str:
         n = len(self._listing.containers)
-        return f"{len(self.paths)} pictures in {n} objects (their names and places; size and etag of these objects)"
+        return (
+            f"{len(self.paths)} pictures in {n} objects (their names and places; "
+            "size and etag of these objects)"
+        )
 
     def objects(self) -> Objects:
         return Objects(self._listing)

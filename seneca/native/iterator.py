@@ -229,7 +229,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             copies=None if self._recorder is None else self._recorder.copies,
             check_every=0 if cache is None else options.check_every or 0,
             remote=None if remote is None else remote.handle,
-            dataset=files.fingerprint(),
+            dataset=b"" if remote is None else files.fingerprint(),
         )
 
     def _begin_control(self, job: Jobs, inputs: Inputs) -> None:
@@ -339,7 +339,8 @@ def _batches_ahead(loader: Any) -> int:
 
 
 def _end(stream: pool.Stream, cache: SampleCache | None, fetchers: Fetchers | None) -> None:
-    """Close the stream before the cache, which this reference keeps. Then fetchers have nowhere to bring bytes."""
+    """Close the stream before the cache, which this reference keeps. Then fetchers have nowhere to bring
+    bytes."""
     stream.close()
     if fetchers is not None:
         fetchers.end()

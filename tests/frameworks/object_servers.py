@@ -1,7 +1,8 @@
-"""Servers of objects that run in this process, and fail as they are told: moto's S3, and a web server of files.
+"""Servers of objects that run in this process, and fail as they are told: moto's S3, and a web server of
+files.
 
-Each fault is for paths that end with a text, for so many requests: a status, a body that is cut off, or an answer
-that does not come until the test ends.
+Each fault is for paths that end with a text, for so many requests: a status, a body that is cut off, or an
+answer that does not come until the test ends.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class Faults:
         self.of.append([ending, what, times])
 
     def met(self, method: str, path: str) -> int | str | None:
-        """Count a request, and answer what of it fails: a status, "cut" or None. "hang" has been waited for."""
+        """Count a request, and answer what of it fails: a status, "cut" or None. "hang" has been waited
+        for."""
         with self._lock:
             self.asked[path] += method == "GET"
             found = next((one for one in self.of if path.endswith(one[0]) and one[2] > 0), None)

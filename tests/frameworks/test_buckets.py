@@ -1,4 +1,5 @@
-"""Buckets and web servers: moto's S3 through s3fs, a web server of this test's, nginx. Batches are the folder's."""
+"""Buckets and web servers: moto's S3 through s3fs, a web server of this test's, nginx. Batches are the
+folder's."""
 
 import gc
 import io

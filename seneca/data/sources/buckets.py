@@ -1,10 +1,10 @@
-"""Pictures in buckets and on web servers: what there is, as a listing; and bytes of it, tried again and checked.
+"""Pictures in buckets and on web servers: what there is, as a listing; and bytes of it, which are checked.
 
 ::
 
     s3://bucket/train/           --list_bucket()--> Listing: each object a container, with its etag
     s3://bucket/train-{00..99}.tar -----------+     or: each archive a container, its members pieces
-    (container, offset, length)  --Objects.fetch()--> bytes of the object that was listed, or an error that names it
+    (container, offset, length)  --Objects.fetch()--> bytes of the object as listed, or an error with its name
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import errno
 import fnmatch
 import glob
 import hashlib
-import os
 import random
 import re
 from collections.abc import Callable, Sequence
@@ -146,7 +145,8 @@ def _named(error: Exception, scheme: str) -> tuple[int | None, str]:
 
 
 def _is_late(error: Exception) -> bool:
-    """Whether it is a TimeoutError of Python's or of asyncio's, which was another class before Python 3.11."""
+    """Whether it is a TimeoutError of Python's or of asyncio's, which was another class before Python
+    3.11."""
     return any(kind.__name__ == "TimeoutError" for kind in type(error).__mro__)
 
 
@@ -182,8 +182,8 @@ def list_bucket(
     """The pictures below a prefix, or in ``.tar`` archives.
 
     Args:
-        sources: A URL that ends with a slash or with no ``.tar``: a prefix with folders of classes. Or URLs of
-            archives: patterns (``*``, ``?``, ``[]``), ranges (``{000..146}``), or a list.
+        sources: A URL that ends with a slash or with no ``.tar``: a prefix with folders of classes. Or
+            URLs of archives: patterns (``*``, ``?``, ``[]``), ranges (``{000..146}``), or a list.
         extensions: Endings of the names of pictures, in lower case.
         labels: The label of a picture, given its name below the prefix, or in the archive. None: as
             :class:`seneca.ImageFolder` or :func:`list_archives` find it.
@@ -212,8 +212,8 @@ def _refuse(source: str) -> None:
         )
     if parts.scheme in ("http", "https") and parts.query:
         raise SourceError(
-            f"{parts.scheme}://{parts.netloc}{parts.path}: what follows the question mark may be a signature, "
-            "and would be kept with the dataset; give a URL without"
+            f"{parts.scheme}://{parts.netloc}{parts.path}: what follows the question mark may be a "
+            "signature, and would be kept with the dataset; give a URL without"
         )
     if source.lower().endswith(".zip"):
         raise SourceError(
@@ -294,7 +294,9 @@ def _list_tars(
     listing = listing_of_members(
         [one.url for one in found], _stated(found), [one for _, one in every], extensions, labels
     )
-    root = os.path.commonprefix([one.url for one in found]).rpartition("/")[0] + "/"
+    begins, ends = min(one.url for one in found), max(one.url for one in found)
+    same = next((i for i, (a, b) in enumerate(zip(begins, ends, strict=False)) if a != b), len(begins))
+    root = begins[:same].rpartition("/")[0] + "/"
     return dataclasses.replace(listing, etags=[one.etag for one in found], root=root)
 
 
@@ -323,7 +325,8 @@ def _members(found: Found, waiting: Waiting) -> Members:
 class _Blocks:
     """Reads an archive's headers, one after the other. A block is large while headers lie near each other.
 
-    To read on is cheaper than to ask again: with 20 ms for an answer, a mebibyte more costs less than a request.
+    To read on is cheaper than to ask again: with 20 ms for an answer, a mebibyte more costs less than a
+    request.
     """
 
     def __init__(self, found: Found, waiting: Waiting) -> None:

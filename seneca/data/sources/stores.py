@@ -5,11 +5,11 @@
     URL --store_of()--> Store --found(), below()--> Found: URL, size, etag
                           +-----get()-------------> bytes, and the etag of what they are of
 
-A store belongs to one process and is made where it is used first. Therefore nothing that is open, and no credentials,
-are in a dataset that is pickled or forked.
+A store belongs to one process and is made where it is used first. Therefore nothing that is open, and no
+credentials, are in a dataset that is pickled or forked.
 
-``obstore`` is taken where it is installed. It needs a sixth of the processor's time of ``s3fs``, and none of it in
-Python. Else ``fsspec`` has a package for each scheme. Its coroutines run in its own thread.
+``obstore`` is taken where it is installed. It needs a sixth of the processor's time of ``s3fs``, and none
+of it in Python. Else ``fsspec`` has a package for each scheme. Its coroutines run in its own thread.
 """
 
 from __future__ import annotations
@@ -39,6 +39,13 @@ PACKAGES = {
 """What has to be installed for each scheme, besides ``fsspec``."""
 
 BY_OBSTORE = ("s3", "gs", "az")
+STATUSES = {  # of the exceptions of obstore
+    "NotFoundError": 404,
+    "FileNotFoundError": 404,
+    "PreconditionError": 412,
+    "PermissionDeniedError": 403,
+    "UnauthenticatedError": 401,
+}
 MOST_AT_A_TIME = 64  # connections of a process to a store
 CONNECT_S, SILENT_S = 10, 30  # to connect; without a byte
 STARTS_S, SLOWEST = 40, 2**20  # an answer is given up after so many seconds, and one more for so many bytes
@@ -183,7 +190,8 @@ class Store:
         return [_as_found(f"{self.scheme}://{name.lstrip('/')}", about) for name, about in listed.items()]
 
     def get(self, found: Found, start: int, end: int, waiting: Waiting) -> tuple[Any, str]:
-        """Bytes of an object, as a buffer, and its etag. The etag is asked for afterwards: what came is of it or
+        """Bytes of an object, as a buffer, and its etag. The etag is asked for afterwards: what came is of
+        it or
         older."""
         limits = {} if (start, end) == (0, found.size) else {"start": start, "end": end}
         data = self._call(waiting, _seconds(end - start), "cat_file", self.path(found.url), **limits)
@@ -259,7 +267,8 @@ class _Web(Store):
 
 
 class _Hub(Store):
-    """Repositories of the Hugging Face hub. What is listed is named by its commit, and a commit never changes."""
+    """Repositories of the Hugging Face hub. What is listed is named by its commit, and a commit never
+    changes."""
 
     def _pinned(self, url: str) -> str:
         """The URL with the commit that its revision is now."""
@@ -288,15 +297,8 @@ class _Refused(Exception):
 
 
 class _Obstore(Store):
-    """The same by ``obstore``, whose threads are not Python's. A request cannot be given up before it is late."""
-
-    STATUSES = {
-        "NotFoundError": 404,
-        "FileNotFoundError": 404,
-        "PreconditionError": 412,
-        "PermissionDeniedError": 403,
-        "UnauthenticatedError": 401,
-    }  # fmt: skip
+    """The same by ``obstore``, whose threads are not Python's. A request cannot be given up before it is
+    late."""
 
     def __init__(self, scheme: str) -> None:
         self.scheme = scheme
@@ -310,7 +312,10 @@ class _Obstore(Store):
         name, _, key = url.partition("://")[2].partition("/")
         with self._making:
             if name not in self._buckets:
-                client = {"connect_timeout": f"{CONNECT_S}s", "timeout": f"{_seconds(2**26):.0f}s"}
+                client: dict[str, Any] = {
+                    "connect_timeout": f"{CONNECT_S}s",
+                    "timeout": f"{_seconds(2**26):.0f}s",
+                }
                 options: dict[str, Any] = {"client_options": client, "retry_config": {"max_retries": 0}}
                 if self.scheme == "s3":
                     client |= {"allow_http": os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")}
@@ -350,7 +355,7 @@ class _Obstore(Store):
         try:
             return ask()
         except Exception as error:
-            status = self.STATUSES.get(type(error).__name__)
+            status = STATUSES.get(type(error).__name__)
             told = re.search(r"status code: (\d{3})", str(error))
             if status is None and told is None:
                 raise
@@ -358,7 +363,8 @@ class _Obstore(Store):
 
 
 def _of_boto3() -> dict[str, Any]:
-    """Credentials as ``s3fs`` finds them too, where boto3 is there; obstore itself reads the environment only."""
+    """Credentials as ``s3fs`` finds them too, where boto3 is there; obstore itself reads the environment
+    only."""
     if importlib.util.find_spec("boto3") is None:
         return {}
     import boto3
@@ -394,7 +400,8 @@ _lost_threads = False  # this process was forked from one that used obstore, who
 
 
 def _forget() -> None:
-    """In a forked child: the parent's connections are not this process's, and a thread may have held the lock."""
+    """In a forked child: the parent's connections are not this process's, and a thread may have held the
+    lock."""
     global _making, _lost_threads
     _lost_threads = _lost_threads or any(isinstance(store, _Obstore) for store in _stores.values())
     _stores.clear()
