@@ -467,21 +467,18 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
                 * ``staged``: copies in ``prepared`` that were made for other jobs too.
                 * ``delivered``: samples.
                 * ``skipped``: samples that could not be prepared.
-                * ``repeated``: samples delivered a second time, because a rank had skipped samples and no
-                others
+                * ``repeated``: samples delivered a second time, because a rank had skipped samples and no others
                   were left.
                 * ``unshared``: items that cannot be laid out in shared memory.
                 * ``damaged``: samples read from storage because their payload in the cache was damaged.
                 * ``checked``: samples served from the cache that were made again.
                 * ``different``: samples in ``checked`` that differed.
-                * ``in_vain``: with ``share="exact"`` on the native path: samples in ``prepared`` that
-                another job
+                * ``in_vain``: with ``share="exact"`` on the native path: samples in ``prepared`` that another job
                   was to make, and did not, or not soon enough.
                 * ``read_bytes``: bytes read from storage, if Seneca reads.
                 * ``stall_s``: seconds that iterating waited.
                 * ``workers``: threads, or worker processes, that prepare now.
-                * ``peer_wait_s``: likewise: seconds in which nothing of a batch was left but copies that
-                other
+                * ``peer_wait_s``: likewise: seconds in which nothing of a batch was left but copies that other
                   jobs were making.
                 * ``longest_peer_wait_s``: the longest of these waits for one batch.
         X"""

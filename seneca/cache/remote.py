@@ -4,8 +4,8 @@
 
     RemoteServer, ... ──RemoteCache──> addresses ──> the native core's handle, one for this process
 
-A sample that is not there, or whose server fails, comes from storage. Therefore nothing here raises: what
-does not work is told in a warning, once.
+A sample that is not there, or whose server fails, comes from storage. Therefore nothing here raises: what does
+not work is told in a warning, once.
 """
 
 from __future__ import annotations
@@ -48,11 +48,10 @@ class RemoteCache:
         self._resolving: threading.Thread | None = None
 
     def begin(self) -> None:
-        """An epoch begins. The first time, each server is asked whether it serves, and the user is told if
-        not.
+        """An epoch begins. The first time, each server is asked whether it serves, and the user is told if not.
 
-        Later, the addresses of servers that do not serve are looked up again, in a thread of its own: a
-        server may have another address after a restart.
+        Later, the addresses of servers that do not serve are looked up again, in a thread of its own: a server
+        may have another address after a restart.
         """
         if not self._warned:
             self._warned = True
