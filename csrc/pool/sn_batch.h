@@ -7,7 +7,7 @@
  *               |                              ^
  *               +--> READING --> READ AHEAD ---+    while storage is slow: its file, by a thread that only reads;
  *               ^                              |    and each file that is fetched from elsewhere
- *               +---- bytes are wanted --------+    its cached payload is damaged, and its file is fetched from elsewhere
+ *               +---- bytes are wanted --------+    its cached payload is damaged: its file is to be fetched
  *   AWAITED ----^                                   another job makes its copy: passed over until then (sn_await.h)
  *
  * Lives in   private memory. Made and freed by the iterator's thread; in between, a place

@@ -365,8 +365,8 @@ static sn_place *arrive(sn_pool *pool, uint64_t ticket, sn_file *file, const cha
     return place;
 }
 
-/* Whether another host has left the bytes of a ticket's sample. The mutex is held, but not while that host is asked: the
- * place may be dropped meanwhile, and is not touched. */
+/* Whether another host has left the bytes of a ticket's sample. The mutex is held, but not while that host is asked:
+ * the place may be dropped meanwhile, and is not touched. */
 static int is_left_by_another_host(sn_pool *pool, const sn_context *context, const sn_wanted *wanted)
 {
     sn_file file = sn_ahead_spare(&pool->ahead);
@@ -593,7 +593,8 @@ int sn_pool_end(sn_pool *pool, int patience_ms)
     pthread_cond_broadcast(&pool->work);
     pthread_cond_broadcast(&pool->parked);
     pthread_cond_broadcast(&pool->reads);
-    while (pool->running + pool->fetchers > 0 && (until = wait_until(pool, began, patience_ms)) > now_ms(CLOCK_MONOTONIC)) {
+    while (pool->running + pool->fetchers > 0 &&
+           (until = wait_until(pool, began, patience_ms)) > now_ms(CLOCK_MONOTONIC)) {
         struct timespec deadline = at_ns((uint64_t)until * 1000000);
         pthread_cond_timedwait(&pool->progress, &pool->mutex, &deadline);
     }

@@ -47,7 +47,8 @@ sn_pool *sn_pool_new(uint32_t threads, uint32_t most, uint64_t max_pixels);
 void sn_pool_limit(sn_pool *pool, uint32_t threads);
 
 /* End the threads; every batch must have been waited for or dropped. 0: all have ended, no fetcher is in a call, and
- * nobody works on any batch any more. SN_BUSY: a thread has been at its place for `patience_ms`, and may be for ever. */
+ * nobody works on any batch any more. SN_BUSY: a thread has been at its place for `patience_ms`, and may be for
+ * ever. */
 int sn_pool_end(sn_pool *pool, int patience_ms);
 
 /* Once the threads have ended. */
@@ -89,8 +90,8 @@ void sn_pool_leave(sn_pool *pool);
  * fetch it. 0; SN_BUSY: there is none within the time; SN_E_CLOSED: the pool ends. */
 int sn_pool_next_fetch(sn_pool *pool, sn_wanted *wanted, int timeout_ms);
 
-/* The bytes of a ticket's place, which are copied; or `rc`, -errno, and `why` they cannot be fetched. Bytes are left for
- * other hosts. SN_MISS: the ticket is void, and nothing was done. */
+/* The bytes of a ticket's place, which are copied; or `rc`, -errno, and `why` they cannot be fetched. Bytes are left
+ * for other hosts. SN_MISS: the ticket is void, and nothing was done. */
 int sn_pool_fetched(sn_pool *pool, uint64_t ticket, const uint8_t *bytes, size_t length, int rc, const char *why);
 
 /* Tools for the iterator's own thread (sn_finish()). */
