@@ -4,7 +4,9 @@ Method. The same pictures as a folder, a tar archive, a zip archive and, where `
 a Hugging Face table on disk. One job loads each with ``seneca.open()``, without a cache, for a few seconds.
 Each measurement is a process of its own. Rounds take turns; the ratio to the folder of the same round is
 taken, and medians are shown. ``torch`` is the same table in torch's own loader, with torchvision's
-transforms on the pictures that ``datasets`` decodes, where both are installed.
+transforms on the pictures that ``datasets`` decodes, where both are installed. ``bucket`` is the same folder
+in a bucket whose server waits 20 ms before each answer. That server is a process on the same cores, and takes
+its part of them. ``client ms`` is the processor's time of the job for a sample, without the server's.
 
     python -m bench.bench_sources --data train/
 """
@@ -15,6 +17,7 @@ import argparse
 import importlib.util
 import json
 import multiprocessing
+import os
 import statistics
 import sys
 import tarfile
@@ -29,9 +32,11 @@ sys.path[:0] = [str(ROOT / "bench"), str(ROOT)]
 
 from job_loaders import import_torchvision  # noqa: E402
 from links import pictures_of  # noqa: E402
+from object_server import BUCKET, bucket_of  # noqa: E402
 from report import machine, print_table  # noqa: E402
 
 BATCH, SIZE = 32, 224
+WAIT_S = 0.02  # of the bucket's server, for each answer
 
 
 def write_table(data: Path, path: Path) -> None:
@@ -62,6 +67,10 @@ def pack(data: Path, scratch: Path) -> dict[str, str]:
         found["table"] = str(scratch / "table")
         if importlib.util.find_spec("torchvision"):
             found["torch"] = found["table"]
+    if importlib.util.find_spec("obstore"):
+        found["bucket (obstore)"] = f"s3://{BUCKET}/"
+    if importlib.util.find_spec("s3fs"):
+        found["bucket (s3fs)"] = f"s3://{BUCKET}/"
     return found
 
 
@@ -86,6 +95,10 @@ def loader_of(what: str, where: str) -> Any:
         return torch.utils.data.DataLoader(
             table, BATCH, shuffle=True, num_workers=2, multiprocessing_context="fork"
         )
+    if what == "bucket (s3fs)":
+        from seneca.data.sources import stores
+
+        stores.BY_OBSTORE = ()
     source: Any = where
     if what == "table":
         import datasets
@@ -97,15 +110,17 @@ def loader_of(what: str, where: str) -> Any:
 
 def measure(what: str, where: str, seconds: float, answers: Any) -> None:
     loader, samples, began = loader_of(what, where), 0, 0.0
+    used = time.process_time()
     while not began or time.perf_counter() - began < seconds:
         for number, batch in enumerate(loader):
             if not began and number == 2:
-                began, samples = time.perf_counter(), 0
+                began, samples, used = time.perf_counter(), 0, time.process_time()
             samples += len(batch["label"] if what == "torch" else batch[1])
-    answers.put(samples / (time.perf_counter() - began))
+    answers.put((samples / (time.perf_counter() - began), 1e3 * (time.process_time() - used) / samples))
 
 
-def run(what: str, where: str, seconds: float) -> float:
+def run(what: str, where: str, seconds: float) -> tuple[float, float]:
+    """Samples a second, and milliseconds of the processor for each."""
     context = multiprocessing.get_context("spawn")
     answers = context.SimpleQueue()
     process = context.Process(target=measure, args=(what, where, seconds, answers))
@@ -113,7 +128,8 @@ def run(what: str, where: str, seconds: float) -> float:
     process.join()
     if process.exitcode:
         raise SystemExit(f"the process for {what} ended with {process.exitcode}")
-    return float(answers.get())
+    rate, cost = answers.get()
+    return float(rate), float(cost)
 
 
 def main() -> None:
@@ -128,22 +144,29 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="seneca-bench-") as scratch:
         sources = pack(args.data, Path(scratch))
         rates: dict[str, list[float]] = {what: [] for what in sources}
-        for _ in range(args.rounds):
-            for what, where in sources.items():
-                rates[what].append(run(what, where, args.seconds))
+        costs: dict[str, list[float]] = {what: [] for what in sources}
+        with bucket_of(args.data, WAIT_S) as url:
+            os.environ |= {"AWS_ENDPOINT_URL": url, "AWS_DEFAULT_REGION": "us-east-1"}
+            os.environ |= {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any"}
+            for _ in range(args.rounds):
+                for what, where in sources.items():
+                    rate, cost = run(what, where, args.seconds)
+                    rates[what].append(rate)
+                    costs[what].append(cost)
     ratios = {
         what: [one / folder for one, folder in zip(of, rates["folder"], strict=True)]
         for what, of in rates.items()
     }
     print_table(
         "One job, no cache: samples/s, and compared with the folder",
-        ["source", "samples/s", "of the folder", "rounds"],
+        ["source", "samples/s", "of the folder", "rounds", "client ms"],
         [
             [
                 what,
                 f"{statistics.median(rates[what]):,.0f}",
                 f"{statistics.median(of):.2f}",
                 f"{min(of):.2f} to {max(of):.2f}",
+                f"{statistics.median(costs[what]):.2f}",
             ]
             for what, of in ratios.items()
         ],

@@ -60,7 +60,7 @@ class Work:
         skipped, damaged: Samples that could not be prepared; samples whose payload in the cache was damaged.
         read_bytes: Bytes read from storage, if Seneca reads.
         stall_ns: Nanoseconds that the training loop waited for samples, by cause: ``storage``, ``decode``,
-            ``augment``, ``item`` (user's code that makes a whole item), ``batch`` (all else that is computed),
+            ``augment``, ``item`` (user's code that makes a whole item), ``batch`` (all other computing),
             ``cores`` (too few were free), ``other``. What hides behind the training step is no cause. See
             :func:`seneca.tuning.telemetry.stall_parts`.
         spent_ns: Nanoseconds of those who prepare, by the same names. ``storage`` and ``cores`` are

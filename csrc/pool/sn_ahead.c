@@ -51,11 +51,22 @@ int sn_ahead_may_read(const sn_ahead *ahead, uint32_t preparers)
            (ahead->bytes + being_read < AHEAD_BYTES || ahead->reading + ahead->n == 0);
 }
 
-void sn_ahead_began(sn_ahead *ahead, sn_place *place)
+void sn_ahead_fetches(sn_ahead *ahead)
+{
+    if (ahead->least_readers)
+        return;
+    ahead->least_readers = SN_LEAST_FETCHES;
+    ahead->readers = SN_FIRST_FETCHES;
+}
+
+void sn_ahead_began(sn_ahead *ahead)
 {
     ahead->reading++;
-    if (ahead->n_spares)
-        place->file = ahead->spares[--ahead->n_spares];
+}
+
+sn_file sn_ahead_spare(sn_ahead *ahead)
+{
+    return ahead->n_spares ? ahead->spares[--ahead->n_spares] : (sn_file){0};
 }
 
 void sn_ahead_ended(sn_ahead *ahead, int rc)
@@ -114,16 +125,18 @@ void sn_ahead_choose(sn_ahead *ahead, const sn_place *place, uint64_t busy_ns, u
     double ratio = ahead->busy_ns > 0 ? ahead->awaited_ns / ahead->busy_ns : 0.0;
     double needed = ratio < LEAST_AWAITED ? 0.0 : SPARE_READERS * preparers * ratio;
     ahead->readers = needed < ahead->most_readers ? (uint32_t)(needed + 0.999) : ahead->most_readers;
+    if (ahead->readers < ahead->least_readers)
+        ahead->readers = ahead->least_readers;
 }
 
-void sn_ahead_keep_spare(sn_ahead *ahead, sn_place *place)
+void sn_ahead_keep_spare(sn_ahead *ahead, sn_file *file)
 {
-    if (!place->file.bytes)
+    if (!file->bytes)
         return;
-    int is_large = (double)place->file.capacity > LARGE_SPARE * ahead->file_bytes;
+    int is_large = (double)file->capacity > LARGE_SPARE * ahead->file_bytes;
     if (ahead->n_spares < SN_MOST_SPARES && ahead->n_spares < 2 * ahead->readers && !is_large)
-        ahead->spares[ahead->n_spares++] = place->file;
+        ahead->spares[ahead->n_spares++] = *file;
     else
-        free(place->file.bytes);
-    memset(&place->file, 0, sizeof place->file);
+        free(file->bytes);
+    memset(file, 0, sizeof *file);
 }

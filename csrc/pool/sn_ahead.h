@@ -18,12 +18,15 @@
 
 #define SN_MOST_READERS 64 /* files that are read ahead at a time: 3,000 a second where each takes 20 ms */
 #define SN_MOST_SPARES 128 /* buffers for files, kept for the next */
+#define SN_FIRST_FETCHES 32 /* at a time, before anything is known of them; and where the waiting thread prepares */
+#define SN_LEAST_FETCHES 4  /* at a time: one that is late must not hold up all */
 
 typedef struct {
     sn_place *first, *last; /* read ahead, and not claimed yet */
     uint32_t n, reading;
     double bytes;                   /* of those n files */
     uint32_t readers, most_readers; /* that may read at a time */
+    uint32_t least_readers;         /* of external containers, which only readers read */
     double awaited_ns, busy_ns;     /* means of a place: storage takes, preparing takes */
     double file_bytes;              /* the mean of a file */
     sn_file spares[SN_MOST_SPARES];
@@ -36,8 +39,14 @@ void sn_ahead_free(sn_ahead *ahead);
 /* Whether one more file may be read, for so many preparers. */
 int sn_ahead_may_read(const sn_ahead *ahead, uint32_t preparers);
 
-/* A reader has taken this place: it gets a buffer, if there is a spare one. */
-void sn_ahead_began(sn_ahead *ahead, sn_place *place);
+/* Containers are external: there are readers from the beginning, and always. */
+void sn_ahead_fetches(sn_ahead *ahead);
+
+/* A reader has taken a place. */
+void sn_ahead_began(sn_ahead *ahead);
+
+/* A buffer for a file, or an empty one. */
+sn_file sn_ahead_spare(sn_ahead *ahead);
 
 /* The reader has ended. `rc` is sn_read_ahead()'s. The place is then to be added, or abandoned. */
 void sn_ahead_ended(sn_ahead *ahead, int rc);
@@ -51,7 +60,7 @@ void sn_ahead_take(sn_ahead *ahead, sn_place *place);
 /* After a place that is prepared: choose how many files to read at a time. That took `busy_ns` without reading. */
 void sn_ahead_choose(sn_ahead *ahead, const sn_place *place, uint64_t busy_ns, uint32_t preparers);
 
-/* The place is prepared: the buffer of its file is used again. */
-void sn_ahead_keep_spare(sn_ahead *ahead, sn_place *place);
+/* The buffer of a file is used again, or freed. */
+void sn_ahead_keep_spare(sn_ahead *ahead, sn_file *file);
 
 #endif

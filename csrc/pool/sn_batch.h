@@ -5,7 +5,9 @@
  *
  *   a place:  DRAWN -----------------------> CLAIMED --> prepared
  *               |                              ^
- *               +--> READING --> READ AHEAD ---+    while storage is slow: its file, by a thread that only reads
+ *               +--> READING --> READ AHEAD ---+    while storage is slow: its file, by a thread that only reads;
+ *               ^                              |    and each file that is fetched from elsewhere
+ *               +---- bytes are wanted --------+    its cached payload is damaged: its file is to be fetched
  *   AWAITED ----^                                   another job makes its copy: passed over until then (sn_await.h)
  *
  * Lives in   private memory. Made and freed by the iterator's thread; in between, a place
@@ -51,6 +53,7 @@ typedef struct {
     const uint64_t *path_at;  /* sample, or container -> its path's offset */
     const sn_piece *pieces;   /* sample -> its piece of a container; NULL: each has a file of its own */
     const sn_container *containers;
+    uint8_t is_external;      /* containers are no files of this host: sn_pool_fetched() brings each piece's bytes */
     sn_remote *remote;        /* what other hosts have read may be there; NULL: there are none */
     uint8_t dataset[SN_REMOTE_DATASET]; /* as it is called there */
     uint64_t seed, nonce;     /* nonce: mixed into what is staged for others */
@@ -69,6 +72,7 @@ typedef struct {
     uint64_t augment; /* DECODED to AUGMENTED */
 } sn_spent;
 
+/* READING, where containers are external: it has a ticket in sn_fetches. */
 enum sn_stage { SN_DRAWN, SN_READING, SN_READ_AHEAD, SN_CLAIMED, SN_AWAITED };
 
 /* A file that was read, or why it was not. */
@@ -97,6 +101,7 @@ typedef struct sn_place {
     sn_offer offer;     /* what it is */
     uint8_t was_awaited; /* storage took its time for the file: the thread that read it slept */
     uint8_t is_read;     /* its file was read ahead */
+    uint8_t skips_remote; /* what another host left of it is damaged: it is fetched from its container */
     sn_file file;        /* which has it */
 
     /* Under the pool's mutex. */

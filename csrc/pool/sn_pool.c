@@ -43,6 +43,9 @@ struct sn_pool {
     uint64_t submitted;
     sn_ahead ahead;
     int is_all_read; /* no place is left to be read ahead */
+    int is_external; /* fetchers read, and no thread of ours */
+    sn_fetches fetches;
+    uint32_t fetchers; /* that have entered */
 };
 
 /* A fault of a thread of ours has to be seen where it happens. */
@@ -77,15 +80,14 @@ static uint32_t tasks(const sn_batch *batch)
     return batch->n_copies + batch->n_places;
 }
 
-/* Copies go first: their payloads are wanted by others. */
-static void run(sn_scratch *scratch, sn_batch *batch, uint32_t task)
+/* Copies go first: their payloads are wanted by others. As sn_prepare(). */
+static int run(sn_scratch *scratch, sn_batch *batch, uint32_t task)
 {
     const sn_context *context = batch->context;
 
     if (task >= batch->n_copies) {
         uint32_t place = task - batch->n_copies;
-        sn_prepare(scratch, context, &batch->places[place], batch->out + place * context->item_bytes);
-        return;
+        return sn_prepare(scratch, context, &batch->places[place], batch->out + place * context->item_bytes);
     }
     sn_copy *copy = &batch->copies[task];
     sn_slot *slot = &context->segment->slots[copy->offer.slot];
@@ -93,6 +95,7 @@ static void run(sn_scratch *scratch, sn_batch *batch, uint32_t task)
     sn_slot_commit(context->segment, copy->offer.slot);
     free(copy->payload);
     copy->payload = NULL;
+    return 0;
 }
 
 static sn_place *place_of(const sn_batch *batch, uint32_t task)
@@ -116,12 +119,40 @@ static void take_off_queue(sn_pool *pool, sn_batch *batch)
         pool->last = before;
 }
 
-/* The first batch with a task that is still DRAWN; its `next` is that task. */
+static void put_on_queue(sn_pool *pool, sn_batch *batch)
+{
+    sn_batch *before = NULL, *at = pool->first;
+
+    while (at && at->number < batch->number) {
+        before = at;
+        at = at->following;
+    }
+    batch->following = at;
+    if (before)
+        before->following = batch;
+    else
+        pool->first = batch;
+    if (!at)
+        pool->last = batch;
+}
+
+/* Whether a place is to be fetched before a preparer can take it. */
+static int is_to_be_fetched(const sn_place *place)
+{
+    return place->stage == SN_DRAWN && place->batch->context->is_external && sn_place_needs_file(place);
+}
+
+static int is_for_preparers(const sn_place *place)
+{
+    return place->stage == SN_DRAWN && !is_to_be_fetched(place);
+}
+
+/* The first batch with a task that a preparer can take and that was not read ahead; its `next` is that task. */
 static sn_batch *first_drawn(sn_pool *pool)
 {
     for (sn_batch *batch = pool->first; batch; batch = batch->following) {
         const sn_place *place;
-        while (batch->next < tasks(batch) && (place = place_of(batch, batch->next)) && place->stage != SN_DRAWN)
+        while (batch->next < tasks(batch) && (place = place_of(batch, batch->next)) && !is_for_preparers(place))
             batch->next++;
         if (batch->next < tasks(batch))
             return batch;
@@ -154,18 +185,17 @@ static sn_batch *claim(sn_pool *pool, uint32_t *task)
     return batch;
 }
 
-/* Undo the last claim of the thread that is alone in this pool. */
+/* Undo a claim. */
 static void unclaim(sn_pool *pool, sn_batch *batch, uint32_t task)
 {
-    if (batch->claimed-- == tasks(batch)) {
-        batch->following = pool->first;
-        pool->first = batch;
-        if (!pool->last)
-            pool->last = batch;
-    }
-    batch->next = task;
-    if (place_of(batch, task))
+    if (batch->claimed-- == tasks(batch))
+        put_on_queue(pool, batch);
+    batch->next = least(batch->next, task);
+    if (place_of(batch, task)) {
         place_of(batch, task)->stage = SN_DRAWN;
+        batch->next_read = least(batch->next_read, task - batch->n_copies);
+        pool->is_all_read = 0;
+    }
 }
 
 static int was_interrupted(const sn_batch *batch, uint32_t task)
@@ -177,6 +207,18 @@ static void finish(sn_pool *pool, sn_batch *batch)
 {
     if (++batch->finished == tasks(batch))
         pthread_cond_broadcast(&pool->progress);
+}
+
+/* A preparer has met a place whose bytes are to be fetched first. */
+static void put_back(sn_pool *pool, sn_batch *batch, uint32_t task)
+{
+    if (batch->dropped) {
+        sn_abandon(batch->context, place_of(batch, task), SN_E_CLOSED, NULL);
+        finish(pool, batch);
+        return;
+    }
+    unclaim(pool, batch, task);
+    pthread_cond_signal(&pool->reads);
 }
 
 /* On Linux 0 means this thread, and a higher nice value needs no privilege. */
@@ -215,7 +257,8 @@ static sn_place *claim_read(sn_pool *pool)
     for (sn_batch *batch = pool->first; batch; batch = batch->following)
         while (batch->next_read < batch->n_places) {
             sn_place *place = &batch->places[batch->next_read++];
-            if (place->stage == SN_DRAWN && place->item.source == SN_STORAGE)
+            if (pool->is_external ? is_to_be_fetched(place)
+                                  : place->stage == SN_DRAWN && place->item.source == SN_STORAGE)
                 return place;
         }
     pool->is_all_read = 1; /* until the next batch comes */
@@ -235,7 +278,8 @@ static void *read_ahead(void *argument)
             continue;
         }
         place->stage = SN_READING;
-        sn_ahead_began(&pool->ahead, place);
+        sn_ahead_began(&pool->ahead);
+        place->file = sn_ahead_spare(&pool->ahead);
         self->since_ms = now_ms(CLOCK_MONOTONIC_COARSE);
         pthread_mutex_unlock(&pool->mutex);
         int rc = sn_read_ahead(place->batch->context, place);
@@ -272,10 +316,123 @@ static void choose_readers(sn_pool *pool, const sn_place *place, uint64_t busy_n
 
     sn_ahead_choose(&pool->ahead, place, busy_ns, pool->limit);
     /* One after each place. If it fails, those that are there do. */
-    if (pool->ahead.readers > pool->n_readers && !pool->ending &&
+    if (!pool->is_external && pool->ahead.readers > pool->n_readers && !pool->ending &&
         start(pool, &pool->readers[pool->n_readers], read_ahead, READER_STACK) == 0)
         pool->n_readers++;
     wake_readers(pool, before);
+}
+
+/* -- Fetching -- */
+
+void sn_pool_enter(sn_pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    pool->fetchers++;
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+void sn_pool_leave(sn_pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    if (--pool->fetchers == 0)
+        pthread_cond_broadcast(&pool->progress);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+/* A file has come, or has failed to. The mutex is held. Its place, which has it now; NULL: the ticket is void. */
+static sn_place *arrive(sn_pool *pool, uint64_t ticket, sn_file *file, const char *why)
+{
+    uint64_t began;
+    sn_place *place = sn_fetches_take(&pool->fetches, ticket, &began);
+
+    if (!place) {
+        sn_ahead_keep_spare(&pool->ahead, file);
+        return NULL;
+    }
+    sn_ahead_ended(&pool->ahead, 0);
+    place->file = *file;
+    place->is_read = 1;
+    place->spent.read = now_ns() - began;
+    place->was_awaited = 1;
+    if (why && !place->message)
+        place->message = strdup(why);
+    place->stage = SN_READ_AHEAD;
+    sn_ahead_add(&pool->ahead, place);
+    pthread_cond_signal(&pool->work);
+    if (pool->n_preparers == 0)
+        pthread_cond_broadcast(&pool->progress); /* the thread that waits there prepares */
+    pthread_cond_signal(&pool->reads);
+    return place;
+}
+
+/* Whether another host has left the bytes of a ticket's sample. The mutex is held, but not while that host is asked:
+ * the place may be dropped meanwhile, and is not touched. */
+static int is_left_by_another_host(sn_pool *pool, const sn_context *context, const sn_wanted *wanted)
+{
+    sn_file file = sn_ahead_spare(&pool->ahead);
+
+    pthread_mutex_unlock(&pool->mutex);
+    int found = sn_is_from_another_host(context, wanted->sample, &file);
+    pthread_mutex_lock(&pool->mutex);
+    if (found)
+        arrive(pool, wanted->ticket, &file, NULL);
+    else
+        sn_ahead_keep_spare(&pool->ahead, &file);
+    return found;
+}
+
+int sn_pool_next_fetch(sn_pool *pool, sn_wanted *wanted, int timeout_ms)
+{
+    struct timespec deadline = at_ns(now_ns() + (uint64_t)timeout_ms * 1000000);
+    int rc = SN_BUSY, is_late = 0;
+
+    pthread_mutex_lock(&pool->mutex);
+    for (;;) {
+        sn_place *place = pool->ending ? NULL : claim_read(pool);
+        if (place) {
+            const sn_context *context = place->batch->context;
+            place->stage = SN_READING;
+            sn_ahead_began(&pool->ahead);
+            *wanted = sn_fetches_add(&pool->fetches, place, now_ns());
+            if (!context->remote || place->skips_remote || !is_left_by_another_host(pool, context, wanted)) {
+                rc = 0;
+                break;
+            }
+        } else if (pool->ending) {
+            rc = SN_E_CLOSED;
+            break;
+        } else if (is_late) {
+            break;
+        } else {
+            is_late = pthread_cond_timedwait(&pool->reads, &pool->mutex, &deadline) != 0;
+        }
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    return rc;
+}
+
+int sn_pool_fetched(sn_pool *pool, uint64_t ticket, const uint8_t *bytes, size_t length, int rc, const char *why)
+{
+    pthread_mutex_lock(&pool->mutex);
+    sn_file file = sn_ahead_spare(&pool->ahead);
+    pthread_mutex_unlock(&pool->mutex);
+    file.length = 0;
+    file.is_remote = 0;
+    file.why = NULL;
+    file.rc = rc == 0 ? sn_file_reserve(&file, length + 1) : rc;
+    if (file.rc == 0) { /* into memory of its own: the place may be dropped meanwhile */
+        memcpy(file.bytes, bytes, length);
+        file.length = length;
+    }
+    int is_good = file.rc == 0;
+    pthread_mutex_lock(&pool->mutex);
+    sn_place *place = arrive(pool, ticket, &file, why);
+    const sn_context *context = place ? place->batch->context : NULL;
+    uint32_t sample = place ? place->item.sample : 0;
+    pthread_mutex_unlock(&pool->mutex);
+    if (context && context->remote && is_good)
+        sn_remote_put(context->remote, context->dataset, sample, bytes, length);
+    return context ? 0 : SN_MISS;
 }
 
 /* -- Preparing -- */
@@ -289,16 +446,21 @@ static void prepare(sn_pool *pool, struct sn_thread *self, sn_batch *batch, uint
     self->since_ms = now_ms(CLOCK_MONOTONIC_COARSE);
     pthread_mutex_unlock(&pool->mutex);
     uint64_t began = now_ns();
-    run(&self->scratch, batch, task);
+    int rc = run(&self->scratch, batch, task);
     uint64_t took = now_ns() - began;
     pthread_mutex_lock(&pool->mutex);
     self->since_ms = 0;
+    if (rc == SN_MISS) {
+        put_back(pool, batch, task);
+        return;
+    }
     if (place) {
         uint64_t read_here = place->spent.blocked;
         choose_readers(pool, place, took > read_here ? took - read_here : 0);
         if (is_ahead) /* before its reading began, the thread waited for something else */
             place->spent.blocked += waited_ns < place->spent.read ? waited_ns : place->spent.read;
-        sn_ahead_keep_spare(&pool->ahead, place);
+        if (place->status != SN_E_NOT_JPEG || !batch->context->is_external) /* else it has its file for Pillow */
+            sn_ahead_keep_spare(&pool->ahead, &place->file);
     }
     finish(pool, batch);
 }
@@ -382,7 +544,7 @@ sn_pool *sn_pool_new(uint32_t threads, uint32_t most, uint64_t max_pixels)
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->work, NULL);
     pthread_cond_init(&pool->parked, NULL);
-    pthread_cond_init(&pool->reads, NULL);
+    pthread_cond_init(&pool->reads, &monotonic);
     pthread_cond_init(&pool->progress, &monotonic);
     pthread_condattr_destroy(&monotonic);
 
@@ -407,10 +569,11 @@ sn_pool *sn_pool_new(uint32_t threads, uint32_t most, uint64_t max_pixels)
     return pool;
 }
 
-/* Until when to wait for the threads that have not ended: one that has no place in hand is about to. */
+/* Until when to wait for the threads that have not ended, and for fetchers in a call: one that has no place in hand is
+ * about to. */
 static int64_t wait_until(const sn_pool *pool, int64_t began_ms, int patience_ms)
 {
-    int64_t until = 0;
+    int64_t until = pool->fetchers > 0 ? began_ms + patience_ms : 0;
     for (uint32_t i = 0; i < pool->n_preparers + pool->n_readers; i++) {
         const struct sn_thread *thread = thread_at(pool, i);
         int64_t limit = (thread->since_ms ? thread->since_ms : began_ms) + patience_ms;
@@ -430,11 +593,12 @@ int sn_pool_end(sn_pool *pool, int patience_ms)
     pthread_cond_broadcast(&pool->work);
     pthread_cond_broadcast(&pool->parked);
     pthread_cond_broadcast(&pool->reads);
-    while (pool->running > 0 && (until = wait_until(pool, began, patience_ms)) > now_ms(CLOCK_MONOTONIC)) {
+    while (pool->running + pool->fetchers > 0 &&
+           (until = wait_until(pool, began, patience_ms)) > now_ms(CLOCK_MONOTONIC)) {
         struct timespec deadline = at_ns((uint64_t)until * 1000000);
         pthread_cond_timedwait(&pool->progress, &pool->mutex, &deadline);
     }
-    int rc = pool->running > 0 ? SN_BUSY : 0;
+    int rc = pool->running + pool->fetchers > 0 ? SN_BUSY : 0;
     pthread_mutex_unlock(&pool->mutex);
     return rc;
 }
@@ -489,6 +653,10 @@ void sn_pool_submit(sn_pool *pool, sn_batch *batch)
     batch->following = NULL;
     batch->number = ++pool->submitted;
     pool->is_all_read = 0;
+    if (batch->context->is_external) {
+        pool->is_external = 1;
+        sn_ahead_fetches(&pool->ahead);
+    }
     if (pool->last)
         pool->last->following = batch;
     else
@@ -518,8 +686,12 @@ int sn_pool_wait_until(sn_pool *pool, sn_batch *batch, uint64_t until_ns)
                 rc = SN_BUSY;
         } else {
             pthread_mutex_unlock(&pool->mutex);
-            run(&pool->scratch, own, task);
+            int is_missing = run(&pool->scratch, own, task) == SN_MISS;
             pthread_mutex_lock(&pool->mutex);
+            if (is_missing) {
+                put_back(pool, own, task);
+                continue;
+            }
             if (was_interrupted(own, task)) {
                 unclaim(pool, own, task);
                 rc = SN_BUSY;
@@ -547,13 +719,16 @@ void sn_pool_release(sn_pool *pool, sn_place *place)
     batch->next_read = least(batch->next_read, at);
     pool->is_all_read = 0;
     pthread_cond_signal(&pool->work);
+    if (pool->is_external)
+        pthread_cond_signal(&pool->reads);
     pthread_mutex_unlock(&pool->mutex);
 }
 
 sn_pool_load sn_pool_look(sn_pool *pool, const sn_batch *batch)
 {
     pthread_mutex_lock(&pool->mutex);
-    sn_pool_load load = {.is_idle = !pool->ahead.first && !first_drawn(pool),
+    int may_fetch = pool->is_external && !pool->is_all_read; /* preparers wait for what others have yet to ask for */
+    sn_pool_load load = {.is_idle = !pool->ahead.first && !first_drawn(pool) && !may_fetch,
                          .left = tasks(batch) - batch->finished,
                          .mean_ns = (uint64_t)(pool->ahead.busy_ns + pool->ahead.awaited_ns)};
     pthread_mutex_unlock(&pool->mutex);
@@ -565,6 +740,7 @@ void sn_pool_drop(sn_pool *pool, sn_batch *batch)
     if (pool->owner != getpid())
         return;
     pthread_mutex_lock(&pool->mutex);
+    batch->dropped = 1;
     if (batch->claimed < tasks(batch)) {
         take_off_queue(pool, batch);
         for (uint32_t i = batch->next; i < batch->n_copies; i++) {
@@ -573,16 +749,18 @@ void sn_pool_drop(sn_pool *pool, sn_batch *batch)
         }
         for (uint32_t i = 0; i < batch->n_places; i++) {
             sn_place *place = &batch->places[i];
-            if (place->stage == SN_READ_AHEAD)
+            if (place->stage == SN_READ_AHEAD) {
                 sn_ahead_take(&pool->ahead, place);
-            else if (place->stage != SN_DRAWN && place->stage != SN_AWAITED)
+            } else if (place->stage == SN_READING && sn_fetches_forget(&pool->fetches, place)) {
+                sn_ahead_ended(&pool->ahead, 0); /* its fetcher holds a void ticket, and nothing of the place */
+            } else if (place->stage != SN_DRAWN && place->stage != SN_AWAITED) {
                 continue; /* in hand: whoever has it finishes it, and abandons it where it was only read */
+            }
             place->stage = SN_CLAIMED;
             sn_abandon(batch->context, place, SN_E_CLOSED, NULL);
             batch->finished++;
         }
         batch->claimed = batch->next = tasks(batch);
-        batch->dropped = 1;
     }
     pthread_mutex_unlock(&pool->mutex);
 }

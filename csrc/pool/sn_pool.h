@@ -4,6 +4,7 @@
  *   submit -->  batch | batch | batch  --> preparers take place after place from the first
  *                            |                ^
  *                            +--> readers ----+   while storage is slow to answer: they read files ahead
+ *                            +--> fetchers ---+   where containers are external: the caller's threads bring the bytes
  *
  * Preparers use a core; there are as many as the user wants, or as sn_pool_limit() says: the others are parked. Readers sleep while storage finds their file; there are as
  * many as the preparers need never to be without one, and none where files come from the page cache. Both are nicer
@@ -14,8 +15,12 @@
  *              SN_BUSY: a thread hangs in its place; leave all of it as it is, and ask again later
  *
  * Lives in   private memory.
- * Callers    the iterator's thread; one pool an iterator.
- * Blocking   sn_pool_wait(), up to its time-out; sn_pool_end(), up to its patience.
+ * Fetchers wait for a place in sn_pool_next_fetch(), and bring its bytes to sn_pool_fetched(). In between they hold a
+ * ticket and no memory of the pool's. Once the place's batch is dropped the ticket is void: a fetcher that hangs in the
+ * network holds up nobody, and what it brings late is thrown away.
+ *
+ * Callers    the iterator's thread; one pool an iterator. Fetchers, between sn_pool_enter() and sn_pool_leave().
+ * Blocking   sn_pool_wait() and sn_pool_next_fetch(), up to their time-outs; sn_pool_end(), up to its patience.
  * Ordering   one mutex; a place's work is done outside it.
  * Hanging    a read from storage may never return, and no thread can be taken out of it. What the thread may
  *            touch when it does return has to be there: the pool with its scratch memory, the batch with its
@@ -29,6 +34,7 @@
 
 #include "sn_ahead.h"
 #include "sn_batch.h"
+#include "sn_fetches.h"
 #include "sn_prepare.h"
 
 typedef struct sn_pool sn_pool;
@@ -40,8 +46,9 @@ sn_pool *sn_pool_new(uint32_t threads, uint32_t most, uint64_t max_pixels);
 /* From now on so many threads prepare, at least 1: others are started, or parked once their place is done. */
 void sn_pool_limit(sn_pool *pool, uint32_t threads);
 
-/* End the threads; every batch must have been waited for or dropped. 0: all have ended, and nobody works on any
- * batch any more. SN_BUSY: a thread has been at its place for `patience_ms`, and may be for ever. */
+/* End the threads; every batch must have been waited for or dropped. 0: all have ended, no fetcher is in a call, and
+ * nobody works on any batch any more. SN_BUSY: a thread has been at its place for `patience_ms`, and may be for
+ * ever. */
 int sn_pool_end(sn_pool *pool, int patience_ms);
 
 /* Once the threads have ended. */
@@ -73,6 +80,19 @@ sn_pool_load sn_pool_look(sn_pool *pool, const sn_batch *batch);
 
 /* Abandon what was not begun of a batch. It is complete, and nobody works on it, once the places in hand are done. */
 void sn_pool_drop(sn_pool *pool, sn_batch *batch);
+
+/* A fetcher is about to call the next two, and has called them. The pool is not ended between the two. Whoever enters
+ * knows that nobody has asked for its end: in Python, what asks holds the GIL, as the one who enters does. */
+void sn_pool_enter(sn_pool *pool);
+void sn_pool_leave(sn_pool *pool);
+
+/* Wait for a place whose bytes are to be fetched. What another host has left is taken here, and nobody is asked to
+ * fetch it. 0; SN_BUSY: there is none within the time; SN_E_CLOSED: the pool ends. */
+int sn_pool_next_fetch(sn_pool *pool, sn_wanted *wanted, int timeout_ms);
+
+/* The bytes of a ticket's place, which are copied; or `rc`, -errno, and `why` they cannot be fetched. Bytes are left
+ * for other hosts. SN_MISS: the ticket is void, and nothing was done. */
+int sn_pool_fetched(sn_pool *pool, uint64_t ticket, const uint8_t *bytes, size_t length, int rc, const char *why);
 
 /* Tools for the iterator's own thread (sn_finish()). */
 sn_scratch *sn_pool_scratch(sn_pool *pool);

@@ -161,8 +161,12 @@ static void read_file(const sn_context *context, uint32_t sample, int is_interru
         close(fd);
 }
 
-/* Whether another host has left the bytes of a sample. */
-static int is_from_another_host(const sn_context *context, uint32_t sample, sn_file *file)
+int sn_file_reserve(sn_file *file, size_t length)
+{
+    return grow(&file->bytes, &file->capacity, length);
+}
+
+int sn_is_from_another_host(const sn_context *context, uint32_t sample, sn_file *file)
 {
     if (!context->remote || sn_remote_get(context->remote, context->dataset, sample, &file->bytes, &file->capacity,
                                           &file->length) != 0)
@@ -176,7 +180,7 @@ static int is_from_another_host(const sn_context *context, uint32_t sample, sn_f
 /* Have a sample's bytes: from another host, or else from storage, and then they are left for other hosts. */
 static void fetch(const sn_context *context, uint32_t sample, int is_interruptible, int is_ahead, sn_file *file)
 {
-    if (is_from_another_host(context, sample, file))
+    if (sn_is_from_another_host(context, sample, file))
         return;
     read_file(context, sample, is_interruptible, is_ahead, file);
     if (context->remote && file->rc == 0)
@@ -209,6 +213,11 @@ int sn_read_ahead(const sn_context *context, sn_place *place)
     return place->is_read ? 0 : rc;
 }
 
+int sn_place_needs_file(const sn_place *place)
+{
+    return place->item.source == SN_STORAGE || place->check;
+}
+
 static void settle(sn_place *place)
 {
     atomic_store_explicit(&place->settled, 1, memory_order_release);
@@ -221,13 +230,18 @@ void sn_place_from_storage(sn_place *place)
     memset(&place->spent, 0, sizeof place->spent);
 }
 
+static void keep_nothing(sn_place *place)
+{
+    free(place->kept);
+    place->kept = NULL;
+}
+
 void sn_abandon(const sn_context *context, sn_place *place, int status, const char *message)
 {
     place->status = status;
     if (message && !place->message)
         place->message = strdup(message);
-    free(place->kept); /* nothing of it is offered */
-    place->kept = NULL;
+    keep_nothing(place); /* nothing of it is offered */
     if (place->item.target_slot != SN_NONE && !atomic_load(&context->segment->forked))
         sn_slot_abort(&context->segment->slots[place->item.target_slot]);
     settle(place);
@@ -361,13 +375,18 @@ static int prepare_from_slot(sn_scratch *scratch, const sn_context *context, sn_
                            pixels);
 }
 
+static void exchange(sn_file *one, sn_file *other)
+{
+    sn_file file = *one;
+    *one = *other;
+    *other = file;
+}
+
 /* Have the file of a place in scratch memory. What was read ahead takes the place of what that held. */
 static void load(sn_scratch *scratch, const sn_context *context, sn_place *place)
 {
     if (place->is_read) {
-        sn_file spare = scratch->file;
-        scratch->file = place->file;
-        place->file = spare;
+        exchange(&scratch->file, &place->file);
         place->is_read = 0;
         return;
     }
@@ -387,15 +406,23 @@ static int prepare_loaded(sn_scratch *scratch, const sn_context *context, sn_pla
     return augment_encoded(scratch, context, place, &rng, file->bytes, file->length, pixels);
 }
 
-/* From the file. 0, SN_E_NOT_JPEG, or why not. */
+/* From the file. 0, SN_E_NOT_JPEG, SN_MISS, or why not. */
 static int prepare_from_file(sn_scratch *scratch, const sn_context *context, sn_place *place, uint8_t *pixels,
                              const char **why)
 {
     const sn_file *file = &scratch->file;
 
+    if (context->is_external && !place->is_read)
+        return SN_MISS;
     load(scratch, context, place);
     int rc = prepare_loaded(scratch, context, place, pixels);
     if (file->is_remote && is_damage(rc)) { /* storage may have failed the host that left it there */
+        keep_nothing(place);
+        if (context->is_external) {
+            place->skips_remote = 1;
+            memset(&place->spent, 0, sizeof place->spent);
+            return SN_MISS;
+        }
         read_file(context, place->item.sample, scratch->is_interruptible, 0, &scratch->file);
         rc = prepare_loaded(scratch, context, place, pixels);
     }
@@ -405,6 +432,8 @@ static int prepare_from_file(sn_scratch *scratch, const sn_context *context, sn_
         *why = file->why ? file->why : strerror(-file->rc);
     if ((rc == 0 || rc == SN_E_NOT_JPEG) && place->item.keep == SN_ENCODED)
         keep_encoded(place, file->bytes, file->length);
+    if (rc == SN_E_NOT_JPEG && context->is_external) /* Pillow shall not have it fetched again */
+        exchange(&scratch->file, &place->file);
     return rc;
 }
 
@@ -427,14 +456,17 @@ static int is_picture(const sn_slot *slot, const sn_segment *segment, const sn_v
 }
 
 /* Whether the payload that a place is served from is another than what its file comes to now. Not where that cannot
- * be told: the file cannot be read, or is Pillow's to decode. */
+ * be told: the file cannot be read, or is Pillow's to decode. An external one was fetched for that. */
 static int is_different(sn_scratch *scratch, const sn_context *context, const sn_place *place)
 {
     const sn_slot *slot = &context->segment->slots[place->item.source_slot];
-    const sn_file *file = &scratch->file;
+    const sn_file *file = context->is_external ? &place->file : &scratch->file;
     sn_view decoded;
 
-    read_file(context, place->item.sample, scratch->is_interruptible, 0, &scratch->file);
+    if (!context->is_external)
+        read_file(context, place->item.sample, scratch->is_interruptible, 0, &scratch->file);
+    else if (!place->is_read)
+        return 0;
     if (file->rc != 0)
         return 0;
     if (place->item.source == SN_ENCODED)
@@ -457,7 +489,7 @@ static void see_whether_to_trust(sn_scratch *scratch, const sn_context *context,
         place->item.source = SN_STORAGE;
 }
 
-void sn_prepare(sn_scratch *scratch, const sn_context *context, sn_place *place, uint8_t *out)
+int sn_prepare(sn_scratch *scratch, const sn_context *context, sn_place *place, uint8_t *out)
 {
     const char *why = NULL; /* NULL: the codec has the reason */
     int rc = SN_E_DECODE;
@@ -466,12 +498,12 @@ void sn_prepare(sn_scratch *scratch, const sn_context *context, sn_place *place,
     if (place->item.source == SN_AUGMENTED) {
         const sn_slot *copy = &context->segment->slots[place->item.source_slot];
         deliver(context, place, sn_slot_payload(context->segment, copy), out);
-        return;
+        return 0;
     }
     uint8_t *pixels = pixels_for(scratch, context, place);
     if (!pixels) {
         sn_abandon(context, place, -ENOMEM, NULL);
-        return;
+        return 0;
     }
     if (place->item.source != SN_STORAGE) {
         rc = prepare_from_slot(scratch, context, place, pixels, &why);
@@ -481,12 +513,15 @@ void sn_prepare(sn_scratch *scratch, const sn_context *context, sn_place *place,
     if (place->item.source == SN_STORAGE)
         rc = prepare_from_file(scratch, context, place, pixels, &why);
 
+    if (rc == SN_MISS)
+        return SN_MISS;
     if (rc == 0)
         deliver(context, place, pixels, out);
     else if (rc == SN_E_NOT_JPEG || (rc == -EINTR && scratch->is_interruptible))
         place->status = rc; /* Pillow's work: the slot stays reserved for sn_finish(); or to be done again */
     else
         sn_abandon(context, place, rc, why ? why : sn_codec_message(scratch->codec));
+    return 0;
 }
 
 void sn_finish(sn_scratch *scratch, const sn_context *context, sn_place *place, const sn_view *picture, uint8_t *out)

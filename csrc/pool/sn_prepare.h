@@ -8,6 +8,9 @@
  * A cached payload that turns out to be damaged is no reason to fail: the sample is then prepared from its file,
  * and that alone is blamed if it fails as well.
  *
+ * Where containers are external, no file is opened here. What needs a file's bytes is answered with SN_MISS, until they
+ * are in place->file.
+ *
  * Callers    the thread that claimed the place, with scratch memory of its own.
  * Blocking   on storage, for ever where that hangs; a FIFO is no file, and is not waited for.
  * Errors     place->status, place->message; the reserved slot is aborted. -EINTR is none: nothing was done, and
@@ -36,11 +39,21 @@ void sn_scratch_free(sn_scratch *scratch);
  * a time, and sn_prepare() reads this one. */
 int sn_read_ahead(const sn_context *context, sn_place *place);
 
-void sn_prepare(sn_scratch *scratch, const sn_context *context, sn_place *place, uint8_t *out);
+/* 0: it is prepared, or has failed. SN_MISS: its bytes are to be fetched first; nothing else was done. */
+int sn_prepare(sn_scratch *scratch, const sn_context *context, sn_place *place, uint8_t *out);
+
+/* Whether sn_prepare() will need the bytes of the place's file, as far as that is known before. */
+int sn_place_needs_file(const sn_place *place);
+
+/* Get the bytes that another host has left of a sample: whether they are there. */
+int sn_is_from_another_host(const sn_context *context, uint32_t sample, sn_file *file);
+
+/* Have memory for so many bytes: 0 or -ENOMEM. */
+int sn_file_reserve(sn_file *file, size_t length);
 
 /* The rest of the way for a picture that was decoded elsewhere (status SN_E_NOT_JPEG): from place->kept,
- * where that is, from the slot that the place is served from, or from the file once more; where Pillow
- * cannot read what the slot has, sn_place_from_storage() before. */
+ * where that is, from place->file where that has it, from the slot that the place is served from, or from the file
+ * once more; where Pillow cannot read what the slot has, sn_place_from_storage() before. */
 void sn_finish(sn_scratch *scratch, const sn_context *context, sn_place *place, const sn_view *picture, uint8_t *out);
 
 /* The cached payload that the place was to be served from is damaged: it is served from storage. The slot stays

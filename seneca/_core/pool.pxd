@@ -29,6 +29,7 @@ cdef extern from "pool/sn_batch.h" nogil:
         const uint64_t *path_at
         const sn_piece *pieces
         const sn_container *containers
+        uint8_t is_external
         sn_remote *remote
         uint8_t dataset[16]
         uint64_t seed, nonce, job_key
@@ -38,6 +39,10 @@ cdef extern from "pool/sn_batch.h" nogil:
     ctypedef struct sn_spent:
         uint64_t read, blocked, prepare, decode, augment
 
+    ctypedef struct sn_file:
+        uint8_t *bytes
+        size_t length
+
     ctypedef struct sn_place:
         sn_item item
         int32_t status
@@ -45,6 +50,7 @@ cdef extern from "pool/sn_batch.h" nogil:
         char *message
         uint8_t *kept
         sn_offer offer
+        sn_file file
 
     ctypedef struct sn_offers:
         uint32_t n
@@ -99,6 +105,15 @@ cdef extern from "pool/sn_pool.h" nogil:
     int sn_pool_wait(sn_pool *pool, sn_batch *batch, int timeout_ms)
     void sn_pool_drop(sn_pool *pool, sn_batch *batch)
     sn_scratch *sn_pool_scratch(sn_pool *pool)
+
+    ctypedef struct sn_wanted:
+        uint64_t ticket, offset
+        uint32_t sample, container, length
+
+    void sn_pool_enter(sn_pool *pool)
+    void sn_pool_leave(sn_pool *pool)
+    int sn_pool_next_fetch(sn_pool *pool, sn_wanted *wanted, int timeout_ms)
+    int sn_pool_fetched(sn_pool *pool, uint64_t ticket, const uint8_t *bytes, size_t length, int rc, const char *why)
 
 
 cdef extern from "pool/sn_await.h" nogil:

@@ -55,8 +55,7 @@ class StreamClosed(Exception):
 cdef class Stream:
     """The batches of one iterator: drawn from its member, prepared by its threads.
 
-    One thread at a time is in any of its methods; the others wait. A forked child can only close
-    its copy.
+    One thread at a time is in any of its methods; the others wait. A forked child can only close its copy.
 
     Args:
         member: What draws; closed with the stream.
@@ -64,10 +63,9 @@ cdef class Stream:
         paths, path_at: Every sample's file, as ``ImageFolder.path_table`` gives them; or every container's.
         pieces, stated: Where every sample is in a container, and what the containers were, as
             ``seneca.data.sources.Listing`` has them; None: each sample has a file of its own.
-        seed, epoch: Name the random numbers.
-        nonce: Mixed into what is staged for other jobs.
-        threads: How many prepare; with 0 the waiting thread does.
-        most: The most that :meth:`limit` may ask for; None: ``threads``.
+        external: Nobody here opens the containers: ``seneca._core.fetches`` brings their pieces.
+        seed, epoch, nonce: Name the random numbers. The last is mixed into what is staged for other jobs.
+        threads, most: How many prepare, and the most that :meth:`limit` may ask for. With 0 the waiting thread does.
         max_pixels: Of one picture; 0 for the codec's own limit.
         copies: Where each draw notes which copy serves a sample, or None: uint32 ``(samples, 3)``: slot (``NONE``: it
             is this iterator's alone) and generation of the staged copy, and the form that it is served from.
@@ -76,9 +74,9 @@ cdef class Stream:
         remote, dataset: Servers that other hosts use too, and the dataset's fingerprint there; None: there are none.
     """
 
-    def __cinit__(self, Member member not None, Plan plan not None, bytes paths, path_at, pieces=None, stated=None, *,
-                  seed, epoch, nonce, threads, most=None, max_pixels=0, copies=None, check_every=0, Remote remote=None,
-                  bytes dataset=b""):
+    def __cinit__(self, Member member not None, Plan plan not None, bytes paths, path_at, pieces=None, stated=None,
+                  external=False, *, seed, epoch, nonce, threads, most=None, max_pixels=0, copies=None, check_every=0,
+                  Remote remote=None, bytes dataset=b""):
         cdef const uint64_t[::1] offsets = path_at, places, containers
         cdef uint32_t[:, ::1] notes
         cdef uint32_t n_threads = threads
@@ -91,15 +89,14 @@ cdef class Stream:
         self.plan = plan
         self.paths = paths
         self.path_at = path_at, pieces, stated
+        memset(&self.context, 0, sizeof(self.context))
         if copies is not None:
             if copies.shape != (len(path_at) - 1 if pieces is None else len(pieces), 3):
                 raise ValueError(f"copies has a row of 3 for each sample, but its shape is {copies.shape}")
             notes = copies
             self.copies = copies
-        self.under_way = set()
-        memset(&self.context, 0, sizeof(self.context))
-        if copies is not None:
             self.context.notes = <sn_note *>&notes[0, 0]
+        self.under_way = set()
         self.context.plan = &plan.value
         self.context.height = plan.height
         self.context.width = plan.width
@@ -113,6 +110,7 @@ cdef class Stream:
             places, containers = pieces.view(np.uint64), stated.view(np.uint64)
             self.context.pieces = <const sn_piece *>&places[0]
             self.context.containers = <const sn_container *>&containers[0]
+            self.context.is_external = bool(external)
         if remote is not None:
             self.remote = remote
             remote.lend(&self.context.remote, self.context.dataset, dataset)
@@ -157,8 +155,7 @@ cdef class Stream:
         when this returns, or nothing was drawn.
 
         Returns:
-            The batch, as long as ``out`` or, where the epoch has no more, shorter; None where
-            it is drawn through.
+            The batch, as long as ``out`` or, where the epoch has no more, shorter; None where it is drawn through.
         """
         with self.lock:
             self.open()
@@ -311,6 +308,8 @@ cdef class Batch:
             raise ValueError(f"position {position} is finished")
         if place.kept != NULL:
             return PyBytes_FromStringAndSize(<char *>place.kept, place.offer.length)
+        if self.handle.context.is_external and place.file.length:  # it was fetched, and is not fetched again
+            return PyBytes_FromStringAndSize(<char *>place.file.bytes, place.file.length)
         if place.item.source != SN_ENCODED:
             return None
         with self.stream.lock:

@@ -6,6 +6,8 @@ import errno
 import os
 from pathlib import Path
 
+from seneca.data.sources.buckets import is_bucket
+
 __all__ = ["cannot_list", "cannot_write", "in_a_line"]
 
 
@@ -14,6 +16,8 @@ def cannot_list(folder: Path) -> str | None:
     try:
         os.scandir(folder).close()
     except FileNotFoundError:
+        if is_bucket(str(folder).replace(":/", "://", 1)):
+            return f"{folder} is no folder of this host, and this command reads folders"
         return f"there is no folder {folder}; give another"
     except NotADirectoryError:
         return f"{folder} is no folder; give the folder in which your files lie"

@@ -1,4 +1,4 @@
-"""Pictures that lie in larger files, read where they are: tar and zip archives, Hugging Face ``datasets``."""
+"""Pictures read where they are: in tar and zip archives, in Hugging Face ``datasets``, and in buckets."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from seneca.data.pictures import PictureDataset
 from seneca.data.sources import Listing
 from seneca.data.sources.archives import ENDINGS, is_archive, list_archives
 from seneca.data.sources.arrow import is_table, list_table
+from seneca.data.sources.buckets import is_bucket, list_bucket
 from seneca.transforms._pipeline import MAX_PIXELS, Decode
 
 __all__ = ["PictureArchive", "open"]
 
 
 class PictureArchive(PictureDataset):
-    """A dataset of pictures in containers; :func:`seneca.open` makes it.
+    """A dataset of pictures in containers or buckets; :func:`seneca.open` makes it.
 
     Samples are read at random where they are, and nothing is unpacked. Items are as those of
     :class:`seneca.ImageFolder`.
@@ -28,7 +29,8 @@ class PictureArchive(PictureDataset):
         classes: Names of the classes, sorted; empty if labels are numbers without names.
         class_to_idx: Class name to class index.
         samples: ``(path, label)`` of every picture. The path is the container's, followed by the picture's
-            name in it. The samples cannot be changed; take a ``Subset`` for some of them.
+            name in it; or the URL of the picture. The samples cannot be changed; take a ``Subset`` for
+            some of them.
         targets: The label of every picture.
         listing: Where the pictures are.
     """
@@ -36,12 +38,13 @@ class PictureArchive(PictureDataset):
     def __init__(self, listing: Listing, transform: Callable[..., Any] | None, **options: Any) -> None:
         super().__init__(transform, **options)
         self.listing = listing
-        self.root = os.path.commonpath([os.path.dirname(path) for path in listing.containers])
+        self.root = listing.root.rstrip("/") or os.path.commonpath(
+            [os.path.dirname(path) for path in listing.containers]
+        )
         self.classes = list(listing.classes)
         self.class_to_idx = {name: number for number, name in enumerate(self.classes)}
         labels = [0] * len(listing.names) if listing.labels is None else list(listing.labels)
-        of = listing.pieces["container"].tolist()
-        paths = [f"{listing.containers[c]}/{name}" for c, name in zip(of, listing.names, strict=True)]
+        paths = map(listing.path, range(len(listing.names)))
         self.samples: tuple[tuple[str, int], ...] = tuple(zip(paths, labels, strict=True))
         self.targets = labels
 
@@ -69,6 +72,8 @@ def open(
       read. So are WebDataset's shards.
     * A ``.zip`` archive whose members are stored and not compressed: likewise.
     * A ``datasets.Dataset`` (Hugging Face): its column of pictures is read.
+    * ``s3://``, ``gs://``, ``az://`` and ``hf://`` URLs: a prefix with folders of classes; or ``.tar``
+      archives, whose members are read by their ranges. ``http://`` and ``https://``: such archives.
 
     What an archive lists is kept below ``$XDG_CACHE_HOME/seneca/archives`` for the next run.
 
@@ -88,6 +93,7 @@ def open(
 
     Raises:
         FileNotFoundError: There is no such file, or no picture in it.
+        OSError: A server refuses or does not answer.
         SourceError: The file cannot be read in place, or it has no labels. The message says what to do.
         TypeError: ``source`` is something else.
 
@@ -116,9 +122,13 @@ def open(
     paths = [os.fspath(source)] if isinstance(source, (str, os.PathLike)) else source
     if not isinstance(paths, (list, tuple)) or not all(isinstance(path, str) for path in paths):
         raise TypeError(
-            "seneca.open() takes the path of a folder or an archive, a list of archives, or a "
+            "seneca.open() takes the path of a folder or an archive, a list of archives, a URL, or a "
             f"datasets.Dataset, but got {type(source).__name__}"
         )
+    if any(map(is_bucket, paths)):
+        if not all(map(is_bucket, paths)):
+            raise ValueError("one dataset is either of URLs or of files of this host")
+        return PictureArchive(list_bucket(paths, endings, labels), transform, **options)
     if len(paths) == 1 and os.path.isdir(os.path.expanduser(paths[0])):
         return ImageFolder(paths[0], transform, extensions=endings, **options)
     for path in paths:

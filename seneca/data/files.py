@@ -22,6 +22,7 @@ from seneca._runtime.cgroups import cpu_quota
 from seneca._runtime.enabled import off_because
 from seneca._runtime.regular_files import Piece, open_regular
 from seneca.data.sources import Listing
+from seneca.data.sources.buckets import ObjectPiece, Objects, digest_of_etags
 
 try:
     from seneca._core.files import LOOKED, look_at
@@ -55,7 +56,11 @@ class PictureFiles:
         self.root = root
         self.samples = list(samples)
         paths = [path for path, _ in self.samples]
-        self._paths = _Paths(root, paths) if listing is None else _Pieces(root, paths, listing)
+        self._paths: _Paths
+        if listing is None:
+            self._paths = _Paths(root, paths)
+        else:
+            self._paths = (_InBuckets if listing.etags else _Pieces)(root, paths, listing)
         self._labels: np.ndarray | None = None
         self._fixed: bool | None = None
 
@@ -115,9 +120,13 @@ class PictureFiles:
         """The bytes of one picture."""
         return self._paths.read(index)
 
-    def pieces(self) -> list[Piece]:
-        """Which bytes of which file every picture is."""
+    def pieces(self) -> Sequence[Piece | ObjectPiece]:
+        """Which bytes of which file or object every picture is."""
         return self._paths.pieces()
+
+    def objects(self) -> Objects | None:
+        """Where the bytes of all pictures are to be fetched; None: they are in files of this host."""
+        return self._paths.objects()
 
     def path_table(self) -> tuple[bytes, np.ndarray]:
         """Every path, for the native reader.
@@ -220,8 +229,11 @@ class _Paths:
     def read(self, index: int) -> bytes:
         return Piece(self.paths[index]).read()
 
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> Sequence[Piece | ObjectPiece]:
         return [Piece(path) for path in self.paths]
+
+    def objects(self) -> Objects | None:
+        return None
 
     def places(self) -> tuple[Any, ...]:
         return self.table()
@@ -339,11 +351,51 @@ class _Pieces(_Paths):
             )
         return data
 
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> Sequence[Piece | ObjectPiece]:
         return [self._piece(index) for index in range(len(self.paths))]
 
     def places(self) -> tuple[Any, ...]:
         return *self.table(), self._listing.pieces, self._listing.stated
+
+
+class _InBuckets(_Pieces):
+    """The same of pictures in buckets or on a web server. A dataset is what was listed, as it was then.
+
+    To look again asks for nothing: each piece that is fetched is checked, and what is kept is of the
+    objects that the fingerprint names.
+    """
+
+    def look(self) -> None:
+        if self._found is None:
+            listing = self._listing
+            sizes = listing.stated["size_bytes"]
+            parts = _digest(self.names(), sizes, digest_of_etags(listing.etags), listing.pieces)
+            self._found = parts, int(listing.pieces["length"].sum(dtype=np.uint64))
+
+    def told(self) -> str:
+        n = len(self._listing.containers)
+        return (
+            f"{len(self.paths)} pictures in {n} objects (their names and places; "
+            "size and etag of these objects)"
+        )
+
+    def objects(self) -> Objects:
+        return Objects(self._listing)
+
+    def read(self, index: int) -> bytes:
+        offset, length, container = self._listing.pieces[index].tolist()
+        return self.objects().read(container, offset, length)
+
+    def pieces(self) -> Sequence[Piece | ObjectPiece]:
+        objects = self.objects()
+        return [
+            ObjectPiece(objects, self.paths[index], container, offset, length)
+            for index, (offset, length, container) in enumerate(self._listing.pieces.tolist())
+        ]
+
+    def places(self) -> tuple[Any, ...]:
+        nobody_opens_them = b"", np.zeros(1, np.uint64)
+        return *nobody_opens_them, self._listing.pieces, self._listing.stated, True
 
 
 def _digest(*parts: bytes | np.ndarray) -> bytes:

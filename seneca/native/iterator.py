@@ -21,6 +21,7 @@ from seneca.data.stages import names_of_exact
 from seneca.data.support import Support
 from seneca.epochs.plan import EpochPlan, plan_epoch
 from seneca.native.buffers import BatchBuffers
+from seneca.native.fetchers import Fetchers
 from seneca.native.prefetch import Prefetcher
 from seneca.native.session import Inputs, Session
 from seneca.partition import Jobs, Spent
@@ -83,7 +84,11 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         cores = self._session.core_share(loader.num_workers)
         threads = 0 if cores is None else cores.threads
         stream = self._stream(loader, plan, inputs, threads)
-        self._close = finalize(self, _end, stream, cache, order=FIRST)  # before a Ctrl-C could come
+        objects = files.objects()
+        fetchers = None if objects is None else Fetchers(stream, objects)
+        self._close = finalize(self, _end, stream, cache, fetchers, order=FIRST)  # before a Ctrl-C could come
+        if fetchers is not None:
+            fetchers.start()
         self._progress.recorder = self._recorder
         self._progress.begin(plan.order, plan.sampler, support.identity, self._samples_of(plan, support))
         ahead = _batches_ahead(loader)
@@ -224,7 +229,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             copies=None if self._recorder is None else self._recorder.copies,
             check_every=0 if cache is None else options.check_every or 0,
             remote=None if remote is None else remote.handle,
-            dataset=files.fingerprint(),
+            dataset=b"" if remote is None else files.fingerprint(),
         )
 
     def _begin_control(self, job: Jobs, inputs: Inputs) -> None:
@@ -333,6 +338,9 @@ def _batches_ahead(loader: Any) -> int:
     return 0 if loader.num_workers == 0 else loader.prefetch_factor or BATCHES_AHEAD
 
 
-def _end(stream: pool.Stream, cache: SampleCache | None) -> None:
-    """Close the stream before the cache, which this reference keeps."""
+def _end(stream: pool.Stream, cache: SampleCache | None, fetchers: Fetchers | None) -> None:
+    """Close the stream before the cache, which this reference keeps. Then fetchers have nowhere to bring
+    bytes."""
     stream.close()
+    if fetchers is not None:
+        fetchers.end()

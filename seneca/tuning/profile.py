@@ -198,7 +198,7 @@ def _recall(path: Path) -> Profile | None:
 def _measure(
     files: PictureFiles, pipeline: Pipeline, max_pixels: int, memory: int, tell: Callable[[float, str], None]
 ) -> Profile:
-    pieces = files.pieces()
+    pieces = list(files.pieces())
     random.Random(SEED).shuffle(pieces)
     n_cores = host.cores()
     rates = read_storage(pieces, STORAGE_S, lambda share, what: tell(0.05 + 0.4 * share, what))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from seneca._runtime.regular_files import Piece, open_regular
+from seneca.data.sources.buckets import ObjectPiece
 from seneca.partition import Reading
 
 __all__ = ["READERS", "from_storage", "read_storage"]
@@ -26,7 +27,7 @@ class StorageRates:
 
     Args:
         readings: One reading for each number of readers.
-        cold: Whether the files came from storage and not from the page cache.
+        cold: Whether the files came from storage and not from the page cache. No bucket is in that.
     """
 
     readings: tuple[Reading, ...]
@@ -34,7 +35,7 @@ class StorageRates:
 
 
 def read_storage(
-    pieces: Sequence[Piece],
+    pieces: Sequence[Piece | ObjectPiece],
     seconds: float,
     tell: Callable[[float, str], None] = lambda share, what: None,
     *,
@@ -70,10 +71,11 @@ def read_storage(
         reading, read, read_bytes = _read(chosen, count, began + seconds / len(numbers))
         readings.append(reading)
         place, amount = place + read, amount + read_bytes
-    return StorageRates(tuple(readings), from_storage() - from_disk >= COLD_SHARE * amount > 0)
+    is_fetched = any(isinstance(piece, ObjectPiece) for piece in pieces[:1])
+    return StorageRates(tuple(readings), is_fetched or from_storage() - from_disk >= COLD_SHARE * amount > 0)
 
 
-def _read(pieces: list[Piece], readers: int, until: float) -> tuple[Reading, int, int]:
+def _read(pieces: list[Piece | ObjectPiece], readers: int, until: float) -> tuple[Reading, int, int]:
     """Read until no files are left or the time is over. Every reader reads at least one file.
 
     Returns:
@@ -119,8 +121,10 @@ def _read(pieces: list[Piece], readers: int, until: float) -> tuple[Reading, int
     return Reading(readers, bytes_per_s, latency_s), len(done), sum(got for _, _, got in done)
 
 
-def _read_whole(piece: Piece, buffer: bytearray) -> int:
-    """Read a picture as the loader's threads do: open, read to its end, close."""
+def _read_whole(piece: Piece | ObjectPiece, buffer: bytearray) -> int:
+    """Read a picture as the loader's threads do: open, read to its end, close. Or fetch it."""
+    if isinstance(piece, ObjectPiece):
+        return len(piece.read())
     file = open_regular(piece.path)
     try:
         if piece.length is not None:
@@ -133,8 +137,10 @@ def _read_whole(piece: Piece, buffer: bytearray) -> int:
         os.close(file)
 
 
-def _drop(piece: Piece) -> None:
+def _drop(piece: Piece | ObjectPiece) -> None:
     """Ask the kernel to drop a picture from the page cache. Mapped and unwritten pages stay."""
+    if isinstance(piece, ObjectPiece):
+        return
     file = open_regular(piece.path)
     try:
         os.posix_fadvise(file, piece.offset, piece.length or 0, os.POSIX_FADV_DONTNEED)

@@ -17,6 +17,7 @@ import numpy as np
 
 from seneca._core.codec import Codec, batch_write
 from seneca._runtime.regular_files import Piece
+from seneca.data.sources.buckets import ObjectPiece
 from seneca.errors import DecodeError, NotJpegError
 from seneca.partition import Cost, Size
 from seneca.transforms._pipeline import Pipeline
@@ -51,7 +52,12 @@ def batch_shape(pipeline: Pipeline) -> tuple[int, ...]:
 
 
 def work_through(
-    pieces: Sequence[Piece], pipeline: Pipeline, max_pixels: int, *, threads: int, seconds: float
+    pieces: Sequence[Piece | ObjectPiece],
+    pipeline: Pipeline,
+    max_pixels: int,
+    *,
+    threads: int,
+    seconds: float,
 ) -> Work:
     """Take pictures through every stage until the time is over or no pictures are left.
 
@@ -115,7 +121,7 @@ def _one(
     lock: threading.Lock,
     codec: Codec,
     pipeline: Pipeline,
-    piece: Piece,
+    piece: Piece | ObjectPiece,
     index: int,
     out: np.ndarray,
     max_pixels: int,

@@ -5,7 +5,8 @@
  *   files (JPEG, not JPEG, damaged, missing) --> 9 iterators, each a thread with a member and a pool
  *       of its own: prefetch, deliver in any order, drop amid the work, close with batches under way, and
  *       with threads that hang in a read and come back when the others have gone on; the number of
- *       threads that prepare changes; in every other epoch storage is slow, and files are read ahead
+ *       threads that prepare changes; in every other epoch storage is slow, and files are read ahead;
+ *       three iterators' files are external: threads of the test fetch them, and some come back too late
  *
  * What is prepared for others is made with its maker's numbers: such a copy has to be what one of the
  * other jobs makes in one of its epochs.
@@ -36,6 +37,7 @@
 #define SLOW_US 200 /* a read in every other epoch: files are then read ahead */
 #define MOST_THREADS 5 /* that a limit may ask for */
 #define PATIENCE_MS 2
+#define N_FETCHERS 3 /* of an iterator whose files are external */
 #define CHECK_EVERY 3 /* that are served from what is kept */
 
 enum content { JPEG, DAMAGED, NOT_JPEG, EMPTY, FOLDER, MISSING };
@@ -52,24 +54,36 @@ typedef struct {
     uint32_t job, plan, threads;
     uint32_t first, step;
     uint8_t shares, keeps, substitutes;
+    uint8_t is_external;
 } iterator;
 
 static const iterator iterators[N_ITERATORS] = {
-    {0, 0, PLAN_TRAIN, 3, 0, 1, 1, 1, 1},   {1, 1, PLAN_TRAIN, 2, 0, 1, 1, 1, 1},
-    {2, 2, PLAN_TRAIN, 2, 0, 2, 1, 1, 1},   {3, 2, PLAN_TRAIN, 1, 1, 2, 1, 0, 1},
-    {4, 3, PLAN_TRAIN_2, 0, 0, 1, 1, 1, 1}, {0, 0, PLAN_EVAL, 1, 0, 1, 0, 1, 0},
-    {-1, 9, PLAN_TWO, 2, 0, 1, 1, 1, 1},    {5, 10, PLAN_COLOUR, 2, 0, 1, 1, 1, 1},
-    {6, 11, PLAN_COLOUR, 2, 0, 1, 1, 1, 1},
+    {0, 0, PLAN_TRAIN, 3, 0, 1, 1, 1, 1, 0},   {1, 1, PLAN_TRAIN, 2, 0, 1, 1, 1, 1, 1},
+    {2, 2, PLAN_TRAIN, 2, 0, 2, 1, 1, 1, 0},   {3, 2, PLAN_TRAIN, 1, 1, 2, 1, 0, 1, 0},
+    {4, 3, PLAN_TRAIN_2, 0, 0, 1, 1, 1, 1, 1}, {0, 0, PLAN_EVAL, 1, 0, 1, 0, 1, 0, 0},
+    {-1, 9, PLAN_TWO, 2, 0, 1, 1, 1, 1, 1},    {5, 10, PLAN_COLOUR, 2, 0, 1, 1, 1, 1, 0},
+    {6, 11, PLAN_COLOUR, 2, 0, 1, 1, 1, 1, 0},
 };
 static const uint64_t decoded_pipelines[N_PLANS] = {100, 100, 101, 102, 103}; /* the first two have no head */
 
 typedef struct {
     uint64_t of[SN_FORMS], staged, finished, failed, dropped, unread, batches, hung, ahead, limits;
     uint64_t offered, accepted, checkable, checks;
+    uint64_t fetched, void_tickets, late;
 } counts;
 
-/* What an iterator is while it runs, as the border in seneca/_core has it. */
+struct stream;
+
+/* A thread that fetches. */
 typedef struct {
+    pthread_t thread;
+    struct stream *stream;
+    sn_rng rng;
+    uint64_t fetched, void_tickets, late; /* late: brought when nobody may enter the pool any more */
+} fetcher;
+
+/* What an iterator is while it runs, as the border in seneca/_core has it. */
+typedef struct stream {
     const iterator *who;
     sn_member *member;
     sn_pool *pool;
@@ -83,6 +97,9 @@ typedef struct {
     sn_rng rng;
     sn_codec *lone;
     counts counts;
+    fetcher fetchers[N_FETCHERS];
+    pthread_mutex_t gate; /* as the interpreter's lock in the border */
+    int is_closed;        /* the gate's */
 } stream;
 
 static uint64_t seed;
@@ -91,6 +108,7 @@ static sn_plan plans[N_PLANS];
 static sample samples[N_SAMPLES];
 static char folder[64], paths[N_SAMPLES * 96];
 static uint64_t path_at[N_SAMPLES];
+static sn_piece pieces[N_SAMPLES]; /* of external containers: each sample is one */
 static pthread_barrier_t all_are_here;
 static counts totals[N_ITERATORS];
 static _Atomic uint32_t is_slow;
@@ -190,6 +208,87 @@ static void make_files(void)
         FILE *file = fopen(paths + path_at[i], "wb");
         CHECK(file && (!s->file.bytes || fwrite(s->file.bytes, s->file.length, 1, file) == 1));
         CHECK(fclose(file) == 0);
+    }
+}
+
+/* -- Fetching -- */
+
+static int enter(stream *s)
+{
+    pthread_mutex_lock(&s->gate);
+    int may = !s->is_closed;
+    if (may)
+        sn_pool_enter(s->pool);
+    pthread_mutex_unlock(&s->gate);
+    return may;
+}
+
+static int bring(stream *s, const sn_wanted *wanted)
+{
+    const sample *from = &samples[wanted->sample];
+    enum content content = from->content;
+    int rc = content == FOLDER ? -EISDIR : content == MISSING ? -ENOENT : 0;
+    /* In memory that is gone when the call returns. */
+    uint8_t *bytes = malloc(from->file.length + 1);
+
+    CHECK(bytes && wanted->length == from->file.length && wanted->container == wanted->sample);
+    if (from->file.length)
+        memcpy(bytes, from->file.bytes, from->file.length);
+    rc = sn_pool_fetched(s->pool, wanted->ticket, bytes, from->file.length, rc, rc ? "is not there" : NULL);
+    free(bytes);
+    return rc;
+}
+
+static void *fetch(void *argument)
+{
+    fetcher *self = argument;
+    stream *s = self->stream;
+    sn_wanted wanted;
+
+    while (enter(s)) {
+        int rc = sn_pool_next_fetch(s->pool, &wanted, (int)sn_rng_below(&self->rng, 5));
+        sn_pool_leave(s->pool);
+        CHECK(rc == 0 || rc == SN_BUSY || rc == SN_E_CLOSED);
+        if (rc != 0)
+            continue;
+        if (atomic_load(&hanging) && sn_rng_below(&self->rng, 4) == 0)
+            pass_ms(HANGS_MS);
+        else if (sn_rng_below(&self->rng, 2))
+            pass_us(SLOW_US);
+        if (!enter(s)) {
+            self->late++;
+            break;
+        }
+        rc = bring(s, &wanted);
+        CHECK(rc == 0 || rc == SN_MISS);
+        self->fetched += rc == 0;
+        self->void_tickets += rc == SN_MISS;
+        CHECK_EQUAL(bring(s, &wanted), SN_MISS, "a ticket is good once, sample %u", wanted.sample);
+        sn_pool_leave(s->pool);
+    }
+    return NULL;
+}
+
+static void start_fetchers(stream *s, uint32_t epoch)
+{
+    s->is_closed = 0;
+    for (uint32_t i = 0; i < N_FETCHERS && s->who->is_external; i++) {
+        fetcher *one = &s->fetchers[i];
+        *one = (fetcher){.stream = s};
+        sn_rng_start(&one->rng, seed, 0, 1 + epoch, 100 * (uint32_t)(s->who - iterators) + i, SN_STREAM_CHOOSE);
+        CHECK(pthread_create(&one->thread, NULL, fetch, one) == 0);
+    }
+}
+
+/* The pool may be gone. */
+static void join_fetchers(stream *s)
+{
+    for (uint32_t i = 0; i < N_FETCHERS && s->who->is_external; i++) {
+        fetcher *one = &s->fetchers[i];
+        pthread_join(one->thread, NULL);
+        s->counts.fetched += one->fetched;
+        s->counts.void_tickets += one->void_tickets;
+        s->counts.late += one->late;
     }
 }
 
@@ -345,11 +444,17 @@ static void open_stream(stream *s, uint32_t epoch)
         .substitutes = who->substitutes,
     };
     CHECK_EQUAL(sn_member_open(segment, &options, &s->member, &joined), 0, "epoch %u", epoch);
+    if (who->is_external) {
+        s->context.is_external = 1;
+        s->context.pieces = pieces;
+        s->context.paths = NULL; /* nobody opens them */
+    }
     s->pool = sn_pool_new(who->threads, MOST_THREADS, MAX_PIXELS);
     s->lone = sn_codec_new(MAX_PIXELS);
     CHECK(s->pool && s->lone);
     s->n_under_way = 0;
     memset(s->times, 0, sizeof s->times);
+    start_fetchers(s, epoch);
 }
 
 static void settle(stream *s)
@@ -440,6 +545,10 @@ static void deliver(stream *s, uint32_t at)
             CHECK(!atomic_load(&place->settled));
             CHECK(!place->kept == !(place->item.keep == SN_ENCODED && from->file.length > 0));
             CHECK(!place->kept || memcmp(place->kept, from->file.bytes, from->file.length) == 0);
+            if (s->who->is_external && place->item.source == SN_STORAGE && from->file.length) {
+                CHECK_EQUAL(place->file.length, from->file.length, "sample %u", place->item.sample);
+                CHECK(memcmp(place->file.bytes, from->file.bytes, from->file.length) == 0);
+            }
             if (from->content == NOT_JPEG)
                 sn_finish(sn_pool_scratch(s->pool), &s->context, place, &from->picture, item);
             else
@@ -495,6 +604,9 @@ static void drop(stream *s, sn_batch *batch)
  * thread hangs what it has in hand is left to it. */
 static void close_stream(stream *s)
 {
+    pthread_mutex_lock(&s->gate);
+    s->is_closed = 1;
+    pthread_mutex_unlock(&s->gate);
     for (uint32_t i = 0; i < s->n_under_way; i++)
         sn_pool_drop(s->pool, s->under_way[i]);
     if (sn_pool_end(s->pool, PATIENCE_MS) != 0) {
@@ -509,6 +621,7 @@ static void close_stream(stream *s)
     sn_pool_free(s->pool);
     for (uint32_t i = 0; i < s->n_under_way; i++)
         free_batch(s->under_way[i]);
+    join_fetchers(s); /* some hang until now */
     sn_offers_free(&s->offers);
     sn_member_close(s->member);
     sn_codec_free(s->lone);
@@ -555,18 +668,20 @@ static void *iterate(void *argument)
     stream s = {.who = &iterators[number]};
 
     sn_rng_start(&s.rng, seed, 0, 1, number, SN_STREAM_CHOOSE);
+    pthread_mutex_init(&s.gate, NULL);
     for (uint32_t epoch = 0; epoch < N_EPOCHS; epoch++) {
         open_stream(&s, epoch);
         if (epoch == 0) /* each has others to share with */
             pthread_barrier_wait(&all_are_here);
         if (number == 0)
             atomic_store(&is_slow, epoch % 2);
-        int ends_early = (number + epoch) % 4 == 3, hangs = number % 2;
+        int ends_early = (number + epoch) % 4 == 3, hangs = number % 2 || s.who->is_external;
         atomic_fetch_add(&hanging, ends_early && hangs);
         run_epoch(&s, epoch, (number + epoch) % 2, ends_early);
         close_stream(&s);
         atomic_fetch_sub(&hanging, ends_early && hangs);
     }
+    pthread_mutex_destroy(&s.gate);
     totals[number] = s.counts;
     return NULL;
 }
@@ -581,6 +696,8 @@ int main(int argc, char **argv)
     seed = check_seed(argc, argv);
     plans_make(plans);
     make_files();
+    for (uint32_t i = 0; i < N_SAMPLES; i++)
+        pieces[i] = (sn_piece){.length = (uint32_t)samples[i].file.length, .container = i};
     for (int i = 0; i < N_ITERATORS; i++)
         if (iterators[i].handle >= 0)
             job_keys[iterators[i].handle] = iterators[i].job;
@@ -608,17 +725,22 @@ int main(int argc, char **argv)
         sum.accepted += totals[i].accepted;
         sum.checkable += totals[i].checkable;
         sum.checks += totals[i].checks;
+        sum.fetched += totals[i].fetched;
+        sum.void_tickets += totals[i].void_tickets;
+        sum.late += totals[i].late;
     }
     printf("test_pool: %" PRIu64 " batches, samples from storage %" PRIu64 ", encoded %" PRIu64 ", decoded %" PRIu64
            ", copies %" PRIu64 "; %" PRIu64 " staged, %" PRIu64 " finished elsewhere, %" PRIu64 " failed; %" PRIu64
            " batches dropped, %" PRIu64 " places unread, %" PRIu64 " pools left to a thread that hung; %" PRIu64
-           " read ahead\n",
+           " read ahead; %" PRIu64 " fetched, %" PRIu64 " too late for their batch, %" PRIu64 " for their pool\n",
            sum.batches, sum.of[SN_STORAGE], sum.of[SN_ENCODED], sum.of[SN_DECODED], sum.of[SN_AUGMENTED], sum.staged,
-           sum.finished, sum.failed, sum.dropped, sum.unread, sum.hung, sum.ahead);
+           sum.finished, sum.failed, sum.dropped, sum.unread, sum.hung, sum.ahead, sum.fetched,
+           sum.void_tickets, sum.late);
     for (int form = 0; form < SN_FORMS; form++)
         CHECK(sum.of[form] > 0);
     CHECK(sum.staged > 0 && sum.finished > 0 && sum.failed > 0 && sum.dropped > 0 && sum.unread > 0 && sum.hung > 0);
     CHECK(sum.ahead > 0 && sum.limits > 0);
+    CHECK(sum.fetched > 0 && sum.void_tickets > 0 && sum.late > 0);
     CHECK(sum.accepted > 0 && sum.accepted <= sum.offered);
     CHECK(sum.checks > 0 && sum.checks <= sum.checkable / CHECK_EVERY);
     CHECK(sum.checks + N_ITERATORS * N_EPOCHS >= sum.checkable / CHECK_EVERY); /* an epoch begins to count anew */

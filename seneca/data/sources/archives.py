@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import glob
 import hashlib
 import itertools
@@ -23,13 +24,19 @@ from seneca.data.sources.tar import members_of_tar
 from seneca.data.sources.zip import members_of_zip
 from seneca.errors import SourceError
 
-__all__ = ["ENDINGS", "is_archive", "list_archives"]
+__all__ = [
+    "ENDINGS",
+    "MOST_BYTES",
+    "Members",
+    "expand_ranges",
+    "is_archive",
+    "kept_members",
+    "list_archives",
+    "list_members",
+    "listing_of",
+]
 
-MEMBERS_OF: dict[str, Callable[[int, str, int], Iterator[Member]]] = {
-    ".tar": members_of_tar,
-    ".zip": members_of_zip,
-}
-ENDINGS = tuple(MEMBERS_OF)
+ENDINGS = (".tar", ".zip")
 LABEL = ".cls"  # the member that has the label, in WebDataset's convention
 MOST_LABEL_BYTES = 20
 MOST_BYTES = 2**30  # of a sample, as of a file
@@ -58,11 +65,25 @@ def list_archives(
     """
     containers = _paths(source)
     stated = np.zeros(len(containers), STATED)
+    every = []
+    for number, path in enumerate(containers):
+        members, stated[number] = _members(path)
+        every.append(members)
+    return listing_of(containers, stated, every, extensions, labels)
+
+
+def listing_of(
+    containers: Sequence[str],
+    stated: np.ndarray,
+    every: Sequence[Members],
+    extensions: tuple[str, ...],
+    labels: Callable[[str], int] | None,
+) -> Listing:
+    """The pictures among the members of each archive, with labels and in order; as :func:`list_archives`."""
     names: list[str] = []
     pieces = []
     of_key: dict[tuple[int, str], int] = {}
-    for number, path in enumerate(containers):
-        members, stated[number] = _members(path)
+    for number, members in enumerate(every):
         chosen = [place for place, name in enumerate(members.names) if name.lower().endswith(extensions)]
         piece = np.zeros(len(chosen), PIECE)
         piece["offset"], piece["length"] = members.offsets[chosen], members.lengths[chosen]
@@ -130,7 +151,7 @@ def _key(name: str) -> str:
 def _paths(source: str | Sequence[str]) -> list[str]:
     found: list[str] = []
     for pattern in [source] if isinstance(source, str) else source:
-        for one in _ranges(os.path.expanduser(pattern)):
+        for one in expand_ranges(os.path.expanduser(pattern)):
             matches = sorted(glob.glob(one)) if glob.has_magic(one) and not os.path.exists(one) else [one]
             if not matches:
                 raise FileNotFoundError(f"no file is called {one}")
@@ -140,7 +161,7 @@ def _paths(source: str | Sequence[str]) -> list[str]:
     return found
 
 
-def _ranges(pattern: str) -> list[str]:
+def expand_ranges(pattern: str) -> list[str]:
     """``{000..146}`` in a path stands for each number, with as many digits."""
     match = re.search(r"\{(\d+)\.\.(\d+)\}", pattern)
     if match is None:
@@ -148,10 +169,10 @@ def _ranges(pattern: str) -> list[str]:
     first, last = match.groups()
     numbers = range(int(first), int(last) + 1)
     before, after = pattern[: match.start()], pattern[match.end() :]
-    return [one for n in numbers for one in _ranges(f"{before}{n:0{len(first)}d}{after}")]
+    return [one for n in numbers for one in expand_ranges(f"{before}{n:0{len(first)}d}{after}")]
 
 
-class _Members:
+class Members:
     """What an archive lists: names, and where their bytes are; and the labels that it has by their keys."""
 
     def __init__(
@@ -160,30 +181,48 @@ class _Members:
         self.names, self.offsets, self.lengths, self.labels = names, offsets, lengths, labels
 
 
-def _members(path: str) -> tuple[_Members, tuple[int, int]]:
+def kept_members(path: str, stated: tuple[Any, ...], listed: Callable[[], Members]) -> Members:
+    """What an earlier run has listed of the archive that is ``stated`` so, else what ``listed`` lists now."""
+    kept = _kept_as(path, stated)
+    members = _load(kept)
+    if members is None:
+        members = listed()
+        _keep(kept, members)
+    return members
+
+
+def _members(path: str) -> tuple[Members, tuple[int, int]]:
     """The members of an archive, and its size and time of modification."""
     file = open_regular(path)
     try:
         status = os.fstat(file)
         stated = status.st_size, status.st_mtime_ns
-        kept = _kept_as(path, stated)
-        members = _load(kept)
-        if members is None:
+
+        def listed() -> Members:
             members = _listed(file, path, status.st_size)
             now = os.fstat(file)
             if (now.st_size, now.st_mtime_ns) != stated:
                 raise SourceError(f"{path} is being written; open it when it is complete")
-            _keep(kept, members)
-        return members, stated
+            return members
+
+        return kept_members(path, stated, listed), stated
     finally:
         os.close(file)
 
 
-def _listed(file: int, path: str, size: int) -> _Members:
+def _listed(file: int, path: str, size: int) -> Members:
+    read = functools.partial(os.pread, file)
+    if path.lower().endswith(".tar"):
+        return list_members(members_of_tar(read, path, size), read, path)
+    return list_members(members_of_zip(file, path, size), read, path)
+
+
+def list_members(found: Iterator[Member], read: Callable[[int, int], bytes], path: str) -> Members:
+    """The members of an archive, with what its ``.cls`` members say."""
     names, offsets, lengths, labels = [], [], [], {}
-    for name, offset, length in MEMBERS_OF[os.path.splitext(path.lower())[1]](file, path, size):
+    for name, offset, length in found:
         if name.lower().endswith(LABEL):
-            text = os.pread(file, min(length, MOST_LABEL_BYTES + 1), offset)
+            text = read(min(length, MOST_LABEL_BYTES + 1), offset)
             try:
                 labels[name[: -len(LABEL)]] = int(text)
             except ValueError:
@@ -196,15 +235,15 @@ def _listed(file: int, path: str, size: int) -> _Members:
         names.append(name)
         offsets.append(offset)
         lengths.append(length)
-    return _Members(names, np.array(offsets, np.uint64), np.array(lengths, np.uint32), labels)
+    return Members(names, np.array(offsets, np.uint64), np.array(lengths, np.uint32), labels)
 
 
-def _kept_as(path: str, stated: tuple[int, int]) -> Path:
+def _kept_as(path: str, stated: tuple[Any, ...]) -> Path:
     name = hashlib.blake2b(repr((path, *stated)).encode(errors="surrogateescape"), digest_size=16).hexdigest()
     return user_cache() / "archives" / f"{name}.npz"
 
 
-def _load(kept: Path) -> _Members | None:
+def _load(kept: Path) -> Members | None:
     """What an earlier run has listed; None: nothing, or it cannot be read."""
     try:
         with np.load(kept, allow_pickle=False) as arrays:
@@ -213,12 +252,12 @@ def _load(kept: Path) -> _Members | None:
         labels = dict(zip(keys, found["labels"].tolist(), strict=True))
         if not len(names) == len(found["offsets"]) == len(found["lengths"]):
             return None
-        return _Members(names, found["offsets"], found["lengths"], labels)
+        return Members(names, found["offsets"], found["lengths"], labels)
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
 
 
-def _keep(kept: Path, members: _Members) -> None:
+def _keep(kept: Path, members: Members) -> None:
     """For the next run. Where it cannot be written, that run lists the archive again."""
     arrays = {
         "names": _joined(members.names),

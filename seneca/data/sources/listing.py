@@ -30,12 +30,14 @@ class Listing:
     """Samples in containers, as they were when the containers were opened.
 
     Attributes:
-        containers: Absolute paths of the containers.
-        stated: Size and time of modification of each, of type :data:`STATED`.
-        names: The name of each sample within its container.
+        containers: Absolute paths of the containers; or URLs.
+        stated: Size and time of modification of each, of type :data:`STATED`. A URL has no such time.
+        names: The name of each sample within its container; empty: the container is the sample.
         pieces: Where its bytes are, of type :data:`PIECE`.
         labels: Its label; None: the containers have none.
         classes: The names of the classes; empty where labels are numbers without names.
+        etags: What tells each URL's object from itself after a change; empty: containers are files.
+        root: What all URLs begin with, up to a slash.
     """
 
     containers: Sequence[str]
@@ -44,3 +46,10 @@ class Listing:
     pieces: np.ndarray
     labels: Sequence[int] | None = None
     classes: Sequence[str] = ()
+    etags: Sequence[str] = ()
+    root: str = ""
+
+    def path(self, index: int) -> str:
+        """What a sample is called in messages: its container, and its name in it."""
+        container = self.containers[int(self.pieces["container"][index])]
+        return f"{container}/{self.names[index]}" if self.names[index] else container

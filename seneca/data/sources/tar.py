@@ -7,7 +7,7 @@ pax: "ustar Interchange Format" and "pax Header Block"; GNU tar manual, "Basic T
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from seneca.data.sources.listing import Member
 from seneca.errors import SourceError
@@ -20,11 +20,11 @@ MOST_EXTENSION_BYTES = 1 << 20  # of the names and other words that a member's e
 KINDS = {b"1": "a hard link", b"2": "a symbolic link", b"3": "a device", b"4": "a device", b"6": "a FIFO"}
 
 
-def members_of_tar(file: int, path: str, size: int) -> Iterator[Member]:
+def members_of_tar(read: Callable[[int, int], bytes], path: str, size: int) -> Iterator[Member]:
     """The regular files in an archive, in its order.
 
     Args:
-        file: The open archive.
+        read: Reads so many bytes from an offset on, fewer at the archive's end.
         path: Its path, for messages.
         size: Its size in bytes.
 
@@ -35,7 +35,7 @@ def members_of_tar(file: int, path: str, size: int) -> Iterator[Member]:
     at = 0
     extended: dict[str, str] = {}
     while True:
-        header = os.pread(file, BLOCK, at)
+        header = read(BLOCK, at)
         if header.count(0) == len(header) and (header or at):
             return  # two blocks of zeros end an archive; some writers leave them out
         if len(header) < BLOCK or not _is_sound(header):
@@ -56,7 +56,7 @@ def members_of_tar(file: int, path: str, size: int) -> Iterator[Member]:
                     f"{path} has a header of {length} bytes at byte {at}, which is not believed"
                 )
             if kind != b"g":  # global words (a comment, say) name no member
-                extended |= _extension(kind, os.pread(file, length, begins), path, at)
+                extended |= _extension(kind, read(length, begins), path, at)
         elif kind != b"K":  # the name that a link leads to
             name = extended.get("path") or _name(header)
             if kind in REGULAR and not name.endswith("/"):

@@ -2,6 +2,7 @@
 
 import errno
 import os
+from pathlib import Path
 
 import pytest
 
@@ -49,3 +50,7 @@ def test_a_file_that_cannot_be_written(tmp_path, monkeypatch):
 )
 def test_an_error_is_a_line_with_the_remedy(error, line):
     assert in_a_line(error) == line
+
+
+def test_a_url_is_no_folder_of_this_host():
+    assert cannot_list(Path("s3://bucket/train")).endswith("this command reads folders")

@@ -1,5 +1,6 @@
 """Where the members of a tar archive are: where Python's tarfile finds them. Or why there is no place."""
 
+import functools
 import io
 import os
 import subprocess
@@ -46,7 +47,7 @@ def directory(name):
 def members(path):
     file = os.open(path, os.O_RDONLY)
     try:
-        return list(members_of_tar(file, str(path), os.fstat(file).st_size))
+        return list(members_of_tar(functools.partial(os.pread, file), str(path), os.fstat(file).st_size))
     finally:
         os.close(file)
 

@@ -1,0 +1,427 @@
+"""Object stores and web servers: what lies there, and bytes of it. One try each, for a thread that waits.
+
+::
+
+    URL --store_of()--> Store --found(), below()--> Found: URL, size, etag
+                          +-----get()-------------> bytes, and the etag of what they are of
+
+A store belongs to one process and is made where it is used first. Therefore nothing that is open, and no
+credentials, are in a dataset that is pickled or forked.
+
+``obstore`` is taken where it is installed. It needs a sixth of the processor's time of ``s3fs``, and none
+of it in Python. Else ``fsspec`` has a package for each scheme. Its coroutines run in its own thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import datetime
+import importlib.util
+import os
+import re
+import threading
+from collections.abc import Coroutine
+from typing import Any, NamedTuple, TypeVar
+
+from seneca.errors import SourceError
+
+__all__ = ["MOST_AT_A_TIME", "PACKAGES", "Found", "GivenUp", "Store", "Waiting", "scheme_of", "store_of"]
+
+PACKAGES = {
+    "s3": "s3fs",
+    "gs": "gcsfs",
+    "az": "adlfs",
+    "hf": "huggingface_hub",
+    "http": "aiohttp",
+    "https": "aiohttp",
+}
+"""What has to be installed for each scheme, besides ``fsspec``."""
+
+BY_OBSTORE = ("s3", "gs", "az")
+STATUSES = {  # of the exceptions of obstore
+    "NotFoundError": 404,
+    "FileNotFoundError": 404,
+    "PreconditionError": 412,
+    "PermissionDeniedError": 403,
+    "UnauthenticatedError": 401,
+}
+MOST_AT_A_TIME = 64  # connections of a process to a store
+CONNECT_S, SILENT_S = 10, 30  # to connect; without a byte
+STARTS_S, SLOWEST = 40, 2**20  # an answer is given up after so many seconds, and one more for so many bytes
+ETAGS = ("ETag", "etag", "e_tag", "blob_id", "md5Hash", "generation")
+TIMES = ("LastModified", "last_modified", "Last-Modified", "updated", "mtime", "created")
+
+T = TypeVar("T")
+
+
+class Found(NamedTuple):
+    """An object as it was when it was listed. ``etag`` tells it from itself after a change."""
+
+    url: str
+    size: int
+    etag: str
+
+
+class GivenUp(Exception):
+    """Nobody waits for this any more."""
+
+
+class Waiting:
+    """What a thread waits for, until another gives it up."""
+
+    def __init__(self) -> None:
+        self._over = threading.Event()
+        self._futures: set[concurrent.futures.Future[Any]] = set()
+        self._lock = threading.Lock()
+
+    def give_up(self) -> None:
+        """End what is waited for, and all that would be."""
+        self._over.set()
+        with self._lock:
+            under_way = list(self._futures)
+        for future in under_way:
+            future.cancel()
+
+    def pause(self, seconds: float) -> None:
+        """Wait for nothing."""
+        if self._over.wait(seconds):
+            raise GivenUp()
+
+    def run(self, work: Coroutine[Any, Any, T], seconds: float = STARTS_S) -> T:
+        """Wait for a coroutine in the loop of ``fsspec``.
+
+        Raises:
+            TimeoutError: It has not ended in time, and was cancelled.
+            GivenUp: Another thread has ended the wait.
+        """
+        from fsspec.asyn import get_loop
+
+        async def ended() -> tuple[T | None, Exception | None]:
+            try:
+                return await asyncio.wait_for(work, seconds), None
+            except Exception as error:  # as a result: asyncio makes a TimeoutError anew, without its file
+                return None, error
+
+        future = asyncio.run_coroutine_threadsafe(ended(), get_loop())
+        with self._lock:
+            self._futures.add(future)
+        if self._over.is_set():
+            future.cancel()  # give_up() may have looked before
+        try:
+            result, error = future.result()
+        except concurrent.futures.CancelledError:
+            raise GivenUp() from None
+        finally:
+            future.cancel()  # nothing, where it has ended; else a Ctrl-C has ended the wait
+            with self._lock:
+                self._futures.discard(future)
+        if error is not None:
+            raise error
+        return result  # type: ignore[return-value]
+
+
+def scheme_of(source: str) -> str | None:
+    """The scheme of a URL; None: it is the path of a file."""
+    scheme, colon, _ = source.partition("://")
+    return scheme.lower() if colon and scheme.isalnum() else None
+
+
+def _as_found(url: str, about: dict[str, Any]) -> Found:
+    size = about.get("size")
+    if not isinstance(size, int):
+        raise SourceError(f"{url}: its server does not say how many bytes it has")
+    etag = next((str(about[name]) for name in ETAGS if about.get(name)), None)
+    if etag is None:
+        time = next((about[name] for name in TIMES if about.get(name)), None)
+        if isinstance(time, datetime.datetime):  # one file system has both kinds
+            time = time.timestamp()
+        etag = None if time is None else f"{size} {time}"
+    if etag is None:
+        raise SourceError(
+            f"{url}: its server gives neither an etag nor a time of change, and nobody could tell that "
+            "it changes; copy it to a server that does"
+        )
+    return Found(url, size, etag)
+
+
+def _seconds(length: int) -> float:
+    return STARTS_S + length / SLOWEST
+
+
+class Store:
+    """All objects of one scheme, by ``fsspec``.
+
+    Args:
+        scheme: A key of :data:`PACKAGES`.
+
+    Raises:
+        SourceError: The package for it is not installed.
+    """
+
+    def __init__(self, scheme: str) -> None:
+        self.scheme = scheme
+        package = PACKAGES[scheme]
+        try:
+            import fsspec
+
+            kind = fsspec.get_filesystem_class(scheme)
+        except ImportError as error:
+            raise SourceError(
+                f"{scheme}:// needs the package {package}: pip install {package} ({error})"
+            ) from None
+        # No instance of the user's: its cache of listings would hide changes.
+        self.fs = kind(skip_instance_cache=True, use_listings_cache=False, **self._options())
+
+    def _options(self) -> dict[str, Any]:
+        return {}
+
+    def path(self, url: str) -> str:
+        """What the file system calls a URL."""
+        return str(self.fs._strip_protocol(url))
+
+    def found(self, url: str, waiting: Waiting) -> Found:
+        """What lies at a URL."""
+        return _as_found(url, self._call(waiting, STARTS_S, "info", self.path(url)))
+
+    def below(self, url: str, waiting: Waiting) -> list[Found]:
+        """All objects whose names begin with a URL, which ends with a slash."""
+        listed = self._call(waiting, 3600.0, "find", self.path(url), detail=True)
+        return [_as_found(f"{self.scheme}://{name.lstrip('/')}", about) for name, about in listed.items()]
+
+    def get(self, found: Found, start: int, end: int, waiting: Waiting) -> tuple[Any, str]:
+        """Bytes of an object, as a buffer, and its etag.
+
+        The etag is asked for afterwards. Therefore what came is of this etag, or of an older one.
+        """
+        limits = {} if (start, end) == (0, found.size) else {"start": start, "end": end}
+        data = self._call(waiting, _seconds(end - start), "cat_file", self.path(found.url), **limits)
+        return data, self.found(found.url, waiting).etag
+
+    def _call(self, waiting: Waiting, seconds: float, name: str, *args: Any, **options: Any) -> Any:
+        if self.fs.async_impl:
+            return waiting.run(getattr(self.fs, f"_{name}")(*args, **options), seconds)
+        return getattr(self.fs, name)(*args, **options)
+
+
+class _S3(Store):
+    """One request for a piece: it says which etag is wanted, and the answer has the etag."""
+
+    def _options(self) -> dict[str, Any]:
+        import fsspec.config
+
+        own = fsspec.config.conf.get("s3", {}).get("config_kwargs", {})
+        timeouts = {"connect_timeout": CONNECT_S, "read_timeout": SILENT_S}
+        once = {"retries": {"total_max_attempts": 1}}  # seneca.data.sources.buckets tries again
+        return {"config_kwargs": {"max_pool_connections": MOST_AT_A_TIME} | timeouts | own | once}
+
+    def __init__(self, scheme: str) -> None:
+        super().__init__(scheme)
+        self.fs.retries = 1
+
+    def get(self, found: Found, start: int, end: int, waiting: Waiting) -> tuple[Any, str]:
+        bucket, key, _ = self.fs.split_path(self.path(found.url))
+        wanted = {} if (start, end) == (0, found.size) else {"Range": f"bytes={start}-{end - 1}"}
+
+        async def answered() -> tuple[bytes, str]:
+            answer = await self.fs._call_s3(
+                "get_object", Bucket=bucket, Key=key, IfMatch=found.etag, **wanted
+            )
+            async with answer["Body"] as body:
+                return await body.read(), answer["ETag"]
+
+        return waiting.run(answered(), _seconds(end - start))
+
+
+class _Web(Store):
+    """Likewise. A weak etag is compared here: servers compare them with nothing."""
+
+    def _options(self) -> dict[str, Any]:
+        import aiohttp
+
+        timeouts = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENT_S)
+        return {"client_kwargs": {"timeout": timeouts, "trust_env": True}}  # proxies, and ~/.netrc
+
+    def below(self, url: str, waiting: Waiting) -> list[Found]:
+        raise SourceError(f"{url}: a web server does not list what it has; give the URL of a .tar")
+
+    def found(self, url: str, waiting: Waiting) -> Found:
+        return waiting.run(self._range(url, 0, 1, {}))[1]  # its size is told with any part of it
+
+    def get(self, found: Found, start: int, end: int, waiting: Waiting) -> tuple[Any, str]:
+        condition = {"If-Match": found.etag} if found.etag.startswith('"') else {}
+        data, now = waiting.run(self._range(found.url, start, end, condition), _seconds(end - start))
+        return data, now.etag
+
+    async def _range(self, url: str, start: int, end: int, condition: dict[str, str]) -> tuple[bytes, Found]:
+        """A part of a file, and what the file is now."""
+        session = await self.fs.set_session()
+        headers = {"Accept-Encoding": "identity", "Range": f"bytes={start}-{end - 1}", **condition}
+        async with session.get(self.fs.encode_url(url), headers=headers) as answer:
+            answer.raise_for_status()
+            if answer.status != 206:
+                raise SourceError(f"{url}: its server gives no parts of files; copy it to one that does")
+            total = answer.headers.get("Content-Range", "").rpartition("/")[2]
+            about = {name: answer.headers.get(name) for name in (*ETAGS, *TIMES)}
+            about["size"] = int(total) if total.isdigit() else None
+            return await answer.read(), _as_found(url, about)
+
+
+class _Hub(Store):
+    """Repositories of the Hugging Face hub.
+
+    What is listed is named by its commit, and a commit never changes.
+    """
+
+    def _pinned(self, url: str) -> str:
+        """The URL with the commit that its revision is now."""
+        at = self.fs.resolve_path(self.path(url))
+        about = self.fs._api.repo_info(at.repo_id, repo_type=at.repo_type, revision=at.revision)
+        kind = {"dataset": "datasets/", "space": "spaces/"}.get(at.repo_type, "")
+        inside = f"/{at.path_in_repo}" if at.path_in_repo else ""
+        return f"hf://{kind}{at.repo_id}@{about.sha}{inside}"
+
+    def found(self, url: str, waiting: Waiting) -> Found:
+        return super().found(self._pinned(url), waiting)
+
+    def below(self, url: str, waiting: Waiting) -> list[Found]:
+        return super().below(self._pinned(url) + "/", waiting)
+
+    def get(self, found: Found, start: int, end: int, waiting: Waiting) -> tuple[Any, str]:
+        return self.fs.cat_file(self.path(found.url), start=start, end=end), found.etag
+
+
+class _Refused(Exception):
+    """What ``obstore`` says in words, with the status of the answer."""
+
+    def __init__(self, status: int, error: Exception) -> None:
+        super().__init__(str(error).split("\n")[0])
+        self.status = status
+
+
+class _Obstore(Store):
+    """The same by ``obstore``, whose threads are not Python's.
+
+    A request cannot be given up before it is late.
+    """
+
+    def __init__(self, scheme: str) -> None:
+        self.scheme = scheme
+        self._buckets: dict[str, Any] = {}
+        self._making = threading.Lock()
+
+    def _bucket(self, url: str) -> tuple[Any, str]:
+        """The bucket of a URL, and the name in it."""
+        from obstore.store import from_url
+
+        name, _, key = url.partition("://")[2].partition("/")
+        with self._making:
+            if name not in self._buckets:
+                client: dict[str, Any] = {
+                    "connect_timeout": f"{CONNECT_S}s",
+                    "timeout": f"{_seconds(2**26):.0f}s",
+                }
+                options: dict[str, Any] = {"client_options": client, "retry_config": {"max_retries": 0}}
+                if self.scheme == "s3":
+                    client |= {"allow_http": os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")}
+                    options |= _of_boto3()
+                self._buckets[name] = from_url(f"{self.scheme}://{name}", **options)
+            return self._buckets[name], key
+
+    def found(self, url: str, waiting: Waiting) -> Found:
+        import obstore
+
+        bucket, key = self._bucket(url)
+        return _as_found(url, dict(self._asked(lambda: obstore.head(bucket, key))))
+
+    def below(self, url: str, waiting: Waiting) -> list[Found]:
+        import obstore
+
+        bucket, prefix = self._bucket(url)
+        root = url[: len(url) - len(prefix)]
+        every = self._asked(lambda: [one for some in obstore.list(bucket, prefix or None) for one in some])
+        return [_as_found(root + one["path"], dict(one)) for one in every]
+
+    def get(self, found: Found, start: int, end: int, waiting: Waiting) -> tuple[Any, str]:
+        import obstore
+
+        bucket, key = self._bucket(found.url)
+        options: dict[str, Any] = {"if_match": found.etag}
+        if (start, end) != (0, found.size):
+            options["range"] = (start, end)
+
+        def answered() -> tuple[Any, str]:
+            answer = obstore.get(bucket, key, options=options)
+            return answer.bytes(), str(answer.meta["e_tag"])
+
+        return self._asked(answered)
+
+    def _asked(self, ask: Any) -> Any:
+        try:
+            return ask()
+        except Exception as error:
+            status = STATUSES.get(type(error).__name__)
+            told = re.search(r"status code: (\d{3})", str(error))
+            if status is None and told is None:
+                raise
+            raise _Refused(status or int(told[1]), error) from None  # type: ignore[index]
+
+
+def _of_boto3() -> dict[str, Any]:
+    """Credentials as ``s3fs`` finds them, if boto3 is there. By itself obstore reads the environment only."""
+    if importlib.util.find_spec("boto3") is None:
+        return {}
+    import boto3
+
+    session = boto3.session.Session()
+    if session.get_credentials() is None:
+        return {}
+    from obstore.auth.boto3 import Boto3CredentialProvider
+
+    region = session.region_name
+    return {"credential_provider": Boto3CredentialProvider(session)} | ({"region": region} if region else {})
+
+
+def _kind(scheme: str) -> type[Store]:
+    is_there = scheme in BY_OBSTORE and importlib.util.find_spec("obstore") is not None
+    if is_there and not _is_configured(scheme) and not _lost_threads:
+        return _Obstore
+    return KINDS.get(scheme, Store)
+
+
+def _is_configured(scheme: str) -> bool:
+    """Whether the user has configured ``fsspec`` for a scheme, as by ``FSSPEC_S3_ANON``."""
+    import fsspec.config
+
+    return bool(fsspec.config.conf.get(scheme))
+
+
+KINDS: dict[str, type[Store]] = {"s3": _S3, "http": _Web, "https": _Web, "hf": _Hub}
+
+_stores: dict[str, Store] = {}
+_making = threading.Lock()
+_lost_threads = False  # this process was forked from one that used obstore, whose threads are not here
+
+
+def _forget() -> None:
+    """In a forked child: the connections are the parent's, and a thread of it may have held the lock."""
+    global _making, _lost_threads
+    _lost_threads = _lost_threads or any(isinstance(store, _Obstore) for store in _stores.values())
+    _stores.clear()
+    _making = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
+def store_of(url: str) -> Store:
+    """This process's store for a URL."""
+    scheme = scheme_of(url)
+    assert scheme is not None
+    if scheme not in PACKAGES:
+        raise SourceError(f"{url}: {scheme}:// is none of {', '.join(f'{one}://' for one in PACKAGES)}")
+    with _making:
+        if scheme not in _stores:
+            _stores[scheme] = _kind(scheme)(scheme)
+        return _stores[scheme]
