@@ -127,6 +127,7 @@ def prepared(job, epochs):
 METHODS = ("none", "fork", "spawn", "forkserver")
 
 
+@pytest.mark.small(3)
 @pytest.mark.parametrize(
     ("grade", "method"),
     # Natively there are threads: no method starts them.

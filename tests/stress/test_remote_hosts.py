@@ -48,6 +48,7 @@ torch.distributed.destroy_process_group()
 """
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("cache", ["mine", ""])
 def test_ranks_of_hosts_divide_epochs_and_share_what_was_read(tmp_path, cache):
     folder = make_pictures(tmp_path / "pictures", count=COUNT, classes=2)

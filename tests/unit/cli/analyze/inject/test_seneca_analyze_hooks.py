@@ -49,6 +49,7 @@ LOADER = """
 """
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize(
     ("workers", "how"), [(0, ""), (2, ""), (size(1, 2), ", multiprocessing_context='spawn'")]
 )
