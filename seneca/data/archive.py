@@ -1,4 +1,4 @@
-"""Pictures read where they are: in tar and zip archives, in Hugging Face ``datasets``, and in buckets."""
+"""Pictures read where they are: in archives, databases, Hugging Face ``datasets``, and buckets."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from seneca.data.sources import Listing
 from seneca.data.sources.archives import ENDINGS, is_archive, list_archives
 from seneca.data.sources.arrow import is_table, list_table
 from seneca.data.sources.buckets import is_bucket, list_bucket
+from seneca.data.sources.lmdb import is_database, list_database
 from seneca.transforms._pipeline import MAX_PIXELS, Decode
 
 __all__ = ["PictureArchive", "open"]
@@ -72,6 +73,8 @@ def open(
       read. So are WebDataset's shards.
     * A ``.zip`` archive whose members are stored and not compressed: likewise.
     * A ``datasets.Dataset`` (Hugging Face): its column of pictures is read.
+    * An LMDB database, a folder with a ``data.mdb`` or a file ``.lmdb`` or ``.mdb``: values that begin as
+      pictures do are read, in the order of their keys. Give ``labels``.
     * ``s3://``, ``gs://``, ``az://`` and ``hf://`` URLs: a prefix with folders of classes; or ``.tar``
       archives, whose members are read by their ranges. ``http://`` and ``https://``: such archives.
 
@@ -82,9 +85,9 @@ def open(
         transform, decode, apply_exif_orientation, max_pixels: As in :class:`seneca.ImageFolder`.
         image, label: Of a ``datasets.Dataset``: the columns of pictures and labels. None: the only ones of
             type ``Image`` and ``ClassLabel``.
-        labels: Of an archive: a function that gives the label of a member, given its name. None: a ``.cls``
-            member beside the picture has the label, as in WebDataset's shards; or the last folder in the
-            picture's name is its class.
+        labels: Of an archive or a database: a function that gives the label of a member, given its name or
+            key. None: in an archive a ``.cls`` member beside the picture has the label, as in WebDataset's
+            shards; or the last folder in the picture's name is its class.
         extensions: Of an archive: endings of the members that are pictures, in lower case.
 
     Returns:
@@ -129,11 +132,13 @@ def open(
         if not all(map(is_bucket, paths)):
             raise ValueError("one dataset is either of URLs or of files of this host")
         return PictureArchive(list_bucket(paths, endings, labels), transform, **options)
+    if len(paths) == 1 and is_database(paths[0]):
+        return PictureArchive(list_database(paths[0], labels), transform, **options)
     if len(paths) == 1 and os.path.isdir(os.path.expanduser(paths[0])):
         return ImageFolder(paths[0], transform, extensions=endings, **options)
     for path in paths:
         if not is_archive(path):
             raise ValueError(
-                f"{path} is neither a folder nor an archive: its name does not end in {' or '.join(ENDINGS)}"
+                f"{path} is no folder, archive or database: its name ends in none of {', '.join(ENDINGS)}"
             )
     return PictureArchive(list_archives(paths, endings, labels), transform, **options)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from seneca.data.sources.listing import PIECE, STATED, Listing
+from seneca.data.sources.listing import Listing
+from seneca.data.sources.mapped import pieces_at
 from seneca.errors import SourceError
 
 __all__ = ["is_table", "list_table"]
@@ -87,35 +88,12 @@ def _pieces(column: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 def _in_files(
     addresses: np.ndarray, lengths: np.ndarray, name: str
-) -> tuple[np.ndarray, list[str], np.ndarray]:
+) -> tuple[np.ndarray, Sequence[str], np.ndarray]:
     """The same as pieces of the files that are mapped there, and these files."""
-    begins, ends, offsets, paths = _mappings()
-    at = np.searchsorted(begins, addresses, side="right").astype(np.int64) - 1
-    if not len(begins) or (at < 0).any() or (addresses + lengths > ends[at]).any():
+    found = pieces_at(addresses, lengths)
+    if found is None:
         raise SourceError(
             f"the pictures of the column {name!r} lie in memory and in no file; save the table with "
             "save_to_disk(), and open what load_from_disk() gives"
         )
-    used = np.unique(at)
-    containers = sorted({paths[mapping] for mapping in used.tolist()})
-    number_of = {path: number for number, path in enumerate(containers)}
-    pieces = np.zeros(len(addresses), PIECE)
-    pieces["offset"] = addresses - begins[at] + offsets[at]
-    pieces["length"] = lengths
-    pieces["container"] = np.array([number_of.get(path, 0) for path in paths], np.uint32)[at]
-    stated = np.array([(s.st_size, s.st_mtime_ns) for s in map(os.stat, containers)], STATED)
-    return pieces, containers, stated
-
-
-def _mappings() -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
-    """Which files are mapped into this process, by address: begin, end, offset in the file, path."""
-    rows, paths = [], []
-    with open("/proc/self/maps") as maps:
-        for line in maps:
-            fields = line.rstrip("\n").split(maxsplit=5)
-            if len(fields) == 6 and fields[5].startswith("/") and not fields[5].endswith(" (deleted)"):
-                begin, _, end = fields[0].partition("-")
-                rows.append((int(begin, 16), int(end, 16), int(fields[2], 16)))
-                paths.append(fields[5])
-    columns = np.array(rows, np.uint64).reshape(-1, 3)
-    return columns[:, 0], columns[:, 1], columns[:, 2], paths
+    return found

@@ -163,7 +163,7 @@ def test_it_can_be_profiled(archive, tmp_path):
     ("source", "error", "says"),
     [
         (7, TypeError, "path of a folder or an archive.*but got int"),
-        ("pictures.rar", ValueError, "pictures.rar is neither a folder nor an archive: .* .tar or .zip"),
+        ("pictures.rar", ValueError, "pictures.rar is no folder, archive or database: .* none of .tar, .zip"),
         ("none.tar", FileNotFoundError, "none.tar"),
     ],
 )
