@@ -20,6 +20,7 @@ from rich.table import Table
 from seneca._core.pool import READS_AHEAD
 from seneca.cli.what_if import QUANTITIES, WhatIf, show_bytes, show_rate
 from seneca.partition import (
+    ALONE,
     TORCH,
     Jobs,
     Model,
@@ -148,8 +149,9 @@ def show_plan(
     table.add_column("")
     for name, _ in plans:
         table.add_column(name if instead is not None else "", justify="right", no_wrap=True)
-    for name in ROWS:
-        table.add_row(name, *(ROWS[name](one) for _, one in plans))
+    of_hosts = OF_HOSTS if any(one.jobs.hosts != ALONE for _, one in plans) else {}
+    for name, text in (ROWS | of_hosts).items():
+        table.add_row(name, *(text(one) for _, one in plans))
     console.print(table)
     for name, one in plans:
         console.print()
@@ -214,6 +216,15 @@ ROWS = {
     "a core more adds": lambda one: f"{one.worth.core:,.0f}",
     "100 MB/s of storage more add": lambda one: f"{one.worth.storage_100mb_per_s:,.0f}",
 }
+OF_HOSTS = {
+    "hosts": lambda one: f"{one.jobs.hosts.count}",
+    "files that servers have room for": lambda one: f"{_served(one):.0%}",
+    "samples/s of all hosts": lambda one: f"{one.jobs.hosts.count * one.best.samples_per_s:,.0f}",
+}
+
+
+def _served(plan: Plan) -> float:
+    return plan.jobs.hosts.served(plan.profile.samples * plan.profile.encoded.mean_bytes)
 
 
 def plan_json(
@@ -244,6 +255,8 @@ def _one_json(plan: Plan) -> dict[str, Any]:
         "cache_bytes": plan.profile.cache_bytes,
         "storage_bytes_per_s": plan.profile.storage_bytes_per_s,
         "jobs": plan.jobs.count,
+        "hosts": plan.jobs.hosts.count,
+        "samples_per_s_of_all_hosts": plan.jobs.hosts.count * plan.best.samples_per_s,
         "step_per_s": [_finite(pace) for pace in plan.jobs.paces],
         **_prediction_json(plan.best),
         "refined": {

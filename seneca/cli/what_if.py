@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -59,6 +60,18 @@ def _times(text: str) -> Times:
 
 def _rate(text: str) -> float:
     return _times(text) if text.endswith("x") else parse_bytes(text.removesuffix("/s"))
+
+
+def _network(text: str) -> float:
+    """A rate as networks are sold, in bits, ``10Gb/s``; or in bytes, ``1.25GB/s``."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kMGT])(?:b/s|bit/s)", text)
+    if match is None:
+        return parse_bytes(text.removesuffix("/s"))
+    return _pace(match[1]) * 1000.0 ** (1 + "kMGT".index(match[2])) / 8
+
+
+def _show_network(bytes_per_s: float) -> str:
+    return f"{bytes_per_s * 8e-9:.3g} Gb/s"
 
 
 def _workers(text: str) -> float:
@@ -132,6 +145,13 @@ def _jobs(profile: Profile, jobs: Jobs, count: int) -> tuple[Profile, Jobs]:
     return profile, dataclasses.replace(jobs, count=count, step_per_s=paces.pop())
 
 
+def _hosts(name: str) -> Callable[[Profile, Jobs, Any], tuple[Profile, Jobs]]:
+    def put(profile: Profile, jobs: Jobs, value: Any) -> tuple[Profile, Jobs]:
+        return profile, dataclasses.replace(jobs, hosts=dataclasses.replace(jobs.hosts, **{name: value}))
+
+    return put
+
+
 QUANTITIES = {
     "memory": Quantity(parse_bytes, show_bytes, lambda p, j, v: (p.with_memory(int(v)), j), True, "64GiB"),
     "cores": Quantity(
@@ -151,9 +171,13 @@ QUANTITIES = {
     "samples": Quantity(
         _count, _show_count, lambda p, j, v: (dataclasses.replace(p, samples=int(v)), j), True, "1281167"
     ),
+    "hosts": Quantity(_count, _show_count, _hosts("count"), True, "4"),
+    "nic": Quantity(_network, _show_network, _hosts("nic_bytes_per_s"), False, "10Gb/s"),
+    "remote": Quantity(parse_bytes, show_bytes, _hosts("remote_bytes"), True, "64GiB"),
 }
 """``memory``: for payloads. ``samples``: of the whole dataset, if the profile is of a part of it. ``step``:
-samples a second that each job takes. ``gpu``: how many times as fast the steps are. ``threads``, ``workers``:
+samples a second that each job takes. ``hosts``: equal ones on one storage. ``nic``: of each host. ``remote``:
+memory of the server on each. ``gpu``: how many times as fast the steps are. ``threads``, ``workers``:
 ``num_workers`` of each job."""
 LOADERS = ("seneca", "torch")
 

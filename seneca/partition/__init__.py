@@ -12,6 +12,7 @@ from seneca.partition.advice import Worth, cores_that_help, curve, least_memory,
 from seneca.partition.bottleneck import BOTTLENECK, bottleneck
 from seneca.partition.drift import Adaptation, Change, Seen, Spent, profile_of
 from seneca.partition.estimate import Model, Prediction
+from seneca.partition.hosts import ALONE, Hosts
 from seneca.partition.jobs import Jobs
 from seneca.partition.paper import PAPER, paper
 from seneca.partition.profile import Cost, Profile, ProfileError, Reading, Size
@@ -20,12 +21,14 @@ from seneca.partition.split import Split, default_split
 from seneca.partition.torch_model import TORCH, torch_loader
 
 __all__ = [
+    "ALONE",
     "BOTTLENECK",
     "PAPER",
     "TORCH",
     "Adaptation",
     "Change",
     "Cost",
+    "Hosts",
     "Jobs",
     "Model",
     "Prediction",

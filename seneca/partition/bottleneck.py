@@ -19,13 +19,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from seneca.partition.estimate import Estimates, Model, Prediction, shares_of
+from seneca.partition.hosts import REMOTE_CPU_S_PER_BYTE
 from seneca.partition.jobs import Jobs
 from seneca.partition.profile import Profile
 from seneca.partition.split import Split
 
 __all__ = ["BOTTLENECK", "RESOURCES", "Work", "bottleneck", "estimate_by", "page_cache_hits", "predict_by"]
 
-RESOURCES = ("storage", "cpu", "threads", "memory bandwidth")
+RESOURCES = ("storage", "cpu", "threads", "memory bandwidth", "network")
 """If two run out at once, the first counts. ``"step"`` is the limit if the jobs could not take more."""
 
 GRANULE_BYTES = 4096  # a payload's space is rounded up to multiples of this
@@ -51,6 +52,9 @@ def bottleneck(profile: Profile, split: Split, jobs: Jobs) -> Prediction:
     * Every sample that the fastest job takes must be prepared. The other jobs find it staged.
     * The page cache has the memory that the cache leaves free, and drops any of its files to make room. With
       random orders it serves less than its share of the files.
+    * With several hosts, storage divides what it gives among them. A file that the servers of the hosts have
+      room for comes from one of them instead, and by the network unless it is the host's own. The prediction
+      is for one host.
 
     Args:
         profile: Rates of the host with the dataset, and the memory for payloads.
@@ -105,9 +109,9 @@ BOTTLENECK = Model("bottleneck", bottleneck, _estimate)
 class Work:
     """The loads of n splits. Their first axis is that of ``resources``."""
 
-    per_preparation: np.ndarray  # a_k: (4, n)
-    per_delivery: np.ndarray  # b_k: (4, n)
-    capacity: np.ndarray  # C_k: (4, 1)
+    per_preparation: np.ndarray  # a_k: (resources, n)
+    per_delivery: np.ndarray  # b_k: (resources, n)
+    capacity: np.ndarray  # C_k: (resources, 1)
     saves: np.ndarray  # the share of R - (the fastest job's rate) that need not be prepared
     mix: dict[str, np.ndarray]
     page_cache: np.ndarray
@@ -135,9 +139,13 @@ def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Work:
     encoded = np.minimum(1.0 - decoded, x_encoded * kept_memory / encoded_bytes / samples) * profile.staged
     storage = np.maximum(0.0, 1.0 - decoded - encoded)
 
+    # A loader asks the servers before storage, and so before the page cache.
+    hosts, file_bytes = jobs.hosts, profile.encoded.mean_bytes
+    from_servers = storage * (hosts.served(samples * file_bytes) * profile.staged)
+    not_served = storage - from_servers
     spare = max(0.0, profile.free_memory_bytes - memory)
-    page_cache = page_cache_hits(spare, storage * samples * profile.encoded.mean_bytes)
-    from_disk = storage * (1.0 - page_cache)
+    page_cache = page_cache_hits(spare, not_served * samples * file_bytes)
+    from_disk = not_served * (1.0 - page_cache)
 
     threads = jobs.count * (profile.cores if jobs.threads is None else max(1, jobs.threads))
     ahead = jobs.reads_ahead if jobs.threads != 0 else 0  # without threads, the training loop reads
@@ -149,6 +157,7 @@ def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Work:
             (profile.augment.one_s, profile.prepare.one_s, profile.fetch.one_s),
         )
     )
+    served_s = from_servers * file_bytes * REMOTE_CPU_S_PER_BYTE
     # These bytes go through memory in any case: a file, as much of a picture as the copy has, and the
     # batch. A copy that is not staged stays in the cores' caches.
     staged_bytes = profile.augmented.mean_bytes if sharing else 0.0
@@ -161,10 +170,11 @@ def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Work:
     return Work(
         per_preparation=np.stack(
             [
-                from_disk * profile.encoded.mean_bytes,
-                cpu,
+                from_disk * file_bytes,
+                cpu + served_s,
                 threads_busy + (0.0 if ahead else from_disk * profile.storage[0].latency_s),
                 moved,
+                from_servers * hosts.elsewhere * file_bytes,
             ]
         ),
         per_delivery=np.stack(
@@ -173,10 +183,17 @@ def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Work:
                 (profile.batch.all_s + profile.step_cpu_s) * ones,
                 profile.batch.one_s * ones,
                 (staged_bytes + profile.batch_bytes) * ones,
+                0.0 * ones,
             ]
         ),
         capacity=np.array(
-            [[profile.storage_at(readers)], [profile.cores], [threads], [profile.memory_bytes_per_s]]
+            [
+                [profile.storage_at(readers) / hosts.count],
+                [profile.cores],
+                [threads],
+                [profile.memory_bytes_per_s],
+                [hosts.nic_bytes_per_s],
+            ]
         ),
         saves=saves,
         mix={"storage": storage, "encoded": encoded, "decoded": decoded},

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
+from seneca.partition.hosts import ALONE, Hosts
+
 __all__ = ["MOST_JOBS", "Jobs"]
 
 MOST_JOBS = 64  # each job has a bit in a copy's mask of uses
@@ -27,6 +29,7 @@ class Jobs:
             threads read for themselves, as worker processes do.
         share: As the loader's argument. With ``"augmented"`` a job uses copies that other jobs made. So it
             does with ``"exact"``, if their seeds are equal, as is assumed here.
+        hosts: The hosts that run such jobs. Predictions are for one of them.
 
     Raises:
         ValueError: An argument is not as described. The message says which.
@@ -45,6 +48,7 @@ class Jobs:
     threads: int | None = None
     reads_ahead: int = 0
     share: Literal["augmented", "decoded", "exact", "none"] = "augmented"
+    hosts: Hosts = ALONE
     paces: tuple[float, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

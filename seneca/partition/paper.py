@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from seneca.partition.estimate import Estimates, Model, Prediction, shares_of
+from seneca.partition.hosts import ALONE
 from seneca.partition.jobs import Jobs
 from seneca.partition.profile import Profile
 from seneca.partition.split import Split
@@ -264,6 +265,8 @@ def _memory_bytes(found: Throughputs, dataset: Dataset) -> np.ndarray:
 
 
 def _of_profile(profile: Profile, jobs: Jobs) -> tuple[Machine, Dataset]:
+    if jobs.hosts != ALONE:
+        raise ValueError("the paper's model is of one host here; leave out hosts, nic and remote, or --model")
     return (
         Machine(
             gpu_per_s=sum(jobs.paces),

@@ -86,7 +86,7 @@ def _work(profile: Profile, splits: int, jobs: Jobs) -> Work:
     from_disk = _from_disk(profile)
     file_bytes = from_disk * profile.encoded.mean_bytes
     made_s = _with(item, min(workers, profile.cores), profile)
-    served_s = file_bytes / profile.storage_bytes_per_s
+    served_s = file_bytes * jobs.hosts.count / profile.storage_bytes_per_s
     apart_s = max(
         0.0, from_disk * profile.storage[0].latency_s - served_s
     )  # all wait so long beside each other
@@ -98,7 +98,9 @@ def _work(profile: Profile, splits: int, jobs: Jobs) -> Work:
     return Work(
         per_preparation=np.repeat(np.array(loads)[:, None], splits, axis=1),
         per_delivery=np.zeros((len(loads), splits)),
-        capacity=np.array([[profile.storage_at(workers)], [float(profile.cores)], [float(workers)]]),
+        capacity=np.array(
+            [[profile.storage_at(workers) / jobs.hosts.count], [float(profile.cores)], [float(workers)]]
+        ),
         saves=nothing,
         mix={"storage": nothing + 1.0, "encoded": nothing, "decoded": nothing},
         page_cache=nothing + (1.0 - from_disk),

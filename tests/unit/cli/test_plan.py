@@ -164,6 +164,20 @@ def test_a_profile_of_pictures_does_not_tell_what_torchs_loader_takes(saved):
     assert "`seneca analyze --deep --json FILE -- python train.py` makes one" in result.stderr
 
 
+def test_several_hosts(saved):
+    """ROUND's storage gives 510 files a second; with servers for all of them the cores are the limit."""
+    options = ["plan", "--profile", str(saved), "--memory", "1MiB", "--what-if"]
+    result = RUN.invoke(app, [*options, "hosts=4 nic=10Gb/s remote=64GiB", "--json"])
+    plan = json.loads(result.stdout)
+    assert (plan["now"]["hosts"], plan["instead"]["hosts"]) == (1, 4)
+    assert (plan["now"]["limited_by"], plan["instead"]["limited_by"]) == ("storage", "cpu")
+    each = plan["instead"]["samples_per_s"]
+    assert plan["instead"]["samples_per_s_of_all_hosts"] == pytest.approx(4 * each)
+    text = RUN.invoke(app, [*options, "hosts=4"]).stdout
+    assert "samples/s of all hosts" in text and "files that servers have room for" in text
+    assert "hosts" not in RUN.invoke(app, ["plan", "--profile", str(saved)]).stdout
+
+
 def test_the_papers_model_can_be_asked(saved):
     result = RUN.invoke(app, ["plan", "--profile", str(saved), "--model", "paper", "--json"])
     plan = json.loads(result.stdout)
@@ -179,6 +193,11 @@ def test_the_papers_model_can_be_asked(saved):
         (["--profile", "/nowhere.json"], "/nowhere.json: No such file or directory"),
         (["--profile", "SAVED", "--jobs", "0"], "jobs are from 1 to 64, but got 0"),
         (["--profile", "SAVED", "--what-if", "jobs=65"], "--what-if: jobs=65: jobs are from 1 to 64"),
+        (["--profile", "SAVED", "--what-if", "nic=fast"], "--what-if: nic=fast is no such amount; write for"),
+        (
+            ["--profile", "SAVED", "--model", "paper", "--what-if", "hosts=2"],
+            "the paper's model is of one host here; leave out hosts, nic and remote, or --model",
+        ),
         (["--profile", "SAVED", "--model", "crystal"], "--model crystal is not bottleneck, paper or torch"),
         (["--profile", "SAVED", "--step", "fast"], "--step fast: with --profile it is samples a second"),
         (["--profile", "SAVED", "--step", "-1"], "--step -1: with --profile it is samples a second"),

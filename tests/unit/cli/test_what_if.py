@@ -7,8 +7,17 @@ from profiles import ROUND
 from typer.testing import CliRunner
 
 from seneca.cli.app import app
-from seneca.cli.what_if import BadWhatIf, Times, WhatIf, parse_what_if, show_bytes, show_rate, span
-from seneca.partition import Jobs
+from seneca.cli.what_if import (
+    QUANTITIES,
+    BadWhatIf,
+    Times,
+    WhatIf,
+    parse_what_if,
+    show_bytes,
+    show_rate,
+    span,
+)
+from seneca.partition import Hosts, Jobs
 
 RUN = CliRunner()
 
@@ -36,6 +45,14 @@ def saved(tmp_path):
         ("step=1200.5,threads=3, batch=64", {"step": 1200.5, "threads": 3, "batch": 64}, None, ()),
         ("cores=2..4 samples=1281167", {"samples": 1281167}, "cores", (2, 3, 4)),
         ("workers=0 gpu=2x storage=1.5x", {"workers": 0, "gpu": 2.0, "storage": 1.5}, None, ()),
+        (
+            "hosts=4 nic=10Gb/s remote=64GiB",
+            {"hosts": 4, "nic": 1.25e9, "remote": 64 << 30},
+            None,
+            (),
+        ),
+        ("nic=2.5Gbit/s hosts=1..3", {"nic": 312.5e6}, "hosts", (1, 2, 3)),
+        ("nic=1.25GB/s remote=0.5TiB", {"nic": 1.25e9, "remote": 1 << 39}, None, ()),
         ("storage=1x..4x", {}, "storage", tuple(2 ** (k / 4) for k in range(9))),
         ("jobs=8 memory=1GiB..1GiB", {"jobs": 8}, "memory", (1 << 30,)),
     ],
@@ -43,6 +60,12 @@ def saved(tmp_path):
 def test_a_what_if_is_read(text, fixed, over, values):
     found = parse_what_if(text)
     assert (found.fixed, found.over, found.values) == (fixed, over, pytest.approx(values))
+
+
+def test_hosts_are_those_of_the_jobs():
+    profile, jobs = parse_what_if("hosts=4 nic=10Gb/s remote=64GiB").given(ROUND, Jobs())
+    assert profile is ROUND and jobs.hosts == Hosts(4, 1.25e9, 64 << 30)
+    assert QUANTITIES["nic"].show(jobs.hosts.nic_bytes_per_s) == "10 Gb/s"
 
 
 def test_a_factor_multiplies_what_there_is():
