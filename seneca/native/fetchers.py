@@ -1,14 +1,12 @@
-"""Brings the bytes of pictures in buckets to a stream: what its threads want next, as many at a time as it
-allows.
+"""Brings the bytes of pictures in buckets to a stream.
 
 ::
 
     Stream --next_fetch()--> threads, each with a request of its own --fetched()--> Stream
 
-The stream decides how many are under way. Its places are taken by ticket: when the stream is closed,
-whatever a server
-answers later finds nothing to be written to. Therefore closing waits for no server. A thread whose server
-hangs ends when its request is given up, or is late.
+The stream says what its threads want next, and how many requests are under way. A fetcher holds a ticket, and
+no memory of the stream's. If a server answers after the stream is closed, the ticket is void. Therefore
+closing waits for no server. A thread whose server hangs ends when its request is given up, or is late.
 """
 
 from __future__ import annotations
@@ -31,8 +29,7 @@ ENDS_S = 1.0  # that threads are waited for, which need no time unless a server 
 
 
 class Fetchers:
-    """The threads that fetch for a stream: one more than there are requests, until there are as many as it
-    may have.
+    """The threads that fetch for a stream: one more than there are requests, up to the most that it allows.
 
     Args:
         stream: What wants bytes. Its maker closes it, and then calls :meth:`end`.

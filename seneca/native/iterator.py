@@ -339,8 +339,7 @@ def _batches_ahead(loader: Any) -> int:
 
 
 def _end(stream: pool.Stream, cache: SampleCache | None, fetchers: Fetchers | None) -> None:
-    """Close the stream before the cache, which this reference keeps. Then fetchers have nowhere to bring
-    bytes."""
+    """Close the stream before the cache, which this reference keeps. Then end its fetchers."""
     stream.close()
     if fetchers is not None:
         fetchers.end()
