@@ -8,14 +8,27 @@ import socket
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-__all__ = ["PROGRAM", "RedisServer", "needs_redis"]
+__all__ = ["PROGRAM", "RedisServer", "needs_redis", "until_it_listens"]
 
 PROGRAM = shutil.which("redis-server") or shutil.which("valkey-server")
 
 needs_redis = pytest.mark.skipif(PROGRAM is None, reason="no server; apt-get install redis-server")
+
+
+def until_it_listens(process: subprocess.Popen[Any], port: int) -> None:
+    """Wait until a server that was started takes connections on a port of the loopback."""
+    until = time.monotonic() + 60
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            assert process.poll() is None and time.monotonic() < until
+            time.sleep(0.01)
 
 
 class RedisServer:
@@ -53,14 +66,7 @@ class RedisServer:
         self.process = subprocess.Popen(
             [str(PROGRAM), str(self.folder / "redis.conf")], stdout=subprocess.DEVNULL
         )
-        until = time.monotonic() + 30
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-                return
-            except OSError:
-                assert self.process.poll() is None and time.monotonic() < until
-                time.sleep(0.01)
+        until_it_listens(self.process, self.port)
 
     def tell(self, *words: str) -> str:
         """What it answers to a command, the first line."""

@@ -1,7 +1,7 @@
 /*
  * sn_hash.h -- a checksum of bytes that other machines hand back.
  *
- * XXH64, as its specification has it (Collet, "xxHash fast digest algorithm", version 0.1.1): about 10 GB/s, and each
+ * XXH64, as its specification has it (Collet, "xxHash fast digest algorithm", version 0.1.1): quick, and each
  * flipped bit changes half of the result. It finds accidents. It is no secret, and no defence against a forger.
  *
  * Lives in   private memory.

@@ -90,7 +90,7 @@ typedef struct sn_place {
     int32_t status;     /* 0; SN_E_NOT_JPEG: wants sn_finish(); else the failure */
     uint32_t read_bytes; /* from storage */
     uint8_t is_remote;   /* its file came from another host's memory */
-    uint32_t damaged;    /* the payload that it was to be served from, and it was served from storage instead */
+    uint32_t damaged;    /* what it was to be served from, and it was served from storage instead */
     uint8_t check;       /* compare what it is served from with the file: see sn_context.check_every */
     uint8_t different;   /* it was, and is another */
     uint8_t is_held_back; /* the iterator's thread's: it is AWAITED, see sn_await.h */

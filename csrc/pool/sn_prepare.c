@@ -223,17 +223,27 @@ static void settle(sn_place *place)
     atomic_store_explicit(&place->settled, 1, memory_order_release);
 }
 
-void sn_place_from_storage(sn_place *place)
+int sn_place_was_fetched(const sn_context *context, const sn_place *place)
 {
-    place->damaged = 1;
-    place->item.source = SN_STORAGE;
-    memset(&place->spent, 0, sizeof place->spent);
+    return context->is_external || place->is_remote;
 }
 
 static void keep_nothing(sn_place *place)
 {
     free(place->kept);
     place->kept = NULL;
+}
+
+void sn_place_from_storage(sn_place *place)
+{
+    if (place->is_remote) { /* the file of a place that is checked came for itself, and is good */
+        place->file.length = 0;
+        place->is_remote = 0;
+    }
+    keep_nothing(place);
+    place->damaged = 1;
+    place->item.source = SN_STORAGE;
+    memset(&place->spent, 0, sizeof place->spent);
 }
 
 void sn_abandon(const sn_context *context, sn_place *place, int status, const char *message)
@@ -432,7 +442,7 @@ static int prepare_from_file(sn_scratch *scratch, const sn_context *context, sn_
         *why = file->why ? file->why : strerror(-file->rc);
     if ((rc == 0 || rc == SN_E_NOT_JPEG) && place->item.keep == SN_ENCODED)
         keep_encoded(place, file->bytes, file->length);
-    if (rc == SN_E_NOT_JPEG && context->is_external) /* Pillow shall not have it fetched again */
+    if (rc == SN_E_NOT_JPEG && sn_place_was_fetched(context, place))
         exchange(&scratch->file, &place->file);
     return rc;
 }

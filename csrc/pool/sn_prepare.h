@@ -45,6 +45,9 @@ int sn_prepare(sn_scratch *scratch, const sn_context *context, sn_place *place, 
 /* Whether sn_prepare() will need the bytes of the place's file, as far as that is known before. */
 int sn_place_needs_file(const sn_place *place);
 
+/* Whether the place's file came over a network. Pillow then gets it from place->file, and it is not fetched again. */
+int sn_place_was_fetched(const sn_context *context, const sn_place *place);
+
 /* Get the bytes that another host has left of a sample: whether they are there. */
 int sn_is_from_another_host(const sn_context *context, uint32_t sample, sn_file *file);
 
@@ -56,8 +59,8 @@ int sn_file_reserve(sn_file *file, size_t length);
  * once more; where Pillow cannot read what the slot has, sn_place_from_storage() before. */
 void sn_finish(sn_scratch *scratch, const sn_context *context, sn_place *place, const sn_view *picture, uint8_t *out);
 
-/* The cached payload that the place was to be served from is damaged: it is served from storage. The slot stays
- * held until the place is settled. */
+/* The cached payload that the place was to be served from is damaged, or what another host has left of it: it is served
+ * from storage. The slot stays held until the place is settled. */
 void sn_place_from_storage(sn_place *place);
 
 /* Give up a place that will not be prepared: its reserved slot is aborted. */

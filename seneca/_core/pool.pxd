@@ -46,7 +46,7 @@ cdef extern from "pool/sn_batch.h" nogil:
     ctypedef struct sn_place:
         sn_item item
         int32_t status
-        uint8_t different
+        uint8_t different, is_remote
         char *message
         uint8_t *kept
         sn_offer offer
@@ -85,6 +85,7 @@ cdef extern from "pool/sn_prepare.h" nogil:
     void sn_finish(sn_scratch *scratch, const sn_context *context, sn_place *place, const sn_view *picture,
                    uint8_t *out)
     void sn_place_from_storage(sn_place *place)
+    int sn_place_was_fetched(const sn_context *context, const sn_place *place)
     void sn_abandon(const sn_context *context, sn_place *place, int status, const char *message)
     void sn_abandon_unfinished(sn_batch *batch)
 

@@ -308,7 +308,7 @@ cdef class Batch:
             raise ValueError(f"position {position} is finished")
         if place.kept != NULL:
             return PyBytes_FromStringAndSize(<char *>place.kept, place.offer.length)
-        if self.handle.context.is_external and place.file.length:  # it was fetched, and is not fetched again
+        if sn_place_was_fetched(self.handle.context, place) and place.file.length:
             return PyBytes_FromStringAndSize(<char *>place.file.bytes, place.file.length)
         if place.item.source != SN_ENCODED:
             return None
@@ -324,9 +324,9 @@ cdef class Batch:
         return [int(self.indices[i]) for i in range(self.handle.n_places) if self.handle.places[i].different]
 
     def distrust(self, uint32_t position):
-        """What :meth:`encoded` gave cannot be decoded: whether it was a cached payload, and the file may be good."""
+        """What :meth:`encoded` gave cannot be decoded: whether it came from a cache, and the file may be good."""
         cdef sn_place *place = self.place(position)
-        if place.kept != NULL or place.item.source != SN_ENCODED:
+        if not place.is_remote and (place.kept != NULL or place.item.source != SN_ENCODED):
             return False
         sn_place_from_storage(place)
         return True

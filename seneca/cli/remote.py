@@ -138,8 +138,9 @@ def _password(folder: Path, *, makes: bool) -> str | None:
 
 def _write(path: Path, text: str) -> None:
     """Write a file that only its owner may read."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(fd, "w") as file:
+        os.fchmod(fd, 0o600)  # it may have been there before, for all to read
         file.write(text)
 
 

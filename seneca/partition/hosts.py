@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 __all__ = ["ALONE", "REMOTE_CPU_S_PER_BYTE", "Hosts"]
 
-REMOTE_CPU_S_PER_BYTE = 0.7e-9
-"""CPU seconds for a byte from a server: 0.47e-9 of the client by TCP, as ``bench/bench_remote.py`` measures,
-and 0.23e-9 of the server. Each host has a server, and serves as much as it is served."""
+REMOTE_CPU_S_PER_BYTE = 0.9e-9
+"""CPU seconds for a byte from a server by TCP: 0.4e-9 of the client and 0.5e-9 of the server, as
+``bench/bench_remote.py`` measures. Each host has a server, and serves as much as it is served."""
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,6 @@ def test_the_second_reads_nothing_from_storage(folder, alone, server, workers):
     assert first.stats()["read_bytes"] > 0
     second = loader(seneca.ImageFolder(folder, TRANSFORM), server.url, workers)
     assert [same(batches(second), epoch) for epoch in alone] == [True, True]
-    # Pillow reads the picture that is no JPEG by itself; the threads have read all others.
     assert second.stats()["read_bytes"] == 0
     assert of(second, server)["wrong"] == of(second, server)["failures"] == 0
     assert int(server.tell("DBSIZE")[1:]) == COUNT
@@ -265,3 +264,33 @@ def test_where_torchs_workers_load_one_warning_says_that_storage_is_read(server)
 def test_explain_names_the_servers(folder, server):
     one = seneca.DataLoader(seneca.ImageFolder(folder, TRANSFORM), remote=server.url)
     assert f"files are shared with other hosts by {server.name}" in one.explain()
+
+
+def test_what_is_no_jpeg_is_not_read_from_storage_again(folder, alone, server, monkeypatch):
+    batches(loader(seneca.ImageFolder(folder, TRANSFORM), server.url))
+    second = loader(seneca.ImageFolder(folder, TRANSFORM), server.url)
+
+    def read(self, index):
+        raise AssertionError(f"{self.samples[index]} was read from storage")
+
+    monkeypatch.setattr("seneca.data.files.PictureFiles.read", read)
+    assert same(batches(second), alone[0])
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("keeps", [False, True])
+def test_a_damaged_file_that_is_no_jpeg_comes_from_storage(
+    folder, alone, server, segment_folder, keeps, workers
+):
+    """Pillow finds out that it is damaged, after the native core has left the file to it."""
+    data = seneca.ImageFolder(folder, TRANSFORM)
+    (png,) = (i for i, (path, _) in enumerate(data.samples) if path.endswith(".png"))
+    Remote([(server.name, None, "127.0.0.1", server.port, None, None, 0)]).put(
+        data.fingerprint(), png, data.read(png)[:60]
+    )
+    one = loader(data, server.url, workers)
+    with seneca.SampleCache.create("mine", data, cache_bytes="8MiB", split="100-0-0") as cache:
+        if keeps:
+            one.cache, one.share = cache, "none"
+        assert [same(batches(one), epoch) for epoch in alone] == [True, True]
+        assert of(one, server)["hits"] > 0

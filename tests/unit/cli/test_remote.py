@@ -11,7 +11,7 @@ import sys
 import time
 
 import pytest
-from redis_servers import PROGRAM, needs_redis
+from redis_servers import PROGRAM, needs_redis, until_it_listens
 
 from seneca._core.remote import Remote
 
@@ -41,14 +41,7 @@ class Served:
         line = command("--memory", "64MiB", "--folder", folder, "--port", self.port, *options)
         self.process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=environment(**variables))
         self.told = self.process.stdout.readline() + self.process.stdout.readline()
-        until = time.monotonic() + 60
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-                return
-            except OSError:
-                assert self.process.poll() is None and time.monotonic() < until
-                time.sleep(0.02)
+        until_it_listens(self.process, self.port)
 
     def __enter__(self):
         return self
@@ -103,6 +96,13 @@ def test_for_other_hosts_it_makes_a_password_and_keeps_it(tmp_path):
             assert served.client(passwords[-1]).ping(0)
             assert not served.client().ping(0) and not served.client("guessed").ping(0)
     assert passwords[0] == passwords[1] and len(passwords[0]) > 20
+
+
+@needs_redis
+def test_files_that_were_there_are_closed_to_others(tmp_path):
+    (tmp_path / "users.acl").touch(0o644)
+    with Served(tmp_path, "--bind", "0.0.0.0"):
+        assert (tmp_path / "users.acl").stat().st_mode & 0o077 == 0
 
 
 @needs_redis
