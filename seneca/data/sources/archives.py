@@ -28,6 +28,7 @@ __all__ = [
     "ENDINGS",
     "MOST_BYTES",
     "Members",
+    "expand_paths",
     "expand_ranges",
     "is_archive",
     "kept_members",
@@ -63,7 +64,7 @@ def list_archives(
         SourceError: An archive cannot be read in place, or has no labels.
         OSError: An archive cannot be read.
     """
-    containers = _paths(source)
+    containers = expand_paths(source)
     stated = np.zeros(len(containers), STATED)
     every = []
     for number, path in enumerate(containers):
@@ -148,7 +149,8 @@ def _key(name: str) -> str:
     return folder + slash + last.partition(".")[0]
 
 
-def _paths(source: str | Sequence[str]) -> list[str]:
+def expand_paths(source: str | Sequence[str]) -> list[str]:
+    """Absolute paths of the files that a path, a pattern, a range, or a list of these stands for."""
     found: list[str] = []
     for pattern in [source] if isinstance(source, str) else source:
         for one in expand_ranges(os.path.expanduser(pattern)):
