@@ -10,7 +10,7 @@ from torch.utils.data import Subset
 
 from seneca.data.folder import IMG_EXTENSIONS, ImageFolder
 from seneca.data.pictures import PictureDataset
-from seneca.data.sources import Listing
+from seneca.data.sources import Listing, Samples
 from seneca.data.sources.archives import ENDINGS, is_archive, list_archives
 from seneca.data.sources.arrow import is_table, list_table
 from seneca.data.sources.buckets import is_bucket, list_bucket
@@ -46,9 +46,8 @@ class PictureArchive(PictureDataset):
         self.classes = list(listing.classes)
         self.class_to_idx = {name: number for number, name in enumerate(self.classes)}
         labels = [0] * len(listing.names) if listing.labels is None else list(listing.labels)
-        paths = map(listing.path, range(len(listing.names)))
-        self.samples: tuple[tuple[str, int], ...] = tuple(zip(paths, labels, strict=True))
-        self.targets = labels
+        self.samples = Samples(listing, labels)
+        self.targets = list(labels)
 
     def __repr__(self) -> str:
         n, first = len(self.listing.containers), self.listing.containers[0]
