@@ -21,7 +21,7 @@ import numpy as np
 from seneca._runtime.cgroups import cpu_quota
 from seneca._runtime.enabled import off_because
 from seneca._runtime.regular_files import Piece, open_regular
-from seneca.data.sources import Listing
+from seneca.data.sources import Listing, Samples
 from seneca.data.sources.buckets import ObjectPiece, Objects, digest_of_etags
 
 try:
@@ -54,18 +54,20 @@ class PictureFiles:
 
     def __init__(self, root: str, samples: Sequence[tuple[str, Any]], listing: Listing | None = None) -> None:
         self.root = root
-        self.samples = list(samples)
-        paths = [path for path, _ in self.samples]
+        # The samples of a listing cannot change. A million of them are not made into a list.
+        self.samples = samples if isinstance(samples, Samples) else list(samples)
         self._paths: _Paths
         if listing is None:
-            self._paths = _Paths(root, paths)
+            self._paths = _Paths(root, [path for path, _ in self.samples])
         else:
-            self._paths = (_InBuckets if listing.etags else _Pieces)(root, paths, listing)
+            self._paths = (_InBuckets if listing.etags else _Pieces)(root, listing)
         self._labels: np.ndarray | None = None
         self._fixed: bool | None = None
 
     def are(self, root: str, samples: Sequence[tuple[str, Any]]) -> bool:
         """Whether these are the pictures ``samples``: the same objects, none of which can have changed."""
+        if isinstance(samples, Samples):
+            return self.root == root and self.samples is samples and self._paths.here == os.getcwd()
         return (
             self.root == root
             and len(self.samples) == len(samples)
@@ -151,7 +153,7 @@ class PictureFiles:
     def _are_fixed(self) -> bool:
         """Whether every sample is a tuple of a text and an int: such a sample cannot change."""
         if self._fixed is None:
-            self._fixed = all(
+            self._fixed = isinstance(self.samples, Samples) or all(
                 type(sample) is tuple and type(sample[0]) is str and type(sample[1]) is int
                 for sample in self.samples
             )
@@ -292,12 +294,12 @@ class _Pieces(_Paths):
 
     Args:
         root: The folder of the containers.
-        names: The path of every picture: that of its container, followed by its name in it.
-        listing: The containers, and where in them the pictures are.
+        listing: The containers, and where in them the pictures are. The path of a picture is that of its
+            container, followed by its name in it.
     """
 
-    def __init__(self, root: str, names: list[str], listing: Listing) -> None:
-        super().__init__(root, names)
+    def __init__(self, root: str, listing: Listing) -> None:
+        super().__init__(root, [])
         self._listing = listing
         self._containers: tuple[bytes, np.ndarray] | None = None
 
@@ -317,7 +319,7 @@ class _Pieces(_Paths):
     def told(self) -> str:
         n = len(self._listing.containers)
         return (
-            f"{len(self.paths)} pictures in {n} files (their names and places; "
+            f"{len(self._listing.names)} pictures in {n} files (their names and places; "
             "size, time of change and both ends of these files)"
         )
 
@@ -331,7 +333,7 @@ class _Pieces(_Paths):
         return self._containers
 
     def _joined(self) -> bytes:
-        return os.fsencode("\0".join([*self.paths, ""]))
+        return self._listing.joined_paths()
 
     def _piece(self, index: int) -> Piece:
         offset, length, container = self._listing.pieces[index].tolist()
@@ -352,7 +354,7 @@ class _Pieces(_Paths):
         return data
 
     def pieces(self) -> Sequence[Piece | ObjectPiece]:
-        return [self._piece(index) for index in range(len(self.paths))]
+        return [self._piece(index) for index in range(len(self._listing.names))]
 
     def places(self) -> tuple[Any, ...]:
         return *self.table(), self._listing.pieces, self._listing.stated
@@ -375,7 +377,7 @@ class _InBuckets(_Pieces):
     def told(self) -> str:
         n = len(self._listing.containers)
         return (
-            f"{len(self.paths)} pictures in {n} objects (their names and places; "
+            f"{len(self._listing.names)} pictures in {n} objects (their names and places; "
             "size and etag of these objects)"
         )
 
@@ -389,7 +391,7 @@ class _InBuckets(_Pieces):
     def pieces(self) -> Sequence[Piece | ObjectPiece]:
         objects = self.objects()
         return [
-            ObjectPiece(objects, self.paths[index], container, offset, length)
+            ObjectPiece(objects, self._listing.path(index), container, offset, length)
             for index, (offset, length, container) in enumerate(self._listing.pieces.tolist())
         ]
 

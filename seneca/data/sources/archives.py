@@ -7,6 +7,7 @@ import functools
 import glob
 import hashlib
 import itertools
+import operator
 import os
 import re
 import tempfile
@@ -28,6 +29,7 @@ __all__ = [
     "ENDINGS",
     "MOST_BYTES",
     "Members",
+    "expand_paths",
     "expand_ranges",
     "is_archive",
     "kept_members",
@@ -63,7 +65,7 @@ def list_archives(
         SourceError: An archive cannot be read in place, or has no labels.
         OSError: An archive cannot be read.
     """
-    containers = _paths(source)
+    containers = expand_paths(source)
     stated = np.zeros(len(containers), STATED)
     every = []
     for number, path in enumerate(containers):
@@ -84,12 +86,12 @@ def listing_of(
     pieces = []
     of_key: dict[tuple[int, str], int] = {}
     for number, members in enumerate(every):
-        chosen = [place for place, name in enumerate(members.names) if name.lower().endswith(extensions)]
+        chosen = _ending_in(members.names, extensions)
         piece = np.zeros(len(chosen), PIECE)
         piece["offset"], piece["length"] = members.offsets[chosen], members.lengths[chosen]
         piece["container"] = number
         pieces.append(piece)
-        names += [members.names[place] for place in chosen]
+        names += map(members.names.__getitem__, chosen)
         if labels is None:
             of_key |= {(number, key): label for key, label in members.labels.items()}
     table = np.concatenate(pieces)
@@ -98,18 +100,21 @@ def listing_of(
             f"no pictures in {containers[0]}{' and the others' if len(containers) > 1 else ''}: "
             f"no member ends in {', '.join(extensions)}"
         )
+    folders: list[str] = []
     if labels is None and not of_key:  # as the folder would be listed that was packed
-        parts = [name.rpartition("/") for name in names]
-        if not all(one <= other for one, other in itertools.pairwise(parts)):
-            order = sorted(range(len(names)), key=parts.__getitem__)
+        folders = _folders(names)
+        order = _order(names, folders)
+        if order is not None:
             names, table = [names[place] for place in order], table[order]
-    given, classes = _labelled(containers, names, table, of_key, labels)
+            folders = [folders[place] for place in order]
+    given, classes = _labelled(containers, names, folders, table, of_key, labels)
     return Listing(containers, stated, names, table, given, classes)
 
 
 def _labelled(
     containers: Sequence[str],
     names: Sequence[str],
+    folders: Sequence[str],
     table: np.ndarray,
     of_key: dict[tuple[int, str], int],
     labels: Callable[[str], int] | None,
@@ -129,17 +134,42 @@ def _labelled(
                 f"{_key(names[place])}{LABEL} with its label, and others have; give labels="
             )
         return found, []  # type: ignore[return-value]
-    folders = [name.rpartition("/")[0].rpartition("/")[2] for name in names]
-    classes = sorted(set(folders))
+    class_of = {folder: folder.rpartition("/")[2] for folder in set(folders)}
+    classes = sorted(set(class_of.values()))
     if "" in classes:
-        place = folders.index("")
+        place = next(place for place, folder in enumerate(folders) if not class_of[folder])
         raise SourceError(
             f"{containers[table['container'][place]]} has no labels: {names[place]} lies in no folder "
             f"of a class, and there is no {_key(names[place])}{LABEL}; give labels=, a function of a "
             "member's name"
         )
     number_of = {name: number for number, name in enumerate(classes)}
-    return [number_of[folder] for folder in folders], classes
+    of_folder = {folder: number_of[name] for folder, name in class_of.items()}
+    return list(map(of_folder.__getitem__, folders)), classes
+
+
+# An archive may have a million members. What is done for each of them is done by Python's own loops in C.
+
+
+def _ending_in(names: Sequence[str], extensions: tuple[str, ...]) -> list[int]:
+    """The places of the names that have one of these endings."""
+    return [place for place, name in enumerate(map(str.lower, names)) if name.endswith(extensions)]
+
+
+def _folders(names: Sequence[str]) -> list[str]:
+    """The part of each name before its last slash."""
+    slashes = map(str.rfind, names, itertools.repeat("/"))
+    return [name[:slash] if slash > 0 else "" for name, slash in zip(names, slashes, strict=True)]
+
+
+def _order(names: Sequence[str], folders: Sequence[str]) -> list[int] | None:
+    """The order of the names by folder, then by what follows; None: they are in this order."""
+    if "" not in folders and all(map(operator.le, folders, folders[1:])):
+        others = map(operator.ne, folders, folders[1:])
+        if all(map(operator.or_, others, map(operator.le, names, names[1:]))):
+            return None
+    parts = [name.rpartition("/") for name in names]
+    return sorted(range(len(names)), key=parts.__getitem__)
 
 
 def _key(name: str) -> str:
@@ -148,7 +178,8 @@ def _key(name: str) -> str:
     return folder + slash + last.partition(".")[0]
 
 
-def _paths(source: str | Sequence[str]) -> list[str]:
+def expand_paths(source: str | Sequence[str]) -> list[str]:
+    """Absolute paths of the files that a path, a pattern, a range, or a list of these stands for."""
     found: list[str] = []
     for pattern in [source] if isinstance(source, str) else source:
         for one in expand_ranges(os.path.expanduser(pattern)):

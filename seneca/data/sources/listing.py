@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-__all__ = ["PIECE", "STATED", "Listing", "Member"]
+__all__ = ["PIECE", "STATED", "Listing", "Member", "Samples"]
 
 PIECE = np.dtype([("offset", "<u8"), ("length", "<u4"), ("container", "<u4")])
 """Where a sample's bytes are; as ``sn_piece``."""
@@ -53,3 +54,56 @@ class Listing:
         """What a sample is called in messages: its container, and its name in it."""
         container = self.containers[int(self.pieces["container"][index])]
         return f"{container}/{self.names[index]}" if self.names[index] else container
+
+    def joined_paths(self) -> bytes:
+        """What all samples are called, with a NUL after each."""
+        numbers = self.pieces["container"]
+        if not len(numbers):
+            return b""
+        changes = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
+        parts = []
+        for begin, end in zip([0, *changes.tolist()], [*changes.tolist(), len(numbers)], strict=True):
+            names = self.names[begin:end]
+            if all(names):  # at once: there may be a million of one container
+                before = f"{self.containers[int(numbers[begin])]}/"
+                parts.append(before + f"\0{before}".join(names))
+            else:
+                parts += map(self.path, range(begin, end))
+        return os.fsencode("\0".join([*parts, ""]))
+
+
+class Samples(Sequence[tuple[str, int]]):
+    """``(path, label)`` of each sample of a listing. A pair is made when it is asked for, and none is kept.
+
+    Args:
+        listing: The samples.
+        labels: Their labels.
+    """
+
+    def __init__(self, listing: Listing, labels: list[int]) -> None:
+        self._listing, self._labels = listing, labels
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[str, int]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[tuple[str, int]]: ...
+    def __getitem__(self, index: int | slice) -> tuple[str, int] | list[tuple[str, int]]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        return self._listing.path(range(len(self))[index]), self._labels[index]
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return zip(map(self._listing.path, range(len(self))), self._labels, strict=True)
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, (Samples, list, tuple)):
+            return NotImplemented
+        return len(self) == len(other) and all(one == its for one, its in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} samples{f', the first of them {self[0]}' if len(self) else ''}>"

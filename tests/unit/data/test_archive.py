@@ -163,7 +163,11 @@ def test_it_can_be_profiled(archive, tmp_path):
     ("source", "error", "says"),
     [
         (7, TypeError, "path of a folder or an archive.*but got int"),
-        ("pictures.rar", ValueError, "pictures.rar is no folder, archive or database: .* none of .tar, .zip"),
+        (
+            "pictures.rar",
+            ValueError,
+            "pictures.rar is no folder, archive, table or database: .* none of .tar, .zip, .parquet",
+        ),
         ("none.tar", FileNotFoundError, "none.tar"),
     ],
 )

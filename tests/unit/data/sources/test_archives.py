@@ -2,11 +2,13 @@
 
 import io
 import os
+import random
 import tarfile
 import zipfile
 
 import numpy as np
 import pytest
+from sizes import size
 
 from seneca.data.sources import archives
 from seneca.data.sources.archives import list_archives
@@ -45,6 +47,27 @@ def test_folders_are_classes_in_the_order_of_an_image_folder(tmp_path):
     assert listing.names == ["root/a/1.JPG", "root/a/9.jpg", "root/b/10.jpg", "root/b/2.jpg"]
     assert (listing.labels, listing.classes) == ([0, 0, 1, 1], ["a", "b"])
     assert bytes_of(listing) == [name.encode() for name in listing.names]
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_any_order_of_members_gives_the_order_of_folders(tmp_path, depth):
+    """Names with characters that sort before and after a slash, and nested folders."""
+    chance = random.Random(depth)
+    words = ["a", "a-b", "a.b", "ab", "b", "ü", "\U0001f600"]
+    for number in range(size(30, 1000)):
+        count = chance.randint(2, 6)
+        made = {"/".join(chance.choices(words, k=chance.randint(2, 1 + depth))) for _ in range(count)}
+        made = {f"{name}.jpg" for name in made}
+        names = sorted(made)
+        if number % 2:
+            chance.shuffle(names)
+        path = write(tmp_path / f"{depth} {number}.tar", {name: name.encode() for name in names})
+        listing = list_archives(path, JPEG, None)
+        assert listing.names == sorted(names, key=lambda name: name.rpartition("/"))
+        assert bytes_of(listing) == [name.encode() for name in listing.names]
+        kinds = [name.split("/")[-2] for name in listing.names]
+        assert listing.classes == sorted(set(kinds))
+        assert [listing.classes[label] for label in listing.labels] == kinds
 
 
 def test_shards_of_web_dataset_have_labels_beside_the_pictures(tmp_path):
