@@ -14,6 +14,7 @@ from seneca.data.sources import Listing, Samples
 from seneca.data.sources.archives import ENDINGS, is_archive, list_archives
 from seneca.data.sources.arrow import is_table, list_table
 from seneca.data.sources.buckets import is_bucket, list_bucket
+from seneca.data.sources.indexes import check_shards, is_list_of_shards, list_of_shards
 from seneca.data.sources.lmdb import is_database, list_database
 from seneca.data.sources.parquet import is_parquet, list_parquet
 from seneca.transforms._pipeline import MAX_PIXELS, Decode
@@ -71,6 +72,7 @@ def open(
     * A folder is opened as :class:`seneca.ImageFolder`.
     * A ``.tar`` archive, a pattern, a range ``train-{000..146}.tar``, or a list of these: its members are
       read. So are WebDataset's shards.
+    * A ``.json`` list of shards, as WebDataset's ``widsindex`` writes it: the archives in it are read.
     * A ``.zip`` archive whose members are stored and not compressed: likewise.
     * A ``datasets.Dataset`` (Hugging Face): its column of pictures is read.
     * ``.parquet`` files, likewise as a pattern, a range or a list: a column of pictures that is neither
@@ -132,10 +134,13 @@ def open(
             "seneca.open() takes the path of a folder or an archive, a list of archives, a URL, or a "
             f"datasets.Dataset, but got {type(source).__name__}"
         )
+    if len(paths) == 1 and is_list_of_shards(paths[0]):
+        shards = list_of_shards(paths[0])
+        listing = _list_archives([shard.url for shard in shards], endings, labels)
+        check_shards(paths[0], shards, listing)
+        return PictureArchive(listing, transform, **options)
     if any(map(is_bucket, paths)):
-        if not all(map(is_bucket, paths)):
-            raise ValueError("one dataset is either of URLs or of files of this host")
-        return PictureArchive(list_bucket(paths, endings, labels), transform, **options)
+        return PictureArchive(_list_archives(paths, endings, labels), transform, **options)
     if any(map(is_parquet, paths)) and not any(map(os.path.isdir, paths)):
         if not all(map(is_parquet, paths)):
             raise ValueError("one dataset is either of Parquet files or of other containers")
@@ -150,4 +155,15 @@ def open(
                 f"{path} is no folder, archive, table or database: its name ends in none of "
                 f"{', '.join(ENDINGS)}, .parquet, .lmdb, .mdb"
             )
-    return PictureArchive(list_archives(paths, endings, labels), transform, **options)
+    return PictureArchive(_list_archives(paths, endings, labels), transform, **options)
+
+
+def _list_archives(
+    paths: Sequence[str], endings: tuple[str, ...], labels: Callable[[str], int] | None
+) -> Listing:
+    """What archives of this host or a bucket list."""
+    if not any(map(is_bucket, paths)):
+        return list_archives(paths, endings, labels)
+    if not all(map(is_bucket, paths)):
+        raise ValueError("one dataset is either of URLs or of files of this host")
+    return list_bucket(paths, endings, labels)

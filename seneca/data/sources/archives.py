@@ -20,7 +20,8 @@ import numpy as np
 
 from seneca._runtime.regular_files import open_regular
 from seneca._runtime.user_cache import user_cache
-from seneca.data.sources.listing import PIECE, STATED, Listing, Member
+from seneca.data.sources.indexes import headers_ahead
+from seneca.data.sources.listing import PIECE, STATED, Listing, Member, key_of
 from seneca.data.sources.tar import members_of_tar
 from seneca.data.sources.zip import members_of_zip
 from seneca.errors import SourceError
@@ -124,14 +125,14 @@ def _labelled(
         return [labels(name) for name in names], []
     if of_key:
         found = [
-            of_key.get((number, _key(name)))
+            of_key.get((number, key_of(name)))
             for number, name in zip(table["container"].tolist(), names, strict=True)
         ]
         if None in found:
             place = found.index(None)
             raise SourceError(
                 f"{containers[table['container'][place]]}: {names[place]} has no member "
-                f"{_key(names[place])}{LABEL} with its label, and others have; give labels="
+                f"{key_of(names[place])}{LABEL} with its label, and others have; give labels="
             )
         return found, []  # type: ignore[return-value]
     class_of = {folder: folder.rpartition("/")[2] for folder in set(folders)}
@@ -140,7 +141,7 @@ def _labelled(
         place = next(place for place, folder in enumerate(folders) if not class_of[folder])
         raise SourceError(
             f"{containers[table['container'][place]]} has no labels: {names[place]} lies in no folder "
-            f"of a class, and there is no {_key(names[place])}{LABEL}; give labels=, a function of a "
+            f"of a class, and there is no {key_of(names[place])}{LABEL}; give labels=, a function of a "
             "member's name"
         )
     number_of = {name: number for number, name in enumerate(classes)}
@@ -170,12 +171,6 @@ def _order(names: Sequence[str], folders: Sequence[str]) -> list[int] | None:
             return None
     parts = [name.rpartition("/") for name in names]
     return sorted(range(len(names)), key=parts.__getitem__)
-
-
-def _key(name: str) -> str:
-    """What members of one sample have in common: the name up to the first dot of its last part."""
-    folder, slash, last = name.rpartition("/")
-    return folder + slash + last.partition(".")[0]
 
 
 def expand_paths(source: str | Sequence[str]) -> list[str]:
@@ -242,10 +237,10 @@ def _members(path: str) -> tuple[Members, tuple[int, int]]:
 
 
 def _listed(file: int, path: str, size: int) -> Members:
-    read = functools.partial(os.pread, file)
     if path.lower().endswith(".tar"):
+        read = headers_ahead(file, path, size)
         return list_members(members_of_tar(read, path, size), read, path)
-    return list_members(members_of_zip(file, path, size), read, path)
+    return list_members(members_of_zip(file, path, size), functools.partial(os.pread, file), path)
 
 
 def list_members(found: Iterator[Member], read: Callable[[int, int], bytes], path: str) -> Members:

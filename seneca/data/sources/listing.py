@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-__all__ = ["PIECE", "STATED", "Listing", "Member", "Samples"]
+__all__ = ["PIECE", "STATED", "Listing", "Member", "Samples", "key_of"]
 
 PIECE = np.dtype([("offset", "<u8"), ("length", "<u4"), ("container", "<u4")])
 """Where a sample's bytes are; as ``sn_piece``."""
@@ -24,6 +24,13 @@ class Member(NamedTuple):
     name: str
     offset: int
     length: int
+
+
+def key_of(name: str) -> str:
+    """What members of one sample have in common in WebDataset's convention: the name up to the first dot of
+    its last part."""
+    folder, slash, last = name.rpartition("/")
+    return folder + slash + last.partition(".")[0]
 
 
 @dataclass(frozen=True)
