@@ -97,8 +97,8 @@ def open(
         extensions: Of an archive: endings of the members that are pictures, in lower case.
 
     Returns:
-        The dataset. Of a ``datasets.Dataset`` that is shuffled or split it is a ``Subset`` of the whole
-        table. Jobs on parts of one table therefore share the samples that they have in common.
+        The dataset. Of a ``datasets.Dataset`` that is shuffled, split or sliced it is a ``Subset`` of the
+        whole table. Jobs on parts of one table therefore share the samples that they have in common.
 
     Raises:
         FileNotFoundError: There is no such file, or no picture in it.
