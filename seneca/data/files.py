@@ -152,8 +152,10 @@ class PictureFiles:
 
     def _are_fixed(self) -> bool:
         """Whether every sample is a tuple of a text and an int: such a sample cannot change."""
-        if self._fixed is None:
-            self._fixed = isinstance(self.samples, Samples) or all(
+        if self._fixed is None and isinstance(self.samples, Samples):
+            self._fixed = all(type(label) is int for label in self.samples.labels)
+        elif self._fixed is None:
+            self._fixed = all(
                 type(sample) is tuple and type(sample[0]) is str and type(sample[1]) is int
                 for sample in self.samples
             )
@@ -166,7 +168,9 @@ class PictureFiles:
             TypeError, ValueError: A label is not a whole number.
         """
         if self._labels is None or not self._are_fixed():
-            self._labels = np.asarray([label for _, label in self.samples], np.int64)
+            samples = self.samples
+            labels = samples.labels if isinstance(samples, Samples) else [label for _, label in samples]
+            self._labels = np.asarray(labels, np.int64)
         return self._labels
 
 
@@ -259,11 +263,14 @@ class _Paths:
 
     def names(self) -> bytes:
         if self._names is None:
-            # No path holds a NUL. Therefore it is certain where one begins.
-            before = b"\0" + os.fsencode(os.path.join(self.root, ""))
-            below = (b"\0" + self._joined()).replace(before, b"\0")
-            self._names = hashlib.blake2b(memoryview(below)[1:], digest_size=16).digest()
+            self._names = self._named()
         return self._names
+
+    def _named(self) -> bytes:
+        # No path holds a NUL. Therefore it is certain where one begins.
+        before = b"\0" + os.fsencode(os.path.join(self.root, ""))
+        below = (b"\0" + self._joined()).replace(before, b"\0")
+        return hashlib.blake2b(memoryview(below)[1:], digest_size=16).digest()
 
     def _joined(self) -> bytes:
         """The paths as they were given, with a NUL after each."""
@@ -299,9 +306,8 @@ class _Pieces(_Paths):
     """
 
     def __init__(self, root: str, listing: Listing) -> None:
-        super().__init__(root, [])
+        super().__init__(root, list(listing.containers))
         self._listing = listing
-        self._containers: tuple[bytes, np.ndarray] | None = None
 
     def look(self) -> None:
         now, listed = self._stated_now(), self._listing.stated
@@ -323,17 +329,11 @@ class _Pieces(_Paths):
             "size, time of change and both ends of these files)"
         )
 
-    def _files(self) -> Sequence[str]:
-        return self._listing.containers
-
-    def table(self) -> tuple[bytes, np.ndarray]:
-        if self._containers is None:
-            joined = os.fsencode("\0".join([*self._listing.containers, ""]))
-            self._containers = joined, _beginnings(joined)
-        return self._containers
-
-    def _joined(self) -> bytes:
-        return self._listing.joined_paths()
+    def _named(self) -> bytes:
+        text, lengths = self._listing.all_names().parts()
+        # Each part has 16 bytes. Therefore it is certain where one begins.
+        parts = super()._named(), _digest(text), _digest(lengths), _digest(self._listing.pieces["container"])
+        return _digest(*parts)
 
     def _piece(self, index: int) -> Piece:
         offset, length, container = self._listing.pieces[index].tolist()
@@ -400,7 +400,7 @@ class _InBuckets(_Pieces):
         return *nobody_opens_them, self._listing.pieces, self._listing.stated, True
 
 
-def _digest(*parts: bytes | np.ndarray) -> bytes:
+def _digest(*parts: bytes | memoryview | np.ndarray) -> bytes:
     """16 bytes of these bytes, one part after the other."""
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:

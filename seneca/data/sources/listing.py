@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, overload
 
 import numpy as np
+
+from seneca.data.sources.names import Names
 
 __all__ = ["PIECE", "STATED", "Listing", "Member", "Samples", "key_of"]
 
@@ -60,23 +61,12 @@ class Listing:
     def path(self, index: int) -> str:
         """What a sample is called in messages: its container, and its name in it."""
         container = self.containers[int(self.pieces["container"][index])]
-        return f"{container}/{self.names[index]}" if self.names[index] else container
+        name = self.names[index]
+        return f"{container}/{name}" if name else container
 
-    def joined_paths(self) -> bytes:
-        """What all samples are called, with a NUL after each."""
-        numbers = self.pieces["container"]
-        if not len(numbers):
-            return b""
-        changes = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
-        parts = []
-        for begin, end in zip([0, *changes.tolist()], [*changes.tolist(), len(numbers)], strict=True):
-            names = self.names[begin:end]
-            if all(names):  # at once: there may be a million of one container
-                before = f"{self.containers[int(numbers[begin])]}/"
-                parts.append(before + f"\0{before}".join(names))
-            else:
-                parts += map(self.path, range(begin, end))
-        return os.fsencode("\0".join([*parts, ""]))
+    def all_names(self) -> Names:
+        """The names as one text."""
+        return self.names if isinstance(self.names, Names) else Names.of(self.names)
 
 
 class Samples(Sequence[tuple[str, int]]):
@@ -89,6 +79,11 @@ class Samples(Sequence[tuple[str, int]]):
 
     def __init__(self, listing: Listing, labels: list[int]) -> None:
         self._listing, self._labels = listing, labels
+
+    @property
+    def labels(self) -> list[int]:
+        """The labels alone, which nobody may change."""
+        return self._labels
 
     def __len__(self) -> int:
         return len(self._labels)

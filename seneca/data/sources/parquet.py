@@ -207,7 +207,7 @@ class _Column:
                 "most 1 GiB"
             )
         self._compare(offsets[1:], lengths[1:])
-        return Members(self._names(row), at, length, {})
+        return Members.of(self._names(row), at, length, {})
 
     def _chunk(self, group: int) -> Chunk:
         """Where the column's values of a group of rows are, if they are there as they were put in."""

@@ -87,8 +87,7 @@ def test_shards_of_web_dataset_have_labels_beside_the_pictures(tmp_path):
             f"train-{n:03d}.tar" for n in range(3)
         ]
         assert (
-            listing.labels == [label for n in range(4) for label in [100 - n] * 2] * 3
-            and listing.classes == []
+            listing.labels == [label for n in range(4) for label in [100 - n] * 2] * 3 and not listing.classes
         )
         assert bytes_of(listing)[1::2] == [f"{shard}{n}".encode() for shard in range(3) for n in range(4)]
 
@@ -152,3 +151,40 @@ def test_several_kinds_of_archives_are_one_dataset(tmp_path):
         archive.writestr("b/2.jpg", b"two")
     listing = list_archives([tar, str(tmp_path / "two.zip")], JPEG, None)
     assert bytes_of(listing) == [b"one", b"two"] and listing.classes == ["a", "b"]
+
+
+def test_a_folder_that_lies_in_several_archives_is_sorted_as_one(tmp_path):
+    parts = [["a/1.jpg", "b/4.jpg"], ["a/3.jpg", "a/2.jpg", "c/5.jpg"], ["x.txt"]]
+    sources = [
+        write(tmp_path / f"{n}.tar", {name: name.encode() for name in names}) for n, names in enumerate(parts)
+    ]
+    listing = list_archives(sources, JPEG, None)
+    assert listing.names == ["a/1.jpg", "a/2.jpg", "a/3.jpg", "b/4.jpg", "c/5.jpg"]
+    assert (listing.labels, listing.classes) == ([0, 0, 0, 1, 2], ["a", "b", "c"])
+    assert bytes_of(listing) == [name.encode() for name in listing.names]
+
+
+def test_one_archive_with_labels_and_one_without(tmp_path):
+    one = write(tmp_path / "one.tar", {"a/1.jpg": b"", "a/1.cls": b"7"})
+    other = write(tmp_path / "other.tar", {"a/2.jpg": b""})
+    with pytest.raises(SourceError, match=r"other.tar: a/2.jpg has no member a/2.cls with its label"):
+        list_archives([one, other], JPEG, None)
+
+
+def test_a_kept_list_whose_parts_do_not_fit_is_made_again(tmp_path):
+    path = write(tmp_path / "some.tar", {"b/1.jpg": b"1", "a/2.jpg": b"22"})
+    expected = list_archives(path, JPEG, None)
+    (kept,) = (tmp_path / "cache" / "seneca" / "archives").iterdir()
+    with np.load(kept) as arrays:
+        sound = dict(arrays)
+    for name, damaged in {
+        "order": sound["order"] + 2,
+        "folder_of": sound["folder_of"] + 9,
+        "offsets": sound["offsets"][:1],
+        "names_bytes": sound["names_bytes"] + 1,
+        "labels": np.zeros(1, np.int64),
+    }.items():
+        np.savez(kept, **(sound | {name: damaged}))
+        found = list_archives(path, JPEG, None)
+        assert (found.names, found.labels) == (expected.names, expected.labels), name
+        assert np.array_equal(found.pieces, expected.pieces), name

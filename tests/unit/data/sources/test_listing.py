@@ -1,6 +1,5 @@
 """Samples of a listing: pairs that are made when they are asked for."""
 
-import os
 import pickle
 
 import numpy as np
@@ -24,18 +23,16 @@ def listing():
     return listing_of(["/x.tar", "/y.tar"], NAMES)
 
 
-@pytest.mark.parametrize("count", [0, 1, 4, 7])
-def test_joined_paths_are_the_paths(count):
-    listing = listing_of(["/x.tar", "/y.tar"], NAMES[:count])
-    paths = [listing.path(index) for index in range(count)]
-    assert listing.joined_paths() == b"".join(os.fsencode(path) + b"\0" for path in paths)
+def test_names_as_one_text_are_the_names(listing):
+    assert listing.all_names() == [name for _, name in NAMES]
+    assert listing_of([], []).all_names() == []
 
 
 def test_samples_are_pairs_of_path_and_label(listing):
     samples = Samples(listing, [*range(7)])
     pairs = [(listing.path(index), index) for index in range(7)]
     assert pairs[4] == ("/y.tar", 4) and pairs[0] == ("/x.tar/a/1", 0)
-    assert list(samples) == pairs and len(samples) == 7
+    assert list(samples) == pairs and len(samples) == 7 and samples.labels == [*range(7)]
     assert [samples[index] for index in range(-7, 7)] == pairs * 2
     assert samples[1:6:2] == pairs[1:6:2] and samples[np.int64(2)] == pairs[2]
     assert pairs[3] in samples and samples.index(pairs[3]) == 3
