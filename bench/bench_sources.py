@@ -1,12 +1,13 @@
-"""What does it cost to read pictures where they lie: in a tar or zip archive, or in a table?
+"""What does it cost to read pictures where they lie: in an archive, a Parquet file or a table?
 
 Method. The same pictures as a folder, a tar archive, a zip archive and, where ``datasets`` is installed, as
-a Hugging Face table on disk. One job loads each with ``seneca.open()``, without a cache, for a few seconds.
-Each measurement is a process of its own. Rounds take turns; the ratio to the folder of the same round is
-taken, and medians are shown. ``torch`` is the same table in torch's own loader, with torchvision's
-transforms on the pictures that ``datasets`` decodes, where both are installed. ``bucket`` is the same folder
-in a bucket whose server waits 20 ms before each answer. That server is a process on the same cores, and takes
-its part of them. ``client ms`` is the processor's time of the job for a sample, without the server's.
+a Parquet file and a Hugging Face table on disk. One job loads each with ``seneca.open()``, without a cache,
+for a few seconds. Each measurement is a process of its own. Rounds take turns; the ratio to the folder of
+the same round is taken, and medians are shown. ``torch`` is the same table in torch's own loader, with
+torchvision's transforms on the pictures that ``datasets`` decodes, where both are installed. ``bucket`` is
+the same folder in a bucket whose server waits 20 ms before each answer. That server is a process on the same
+cores, and takes its part of them. ``client ms`` is the processor's time of the job for a sample, without the
+server's.
 
     python -m bench.bench_sources --data train/
 """
@@ -39,9 +40,11 @@ BATCH, SIZE = 32, 224
 WAIT_S = 0.02  # of the bucket's server, for each answer
 
 
-def write_table(data: Path, path: Path) -> None:
+def write_tables(data: Path, path: Path, parquet: Path) -> None:
+    """The pictures as ``save_to_disk`` writes them, and as a Parquet file that can be read in place."""
     import datasets
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     import seneca
 
@@ -50,6 +53,7 @@ def write_table(data: Path, path: Path) -> None:
     features = datasets.Features(kinds)
     pictures = [{"bytes": folder.read(i), "path": None} for i in range(len(folder))]
     table = pa.table({"image": pictures, "label": folder.targets}, schema=features.arrow_schema)
+    pq.write_table(table, parquet, compression="none", use_dictionary=False)
     info = datasets.DatasetInfo(features=features)
     datasets.Dataset(datasets.table.InMemoryTable(table), info=info, fingerprint="0" * 16).save_to_disk(path)
 
@@ -63,7 +67,8 @@ def pack(data: Path, scratch: Path) -> dict[str, str]:
             archive.write(path, path.relative_to(data))
     found = {"folder": str(data), "tar": str(scratch / "all.tar"), "zip": str(scratch / "all.zip")}
     if importlib.util.find_spec("datasets"):
-        write_table(data, scratch / "table")
+        write_tables(data, scratch / "table", scratch / "all.parquet")
+        found["parquet"] = str(scratch / "all.parquet")
         found["table"] = str(scratch / "table")
         if importlib.util.find_spec("torchvision"):
             found["torch"] = found["table"]

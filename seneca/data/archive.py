@@ -1,4 +1,4 @@
-"""Pictures read where they are: in archives, databases, Hugging Face ``datasets``, and buckets."""
+"""Pictures read where they are: in archives, tables, databases, and buckets."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from torch.utils.data import Subset
 
 from seneca.data.folder import IMG_EXTENSIONS, ImageFolder
 from seneca.data.pictures import PictureDataset
-from seneca.data.sources import Listing
+from seneca.data.sources import Listing, Samples
 from seneca.data.sources.archives import ENDINGS, is_archive, list_archives
 from seneca.data.sources.arrow import is_table, list_table
 from seneca.data.sources.buckets import is_bucket, list_bucket
+from seneca.data.sources.indexes import check_shards, is_list_of_shards, list_of_shards
 from seneca.data.sources.lmdb import is_database, list_database
+from seneca.data.sources.parquet import is_parquet, list_parquet
 from seneca.transforms._pipeline import MAX_PIXELS, Decode
 
 __all__ = ["PictureArchive", "open"]
@@ -45,9 +47,8 @@ class PictureArchive(PictureDataset):
         self.classes = list(listing.classes)
         self.class_to_idx = {name: number for number, name in enumerate(self.classes)}
         labels = [0] * len(listing.names) if listing.labels is None else list(listing.labels)
-        paths = map(listing.path, range(len(listing.names)))
-        self.samples: tuple[tuple[str, int], ...] = tuple(zip(paths, labels, strict=True))
-        self.targets = labels
+        self.samples = Samples(listing, labels)
+        self.targets = list(labels)
 
     def __repr__(self) -> str:
         n, first = len(self.listing.containers), self.listing.containers[0]
@@ -71,8 +72,11 @@ def open(
     * A folder is opened as :class:`seneca.ImageFolder`.
     * A ``.tar`` archive, a pattern, a range ``train-{000..146}.tar``, or a list of these: its members are
       read. So are WebDataset's shards.
+    * A ``.json`` list of shards, as WebDataset's ``widsindex`` writes it: the archives in it are read.
     * A ``.zip`` archive whose members are stored and not compressed: likewise.
     * A ``datasets.Dataset`` (Hugging Face): its column of pictures is read.
+    * ``.parquet`` files, likewise as a pattern, a range or a list: a column of pictures that is neither
+      compressed nor in a dictionary is read, in the order of the rows.
     * An LMDB database, a folder with a ``data.mdb`` or a file ``.lmdb`` or ``.mdb``: values that begin as
       pictures do are read, in the order of their keys. Give ``labels``.
     * ``s3://``, ``gs://``, ``az://`` and ``hf://`` URLs: a prefix with folders of classes; or ``.tar``
@@ -83,16 +87,18 @@ def open(
     Args:
         source: What to open.
         transform, decode, apply_exif_orientation, max_pixels: As in :class:`seneca.ImageFolder`.
-        image, label: Of a ``datasets.Dataset``: the columns of pictures and labels. None: the only ones of
-            type ``Image`` and ``ClassLabel``.
-        labels: Of an archive or a database: a function that gives the label of a member, given its name or
-            key. None: in an archive a ``.cls`` member beside the picture has the label, as in WebDataset's
-            shards; or the last folder in the picture's name is its class.
+        image, label: Of a ``datasets.Dataset`` or Parquet files: the columns of pictures and labels. None:
+            the only ones of type ``Image`` and ``ClassLabel``; in Parquet files without these types the
+            only column of bytes, and the only one of whole numbers.
+        labels: Of an archive, a database or Parquet files: a function that gives the label of a member, given
+            its name or key. In Parquet files that is the path beside the picture, or the number of the row.
+            None: in an archive a ``.cls`` member beside the picture has the label, as in WebDataset's
+            shards; or the last folder in the picture's name is its class. Parquet files have a column.
         extensions: Of an archive: endings of the members that are pictures, in lower case.
 
     Returns:
-        The dataset. Of a ``datasets.Dataset`` that is shuffled or split it is a ``Subset`` of the whole
-        table. Jobs on parts of one table therefore share the samples that they have in common.
+        The dataset. Of a ``datasets.Dataset`` that is shuffled, split or sliced it is a ``Subset`` of the
+        whole table. Jobs on parts of one table therefore share the samples that they have in common.
 
     Raises:
         FileNotFoundError: There is no such file, or no picture in it.
@@ -128,10 +134,17 @@ def open(
             "seneca.open() takes the path of a folder or an archive, a list of archives, a URL, or a "
             f"datasets.Dataset, but got {type(source).__name__}"
         )
+    if len(paths) == 1 and is_list_of_shards(paths[0]):
+        shards = list_of_shards(paths[0])
+        listing = _list_archives([shard.url for shard in shards], endings, labels)
+        check_shards(paths[0], shards, listing)
+        return PictureArchive(listing, transform, **options)
     if any(map(is_bucket, paths)):
-        if not all(map(is_bucket, paths)):
-            raise ValueError("one dataset is either of URLs or of files of this host")
-        return PictureArchive(list_bucket(paths, endings, labels), transform, **options)
+        return PictureArchive(_list_archives(paths, endings, labels), transform, **options)
+    if any(map(is_parquet, paths)) and not any(map(os.path.isdir, paths)):
+        if not all(map(is_parquet, paths)):
+            raise ValueError("one dataset is either of Parquet files or of other containers")
+        return PictureArchive(list_parquet(paths, image, label, labels), transform, **options)
     if len(paths) == 1 and is_database(paths[0]):
         return PictureArchive(list_database(paths[0], labels), transform, **options)
     if len(paths) == 1 and os.path.isdir(os.path.expanduser(paths[0])):
@@ -139,6 +152,18 @@ def open(
     for path in paths:
         if not is_archive(path):
             raise ValueError(
-                f"{path} is no folder, archive or database: its name ends in none of {', '.join(ENDINGS)}"
+                f"{path} is no folder, archive, table or database: its name ends in none of "
+                f"{', '.join(ENDINGS)}, .parquet, .lmdb, .mdb"
             )
-    return PictureArchive(list_archives(paths, endings, labels), transform, **options)
+    return PictureArchive(_list_archives(paths, endings, labels), transform, **options)
+
+
+def _list_archives(
+    paths: Sequence[str], endings: tuple[str, ...], labels: Callable[[str], int] | None
+) -> Listing:
+    """What archives of this host or a bucket list."""
+    if not any(map(is_bucket, paths)):
+        return list_archives(paths, endings, labels)
+    if not all(map(is_bucket, paths)):
+        raise ValueError("one dataset is either of URLs or of files of this host")
+    return list_bucket(paths, endings, labels)

@@ -21,7 +21,7 @@ import numpy as np
 from seneca._runtime.cgroups import cpu_quota
 from seneca._runtime.enabled import off_because
 from seneca._runtime.regular_files import Piece, open_regular
-from seneca.data.sources import Listing
+from seneca.data.sources import Listing, Samples
 from seneca.data.sources.buckets import ObjectPiece, Objects, digest_of_etags
 
 try:
@@ -54,18 +54,20 @@ class PictureFiles:
 
     def __init__(self, root: str, samples: Sequence[tuple[str, Any]], listing: Listing | None = None) -> None:
         self.root = root
-        self.samples = list(samples)
-        paths = [path for path, _ in self.samples]
+        # The samples of a listing cannot change. A million of them are not made into a list.
+        self.samples = samples if isinstance(samples, Samples) else list(samples)
         self._paths: _Paths
         if listing is None:
-            self._paths = _Paths(root, paths)
+            self._paths = _Paths(root, [path for path, _ in self.samples])
         else:
-            self._paths = (_InBuckets if listing.etags else _Pieces)(root, paths, listing)
+            self._paths = (_InBuckets if listing.etags else _Pieces)(root, listing)
         self._labels: np.ndarray | None = None
         self._fixed: bool | None = None
 
     def are(self, root: str, samples: Sequence[tuple[str, Any]]) -> bool:
         """Whether these are the pictures ``samples``: the same objects, none of which can have changed."""
+        if isinstance(samples, Samples):
+            return self.root == root and self.samples is samples and self._paths.here == os.getcwd()
         return (
             self.root == root
             and len(self.samples) == len(samples)
@@ -150,7 +152,9 @@ class PictureFiles:
 
     def _are_fixed(self) -> bool:
         """Whether every sample is a tuple of a text and an int: such a sample cannot change."""
-        if self._fixed is None:
+        if self._fixed is None and isinstance(self.samples, Samples):
+            self._fixed = all(type(label) is int for label in self.samples.labels)
+        elif self._fixed is None:
             self._fixed = all(
                 type(sample) is tuple and type(sample[0]) is str and type(sample[1]) is int
                 for sample in self.samples
@@ -164,7 +168,9 @@ class PictureFiles:
             TypeError, ValueError: A label is not a whole number.
         """
         if self._labels is None or not self._are_fixed():
-            self._labels = np.asarray([label for _, label in self.samples], np.int64)
+            samples = self.samples
+            labels = samples.labels if isinstance(samples, Samples) else [label for _, label in samples]
+            self._labels = np.asarray(labels, np.int64)
         return self._labels
 
 
@@ -257,11 +263,14 @@ class _Paths:
 
     def names(self) -> bytes:
         if self._names is None:
-            # No path holds a NUL. Therefore it is certain where one begins.
-            before = b"\0" + os.fsencode(os.path.join(self.root, ""))
-            below = (b"\0" + self._joined()).replace(before, b"\0")
-            self._names = hashlib.blake2b(memoryview(below)[1:], digest_size=16).digest()
+            self._names = self._named()
         return self._names
+
+    def _named(self) -> bytes:
+        # No path holds a NUL. Therefore it is certain where one begins.
+        before = b"\0" + os.fsencode(os.path.join(self.root, ""))
+        below = (b"\0" + self._joined()).replace(before, b"\0")
+        return hashlib.blake2b(memoryview(below)[1:], digest_size=16).digest()
 
     def _joined(self) -> bytes:
         """The paths as they were given, with a NUL after each."""
@@ -292,14 +301,13 @@ class _Pieces(_Paths):
 
     Args:
         root: The folder of the containers.
-        names: The path of every picture: that of its container, followed by its name in it.
-        listing: The containers, and where in them the pictures are.
+        listing: The containers, and where in them the pictures are. The path of a picture is that of its
+            container, followed by its name in it.
     """
 
-    def __init__(self, root: str, names: list[str], listing: Listing) -> None:
-        super().__init__(root, names)
+    def __init__(self, root: str, listing: Listing) -> None:
+        super().__init__(root, list(listing.containers))
         self._listing = listing
-        self._containers: tuple[bytes, np.ndarray] | None = None
 
     def look(self) -> None:
         now, listed = self._stated_now(), self._listing.stated
@@ -317,21 +325,15 @@ class _Pieces(_Paths):
     def told(self) -> str:
         n = len(self._listing.containers)
         return (
-            f"{len(self.paths)} pictures in {n} files (their names and places; "
+            f"{len(self._listing.names)} pictures in {n} files (their names and places; "
             "size, time of change and both ends of these files)"
         )
 
-    def _files(self) -> Sequence[str]:
-        return self._listing.containers
-
-    def table(self) -> tuple[bytes, np.ndarray]:
-        if self._containers is None:
-            joined = os.fsencode("\0".join([*self._listing.containers, ""]))
-            self._containers = joined, _beginnings(joined)
-        return self._containers
-
-    def _joined(self) -> bytes:
-        return os.fsencode("\0".join([*self.paths, ""]))
+    def _named(self) -> bytes:
+        text, lengths = self._listing.all_names().parts()
+        # Each part has 16 bytes. Therefore it is certain where one begins.
+        parts = super()._named(), _digest(text), _digest(lengths), _digest(self._listing.pieces["container"])
+        return _digest(*parts)
 
     def _piece(self, index: int) -> Piece:
         offset, length, container = self._listing.pieces[index].tolist()
@@ -352,7 +354,7 @@ class _Pieces(_Paths):
         return data
 
     def pieces(self) -> Sequence[Piece | ObjectPiece]:
-        return [self._piece(index) for index in range(len(self.paths))]
+        return [self._piece(index) for index in range(len(self._listing.names))]
 
     def places(self) -> tuple[Any, ...]:
         return *self.table(), self._listing.pieces, self._listing.stated
@@ -375,7 +377,7 @@ class _InBuckets(_Pieces):
     def told(self) -> str:
         n = len(self._listing.containers)
         return (
-            f"{len(self.paths)} pictures in {n} objects (their names and places; "
+            f"{len(self._listing.names)} pictures in {n} objects (their names and places; "
             "size and etag of these objects)"
         )
 
@@ -389,7 +391,7 @@ class _InBuckets(_Pieces):
     def pieces(self) -> Sequence[Piece | ObjectPiece]:
         objects = self.objects()
         return [
-            ObjectPiece(objects, self.paths[index], container, offset, length)
+            ObjectPiece(objects, self._listing.path(index), container, offset, length)
             for index, (offset, length, container) in enumerate(self._listing.pieces.tolist())
         ]
 
@@ -398,7 +400,7 @@ class _InBuckets(_Pieces):
         return *nobody_opens_them, self._listing.pieces, self._listing.stated, True
 
 
-def _digest(*parts: bytes | np.ndarray) -> bytes:
+def _digest(*parts: bytes | memoryview | np.ndarray) -> bytes:
     """16 bytes of these bytes, one part after the other."""
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:

@@ -38,9 +38,14 @@ def table_of(folder, embedded=True):
     table = pa.table(
         {"picture": pictures, "kind": folder.targets, "size": sizes}, schema=features.arrow_schema
     )
-    in_memory = datasets.table.InMemoryTable(table)
+    return in_memory(table, features)
+
+
+def in_memory(table, features):
     return datasets.Dataset(
-        in_memory, info=datasets.DatasetInfo(features=features), fingerprint="0123456789abcdef"
+        datasets.table.InMemoryTable(table.cast(features.arrow_schema)),
+        info=datasets.DatasetInfo(features=features),
+        fingerprint="0123456789abcdef",
     )
 
 
@@ -85,10 +90,108 @@ def test_parts_of_a_table_share_its_samples(on_disk, segment_folder):
     assert loader.stats()["served"]["storage"] == len(test), "in the second epoch from the cache"
 
 
-def test_a_contiguous_part_of_a_table(on_disk):
-    part = seneca.open(on_disk.select(range(5, 9)), CROP)
-    whole = seneca.open(on_disk, CROP)
-    assert [part.read(i) for i in range(4)] == [whole.read(i) for i in range(5, 9)]
+@pytest.mark.parametrize(
+    "part_of",
+    [
+        lambda table: table.select(range(5, 9)),
+        lambda table: table.shard(4, 1, contiguous=True),
+        lambda table: table.skip(7).shuffle(seed=1).select(range(3, 8)),
+        lambda table: datasets.concatenate_datasets([table.select(range(20, 24)), table.select(range(3))]),
+    ],
+)
+@pytest.mark.parametrize("shards", [1, 3])
+def test_slices_of_a_table_share_its_samples(folder, tmp_path, part_of, shards):
+    table_of(folder).save_to_disk(tmp_path / "table", num_shards=shards)
+    table = datasets.load_from_disk(tmp_path / "table")
+    part, whole = seneca.open(part_of(table), CROP), seneca.open(table, CROP)
+    assert type(part) is Subset and part.dataset.fingerprint() == whole.fingerprint()
+    assert part.dataset.samples == whole.samples
+    numbered = part_of(table.add_column("number", list(range(len(table)))))
+    assert part.indices == numbered["number"][:]
+
+
+def of_several_tables(table, folder):
+    table.select(range(9)).save_to_disk(folder / "another")
+    return datasets.concatenate_datasets(
+        [table.select(range(5, 9)), datasets.load_from_disk(folder / "another").select(range(2))]
+    )
+
+
+def with_a_row_twice(table, folder):
+    return datasets.concatenate_datasets([table.select(range(5, 9)), table.select(range(7, 10))])
+
+
+def with_other_labels(table, folder):
+    part = table.select(range(5, 9)).remove_columns("kind")
+    return part.add_column("kind", [3, 2, 1, 0], feature=datasets.ClassLabel(4))
+
+
+def with_another_column_of_that_name(table, folder):
+    pictures = table.data.table.column("picture")
+    features = table.features | {"other": datasets.Image()}
+    with_both = table.data.table.append_column("other", pictures)
+    in_memory(with_both, datasets.Features(features)).save_to_disk(folder / "two")
+    two = datasets.load_from_disk(folder / "two")
+    part = two.select(range(len(two) - 1, len(two)))
+    return part.remove_columns("picture").rename_column("other", "picture")
+
+
+def of_a_table_that_lacks_pictures(table, folder):
+    pictures = table.data.table.column("picture").to_pylist()
+    pictures[9] = None
+    kind = table.features.arrow_schema.field("picture").type
+    lacking = table.data.table.set_column(0, "picture", pa.array(pictures, kind))
+    in_memory(lacking, table.features).save_to_disk(folder / "lacking")
+    return datasets.load_from_disk(folder / "lacking").select(range(5, 9))
+
+
+def with_other_names_of_columns(table, folder):
+    return table.select(range(5, 9)).rename_column("picture", "image")
+
+
+def whose_other_files_are_gone(table, folder):
+    part = table.select(range(2))
+    (folder / "table" / "data-00002-of-00003.arrow").unlink()
+    return part
+
+
+def whose_other_files_are_damaged(table, folder):
+    part = table.select(range(2))
+    (folder / "table" / "data-00002-of-00003.arrow").unlink()
+    (folder / "table" / "data-00002-of-00003.arrow").write_bytes(b"not Arrow" * 100)
+    return part
+
+
+@pytest.mark.parametrize(
+    "part_of",
+    [
+        of_several_tables,
+        with_a_row_twice,
+        with_other_labels,
+        with_another_column_of_that_name,
+        of_a_table_that_lacks_pictures,
+        with_other_names_of_columns,
+        whose_other_files_are_gone,
+        whose_other_files_are_damaged,
+    ],
+)
+def test_a_slice_whose_table_cannot_be_found_is_a_dataset_of_its_own(on_disk, tmp_path, part_of):
+    part = part_of(on_disk, tmp_path)
+    opened = seneca.open(part, CROP)
+    assert type(opened) is PictureArchive and opened.targets == part["kind"][:]
+    column = "image" if "image" in part.features else "picture"
+    encoded = part.cast_column(column, datasets.Image(decode=False))[column]
+    assert [opened.read(i) for i in range(len(opened))] == [picture["bytes"] for picture in encoded]
+
+
+def test_jobs_on_slices_share_what_they_have_in_common(on_disk, segment_folder):
+    one, other = (seneca.open(on_disk.select(range(*ends)), CROP) for ends in ((0, 20), (10, 30)))
+    options = {"cache": "it", "cache_bytes": "256MB", "split": "0-100-0", "share": "decoded"}
+    first = seneca.DataLoader(one, 5, num_workers=1, job="first", **options)
+    second = seneca.DataLoader(other, 5, num_workers=1, job="second", **options)
+    for loader in (first, first, second):
+        list(loader)
+    assert second.stats()["served"]["storage"] == 10, "the other ten are in the cache"
 
 
 def test_columns_can_be_named(on_disk):

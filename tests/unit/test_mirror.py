@@ -33,7 +33,7 @@ WITHOUT = {
     "native/session": "what epochs have in common: test_loader.py, tuning/test_controller.py",
     "simulate/host": "the first test of simulate/test_clock.py",
     "data/sources/arrow": "tables of Hugging Face datasets: tests/frameworks/test_datasets.py",
-    "data/sources/listing": "what all of sources/ makes: data/sources/test_archives.py",
+    "data/sources/parquet": "files of Parquet, which pyarrow writes: tests/frameworks/test_parquet.py",
     "transforms/_arguments": "transforms/test_base.py, test_geometry.py, test_colour.py, test_tensor.py",
     "transforms/_portable": "each test of transforms/test_apply.py that runs in both engines",
     "tuning/whole": "a profile in full: tuning/test_profile.py, tuning/test_quick.py",

@@ -6,12 +6,13 @@ import contextlib
 import functools
 import glob
 import hashlib
-import itertools
 import os
 import re
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import le
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ import numpy as np
 
 from seneca._runtime.regular_files import open_regular
 from seneca._runtime.user_cache import user_cache
-from seneca.data.sources.listing import PIECE, STATED, Listing, Member
+from seneca.data.sources.indexes import headers_ahead
+from seneca.data.sources.listing import PIECE, STATED, Listing, Member, key_of
+from seneca.data.sources.names import Names
 from seneca.data.sources.tar import members_of_tar
 from seneca.data.sources.zip import members_of_zip
 from seneca.errors import SourceError
@@ -28,6 +31,7 @@ __all__ = [
     "ENDINGS",
     "MOST_BYTES",
     "Members",
+    "expand_paths",
     "expand_ranges",
     "is_archive",
     "kept_members",
@@ -39,6 +43,7 @@ __all__ = [
 ENDINGS = (".tar", ".zip")
 LABEL = ".cls"  # the member that has the label, in WebDataset's convention
 MOST_LABEL_BYTES = 20
+NAMES = ("names", "folders")  # the lists of names in what is kept: their text, and the bytes of each
 MOST_BYTES = 2**30  # of a sample, as of a file
 
 
@@ -63,7 +68,7 @@ def list_archives(
         SourceError: An archive cannot be read in place, or has no labels.
         OSError: An archive cannot be read.
     """
-    containers = _paths(source)
+    containers = expand_paths(source)
     stated = np.zeros(len(containers), STATED)
     every = []
     for number, path in enumerate(containers):
@@ -80,75 +85,89 @@ def listing_of(
     labels: Callable[[str], int] | None,
 ) -> Listing:
     """The pictures among the members of each archive, with labels and in order; as :func:`list_archives`."""
-    names: list[str] = []
-    pieces = []
-    of_key: dict[tuple[int, str], int] = {}
-    for number, members in enumerate(every):
-        chosen = [place for place, name in enumerate(members.names) if name.lower().endswith(extensions)]
-        piece = np.zeros(len(chosen), PIECE)
-        piece["offset"], piece["length"] = members.offsets[chosen], members.lengths[chosen]
-        piece["container"] = number
-        pieces.append(piece)
-        names += [members.names[place] for place in chosen]
-        if labels is None:
-            of_key |= {(number, key): label for key, label in members.labels.items()}
-    table = np.concatenate(pieces)
-    if not len(table):
+    by_folder = labels is None and not any(members.has_labels for members in every)
+    chosen = [members.that_end_in(extensions, by_folder) for members in every]
+    names = Names.joined([members.names.take(places) for members, places in zip(every, chosen, strict=True)])
+    if not len(names):
         raise FileNotFoundError(
             f"no pictures in {containers[0]}{' and the others' if len(containers) > 1 else ''}: "
             f"no member ends in {', '.join(extensions)}"
         )
-    if labels is None and not of_key:  # as the folder would be listed that was packed
-        parts = [name.rpartition("/") for name in names]
-        if not all(one <= other for one, other in itertools.pairwise(parts)):
-            order = sorted(range(len(names)), key=parts.__getitem__)
-            names, table = [names[place] for place in order], table[order]
-    given, classes = _labelled(containers, names, table, of_key, labels)
-    return Listing(containers, stated, names, table, given, classes)
-
-
-def _labelled(
-    containers: Sequence[str],
-    names: Sequence[str],
-    table: np.ndarray,
-    of_key: dict[tuple[int, str], int],
-    labels: Callable[[str], int] | None,
-) -> tuple[list[int], list[str]]:
-    """The label of each sample, and the names of the classes."""
+    table = np.zeros(len(names), PIECE)
+    table["offset"] = np.concatenate([m.offsets[places] for m, places in zip(every, chosen, strict=True)])
+    table["length"] = np.concatenate([m.lengths[places] for m, places in zip(every, chosen, strict=True)])
+    table["container"] = np.repeat(np.arange(len(every)), [len(places) for places in chosen])
     if labels is not None:
-        return [labels(name) for name in names], []
-    if of_key:
-        found = [
-            of_key.get((number, _key(name)))
-            for number, name in zip(table["container"].tolist(), names, strict=True)
-        ]
-        if None in found:
-            place = found.index(None)
-            raise SourceError(
-                f"{containers[table['container'][place]]}: {names[place]} has no member "
-                f"{_key(names[place])}{LABEL} with its label, and others have; give labels="
-            )
-        return found, []  # type: ignore[return-value]
-    folders = [name.rpartition("/")[0].rpartition("/")[2] for name in names]
-    classes = sorted(set(folders))
+        return Listing(containers, stated, names, table, [labels(name) for name in names])
+    if not by_folder:
+        given = _labels_beside(containers, names, table, every, chosen)
+        return Listing(containers, stated, names, table, given.tolist())
+    numbers, classes = _classes(containers, names, table, every, chosen)
+    # Each archive is in order. Two names of each tell whether they are in order one after the other.
+    ends = np.cumsum([len(places) for places in chosen if len(places)])
+    if any(_parts(names[end - 1]) > _parts(names[end]) for end in ends[:-1].tolist()):
+        parts = list(map(_parts, names))
+        order = np.array(sorted(range(len(parts)), key=parts.__getitem__))
+        names, table, numbers = names.take(order), table[order], numbers[order]
+    return Listing(containers, stated, names, table, numbers.tolist(), classes)
+
+
+def _labels_beside(
+    containers: Sequence[str],
+    names: Names,
+    table: np.ndarray,
+    every: Sequence[Members],
+    chosen: Sequence[np.ndarray],
+) -> np.ndarray:
+    """The label of each picture, from the ``.cls`` member beside it."""
+    found = [members.labels_of(places) for members, places in zip(every, chosen, strict=True)]
+    missing = np.flatnonzero(~np.concatenate([labelled for _, labelled in found]))
+    if len(missing):
+        name = names[missing[0]]
+        raise SourceError(
+            f"{containers[table['container'][missing[0]]]}: {name} has no member "
+            f"{key_of(name)}{LABEL} with its label, and others have; give labels="
+        )
+    return np.concatenate([labels for labels, _ in found])
+
+
+def _classes(
+    containers: Sequence[str],
+    names: Names,
+    table: np.ndarray,
+    every: Sequence[Members],
+    chosen: Sequence[np.ndarray],
+) -> tuple[np.ndarray, list[str]]:
+    """The number of each picture's class, the last folder in its name; and the names of the classes."""
+    of_folder = []  # for each archive: the class of each folder in which a picture lies
+    for members, places in zip(every, chosen, strict=True):
+        used = np.flatnonzero(np.bincount(members.folder_of[places], minlength=len(members.folders)))
+        of_folder.append({n: members.folders[n][:-1].rpartition("/")[2] for n in used.tolist()})
+    classes = sorted({name for some in of_folder for name in some.values()})
     if "" in classes:
-        place = folders.index("")
+        place = next(i for i, name in enumerate(names) if not _parts(name)[0].rpartition("/")[2])
         raise SourceError(
             f"{containers[table['container'][place]]} has no labels: {names[place]} lies in no folder "
-            f"of a class, and there is no {_key(names[place])}{LABEL}; give labels=, a function of a "
+            f"of a class, and there is no {key_of(names[place])}{LABEL}; give labels=, a function of a "
             "member's name"
         )
     number_of = {name: number for number, name in enumerate(classes)}
-    return [number_of[folder] for folder in folders], classes
+    found = []
+    for members, places, some in zip(every, chosen, of_folder, strict=True):
+        numbers = np.zeros(len(members.folders), np.int64)
+        for folder, name in some.items():
+            numbers[folder] = number_of[name]
+        found.append(numbers[members.folder_of[places]])
+    return np.concatenate(found), classes
 
 
-def _key(name: str) -> str:
-    """What members of one sample have in common: the name up to the first dot of its last part."""
-    folder, slash, last = name.rpartition("/")
-    return folder + slash + last.partition(".")[0]
+def _parts(name: str) -> tuple[str, str, str]:
+    """What a picture is sorted by, as a folder is listed: its folder, then its name there."""
+    return name.rpartition("/")
 
 
-def _paths(source: str | Sequence[str]) -> list[str]:
+def expand_paths(source: str | Sequence[str]) -> list[str]:
+    """Absolute paths of the files that a path, a pattern, a range, or a list of these stands for."""
     found: list[str] = []
     for pattern in [source] if isinstance(source, str) else source:
         for one in expand_ranges(os.path.expanduser(pattern)):
@@ -172,13 +191,81 @@ def expand_ranges(pattern: str) -> list[str]:
     return [one for n in numbers for one in expand_ranges(f"{before}{n:0{len(first)}d}{after}")]
 
 
+@dataclass(frozen=True)
 class Members:
-    """What an archive lists: names, and where their bytes are; and the labels that it has by their keys."""
+    """What an archive lists, without its ``.cls`` members.
 
-    def __init__(
-        self, names: list[str], offsets: np.ndarray, lengths: np.ndarray, labels: dict[str, int]
-    ) -> None:
-        self.names, self.offsets, self.lengths, self.labels = names, offsets, lengths, labels
+    Attributes:
+        names: The name of each member.
+        offsets, lengths: Where its bytes are, uint64 and uint32.
+        folders: The folders in which members lie, each with the slash at its end.
+        folder_of: The place of each member's folder in ``folders``, uint32.
+        order: The places of members, sorted by folder and then by name, uint32; empty: they are in order.
+        labels: What the ``.cls`` member beside each says, int64; empty: the archive has no such members.
+        labelled: Whether there is one beside it; empty, as ``labels`` is.
+    """
+
+    names: Names
+    offsets: np.ndarray
+    lengths: np.ndarray
+    folders: Names
+    folder_of: np.ndarray
+    order: np.ndarray
+    labels: np.ndarray
+    labelled: np.ndarray
+
+    @classmethod
+    def of(
+        cls, names: Sequence[str], offsets: np.ndarray, lengths: np.ndarray, label_of: Mapping[str, int]
+    ) -> Members:
+        """These members. ``label_of`` has what ``.cls`` members say, by their names without that ending."""
+        parts = list(map(_parts, names))
+        folders = {folder: number for number, folder in enumerate(dict.fromkeys(a + b for a, b, _ in parts))}
+        order: Sequence[int] = ()
+        if not all(map(le, parts, parts[1:])):
+            order = sorted(range(len(parts)), key=parts.__getitem__)
+        labels = [label_of.get(key_of(name)) for name in names] if label_of else []
+        return cls(
+            Names.of(names),
+            offsets,
+            lengths,
+            Names.of(folders),
+            np.array([folders[a + b] for a, b, _ in parts], np.uint32),
+            np.array(order, np.uint32),
+            np.array([label or 0 for label in labels], np.int64),
+            np.array([label is not None for label in labels], bool),
+        )
+
+    @property
+    def has_labels(self) -> bool:
+        return len(self.labels) > 0
+
+    def labels_of(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The labels of these members, and whether they have one."""
+        if not self.has_labels:
+            return np.zeros(len(places), np.int64), np.zeros(len(places), bool)
+        return self.labels[places], self.labelled[places]
+
+    def that_end_in(self, extensions: tuple[str, ...], sort: bool) -> np.ndarray:
+        """The places of members whose names end so; sorted by folder and then by name if that is asked."""
+        places = self.names.that_end_in(extensions)
+        if not sort or not len(self.order):
+            return places
+        is_chosen = np.zeros(len(self.names), bool)
+        is_chosen[places] = True
+        return self.order[is_chosen[self.order]]
+
+    def is_sound(self) -> bool:
+        """Whether the parts fit each other."""
+        n = len(self.names)
+        return (
+            n == len(self.offsets) == len(self.lengths) == len(self.folder_of)
+            and len(self.order) in (0, n)
+            and len(self.labels) == len(self.labelled)
+            and len(self.labels) in (0, n)
+            and (not n or int(self.folder_of.max()) < len(self.folders))
+            and (not len(self.order) or int(self.order.max()) < n)
+        )
 
 
 def kept_members(path: str, stated: tuple[Any, ...], listed: Callable[[], Members]) -> Members:
@@ -211,10 +298,10 @@ def _members(path: str) -> tuple[Members, tuple[int, int]]:
 
 
 def _listed(file: int, path: str, size: int) -> Members:
-    read = functools.partial(os.pread, file)
     if path.lower().endswith(".tar"):
+        read = headers_ahead(file, path, size)
         return list_members(members_of_tar(read, path, size), read, path)
-    return list_members(members_of_zip(file, path, size), read, path)
+    return list_members(members_of_zip(file, path, size), functools.partial(os.pread, file), path)
 
 
 def list_members(found: Iterator[Member], read: Callable[[int, int], bytes], path: str) -> Members:
@@ -235,7 +322,7 @@ def list_members(found: Iterator[Member], read: Callable[[int, int], bytes], pat
         names.append(name)
         offsets.append(offset)
         lengths.append(length)
-    return Members(names, np.array(offsets, np.uint64), np.array(lengths, np.uint32), labels)
+    return Members.of(names, np.array(offsets, np.uint64), np.array(lengths, np.uint32), labels)
 
 
 def _kept_as(path: str, stated: tuple[Any, ...]) -> Path:
@@ -248,34 +335,26 @@ def _load(kept: Path) -> Members | None:
     try:
         with np.load(kept, allow_pickle=False) as arrays:
             found: dict[str, Any] = {name: arrays[name] for name in arrays.files}
-        names, keys = (os.fsdecode(found[name].tobytes()).split("\0")[:-1] for name in ("names", "keys"))
-        labels = dict(zip(keys, found["labels"].tolist(), strict=True))
-        if not len(names) == len(found["offsets"]) == len(found["lengths"]):
-            return None
-        return Members(names, found["offsets"], found["lengths"], labels)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        for name in NAMES:
+            found[name] = Names.one_after_the_other(found[name].tobytes(), found.pop(f"{name}_bytes"))
+        members = Members(**found)
+        return members if members.is_sound() else None
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
         return None
 
 
 def _keep(kept: Path, members: Members) -> None:
     """For the next run. Where it cannot be written, that run lists the archive again."""
-    arrays = {
-        "names": _joined(members.names),
-        "offsets": members.offsets,
-        "lengths": members.lengths,
-        "keys": _joined(members.labels),
-        "labels": np.array(list(members.labels.values()), np.int64),
-    }
+    arrays = dict(vars(members))
+    for name in NAMES:
+        text, lengths = arrays[name].parts()
+        arrays[name], arrays[f"{name}_bytes"] = np.frombuffer(text, np.uint8), lengths.astype(np.uint32)
     with contextlib.suppress(OSError):
         kept.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=kept.parent, suffix=".part", delete=False) as file:
             try:
-                np.savez(file, **arrays)  # type: ignore[arg-type]
+                np.savez(file, **arrays)
                 os.replace(file.name, kept)
             except BaseException:
                 os.unlink(file.name)
                 raise
-
-
-def _joined(names: Any) -> np.ndarray:
-    return np.frombuffer(os.fsencode("".join(f"{name}\0" for name in names)), np.uint8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +14,8 @@ from seneca.data.sources.mapped import pieces_at
 from seneca.errors import SourceError
 
 __all__ = ["is_table", "list_table"]
+
+SHARD = re.compile(r"(?P<table>.+)-\d{5}-of-(?P<count>\d{5})\.arrow", re.DOTALL)  # a file of several
 
 
 def is_table(source: Any) -> bool:
@@ -30,8 +33,8 @@ def list_table(table: Any, image: str | None, label: str | None) -> tuple[Listin
         label: The column of labels; None: the only one of type ``ClassLabel``.
 
     Returns:
-        The pictures, and the indices of those that are the dataset's, in its order; None: all. ``select``,
-        ``shuffle``, ``train_test_split`` and the like make such indices.
+        The pictures of the whole table, and the indices of those that are the dataset's, in its order;
+        None: all. ``select``, ``shard``, ``shuffle``, ``train_test_split`` and the like leave such a part.
 
     Raises:
         SourceError: There is no such column; or its pictures do not lie in files that are mapped into memory.
@@ -41,14 +44,68 @@ def list_table(table: Any, image: str | None, label: str | None) -> tuple[Listin
     features = table.features
     image = _column(features, image, datasets.Image, "image", "pictures")
     label = _column(features, label, datasets.ClassLabel, "label", "labels")
-    columns = table.data.table.select([image, label])
+    classes = list(getattr(features[label], "names", None) or [])
+    listing = _listing(table.data.table, image, label, classes)
+    order = None if table._indices is None else table._indices.column(0).to_numpy()
+    whole = _whole(listing, image, label)
+    if whole is not None:
+        listing, places = whole
+        order = places if order is None else places[order]
+    return listing, None if order is None else order.tolist()
+
+
+def _listing(table: Any, image: str, label: str, classes: list[str]) -> Listing:
+    """The pictures and labels of all rows."""
+    columns = table.select([image, label])
     addresses, lengths = _pieces(columns.column(image), image)
-    given = columns.column(label).to_numpy()
+    given = columns.column(label).to_numpy().tolist()
     pieces, containers, stated = _in_files(addresses, lengths, image)
     names = [f"{offset}" for offset in pieces["offset"].tolist()]
-    classes = list(getattr(features[label], "names", None) or [])
-    order = None if table._indices is None else table._indices.column(0).to_pylist()
-    return Listing(containers, stated, names, pieces, given.tolist(), classes), order
+    return Listing(containers, stated, names, pieces, given, classes)
+
+
+def _whole(part: Listing, image: str, label: str) -> tuple[Listing, np.ndarray] | None:
+    """All rows of the files that a contiguous slice is of, and the places of the slice's rows among them.
+
+    None: the slice is all of it; or the files cannot tell, because they have other columns, say. Such a slice
+    is a dataset of its own.
+    """
+    import pyarrow as pa
+
+    try:
+        paths = _files_of_one_table(part.containers)
+        tables = [pa.ipc.open_stream(pa.memory_map(path)).read_all() for path in paths]
+        if sum(table.num_rows for table in tables) <= len(part.names):
+            return None
+        whole = _listing(pa.concat_tables(tables), image, label, list(part.classes))
+    except (OSError, KeyError, pa.ArrowException, SourceError):
+        return None
+    place_of = {place: number for number, place in enumerate(_places(whole))}
+    places = [place_of.get(place, -1) for place in _places(part)]
+    if -1 in places or len(set(places)) < len(places):
+        return None
+    if not whole.labels or [whole.labels[place] for place in places] != part.labels:
+        return None
+    return whole, np.array(places)
+
+
+def _places(listing: Listing) -> list[tuple[str, int, int]]:
+    return [
+        (listing.containers[container], offset, length)
+        for offset, length, container in listing.pieces.tolist()
+    ]
+
+
+def _files_of_one_table(containers: Sequence[str]) -> Sequence[str]:
+    """The files of the table that these are of, as ``datasets`` names them; nothing: of several tables."""
+    parts = [SHARD.fullmatch(path) for path in containers]
+    tables = {None if part is None else part.group("table", "count") for part in parts}
+    if len(tables) > 1:
+        return []
+    (table,) = tables
+    if table is None:
+        return containers if len(containers) == 1 else []
+    return [f"{table[0]}-{number:05}-of-{table[1]}.arrow" for number in range(int(table[1]))]
 
 
 def _column(features: Any, name: str | None, kind: type, argument: str, what: str) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-__all__ = ["PIECE", "STATED", "Listing", "Member"]
+from seneca.data.sources.names import Names
+
+__all__ = ["PIECE", "STATED", "Listing", "Member", "Samples", "key_of"]
 
 PIECE = np.dtype([("offset", "<u8"), ("length", "<u4"), ("container", "<u4")])
 """Where a sample's bytes are; as ``sn_piece``."""
@@ -23,6 +25,13 @@ class Member(NamedTuple):
     name: str
     offset: int
     length: int
+
+
+def key_of(name: str) -> str:
+    """What members of one sample have in common in WebDataset's convention: the name up to the first dot of
+    its last part."""
+    folder, slash, last = name.rpartition("/")
+    return folder + slash + last.partition(".")[0]
 
 
 @dataclass(frozen=True)
@@ -52,4 +61,51 @@ class Listing:
     def path(self, index: int) -> str:
         """What a sample is called in messages: its container, and its name in it."""
         container = self.containers[int(self.pieces["container"][index])]
-        return f"{container}/{self.names[index]}" if self.names[index] else container
+        name = self.names[index]
+        return f"{container}/{name}" if name else container
+
+    def all_names(self) -> Names:
+        """The names as one text."""
+        return self.names if isinstance(self.names, Names) else Names.of(self.names)
+
+
+class Samples(Sequence[tuple[str, int]]):
+    """``(path, label)`` of each sample of a listing. A pair is made when it is asked for, and none is kept.
+
+    Args:
+        listing: The samples.
+        labels: Their labels.
+    """
+
+    def __init__(self, listing: Listing, labels: list[int]) -> None:
+        self._listing, self._labels = listing, labels
+
+    @property
+    def labels(self) -> list[int]:
+        """The labels alone, which nobody may change."""
+        return self._labels
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[str, int]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[tuple[str, int]]: ...
+    def __getitem__(self, index: int | slice) -> tuple[str, int] | list[tuple[str, int]]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        return self._listing.path(range(len(self))[index]), self._labels[index]
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return zip(map(self._listing.path, range(len(self))), self._labels, strict=True)
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, (Samples, list, tuple)):
+            return NotImplemented
+        return len(self) == len(other) and all(one == its for one, its in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} samples{f', the first of them {self[0]}' if len(self) else ''}>"

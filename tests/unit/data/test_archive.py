@@ -13,6 +13,7 @@ from torch.utils.data import Subset
 import seneca
 from seneca import transforms as T
 from seneca.data.archive import PictureArchive
+from seneca.data.files import files_of
 from seneca.errors import DecodeError
 
 CROP = T.Compose([T.RandomResizedCrop(32), T.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD)])
@@ -105,6 +106,30 @@ def test_archives_at_two_places_are_one_dataset_and_other_content_is_another(pac
     assert seneca.open(copies).fingerprint() != seneca.open(paths).fingerprint()
 
 
+def test_labels_need_not_be_whole_numbers(packed):
+    archive = seneca.open(packed, CROP, labels=lambda name: len(name) / 4)
+    assert archive.targets == [len(name) / 4 for name in archive.listing.names]
+    ((_, labels),) = batches(archive, batch_size=len(archive), shuffle=False)
+    assert labels.dtype == torch.float64 and labels.tolist() == archive.targets
+
+
+def test_another_name_or_another_container_of_a_picture_is_another_dataset(tmp_path):
+    def names_of(*archives):
+        paths = []
+        for number, names in enumerate(archives):
+            paths.append(str(tmp_path / f"{number}.zip"))
+            with zipfile.ZipFile(paths[-1], "w") as archive:
+                for name in names:
+                    archive.writestr(name, b"")
+        return files_of(seneca.open(paths, CROP)).names()
+
+    one = names_of(["a/1.jpg", "a/2.jpg"], ["b/3.jpg"])
+    assert names_of(["a/1.jpg", "a/2.jpg"], ["b/3.jpg"]) == one
+    others = [[["a/1.jpg", "a/4.jpg"], ["b/3.jpg"]], [["a/1.jpg"], ["a/2.jpg", "b/3.jpg"]]]
+    others.append([["a/1.jpg", "a/2.jpg"], ["b/3.jpg"], ["c/4.jpg"]])
+    assert len({one, *(names_of(*archives) for archives in others)}) == 4
+
+
 @pytest.fixture
 def archive(picture_folder, tmp_path):
     with tarfile.open(tmp_path / "all.tar", "w") as archive:
@@ -163,7 +188,11 @@ def test_it_can_be_profiled(archive, tmp_path):
     ("source", "error", "says"),
     [
         (7, TypeError, "path of a folder or an archive.*but got int"),
-        ("pictures.rar", ValueError, "pictures.rar is no folder, archive or database: .* none of .tar, .zip"),
+        (
+            "pictures.rar",
+            ValueError,
+            "pictures.rar is no folder, archive, table or database: .* none of .tar, .zip, .parquet",
+        ),
         ("none.tar", FileNotFoundError, "none.tar"),
     ],
 )

@@ -2,11 +2,13 @@
 
 import io
 import os
+import random
 import tarfile
 import zipfile
 
 import numpy as np
 import pytest
+from sizes import size
 
 from seneca.data.sources import archives
 from seneca.data.sources.archives import list_archives
@@ -47,6 +49,27 @@ def test_folders_are_classes_in_the_order_of_an_image_folder(tmp_path):
     assert bytes_of(listing) == [name.encode() for name in listing.names]
 
 
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_any_order_of_members_gives_the_order_of_folders(tmp_path, depth):
+    """Names with characters that sort before and after a slash, and nested folders."""
+    chance = random.Random(depth)
+    words = ["a", "a-b", "a.b", "ab", "b", "ü", "\U0001f600"]
+    for number in range(size(30, 1000)):
+        count = chance.randint(2, 6)
+        made = {"/".join(chance.choices(words, k=chance.randint(2, 1 + depth))) for _ in range(count)}
+        made = {f"{name}.jpg" for name in made}
+        names = sorted(made)
+        if number % 2:
+            chance.shuffle(names)
+        path = write(tmp_path / f"{depth} {number}.tar", {name: name.encode() for name in names})
+        listing = list_archives(path, JPEG, None)
+        assert listing.names == sorted(names, key=lambda name: name.rpartition("/"))
+        assert bytes_of(listing) == [name.encode() for name in listing.names]
+        kinds = [name.split("/")[-2] for name in listing.names]
+        assert listing.classes == sorted(set(kinds))
+        assert [listing.classes[label] for label in listing.labels] == kinds
+
+
 def test_shards_of_web_dataset_have_labels_beside_the_pictures(tmp_path):
     for shard in range(3):
         contents = {}
@@ -64,8 +87,7 @@ def test_shards_of_web_dataset_have_labels_beside_the_pictures(tmp_path):
             f"train-{n:03d}.tar" for n in range(3)
         ]
         assert (
-            listing.labels == [label for n in range(4) for label in [100 - n] * 2] * 3
-            and listing.classes == []
+            listing.labels == [label for n in range(4) for label in [100 - n] * 2] * 3 and not listing.classes
         )
         assert bytes_of(listing)[1::2] == [f"{shard}{n}".encode() for shard in range(3) for n in range(4)]
 
@@ -129,3 +151,40 @@ def test_several_kinds_of_archives_are_one_dataset(tmp_path):
         archive.writestr("b/2.jpg", b"two")
     listing = list_archives([tar, str(tmp_path / "two.zip")], JPEG, None)
     assert bytes_of(listing) == [b"one", b"two"] and listing.classes == ["a", "b"]
+
+
+def test_a_folder_that_lies_in_several_archives_is_sorted_as_one(tmp_path):
+    parts = [["a/1.jpg", "b/4.jpg"], ["a/3.jpg", "a/2.jpg", "c/5.jpg"], ["x.txt"]]
+    sources = [
+        write(tmp_path / f"{n}.tar", {name: name.encode() for name in names}) for n, names in enumerate(parts)
+    ]
+    listing = list_archives(sources, JPEG, None)
+    assert listing.names == ["a/1.jpg", "a/2.jpg", "a/3.jpg", "b/4.jpg", "c/5.jpg"]
+    assert (listing.labels, listing.classes) == ([0, 0, 0, 1, 2], ["a", "b", "c"])
+    assert bytes_of(listing) == [name.encode() for name in listing.names]
+
+
+def test_one_archive_with_labels_and_one_without(tmp_path):
+    one = write(tmp_path / "one.tar", {"a/1.jpg": b"", "a/1.cls": b"7"})
+    other = write(tmp_path / "other.tar", {"a/2.jpg": b""})
+    with pytest.raises(SourceError, match=r"other.tar: a/2.jpg has no member a/2.cls with its label"):
+        list_archives([one, other], JPEG, None)
+
+
+def test_a_kept_list_whose_parts_do_not_fit_is_made_again(tmp_path):
+    path = write(tmp_path / "some.tar", {"b/1.jpg": b"1", "a/2.jpg": b"22"})
+    expected = list_archives(path, JPEG, None)
+    (kept,) = (tmp_path / "cache" / "seneca" / "archives").iterdir()
+    with np.load(kept) as arrays:
+        sound = dict(arrays)
+    for name, damaged in {
+        "order": sound["order"] + 2,
+        "folder_of": sound["folder_of"] + 9,
+        "offsets": sound["offsets"][:1],
+        "names_bytes": sound["names_bytes"] + 1,
+        "labels": np.zeros(1, np.int64),
+    }.items():
+        np.savez(kept, **(sound | {name: damaged}))
+        found = list_archives(path, JPEG, None)
+        assert (found.names, found.labels) == (expected.names, expected.labels), name
+        assert np.array_equal(found.pieces, expected.pieces), name

@@ -1,0 +1,225 @@
+"""Pages of Parquet that are made by hand: where their values are, and what is said of damaged ones."""
+
+import random
+import struct
+
+import pytest
+from sizes import size
+
+from seneca.data.sources.parquet_pages import Chunk, MissingValue, values_of_chunk
+from seneca.errors import SourceError
+
+VALUES = [b"", b"one", b"\xff\xd8" * 40, b"x" * 300, b"five"] * 4
+BEFORE = b"PAR1"  # of the first page, in the file
+
+
+def varint(number):
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def fields(*given):
+    """A structure in Thrift's compact protocol, of pairs of a field's number and its value.
+
+    An int is an i32, bytes are binary, a list of pairs is a structure, a tuple is its kind and code.
+    """
+    out, last = b"", 0
+    for number, value in given:
+        kind, code = {
+            bool: lambda v: (1 if v else 2, b""),
+            int: lambda v: (5, varint(v << 1 if v >= 0 else -2 * v - 1)),
+            bytes: lambda v: (8, varint(len(v)) + v),
+            list: lambda v: (12, fields(*v)),
+            tuple: lambda v: v,
+        }[type(value)](value)
+        far = not 0 < number - last < 16
+        out += bytes([kind]) + varint(number << 1) if far else bytes([(number - last) << 4 | kind])
+        out, last = out + code, number
+    return out + b"\0"
+
+
+def plain(values):
+    return b"".join(struct.pack("<I", len(value)) + value for value in values)
+
+
+def repeated(count, level=1):
+    return varint(count << 1) + bytes([level])
+
+
+def packed(levels, bits=1):
+    levels = [*levels, *[0] * (-len(levels) % 8)]
+    whole = sum(level << bits * place for place, level in enumerate(levels))
+    return varint(len(levels) // 8 << 1 | 1) + whole.to_bytes(len(levels) * bits // 8, "little")
+
+
+def page(
+    values, levels=None, second=False, kind=None, encoding=0, count=None, of_levels=3, extra=(), body=None
+):
+    """A data page. ``levels`` None: the column has no nulls."""
+    count = len(values) if count is None else count
+    levels_ = b"" if levels is None else levels
+    if body is None:
+        prefix = b"" if second or levels is None else struct.pack("<I", len(levels_))
+        body = prefix + levels_ + plain(values)
+    if second:
+        of_page = (8, [(1, count), (2, 0), (3, count), (4, encoding), (5, len(levels_)), (6, 0), (7, False)])
+    else:
+        of_page = (5, [(1, count), (2, encoding), (3, of_levels), (4, 3), *extra])
+    kind = (3 if second else 0) if kind is None else kind
+    return fields((1, kind), (2, len(body)), (3, len(body)), (4, -7), of_page) + body
+
+
+def walk(*pages, values, level=0, cut=0):
+    """The values of a file that has these pages."""
+    data = BEFORE + b"".join(pages)
+    end = len(data)
+    data = data[: len(data) - cut]
+
+    def read(length, at):
+        return data[at : at + length]
+
+    found = values_of_chunk(read, Chunk(len(BEFORE), end, values, level), "a.parquet: the column 'image'")
+    return [data[at : at + length] for at, length in zip(*(one.tolist() for one in found), strict=True)]
+
+
+@pytest.mark.parametrize("second", [False, True])
+@pytest.mark.parametrize(
+    ("levels", "level"),
+    [(None, 0), (repeated(20), 1), (repeated(20, 2), 2), (packed([1] * 20), 1), (packed([2] * 20, 2), 2)],
+)
+def test_each_value_is_where_the_walk_says(second, levels, level):
+    assert walk(page(VALUES, levels, second), values=20, level=level) == VALUES
+
+
+def test_levels_may_come_in_several_runs():
+    levels = packed([2] * 8, 2) + repeated(5, 2) + packed([2] * 7, 2)
+    assert walk(page(VALUES, levels), values=20, level=2) == VALUES
+
+
+def test_several_pages_follow_each_other_and_one_of_an_index_is_passed_over():
+    index = page([], kind=1, body=b"any")
+    pages = page(VALUES[:7]), index, page(VALUES[7:9], second=True), page([]), page(VALUES[9:])
+    assert walk(*pages, values=20) == VALUES
+
+
+def test_what_else_a_header_has_is_passed_over():
+    """Every kind of Thrift's: statistics with long bounds, lists, maps, a double, a byte, a set."""
+    many = b"\xf5" + varint(20) + b"\2" * 20  # a list of 20 numbers
+    map_ = varint(2) + b"\x85" + (varint(2) + b"ab" + varint(4)) * 2  # from bytes to numbers
+    extra = [
+        (5, [(1, b"m" * 3000), (2, b"n" * 3000)]),
+        (6, (9, many)),
+        (7, (11, map_)),
+        (8, (11, b"\0")),
+        (9, (7, b"12345678")),
+        (10, (3, b"1")),
+        (11, (10, b"\x31\1\1\1")),
+        (400, True),
+    ]
+    assert walk(page(VALUES, extra=extra), values=20) == VALUES
+
+
+@pytest.mark.parametrize("second", [False, True])
+@pytest.mark.parametrize(
+    ("levels", "first"),
+    [
+        (repeated(3) + repeated(17, 0), 3),
+        (packed([1, 1, 1, 1, 1, 0, 1, 1]) + repeated(12), 5),
+        (repeated(20, 0), 0),
+        (repeated(16) + packed([1, 1, 0, 1]), 18),
+    ],
+)
+def test_the_first_missing_value_is_found(second, levels, first):
+    before = page(VALUES[:2], repeated(2), second)
+    after = page(VALUES[:1], levels, second, count=20)
+    with pytest.raises(MissingValue) as missing:
+        walk(before, after, values=22, level=1)
+    assert missing.value.index == first + 2
+
+
+DEEP = (12, b"\x1c" * 40)
+REFUSED = {
+    "has a dictionary at byte 4; write it with use_dictionary=False": page(VALUES, kind=2),
+    "has a page of encoding 8": page(VALUES, encoding=8),
+    "in an encoding that is no longer used": page(VALUES, repeated(20), of_levels=4),
+}
+DAMAGED = {
+    "a page is of the unknown kind 9": page(VALUES, kind=9),
+    "more values than are left": page(VALUES, count=21),
+    "it has more bytes than its values": page(VALUES, count=19),
+    "it ends within a length": page(VALUES[:19], count=20),
+    "a value ends after it": page([], body=struct.pack("<I", 2**32 - 1) + b"abc", count=1),
+    "its header lacks a number": page(VALUES, count=-1),
+    "it does not say how many values it has": fields((1, 0), (2, 0), (3, 0)),
+    "it is compressed, and the file says that it is not": fields((1, 0), (2, 9), (3, 0)),
+    "it ends after its column": fields((1, 0), (2, 9), (3, 9)),
+    "its header does not end": fields((1, 0), (2, b"x" * 99))[:50],
+    "its header has too many levels": fields((1, DEEP)),
+    "unknown kind 13": fields((1, (13, b""))),
+    "a number in it does not end": fields((1, (5, b"\xff" * 11))),
+    "it has lists": fields((1, 3), (2, 0), (3, 0), (8, [(1, 20), (2, 0), (4, 0), (5, 0), (6, 1)])),
+}
+DAMAGED_LEVELS = {
+    "its levels end after it": page(VALUES, body=struct.pack("<I", 99) + b"a"),
+    "fewer levels than values": page(VALUES, repeated(19)),
+    "a run of its levels is empty": page(VALUES, repeated(0)),
+}
+
+
+@pytest.mark.parametrize("says", [*REFUSED, *DAMAGED, *DAMAGED_LEVELS])
+def test_what_is_wrong_with_a_page_is_said(says):
+    of_levels = "no longer used" in says or says in DAMAGED_LEVELS
+    with pytest.raises(SourceError) as error:
+        walk((REFUSED | DAMAGED | DAMAGED_LEVELS)[says], values=20, level=int(of_levels))
+    told = str(error.value)
+    assert told.startswith("a.parquet: the column 'image' ") and says in told
+    assert ("damaged page at byte 4" in told and told.endswith("copy the file again")) == (
+        says not in REFUSED
+    )
+
+
+def test_a_file_that_ends_early_is_damaged():
+    whole = page(VALUES[:10]), page(VALUES[10:])
+    with pytest.raises(SourceError, match="damaged page at byte"):
+        walk(whole[0], values=20)
+    with pytest.raises(SourceError, match=r"damaged page at byte .*: it ends within a length"):
+        walk(*whole, values=20, cut=7)
+
+
+@pytest.mark.parametrize("second", [False, True])
+@pytest.mark.parametrize("level", [0, 1])
+def test_mutated_pages_give_an_error_or_pieces_within_the_file(second, level):
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    levels = repeated(5) + packed([1] * 5) if level else None
+    some = [
+        page(VALUES[:10], levels, second, extra=() if second else [(5, [(1, b"a" * 30), (2, b"b")])]),
+        page(VALUES[10:], levels, second),
+    ]
+    whole = BEFORE + b"".join(some)
+    sound = failed = 0
+    for _ in range(size(3000, 100_000)):
+        data = bytearray(whole)
+        for _ in range(chance.randint(1, 4)):
+            # Headers, levels and lengths are few of the bytes; half of the changes hit the first of them.
+            at = chance.randrange(4, chance.choice([60, len(data)]))
+            data[at] = chance.choice([0, 1, 127, 128, 255, chance.randrange(256)])
+        if chance.random() < 0.2:
+            del data[chance.randrange(4, len(data)) :]
+
+        def read(length, at, data=bytes(data)):
+            assert length >= 0 and at >= 0
+            return data[at : at + length]
+
+        try:
+            offsets, lengths = values_of_chunk(read, Chunk(4, len(whole), 20, level), "it")
+        except (SourceError, MissingValue):
+            failed += 1
+            continue
+        assert len(offsets) == 20 and (offsets >= 4).all() and (offsets + lengths <= len(whole)).all()
+        sound += 1
+    assert sound and failed, "some changes are to a picture's own bytes, and others are not"
