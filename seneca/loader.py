@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 import torch
-from torch.utils.data import IterableDataset, RandomSampler, default_collate
+from torch.utils.data import IterableDataset, RandomSampler
 
 from seneca._core.codes import Unlinked
 from seneca._runtime.distributed import world
@@ -23,7 +23,7 @@ from seneca._runtime.warn import warn
 from seneca.cache import SampleCache, cache_name
 from seneca.data.files import PictureFiles
 from seneca.data.stages import Stages
-from seneca.data.support import Support, inspect_dataset
+from seneca.data.support import Support, inspect_dataset, seeds_only
 from seneca.epochs.batches import EpochBatches, TrackedBatches
 from seneca.epochs.dataset_state import alike
 from seneca.epochs.plan import EpochPlan
@@ -31,7 +31,9 @@ from seneca.epochs.progress import EpochProgress
 from seneca.epochs.resumable import ResumableLoader
 from seneca.epochs.samplers import seed_of
 from seneca.identity import Memory
+from seneca.native.collate import collates_plainly
 from seneca.native.device import CopiedAhead, check_device
+from seneca.native.init_fn import can_be_left_out
 from seneca.native.iterator import NativeIterator
 from seneca.native.session import Session
 from seneca.options import CHECK_EVERY, AutoWorkers, Options, workers_of
@@ -45,6 +47,7 @@ __all__ = ["DataLoader"]
 logger = logging.getLogger(__name__)
 
 NO_INDICES = "an IterableDataset has no indices by which jobs could share"
+NOT_CALLED = "worker_init_fn is not called, because threads of this process prepare and no worker begins"
 
 _T_co = TypeVar("_T_co", covariant=True)
 
@@ -291,6 +294,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         if reason is None:
             if self.num_workers > 0:
                 self.check_worker_number_rationality()
+            if not seeds_only(self.worker_init_fn):
+                self._session.warn(NOT_CALLED)
             inputs = self._session.inputs(support, self._options, pinned=self._pins)
             return NativeIterator(self, self._session, inputs)
         if self.on_error == "skip":
@@ -437,12 +442,23 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
                 shared = f"shared in the cache {name!r}: {forms}{self._of_seed()}\n{support.told_by()}"
             if servers := self._options.remote_wanted:
                 shared += f"\nfiles are shared with other hosts by {', '.join(one.name for one in servers)}"
-            return f"native: {'; '.join(support.why)}; {shared}"
+            return f"native: {'; '.join([*support.why, *self._besides(support)])}; {shared}"
         first, *more = self._shared_dataset().explain(support).split("\n")
         first += self._of_seed() if more else ""
         if support.name == "native":
             first += f"; loaded by torch's workers, because {reason}"
         return "\n".join([first, *more])
+
+    def _besides(self, support: Support) -> list[str]:
+        """In plain words: what of the user's is used on the native path."""
+        found = []
+        if not self._goes_over_dataset():
+            found.append(f"the order is that of {type(self.batch_sampler or self.sampler).__name__}")
+        if not collates_plainly(self, support):
+            found.append("collate_fn and target_transform are called in this process")
+        if self.worker_init_fn is not None:
+            found.append(NOT_CALLED)
+        return found
 
     def _of_seed(self) -> str:
         """In plain words: with which jobs exact copies are shared; empty: copies are not exact."""
@@ -546,12 +562,13 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             return "; ".join(support.why)
         if isinstance(self.dataset, SharedDataset):
             return "it is a SharedDataset, for torch's workers"
-        if self.collate_fn is not default_collate:
-            return "it has a collate function of its own"
-        if self.worker_init_fn is not None:
-            return "it has a worker_init_fn"
         if not self._goes_over_dataset():
-            return "it has an order or batches of its own"
+            if isinstance(self.batch_sampler, OpportunisticBatchSampler):
+                return "its batch sampler is Seneca's for torch's loader"
+            if self.share == "exact" and self.cache is not None:
+                return "exact copies need an order that Seneca knows: torch's samplers over the whole dataset"
+        if not can_be_left_out(self.worker_init_fn, runs_python=not collates_plainly(self, support)):
+            return "its worker_init_fn may set up what items depend on"
         return None
 
     def __getstate__(self) -> dict[str, Any]:

@@ -54,7 +54,7 @@ static void publish_subset(sn_member *member, sn_segment *segment, const sn_part
     sn_participant subset = *who;
     const sn_order *order = &member->chooser.order;
 
-    if (!order->samples || !member->chooser.client.shares || member->chooser.client.exact)
+    if (!order->samples || order->perm.n == 0 || !member->chooser.client.shares || member->chooser.client.exact)
         return;
     subset.kind = SN_ROW_SUBSET;
     subset.stage_need = 0;
@@ -289,6 +289,49 @@ static int is_alone(const sn_member *member)
     return memcmp(head->member_rows, head->members_of_job[job], sizeof head->member_rows) == 0;
 }
 
+static void refuse(sn_offer *offers, uint32_t n_offers)
+{
+    for (uint32_t i = 0; i < n_offers; i++)
+        offers[i].slot = offers[i].entry = SN_NONE;
+}
+
+/* What each draw does first, under the lock. */
+static void begin_draw(sn_member *member, sn_offer *offers, uint32_t n_offers)
+{
+    sn_store_reap(member->segment, 0);
+    sn_store_fold(member->segment);
+    sn_holder_let_go(&member->holder);
+    collect_claimed(member);
+    if (member->behind)
+        catch_up(member);
+    if (member->chooser.client.shares && member->chooser.client.height == 0)
+        learn_copy_bytes(member);
+    for (uint32_t i = 0; i < n_offers; i++)
+        sn_serve_offer(&member->chooser.client, &offers[i]);
+}
+
+int sn_member_draw_given(sn_member *member, const uint32_t *samples, uint32_t n, sn_item *items, sn_offer *offers,
+                         uint32_t n_offers)
+{
+    sn_segment *segment = member->segment;
+
+    for (uint32_t i = 0; i < n; i++)
+        sn_item_clear(&items[i], samples[i]);
+    refuse(offers, n_offers);
+    if (!segment)
+        return 0;
+    if (sn_store_enter(segment, member->apart ? 0 : SN_LOCK_DEADLINE_MS) != 0) {
+        member->apart = 1;
+        return SN_BUSY;
+    }
+    member->apart = 0;
+    begin_draw(member, offers, n_offers);
+    for (uint32_t i = 0; i < n; i++)
+        sn_serve_any(&member->chooser.client, samples[i], 1, &items[i]);
+    sn_store_leave(segment);
+    return 0;
+}
+
 int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t *drawn, sn_offer *offers,
                    uint32_t n_offers)
 {
@@ -306,24 +349,14 @@ int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t 
     uint32_t n = wanted < member->chooser.order.left ? wanted : member->chooser.order.left;
     for (uint32_t i = 0; i < n; i++)
         sn_item_clear(&items[i], 0);
-    for (uint32_t i = 0; i < n_offers; i++)
-        offers[i].slot = offers[i].entry = SN_NONE;
+    refuse(offers, n_offers);
     *drawn = n;
     if (!shared) {
         draw_apart(member, n, items);
         return segment ? SN_BUSY : 0;
     }
 
-    sn_store_reap(segment, 0);
-    sn_store_fold(segment);
-    sn_holder_let_go(&member->holder);
-    collect_claimed(member);
-    if (member->behind)
-        catch_up(member);
-    if (member->chooser.client.shares && member->chooser.client.height == 0)
-        learn_copy_bytes(member);
-    for (uint32_t i = 0; i < n_offers; i++)
-        sn_serve_offer(&member->chooser.client, &offers[i]);
+    begin_draw(member, offers, n_offers);
     sn_choose(&member->chooser, n, items);
     if (member->chooser.client.exact || member->can_tell)
         tell_drawn(member);

@@ -8,6 +8,8 @@
  *              +-- or hands them over to a worker process: claims, see sn_worker.h
  *              |
  *              +-- or awaits what another job's member makes: looks again, see sn_divide.h
+ *              |
+ *              +-- or is given the samples, by a sampler of the user's: it has no order, and others expect it nowhere
  *
  * A member with a thread that hangs in its place is retired before it can be closed: its row, which its living
  * process proves alive, goes on holding the slots that the thread may still write, so nobody else is given them.
@@ -63,6 +65,11 @@ int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_mem
  * answered either way. */
 int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t *drawn,
                    sn_offer *offers, uint32_t n_offers);
+
+/* The same of samples that the caller names, in any order and as often as it likes, by a member that has no places of
+ * its own. Each exists in the dataset. */
+int sn_member_draw_given(sn_member *member, const uint32_t *samples, uint32_t n, sn_item *items, sn_offer *offers,
+                         uint32_t n_offers);
 
 /* Look again for what these places await, of a member whose copies are exact: as they were drawn, and not done.
  * `takes_over`: what nobody makes yet is this member's to make. `blamed`: a bit for each row that was waited for in

@@ -109,19 +109,6 @@ static void look_up_exact(sn_worker *worker, uint32_t row, const sn_claim *claim
         sn_want_taken(worker->client.holder->segment, row, item->sample);
 }
 
-/* Whatever serves a sample that nothing is held for. */
-static void look_up(sn_worker *worker, int stages, sn_item *item)
-{
-    sn_client *client = &worker->client;
-    uint32_t copy = sn_serve_find_copy(client, item->sample);
-
-    if (copy != SN_NONE && sn_serve_copy(client, copy, item) == 0)
-        return;
-    sn_serve_source(client, item->sample, item);
-    if (stages)
-        sn_serve_target(client, item->sample, item);
-}
-
 int sn_worker_begin(sn_worker *worker, uint32_t row, uint32_t row_generation, const sn_claim *claims,
                     uint32_t n_claims, sn_item *items, sn_offer *offers, uint32_t n_offers)
 {
@@ -154,7 +141,7 @@ int sn_worker_begin(sn_worker *worker, uint32_t row, uint32_t row_generation, co
         }
         if (!stands(worker, row, row_generation, &claims[i])) {
             /* A member that drew it and holds nothing for it knows that nobody wants it. */
-            look_up(worker, row == SN_NONE, item);
+            sn_serve_any(&worker->client, item->sample, row == SN_NONE, item);
             continue;
         }
         if (take_over(worker, row, &claims[i], item) != 0 || item->source != SN_AUGMENTED)

@@ -73,31 +73,39 @@ static void choose_checks(sn_batch *batch, uint32_t drawn, uint32_t *until_check
     }
 }
 
-void sn_batch_note(const sn_context *context, const sn_item *item)
+sn_note sn_batch_note_of(const sn_context *context, const sn_item *item)
 {
-    if (!context->notes)
-        return;
     uint32_t slot = item->source == SN_AUGMENTED ? item->source_slot : item->target_slot;
 
-    context->notes[item->sample] = (sn_note){
+    return (sn_note){
         .slot = slot,
-        .generation = slot != SN_NONE ? context->segment->slots[slot].generation : 0, /* held: it cannot change */
+        .generation = slot != SN_NONE ? context->segment->slots[slot].generation : 0,
         .form = item->source,
     };
 }
 
-int sn_batch_draw(sn_batch *batch, sn_member *member, sn_offers *offers, uint32_t *until_check, uint32_t *indices)
+void sn_batch_note(const sn_context *context, const sn_item *item)
+{
+    if (context->notes)
+        context->notes[item->sample] = sn_batch_note_of(context, item);
+}
+
+/* `given`: the samples; NULL: those that are next in the member's order. Tells how many were drawn, or -ENOMEM. */
+static int64_t draw(sn_batch *batch, sn_member *member, sn_offers *offers, uint32_t *until_check, const uint32_t *given)
 {
     sn_item *items = malloc((batch->n_places + 1) * sizeof *items);
     sn_offer *answers = malloc((offers->n + 1) * sizeof *answers);
-    uint32_t drawn;
+    uint32_t drawn = batch->n_places;
     int rc = items && answers ? 0 : -ENOMEM;
 
     if (rc != 0)
         goto out;
     for (uint32_t i = 0; i < offers->n; i++)
         answers[i] = offers->copies[i].offer;
-    sn_member_draw(member, batch->n_places, items, &drawn, answers, offers->n);
+    if (given)
+        sn_member_draw_given(member, given, drawn, items, answers, offers->n);
+    else
+        sn_member_draw(member, batch->n_places, items, &drawn, answers, offers->n);
     batch->n_copies = 0;
     for (uint32_t i = 0; i < offers->n; i++) {
         if (answers[i].slot == SN_NONE)
@@ -106,16 +114,34 @@ int sn_batch_draw(sn_batch *batch, sn_member *member, sn_offers *offers, uint32_
             batch->copies[batch->n_copies++] = (sn_copy){offers->copies[i].payload, answers[i]};
     }
     offers->n = 0;
-    for (uint32_t i = 0; i < drawn; i++) {
+    for (uint32_t i = 0; i < drawn; i++)
         batch->places[i].item = items[i];
-        indices[i] = items[i].sample;
-        sn_batch_note(batch->context, &items[i]);
-    }
     choose_checks(batch, drawn, until_check);
 out:
     free(items);
     free(answers);
-    return rc;
+    return rc ? rc : (int64_t)drawn;
+}
+
+int sn_batch_draw(sn_batch *batch, sn_member *member, sn_offers *offers, uint32_t *until_check, uint32_t *indices)
+{
+    int64_t drawn = draw(batch, member, offers, until_check, NULL);
+
+    for (int64_t i = 0; i < drawn; i++) {
+        indices[i] = batch->places[i].item.sample;
+        sn_batch_note(batch->context, &batch->places[i].item);
+    }
+    return drawn < 0 ? (int)drawn : 0;
+}
+
+int sn_batch_draw_given(sn_batch *batch, sn_member *member, sn_offers *offers, uint32_t *until_check,
+                        const uint32_t *samples, const uint64_t *turns)
+{
+    int64_t drawn = draw(batch, member, offers, until_check, samples);
+
+    for (int64_t i = 0; i < drawn; i++)
+        batch->places[i].turn = turns[i];
+    return drawn < 0 ? (int)drawn : 0;
 }
 
 void sn_batch_settle(sn_batch *batch, sn_member *member)

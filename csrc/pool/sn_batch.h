@@ -96,6 +96,7 @@ typedef struct sn_place {
     uint8_t is_held_back; /* the iterator's thread's: it is AWAITED, see sn_await.h */
     uint8_t was_coming;   /* likewise: another job was making its copy, and that was looked for again */
     sn_spent spent;
+    uint64_t turn;      /* tells the draws of one sample in an epoch apart, by their random numbers; 0: there is one */
     char *message;      /* of a failure; owned */
     uint8_t *kept;      /* a private payload that might be kept; owned */
     sn_offer offer;     /* what it is */
@@ -160,7 +161,15 @@ int sn_offers_collect(sn_offers *offers, sn_batch *batch);
  */
 int sn_batch_draw(sn_batch *batch, sn_member *member, sn_offers *offers, uint32_t *until_check, uint32_t *indices);
 
-/* Note which copy serves a sample, or which is made of it: as it is drawn, and as it is found to be another. */
+/* The same of samples that the caller names, one for each place, of a member that is given them; with the turn of each.
+ * Which copy serves is in the places, and is noted nowhere else. */
+int sn_batch_draw_given(sn_batch *batch, sn_member *member, sn_offers *offers, uint32_t *until_check,
+                        const uint32_t *samples, const uint64_t *turns);
+
+/* Which copy serves a sample, or which is made of it. It is held: what is told of it cannot change. */
+sn_note sn_batch_note_of(const sn_context *context, const sn_item *item);
+
+/* Note that: as it is drawn, and as it is found to be another. */
 void sn_batch_note(const sn_context *context, const sn_item *item);
 
 /* Let go, in the member's next draw, of what the places hold that are settled: a slot is held

@@ -264,10 +264,16 @@ void sn_abandon_unfinished(sn_batch *batch)
             sn_abandon(batch->context, &batch->places[i], SN_E_CLOSED, NULL);
 }
 
+/* Of the place alone: the seed of the epoch, or one for this draw of a sample that is drawn more than once. */
+static uint64_t seed_of(const sn_context *context, const sn_place *place)
+{
+    return place->turn ? context->seed ^ sn_mix64(place->turn) : context->seed;
+}
+
 static void start_rng(sn_rng *rng, const sn_context *context, const sn_place *place)
 {
     int staged = place->item.target_slot != SN_NONE;
-    sn_rng_start(rng, context->seed, staged ? context->nonce : 0, context->epoch, place->item.sample,
+    sn_rng_start(rng, seed_of(context, place), staged ? context->nonce : 0, context->epoch, place->item.sample,
                  SN_STREAM_AUGMENT);
 }
 
@@ -287,7 +293,7 @@ static void deliver(const sn_context *context, sn_place *place, const uint8_t *p
 
     if (place->item.target_slot != SN_NONE)
         sn_slot_commit(context->segment, place->item.target_slot);
-    sn_rng_start(&rng, context->seed, 0, context->epoch, place->item.sample, SN_STREAM_ERASE);
+    sn_rng_start(&rng, seed_of(context, place), 0, context->epoch, place->item.sample, SN_STREAM_ERASE);
     sn_batch_write(context->plan, pixels, context->height, context->width, &rng, out);
     place->status = 0;
     settle(place);

@@ -226,6 +226,17 @@ void sn_serve_target_for(sn_client *client, uint32_t sample, uint32_t least, sn_
         item->target_entry = sn_holder_hold(client->holder, item->target_slot);
 }
 
+void sn_serve_any(sn_client *client, uint32_t sample, int stages, sn_item *item)
+{
+    uint32_t copy = sn_serve_find_copy(client, sample);
+
+    if (copy != SN_NONE && sn_serve_copy(client, copy, item) == 0)
+        return;
+    sn_serve_source(client, sample, item);
+    if (stages)
+        sn_serve_target(client, sample, item);
+}
+
 /* Room in the share of the payload's form. What is over its share goes first, then what is needed later. */
 static uint32_t reserve_kept(const sn_client *client, const sn_payload *payload)
 {

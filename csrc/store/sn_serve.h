@@ -72,6 +72,10 @@ void sn_serve_target(sn_client *client, uint32_t sample, sn_item *item);
 /* The same as if `least` members and more wanted it: some that are yet to come. */
 void sn_serve_target_for(sn_client *client, uint32_t sample, uint32_t least, sn_item *item);
 
+/* Serve a sample that nothing is held for from whatever there is: a copy, a kept payload, storage. `stages`: and
+ * reserve room for the copy that will be made. */
+void sn_serve_any(sn_client *client, uint32_t sample, int stages, sn_item *item);
+
 /* Answer an offer: a slot to copy it to, or SN_NONE. */
 void sn_serve_offer(sn_client *client, sn_offer *offer);
 

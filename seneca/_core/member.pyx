@@ -30,7 +30,8 @@ cdef class Member(Participant):
     Args:
         segment: Where it shares, or None.
         n_samples: Of the dataset.
-        samples: uint32 array of the samples that are this member's, each once; None for all.
+        samples: uint32 array of the samples that are this member's, each once; None for all. Empty: it is given the
+            samples of each draw.
         places: How many of them are delivered from here; what lies behind in the order is dropped.
         seed, epoch: Name the order.
         fixed: The samples as they are, not permuted.
@@ -62,10 +63,10 @@ cdef class Member(Participant):
         cdef int joined, rc
         memset(&options, 0, sizeof(options))
         options.epoch.n_samples = n_samples
-        if samples is not None and len(samples):
-            own = samples
+        if samples is not None:
+            own = samples if len(samples) else np.zeros(1, np.uint32)  # memory that is not NULL
             options.epoch.samples = &own[0]
-            options.epoch.count = <uint32_t>own.shape[0]
+            options.epoch.count = <uint32_t>len(samples)
         options.epoch.places = places
         options.epoch.seed = seed
         options.epoch.own_seed = own_seed

@@ -71,7 +71,10 @@ cdef extern from "pool/sn_batch.h" nogil:
     int sn_offers_collect(sn_offers *offers, sn_batch *batch)
     void sn_offers_free(sn_offers *offers)
     int sn_batch_draw(sn_batch *batch, sn_member *member, sn_offers *offers, uint32_t *until_check, uint32_t *indices)
+    int sn_batch_draw_given(sn_batch *batch, sn_member *member, sn_offers *offers, uint32_t *until_check,
+                            const uint32_t *samples, const uint64_t *turns)
     void sn_batch_settle(sn_batch *batch, sn_member *member)
+    sn_note sn_batch_note_of(const sn_context *context, const sn_item *item)
     void sn_batch_done(sn_batch *batch, sn_member *member)
     void sn_batch_sum(const sn_batch *batch, sn_batch_sums *sums)
     sn_batch *sn_batch_new(const sn_context *context, uint32_t n_places, uint32_t n_copies)
@@ -145,7 +148,7 @@ cdef class Stream:
     cdef object lock           # around every method
     cdef int owner             # the process that has the threads
     cdef sn_pool *open(self) except NULL
-    cdef Batch draw_with_offers(self, out)
+    cdef Batch draw_with_offers(self, out, samples, turns)
     cdef bint end(self, int patience_ms)
     cdef object leave_behind(self)
 
@@ -155,4 +158,3 @@ cdef class Batch:
     cdef Stream stream
     cdef object out            # the array that the pool writes into
     cdef readonly object indices
-    cdef sn_place *place(self, uint32_t position) except NULL

@@ -6,7 +6,6 @@ import threading
 import numpy as np
 
 cimport cython
-from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.string cimport memset
 from posix.unistd cimport getpid
@@ -16,7 +15,6 @@ from seneca.errors import SegmentError
 from seneca._core.codes cimport SN_E_CLOSED, SN_E_NOT_JPEG
 from seneca._core.member cimport sn_member_expects
 from seneca._core.plan cimport sn_dtype_bytes
-from seneca._core.segment cimport SN_ENCODED, sn_slot, sn_slot_payload
 
 __all__ = ["READS_AHEAD", "Batch", "Stream", "StreamClosed"]
 
@@ -159,7 +157,20 @@ cdef class Stream:
         """
         with self.lock:
             self.open()
-            return self.draw_with_offers(out) if self.member.left else None
+            return self.draw_with_offers(out, None, None) if self.member.left else None
+
+    def draw_given(self, out, samples, turns):
+        """The same of these samples, uint32, for a member that is given them. No ``copies`` are noted.
+
+        Args:
+            turns: uint64 for each: its random numbers are those of this draw of the sample; 0: those of the sample.
+        """
+        path_at, pieces, _ = self.path_at
+        if len(samples) and int(samples.max()) >= (len(path_at) - 1 if pieces is None else len(pieces)):
+            raise IndexError(int(samples.max()))
+        with self.lock:
+            self.open()
+            return self.draw_with_offers(out, samples, turns)
 
     def flush(self):
         """Offer what the last batches left to be kept; no draw follows that would."""
@@ -167,16 +178,18 @@ cdef class Stream:
         with self.lock:
             self.open()
             if self.offers.n:
-                batch = self.draw_with_offers(np.empty(0, np.uint8))
+                batch = self.draw_with_offers(np.empty(0, np.uint8), None, None)
                 while not batch.wait(FLUSH_MS):
                     pass
                 batch.done()
 
-    cdef Batch draw_with_offers(self, out):
+    cdef Batch draw_with_offers(self, out, given, turns):
         cdef uint8_t[::1] flat = out.reshape(-1).view(np.uint8)
         cdef uint64_t room = <uint64_t>flat.shape[0] // self.context.item_bytes
-        cdef uint32_t wanted = <uint32_t>min(room, <uint64_t>self.member.left)
+        cdef uint32_t wanted = <uint32_t>min(room, <uint64_t>(self.member.left if given is None else len(given)))
         cdef uint32_t[::1] samples
+        cdef const uint64_t[::1] of_draws
+        cdef const uint64_t *first_turn = NULL
         cdef uint32_t nothing
         cdef uint32_t *indices = &nothing
         cdef Batch batch, other
@@ -184,18 +197,25 @@ cdef class Stream:
         # All that may fail comes first: what is drawn is submitted.
         batch = Batch.__new__(Batch, self, wanted, self.offers.n)
         batch.out = out
-        batch.indices = np.empty(wanted, np.uint32)
+        batch.indices = np.empty(wanted, np.uint32) if given is None else np.array(given, np.uint32)
         if wanted:
             samples = batch.indices
             indices = &samples[0]
             batch.handle.out = &flat[0]
+            if given is not None:
+                of_draws = turns
+                first_turn = &of_draws[0]
         self.under_way.add(batch)
         if not sn_member_expects(self.member.handle):  # else what it has made is held for those that come
             for other in self.under_way:
                 sn_batch_settle(other.handle, self.member.handle)
         with nogil:
             sn_await_look(&self.awaited, self.pool, self.member.handle)
-            rc = sn_batch_draw(batch.handle, self.member.handle, &self.offers, &self.until_check, indices)
+            if first_turn != NULL:
+                rc = sn_batch_draw_given(batch.handle, self.member.handle, &self.offers, &self.until_check, indices,
+                                         first_turn)
+            else:
+                rc = sn_batch_draw(batch.handle, self.member.handle, &self.offers, &self.until_check, indices)
             if rc == 0:
                 sn_await_add(&self.awaited, batch.handle)
                 sn_pool_submit(self.pool, batch.handle)
@@ -294,62 +314,19 @@ cdef class Batch:
                                     timeout_ms)
         return rc == 0
 
-    def unfinished(self):
-        """Positions whose file is no JPEG: decode what :meth:`encoded` has, or the file, and call :meth:`finish`."""
+    def copies(self):
+        """Slot, generation and form that serve each sample, as :class:`Stream` notes them: uint32 ``(n, 3)``."""
+        noted = np.empty((self.handle.n_places, 3), np.uint32)
+        cdef uint32_t[:, ::1] notes = noted
         cdef uint32_t i
-        return [i for i in range(self.handle.n_places) if self.handle.places[i].status == SN_E_NOT_JPEG]
-
-    def encoded(self, uint32_t position):
-        """The bytes of a file that :meth:`unfinished` named; None: they are not at hand any more."""
-        cdef sn_place *place = self.place(position)
-        cdef sn_segment *segment
-        cdef sn_slot *source
-        if place.status != SN_E_NOT_JPEG:
-            raise ValueError(f"position {position} is finished")
-        if place.kept != NULL:
-            return PyBytes_FromStringAndSize(<char *>place.kept, place.offer.length)
-        if sn_place_was_fetched(self.handle.context, place) and place.file.length:
-            return PyBytes_FromStringAndSize(<char *>place.file.bytes, place.file.length)
-        if place.item.source != SN_ENCODED:
-            return None
-        with self.stream.lock:
-            self.stream.open()
-            segment = self.handle.context.segment
-            source = &segment.slots[place.item.source_slot]  # held until the place is settled
-            return PyBytes_FromStringAndSize(<char *>sn_slot_payload(segment, source), source.length)
+        for i in range(self.handle.n_places):
+            (<sn_note *>&notes[i, 0])[0] = sn_batch_note_of(self.handle.context, &self.handle.places[i].item)
+        return noted
 
     def different(self):
         """Samples that were served from the cache, compared with their files, and found to be others."""
         cdef uint32_t i
         return [int(self.indices[i]) for i in range(self.handle.n_places) if self.handle.places[i].different]
-
-    def distrust(self, uint32_t position):
-        """What :meth:`encoded` gave cannot be decoded: whether it came from a cache, and the file may be good."""
-        cdef sn_place *place = self.place(position)
-        if not place.is_remote and (place.kept != NULL or place.item.source != SN_ENCODED):
-            return False
-        sn_place_from_storage(place)
-        return True
-
-    def finish(self, uint32_t position, const uint8_t[:, :, ::1] picture):
-        """The rest of the way for a picture that was decoded elsewhere: uint8 (height, width, 3)."""
-        cdef sn_view view
-        cdef sn_place *place = self.place(position)
-        view.pixels = &picture[0, 0, 0]
-        view.height = <uint32_t>picture.shape[0]
-        view.width = <uint32_t>picture.shape[1]
-        view.stride = <size_t>picture.shape[1] * 3
-        with self.stream.lock:
-            self.stream.open()
-            with nogil:
-                sn_finish(sn_pool_scratch(self.stream.pool), self.handle.context, place, &view,
-                          self.handle.out + position * self.handle.context.item_bytes)
-
-    def abandon(self, uint32_t position):
-        """Give up a position that :meth:`unfinished` named."""
-        with self.stream.lock:
-            self.stream.open()
-            sn_abandon(self.handle.context, self.place(position), SN_E_CLOSED, NULL)
 
     def failures(self):
         """``(position, error)`` of every sample that could not be prepared."""
@@ -362,11 +339,6 @@ cdef class Batch:
                 message = place.message.decode(errors="replace") if place.message != NULL else ""
                 found.append((i, picture_error(place.status, message)))
         return found
-
-    cdef sn_place *place(self, uint32_t position) except NULL:
-        if position >= self.handle.n_places:
-            raise IndexError(position)
-        return &self.handle.places[position]
 
     def done(self):
         """Complete and read: let go of what it holds. Answers what it took, a dict of counts."""

@@ -51,13 +51,16 @@ class DeliveryRecorder:
         if own is not None:
             self._index_of[own] = np.arange(len(own))
 
-    def batch(self, used: Any, given: Any = None, *, failed: bool = False) -> None:
+    def batch(
+        self, used: Any, given: Any = None, *, failed: bool = False, copies: np.ndarray | None = None
+    ) -> None:
         """Write that a batch was delivered, or an error in its place.
 
         Args:
             used: The samples that will not come again.
             given: The samples that the user got, in their order; None: none. The others were skipped.
             failed: Whether the user got an error instead.
+            copies: What serves ``given``, a row for each; None: what ``self.copies`` has of them.
         """
         if failed:
             self._log.failed(self._indices(used))
@@ -66,7 +69,9 @@ class DeliveryRecorder:
         if len(skipped):
             self._log.skipped(self._indices(skipped))
         if given is not None:
-            self._log.gave(self._indices(given), None if self.copies is None else self.copies[given])
+            if copies is None and self.copies is not None:
+                copies = self.copies[given]
+            self._log.gave(self._indices(given), copies)
 
     def differed(self, samples: Any) -> None:
         """Write that samples were served, made again, and found to differ."""

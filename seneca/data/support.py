@@ -253,12 +253,8 @@ def _of_pictures(
             target_transform=target_transform,
             max_pixels=max_pixels,
         )
-        if target_transform is not None:
-            why = f"{_name(base)} has a target_transform"
-        elif has_state(base):
+        if has_state(base):
             why = f"{_name(base)} keeps a state"
-        elif not files.has_whole_labels():
-            why = f"the labels of {_name(base)} are not whole numbers"
         else:
             why = f"{_name(base)} and its transform run in the native core"
             return Support("native", (why,), base, own, files, pipeline, stages, total_bytes, max_pixels)

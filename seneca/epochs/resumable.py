@@ -361,9 +361,12 @@ class ResumableLoader(Resumable):
         batches.mark = mark
         return batches
 
-    def _begin_batches(self, progress: EpochProgress) -> tuple[EpochPlan, Batches]:
+    def _begin_batches(
+        self, progress: EpochProgress, identify: Callable[[], str | None] | None = None
+    ) -> tuple[EpochPlan, Batches]:
+        """The plan and the batches of an epoch that begins. ``identify`` names the samples; None: ask."""
         self._begin_epoch(progress)
-        identify = self._identify()
+        identify = identify or self._identify()
         batches: Any = self._index_sampler
         orders, sampler = self._orders()
         size, drop_last = None, False

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import secrets
 from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.data._utils.pin_memory import pin_memory
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from seneca._core import pool
@@ -16,13 +16,15 @@ from seneca._runtime.distributed import job_key
 from seneca._runtime.finalizers import FIRST, finalize
 from seneca._runtime.turns import InTurn
 from seneca.audit.record import record_deliveries
-from seneca.cache import SampleCache, seed_beside_others
+from seneca.cache import SampleCache
 from seneca.data.stages import names_of_exact
-from seneca.data.support import Support
-from seneca.epochs.plan import EpochPlan, plan_epoch
+from seneca.epochs.plan import EpochPlan
 from seneca.native.buffers import BatchBuffers
+from seneca.native.collate import Collation, collates_plainly
 from seneca.native.fetchers import Fetchers
-from seneca.native.prefetch import Prefetcher
+from seneca.native.given import GivenBatches
+from seneca.native.planned import PlannedBatches
+from seneca.native.prefetch import Ready
 from seneca.native.session import Inputs, Session
 from seneca.partition import Jobs, Spent
 from seneca.transforms._apply import open_picture
@@ -77,10 +79,10 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         files, pipeline = support.files, support.pipeline
         assert files is not None and pipeline is not None
         self._session.cache = cache
-        plan = self._plan(loader, inputs)
-        self._rest = plan.yields
-        self._asked, self._whole = 0, plan.left // (plan.batch_size or 1)
-        self._ask(loader.num_workers * (loader.prefetch_factor or 0))
+        kind = PlannedBatches if loader._goes_over_dataset() else GivenBatches
+        self._source: Any = kind(loader, inputs, self._progress, int(self._base_seed))
+        plan = self._source.plan
+        self._source.ask(loader.num_workers * (loader.prefetch_factor or 0))
         cores = self._session.core_share(loader.num_workers)
         threads = 0 if cores is None else cores.threads
         stream = self._stream(loader, plan, inputs, threads)
@@ -89,17 +91,19 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         self._close = finalize(self, _end, stream, cache, fetchers, order=FIRST)  # before a Ctrl-C could come
         if fetchers is not None:
             fetchers.start()
-        self._progress.recorder = self._recorder
-        self._progress.begin(plan.order, plan.sampler, support.identity, self._samples_of(plan, support))
+        self._source.begin(self._recorder)
         ahead = _batches_ahead(loader)
-        self._labels = files.labels()
+        self._collation = None
+        if collates_plainly(loader, support) and loader.batch_sampler is not None:
+            self._labels = files.labels()
+        else:
+            self._collation = Collation(loader, support, self._source.seed, plan.number)
+            self._pins = inputs.pinned
         height, width = pipeline.output_size
         self._copy_bytes = 3 * height * width
         self._in_hand = 0  # samples of the batch that the training loop has
-        self._prefetcher = Prefetcher(
+        self._prefetcher = self._source.prefetcher(
             stream,
-            batches=plan.batches,
-            batch_size=plan.batch_size or 1,
             ahead=ahead,
             buffers=BatchBuffers(
                 (3, height, width),
@@ -117,13 +121,11 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             ),
             path_of=lambda index: files.samples[index][0],
             skip=options.on_error == "skip",
-            drop_last=plan.drop_last,
-            evenly=None if plan.shard is None else plan.delivers,
             counts=self._session.counts,
         )
         self._begin_control(
             Jobs(
-                batch_size=plan.batch_size or 1,
+                batch_size=self._source.batch_size,
                 ahead=ahead,
                 threads=max(1, threads),
                 reads_ahead=pool.READS_AHEAD if loader.num_workers else 0,
@@ -137,42 +139,11 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             self._session.begin_cores()
         self._begin_with = self.next_inputs = None
 
-    def _plan(self, loader: Any, inputs: Inputs) -> EpochPlan:
-        options, pipeline, progress = inputs.options, inputs.support.pipeline, self._progress
-        assert pipeline is not None
-        loader._begin_epoch(progress)
-        if options.on_error == "skip":
-            progress.in_turn = False  # a rank gives the place of a bad sample to another
-        batches: Any = loader.batch_sampler
-        drawn = int(self._base_seed)
-        return plan_epoch(
-            progress,
-            batches.sampler,
-            len(loader.dataset),
-            batch_size=batches.batch_size,
-            drop_last=batches.drop_last,
-            exchanges=options.share == "augmented"
-            and not pipeline.deterministic
-            and options.cache is not None,
-            has_cache=inputs.cache is not None,
-            seed=drawn if getattr(batches.sampler, "generator", None) is None else None,
-            fixed_seed=drawn,
-            repeats=True,
-        )
-
-    def _samples_of(self, plan: EpochPlan, support: Support) -> np.ndarray | None:
-        """The sample at each place of the epoch, uint32; None: it is the place itself."""
-        own = support.own
-        if plan.indices is None:
-            return own
-        return plan.indices.astype(np.uint32) if own is None else own[plan.indices]
-
     def _stream(self, loader: Any, plan: EpochPlan, inputs: Inputs, threads: int) -> pool.Stream:
         """The stream that draws the epoch's batches and prepares them in threads."""
         support, options, cache, _, remote = inputs
         files, pipeline = support.files, support.pipeline
         assert files is not None and pipeline is not None
-        samples = self._samples_of(plan, support)
         is_exact = options.share == "exact" and options.cache is not None
         # Exact copies are those that each job of the seed would make for itself.
         nonce = 0 if is_exact else self._progress.name("nonce", lambda: secrets.randbits(64) | 1)
@@ -180,27 +151,19 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         if is_exact:
             family, augmented = names_of_exact(augmented, plan.seed, plan.number)
         height, width = pipeline.output_size
-        batch_size = plan.batch_size or 1
         member = Member(
             None if cache is None else cache.segment,
             n_samples=len(files),
-            samples=samples,
-            # A sample that drop_last would leave out may replace a bad one.
-            places=plan.left if options.on_error == "skip" else min(plan.left, plan.batches * batch_size),
-            taken=plan.taken(samples, len(files)),
-            seed=plan.seed,
+            seed=self._source.seed,
             epoch=plan.number,
-            fixed=plan.fixed,
-            own_seed=seed_beside_others(cache if plan.exchanges else None, pipeline.augmented_fingerprint),
             decoded=pipeline.head_fingerprint,
             augmented=augmented,
             height=height,
             width=width,
-            in_flight=batch_size * (_batches_ahead(loader) + 1),
-            shares=plan.exchanges or is_exact,
+            in_flight=self._source.batch_size * (_batches_ahead(loader) + 1),
             keeps=True,
-            substitutes=plan.exchanges,
             exact_family=family,
+            **self._source.draws(pipeline.augmented_fingerprint),
         )
         if cache is not None and not member.shared:
             self._session.warn(f"this epoch shares nothing: {member.why_private}")
@@ -220,7 +183,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             member,
             pipeline.plan,
             *files.places(),
-            seed=plan.seed,
+            seed=self._source.seed,
             epoch=plan.number,
             nonce=nonce,
             threads=threads,
@@ -258,25 +221,16 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             batch_size=plan.batch_size or 0,
         )
 
-    def _ask(self, batches: int) -> None:
-        """Run the sampler to its end once torch would have. It draws a random number there.
-
-        Args:
-            batches: How many more batches torch would now have asked for.
-        """
-        self._asked += batches
-        if self._asked > self._whole:
-            next(self._rest, None)
-
     def _next_data(self) -> Any:
         if self._begin_with is not None:
             self._begin()
         if not self._close.alive:
             raise StopIteration
-        self._ask(1)
+        self._source.ask(1)
         session = self._session
         try:
-            indices, buffer = next(self._prefetcher)
+            ready = next(self._prefetcher)
+            data = self._collated(ready)
         except (StopIteration, pool.StreamClosed) as end:
             if self._recorder is not None and isinstance(end, StopIteration):
                 self._recorder.out_of_turn = self._prefetcher.out_of_turn
@@ -293,11 +247,19 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             self._tell(failed=True)
             raise
         self._note_distrust()
-        self._tell(indices)
+        self._tell(ready)
+        indices = ready.indices
         self._in_hand = len(indices)
         session.tick(self._work_done)
         session.last_indices = indices
-        return buffer.tensor[: len(indices)], torch.from_numpy(self._labels[indices])
+        return data
+
+    def _collated(self, ready: Ready) -> Any:
+        pictures = ready.out.tensor[: len(ready.indices)]
+        if self._collation is None:
+            return pictures, torch.from_numpy(self._labels[ready.indices])
+        data = self._collation(pictures, ready.indices, self._source.place(self._prefetcher))
+        return pin_memory(data) if self._pins else data
 
     def _note_distrust(self) -> None:
         """Record served samples that differed when made again. Stop sharing if the cache is distrusted."""
@@ -322,15 +284,9 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             preparers=self._prefetcher.threads if self._close.alive else (),
         )
 
-    def _tell(self, indices: np.ndarray | None = None, *, failed: bool = False) -> None:
-        """Tell the epoch's progress which samples a batch has used up. The batch was made, or has failed."""
-        gone, self._prefetcher.gone = self._prefetcher.gone, []
-        if gone:
-            used = gone[0] if len(gone) == 1 else np.concatenate(gone)
-            write = None
-            if self._recorder is not None:
-                write = functools.partial(self._recorder.batch, used, indices, failed=failed)
-            self._progress.made(used, len(used) if indices is None else len(indices), write)
+    def _tell(self, ready: Ready | None = None, *, failed: bool = False) -> None:
+        """Tell the epoch's progress of a batch that was made, or has failed."""
+        self._source.tell(self._prefetcher, ready, failed)
 
 
 def _batches_ahead(loader: Any) -> int:

@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seneca._core.pool import Batch, Stream
+from seneca._core.undecoded import abandon, distrust, encoded, finish, undecoded
 from seneca._runtime.warn import warn
 from seneca.errors import DecodeError
 from seneca.forms import Form
 
-__all__ = ["Counts", "Prefetcher", "Ready"]
+__all__ = ["Counts", "Prefetcher", "Ready", "UnderWay"]
 
 LOOK_UP_MS = 100  # the longest wait in the native core, for which a Ctrl-C has to wait
 
@@ -76,7 +77,7 @@ class Ready(NamedTuple):
     out: Any
 
 
-class _UnderWay:
+class UnderWay:
     """A batch that is being prepared, or is complete."""
 
     def __init__(self, batch: Batch | None, buffer: Any, size: int) -> None:
@@ -141,7 +142,7 @@ class Prefetcher:
         self._counts = counts
         self.gone: list[np.ndarray] = []
         self.different: list[int] = []
-        self._under_way: collections.deque[_UnderWay] = collections.deque()
+        self._under_way: collections.deque[UnderWay] = collections.deque()
 
     def __iter__(self) -> Iterator[Ready]:
         return self
@@ -196,12 +197,12 @@ class Prefetcher:
                 break
             size = min(self._batch_size, samples)
             buffer = self._buffers(size)
-            self._under_way.append(_UnderWay(self._stream.draw(buffer.array), buffer, size))
+            self._under_way.append(UnderWay(self._stream.draw(buffer.array), buffer, size))
             self._left -= 1
             if self._to_fill is not None:
                 self._to_fill -= size
 
-    def _complete(self, entry: _UnderWay) -> np.ndarray:
+    def _complete(self, entry: UnderWay) -> np.ndarray:
         """Wait for a batch, once, and return its good samples. They move to the front if some are bad."""
         if entry.indices is not None:
             return entry.indices
@@ -212,11 +213,11 @@ class Prefetcher:
         while not batch.wait(LOOK_UP_MS):
             pass  # between two waits the interpreter delivers signals
         failures = entry.failed  # includes those of an earlier call that a Ctrl-C has ended
-        for position in batch.unfinished():
+        for position in undecoded(batch):
             try:
-                batch.finish(position, self._decoded(batch, position))
+                finish(batch, position, self._decoded(batch, position))
             except (DecodeError, OSError) as error:
-                batch.abandon(position)
+                abandon(batch, position)
                 failures[position] = error
         failures.update(batch.failures())
         for position, failure in failures.items():
@@ -240,11 +241,11 @@ class Prefetcher:
     def _decoded(self, batch: Batch, position: int) -> np.ndarray:
         """Decode a file that is no JPEG, from its bytes if they are at hand, else from storage."""
         index = int(batch.indices[position])
-        data = batch.encoded(position)
+        data = encoded(batch, position)
         try:
             return self._decode(index, data)
         except DecodeError:
-            if data is None or not batch.distrust(position):
+            if data is None or not distrust(batch, position):
                 raise
         return self._decode(index, None)  # the cached payload is damaged, not the file
 
@@ -253,7 +254,7 @@ class Prefetcher:
             warn(f"skipped a sample that cannot be read: {failures[0]}")
         self._counts.skipped += len(failures)
 
-    def _refill(self, entry: _UnderWay) -> np.ndarray:
+    def _refill(self, entry: UnderWay) -> np.ndarray:
         """Give the places of bad samples to the next samples of the epoch.
 
         If there are no more to draw, the last samples under way move up. Then only the epoch's last batch is
@@ -268,7 +269,7 @@ class Prefetcher:
                 )
                 batch = self._stream.draw(spare)
                 assert batch is not None
-                donor = _UnderWay(batch, _Spare(spare), len(batch))
+                donor = UnderWay(batch, _Spare(spare), len(batch))
             elif self._to_fill is not None:
                 indices = self._repeat(entry, indices)
                 break
@@ -287,7 +288,7 @@ class Prefetcher:
         entry.indices = indices
         return indices
 
-    def _repeat(self, entry: _UnderWay, indices: np.ndarray) -> np.ndarray:
+    def _repeat(self, entry: UnderWay, indices: np.ndarray) -> np.ndarray:
         """Fill a batch by repeating its good samples ``indices``, or else a good sample of another batch.
 
         Returns:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from seneca.data.stages import KeptStages, Payload, Stages, number_of
-from seneca.workers.proof.generators import set_generators
+from seneca.epochs.generators import set_generators
 
 __all__ = ["SeededStages"]
 

@@ -17,8 +17,8 @@ from PIL import Image
 import seneca
 from seneca import transforms as T
 from seneca.audit.check import check as verify
+from seneca.epochs.generators import drawing, fixed_generators
 from seneca.workers.proof.examples import shape_of
-from seneca.workers.proof.generators import drawing, fixed_generators
 
 FACTOR = {"now": 1}
 

@@ -16,9 +16,9 @@ Two kinds of datasets can prove nothing, and sharing then rests on the fingerpri
   it.
 """
 
+from seneca.epochs.generators import drawing
 from seneca.workers.proof.board import Board, Verdict
 from seneca.workers.proof.examples import compare_served, example_of, may_be_made_again, stays_the_same
-from seneca.workers.proof.generators import drawing
 from seneca.workers.proof.prove import Proof
 
 __all__ = [

@@ -14,8 +14,8 @@ import xxhash
 from seneca.data import serialize as items
 from seneca.data.stages import KeptStages, Opaque, Stages
 from seneca.epochs.dataset_state import has_state
+from seneca.epochs.generators import drawing, fixed_generators
 from seneca.forms import Form
-from seneca.workers.proof.generators import drawing, fixed_generators
 from seneca.workers.terms import Terms
 
 __all__ = [

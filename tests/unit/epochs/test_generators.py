@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from seneca.workers.proof.generators import drawing, fixed_generators
+from seneca.epochs.generators import drawing, fixed_generators
 
 DRAWS = {"python": random.random, "numpy": np.random.random, "torch": lambda: torch.rand(()).item()}
 

@@ -1,0 +1,86 @@
+"""The border to csrc/pool for pictures that are no JPEG: their bytes out, and their pixels in. Decides nothing.
+
+A batch is complete when all its places are, but for these. They are decoded elsewhere, and each is then finished or
+abandoned.
+"""
+
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport uint8_t, uint32_t
+
+from seneca._core.codec cimport sn_view
+from seneca._core.codes cimport SN_E_CLOSED, SN_E_NOT_JPEG
+from seneca._core.pool cimport (
+    Batch,
+    sn_abandon,
+    sn_finish,
+    sn_place,
+    sn_place_from_storage,
+    sn_place_was_fetched,
+    sn_pool_scratch,
+)
+from seneca._core.segment cimport SN_ENCODED, sn_segment, sn_slot, sn_slot_payload
+
+__all__ = ["abandon", "distrust", "encoded", "finish", "undecoded"]
+
+
+cdef sn_place *place_of(Batch batch, uint32_t position) except NULL:
+    if position >= batch.handle.n_places:
+        raise IndexError(position)
+    return &batch.handle.places[position]
+
+
+def undecoded(Batch batch not None):
+    """Positions whose file is no JPEG: decode what :func:`encoded` has, or the file, and call :func:`finish`."""
+    cdef uint32_t i
+    return [i for i in range(batch.handle.n_places) if batch.handle.places[i].status == SN_E_NOT_JPEG]
+
+
+def encoded(Batch batch not None, uint32_t position):
+    """The bytes of a file that :func:`undecoded` named; None: they are not at hand any more."""
+    cdef sn_place *place = place_of(batch, position)
+    cdef sn_segment *segment
+    cdef sn_slot *source
+    if place.status != SN_E_NOT_JPEG:
+        raise ValueError(f"position {position} is finished")
+    if place.kept != NULL:
+        return PyBytes_FromStringAndSize(<char *>place.kept, place.offer.length)
+    if sn_place_was_fetched(batch.handle.context, place) and place.file.length:
+        return PyBytes_FromStringAndSize(<char *>place.file.bytes, place.file.length)
+    if place.item.source != SN_ENCODED:
+        return None
+    with batch.stream.lock:
+        batch.stream.open()
+        segment = batch.handle.context.segment
+        source = &segment.slots[place.item.source_slot]  # held until the place is settled
+        return PyBytes_FromStringAndSize(<char *>sn_slot_payload(segment, source), source.length)
+
+
+def distrust(Batch batch not None, uint32_t position):
+    """What :func:`encoded` gave cannot be decoded: whether it came from a cache, and the file may be good."""
+    cdef sn_place *place = place_of(batch, position)
+    if not place.is_remote and (place.kept != NULL or place.item.source != SN_ENCODED):
+        return False
+    sn_place_from_storage(place)
+    return True
+
+
+def finish(Batch batch not None, uint32_t position, const uint8_t[:, :, ::1] picture):
+    """The rest of the way for a picture that was decoded elsewhere: uint8 (height, width, 3)."""
+    cdef sn_view view
+    cdef sn_place *place = place_of(batch, position)
+    view.pixels = &picture[0, 0, 0]
+    view.height = <uint32_t>picture.shape[0]
+    view.width = <uint32_t>picture.shape[1]
+    view.stride = <size_t>picture.shape[1] * 3
+    with batch.stream.lock:
+        batch.stream.open()
+        with nogil:
+            sn_finish(sn_pool_scratch(batch.stream.pool), batch.handle.context, place, &view,
+                      batch.handle.out + position * batch.handle.context.item_bytes)
+
+
+def abandon(Batch batch not None, uint32_t position):
+    """Give up a position that :func:`undecoded` named."""
+    with batch.stream.lock:
+        batch.stream.open()
+        sn_abandon(batch.handle.context, place_of(batch, position), SN_E_CLOSED, NULL)

@@ -1,0 +1,140 @@
+"""Batches as the user wants them: items of pictures and targets, put together by a function of the user's.
+
+Threads have prepared a batch of pictures, which lie one after the other. An item's picture is a view of its
+place there. The loader's process then does what torch's workers would do next: it calls
+``target_transform`` and ``collate_fn``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._pytree import tree_map_only
+from torch.utils.data import default_collate
+
+from seneca.data.stages import number_of
+from seneca.data.support import Support
+from seneca.epochs.generators import fixed_generators
+
+__all__ = ["Collation", "PictureView", "collates_plainly"]
+
+
+class PictureView(torch.Tensor):
+    """The picture of one sample: a view of its place in the batch.
+
+    It is a tensor like any other, and what is computed of it is a plain one. But ``torch.stack`` of all views
+    of a batch, in their order, is the batch itself: nothing is copied. ``default_collate`` calls
+    ``torch.stack``.
+    """
+
+    whole: torch.Tensor
+    place: int
+
+    @classmethod
+    def of(cls, whole: torch.Tensor) -> list[PictureView]:
+        """A view of each picture of a batch."""
+        views = []
+        for place, picture in enumerate(whole.unbind()):
+            view = picture.as_subclass(cls)
+            view.whole, view.place = whole, place
+            views.append(view)
+        return views
+
+    def plain(self) -> torch.Tensor:
+        """The same view, as a plain tensor."""
+        return self.whole[self.place]
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func is torch.stack and (whole := _whole_of(*args, **(kwargs or {}))) is not None:
+            return whole
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **(kwargs or {}))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.plain().clone().__reduce_ex__(protocol)  # without the rest of the batch
+
+    def __deepcopy__(self, memo: Any) -> torch.Tensor:
+        return self.plain().clone()
+
+
+def _whole_of(tensors: Any = (), dim: int = 0, *, out: Any = None) -> torch.Tensor | None:
+    """The batch whose views these are, all and in order; None: they are not."""
+    if dim != 0 or out is not None or not len(tensors) or type(tensors[0]) is not PictureView:
+        return None
+    whole = tensors[0].whole
+    if len(tensors) != len(whole):
+        return None
+    are_all = all(
+        type(one) is PictureView and one.whole is whole and one.place == place
+        for place, one in enumerate(tensors)
+    )
+    return whole if are_all else None
+
+
+def collates_plainly(loader: Any, support: Support) -> bool:
+    """Whether a batch is a tensor of pictures and one of whole labels, as ``default_collate`` makes them."""
+    assert support.files is not None
+    return (
+        loader.collate_fn is default_collate
+        and _target_transform(support) is None
+        and support.files.has_whole_labels()
+    )
+
+
+def _target_transform(support: Support) -> Callable[[Any], Any] | None:
+    return getattr(support.base, "target_transform", None)
+
+
+class Collation:
+    """Makes batches with the functions of the user's.
+
+    torch calls these functions in worker processes, which have random generators of their own. Therefore,
+    with ``num_workers``, the global generators of Python, NumPy and torch are set for each batch, and put
+    back after it. Their numbers depend on the epoch's seed and the batch's place alone. A resumed epoch has
+    the same.
+
+    Args:
+        loader: The loader, for ``collate_fn``, ``num_workers``, and whether it makes batches at all.
+        support: The support of the dataset.
+        seed: The seed of the epoch.
+        number: The number of the epoch.
+    """
+
+    def __init__(self, loader: Any, support: Support, seed: int, number: int) -> None:
+        assert support.files is not None
+        self._samples = support.files.samples
+        self._collate = loader.collate_fn
+        self._target_transform = _target_transform(support)
+        self._has_generators = loader.num_workers > 0
+        self._is_single = loader.batch_sampler is None
+        self._of_epoch = seed, number
+
+    def __call__(self, pictures: torch.Tensor, samples: np.ndarray, place: int) -> Any:
+        """Make a batch.
+
+        Args:
+            pictures: The pictures.
+            samples: Which samples they are of.
+            place: How many samples, or batches, of the epoch came before.
+        """
+        with self._generators(place):
+            targets = [self._samples[sample][1] for sample in samples.tolist()]
+            if self._target_transform is not None:
+                targets = list(map(self._target_transform, targets))
+            if self._is_single:
+                return self._collate((pictures[0], targets[0]))
+            items = list(zip(PictureView.of(pictures), targets, strict=True))
+            return tree_map_only(PictureView, PictureView.plain, self._collate(items))
+
+    def _generators(self, place: int) -> contextlib.AbstractContextManager[None]:
+        if not self._has_generators:
+            return contextlib.nullcontext()
+        named = (part.to_bytes(8, "little") for part in (*self._of_epoch, place))
+        return fixed_generators(number_of(b"collate", *named) >> 1)
