@@ -1,8 +1,10 @@
 """What does it cost, or gain, to change the import alone?
 
 Question. Does a dataset of torchvision's, with its transforms, run as fast through seneca.DataLoader as
-Seneca's own (grade native)? And a dataset of which Seneca knows nothing, in a job that is alone and has
-nothing to share: is it as fast as with torch's DataLoader (grade opaque)?
+Seneca's own (grade native)? Does it stay as fast with what scripts add: a sampler, a batch sampler, a
+worker_init_fn, a target_transform, a collate_fn that mixes pictures? And a dataset of which Seneca knows
+nothing, in a job that is alone and has nothing to share: is it as fast as with torch's DataLoader (grade
+opaque)?
 
 Method. Every measurement is a process of its own with two workers; after a second it counts for
 ``--seconds``. Rounds go over all rows in turn; a ratio is the median of the rounds' ratios, as a busy
@@ -21,7 +23,6 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,12 @@ WARM_S = 1.0
 # Row: the row that it is compared with.
 COMPARED = {
     "torchvision's folder": "seneca's folder",
+    "weighted sampler": "torchvision's folder",
+    "batch sampler": "torchvision's folder",
+    "worker_init_fn": "torchvision's folder",
+    "target_transform": "torchvision's folder",
+    "MixUp in collate_fn": "torchvision's folder",
+    "torchvision's folder, torch": "torchvision's folder",
     "opaque pictures, seneca": "opaque pictures, torch",
     "opaque tensors, seneca": "opaque tensors, torch",
 }
@@ -96,27 +103,71 @@ def seneca_folder(folder: str) -> Any:
     return seneca.ImageFolder(folder, T.Compose(steps))
 
 
+def seed_worker(worker_id: int) -> None:
+    """torch's recipe for reproducible workers."""
+    import random
+
+    import numpy as np
+    import torch
+
+    seed = torch.initial_seed() % 2**32
+    np.random.seed(seed)
+    random.seed(seed)
+
+
+class Mixed:
+    """torchvision's recipe for MixUp."""
+
+    def __init__(self, classes: int) -> None:
+        from torchvision_here import torchvision
+
+        self.mix = torchvision.transforms.v2.MixUp(num_classes=classes)
+
+    def __call__(self, items: Any) -> Any:
+        from torch.utils.data import default_collate
+
+        return self.mix(*default_collate(items))
+
+
+def habit(row: str, dataset: Any) -> dict[str, Any]:
+    """The arguments of a loader that a script would add."""
+    from torch.utils.data import BatchSampler, RandomSampler, WeightedRandomSampler
+
+    if row == "weighted sampler":
+        return {"batch_size": 64, "sampler": WeightedRandomSampler([1.0] * len(dataset), len(dataset))}
+    if row == "batch sampler":
+        batches = [batch for batch in BatchSampler(RandomSampler(dataset), 64, drop_last=False)]
+        return {"batch_sampler": batches}
+    options: dict[str, Any] = {"batch_size": 64, "shuffle": True}
+    if row == "worker_init_fn":
+        options["worker_init_fn"] = seed_worker
+    if row == "MixUp in collate_fn":
+        options["collate_fn"] = Mixed(len(dataset.classes))
+    if row == "target_transform":
+        dataset.target_transform = float
+    return options
+
+
 def loader_of(row: str, folder: str) -> Any:
     """The loader that a row measures."""
     import torch
 
     import seneca
 
-    dataset: Callable[[], Any] = {
-        "torchvision's folder": lambda: torchvision_folder(folder),
+    dataset: Any = {
         "seneca's folder": lambda: seneca_folder(folder),
         "opaque pictures": lambda: Wrapped(torchvision_folder(folder)),
         "opaque tensors": Tensors,
-    }[row.split(",")[0]]
+    }.get(row.split(",")[0], lambda: torchvision_folder(folder))()
     kind: Any = torch.utils.data.DataLoader if row.endswith(", torch") else seneca.DataLoader
     options: dict[str, Any] = (
         {} if row.endswith(", torch") else {"cache": f"drop-in-{os.getpid()}", "cache_bytes": "256MiB"}
     )
-    if not row.endswith("folder"):
+    if row.startswith("opaque") or row.endswith(", torch"):
         options["multiprocessing_context"] = (
             "fork"  # as scripts have it on Linux, whatever began this process
         )
-    return kind(dataset(), batch_size=64, shuffle=True, num_workers=2, **options)
+    return kind(dataset, num_workers=2, **habit(row, dataset), **options)
 
 
 def measure(row: str, folder: str, seconds: float, answers: Any) -> None:
@@ -152,7 +203,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     print(report.machine(["seneca-loader", "torch", "torchvision", "pillow-simd"]))
-    rows = [row for pair in COMPARED.items() for row in reversed(pair)]
+    rows = list(dict.fromkeys(row for pair in COMPARED.items() for row in reversed(pair)))
     seen: dict[str, list[float]] = {row: [] for row in rows}
     with pictures(options.data) as data, tempfile.TemporaryDirectory(prefix="seneca-bench-") as folder:
         make_links(data, Path(folder), LINKS)

@@ -23,7 +23,7 @@ from seneca._runtime.warn import warn
 from seneca.cache import SampleCache, cache_name
 from seneca.data.files import PictureFiles
 from seneca.data.stages import Stages
-from seneca.data.support import Support, inspect_dataset, seeds_only
+from seneca.data.support import Support, inspect_dataset
 from seneca.epochs.batches import EpochBatches, TrackedBatches
 from seneca.epochs.dataset_state import alike
 from seneca.epochs.plan import EpochPlan
@@ -33,7 +33,7 @@ from seneca.epochs.samplers import seed_of
 from seneca.identity import Memory
 from seneca.native.collate import collates_plainly
 from seneca.native.device import CopiedAhead, check_device
-from seneca.native.init_fn import can_be_left_out
+from seneca.native.init_fn import can_be_left_out, only_seeds
 from seneca.native.iterator import NativeIterator
 from seneca.native.session import Session
 from seneca.options import CHECK_EVERY, AutoWorkers, Options, workers_of
@@ -294,7 +294,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         if reason is None:
             if self.num_workers > 0:
                 self.check_worker_number_rationality()
-            if not seeds_only(self.worker_init_fn):
+            if not only_seeds(self.worker_init_fn):
                 self._session.warn(NOT_CALLED)
             inputs = self._session.inputs(support, self._options, pinned=self._pins)
             return NativeIterator(self, self._session, inputs)
@@ -453,7 +453,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         """In plain words: what of the user's is used on the native path."""
         found = []
         if not self._goes_over_dataset():
-            found.append(f"the order is that of {type(self.batch_sampler or self.sampler).__name__}")
+            found.append(f"the order is that of {type(self._orders()[1]).__name__}")
         if not collates_plainly(self, support):
             found.append("collate_fn and target_transform are called in this process")
         if self.worker_init_fn is not None:

@@ -32,6 +32,8 @@ class ImageFolder(PictureDataset):
         root: The folder that holds a folder for each class.
         transform: A transform of ``seneca.transforms`` runs natively. Any other callable gets an RGB PIL
             image. With ``None`` the sample is that image. The attribute may be set later.
+        target_transform: A function that makes the target of an item from its class index. With ``None`` the
+            class index is the target. The attribute may be set later.
         extensions: Endings of the files that count as pictures, in lower case.
         allow_empty: Whether a class may have no pictures.
         decode: ``"exact"``: JPEGs decode to Pillow's pixels, bit for bit. ``"fast"``: if a transform of
@@ -72,6 +74,7 @@ class ImageFolder(PictureDataset):
         self,
         root: str | os.PathLike[str],
         transform: Callable[..., Any] | None = None,
+        target_transform: Callable[[Any], Any] | None = None,
         *,
         extensions: str | Sequence[str] = IMG_EXTENSIONS,
         allow_empty: bool = False,
@@ -82,6 +85,7 @@ class ImageFolder(PictureDataset):
         super().__init__(
             transform, decode=decode, apply_exif_orientation=apply_exif_orientation, max_pixels=max_pixels
         )
+        self.target_transform = target_transform
         self.root = os.path.expanduser(os.fspath(root))
         self.extensions = (extensions,) if isinstance(extensions, str) else tuple(extensions)
         self.classes, self.class_to_idx = _find_classes(self.root)

@@ -21,11 +21,13 @@ class PictureDataset:
         root: The folder in which the files are.
         samples: ``(path, label)`` of every picture.
         targets: The label of every picture.
+        target_transform: Makes an item's target of the label; None: the label is the target.
     """
 
     root: str
     samples: Sequence[tuple[str, int]]
     targets: list[int]
+    target_transform: Callable[[Any], Any] | None = None
 
     def __init__(
         self,
@@ -47,16 +49,16 @@ class PictureDataset:
     def __len__(self) -> int:
         return len(self.samples)
 
-    def __getitem__(self, index: int) -> tuple[Any, int]:
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
         """Read, decode and transform one picture in this process.
 
         Args:
             index: Place in ``samples``.
 
         Returns:
-            ``(image, class index)``. With a transform of Seneca's, ``image`` is a tensor of shape (3,
-            height, width), float32 or of the type that the transform says. Its random numbers are drawn
-            from torch's global generator.
+            ``(image, target)``. The target is the class index, or what ``target_transform`` makes of it.
+            With a transform of Seneca's, ``image`` is a tensor of shape (3, height, width), float32 or of the
+            type that the transform says. Its random numbers are drawn from torch's global generator.
 
         Raises:
             DecodeError: The file is damaged, or its picture has more than ``max_pixels``. The message names
@@ -76,6 +78,8 @@ class PictureDataset:
             apply_orientation=self.apply_exif_orientation,
             max_pixels=self.max_pixels,
         )
+        if self.target_transform is not None:
+            target = self.target_transform(target)
         return picture, target
 
     def read(self, index: int) -> bytes:

@@ -22,6 +22,7 @@ from seneca._runtime.packages import release_of
 from seneca.data import ImageFolder
 from seneca.data.archive import PictureArchive
 from seneca.data.files import PictureFiles, files_of
+from seneca.data.joined import JoinedFolders, joined
 from seneca.data.stages import ByStages, Opaque, Pictures, StagedDataset, Stages, number_of
 from seneca.epochs.dataset_state import has_state
 from seneca.epochs.lengths import length_of
@@ -160,6 +161,7 @@ def inspect_dataset(
             return Support(
                 "unshared", ("the Subset's indices are not each once and within the dataset",), base
             )
+    base = joined(base, _is_picture_folder) or base
     if length_of(base) is None:
         return Support("unshared", (f"{_name(base)} has no length",), base)
     if len(dataset) == 0:
@@ -197,7 +199,7 @@ def _are_samples(indices: np.ndarray, count: int) -> bool:
 
 def _is_picture_folder(dataset: Any) -> bool:
     """Whether this is Seneca's folder, or one of torchvision's that makes items as DatasetFolder does."""
-    if type(dataset) in (ImageFolder, PictureArchive):
+    if type(dataset) in (ImageFolder, PictureArchive, JoinedFolders):
         return True
     folder = sys.modules.get("torchvision.datasets.folder")
     return (

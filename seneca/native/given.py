@@ -139,7 +139,7 @@ class GivenBatches:
         return int(places[0]) if len(places) else 0
 
     def tell(self, prefetcher: GivenPrefetcher, ready: Ready | None, failed: bool) -> None:
-        """As :meth:`PlannedBatches.tell`, of each batch that has ended. The last is ``ready``, or has failed."""
+        """As :meth:`PlannedBatches.tell`, of each batch that has ended; the last is ``ready``, or failed."""
         ended, prefetcher.ended = prefetcher.ended, []
         for one, good in ended:
             given, write = one.given, None

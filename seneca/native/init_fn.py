@@ -13,7 +13,7 @@ from typing import Any
 
 from seneca.data.support import seeds_only
 
-__all__ = ["can_be_left_out"]
+__all__ = ["can_be_left_out", "only_seeds"]
 
 # A function that only seeds names nothing else. These are of torch's recipe for reproducible workers, and of
 # what is written in its place.
@@ -25,6 +25,15 @@ OF_SEEDS = frozenset(
     }
 )
 REACHES = frozenset({"get_worker_info", "_worker_info", "dataset"})  # a worker's dataset
+KNOWN = ("torch.", "numpy.", "random")  # their functions are known by name
+
+
+def only_seeds(function: Callable[[int], None] | None) -> bool:
+    """Whether a ``worker_init_fn`` does nothing but seed generators."""
+    if seeds_only(function):
+        return True
+    codes = _codes_of(function)
+    return codes is not None and all(OF_SEEDS.issuperset(code.co_names) for code in codes)
 
 
 def can_be_left_out(function: Callable[[int], None] | None, *, runs_python: bool) -> bool:
@@ -35,15 +44,12 @@ def can_be_left_out(function: Callable[[int], None] | None, *, runs_python: bool
         runs_python: Whether code of the user's makes a part of each batch: a ``collate_fn``, or a
             ``target_transform``. It may need anything that the function sets up.
     """
-    if seeds_only(function):
+    if only_seeds(function):
         return True
     codes = _codes_of(function)
-    if codes is None:
+    if runs_python or codes is None:
         return False
-    names = {name for code in codes for name in code.co_names}
-    if names <= OF_SEEDS:
-        return True
-    return not runs_python and not names & REACHES
+    return all(REACHES.isdisjoint(code.co_names) for code in codes)
 
 
 def _codes_of(function: Any) -> list[types.CodeType] | None:
@@ -60,14 +66,15 @@ def _codes_of(function: Any) -> list[types.CodeType] | None:
         if not isinstance(one, types.FunctionType):
             if one is function or callable(one):
                 return None
-            continue
+            continue  # an argument of a partial
         if id(one.__code__) in found:
             continue
         found[id(one.__code__)] = one.__code__
         found |= {id(code): code for code in _inner(one.__code__)}
         cells = [cell.cell_contents for cell in one.__closure__ or ()]
         named = [one.__globals__[name] for name in one.__code__.co_names if name in one.__globals__]
-        waiting += [thing for thing in [*cells, *named] if isinstance(thing, types.FunctionType)]
+        called = [thing for thing in [*cells, *named] if callable(thing)]
+        waiting += [thing for thing in called if not f"{thing.__module__}.".startswith(KNOWN)]
     return list(found.values())
 
 

@@ -1,4 +1,4 @@
-"""Batches in an order that the plan knows: that of torch's samplers over the whole dataset, or over a shard."""
+"""Batches in an order that the plan knows: torch's samplers, over the whole dataset or over a shard."""
 
 from __future__ import annotations
 

@@ -56,6 +56,9 @@ class TimedStages(KeptStages):
         self._note("prepares", "prepare_ns", time.thread_time_ns() - began)
         return item
 
+    def present(self, index: int, augmented: Any) -> Any:
+        return self._stages.present(index, augmented)
+
     def _note(self, times: str, total: str, ns: int) -> None:
         self._counts[AT[times]] += 1
         self._counts[AT[total]] += ns

@@ -438,8 +438,9 @@ def test_benchmarks_of_stages_are_no_tests():
 def test_the_drop_in_benchmark_compares_the_same_samples(picture_folder):
     for ours, theirs in bench_drop_in.COMPARED.items():
         loaders = [bench_drop_in.loader_of(row, str(picture_folder)) for row in (ours, theirs)]
-        assert len(loaders[0]) == len(loaders[1]) and len({loader.batch_size for loader in loaders}) == 1
-    assert "native" in bench_drop_in.loader_of("torchvision's folder", str(picture_folder)).explain()
+        assert len(loaders[0]) == len(loaders[1])
+        if "opaque" not in ours and not ours.endswith("torch"):
+            assert loaders[0].explain().startswith("native: ")
     assert "opaque" in bench_drop_in.loader_of("opaque pictures, seneca", str(picture_folder)).explain()
 
 

@@ -2,11 +2,12 @@
  * test_pool.c -- iterators with pools of threads share one segment; each sample comes once a member
  * and epoch, with the pixels that a lone codec makes of it.
  *
- *   files (JPEG, not JPEG, damaged, missing) --> 9 iterators, each a thread with a member and a pool
+ *   files (JPEG, not JPEG, damaged, missing) --> 10 iterators, each a thread with a member and a pool
  *       of its own: prefetch, deliver in any order, drop amid the work, close with batches under way, and
  *       with threads that hang in a read and come back when the others have gone on; the number of
  *       threads that prepare changes; in every other epoch storage is slow, and files are read ahead;
- *       three iterators' files are external: threads of the test fetch them, and some come back too late
+ *       three iterators' files are external: threads of the test fetch them, and some come back too late;
+ *       one iterator is given its samples, at random and some of them often
  *
  * What is prepared for others is made with its maker's numbers: such a copy has to be what one of the
  * other jobs makes in one of its epochs.
@@ -27,8 +28,8 @@
 
 #define N_SAMPLES 90
 #define N_EPOCHS 6
-#define N_HANDLES 7
-#define N_ITERATORS 9
+#define N_HANDLES 8
+#define N_ITERATORS 10
 #define BATCH 8
 #define DEPTH 4 /* batches under way */
 #define PAYLOAD_BYTES (3u << 20)
@@ -38,6 +39,8 @@
 #define MOST_THREADS 5 /* that a limit may ask for */
 #define PATIENCE_MS 2
 #define N_FETCHERS 3 /* of an iterator whose files are external */
+#define N_GIVEN 150 /* samples of an epoch that is given them */
+#define N_TURNS 2 /* so many kinds of draws of one sample it has, by their random numbers */
 #define CHECK_EVERY 3 /* that are served from what is kept */
 
 enum content { JPEG, DAMAGED, NOT_JPEG, EMPTY, FOLDER, MISSING };
@@ -54,15 +57,15 @@ typedef struct {
     uint32_t job, plan, threads;
     uint32_t first, step;
     uint8_t shares, keeps, substitutes;
-    uint8_t is_external;
+    uint8_t is_external, is_given;
 } iterator;
 
 static const iterator iterators[N_ITERATORS] = {
-    {0, 0, PLAN_TRAIN, 3, 0, 1, 1, 1, 1, 0},   {1, 1, PLAN_TRAIN, 2, 0, 1, 1, 1, 1, 1},
-    {2, 2, PLAN_TRAIN, 2, 0, 2, 1, 1, 1, 0},   {3, 2, PLAN_TRAIN, 1, 1, 2, 1, 0, 1, 0},
-    {4, 3, PLAN_TRAIN_2, 0, 0, 1, 1, 1, 1, 1}, {0, 0, PLAN_EVAL, 1, 0, 1, 0, 1, 0, 0},
-    {-1, 9, PLAN_TWO, 2, 0, 1, 1, 1, 1, 1},    {5, 10, PLAN_COLOUR, 2, 0, 1, 1, 1, 1, 0},
-    {6, 11, PLAN_COLOUR, 2, 0, 1, 1, 1, 1, 0},
+    {0, 0, PLAN_TRAIN, 3, 0, 1, 1, 1, 1, 0, 0},   {1, 1, PLAN_TRAIN, 2, 0, 1, 1, 1, 1, 1, 0},
+    {2, 2, PLAN_TRAIN, 2, 0, 2, 1, 1, 1, 0, 0},   {3, 2, PLAN_TRAIN, 1, 1, 2, 1, 0, 1, 0, 0},
+    {4, 3, PLAN_TRAIN_2, 0, 0, 1, 1, 1, 1, 1, 0}, {0, 0, PLAN_EVAL, 1, 0, 1, 0, 1, 0, 0, 0},
+    {-1, 9, PLAN_TWO, 2, 0, 1, 1, 1, 1, 1, 0},    {5, 10, PLAN_COLOUR, 2, 0, 1, 1, 1, 1, 0, 0},
+    {6, 11, PLAN_COLOUR, 2, 0, 1, 1, 1, 1, 0, 0}, {7, 12, PLAN_TRAIN, 2, 0, 1, 1, 1, 0, 0, 1},
 };
 static const uint64_t decoded_pipelines[N_PLANS] = {100, 100, 101, 102, 103}; /* the first two have no head */
 
@@ -93,6 +96,7 @@ typedef struct stream {
     sn_offers offers;
     sn_note notes[N_SAMPLES];
     uint32_t until_check;
+    uint32_t to_give;
     uint8_t times[N_SAMPLES];
     sn_rng rng;
     sn_codec *lone;
@@ -311,9 +315,14 @@ static sn_view tight(const sn_view *view)
     return (sn_view){pixels, view->height, view->width, row};
 }
 
-/* The item that `who` makes of a sample with these numbers, by way of DECODED or straight. */
-static int make_alone(const stream *s, const iterator *who, uint64_t nonce, uint32_t epoch, uint32_t i,
-                      int by_decoded, uint8_t *item)
+static uint64_t seed_of(const iterator *who, uint64_t turn)
+{
+    return turn ? (seed + who->job) ^ sn_mix64(turn) : seed + who->job;
+}
+
+/* The item that `who` makes of a sample in a turn with these numbers, by way of DECODED or straight. */
+static int make_alone(const stream *s, const iterator *who, uint64_t turn, uint64_t nonce, uint32_t epoch, uint32_t i,
+                      int by_decoded, uint64_t deliverers_turn, uint8_t *item)
 {
     const sample *from = &samples[i];
     const sn_plan *plan = &plans[who->plan];
@@ -324,7 +333,7 @@ static int make_alone(const stream *s, const iterator *who, uint64_t nonce, uint
     int rc;
 
     CHECK(pixels);
-    sn_rng_start(&rng, seed + who->job, nonce, epoch, i, SN_STREAM_AUGMENT);
+    sn_rng_start(&rng, seed_of(who, turn), nonce, epoch, i, SN_STREAM_AUGMENT);
     if (from->content == NOT_JPEG || by_decoded) {
         if (from->content == NOT_JPEG)
             rc = sn_codec_head(s->lone, plan, &from->picture, &view);
@@ -338,7 +347,7 @@ static int make_alone(const stream *s, const iterator *who, uint64_t nonce, uint
     } else {
         rc = sn_codec_augment_encoded(s->lone, plan, &rng, from->file.bytes, from->file.length, pixels);
     }
-    sn_rng_start(&rng, seed + s->who->job, 0, s->context.epoch, i, SN_STREAM_ERASE); /* the deliverer's */
+    sn_rng_start(&rng, seed_of(s->who, deliverers_turn), 0, s->context.epoch, i, SN_STREAM_ERASE);
     if (rc == 0)
         sn_batch_write(plan, pixels, height, width, &rng, item);
     free(pixels);
@@ -346,7 +355,7 @@ static int make_alone(const stream *s, const iterator *who, uint64_t nonce, uint
 }
 
 /* Some other job made this copy for some epoch of its own. */
-static int is_of_another(const stream *s, uint32_t i, const uint8_t *item)
+static int is_of_another(const stream *s, uint32_t i, uint64_t turn, const uint8_t *item)
 {
     uint8_t *made = malloc(s->context.item_bytes);
     int found = 0;
@@ -354,10 +363,11 @@ static int is_of_another(const stream *s, uint32_t i, const uint8_t *item)
     CHECK(made);
     for (const iterator *maker = iterators; maker < iterators + N_ITERATORS && !found; maker++)
         for (uint32_t epoch = 0; epoch < N_EPOCHS && !found; epoch++)
-            for (int by_decoded = 0; by_decoded < 2 && !found; by_decoded++)
-                found = maker->job != s->who->job && maker->plan == s->who->plan &&
-                        make_alone(s, maker, nonce_of(maker, epoch), epoch, i, by_decoded, made) == 0 &&
-                        memcmp(made, item, s->context.item_bytes) == 0;
+            for (uint64_t of = maker->is_given; of <= (maker->is_given ? N_TURNS : 0) && !found; of++)
+                for (int by_decoded = 0; by_decoded < 2 && !found; by_decoded++)
+                    found = maker->job != s->who->job && maker->plan == s->who->plan &&
+                            make_alone(s, maker, of, nonce_of(maker, epoch), epoch, i, by_decoded, turn, made) == 0 &&
+                            memcmp(made, item, s->context.item_bytes) == 0;
     free(made);
     return found;
 }
@@ -373,7 +383,7 @@ static void check_place(stream *s, const sn_place *place, const uint8_t *item)
     CHECK(atomic_load(&place->settled));
     if (drawn->source == SN_AUGMENTED) {
         CHECK_EQUAL(place->status, 0, "sample %u", i);
-        CHECK_EQUAL(is_of_another(s, i, item), 1, "sample %u, plan %u", i, s->who->plan);
+        CHECK_EQUAL(is_of_another(s, i, place->turn, item), 1, "sample %u, plan %u", i, s->who->plan);
         return;
     }
     switch (from->content) {
@@ -386,8 +396,8 @@ static void check_place(stream *s, const sn_place *place, const uint8_t *item)
     default:
         made = malloc(s->context.item_bytes);
         CHECK(made);
-        rc = make_alone(s, s->who, drawn->target_slot != SN_NONE ? s->context.nonce : 0, s->context.epoch, i,
-                        drawn->source == SN_DECODED || drawn->keep == SN_DECODED, made);
+        rc = make_alone(s, s->who, place->turn, drawn->target_slot != SN_NONE ? s->context.nonce : 0, s->context.epoch,
+                        i, drawn->source == SN_DECODED || drawn->keep == SN_DECODED, place->turn, made);
         if (rc == 0 && place->status == 0)
             CHECK_EQUAL(memcmp(made, item, s->context.item_bytes), 0, "sample %u, from form %d, %s", i, drawn->source,
                         drawn->target_slot != SN_NONE ? "staged" : "not staged");
@@ -410,8 +420,9 @@ static void open_stream(stream *s, uint32_t epoch)
     uint32_t own[N_SAMPLES], n_own = 0;
     int joined;
 
-    for (uint32_t i = who->first; i < N_SAMPLES; i += who->step)
+    for (uint32_t i = who->first; i < N_SAMPLES && !who->is_given; i += who->step)
         own[n_own++] = i;
+    s->to_give = who->is_given ? N_GIVEN : 0;
     s->context = (sn_context){.plan = &plans[who->plan],
                         .segment = segment,
                         .paths = paths,
@@ -467,17 +478,38 @@ static void settle(stream *s)
 static void check_note(const stream *s, const sn_place *place)
 {
     const sn_item *item = &place->item;
-    const sn_note *note = &s->notes[item->sample];
+    sn_note given = sn_batch_note_of(&s->context, item);
+    const sn_note *note = s->who->is_given ? &given : &s->notes[item->sample];
     uint32_t copy = item->source == SN_AUGMENTED ? item->source_slot : item->target_slot;
 
     CHECK(note->form == item->source && note->slot == copy);
     CHECK_EQUAL(note->generation, copy == SN_NONE ? 0 : s->context.segment->slots[copy].generation, "slot %u", copy);
 }
 
+static uint32_t left_of(const stream *s)
+{
+    return s->who->is_given ? s->to_give : sn_member_left(s->member);
+}
+
+/* Draw these places, or as many samples at random for an iterator that is given them. */
+static int draw_into(stream *s, sn_batch *batch, uint32_t wanted, uint32_t *indices)
+{
+    uint64_t turns[BATCH];
+
+    if (!s->who->is_given)
+        return sn_batch_draw(batch, s->member, &s->offers, &s->until_check, indices);
+    for (uint32_t i = 0; i < wanted; i++) {
+        indices[i] = (uint32_t)sn_rng_below(&s->rng, N_SAMPLES);
+        turns[i] = 1 + sn_rng_below(&s->rng, N_TURNS);
+    }
+    s->to_give -= wanted;
+    return sn_batch_draw_given(batch, s->member, &s->offers, &s->until_check, indices, turns);
+}
+
 /* Draw a batch and have it prepared; what earlier ones left to be kept is offered. */
 static void draw(stream *s, uint32_t room)
 {
-    uint32_t left = sn_member_left(s->member), wanted = room < left ? room : left, n_offers = s->offers.n;
+    uint32_t left = left_of(s), wanted = room < left ? room : left, n_offers = s->offers.n;
     sn_batch *batch = sn_batch_new(&s->context, wanted, n_offers);
     uint32_t indices[BATCH];
 
@@ -486,8 +518,8 @@ static void draw(stream *s, uint32_t room)
     CHECK(batch->out);
     settle(s);
     s->under_way[s->n_under_way++] = batch;
-    CHECK_EQUAL(sn_batch_draw(batch, s->member, &s->offers, &s->until_check, indices), 0, "of %u left", left);
-    CHECK_EQUAL(sn_member_left(s->member), left - wanted, "of %u left", left);
+    CHECK_EQUAL(draw_into(s, batch, wanted, indices), 0, "of %u left", left);
+    CHECK_EQUAL(left_of(s), left - wanted, "of %u left", left);
     CHECK_EQUAL(s->offers.n, 0, "after %u offers", n_offers);
     CHECK(batch->n_copies <= n_offers);
     s->counts.offered += n_offers;
@@ -495,7 +527,7 @@ static void draw(stream *s, uint32_t room)
     for (uint32_t i = 0; i < wanted; i++) {
         const sn_place *place = &batch->places[i];
 
-        CHECK_EQUAL(s->times[indices[i]]++, 0, "sample %u", indices[i]);
+        CHECK(s->who->is_given || s->times[indices[i]]++ == 0);
         CHECK_EQUAL(place->item.sample, indices[i], "place %u", i);
         CHECK(!place->check || place->item.source == SN_ENCODED || place->item.source == SN_DECODED);
         s->counts.checkable += place->item.source == SN_ENCODED || place->item.source == SN_DECODED;
@@ -640,8 +672,8 @@ static void check_nothing_held(stream *s)
 
 static void run_epoch(stream *s, uint32_t epoch, int drops, int ends_early)
 {
-    while (sn_member_left(s->member) || s->n_under_way) {
-        while (s->n_under_way < DEPTH && sn_member_left(s->member))
+    while (left_of(s) || s->n_under_way) {
+        while (s->n_under_way < DEPTH && left_of(s))
             draw(s, 1 + sn_rng_below(&s->rng, BATCH));
         if (ends_early && sn_rng_below(&s->rng, 8) == 0)
             return;
@@ -653,7 +685,7 @@ static void run_epoch(stream *s, uint32_t epoch, int drops, int ends_early)
             deliver(s, at);
         }
     }
-    for (uint32_t i = 0; i < N_SAMPLES; i++)
+    for (uint32_t i = 0; i < N_SAMPLES && !s->who->is_given; i++)
         CHECK_EQUAL(s->times[i], i % s->who->step == s->who->first, "sample %u, epoch %u", i, epoch);
     if (s->offers.n) { /* of the last batches: no draw follows that would offer them */
         draw(s, 0);
@@ -742,6 +774,7 @@ int main(int argc, char **argv)
     CHECK(sum.ahead > 0 && sum.limits > 0);
     CHECK(sum.fetched > 0 && sum.void_tickets > 0 && sum.late > 0);
     CHECK(sum.accepted > 0 && sum.accepted <= sum.offered);
+    CHECK(totals[N_ITERATORS - 1].of[SN_AUGMENTED] > 0 && totals[N_ITERATORS - 1].staged > 0); /* of what it is given */
     CHECK(sum.checks > 0 && sum.checks <= sum.checkable / CHECK_EVERY);
     CHECK(sum.checks + N_ITERATORS * N_EPOCHS >= sum.checkable / CHECK_EVERY); /* an epoch begins to count anew */
     for (uint32_t i = 0; i < N_SAMPLES; i++)

@@ -25,7 +25,8 @@ MEANT = {
     "pixels": "The random numbers of a transform of seneca.transforms are Seneca's on the native path: of "
     "(seed, epoch, index), and so the same for every number of workers. Torch's are of the worker.",
     "threads": "On the native path num_workers counts threads of this process. There are no worker processes "
-    "to have pids, to be started by a method, to share tensors with, or to be named by an exception.",
+    "to have pids, to be started by a method, to share tensors with, or to be named by an exception. No "
+    "worker_init_fn is called.",
     "hang": "What a worker cannot pickle is an error; with torch the run hangs for ever.",
     "reason": "The error that a worker has died says besides how: the signal or exit status, and how often "
     "the kernel has killed in this control group for want of memory.",
@@ -62,6 +63,10 @@ class Subject:
     @property
     def is_torch(self) -> bool:
         return self.cls is torch.utils.data.DataLoader
+
+    def has_threads(self, dataset: Any) -> bool:
+        """Whether threads of this process prepare the samples, and no workers."""
+        return not self.is_torch and isinstance(dataset, seneca.ImageFolder)
 
     @property
     def shares(self) -> bool:

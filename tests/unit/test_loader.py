@@ -346,12 +346,12 @@ def test_what_the_native_path_does_not_know_is_loaded_by_torch_s_workers_and_exp
     assert first.startswith("native: ") and first.endswith("ENCODED, DECODED")
     loader = load(seneca.ImageFolder(picture_folder, TRAIN), cache=name)
     assert loader.explain().split("\n")[0].endswith("ENCODED, DECODED, AUGMENTED")
-    loader = load(dataset, collate_fn=len, cache=name)
-    assert "because it has a collate function of its own" in loader.explain()
+    loader = load(dataset, worker_init_fn=print, collate_fn=len, cache=name)
+    assert "because its worker_init_fn may set up what items depend on" in loader.explain()
     assert list(loader) == list(loader) == [8] * 6
     sampler = torch.utils.data.SubsetRandomSampler([1, 2, 3])
-    loader = load(dataset, sampler=sampler, cache=name)
-    assert "because it has an order or batches of its own" in loader.explain()
+    loader = load(dataset, sampler=sampler, cache=name, share="exact")
+    assert "because exact copies need an order that Seneca knows" in loader.explain()
     assert sorted(next(iter(loader))[1].tolist()) == [dataset.targets[i] for i in (1, 2, 3)]
 
 

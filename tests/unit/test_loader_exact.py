@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 import torch
+from torch.utils._pytree import tree_leaves
 from torch.utils.data import DistributedSampler
 
 import seneca
@@ -32,7 +33,7 @@ def load(dataset, seed=7, **options):
 
 def digest(batch):
     found = hashlib.blake2b(digest_size=8)
-    for part in batch if isinstance(batch, (list, tuple)) else [batch]:
+    for part in tree_leaves(batch):
         found.update(np.ascontiguousarray(part.numpy()).tobytes())
     return found.hexdigest()
 
@@ -288,3 +289,40 @@ def test_an_order_of_the_user_s_is_kept_and_its_items_are_exact(picture_folder, 
 
     alone = digests(job(name + "-alone", "alone"), 2)
     assert in_step([job(name, "a"), job(name, "b")], 2) == [alone, alone]
+
+
+class Labelled:
+    """A dataset of stages with labels."""
+
+    def __len__(self):
+        return 12
+
+    def read(self, index):
+        return bytes([index] * 4)
+
+    def decode(self, data):
+        return np.frombuffer(data, np.uint8).astype(np.float32)
+
+    def augment(self, array, rng):
+        return array + 1
+
+    def label(self, index):
+        return index * 10
+
+
+@pytest.mark.parametrize("sampler", [None, [3, 1, 2]], ids=["shuffled", "given"])
+@pytest.mark.parametrize("kind", ["stages", "pictures"])
+def test_workers_give_labels_too(picture_folder, name, kind, sampler):
+    dataset = Labelled() if kind == "stages" else seneca.ImageFolder(picture_folder, T.Resize((8, 8)))
+    order = {"sampler": sampler} if sampler else {"shuffle": True}
+    init = {"worker_init_fn": print, "collate_fn": list} if kind == "pictures" else {"collate_fn": list}
+    loader = seneca.DataLoader(
+        dataset, 4, **order, **init, cache=name, cache_bytes="2MiB", share="exact",
+        generator=torch.Generator().manual_seed(1),
+    )  # fmt: skip
+    assert not loader.explain().startswith("native") or "loaded by torch's workers" in loader.explain()
+    items = [item for batch in loader for item in batch]
+    expected = [dataset.label(index) for index in range(12)] if kind == "stages" else dataset.targets
+    assert all(len(item) == 2 for item in items)
+    labels = [expected[index] for index in sampler] if sampler else sorted(expected)
+    assert (sorted if sampler is None else list)(item[1] for item in items) == labels

@@ -133,19 +133,19 @@ def test_equal_folders_and_transforms_have_equal_names_whoever_wrote_the_classes
     assert ours.augmented == of_v1.augmented == of_v2.augmented
 
 
-def test_a_target_transform_makes_it_staged(picture_folder):
+def test_a_target_transform_is_no_part_of_a_picture(picture_folder):
     plain = inspect_dataset(folder_of_v(picture_folder, OF_V1))
     grade = inspect_dataset(folder_of_v(picture_folder, OF_V1, target_transform=double))
-    assert (grade.name, grade.why) == ("staged", ("ImageFolder has a target_transform",))
+    assert (grade.name, grade.why) == (plain.name, plain.why) and grade.name == "native"
     assert grade.stages.present(13, "picture") == ("picture", 2)
     assert (grade.stages.source, grade.stages.decoded) == (plain.stages.source, plain.stages.decoded)
     assert grade.stages.augmented == plain.stages.augmented, "the label is put to it afterwards"
 
 
-def test_labels_that_are_no_whole_numbers_make_it_staged(picture_folder):
+def test_labels_that_are_no_whole_numbers_are_no_part_of_a_picture(picture_folder):
     dataset = folder_of_v(picture_folder, OF_V1)
     dataset.samples = [(path, float(label)) for path, label in dataset.samples]
-    assert inspect_dataset(dataset).why == ("the labels of ImageFolder are not whole numbers",)
+    assert inspect_dataset(dataset).name == "native"
 
 
 def test_python_transforms_are_staged_and_what_is_static_in_front_is_kept(picture_folder):
@@ -532,9 +532,12 @@ def test_explain_of_pictures(picture_folder):
             "native: ImageFolder and its transform run in the native core; "
             f"shared in the cache 'mine': {forms}"
         ), "copies that are all alike are not shared"
-    by_torch = seneca.DataLoader(folder_of_v(picture_folder, OF_V1), collate_fn=len, cache="mine").explain()
+    ours = seneca.DataLoader(folder_of_v(picture_folder, OF_V1), collate_fn=len, cache="mine").explain()
+    assert "; collate_fn and target_transform are called in this process; shared in" in ours
+    init = {"collate_fn": len, "worker_init_fn": print}
+    by_torch = seneca.DataLoader(folder_of_v(picture_folder, OF_V1), **init, cache="mine").explain()
     assert by_torch.split("\n")[0].endswith(
-        "loaded by torch's workers, because it has a collate function of its own"
+        "loaded by torch's workers, because its worker_init_fn may set up what items depend on"
     )
     python = seneca.DataLoader(folder_of_v(picture_folder, v1.Compose([negate])), cache="mine").explain()
     assert python.startswith("staged: the transform runs as Python, because ")

@@ -107,7 +107,10 @@ def test_from_threads_to_torchs_workers_and_back(picture_folder, name):
     native = pictures(picture_folder, cache=name)
     seen = flat(batches_of(native, 2))
     of_torch = pictures(
-        picture_folder, cache=name, collate_fn=lambda items: torch.utils.data.default_collate(items)
+        picture_folder,
+        cache=name,
+        collate_fn=lambda items: torch.utils.data.default_collate(items),
+        worker_init_fn=print,
     )
     assert "loaded by torch's workers" in of_torch.explain()
     of_torch.load_state_dict(native.state_dict())
