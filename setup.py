@@ -3,6 +3,7 @@
 Everything that describes the distribution is in pyproject.toml; this file only compiles.
 """
 
+import contextlib
 import glob
 import os
 import platform
@@ -45,6 +46,15 @@ def require_libjpeg():
         )
 
 
+def has_libpng():
+    """Whether the headers of libpng are there. Without them Pillow decodes PNGs."""
+    compiler = os.environ.get("CC", "cc").split()
+    with contextlib.suppress(FileNotFoundError):
+        probe = subprocess.run([*compiler, "-E", "-include", "png.h", "-xc", os.devnull], capture_output=True)
+        return probe.returncode == 0
+    return False
+
+
 class BuildLibrary(build_clib):
     def run(self):
         require_libjpeg()
@@ -58,7 +68,7 @@ class BuildExtensions(build_ext):
         super().run()
 
 
-def extensions():
+def extensions(libraries):
     from Cython.Build import cythonize
 
     headers = glob.glob("csrc/**/*.h", recursive=True)
@@ -68,7 +78,7 @@ def extensions():
                 f"seneca._core.{name}",
                 [f"seneca/_core/{name}.pyx"],
                 include_dirs=["csrc"],
-                libraries=["seneca", "jpeg", "pthread", "m"],  # ours first: the linker looks to the right
+                libraries=["seneca", *libraries, "pthread", "m"],  # ours first: the linker looks to the right
                 extra_compile_args=[
                     "-O2",
                     "-fvisibility=hidden",
@@ -90,15 +100,16 @@ def extensions():
 
 
 if NATIVE:
+    png = has_libpng()
     library = {
         "sources": sorted(glob.glob("csrc/*/*.c")),
         "obj_deps": {"": sorted(glob.glob("csrc/*/*.h"))},
         "include_dirs": ["csrc"],
-        "cflags": CFLAGS,
+        "cflags": CFLAGS + ["-DSN_HAVE_PNG"] * png,
     }
     setup(
         libraries=[("seneca", library)],
-        ext_modules=extensions(),
+        ext_modules=extensions(["jpeg"] + ["png"] * png),
         cmdclass={"build_clib": BuildLibrary, "build_ext": BuildExtensions},
     )
 else:

@@ -37,10 +37,11 @@ for place in (
 
 import report  # noqa: E402
 from bench_jobs import pictures  # noqa: E402
-from links import make_links  # noqa: E402
+from links import make_links, pictures_of  # noqa: E402
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 LINKS = 40_000  # more than are loaded while it counts
+PNGS = 100  # different ones
 WARM_S = 1.0
 
 # Row: the row that it is compared with.
@@ -52,6 +53,7 @@ COMPARED = {
     "target_transform": "torchvision's folder",
     "MixUp in collate_fn": "torchvision's folder",
     "torchvision's folder, torch": "torchvision's folder",
+    "PNGs": "PNGs, torch",
     "opaque pictures, seneca": "opaque pictures, torch",
     "opaque tensors, seneca": "opaque tensors, torch",
 }
@@ -170,6 +172,19 @@ def loader_of(row: str, folder: str) -> Any:
     return kind(dataset, num_workers=2, **habit(row, dataset), **options)
 
 
+def make_folders(data: Path, folder: Path) -> dict[str, str]:
+    """Folders of many links, to the pictures of ``data``, and to some of them as PNGs."""
+    from PIL import Image
+
+    once = folder / "once" / "only"
+    once.mkdir(parents=True)
+    for number, path in enumerate(pictures_of(data)[:PNGS]):
+        Image.open(path).convert("RGB").save(once / f"{number}.png")
+    make_links(data, folder / "jpeg", LINKS)
+    make_links(once.parent, folder / "png", LINKS)
+    return {"jpeg": str(folder / "jpeg"), "png": str(folder / "png")}
+
+
 def measure(row: str, folder: str, seconds: float, answers: Any) -> None:
     """In a process of its own: samples a second."""
     epoch = iter(loader_of(row, folder))
@@ -206,10 +221,11 @@ def main() -> None:
     rows = list(dict.fromkeys(row for pair in COMPARED.items() for row in reversed(pair)))
     seen: dict[str, list[float]] = {row: [] for row in rows}
     with pictures(options.data) as data, tempfile.TemporaryDirectory(prefix="seneca-bench-") as folder:
-        make_links(data, Path(folder), LINKS)
+        folders = make_folders(data, Path(folder))
         for _ in range(options.rounds):
             for row in rows:
-                seen[row].append(run(row, folder, options.seconds))
+                kind = "png" if row.startswith("PNGs") else "jpeg"
+                seen[row].append(run(row, folders[kind], options.seconds))
     lines, results = [], []
     for row in rows:
         speed = statistics.median(seen[row])

@@ -9,6 +9,7 @@
 #include "../base/sn_status.h"
 #include "augment.h"
 #include "jpeg.h"
+#include "png.h"
 #include "route.h"
 #include "simd.h"
 
@@ -18,6 +19,7 @@
 struct sn_codec {
     sn_jpeg *jpeg;
     sn_augmenter augmenter;
+    sn_buffer png; /* a whole picture */
     uint64_t max_pixels;
     char message[SN_JPEG_MESSAGE];
 };
@@ -61,6 +63,7 @@ void sn_codec_free(sn_codec *codec)
         return;
     sn_jpeg_free(codec->jpeg);
     sn_augmenter_release(&codec->augmenter);
+    sn_buffer_release(&codec->png);
     free(codec);
 }
 
@@ -139,28 +142,6 @@ out:
     return explain(codec, rc, NULL, h, w);
 }
 
-/* Run the first `n_ops` ops of the plan from a file. */
-static int from_bytes(sn_codec *codec, const sn_plan *plan, uint32_t n_ops, bool fast, sn_rng *rng,
-                      const uint8_t *bytes, size_t length, uint8_t *out, sn_view *view)
-{
-    sn_route route;
-    uint32_t height = 0, width = 0;
-    int rc;
-
-    codec->message[0] = '\0';
-    route.misfit = NULL;
-    rc = sn_jpeg_open(codec->jpeg, bytes, length, plan->apply_orientation, &height, &width);
-    if (rc != SN_OK)
-        goto out;
-    rc = sn_route_lay(&route, plan->ops, n_ops, rng, height, width, codec->max_pixels);
-    if (rc != SN_OK)
-        goto out;
-    rc = sn_augment(&codec->augmenter, &route, codec->jpeg, fast, NULL, out, view);
-out:
-    sn_jpeg_close(codec->jpeg);
-    return explain(codec, rc, &route, height, width);
-}
-
 /* Run ops from pixels. */
 static int from_view(sn_codec *codec, const sn_op *ops, uint32_t n_ops, sn_rng *rng,
                      const sn_view *picture, uint8_t *out, sn_view *view)
@@ -178,6 +159,34 @@ static int from_view(sn_codec *codec, const sn_op *ops, uint32_t n_ops, sn_rng *
     rc = sn_augment(&codec->augmenter, &route, NULL, false, picture, out, view);
 out:
     return explain(codec, rc, &route, picture->height, picture->width);
+}
+
+/* Run the first `n_ops` ops of the plan from a file. */
+static int from_bytes(sn_codec *codec, const sn_plan *plan, uint32_t n_ops, bool fast, sn_rng *rng,
+                      const uint8_t *bytes, size_t length, uint8_t *out, sn_view *view)
+{
+    sn_route route;
+    sn_view picture;
+    uint32_t height = 0, width = 0;
+    int rc;
+
+    codec->message[0] = '\0';
+    route.misfit = NULL;
+    rc = sn_jpeg_open(codec->jpeg, bytes, length, plan->apply_orientation, &height, &width);
+    if (rc == SN_E_NOT_JPEG &&
+        sn_png_read(bytes, length, plan->apply_orientation, codec->max_pixels, &codec->png, &picture) == SN_OK) {
+        sn_jpeg_close(codec->jpeg);
+        return from_view(codec, plan->ops, n_ops, rng, &picture, out, view);
+    }
+    if (rc != SN_OK)
+        goto out;
+    rc = sn_route_lay(&route, plan->ops, n_ops, rng, height, width, codec->max_pixels);
+    if (rc != SN_OK)
+        goto out;
+    rc = sn_augment(&codec->augmenter, &route, codec->jpeg, fast, NULL, out, view);
+out:
+    sn_jpeg_close(codec->jpeg);
+    return explain(codec, rc, &route, height, width);
 }
 
 int sn_codec_decode(sn_codec *codec, const sn_plan *plan, const uint8_t *bytes, size_t length,

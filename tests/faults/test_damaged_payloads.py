@@ -76,7 +76,7 @@ def test_an_encoded_payload_that_is_damaged_is_read_from_its_file(picture_folder
 
     if png:
         for path in picture_folder.rglob("*.jpg"):
-            Image.open(path).save(path.with_suffix(".png"))
+            Image.open(path).save(path.with_suffix(".bmp"))
             path.unlink()
     transform, options = way
     dataset = seneca.ImageFolder(picture_folder, transform)

@@ -19,6 +19,7 @@ from redis_servers import RedisServer, needs_redis
 import seneca
 from seneca import transforms as T
 from seneca._core.remote import Remote
+from seneca.cache import remote as remote_tier
 from seneca.testing import make_pictures
 
 pytestmark = needs_redis
@@ -30,7 +31,7 @@ TRANSFORM = T.Compose([T.RandomResizedCrop(32), T.ToTensor()])
 def folder(tmp_path_factory):
     folder = make_pictures(tmp_path_factory.mktemp("pictures"), count=COUNT, classes=2)
     first = sorted(folder.rglob("*.jpg"))[0]
-    Image.new("RGB", (60, 50), (9, 8, 7)).save(first.with_suffix(".png"))  # Pillow decodes it
+    Image.new("RGB", (60, 50), (9, 8, 7)).save(first.with_suffix(".bmp"))  # Pillow decodes it
     first.unlink()
     return folder
 
@@ -223,7 +224,8 @@ def test_a_picture_that_another_host_has_read_from_bad_storage(folder, alone, se
 @pytest.mark.parametrize(
     "says", [b"", b"HTTP/1.1 200 OK\r\n\r\n", b"$-5\r\n", b"$99999999999\r\n", os.urandom(5000)]
 )
-def test_something_else_listens_there(folder, alone, says):
+def test_something_else_listens_there(folder, alone, says, monkeypatch):
+    monkeypatch.setattr(remote_tier, "_made", {})  # the port may be that of an earlier test's server
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def answer():
@@ -284,9 +286,9 @@ def test_a_damaged_file_that_is_no_jpeg_comes_from_storage(
 ):
     """Pillow finds out that it is damaged, after the native core has left the file to it."""
     data = seneca.ImageFolder(folder, TRANSFORM)
-    (png,) = (i for i, (path, _) in enumerate(data.samples) if path.endswith(".png"))
+    (bmp,) = (i for i, (path, _) in enumerate(data.samples) if path.endswith(".bmp"))
     Remote([(server.name, None, "127.0.0.1", server.port, None, None, 0)]).put(
-        data.fingerprint(), png, data.read(png)[:60]
+        data.fingerprint(), bmp, data.read(bmp)[:60]
     )
     one = loader(data, server.url, workers)
     with seneca.SampleCache.create("mine", data, cache_bytes="8MiB", split="100-0-0") as cache:

@@ -123,7 +123,8 @@ def test_a_wheel_brings_its_own_libjpeg(from_wheel):
 def test_a_wheel_has_no_sources_and_tells_whose_code_it_contains(from_wheel):
     names = zipfile.ZipFile(made("*.whl")).namelist()
     assert [name for name in names if name.endswith((".pyx", ".c"))] == []
-    assert any(name.endswith("/LICENSE.libjpeg-turbo") for name in names)
+    for library in ("libjpeg-turbo", "libpng"):
+        assert any(name.endswith(f"/LICENSE.{library}") for name in names)
 
 
 def test_jobs_of_different_libjpegs_share_no_pixels(from_wheel, from_sdist):

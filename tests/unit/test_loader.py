@@ -322,14 +322,14 @@ def test_pictures_of_other_kinds_are_decoded_by_pillow(picture_folder, name):
 
 def test_files_that_pillow_decodes_are_kept_and_served_as_they_are(picture_folder, name):
     for path in picture_folder.rglob("*.jpg"):
-        Image.open(path).save(path.with_suffix(".png"))
+        Image.open(path).save(path.with_suffix(".bmp"))
         path.unlink()
     dataset = seneca.ImageFolder(picture_folder, EVALUATE)
     loader = load(dataset, cache=name, split="100-0-0", verify_files="run", check_every=None)
     first, _ = epoch_of(loader)
     read_bytes = loader.stats()["read_bytes"]
     assert loader.stats()["cache"]["payloads"]["encoded"] == 48
-    for path in picture_folder.rglob("*.png"):  # whoever reads one again will see
+    for path in picture_folder.rglob("*.bmp"):  # whoever reads one again will see
         status = path.stat()
         path.write_bytes(bytes(status.st_size))
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
@@ -414,9 +414,9 @@ def test_a_cache_by_hand_serves_several_loaders(picture_folder, name):
 
 def test_a_ctrl_c_while_pillow_decodes_forgets_no_picture_that_has_failed(picture_folder):
     for path in picture_folder.rglob("*.jpg"):
-        Image.open(path).save(path.with_suffix(".png"))
+        Image.open(path).save(path.with_suffix(".bmp"))
         path.unlink()
-    *_, broken, _ = sorted(picture_folder.rglob("*.png"))
+    *_, broken, _ = sorted(picture_folder.rglob("*.bmp"))
     broken.write_bytes(broken.read_bytes()[:60])
     batches = iter(load(seneca.ImageFolder(picture_folder, EVALUATE), cache=None, shuffle=False))
     next(batches)

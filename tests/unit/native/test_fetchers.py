@@ -73,7 +73,7 @@ def test_what_is_no_jpeg_is_fetched_once_and_decoded_by_pillow(monkeypatch, pict
     from PIL import Image
 
     for path in list(picture_folder.rglob("*.jpg"))[:7]:
-        Image.open(path).save(path.with_suffix(".png"))
+        Image.open(path).save(path.with_suffix(".bmp"))
         path.unlink()
     bucket = Bucket.made(monkeypatch, picture_folder)
     for workers in (0, 2):

@@ -422,7 +422,7 @@ def test_the_native_threads_tell_what_samples_take(picture_folder):
 @pytest.mark.usefixtures("quickly")
 def test_what_pillow_decodes_tells_nothing_of_what_threads_take(picture_folder):
     for path in picture_folder.rglob("*.jpg"):
-        Image.open(path).save(path.with_suffix(".png"))
+        Image.open(path).save(path.with_suffix(".bmp"))
         path.unlink()
     _, loader = native(picture_folder, cache=None)
     list(loader)

@@ -142,7 +142,7 @@ def test_pictures_that_cannot_be_decoded_are_left_out_and_told(picture_folder):
 def test_pictures_that_pillow_decodes_are_measured_and_told(tmp_path):
     for number in range(4):
         (tmp_path / "pictures" / "a").mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (50 + number, 60)).save(tmp_path / "pictures" / "a" / f"{number}.png")
+        Image.new("RGB", (50 + number, 60)).save(tmp_path / "pictures" / "a" / f"{number}.bmp")
     found = seneca.profile(tmp_path / "pictures", transform=T.Compose([T.RandomResizedCrop(16)]))
     assert found.augmented.mean_bytes == 16 * 16 * 3
     assert any("are no JPEGs: Pillow decodes these" in note for note in found.notes)

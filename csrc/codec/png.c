@@ -1,0 +1,163 @@
+#include "png.h"
+
+#include "../base/sn_status.h"
+
+#ifdef SN_HAVE_PNG
+
+#include <png.h>
+#include <string.h>
+
+#define SIGNATURE_BYTES 8
+#define CHUNK_BYTES 12 /* of a chunk without data: length, name, checksum */
+#define MOST_SIDE 65535
+
+int sn_png_version(void)
+{
+    return PNG_LIBPNG_VER;
+}
+
+static uint32_t big_endian(const uint8_t *bytes)
+{
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+}
+
+static bool is_named(const uint8_t *chunk, const char *name)
+{
+    return memcmp(chunk + 4, name, 4) == 0;
+}
+
+/* Whether the chunks before the pixels say something that only Pillow heeds. */
+static bool is_for_pillow(const uint8_t *bytes, size_t length, bool upright)
+{
+    size_t at = SIGNATURE_BYTES;
+
+    while (length - at >= CHUNK_BYTES) {
+        const uint8_t *chunk = bytes + at;
+        uint32_t data = big_endian(chunk);
+
+        if (is_named(chunk, "IDAT"))
+            return false;
+        if (is_named(chunk, "acTL"))
+            return true;
+        if (upright && (is_named(chunk, "eXIf") || is_named(chunk, "tEXt") || is_named(chunk, "zTXt") ||
+                        is_named(chunk, "iTXt")))
+            return true;
+        if (data > length - at - CHUNK_BYTES)
+            return true;
+        at += CHUNK_BYTES + data;
+    }
+    return true;
+}
+
+typedef struct {
+    const uint8_t *bytes;
+    size_t left;
+} source;
+
+static void read_bytes(png_structp png, png_bytep out, size_t length)
+{
+    source *from = png_get_io_ptr(png);
+
+    if (length > from->left)
+        png_error(png, "it ends early");
+    memcpy(out, from->bytes, length);
+    from->bytes += length;
+    from->left -= length;
+}
+
+static void give_up(png_structp png, png_const_charp why)
+{
+    (void)why; /* Pillow says why, in its own words */
+    png_longjmp(png, 1);
+}
+
+static void ignore(png_structp png, png_const_charp what)
+{
+    (void)png;
+    (void)what;
+}
+
+/* Have libpng make RGB, 8 bits each. Returns false for what Pillow makes in another way. */
+static bool ask_for_rgb(png_structp png, png_infop info)
+{
+    int type = png_get_color_type(png, info), depth = png_get_bit_depth(png, info);
+
+    if (type == PNG_COLOR_TYPE_GRAY && depth == 16)
+        return false;
+    if (depth == 16)
+        png_set_strip_16(png);
+    if (type == PNG_COLOR_TYPE_PALETTE)
+        png_set_palette_to_rgb(png);
+    if (type == PNG_COLOR_TYPE_GRAY && depth < 8)
+        png_set_expand_gray_1_2_4_to_8(png);
+    if (type == PNG_COLOR_TYPE_GRAY || type == PNG_COLOR_TYPE_GRAY_ALPHA)
+        png_set_gray_to_rgb(png);
+    png_set_strip_alpha(png); /* also what tRNS would make of a palette */
+    return true;
+}
+
+/* What libpng's errors jump out of. Nothing that is set here is used after a jump. */
+static int decode(png_structp png, png_infop info, uint64_t max_pixels, sn_buffer *buffer, sn_view *out)
+{
+    if (setjmp(png_jmpbuf(png)))
+        return SN_E_NOT_JPEG;
+    png_read_info(png, info);
+    uint32_t height = png_get_image_height(png, info), width = png_get_image_width(png, info);
+    if ((uint64_t)height * width > max_pixels || !ask_for_rgb(png, info))
+        return SN_E_NOT_JPEG;
+    int passes = png_set_interlace_handling(png);
+    png_read_update_info(png, info);
+    size_t stride = (size_t)3 * width;
+    if (png_get_rowbytes(png, info) != stride)
+        return SN_E_NOT_JPEG;
+    if (sn_buffer_reserve(buffer, stride * height) != 0)
+        return -ENOMEM;
+    while (passes-- > 0)
+        for (uint32_t y = 0; y < height; y++)
+            png_read_row(png, buffer->data + y * stride, NULL);
+    *out = (sn_view){buffer->data, height, width, stride};
+    return SN_OK;
+}
+
+int sn_png_read(const uint8_t *bytes, size_t length, bool upright, uint64_t max_pixels, sn_buffer *buffer,
+                sn_view *out)
+{
+    if (length < SIGNATURE_BYTES || png_sig_cmp(bytes, 0, SIGNATURE_BYTES) != 0 ||
+        is_for_pillow(bytes, length, upright))
+        return SN_E_NOT_JPEG;
+
+    source from = {bytes, length};
+    png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, NULL, give_up, ignore);
+    png_infop info = png ? png_create_info_struct(png) : NULL;
+    int rc = -ENOMEM;
+
+    if (info) {
+        png_set_read_fn(png, &from, read_bytes);
+        png_set_user_limits(png, MOST_SIDE, MOST_SIDE);
+        png_set_crc_action(png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
+        rc = decode(png, info, max_pixels, buffer, out);
+    }
+    png_destroy_read_struct(&png, &info, NULL);
+    return rc;
+}
+
+#else
+
+int sn_png_version(void)
+{
+    return 0;
+}
+
+int sn_png_read(const uint8_t *bytes, size_t length, bool upright, uint64_t max_pixels, sn_buffer *buffer,
+                sn_view *out)
+{
+    (void)bytes;
+    (void)length;
+    (void)upright;
+    (void)max_pixels;
+    (void)buffer;
+    (void)out;
+    return SN_E_NOT_JPEG;
+}
+
+#endif

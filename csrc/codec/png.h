@@ -1,0 +1,33 @@
+/*
+ * png.h -- the pixels of a PNG in memory.
+ *
+ * They are those of Pillow's Image.open(f).convert("RGB"), bit for bit: alpha is dropped and not blended, of 16 bits the
+ * higher 8 are left, grey and palettes become RGB, and gamma and colour profiles are not applied.
+ *
+ * What is rare, damaged or too large is left to Pillow, which decides and words the error: grey of 16 bits, animations,
+ * pictures that may have an orientation to apply, and whatever libpng refuses. libpng checks each checksum.
+ *
+ * Callers    any threads.
+ * Blocking   never.
+ * Owns       libpng's memory, within the call.
+ */
+#ifndef SN_PNG_H
+#define SN_PNG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "buffer.h"
+#include "sn_codec.h"
+
+/* Decode into `buffer`; *out is a view of it there. `upright`: an orientation would be applied.
+ *
+ * SN_OK; SN_E_NOT_JPEG: Pillow decodes it, or knows why not; -ENOMEM. */
+int sn_png_read(const uint8_t *bytes, size_t length, bool upright, uint64_t max_pixels, sn_buffer *buffer,
+                sn_view *out);
+
+/* The libpng that is used: 10639 is version 1.6.39. 0: Seneca was compiled without, and Pillow decodes all PNGs. */
+int sn_png_version(void);
+
+#endif

@@ -1,0 +1,204 @@
+"""PNGs in the native core beside Pillow: the same pixels of each kind, and no others of a damaged file."""
+
+import io
+import itertools
+import os
+import random
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image
+from sizes import size
+
+from seneca._core.codec import Codec
+from seneca._core.plan import Plan
+from seneca.errors import DecodeError, NotJpegError
+from seneca.transforms._apply import open_picture
+
+OPTIONS = (0, "uint8", True, (0, 0, 0), (1, 1, 1))
+WHOLE = Plan([], *OPTIONS)
+SIDES = [(1, 1), (1, 9), (9, 1), (3, 5), (17, 31), (64, 48)]
+
+
+def png(width, height, depth, colour, rows, *, chunks=(), interlace=0, before=b"", level=6):
+    """A PNG of these rows, each with its byte that names the filter."""
+
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    head = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, interlace)
+    body = b"".join(chunk(name, data) for name, data in chunks)
+    data = zlib.compress(rows, level)
+    parts = [chunk(b"IDAT", data[at : at + 100]) for at in range(0, len(data), 100)]
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + body + b"".join(parts) + chunk(b"IEND", b"")
+
+
+CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+KINDS = [
+    (0, 1),
+    (0, 2),
+    (0, 4),
+    (0, 8),
+    (2, 8),
+    (2, 16),
+    (3, 1),
+    (3, 2),
+    (3, 4),
+    (3, 8),
+    (4, 8),
+    (4, 16),
+    (6, 8),
+    (6, 16),
+]
+
+
+def passes_of(width, height, interlace):
+    """Width and height of each pass of Adam7, or the whole picture."""
+    if not interlace:
+        return [(width, height)]
+    of = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
+    sizes = [(-(-(width - x) // dx), -(-(height - y) // dy)) for x, y, dx, dy in of]
+    return [(w, h) for w, h in sizes if w > 0 and h > 0]
+
+
+def made(colour, depth, width, height, rng, *, interlace=0, palette=256, chunks=()):
+    rows = b""
+    for w, h in passes_of(width, height, interlace):
+        for _ in range(h):
+            length = (w * CHANNELS[colour] * depth + 7) // 8
+            content = rng.integers(0, 256, length, np.uint8)
+            if colour == 3 and depth == 8 and palette < 256:
+                content %= palette
+            rows += bytes([int(rng.integers(0, 5)) if colour != 3 else 0]) + content.tobytes()
+    if colour == 3:
+        entries = min(palette, 1 << depth)
+        chunks = [(b"PLTE", rng.integers(0, 256, 3 * entries, np.uint8).tobytes()), *chunks]
+    return png(width, height, depth, colour, rows, chunks=chunks, interlace=interlace)
+
+
+def decoded(data):
+    return Codec().decode(WHOLE, data)
+
+
+@pytest.mark.parametrize("interlace", [0, 1])
+@pytest.mark.parametrize("colour, depth", KINDS)
+def test_pixels_are_those_of_pillow(colour, depth, interlace):
+    rng = np.random.default_rng(colour * 100 + depth)
+    for width, height in SIDES:
+        data = made(colour, depth, width, height, rng, interlace=interlace)
+        assert np.array_equal(decoded(data), np.asarray(open_picture(data))), (width, height)
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        [(b"tRNS", b"\0\5\0\7\0\11")], [(b"gAMA", struct.pack(">I", 100_000))], [(b"sRGB", b"\0")],
+        [(b"bKGD", b"\0\1\0\2\0\3")], [(b"cHRM", struct.pack(">8I", *[30_000] * 8))],
+        [(b"pHYs", struct.pack(">IIB", 1, 3, 0))], [(b"tEXt", b"Title\0of a picture")],
+    ],
+    ids=lambda chunks: chunks[0][0].decode(),
+)  # fmt: skip
+def test_what_other_chunks_say_changes_nothing(chunks):
+    data = made(2, 8, 20, 10, np.random.default_rng(1), chunks=chunks)
+    assert np.array_equal(decoded(data), np.asarray(open_picture(data)))
+
+
+@pytest.mark.parametrize(
+    "colour, chunk", [(0, b"\0\5"), (3, bytes(range(0, 250, 10)))], ids=["grey", "palette"]
+)
+def test_transparency_is_dropped_and_not_blended(colour, chunk):
+    data = made(colour, 8, 20, 10, np.random.default_rng(2), chunks=[(b"tRNS", chunk)])
+    assert np.array_equal(decoded(data), np.asarray(open_picture(data)))
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA"])
+def test_what_pillow_writes_is_read(mode):
+    rng = np.random.default_rng(3)
+    picture = Image.fromarray(rng.integers(0, 256, (33, 21, 3), np.uint8)).convert(mode)
+    for options in ({}, {"optimize": True}, {"compress_level": 0}):
+        file = io.BytesIO()
+        picture.save(file, "PNG", **options)
+        assert np.array_equal(decoded(file.getvalue()), np.asarray(open_picture(file.getvalue())))
+
+
+def test_what_is_rare_is_left_to_pillow():
+    rng = np.random.default_rng(4)
+    grey = made(0, 16, 5, 5, rng)
+    animation = made(2, 8, 5, 5, rng, chunks=[(b"acTL", struct.pack(">II", 1, 0))])
+    for data in (grey, animation):
+        with pytest.raises(NotJpegError):
+            decoded(data)
+    turned = made(2, 8, 5, 5, rng, chunks=[(b"eXIf", b"MM\0*\0\0\0\x08\0\0\0\0\0\0")])
+    assert decoded(turned).shape == (5, 5, 3)
+    with pytest.raises(NotJpegError):
+        Codec().decode(Plan([], *OPTIONS, apply_orientation=True), turned)
+    with pytest.raises(NotJpegError):
+        Codec(max_pixels=24).decode(WHOLE, made(2, 8, 5, 5, rng))
+    assert Codec(max_pixels=25).decode(WHOLE, made(2, 8, 5, 5, rng)).shape == (5, 5, 3)
+
+
+def damaged(rng, pick):
+    colour, depth = pick.choice(KINDS)
+    data = bytearray(
+        made(
+            colour,
+            depth,
+            pick.randint(1, 20),
+            pick.randint(1, 20),
+            rng,
+            interlace=pick.randint(0, 1),
+            palette=pick.choice([256, 40]),
+        )
+    )
+    for _ in range(pick.choice([1, 1, 2, 8])):
+        kind = pick.randrange(4)
+        at = pick.randrange(len(data))
+        if kind == 0:
+            data[at] ^= 1 << pick.randrange(8)
+        elif kind == 1:
+            del data[max(9, at) :]
+        elif kind == 2:
+            data[at : at + 4] = struct.pack(">I", pick.choice([0, 1, 2**31 - 1, 2**31, 2**32 - 1, 65536]))
+        else:
+            data[at:at] = data[: pick.randrange(1, 60)]
+        if not data:
+            data = bytearray(b"\x89")
+    if pick.random() < 0.7:  # checksums that fit: what lies behind them is reached
+        mend(data)
+    return bytes(data)
+
+
+def mend(data):
+    """Give each chunk the checksum of its content, as far as chunks follow each other."""
+    at = 8
+    while at + 12 <= len(data):
+        (length,) = struct.unpack_from(">I", data, at)
+        if length > len(data) - at - 12:
+            return
+        struct.pack_into(">I", data, at + 8 + length, zlib.crc32(bytes(data[at + 4 : at + 8 + length])))
+        at += 12 + length
+
+
+def test_a_damaged_file_gives_pillows_pixels_or_is_left_to_pillow():
+    seed = int(os.environ.get("SENECA_TEST_SEED", random.randrange(2**32)))
+    rng, pick = np.random.default_rng(seed), random.Random(seed)
+    count = int(os.environ.get("SENECA_FUZZ", size(2_000, 20_000)))
+    codec = Codec()
+    read = 0
+    for number in itertools.islice(itertools.count(), count):
+        data = damaged(rng, pick)
+        try:
+            ours = codec.decode(WHOLE, data)
+        except (NotJpegError, DecodeError):
+            continue
+        read += 1
+        assert ours.shape[2] == 3
+        if number % 10 == 0:
+            try:
+                theirs = np.asarray(open_picture(data))
+            except DecodeError as error:
+                pytest.fail(f"seed {seed}, file {number}: Pillow refuses it: {error}")
+            assert np.array_equal(ours, theirs), f"seed {seed}, file {number}"
+    assert read > count // 50
