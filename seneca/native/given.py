@@ -149,7 +149,7 @@ class GivenBatches:
                 write = functools.partial(
                     self.recorder.batch, given.samples, given.samples[good], failed=has_failed, copies=copies
                 )
-            self._progress.made(given.places, write=write, sampler_now=given.sampler_now)
+            self._progress.made(given.places, len(good), write, given.sampler_now)
 
 
 class GivenPrefetcher(Prefetcher):

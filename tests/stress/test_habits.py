@@ -34,6 +34,7 @@ HABITS = {
     },
     "batches": lambda n: {"batch_sampler": BatchSampler(RandomSampler(range(n)), 8, drop_last=False)},
     "a part": lambda n: {"sampler": SubsetRandomSampler(range(0, n, 2)), "batch_size": 8},
+    "lists": lambda n: {"batch_sampler": [[*range(at, at + 10)] for at in range(0, n, 10)]},
     "mixes": lambda _: {"shuffle": True, "batch_size": 8, "collate_fn": mixed},
 }
 
