@@ -327,7 +327,7 @@ int sn_member_draw_given(sn_member *member, const uint32_t *samples, uint32_t n,
     member->apart = 0;
     begin_draw(member, offers, n_offers);
     for (uint32_t i = 0; i < n; i++)
-        sn_serve_any(&member->chooser.client, samples[i], 1, &items[i]);
+        sn_serve_any(&member->chooser.client, samples[i], member->chooser.exchanges, &items[i]);
     sn_store_leave(segment);
     return 0;
 }

@@ -67,7 +67,8 @@ int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t 
                    sn_offer *offers, uint32_t n_offers);
 
 /* The same of samples that the caller names, in any order and as often as it likes, by a member that has no places of
- * its own. Each exists in the dataset. */
+ * its own. Each exists in the dataset. Copies of others serve them. Copies are staged for others only if the member
+ * `substitutes`: its order is uniformly random. Of another order, others would come to its samples in that order. */
 int sn_member_draw_given(sn_member *member, const uint32_t *samples, uint32_t n, sn_item *items, sn_offer *offers,
                          uint32_t n_offers);
 

@@ -8,7 +8,7 @@ place there. The loader's process then does what torch's workers would do next: 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -95,10 +95,10 @@ def _target_transform(support: Support) -> Callable[[Any], Any] | None:
 class Collation:
     """Makes batches with the functions of the user's.
 
-    torch calls these functions in worker processes, which have random generators of their own. Therefore,
-    with ``num_workers``, the global generators of Python, NumPy and torch are set for each batch, and put
-    back after it. Their numbers depend on the epoch's seed and the batch's place alone. A resumed epoch has
-    the same.
+    torch calls these functions in worker processes, which have random generators of their own, and in which
+    torch uses one core. It is the same here with ``num_workers``. The global generators of Python, NumPy and
+    torch are set for each batch, and put back after it. Their numbers depend on the epoch's seed and the
+    batch's place alone. A resumed epoch has the same.
 
     Args:
         loader: The loader, for ``collate_fn``, ``num_workers``, and whether it makes batches at all.
@@ -112,7 +112,7 @@ class Collation:
         self._samples = support.files.samples
         self._collate = loader.collate_fn
         self._target_transform = _target_transform(support)
-        self._has_generators = loader.num_workers > 0
+        self._is_as_in_workers = loader.num_workers > 0
         self._is_single = loader.batch_sampler is None
         self._of_epoch = seed, number
 
@@ -124,17 +124,27 @@ class Collation:
             samples: Which samples they are of.
             place: How many samples, or batches, of the epoch came before.
         """
-        with self._generators(place):
+        with self._as_in_a_worker(place):
             targets = [self._samples[sample][1] for sample in samples.tolist()]
             if self._target_transform is not None:
                 targets = list(map(self._target_transform, targets))
             if self._is_single:
                 return self._collate((pictures[0], targets[0]))
+            if self._collate is default_collate:  # the same, without a view of each picture
+                return [pictures, default_collate(targets)]
             items = list(zip(PictureView.of(pictures), targets, strict=True))
             return tree_map_only(PictureView, PictureView.plain, self._collate(items))
 
-    def _generators(self, place: int) -> contextlib.AbstractContextManager[None]:
-        if not self._has_generators:
-            return contextlib.nullcontext()
+    @contextlib.contextmanager
+    def _as_in_a_worker(self, place: int) -> Iterator[None]:
+        if not self._is_as_in_workers:
+            yield
+            return
         named = (part.to_bytes(8, "little") for part in (*self._of_epoch, place))
-        return fixed_generators(number_of(b"collate", *named) >> 1)
+        with fixed_generators(number_of(b"collate", *named) >> 1):
+            before = torch.get_num_threads()
+            torch.set_num_threads(1)  # the other cores prepare the next batches
+            try:
+                yield
+            finally:
+                torch.set_num_threads(before)

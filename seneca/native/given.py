@@ -76,12 +76,17 @@ class GivenBatches:
         self._progress.recorder = self.recorder = recorder
 
     def draws(self, augmented: int) -> dict[str, Any]:
-        """As :meth:`PlannedBatches.draws`: the member has no order, and is given the samples."""
+        """As :meth:`PlannedBatches.draws`: the member has no order, and is given the samples.
+
+        It stages copies for others only if its own order is uniformly random, because others come to the
+        copies in the order in which these are made.
+        """
         options, pipeline = self._inputs.options, self._inputs.support.pipeline
         assert pipeline is not None
         shares = options.share == "augmented" and not pipeline.deterministic
         nobody = np.empty(0, np.uint32)
-        return {"samples": nobody, "places": 0, "fixed": True, "shares": shares, "substitutes": False}
+        stages = shares and self.plan.shuffled
+        return {"samples": nobody, "places": 0, "fixed": True, "shares": shares, "substitutes": stages}
 
     def prefetcher(self, stream: Stream, **options: Any) -> GivenPrefetcher:
         """What keeps the batches of ``stream`` under way."""

@@ -65,7 +65,7 @@ static const iterator iterators[N_ITERATORS] = {
     {2, 2, PLAN_TRAIN, 2, 0, 2, 1, 1, 1, 0, 0},   {3, 2, PLAN_TRAIN, 1, 1, 2, 1, 0, 1, 0, 0},
     {4, 3, PLAN_TRAIN_2, 0, 0, 1, 1, 1, 1, 1, 0}, {0, 0, PLAN_EVAL, 1, 0, 1, 0, 1, 0, 0, 0},
     {-1, 9, PLAN_TWO, 2, 0, 1, 1, 1, 1, 1, 0},    {5, 10, PLAN_COLOUR, 2, 0, 1, 1, 1, 1, 0, 0},
-    {6, 11, PLAN_COLOUR, 2, 0, 1, 1, 1, 1, 0, 0}, {7, 12, PLAN_TRAIN, 2, 0, 1, 1, 1, 0, 0, 1},
+    {6, 11, PLAN_COLOUR, 2, 0, 1, 1, 1, 1, 0, 0}, {7, 12, PLAN_TRAIN, 2, 0, 1, 1, 1, 1, 0, 1},
 };
 static const uint64_t decoded_pipelines[N_PLANS] = {100, 100, 101, 102, 103}; /* the first two have no head */
 

@@ -181,3 +181,14 @@ def test_explain_says_who_calls_them(picture_folder):
     assert (
         told.startswith("native: ") and "collate_fn and target_transform are called in this process" in told
     )
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_they_use_one_core_where_torch_has_workers(picture_folder, workers):
+    before = torch.get_num_threads()
+    threads = loader_of(
+        seneca.ImageFolder(picture_folder, CROP),
+        num_workers=workers,
+        collate_fn=lambda _: torch.get_num_threads(),
+    )
+    assert set(threads) == {1 if workers else before} and torch.get_num_threads() == before
