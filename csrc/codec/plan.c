@@ -73,7 +73,7 @@ static bool check_op(const sn_op *op, bool in_head)
     case SN_OP_RANDOM_GRAYSCALE:
         return !in_head && is_probability(op->probability);
     default:
-        return false;
+        return !in_head && sn_recipe_check(op);
     }
 }
 
