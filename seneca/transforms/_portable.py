@@ -14,6 +14,7 @@ from PIL import Image, ImageEnhance, ImageOps
 
 from seneca.errors import PlanError
 from seneca.transforms._pipeline import Pipeline, Step, short_side_size
+from seneca.transforms._portable_recipes import RECIPES
 
 __all__ = ["augment", "finish"]
 
@@ -237,4 +238,5 @@ _STEPS: dict[str, Callable[..., Image.Image]] = {
     "random_vflip": _random_vflip,
     "color_jitter": _color_jitter,
     "random_grayscale": _random_grayscale,
+    **RECIPES,
 }
