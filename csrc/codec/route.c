@@ -359,25 +359,81 @@ static int add_op(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pi
     return rc;
 }
 
-int sn_route_lay(sn_route *route, const sn_op *ops, uint32_t n_ops, sn_rng *rng, uint32_t height,
-                 uint32_t width, uint64_t max_pixels)
+static int add_ops(sn_route *route, const sn_op *ops, uint32_t n_ops, sn_rng *rng, uint64_t max_pixels);
+
+static int add_members(sn_route *route, const sn_op *group, sn_rng *rng, uint64_t max_pixels)
+{
+    return add_ops(route, group + 1, group->span, rng, max_pixels);
+}
+
+/* One branch: the first up to which the probabilities add up to more than a random number. */
+static int choose(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
+{
+    const sn_op *branch = op + 1, *past = op + 1 + op->span;
+    double left = sn_rng_double(rng);
+
+    for (const sn_op *next = branch; next < past && left >= 0; next += 1 + next->span) {
+        if (next->probability > 0)
+            branch = next; /* the last of them where the sum is rounded to less than 1 */
+        left -= next->probability;
+    }
+    return add_members(route, branch, rng, max_pixels);
+}
+
+/* All branches: each place takes one of those that are left. */
+static int shuffle(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
+{
+    const sn_op *branches[SN_PLAN_MAX_OPS];
+    uint32_t n = 0;
+    int rc = SN_OK;
+
+    for (const sn_op *next = op + 1; next < op + 1 + op->span; next += 1 + next->span)
+        branches[n++] = next;
+    for (uint32_t k = 0; k < n && rc == SN_OK; k++) {
+        uint32_t other = k + sn_rng_below(rng, n - k);
+        const sn_op *branch = branches[other];
+
+        branches[other] = branches[k];
+        rc = add_members(route, branch, rng, max_pixels);
+    }
+    return rc;
+}
+
+static int add_group(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
+{
+    if (op->kind == SN_OP_RANDOM_CHOICE)
+        return choose(route, op, rng, max_pixels);
+    if (op->kind == SN_OP_RANDOM_ORDER)
+        return shuffle(route, op, rng, max_pixels);
+    return sn_rng_double(rng) < op->probability ? add_members(route, op, rng, max_pixels) : SN_OK;
+}
+
+static int add_ops(sn_route *route, const sn_op *ops, uint32_t n_ops, sn_rng *rng, uint64_t max_pixels)
 {
     int rc = SN_OK;
 
-    route->n_passes = 1;
-    route->passes[0] = untouched(height, width);
-    route->n_edits = 0;
-    route->misfit = NULL;
-    for (uint32_t i = 0; rc == SN_OK; i++) {
+    for (uint32_t i = 0; rc == SN_OK; i += 1 + ops[i].span) {
         const sn_pass *last = last_of(route);
 
         /* After each op: a crop that pads may be large where what leaves the pipeline is not. */
         if ((uint64_t)last->height * last->width > max_pixels)
             rc = refuse(route, last->height, last->width);
-        else if (i == n_ops)
+        else if (i >= n_ops)
             break;
+        else if (ops[i].kind >= SN_FIRST_GROUP)
+            rc = add_group(route, &ops[i], rng, max_pixels);
         else
             rc = add_op(route, &ops[i], rng, max_pixels);
     }
     return rc;
+}
+
+int sn_route_lay(sn_route *route, const sn_op *ops, uint32_t n_ops, sn_rng *rng, uint32_t height,
+                 uint32_t width, uint64_t max_pixels)
+{
+    route->n_passes = 1;
+    route->passes[0] = untouched(height, width);
+    route->n_edits = 0;
+    route->misfit = NULL;
+    return add_ops(route, ops, n_ops, rng, max_pixels);
 }

@@ -34,6 +34,10 @@
  *                         the last changes places with one of the 4, the third with one of the
  *                         first 3, the second with one of 2; then a factor in that list's order for
  *                         each whose range is not the one that does nothing
+ *   RANDOM_APPLY          one: whether, then what its members draw
+ *   RANDOM_CHOICE         one: which branch, then what its members draw
+ *   RANDOM_ORDER          for each place one: which of the branches that are left, then what its members
+ *                         draw
  *   all others            see recipe.h
  *
  * Callers    any thread; no state but the caller's.

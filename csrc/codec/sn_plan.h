@@ -40,8 +40,15 @@ enum sn_op_kind {
     SN_OP_RANDOM_EQUALIZE = 18,    /* probability */
     SN_OP_RAND_AUGMENT = 19,       /* count, magnitude, bins, warp, fill */
     SN_OP_TRIVIAL_AUGMENT = 20,    /* bins, warp, fill */
-    SN_OP_AUTO_AUGMENT = 21        /* policy, warp, fill */
+    SN_OP_AUTO_AUGMENT = 21,       /* policy, warp, fill */
+    SN_OP_RANDOM_APPLY = 22,       /* probability; the ops of its span, or none of them */
+    SN_OP_RANDOM_CHOICE = 23,      /* one of the branches in its span */
+    SN_OP_RANDOM_ORDER = 24,       /* all branches in its span, in a random order */
+    SN_OP_BRANCH = 25              /* probability, for RANDOM_CHOICE: the ops of its span */
 };
+
+/* Kinds from here on are groups: the next `span` ops are their members. Members keep a picture's size. */
+#define SN_FIRST_GROUP SN_OP_RANDOM_APPLY
 
 /* How a resize weighs its samples. Antialiased, as Pillow does it; SN_PLAIN_*: the support is not
  * widened when shrinking, as torchvision's antialias=False on tensors. */
@@ -76,6 +83,7 @@ typedef struct {
     double sigma[2];
     double amount;
     uint32_t count, magnitude, bins, policy;  /* magnitude: of the bins, from 0 */
+    uint32_t span;                            /* of a group: how many ops after it are its members */
 } sn_op;
 
 enum sn_dtype { SN_UINT8 = 0, SN_FLOAT32 = 1, SN_FLOAT16 = 2, SN_BFLOAT16 = 3 };

@@ -5,6 +5,7 @@
  * Included by each file that compiles them, which says for which target:
  *   SN_LOOP            what stands before each function
  *   SN_WARP_TABLE      the name of the table of functions
+ *   SN_WARP_LOAD, SN_WARP_PACK   between bytes and doubles, where plain C is not meant
  */
 #include <math.h>
 #include <string.h>
@@ -13,16 +14,17 @@
 
 typedef double doubles __attribute__((vector_size(32)));
 typedef int64_t masks __attribute__((vector_size(32)));
-typedef int32_t ints __attribute__((vector_size(16)));
-typedef uint8_t bytes __attribute__((vector_size(4)));
 
-/* The four bytes at `at`. */
-#define LOAD(made, at)                                                                             \
+/* The four bytes at `at` as numbers, and numbers as four bytes, without what is behind the point. Compilers
+ * find the instructions for neither. */
+#ifndef SN_WARP_LOAD
+#define SN_WARP_LOAD(made, at) (made = (doubles){(at)[0], (at)[1], (at)[2], (at)[3]})
+#define SN_WARP_PACK(made, of)                                                                     \
     do {                                                                                           \
-        bytes loaded_;                                                                             \
-        memcpy(&loaded_, at, sizeof loaded_);                                                      \
-        made = __builtin_convertvector(__builtin_convertvector(loaded_, ints), doubles);           \
+        for (int k_ = 0; k_ < 4; k_++)                                                             \
+            made[k_] = (uint8_t)(of)[k_];                                                          \
     } while (0)
+#endif
 
 #define BETWEEN(made, a, b, share) (made = (a) + ((b) - (a)) * (share))
 
@@ -64,7 +66,7 @@ SN_LOOP static inline __attribute__((always_inline)) void weighed(const double m
             doubles corners[4], lines[4], whole;
             int left, top;
             masks mask;
-            bytes made;
+            uint8_t made[4];
 
             if (!(x >= 0 && x < width && y >= 0 && y < height)) {
                 memcpy(to, fill, 3);
@@ -79,7 +81,7 @@ SN_LOOP static inline __attribute__((always_inline)) void weighed(const double m
                     const uint8_t *line = from + stride * (size_t)within(top - 1 + i, n_rows);
 
                     for (int j = 0; j < 4; j++)
-                        LOAD(corners[j], line + 3 * (size_t)within(left - 1 + j, n_columns));
+                        SN_WARP_LOAD(corners[j], line + 3 * (size_t)within(left - 1 + j, n_columns));
                     CUBIC(lines[i], corners, right_share);
                 }
                 CUBIC(whole, lines, lower_share);
@@ -92,13 +94,16 @@ SN_LOOP static inline __attribute__((always_inline)) void weighed(const double m
                     const uint8_t *line = from + stride * (size_t)within(top + i, n_rows);
 
                     for (int j = 0; j < 2; j++)
-                        LOAD(corners[j], line + 3 * (size_t)within(left + j, n_columns));
+                        SN_WARP_LOAD(corners[j], line + 3 * (size_t)within(left + j, n_columns));
                     BETWEEN(lines[i], corners[0], corners[1], right_share);
                 }
                 BETWEEN(whole, lines[0], lines[1], lower_share);
             }
-            made = __builtin_convertvector(__builtin_convertvector(whole, ints), bytes);
-            memcpy(to, &made, column + 1 == width ? 3 : 4); /* the next one writes over the fourth */
+            SN_WARP_PACK(made, whole);
+            if (column + 1 < width)
+                memcpy(to, made, 4); /* the next one writes over the fourth */
+            else
+                memcpy(to, made, 3);
         }
     }
 }

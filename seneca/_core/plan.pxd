@@ -29,6 +29,10 @@ cdef extern from "codec/sn_plan.h" nogil:
         SN_OP_RAND_AUGMENT
         SN_OP_TRIVIAL_AUGMENT
         SN_OP_AUTO_AUGMENT
+        SN_OP_RANDOM_APPLY
+        SN_OP_RANDOM_CHOICE
+        SN_OP_RANDOM_ORDER
+        SN_OP_BRANCH
         SN_BILINEAR
         SN_BICUBIC
         SN_PLAIN_BILINEAR
@@ -69,7 +73,7 @@ cdef extern from "codec/sn_plan.h" nogil:
         double translate[2]
         double sigma[2]
         double amount
-        uint32_t count, magnitude, bins, policy
+        uint32_t count, magnitude, bins, policy, span
 
     ctypedef struct sn_erase:
         double probability

@@ -31,6 +31,10 @@ _KINDS = {
     "rand_augment": SN_OP_RAND_AUGMENT,
     "trivial_augment_wide": SN_OP_TRIVIAL_AUGMENT,
     "auto_augment": SN_OP_AUTO_AUGMENT,
+    "random_apply": SN_OP_RANDOM_APPLY,
+    "random_choice": SN_OP_RANDOM_CHOICE,
+    "random_order": SN_OP_RANDOM_ORDER,
+    "branch": SN_OP_BRANCH,
 }
 _WARPING = {"random_rotation", "random_affine", "rand_augment", "trivial_augment_wide", "auto_augment"}
 _WARPS = {"nearest": SN_WARP_NEAREST, "bilinear": SN_WARP_BILINEAR, "bicubic": SN_WARP_BICUBIC}
@@ -73,6 +77,9 @@ cdef class Plan:
             (``num_ops``, ``magnitude``, ``num_magnitude_bins``), ``trivial_augment_wide``
             (``num_magnitude_bins``), ``auto_augment`` (``policy``); the last three also have
             ``interpolation`` and ``fill``.
+            Groups have members, which are such pairs again, and which keep a picture's size:
+            ``random_apply`` (``p``, ``steps``), ``random_choice`` and ``random_order``
+            (``branches``, each a probability and its steps).
         n_head: How many of them, from the first, make DECODED. They must not be random.
         dtype: Of the batch: ``"uint8"``, ``"float16"``, ``"bfloat16"`` or ``"float32"``.
         channels_last: Lay the batch out as HWC, not CHW.
@@ -93,12 +100,13 @@ cdef class Plan:
                  decode="exact", apply_orientation=False):
         cdef size_t k
         memset(&self.value, 0, sizeof(sn_plan))
-        if len(ops) > SN_PLAN_MAX_OPS:
-            raise PlanError(f"{len(ops)} transforms; at most {SN_PLAN_MAX_OPS} run natively")
+        flat = list(flattened(ops))
+        if len(flat) > SN_PLAN_MAX_OPS:
+            raise PlanError(f"{len(flat)} transforms; at most {SN_PLAN_MAX_OPS} run natively")
         if len(mean) != 3 or len(std) != 3:
             raise PlanError("mean and std need a number for each of 3 channels")
         try:
-            self.value.n_ops = len(ops)
+            self.value.n_ops = len(flat)
             self.value.n_head = n_head
             self.value.dtype = word("dtype", _DTYPES, dtype)
             self.value.decode = word("decode", _DECODES, decode)
@@ -108,7 +116,7 @@ cdef class Plan:
             for k in range(3):
                 self.value.mean[k] = mean[k]
                 self.value.std[k] = std[k]
-            for k, (kind, arguments) in enumerate(ops):
+            for k, (kind, arguments) in enumerate(flat):
                 fill_op(&self.value.ops[k], kind, arguments)
             if erase is not None:
                 fill_erase(&self.value.erase, erase)
@@ -169,6 +177,21 @@ cdef class Plan:
                                        (p.border.fill[0], p.border.fill[1], p.border.fill[2]))
             passes.append(described)
         return passes
+
+
+def flattened(ops):
+    """The ops in order, each group followed by its members, of which it says how many they are."""
+    for kind, arguments in ops:
+        if "steps" in arguments:
+            members = list(flattened(arguments["steps"]))
+        elif "branches" in arguments:
+            members = list(flattened([("branch", {"p": p, "steps": steps}) for p, steps in arguments["branches"]]))
+        else:
+            yield kind, arguments
+            continue
+        kept = {name: value for name, value in arguments.items() if name not in ("steps", "branches")}
+        yield kind, {**kept, "span": len(members)}
+        yield from members
 
 
 cdef object word(name, words, value):
@@ -271,6 +294,8 @@ cdef int fill_op(sn_op *op, kind, arguments) except -1:
             op.magnitude = value
         elif name == "num_magnitude_bins":
             op.bins = value
+        elif name == "span":
+            op.span = value
         elif name == "policy":
             op.policy = word(name, _POLICIES, value)
         else:

@@ -32,6 +32,7 @@ from seneca.transforms._geometry import (
     RandomVerticalFlip,
     Resize,
 )
+from seneca.transforms._groups import RandomApply, RandomChoice, RandomOrder
 from seneca.transforms._recipes import AutoAugment, RandAugment, TrivialAugmentWide
 from seneca.transforms._static import Static
 from seneca.transforms._tensor import (
@@ -68,13 +69,16 @@ __all__ = [
     "RandAugment",
     "RandomAdjustSharpness",
     "RandomAffine",
+    "RandomApply",
     "RandomAutocontrast",
+    "RandomChoice",
     "RandomCrop",
     "RandomEqualize",
     "RandomErasing",
     "RandomGrayscale",
     "RandomHorizontalFlip",
     "RandomInvert",
+    "RandomOrder",
     "RandomPosterize",
     "RandomResizedCrop",
     "RandomRotation",

@@ -19,6 +19,7 @@ from seneca.errors import PlanError
 from seneca.transforms._base import Compose, Transform
 from seneca.transforms._genuine import replaced_in_torchvision
 from seneca.transforms._geometry import CenterCrop, Resize
+from seneca.transforms._groups import RandomApply, RandomChoice, RandomOrder
 from seneca.transforms._pipeline import NativeTransform, Step, compile_transform
 from seneca.transforms._static import Static
 from seneca.transforms._tensor import (
@@ -48,6 +49,8 @@ WORDS: dict[Holds, str] = {
     "normalised": "a normalised tensor",
     "erased": "a tensor with an erased part",
 }
+
+GROUPS = ("RandomApply", "RandomChoice", "RandomOrder")
 
 # torchvision's transforms, of v1, v2 or both, that give equal results for equal pictures.
 DETERMINISTIC = frozenset(
@@ -212,7 +215,7 @@ class _Recogniser:
         try:
             if isinstance(step, Transform) and _is_senecas(step):
                 self._take_senecas(step)
-            elif name in PIXELS:
+            elif name in PIXELS or name in GROUPS:
                 self._take_pixels(name, step)
             elif name in _TENSOR:
                 _TENSOR[name](self, step)
@@ -254,13 +257,33 @@ class _Recogniser:
         self.ended_by = name
 
     def _take_pixels(self, name: str, step: Any) -> None:
+        self.pixels.append(self._translated(name, step))
+
+    def _translated(self, name: str, step: Any) -> Transform:
+        """Seneca's transform of the same meaning, for the value that there is now."""
+        if name == "RandomApply":
+            members = [made for inner in step.transforms for made in self._members(name, inner)]
+            return RandomApply(members, step.p)
+        if name in ("RandomChoice", "RandomOrder"):
+            branches = [Compose(self._members(name, inner)) for inner in step.transforms]
+            return RandomChoice(branches, step.p) if name == "RandomChoice" else RandomOrder(branches)
         holds = self.holds
         if holds != "picture" and holds not in ON_TENSORS[name]:
             raise NotNative(
                 f"{name} works on {WORDS[holds]}, where its pixels are others than the native path's: put it "
                 f"in front of {self.behind}"
             )
-        self.pixels.append(PIXELS[name](step, holds))
+        return PIXELS[name](step, holds)
+
+    def _members(self, group: str, transform: Any) -> list[Transform]:
+        """Seneca's transforms for a member of a group, which may be a list."""
+        names = [(known_as(step), step) for step in _flattened(transform)]
+        for name, step in names:
+            if name not in PIXELS and name not in GROUPS and name != "Identity":
+                raise NotNative(
+                    f"{group} has {_named(step)}, which is not one that the native path knows there"
+                )
+        return [self._translated(name, step) for name, step in names if name and name != "Identity"]
 
 
 def _named(step: Any) -> str:
