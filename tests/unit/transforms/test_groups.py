@@ -16,6 +16,9 @@ from seneca.transforms._recognise import recognise
 
 BOTH = pytest.mark.parametrize("v", [pytest.param(v1, id="v1"), pytest.param(v2, id="v2")])
 LUCK = 1e-3
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*ToTensor")
+
 INVERT, BITS, MIRROR = T.RandomInvert(1), T.RandomPosterize(3, 1), T.RandomHorizontalFlip(1)
 PICTURE = np.random.default_rng(1).integers(0, 256, (4, 5, 3), np.uint8)
 

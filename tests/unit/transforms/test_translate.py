@@ -9,6 +9,8 @@ from seneca import transforms as T
 from seneca.transforms._pipeline import compile_transform
 from seneca.transforms._recognise import recognise
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*ToTensor")
+
 MODES = F.InterpolationMode
 POLICIES = torchvision.transforms.AutoAugmentPolicy
 BOTH = pytest.mark.parametrize("v", [pytest.param(v1, id="v1"), pytest.param(v2, id="v2")])
