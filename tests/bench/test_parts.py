@@ -440,6 +440,8 @@ def test_the_drop_in_benchmark_compares_the_same_samples(picture_folder):
         loaders = [bench_drop_in.loader_of(row, str(picture_folder)) for row in (ours, theirs)]
         assert len(loaders[0]) == len(loaders[1]) and len({loader.batch_size for loader in loaders}) == 1
     assert "native" in bench_drop_in.loader_of("torchvision's folder", str(picture_folder)).explain()
+    for recipe in bench_drop_in.RECIPES:
+        assert "native" in bench_drop_in.loader_of(f"{recipe}, seneca", str(picture_folder)).explain(), recipe
     assert "opaque" in bench_drop_in.loader_of("opaque pictures, seneca", str(picture_folder)).explain()
 
 
