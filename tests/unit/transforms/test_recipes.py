@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 from torchvision_here import torchvision
 
+import seneca
 from seneca import transforms as T
 from seneca.transforms._pipeline import compile_transform
 
@@ -63,3 +65,19 @@ def test_results_hang_on_seed_epoch_and_sample(recipe):
     for other in [(6, 0, 2), (5, 1, 2), (5, 0, 3)]:
         changed = [again.augment_decoded(plan, picture, *other, index) for index in range(20)]
         assert sum(not np.array_equal(a, b) for a, b in zip(first, changed, strict=True)) > 10
+
+
+def test_a_loader_delivers_the_same_whatever_its_threads(picture_folder):
+    recipe = T.RandomApply([T.GaussianBlur(5), T.RandomAffine(20, (0.1, 0.1), interpolation="bilinear")])
+    transform = T.Compose(
+        [T.RandomResizedCrop(24), recipe, T.RandAugment(), T.AutoAugment(), T.PILToTensor()]
+    )
+    dataset, epochs = seneca.ImageFolder(picture_folder, transform), []
+    for workers in (1, 2, 3):
+        options = {"num_workers": workers, "generator": torch.Generator().manual_seed(3), "cache": None}
+        loader = seneca.DataLoader(dataset, batch_size=4, shuffle=True, **options)
+        assert "native" in loader.explain()
+        epochs.append([torch.cat([images for images, _ in loader]) for _ in range(2)])
+    assert not torch.equal(*epochs[0])
+    for epoch in epochs[1:]:
+        assert all(torch.equal(one, other) for one, other in zip(epoch, epochs[0], strict=True))
