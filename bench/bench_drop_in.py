@@ -4,7 +4,8 @@ Question. Does a dataset of torchvision's, with its transforms, run as fast thro
 Seneca's own (grade native)? Does it stay as fast with what scripts add: a sampler, a batch sampler, a
 worker_init_fn, a target_transform, a collate_fn that mixes pictures? And a dataset of which Seneca knows
 nothing, in a job that is alone and has nothing to share: is it as fast as with torch's DataLoader (grade
-opaque)?
+opaque)? How much faster than torch's DataLoader with Pillow-SIMD are PNGs, and the usual recipes of
+augmentation, if Seneca's loader recognises them?
 
 Method. Every measurement is a process of its own with two workers; after a second it counts for
 ``--seconds``. Rounds go over all rows in turn; a ratio is the median of the rounds' ratios, as a busy
@@ -23,6 +24,8 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +55,27 @@ COMPARED = {
     "worker_init_fn": "torchvision's folder",
     "target_transform": "torchvision's folder",
     "MixUp in collate_fn": "torchvision's folder",
-    "torchvision's folder, torch": "torchvision's folder",
     "PNGs": "PNGs, torch",
     "opaque pictures, seneca": "opaque pictures, torch",
     "opaque tensors, seneca": "opaque tensors, torch",
 }
+
+# What a recipe adds behind RandomResizedCrop(224) and a flip, as torchvision writes it.
+RECIPES: dict[str, Callable[[Any], list[Any]]] = {
+    "plain crops": lambda v1: [],
+    "RandAugment": lambda v1: [v1.RandAugment()],
+    "TrivialAugmentWide": lambda v1: [v1.TrivialAugmentWide()],
+    "RandomRotation": lambda v1: [v1.RandomRotation(15)],
+    "RandomRotation bilinear": lambda v1: [v1.RandomRotation(15, v1.InterpolationMode.BILINEAR)],
+    "RandomAffine": lambda v1: [v1.RandomAffine(10, (0.1, 0.1), (0.8, 1.2), 5)],
+    "GaussianBlur": lambda v1: [v1.GaussianBlur(23, (0.1, 2.0))],
+    "SimCLR": lambda v1: [
+        v1.RandomApply([v1.ColorJitter(0.8, 0.8, 0.8, 0.2)], 0.8),
+        v1.RandomGrayscale(),
+        v1.RandomApply([v1.GaussianBlur(23, (0.1, 2.0))]),
+    ],
+}
+COMPARED |= {f"{name}, seneca": f"{name}, torch" for name in RECIPES}
 
 
 class Tensors:
@@ -87,12 +106,13 @@ class Wrapped:
         return self.dataset[index]
 
 
-def torchvision_folder(folder: str) -> Any:
+def torchvision_folder(folder: str, recipe: str = "plain crops") -> Any:
     """As most scripts write it."""
     from torchvision_here import torchvision
 
     v1 = torchvision.transforms
-    steps = [v1.RandomResizedCrop(224), v1.RandomHorizontalFlip(), v1.ToTensor(), v1.Normalize(MEAN, STD)]
+    steps = [v1.RandomResizedCrop(224), v1.RandomHorizontalFlip(), *RECIPES[recipe](v1)]
+    steps += [v1.ToTensor(), v1.Normalize(MEAN, STD)]
     return torchvision.datasets.ImageFolder(folder, v1.Compose(steps))
 
 
@@ -156,11 +176,13 @@ def loader_of(row: str, folder: str) -> Any:
 
     import seneca
 
+    what = row.split(",")[0]
     dataset: Any = {
         "seneca's folder": lambda: seneca_folder(folder),
         "opaque pictures": lambda: Wrapped(torchvision_folder(folder)),
         "opaque tensors": Tensors,
-    }.get(row.split(",")[0], lambda: torchvision_folder(folder))()
+        **{name: partial(torchvision_folder, folder, name) for name in RECIPES},
+    }.get(what, lambda: torchvision_folder(folder))()
     kind: Any = torch.utils.data.DataLoader if row.endswith(", torch") else seneca.DataLoader
     options: dict[str, Any] = (
         {} if row.endswith(", torch") else {"cache": f"drop-in-{os.getpid()}", "cache_bytes": "256MiB"}
@@ -215,10 +237,13 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of class folders of pictures; made up if not given")
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rows", nargs="+", default=[], help="only rows whose names begin so")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     print(report.machine(["seneca-loader", "torch", "torchvision", "pillow-simd"]))
-    rows = list(dict.fromkeys(row for pair in COMPARED.items() for row in reversed(pair)))
+    wanted = tuple(options.rows) or ("",)
+    pairs = [pair for pair in COMPARED.items() if pair[0].startswith(wanted)]
+    rows = list(dict.fromkeys(row for pair in pairs for row in reversed(pair)))
     seen: dict[str, list[float]] = {row: [] for row in rows}
     with pictures(options.data) as data, tempfile.TemporaryDirectory(prefix="seneca-bench-") as folder:
         folders = make_folders(data, Path(folder))

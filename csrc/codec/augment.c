@@ -118,16 +118,17 @@ static int run_pass(sn_augmenter *augmenter, const sn_route *route, const sn_pas
         return rc;
     if (sn_pass_is_padded(pass))
         sn_pad_around(pass, out);
-    for (uint32_t i = 0; i < pass->n_colours; i++)
-        sn_colour_run(&route->colours[pass->first_colour + i], out, (size_t)pass->height * pass->width);
-    return SN_OK;
+    for (uint32_t i = 0; i < pass->n_edits && rc == SN_OK; i++)
+        rc = sn_edit_run(&augmenter->editor, &route->edits[pass->first_edit + i], out, pass->height,
+                           pass->width);
+    return rc;
 }
 
 /* The pixels of such a pass are a part of its source's, as they lie there. */
 static bool is_mere_crop(const sn_pass *pass)
 {
     return !sn_pass_is_resized(pass) && !sn_pass_is_padded(pass) && !pass->flip && !pass->vflip &&
-           pass->n_colours == 0;
+           pass->n_edits == 0;
 }
 
 int sn_augment(sn_augmenter *augmenter, const sn_route *route, sn_jpeg *jpeg, bool fast,
@@ -182,6 +183,7 @@ out:
 void sn_augmenter_release(sn_augmenter *augmenter)
 {
     sn_resizer_release(&augmenter->resizer);
+    sn_editor_release(&augmenter->editor);
     sn_buffer_release(&augmenter->decoded);
     sn_buffer_release(&augmenter->turns[0]);
     sn_buffer_release(&augmenter->turns[1]);

@@ -6,10 +6,10 @@
  *   view ----------------------------------^
  *
  * In a pass, the window is made first (resize.c, or a copy), then what lies around it (pad.c),
- * then colours change in place (colour.c).
+ * then the picture is changed (edit.c).
  *
  * Callers    one thread at a time an sn_augmenter.
- * Owns       two buffers in turn, the decoder's and the resizer's; a view given back points into
+ * Owns       two buffers in turn, the decoder's, the resizer's and the editor's; a view given back points into
  *            one of them, or into the source, until the next call.
  * Errors     those of jpeg.h; -ENOMEM.
  */
@@ -21,6 +21,7 @@
 
 typedef struct {
     sn_resizer resizer;
+    sn_editor editor;
     sn_buffer decoded, turns[2];
 } sn_augmenter;
 

@@ -51,8 +51,37 @@ static bool check_padding(const sn_op *op)
     return op->padding_mode <= SN_PAD_SYMMETRIC;
 }
 
-static bool check_op(const sn_op *op, bool in_head)
+static bool keeps_size(uint32_t kind)
 {
+    return kind == SN_OP_RANDOM_HFLIP || kind == SN_OP_RANDOM_VFLIP || kind == SN_OP_COLOR_JITTER ||
+           kind == SN_OP_RANDOM_GRAYSCALE || kind >= SN_FIRST_GROUP || sn_recipe_knows(kind);
+}
+
+/* A group with its members, of `n` ops: branches, and nothing but branches, where it chooses among them. */
+static bool check_group(const sn_op *op, uint32_t n)
+{
+    bool has_branches = op->kind == SN_OP_RANDOM_CHOICE || op->kind == SN_OP_RANDOM_ORDER;
+    uint32_t past = 1 + op->span, next;
+    double sum = 0;
+
+    if (op->kind > SN_OP_BRANCH || (op->span == 0 && op->kind != SN_OP_BRANCH) || op->span >= n)
+        return false;
+    for (uint32_t i = 1; i < past; i = next) {
+        bool is_group = op[i].kind >= SN_FIRST_GROUP;
+
+        next = i + 1 + (is_group ? op[i].span : 0);
+        if (next > past || has_branches != (op[i].kind == SN_OP_BRANCH) || !keeps_size(op[i].kind) ||
+            (is_group && !check_group(op + i, past - i)))
+            return false;
+        sum += op[i].probability;
+    }
+    return is_probability(op->probability) && (op->kind != SN_OP_RANDOM_CHOICE || fabs(sum - 1) < 1e-6);
+}
+
+static bool check_op(const sn_op *op, bool in_head, uint32_t n)
+{
+    if (op->kind < SN_FIRST_GROUP && op->span != 0)
+        return false;
     switch (op->kind) {
     case SN_OP_RESIZE:
         return check_resize(op);
@@ -72,8 +101,13 @@ static bool check_op(const sn_op *op, bool in_head)
     case SN_OP_RANDOM_VFLIP:
     case SN_OP_RANDOM_GRAYSCALE:
         return !in_head && is_probability(op->probability);
+    case SN_OP_RANDOM_APPLY:
+    case SN_OP_RANDOM_CHOICE:
+    case SN_OP_RANDOM_ORDER:
+    case SN_OP_BRANCH:
+        return !in_head && check_group(op, n);
     default:
-        return false;
+        return !in_head && sn_recipe_check(op);
     }
 }
 
@@ -106,7 +140,10 @@ int sn_plan_check(const sn_plan *plan)
     if (plan->n_ops > SN_PLAN_MAX_OPS || plan->n_head > plan->n_ops)
         return SN_E_PLAN;
     for (uint32_t i = 0; i < plan->n_ops; i++)
-        if (!check_op(&plan->ops[i], i < plan->n_head))
+        if (!check_op(&plan->ops[i], i < plan->n_head, plan->n_ops - i))
+            return SN_E_PLAN;
+    for (uint32_t i = 0; i < plan->n_ops; i += 1 + plan->ops[i].span)
+        if (plan->ops[i].kind == SN_OP_BRANCH)
             return SN_E_PLAN;
     if (plan->decode > SN_DECODE_FAST || plan->apply_orientation > 1)
         return SN_E_PLAN;

@@ -75,7 +75,7 @@ static int reframe(sn_route *route, int64_t top, int64_t left, uint32_t height, 
         return SN_OK;
     if (sticks_out && (uint64_t)height * width > max_pixels)
         return refuse(route, height, width);
-    if (pass->n_colours > 0)
+    if (pass->n_edits > 0)
         pass = begin_pass(route);
     else if (sn_pass_is_padded(pass) && (pass->border.mode != SN_PAD_CONSTANT ||
                                          (sticks_out && !is_same_fill(&pass->border, border))))
@@ -95,14 +95,18 @@ static void crop(sn_route *route, const sn_rect *box)
     (void)reframe(route, box->top, box->left, box->height, box->width, NULL, 0);
 }
 
-static void flip(sn_pass *pass)
+static void flip(sn_route *route)
 {
+    sn_pass *pass = last_of(route)->is_warped ? begin_pass(route) : last_of(route);
+
     pass->flip = !pass->flip;
     pass->left = pass->width - pass->left - pass->window.width;
 }
 
-static void vflip(sn_pass *pass)
+static void vflip(sn_route *route)
 {
+    sn_pass *pass = last_of(route)->is_warped ? begin_pass(route) : last_of(route);
+
     pass->vflip = !pass->vflip;
     pass->top = pass->height - pass->top - pass->window.height;
 }
@@ -118,7 +122,7 @@ static int resize(sn_route *route, uint32_t height, uint32_t width, uint32_t fil
     if (height == pass->height && width == pass->width)
         return SN_OK; /* to the size it has */
 
-    if (sn_pass_is_resized(pass) || sn_pass_is_padded(pass) || pass->n_colours > 0)
+    if (sn_pass_is_resized(pass) || sn_pass_is_padded(pass) || pass->n_edits > 0)
         pass = begin_pass(route);
     /* What was cropped away is out of the filter's sight, as when torchvision resizes a crop. A
      * flip may stay where it is: the filter is symmetric. */
@@ -238,14 +242,30 @@ static int random_crop(sn_route *route, const sn_op *op, const sn_border *border
     return SN_OK;
 }
 
-static void add_colour(sn_route *route, sn_colour colour)
+static void add_edit(sn_route *route, const sn_edit *edit)
 {
     sn_pass *pass = last_of(route);
 
-    if (pass->n_colours == 0)
-        pass->first_colour = route->n_colours;
-    route->colours[route->n_colours++] = colour;
-    pass->n_colours++;
+    if (pass->n_edits == 0)
+        pass->first_edit = route->n_edits;
+    route->edits[route->n_edits++] = *edit;
+    pass->n_edits++;
+    pass->is_warped |= edit->kind == SN_EDIT_WARP;
+}
+
+static void add_colour(sn_route *route, sn_colour colour)
+{
+    add_edit(route, &(sn_edit){.kind = SN_EDIT_COLOUR, .colour = colour});
+}
+
+static void add_recipe(sn_route *route, const sn_op *op, sn_rng *rng)
+{
+    const sn_pass *pass = last_of(route);
+    sn_edit edits[SN_RECIPE_MAX];
+    uint32_t n = sn_recipe_draw(op, rng, pass->height, pass->width, edits);
+
+    for (uint32_t k = 0; k < n; k++)
+        add_edit(route, &edits[k]);
 }
 
 static void color_jitter(sn_route *route, const sn_op *op, sn_rng *rng)
@@ -253,7 +273,7 @@ static void color_jitter(sn_route *route, const sn_op *op, sn_rng *rng)
     const double *ranges[4] = {op->brightness, op->contrast, op->saturation, op->hue};
     uint32_t order[4] = {SN_BRIGHTNESS, SN_CONTRAST, SN_SATURATION, SN_HUE};
     double factors[4];
-    bool changes[4];
+    bool edits[4];
 
     for (uint32_t k = 3; k > 0; k--) {
         uint32_t other = sn_rng_below(rng, k + 1), kind = order[k];
@@ -264,14 +284,14 @@ static void color_jitter(sn_route *route, const sn_op *op, sn_rng *rng)
     for (uint32_t kind = 0; kind < 4; kind++) {
         double neutral = kind == SN_HUE ? 0 : 1;
 
-        changes[kind] = ranges[kind][0] != neutral || ranges[kind][1] != neutral;
-        if (changes[kind])
+        edits[kind] = ranges[kind][0] != neutral || ranges[kind][1] != neutral;
+        if (edits[kind])
             factors[kind] = sn_rng_uniform(rng, ranges[kind][0], ranges[kind][1]);
     }
     for (uint32_t k = 0; k < 4; k++) {
         uint32_t kind = order[k];
 
-        if (!changes[kind])
+        if (!edits[kind])
             continue;
         if (kind == SN_HUE) /* down to a whole number as torchvision's cast, then around the byte */
             add_colour(route, (sn_colour){kind, 0, (uint8_t)(int)(factors[kind] * 255)});
@@ -311,11 +331,11 @@ static int add_op(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pi
         break;
     case SN_OP_RANDOM_HFLIP:
         if (sn_rng_double(rng) < op->probability)
-            flip(pass);
+            flip(route);
         break;
     case SN_OP_RANDOM_VFLIP:
         if (sn_rng_double(rng) < op->probability)
-            vflip(pass);
+            vflip(route);
         break;
     case SN_OP_PAD:
         rc = pad(route, op->padding, &border, max_pixels);
@@ -331,7 +351,79 @@ static int add_op(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pi
             add_colour(route, (sn_colour){SN_SATURATION, 0, 0});
         break;
     default:
-        rc = SN_E_PLAN;
+        if (sn_recipe_knows(op->kind))
+            add_recipe(route, op, rng);
+        else
+            rc = SN_E_PLAN;
+    }
+    return rc;
+}
+
+static int add_ops(sn_route *route, const sn_op *ops, uint32_t n_ops, sn_rng *rng, uint64_t max_pixels);
+
+static int add_members(sn_route *route, const sn_op *group, sn_rng *rng, uint64_t max_pixels)
+{
+    return add_ops(route, group + 1, group->span, rng, max_pixels);
+}
+
+/* One branch: the first up to which the probabilities add up to more than a random number. */
+static int choose(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
+{
+    const sn_op *branch = op + 1, *past = op + 1 + op->span;
+    double left = sn_rng_double(rng);
+
+    for (const sn_op *next = branch; next < past && left >= 0; next += 1 + next->span) {
+        if (next->probability > 0)
+            branch = next; /* the last of them where the sum is rounded to less than 1 */
+        left -= next->probability;
+    }
+    return add_members(route, branch, rng, max_pixels);
+}
+
+/* All branches: each place takes one of those that are left. */
+static int shuffle(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
+{
+    const sn_op *branches[SN_PLAN_MAX_OPS];
+    uint32_t n = 0;
+    int rc = SN_OK;
+
+    for (const sn_op *next = op + 1; next < op + 1 + op->span; next += 1 + next->span)
+        branches[n++] = next;
+    for (uint32_t k = 0; k < n && rc == SN_OK; k++) {
+        uint32_t other = k + sn_rng_below(rng, n - k);
+        const sn_op *branch = branches[other];
+
+        branches[other] = branches[k];
+        rc = add_members(route, branch, rng, max_pixels);
+    }
+    return rc;
+}
+
+static int add_group(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
+{
+    if (op->kind == SN_OP_RANDOM_CHOICE)
+        return choose(route, op, rng, max_pixels);
+    if (op->kind == SN_OP_RANDOM_ORDER)
+        return shuffle(route, op, rng, max_pixels);
+    return sn_rng_double(rng) < op->probability ? add_members(route, op, rng, max_pixels) : SN_OK;
+}
+
+static int add_ops(sn_route *route, const sn_op *ops, uint32_t n_ops, sn_rng *rng, uint64_t max_pixels)
+{
+    int rc = SN_OK;
+
+    for (uint32_t i = 0; rc == SN_OK; i += 1 + ops[i].span) {
+        const sn_pass *last = last_of(route);
+
+        /* After each op: a crop that pads may be large where what leaves the pipeline is not. */
+        if ((uint64_t)last->height * last->width > max_pixels)
+            rc = refuse(route, last->height, last->width);
+        else if (i >= n_ops)
+            break;
+        else if (ops[i].kind >= SN_FIRST_GROUP)
+            rc = add_group(route, &ops[i], rng, max_pixels);
+        else
+            rc = add_op(route, &ops[i], rng, max_pixels);
     }
     return rc;
 }
@@ -339,22 +431,9 @@ static int add_op(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pi
 int sn_route_lay(sn_route *route, const sn_op *ops, uint32_t n_ops, sn_rng *rng, uint32_t height,
                  uint32_t width, uint64_t max_pixels)
 {
-    int rc = SN_OK;
-
     route->n_passes = 1;
     route->passes[0] = untouched(height, width);
-    route->n_colours = 0;
+    route->n_edits = 0;
     route->misfit = NULL;
-    for (uint32_t i = 0; rc == SN_OK; i++) {
-        const sn_pass *last = last_of(route);
-
-        /* After each op: a crop that pads may be large where what leaves the pipeline is not. */
-        if ((uint64_t)last->height * last->width > max_pixels)
-            rc = refuse(route, last->height, last->width);
-        else if (i == n_ops)
-            break;
-        else
-            rc = add_op(route, &ops[i], rng, max_pixels);
-    }
-    return rc;
+    return add_ops(route, ops, n_ops, rng, max_pixels);
 }

@@ -10,20 +10,21 @@
  *      source          resized (full)       canvas                output
  *     +---------+      +-------------+     +-----------+         +-----------+
  *     | +-box-+ |      |  +-window-+ |     | # # # # # |         |           |
- *     | |     | | ---> |  |        | | --> | # window #| ------> |  colours  |
- *     | +-----+ |      |  +--------+ |     | # # # # # |         |  changed  |
+ *     | |     | | ---> |  |        | | --> | # window #| ------> |   edits   |
+ *     | +-----+ |      |  +--------+ |     | # # # # # |         |   done    |
  *     +---------+      +-------------+     +-----------+         +-----------+
  *     the window, mirrored and upended if `flip` and `vflip` say so, lies at (top, left) on the
  *     canvas; around it is the border, a colour or a continuation of the window
  *
  * All of it is decided before a pixel is touched, which is what lets the decoder skip the pixels
- * that nobody will look at. Crops, pads and flips only edit the pass at hand, and colours are added
+ * that nobody will look at. Crops, pads and flips only edit the pass at hand, and edits are added
  * to it. A new pass begins with
  *   a resize            of a pass that has resized or has a border,
  *   a crop or pad       of a border that continues the window,
  *   a pad               unlike the border that is there,
- *   any of the three    once colours are changed: contrast looks at the whole picture.
- * Flips change no colour's result, so they go on editing.
+ *   any of the three    once there are edits: contrast and blurs look at the whole picture,
+ *   a flip              once there is a warp.
+ * To all other edits a mirrored picture is like any other, so flips go on editing.
  *
  * Random numbers are drawn op by op, in each as torchvision draws them:
  *   RANDOM_RESIZED_CROP   ten times at most area, log of the ratio, and if the box fits top, left
@@ -33,6 +34,11 @@
  *                         the last changes places with one of the 4, the third with one of the
  *                         first 3, the second with one of 2; then a factor in that list's order for
  *                         each whose range is not the one that does nothing
+ *   RANDOM_APPLY          one: whether, then what its members draw
+ *   RANDOM_CHOICE         one: which branch, then what its members draw
+ *   RANDOM_ORDER          for each place one: which of the branches that are left, then what its members
+ *                         draw
+ *   all others            see recipe.h
  *
  * Callers    any thread; no state but the caller's.
  * Errors     SN_E_PLAN (`misfit` says which op), SN_E_TOO_LARGE.
@@ -43,8 +49,9 @@
 #include <stdbool.h>
 
 #include "../base/sn_rng.h"
-#include "colour.h"
+#include "edit.h"
 #include "jpeg.h"
+#include "recipe.h"
 #include "sn_plan.h"
 
 /* What lies around the window. */
@@ -62,7 +69,8 @@ typedef struct {
     uint32_t height, width; /* of the output */
     uint32_t top, left;     /* of the window in it */
     sn_border border;       /* if the output is larger than the window */
-    uint32_t first_colour, n_colours; /* of the route's, run on the output in this order */
+    uint32_t first_edit, n_edits; /* of the route's, run on the output in this order */
+    bool is_warped;                   /* one of them is a warp */
 } sn_pass;
 
 static inline bool sn_pass_is_resized(const sn_pass *pass)
@@ -80,15 +88,15 @@ static inline bool sn_pass_is_empty(const sn_pass *pass)
     return pass->window.height == 0 || pass->window.width == 0;
 }
 
-/* An op begins three passes at most (RANDOM_CROP: pad, pad if needed, crop) and adds four colours. */
+/* An op begins three passes at most (RANDOM_CROP: pad, pad if needed, crop) and adds eight edits. */
 #define SN_ROUTE_MAX_PASSES (1 + 3 * SN_PLAN_MAX_OPS)
-#define SN_ROUTE_MAX_COLOURS (4 * SN_PLAN_MAX_OPS)
+#define SN_ROUTE_MAX_EDITS (SN_RECIPE_MAX * SN_PLAN_MAX_OPS)
 
 typedef struct {
     uint32_t n_passes; /* at least 1 */
     sn_pass passes[SN_ROUTE_MAX_PASSES];
-    uint32_t n_colours;
-    sn_colour colours[SN_ROUTE_MAX_COLOURS];
+    uint32_t n_edits;
+    sn_edit edits[SN_ROUTE_MAX_EDITS];
 
     /* After SN_E_PLAN: the crop that is larger than the picture, and that picture's size. After
      * SN_E_TOO_LARGE: the size that is over the limit. */

@@ -28,14 +28,40 @@ enum sn_op_kind {
     SN_OP_PAD = 6,                 /* padding, fill, padding_mode */
     SN_OP_RANDOM_CROP = 7,         /* size, then as PAD; pad_if_needed */
     SN_OP_COLOR_JITTER = 8,        /* brightness, contrast, saturation, hue, in a random order */
-    SN_OP_RANDOM_GRAYSCALE = 9     /* probability */
+    SN_OP_RANDOM_GRAYSCALE = 9,    /* probability */
+    SN_OP_RANDOM_ROTATION = 10,    /* degrees, center, warp, fill */
+    SN_OP_RANDOM_AFFINE = 11,      /* degrees, translate, scale, shear, center, warp, fill */
+    SN_OP_GAUSSIAN_BLUR = 12,      /* size of the kernel, sigma */
+    SN_OP_RANDOM_INVERT = 13,      /* probability */
+    SN_OP_RANDOM_POSTERIZE = 14,   /* probability; amount: bits */
+    SN_OP_RANDOM_SOLARIZE = 15,    /* probability; amount: threshold */
+    SN_OP_RANDOM_SHARPNESS = 16,   /* probability; amount: factor */
+    SN_OP_RANDOM_AUTOCONTRAST = 17, /* probability */
+    SN_OP_RANDOM_EQUALIZE = 18,    /* probability */
+    SN_OP_RAND_AUGMENT = 19,       /* count, magnitude, bins, warp, fill */
+    SN_OP_TRIVIAL_AUGMENT = 20,    /* bins, warp, fill */
+    SN_OP_AUTO_AUGMENT = 21,       /* policy, warp, fill */
+    SN_OP_RANDOM_APPLY = 22,       /* probability; the ops of its span, or none of them */
+    SN_OP_RANDOM_CHOICE = 23,      /* one of the branches in its span */
+    SN_OP_RANDOM_ORDER = 24,       /* all branches in its span, in a random order */
+    SN_OP_BRANCH = 25              /* probability, for RANDOM_CHOICE: the ops of its span */
 };
+
+/* Kinds from here on are groups: the next `span` ops are their members. Members keep a picture's size. */
+#define SN_FIRST_GROUP SN_OP_RANDOM_APPLY
 
 /* How a resize weighs its samples. Antialiased, as Pillow does it; SN_PLAIN_*: the support is not
  * widened when shrinking, as torchvision's antialias=False on tensors. */
 enum sn_filter { SN_BILINEAR = 0, SN_BICUBIC = 1, SN_PLAIN_BILINEAR = 2, SN_PLAIN_BICUBIC = 3 };
 
 enum sn_padding_mode { SN_PAD_CONSTANT = 0, SN_PAD_EDGE = 1, SN_PAD_REFLECT = 2, SN_PAD_SYMMETRIC = 3 };
+
+/* How a warp looks the colours up. */
+enum sn_warp_filter { SN_WARP_NEAREST = 0, SN_WARP_BILINEAR = 1, SN_WARP_BICUBIC = 2 };
+
+enum sn_policy { SN_POLICY_IMAGENET = 0, SN_POLICY_CIFAR10 = 1, SN_POLICY_SVHN = 2, SN_N_POLICIES = 3 };
+
+#define SN_MAX_COUNT 8 /* operations of one RandAugment */
 
 typedef struct {
     uint32_t kind;
@@ -49,6 +75,15 @@ typedef struct {
     double probability;
     double brightness[2], contrast[2], saturation[2], hue[2]; /* ranges of the factor; {1, 1}, and
                                                                  {0, 0} for hue: left as it is */
+    uint32_t warp;                            /* enum sn_warp_filter */
+    uint32_t has_center;                      /* 0: the picture's middle */
+    double center[2];                         /* x, y */
+    double degrees[2], shear[4];              /* ranges: of the turn; along x, along y */
+    double translate[2];                      /* most shares of the width and the height */
+    double sigma[2];
+    double amount;
+    uint32_t count, magnitude, bins, policy;  /* magnitude: of the bins, from 0 */
+    uint32_t span;                            /* of a group: how many ops after it are its members */
 } sn_op;
 
 enum sn_dtype { SN_UINT8 = 0, SN_FLOAT32 = 1, SN_FLOAT16 = 2, SN_BFLOAT16 = 3 };

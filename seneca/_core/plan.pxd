@@ -17,10 +17,32 @@ cdef extern from "codec/sn_plan.h" nogil:
         SN_OP_RANDOM_CROP
         SN_OP_COLOR_JITTER
         SN_OP_RANDOM_GRAYSCALE
+        SN_OP_RANDOM_ROTATION
+        SN_OP_RANDOM_AFFINE
+        SN_OP_GAUSSIAN_BLUR
+        SN_OP_RANDOM_INVERT
+        SN_OP_RANDOM_POSTERIZE
+        SN_OP_RANDOM_SOLARIZE
+        SN_OP_RANDOM_SHARPNESS
+        SN_OP_RANDOM_AUTOCONTRAST
+        SN_OP_RANDOM_EQUALIZE
+        SN_OP_RAND_AUGMENT
+        SN_OP_TRIVIAL_AUGMENT
+        SN_OP_AUTO_AUGMENT
+        SN_OP_RANDOM_APPLY
+        SN_OP_RANDOM_CHOICE
+        SN_OP_RANDOM_ORDER
+        SN_OP_BRANCH
         SN_BILINEAR
         SN_BICUBIC
         SN_PLAIN_BILINEAR
         SN_PLAIN_BICUBIC
+        SN_WARP_NEAREST
+        SN_WARP_BILINEAR
+        SN_WARP_BICUBIC
+        SN_POLICY_IMAGENET
+        SN_POLICY_CIFAR10
+        SN_POLICY_SVHN
         SN_PAD_CONSTANT
         SN_PAD_EDGE
         SN_PAD_REFLECT
@@ -44,6 +66,14 @@ cdef extern from "codec/sn_plan.h" nogil:
         double contrast[2]
         double saturation[2]
         double hue[2]
+        uint32_t warp, has_center
+        double center[2]
+        double degrees[2]
+        double shear[4]
+        double translate[2]
+        double sigma[2]
+        double amount
+        uint32_t count, magnitude, bins, policy, span
 
     ctypedef struct sn_erase:
         double probability
@@ -83,6 +113,35 @@ cdef extern from "codec/colour.h" nogil:
         uint8_t turn
 
 
+cdef extern from "codec/edit.h" nogil:
+    enum:
+        SN_EDIT_COLOUR
+        SN_EDIT_TONE
+        SN_EDIT_SHARPNESS
+        SN_EDIT_BLUR
+        SN_EDIT_WARP
+
+    ctypedef struct sn_tone:
+        uint32_t kind, amount
+
+    ctypedef struct sn_blur:
+        uint32_t height, width
+        double sigma
+
+    ctypedef struct sn_warp:
+        double matrix[6]
+        uint32_t filter
+        uint8_t fill[3]
+
+    ctypedef struct sn_edit:
+        uint32_t kind
+        sn_colour colour
+        sn_tone tone
+        float sharpness
+        sn_blur blur
+        sn_warp warp
+
+
 cdef extern from "codec/route.h" nogil:
     ctypedef struct sn_rect:
         uint32_t top, left, height, width
@@ -98,12 +157,12 @@ cdef extern from "codec/route.h" nogil:
         bint flip, vflip
         uint32_t height, width, top, left
         sn_border border
-        uint32_t first_colour, n_colours
+        uint32_t first_edit, n_edits
 
     ctypedef struct sn_route:
         uint32_t n_passes
         sn_pass passes[49]
-        sn_colour colours[64]
+        sn_edit edits[128]
 
     int sn_route_lay(sn_route *route, const sn_op *ops, uint32_t n_ops, sn_rng *rng,
                      uint32_t height, uint32_t width, uint64_t max_pixels)

@@ -19,7 +19,26 @@ _KINDS = {
     "random_crop": SN_OP_RANDOM_CROP,
     "color_jitter": SN_OP_COLOR_JITTER,
     "random_grayscale": SN_OP_RANDOM_GRAYSCALE,
+    "random_rotation": SN_OP_RANDOM_ROTATION,
+    "random_affine": SN_OP_RANDOM_AFFINE,
+    "gaussian_blur": SN_OP_GAUSSIAN_BLUR,
+    "random_invert": SN_OP_RANDOM_INVERT,
+    "random_posterize": SN_OP_RANDOM_POSTERIZE,
+    "random_solarize": SN_OP_RANDOM_SOLARIZE,
+    "random_adjust_sharpness": SN_OP_RANDOM_SHARPNESS,
+    "random_autocontrast": SN_OP_RANDOM_AUTOCONTRAST,
+    "random_equalize": SN_OP_RANDOM_EQUALIZE,
+    "rand_augment": SN_OP_RAND_AUGMENT,
+    "trivial_augment_wide": SN_OP_TRIVIAL_AUGMENT,
+    "auto_augment": SN_OP_AUTO_AUGMENT,
+    "random_apply": SN_OP_RANDOM_APPLY,
+    "random_choice": SN_OP_RANDOM_CHOICE,
+    "random_order": SN_OP_RANDOM_ORDER,
+    "branch": SN_OP_BRANCH,
 }
+_WARPING = {"random_rotation", "random_affine", "rand_augment", "trivial_augment_wide", "auto_augment"}
+_WARPS = {"nearest": SN_WARP_NEAREST, "bilinear": SN_WARP_BILINEAR, "bicubic": SN_WARP_BICUBIC}
+_POLICIES = {"imagenet": SN_POLICY_IMAGENET, "cifar10": SN_POLICY_CIFAR10, "svhn": SN_POLICY_SVHN}
 _DTYPES = {"uint8": SN_UINT8, "float32": SN_FLOAT32, "float16": SN_FLOAT16, "bfloat16": SN_BFLOAT16}
 _FILTERS = {
     ("bilinear", True): SN_BILINEAR,
@@ -34,6 +53,7 @@ _PADDING_MODES = {
     "symmetric": SN_PAD_SYMMETRIC,
 }
 _COLOURS = {SN_BRIGHTNESS: "brightness", SN_CONTRAST: "contrast", SN_SATURATION: "saturation", SN_HUE: "hue"}
+_TONES = ("invert", "posterize", "solarize", "autocontrast", "equalize")  # in the order of enum sn_tone_kind
 _DECODES = {"exact": SN_DECODE_EXACT, "fast": SN_DECODE_FAST}
 
 
@@ -48,7 +68,18 @@ cdef class Plan:
             ``random_vflip`` (``p``), ``pad`` (``padding``: ``(left, top, right, bottom)``, ``fill``:
             three bytes, ``padding_mode``), ``random_crop`` (``size``, what ``pad`` has,
             ``pad_if_needed``), ``color_jitter`` (``brightness``, ``contrast``, ``saturation``,
-            ``hue``: ranges), ``random_grayscale`` (``p``).
+            ``hue``: ranges), ``random_grayscale`` (``p``), ``random_rotation`` (``degrees``,
+            ``center``, ``interpolation``, ``fill``), ``random_affine`` (these, and ``translate``,
+            ``scale``, ``shear``: four), ``gaussian_blur`` (``kernel_size``: height and width,
+            ``sigma``), ``random_invert``, ``random_autocontrast`` and ``random_equalize`` (``p``),
+            ``random_posterize`` (``p``, ``bits``), ``random_solarize`` (``p``, ``threshold``),
+            ``random_adjust_sharpness`` (``p``, ``sharpness_factor``), ``rand_augment``
+            (``num_ops``, ``magnitude``, ``num_magnitude_bins``), ``trivial_augment_wide``
+            (``num_magnitude_bins``), ``auto_augment`` (``policy``); the last three also have
+            ``interpolation`` and ``fill``.
+            Groups have members, which are such pairs again, and which keep a picture's size:
+            ``random_apply`` (``p``, ``steps``), ``random_choice`` and ``random_order``
+            (``branches``, each a probability and its steps).
         n_head: How many of them, from the first, make DECODED. They must not be random.
         dtype: Of the batch: ``"uint8"``, ``"float16"``, ``"bfloat16"`` or ``"float32"``.
         channels_last: Lay the batch out as HWC, not CHW.
@@ -69,12 +100,13 @@ cdef class Plan:
                  decode="exact", apply_orientation=False):
         cdef size_t k
         memset(&self.value, 0, sizeof(sn_plan))
-        if len(ops) > SN_PLAN_MAX_OPS:
-            raise PlanError(f"{len(ops)} transforms; at most {SN_PLAN_MAX_OPS} run natively")
+        flat = list(flattened(ops))
+        if len(flat) > SN_PLAN_MAX_OPS:
+            raise PlanError(f"{len(flat)} transforms; at most {SN_PLAN_MAX_OPS} run natively")
         if len(mean) != 3 or len(std) != 3:
             raise PlanError("mean and std need a number for each of 3 channels")
         try:
-            self.value.n_ops = len(ops)
+            self.value.n_ops = len(flat)
             self.value.n_head = n_head
             self.value.dtype = word("dtype", _DTYPES, dtype)
             self.value.decode = word("decode", _DECODES, decode)
@@ -84,7 +116,7 @@ cdef class Plan:
             for k in range(3):
                 self.value.mean[k] = mean[k]
                 self.value.std[k] = std[k]
-            for k, (kind, arguments) in enumerate(ops):
+            for k, (kind, arguments) in enumerate(flat):
                 fill_op(&self.value.ops[k], kind, arguments)
             if erase is not None:
                 fill_erase(&self.value.erase, erase)
@@ -114,13 +146,12 @@ cdef class Plan:
             A list of dicts: ``box`` and ``window`` as ``(top, left, height, width)``, ``full``
             (what the box is resized to), ``filter``, ``flip`` and ``vflip``, ``size`` of the
             output and ``at``, the place of the window in it; where it is padded ``border``, the
-            mode and the fill; ``colours``, each a name and its factor, or for a hue its turn in
-            256ths.
+            mode and the fill; ``edits``, each a name and its factor, for a hue its turn in
+            256ths, for a blur sigma, for a warp the matrix.
         """
         cdef sn_rng rng
         cdef sn_route route
         cdef sn_pass *p
-        cdef sn_colour *colour
         cdef size_t k, i
         sn_rng_start(&rng, seed, nonce, epoch, index, SN_STREAM_AUGMENT)
         rc = sn_route_lay(&route, self.value.ops, self.value.n_ops, &rng, height, width, max_pixels)
@@ -129,10 +160,7 @@ cdef class Plan:
         passes = []
         for k in range(route.n_passes):
             p = &route.passes[k]
-            colours = []
-            for i in range(p.n_colours):
-                colour = &route.colours[p.first_colour + i]
-                colours.append((_COLOURS[colour.kind], colour.turn if colour.kind == SN_HUE else colour.factor))
+            edits = [described_edit(&route.edits[p.first_edit + i]) for i in range(p.n_edits)]
             described = {
                 "box": (p.box.top, p.box.left, p.box.height, p.box.width),
                 "full": (p.full_height, p.full_width),
@@ -142,13 +170,28 @@ cdef class Plan:
                 "vflip": bool(p.vflip),
                 "size": (p.height, p.width),
                 "at": (p.top, p.left),
-                "colours": colours,
+                "edits": edits,
             }
             if (p.window.height, p.window.width) != (p.height, p.width):
                 described["border"] = (name_of(_PADDING_MODES, p.border.mode),
                                        (p.border.fill[0], p.border.fill[1], p.border.fill[2]))
             passes.append(described)
         return passes
+
+
+def flattened(ops):
+    """The ops in order, each group followed by its members, of which it says how many they are."""
+    for kind, arguments in ops:
+        if "steps" in arguments:
+            members = list(flattened(arguments["steps"]))
+        elif "branches" in arguments:
+            members = list(flattened([("branch", {"p": p, "steps": steps}) for p, steps in arguments["branches"]]))
+        else:
+            yield kind, arguments
+            continue
+        kept = {name: value for name, value in arguments.items() if name not in ("steps", "branches")}
+        yield kind, {**kept, "span": len(members)}
+        yield from members
 
 
 cdef object word(name, words, value):
@@ -165,6 +208,19 @@ cdef object name_of(words, value):
     return next(name for name, known in words.items() if known == value)
 
 
+cdef object described_edit(const sn_edit *edit):
+    if edit.kind == SN_EDIT_COLOUR:
+        is_hue = edit.colour.kind == SN_HUE
+        return _COLOURS[edit.colour.kind], edit.colour.turn if is_hue else edit.colour.factor
+    if edit.kind == SN_EDIT_TONE:
+        return _TONES[edit.tone.kind], edit.tone.amount
+    if edit.kind == SN_EDIT_SHARPNESS:
+        return "sharpness", edit.sharpness
+    if edit.kind == SN_EDIT_BLUR:
+        return "blur", edit.blur.sigma
+    return "warp", tuple([edit.warp.matrix[k] for k in range(6)])
+
+
 cdef int fill_pair(double *pair, value) except -1:
     pair[0], pair[1] = value
     return 0
@@ -175,7 +231,12 @@ cdef int fill_op(sn_op *op, kind, arguments) except -1:
     if kind not in _KINDS:
         raise PlanError(f"no native transform {kind!r}; there are {', '.join(_KINDS)}")
     op.kind = _KINDS[kind]
-    op.filter = filter_of(arguments.get("interpolation", "bilinear"), arguments.get("antialias", True))
+    if kind in _WARPING:
+        op.warp = word("interpolation", _WARPS, arguments.get("interpolation", "bilinear"))
+    else:
+        op.filter = filter_of(arguments.get("interpolation", "bilinear"), arguments.get("antialias", True))
+    if kind == "random_affine":
+        op.scale[0] = op.scale[1] = 1
     op.brightness[0] = op.brightness[1] = op.contrast[0] = op.contrast[1] = 1
     op.saturation[0] = op.saturation[1] = 1
     for name, value in arguments.items():
@@ -211,6 +272,32 @@ cdef int fill_op(sn_op *op, kind, arguments) except -1:
             fill_pair(op.saturation, value)
         elif name == "hue":
             fill_pair(op.hue, value)
+        elif name == "degrees":
+            fill_pair(op.degrees, value)
+        elif name == "translate":
+            fill_pair(op.translate, value)
+        elif name == "shear":
+            fill_pair(op.shear, value[:2])
+            fill_pair(op.shear + 2, value[2:])
+        elif name == "center":
+            op.has_center = 1
+            fill_pair(op.center, value)
+        elif name == "kernel_size":
+            op.height, op.width = value
+        elif name == "sigma":
+            fill_pair(op.sigma, value)
+        elif name in ("bits", "threshold", "sharpness_factor"):
+            op.amount = value
+        elif name == "num_ops":
+            op.count = value
+        elif name == "magnitude":
+            op.magnitude = value
+        elif name == "num_magnitude_bins":
+            op.bins = value
+        elif name == "span":
+            op.span = value
+        elif name == "policy":
+            op.policy = word(name, _POLICIES, value)
         else:
             raise PlanError(f"{kind} has no argument {name!r}")
     return 0

@@ -32,6 +32,8 @@ from seneca.transforms._geometry import (
     RandomVerticalFlip,
     Resize,
 )
+from seneca.transforms._groups import RandomApply, RandomChoice, RandomOrder
+from seneca.transforms._recipes import AutoAugment, RandAugment, TrivialAugmentWide
 from seneca.transforms._static import Static
 from seneca.transforms._tensor import (
     ConvertImageDtype,
@@ -41,27 +43,52 @@ from seneca.transforms._tensor import (
     ToDtype,
     ToTensor,
 )
+from seneca.transforms._tone import (
+    GaussianBlur,
+    RandomAdjustSharpness,
+    RandomAutocontrast,
+    RandomEqualize,
+    RandomInvert,
+    RandomPosterize,
+    RandomSolarize,
+)
+from seneca.transforms._warp import RandomAffine, RandomRotation
 
 __all__ = [
     "IMAGENET_MEAN",
     "IMAGENET_STD",
+    "AutoAugment",
     "CenterCrop",
     "ColorJitter",
     "Compose",
     "ConvertImageDtype",
+    "GaussianBlur",
     "Normalize",
     "PILToTensor",
     "Pad",
+    "RandAugment",
+    "RandomAdjustSharpness",
+    "RandomAffine",
+    "RandomApply",
+    "RandomAutocontrast",
+    "RandomChoice",
     "RandomCrop",
+    "RandomEqualize",
     "RandomErasing",
     "RandomGrayscale",
     "RandomHorizontalFlip",
+    "RandomInvert",
+    "RandomOrder",
+    "RandomPosterize",
     "RandomResizedCrop",
+    "RandomRotation",
+    "RandomSolarize",
     "RandomVerticalFlip",
     "Resize",
     "Static",
     "ToDtype",
     "ToTensor",
+    "TrivialAugmentWide",
 ]
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)

@@ -14,16 +14,21 @@ from typing import Any, Literal
 
 __all__ = [
     "PADDING_MODES",
+    "angles",
     "antialiasing",
     "channels",
     "colour",
     "filter_name",
+    "kernel",
     "margins",
     "one_of",
     "pair",
+    "point",
     "probability",
     "rising",
     "side",
+    "warp_filter",
+    "whole",
 ]
 
 PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
@@ -36,6 +41,13 @@ FILTERS: dict[object, Literal["bilinear", "bicubic"]] = {
     2: "bilinear",
     3: "bicubic",
 }
+
+
+# Those of a warp. Pillow knows no other nearest pixel, and torchvision has two names for it.
+WARP_FILTERS: dict[object, str] = {**FILTERS, "nearest": "nearest", "nearest-exact": "nearest", 0: "nearest"}
+
+MOST_DEGREES = 1e6  # MAX_DEGREES in csrc/codec/recipe.c
+MOST_KERNEL = 255  # SN_BLUR_MAX_KERNEL in csrc/codec/blur.h
 
 
 def side(name: str, value: object, least: int = 1) -> int:
@@ -139,3 +151,56 @@ def antialiasing(given: bool | None) -> bool:
     if given is not None and not isinstance(given, bool):
         raise TypeError(f"antialias: True, False or None, but got {given!r}")
     return given is not False
+
+
+def warp_filter(given: Any) -> str:
+    """``interpolation`` of a transform that turns or shifts, in the same spellings."""
+    name = WARP_FILTERS.get(getattr(given, "value", given))
+    if name is None:
+        raise ValueError(f'interpolation: "nearest", "bilinear" or "bicubic" run natively, but got {given!r}')
+    return name
+
+
+def whole(name: str, value: object, least: int, greatest: int) -> int:
+    """An int from ``least`` to ``greatest``."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{name}: an int, but got {value!r}") from None
+    if not least <= number <= greatest:
+        raise ValueError(f"{name}: from {least} to {greatest} run natively, but got {number}")
+    return number
+
+
+def kernel(value: object) -> tuple[int, int]:
+    """``kernel_size`` as width and height. One number stands for both."""
+    sides = value if isinstance(value, (list, tuple)) else (value,)
+    if not 1 <= len(sides) <= 2:
+        raise ValueError(f"kernel_size: one int or (width, height), but got {value!r}")
+    width, height = (whole("kernel_size", one, 1, MOST_KERNEL) for one in (sides[0], sides[-1]))
+    if width % 2 == 0 or height % 2 == 0:
+        raise ValueError(f"kernel_size: odd numbers, but got {value!r}")
+    return width, height
+
+
+def point(name: str, value: Any) -> tuple[float, float]:
+    """Two finite numbers, along the width and along the height."""
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(f"{name}: two numbers, but got {value!r}")
+    if len(value) != 2 or not all(
+        isinstance(one, numbers.Real) and abs(float(one)) <= MOST_DEGREES for one in value
+    ):
+        raise ValueError(f"{name}: two numbers of at most 1000000, but got {value!r}")
+    return float(value[0]), float(value[1])
+
+
+def angles(name: str, value: Any) -> tuple[float, float]:
+    """The least and the greatest angle. A number ``x`` stands for the range from ``-x`` to ``x``."""
+    if isinstance(value, numbers.Real):
+        if float(value) < 0:
+            raise ValueError(f"{name}: a single number is not negative, but got {value!r}; give a pair")
+        value = -float(value), float(value)
+    low, high = point(name, value)
+    if low > high:
+        raise ValueError(f"{name}: least and greatest in this order, but got {value!r}")
+    return low, high

@@ -29,6 +29,10 @@ DEFAULTS: dict[str, Any] = {
     "contrast": None,
     "saturation": None,
     "hue": None,
+    "center": None,
+    "translate": None,
+    "scale": None,
+    "shear": None,
 }
 
 

@@ -18,6 +18,7 @@ __all__ = ["is_genuine", "is_theirs", "replaced_in_torchvision"]
 _ON_THE_WAY = (
     "torchvision.datasets.folder",
     "torchvision.transforms.functional",
+    "torchvision.transforms.autoaugment",
     "torchvision.transforms._functional_pil",
     "torchvision.transforms._functional_tensor",
     "torchvision.transforms.v2.functional",
@@ -26,7 +27,11 @@ _ON_THE_WAY = (
     "torchvision.transforms.v2.functional._color",
     "torchvision.transforms.v2.functional._misc",
     "torchvision.transforms.v2.functional._type_conversion",
+    "torchvision.transforms.v2._auto_augment",
     "PIL.Image",
+    "PIL.ImageEnhance",
+    "PIL.ImageFilter",
+    "PIL.ImageOps",
 )
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 

@@ -212,8 +212,8 @@ def compile_transform(
                 f"{_name(kind)} works on pixels: move it in front of {_name(steps[n_pixels].kind)}"
             )
         getattr(ending, kind)(**args)
-    if n_pixels > MAX_STEPS:
-        raise PlanError(f"{n_pixels} transforms of pixels are more than the {MAX_STEPS} that run natively")
+    if (count := _count(steps[:n_pixels])) > MAX_STEPS:
+        raise PlanError(f"{count} transforms of pixels are more than the {MAX_STEPS} that run natively")
     return Pipeline(
         steps[:n_pixels],
         ending.mean,
@@ -227,6 +227,22 @@ def compile_transform(
         channels_last,
         max_pixels,
     )
+
+
+def members_of(step: Step) -> tuple[tuple[float | None, tuple[Step, ...]], ...]:
+    """The branches of a step that is a group: each with its probability, or None where it is no branch."""
+    if "steps" in step.args:
+        return ((None, step.args["steps"]),)
+    return tuple(step.args.get("branches", ()))
+
+
+def _count(steps: tuple[Step, ...]) -> int:
+    """How many ops of the native core the steps are. A group counts, and so does each of its branches."""
+    total = 0
+    for step in steps:
+        branches = members_of(step)
+        total += 1 + sum((p is not None) + _count(inner) for p, inner in branches)
+    return total
 
 
 class _Ending:

@@ -14,6 +14,7 @@ from PIL import Image, ImageEnhance, ImageOps
 
 from seneca.errors import PlanError
 from seneca.transforms._pipeline import Pipeline, Step, short_side_size
+from seneca.transforms._portable_recipes import RECIPES
 
 __all__ = ["augment", "finish"]
 
@@ -27,9 +28,13 @@ BLACK = (0, 0, 0)
 
 def augment(steps: Sequence[Step], picture: Image.Image, rng: Rng) -> np.ndarray:
     """Run steps on an RGB picture: uint8 of shape (height, width, 3)."""
+    return np.asarray(_run(steps, picture, rng))
+
+
+def _run(steps: Sequence[Step], picture: Image.Image, rng: Rng) -> Image.Image:
     for kind, args in steps:
         picture = _STEPS[kind](picture, rng, **args)
-    return np.asarray(picture)
+    return picture
 
 
 def finish(pipeline: Pipeline, pixels: np.ndarray, rng: Rng) -> np.ndarray:
@@ -220,6 +225,24 @@ def _erase(
             return
 
 
+def _random_apply(picture: Image.Image, rng: Rng, p: float, steps: Sequence[Step]) -> Image.Image:
+    return _run(steps, picture, rng) if rng.random() < p else picture
+
+
+Branches = Sequence[tuple[float, Sequence[Step]]]
+
+
+def _random_choice(picture: Image.Image, rng: Rng, branches: Branches) -> Image.Image:
+    chosen = rng.choice(len(branches), p=[p for p, _ in branches])
+    return _run(branches[chosen][1], picture, rng)
+
+
+def _random_order(picture: Image.Image, rng: Rng, branches: Branches) -> Image.Image:
+    for k in rng.permutation(len(branches)):
+        picture = _run(branches[k][1], picture, rng)
+    return picture
+
+
 _ADJUST: dict[str, Callable[[Image.Image, float], Image.Image]] = {
     "brightness": lambda picture, factor: ImageEnhance.Brightness(picture).enhance(factor),
     "contrast": lambda picture, factor: ImageEnhance.Contrast(picture).enhance(factor),
@@ -237,4 +260,8 @@ _STEPS: dict[str, Callable[..., Image.Image]] = {
     "random_vflip": _random_vflip,
     "color_jitter": _color_jitter,
     "random_grayscale": _random_grayscale,
+    "random_apply": _random_apply,
+    "random_choice": _random_choice,
+    "random_order": _random_order,
+    **RECIPES,
 }

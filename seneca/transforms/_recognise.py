@@ -13,21 +13,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import Any
 
 from seneca.errors import PlanError
 from seneca.transforms._base import Compose, Transform
-from seneca.transforms._colour import ColorJitter, RandomGrayscale
-from seneca.transforms._genuine import is_genuine, replaced_in_torchvision
-from seneca.transforms._geometry import (
-    CenterCrop,
-    Pad,
-    RandomCrop,
-    RandomHorizontalFlip,
-    RandomResizedCrop,
-    RandomVerticalFlip,
-    Resize,
-)
+from seneca.transforms._genuine import replaced_in_torchvision
+from seneca.transforms._geometry import CenterCrop, Resize
+from seneca.transforms._groups import RandomApply, RandomChoice, RandomOrder
 from seneca.transforms._pipeline import NativeTransform, Step, compile_transform
 from seneca.transforms._static import Static
 from seneca.transforms._tensor import (
@@ -38,14 +30,17 @@ from seneca.transforms._tensor import (
     ToDtype,
     ToTensor,
 )
+from seneca.transforms._translate import (
+    ON_TENSORS,
+    PIXELS,
+    Holds,
+    NotNative,
+    interpolation_of,
+    known_as,
+)
 
 __all__ = ["recognise", "run_steps", "split_static", "steps_on_pictures"]
 
-V1 = "torchvision.transforms.transforms"
-V2 = "torchvision.transforms.v2."
-PRESETS = "torchvision.transforms._presets"  # what weights.transforms() makes
-
-Holds = Literal["picture", "bytes", "floats", "normalised", "erased"]
 
 WORDS: dict[Holds, str] = {
     "picture": "a PIL image",
@@ -55,24 +50,7 @@ WORDS: dict[Holds, str] = {
     "erased": "a tensor with an erased part",
 }
 
-# The tensors on which a transform of pixels means the same as on the PIL image before. Measured with
-# torchvision 0.28 on made-up pictures and photographs, as the average distance in levels:
-#   flips    only move values, whatever the values mean
-#   crops    only move values; the 0 in their margins is black until it is normalised
-#   resizes  at most 0.20 on uint8, but see _filter; on floats, which are not rounded to whole levels,
-#            0.28 to 0.33, and bicubic ones overshoot [0, 1]
-#   colour   0.5 for grey, 1 for a turned hue: torchvision has other arithmetic for tensors
-ON_TENSORS: dict[str, frozenset[Holds]] = {
-    "RandomHorizontalFlip": frozenset({"bytes", "floats", "normalised"}),
-    "RandomVerticalFlip": frozenset({"bytes", "floats", "normalised"}),
-    "CenterCrop": frozenset({"bytes", "floats"}),
-    "RandomCrop": frozenset({"bytes", "floats"}),
-    "Pad": frozenset({"bytes", "floats"}),
-    "Resize": frozenset({"bytes"}),
-    "RandomResizedCrop": frozenset({"bytes"}),
-    "ColorJitter": frozenset(),
-    "RandomGrayscale": frozenset(),
-}
+GROUPS = ("RandomApply", "RandomChoice", "RandomOrder")
 
 # torchvision's transforms, of v1, v2 or both, that give equal results for equal pictures.
 DETERMINISTIC = frozenset(
@@ -127,7 +105,7 @@ def recognise(transform: object) -> NativeTransform | str:
         for step in _flattened(transform):
             recogniser.take(step)
         return recogniser.result()
-    except _NotNative as reason:
+    except NotNative as reason:
         return str(reason)
 
 
@@ -158,12 +136,12 @@ def steps_on_pictures(transform: object) -> tuple[Step, ...] | None:
 
     None: there are no such steps, or their pixels would differ.
     """
-    name = _known_as(transform)
-    if name not in _PIXELS or not _deterministic(transform) or replaced_in_torchvision() is not None:
+    name = known_as(transform)
+    if name not in PIXELS or not _deterministic(transform) or replaced_in_torchvision() is not None:
         return None
     try:
-        return _PIXELS[name](transform, "picture").steps()
-    except (_NotNative, TypeError, ValueError):
+        return PIXELS[name](transform, "picture").steps()
+    except (NotNative, TypeError, ValueError):
         return None
 
 
@@ -174,14 +152,6 @@ def run_steps(steps: Iterable[Callable[[Any], Any]], value: Any) -> Any:
     return value
 
 
-def _known_as(transform: object) -> str | None:
-    """The name of a transform of torchvision's; None for any other, and for a changed one."""
-    kind = type(transform)
-    if (kind.__module__ in (V1, PRESETS) or kind.__module__.startswith(V2)) and is_genuine(transform):
-        return kind.__qualname__
-    return None
-
-
 def _is_senecas(transform: object) -> bool:
     """Whether a transform is one of Seneca's and its ``__call__`` is not the user's own."""
     if not isinstance(transform, NativeTransform):
@@ -190,13 +160,9 @@ def _is_senecas(transform: object) -> bool:
     return definer is Transform
 
 
-def _is_v1(transform: object) -> bool:
-    return type(transform).__module__ == V1
-
-
 def _flattened(transform: Any) -> list[Any]:
     """The steps of a transform. torchvision's Composes are taken apart, also nested ones."""
-    if _known_as(transform) != "Compose":
+    if known_as(transform) != "Compose":
         return [transform]
     return [step for inner in transform.transforms for step in _flattened(inner)]
 
@@ -208,11 +174,7 @@ def _deterministic(step: Any) -> bool:
         except PlanError:
             return False  # the call will raise it
         return pipeline.deterministic and pipeline.erase is None
-    return isinstance(step, Static) or _known_as(step) in DETERMINISTIC
-
-
-class _NotNative(Exception):
-    """A transform does not run natively. The message is the reason."""
+    return isinstance(step, Static) or known_as(step) in DETERMINISTIC
 
 
 class _Recogniser:
@@ -244,30 +206,30 @@ class _Recogniser:
 
     def take(self, step: Any) -> None:
         """Take in one step of the user's."""
-        name = _known_as(step)
+        name = known_as(step)
         if self.ended_by is not None:
-            raise _NotNative(
+            raise NotNative(
                 f"{_named(step)} comes after Seneca's {self.ended_by}, which makes a tensor of "
                 "its own: use seneca.transforms for all of them"
             )
         try:
             if isinstance(step, Transform) and _is_senecas(step):
                 self._take_senecas(step)
-            elif name in _PIXELS:
+            elif name in PIXELS or name in GROUPS:
                 self._take_pixels(name, step)
             elif name in _TENSOR:
                 _TENSOR[name](self, step)
             else:
-                raise _NotNative(f"{_named(step)} is not one that the native path knows")
+                raise NotNative(f"{_named(step)} is not one that the native path knows")
         except (TypeError, ValueError) as error:  # from the checks of Seneca's arguments
-            raise _NotNative(f"{name}: {error}") from None
+            raise NotNative(f"{name}: {error}") from None
 
     def result(self) -> NativeTransform:
         """The transform of all steps, once the last step is taken in."""
         if self.dtype is None and self.ended_by is None:
-            raise _NotNative("the result is a PIL image: put ToTensor at the end")
+            raise NotNative("the result is a PIL image: put ToTensor at the end")
         if self.is_image and _images_stay_images():
-            raise _NotNative(
+            raise NotNative(
                 'ToImage makes batches of tv_tensors.Image after set_return_type("TVTensor"): put '
                 "ToPureTensor at the end"
             )
@@ -275,18 +237,18 @@ class _Recogniser:
         try:
             compile_transform(whole)
         except PlanError as error:
-            raise _NotNative(str(error)) from None
+            raise NotNative(str(error)) from None
         return whole
 
     def needs_tensor(self, name: str) -> None:
         """Raise if the value is not yet a tensor."""
         if self.dtype is None:
-            raise _NotNative(f"{name} gets a PIL image: put ToTensor in front of it")
+            raise NotNative(f"{name} gets a PIL image: put ToTensor in front of it")
 
     def needs_picture(self, name: str) -> None:
         """Raise if the value is already a tensor."""
         if self.dtype is not None:
-            raise _NotNative(f"{name} gets {WORDS[self.holds]}, not a PIL image: put it in front")
+            raise NotNative(f"{name} gets {WORDS[self.holds]}, not a PIL image: put it in front")
 
     def _take_senecas(self, step: Transform) -> None:
         name = type(step).__name__
@@ -295,25 +257,45 @@ class _Recogniser:
         self.ended_by = name
 
     def _take_pixels(self, name: str, step: Any) -> None:
+        self.pixels.append(self._translated(name, step))
+
+    def _translated(self, name: str, step: Any) -> Transform:
+        """Seneca's transform of the same meaning, for the value that there is now."""
+        if name == "RandomApply":
+            members = [made for inner in step.transforms for made in self._members(name, inner)]
+            return RandomApply(members, step.p)
+        if name in ("RandomChoice", "RandomOrder"):
+            branches = [Compose(self._members(name, inner)) for inner in step.transforms]
+            return RandomChoice(branches, step.p) if name == "RandomChoice" else RandomOrder(branches)
         holds = self.holds
         if holds != "picture" and holds not in ON_TENSORS[name]:
-            raise _NotNative(
+            raise NotNative(
                 f"{name} works on {WORDS[holds]}, where its pixels are others than the native path's: put it "
                 f"in front of {self.behind}"
             )
-        self.pixels.append(_PIXELS[name](step, holds))
+        return PIXELS[name](step, holds)
+
+    def _members(self, group: str, transform: Any) -> list[Transform]:
+        """Seneca's transforms for a member of a group, which may be a list."""
+        names = [(known_as(step), step) for step in _flattened(transform)]
+        for name, step in names:
+            if name not in PIXELS and name not in GROUPS and name != "Identity":
+                raise NotNative(
+                    f"{group} has {_named(step)}, which is not one that the native path knows there"
+                )
+        return [self._translated(name, step) for name, step in names if name and name != "Identity"]
 
 
 def _named(step: Any) -> str:
     """The step's name in a reason. Another type with a name of torchvision's is named with its module."""
-    known = _known_as(step)
+    known = known_as(step)
     if known is not None:
         return known
     own = getattr(step, "__qualname__", None)
     if own is not None:
         return str(own)
     kind = type(step)
-    taken = kind.__name__ in _PIXELS or kind.__name__ in _TENSOR
+    taken = kind.__name__ in PIXELS or kind.__name__ in _TENSOR
     return f"{kind.__module__}.{kind.__qualname__}" if taken else kind.__qualname__
 
 
@@ -321,90 +303,6 @@ def _images_stay_images() -> bool:
     """Whether torch's functions, such as ``stack``, return a tv_tensors.Image for such images."""
     kind = sys.modules["torchvision.tv_tensors"].Image
     return type(kind([[0]]) + 0) is kind
-
-
-# Transforms of pixels: functions of the step and of the kind of value that it gets.
-
-
-def _interpolation(name: str, step: Any) -> Any:
-    """The step's interpolation as an argument of Seneca's: a name or Pillow's number."""
-    given = getattr(step.interpolation, "value", step.interpolation)
-    if given in ("bilinear", "bicubic", 2, 3):
-        return given
-    raise _NotNative(f"{name} has interpolation={getattr(step.interpolation, 'name', given)}")
-
-
-def _filter(name: str, step: Any, holds: Holds) -> Any:
-    """The interpolation, if the step's resizing gives Seneca's pixels."""
-    interpolation = _interpolation(name, step)
-    if holds == "picture":
-        return interpolation  # Pillow always antialiases and ignores the argument
-    if step.antialias is not True:
-        # v1 is up to 0.36 levels away, and so is v2 where torch has no resize of uint8 for the CPU.
-        raise _NotNative(f"{name} has antialias={step.antialias} on a tensor")
-    if _is_v1(step) and interpolation in ("bicubic", 3):
-        # Pillow, v2 and Seneca clip overshoots between the two passes; v1 does not: 3.6 levels apart, at
-        # edges.
-        raise _NotNative(f"{name} of v1 has interpolation=BICUBIC on a tensor")
-    return interpolation
-
-
-def _fill(name: str, step: Any, holds: Holds) -> Any:
-    """The colour of margins. None means black in v2."""
-    fill = 0 if step.fill is None and not (_is_v1(step) and holds != "picture") else step.fill
-    if isinstance(fill, dict):
-        raise _NotNative(f"{name} has fill={fill!r}, which tells types apart")
-    if holds == "floats" and fill != 0:
-        raise _NotNative(f"{name} has fill={fill!r} on a float tensor, where that is no level from 0 to 255")
-    if holds == "bytes" and _is_v1(step) and not isinstance(fill, (int, float)):
-        raise _NotNative(f"{name} has fill={fill!r} on a tensor, for which v1 takes one number")
-    return fill
-
-
-def _resize(step: Any, holds: Holds) -> Transform:
-    if step.size is None:
-        raise _NotNative("Resize has size=None")
-    return Resize(step.size, _filter("Resize", step, holds), step.max_size)
-
-
-def _random_resized_crop(step: Any, holds: Holds) -> Transform:
-    interpolation = _filter("RandomResizedCrop", step, holds)
-    return RandomResizedCrop(step.size, step.scale, step.ratio, interpolation)
-
-
-def _pad(step: Any, holds: Holds) -> Transform:
-    return Pad(step.padding, _fill("Pad", step, holds), step.padding_mode)
-
-
-def _random_crop(step: Any, holds: Holds) -> Transform:
-    padding = step.padding
-    if not _is_v1(step) and padding is not None:
-        left, right, top, bottom = padding  # v2 stores it in this order
-        padding = left, top, right, bottom
-        if step.pad_if_needed and step.padding_mode in ("reflect", "symmetric"):
-            # v2 mirrors once for both kinds of margins. v1 and Seneca mirror twice.
-            raise _NotNative(
-                f"RandomCrop of v2 has padding, pad_if_needed and padding_mode={step.padding_mode!r} at once"
-            )
-    fill = _fill("RandomCrop", step, holds)
-    return RandomCrop(step.size, padding, step.pad_if_needed, fill, step.padding_mode)
-
-
-def _color_jitter(step: Any, _holds: Holds) -> Transform:
-    return ColorJitter(step.brightness, step.contrast, step.saturation, step.hue)
-
-
-_PIXELS: dict[str, Callable[[Any, Holds], Transform]] = {
-    "Resize": _resize,
-    "CenterCrop": lambda step, _: CenterCrop(step.size),
-    "Pad": _pad,
-    "RandomCrop": _random_crop,
-    "RandomResizedCrop": _random_resized_crop,
-    "RandomHorizontalFlip": lambda step, _: RandomHorizontalFlip(step.p),
-    "RandomVerticalFlip": lambda step, _: RandomVerticalFlip(step.p),
-    "ColorJitter": _color_jitter,
-    "RandomGrayscale": lambda step, _: RandomGrayscale(step.p),
-}
 
 
 # Transforms of the tensor: functions of the recogniser and the step. compile_transform checks the
@@ -416,7 +314,7 @@ def _to_tensor(at: _Recogniser, _step: Any) -> None:
 
     at.needs_picture("ToTensor")
     if torch.get_default_dtype() != torch.float32:
-        raise _NotNative(f"ToTensor makes {torch.get_default_dtype()}, torch's default type")
+        raise NotNative(f"ToTensor makes {torch.get_default_dtype()}, torch's default type")
     at.dtype, at.behind = "float32", "ToTensor"
     at.tensor.append(ToTensor())
 
@@ -441,7 +339,7 @@ def _to_pure_tensor(at: _Recogniser, _step: Any) -> None:
 def _to_dtype(at: _Recogniser, step: Any) -> None:
     at.needs_tensor("ToDtype")
     if isinstance(step.dtype, dict):
-        raise _NotNative(f"ToDtype has dtype={step.dtype!r}, which tells types apart")
+        raise NotNative(f"ToDtype has dtype={step.dtype!r}, which tells types apart")
     _convert(at, "ToDtype", ToDtype(step.dtype, step.scale))
 
 
@@ -454,7 +352,7 @@ def _convert(at: _Recogniser, name: str, converted: ToDtype | ConvertImageDtype)
     dtype = str(converted.dtype)
     if at.dtype in ("float16", "bfloat16") and at.dtype != dtype:
         # Seneca rounds once, at the end. torchvision rounds here already.
-        raise _NotNative(f"{name} makes {dtype} of {at.dtype}, which has lost digits: leave one of them out")
+        raise NotNative(f"{name} makes {dtype} of {at.dtype}, which has lost digits: leave one of them out")
     at.dtype = dtype
     at.tensor.append(converted)
 
@@ -463,7 +361,7 @@ def _normalize(at: _Recogniser, step: Any) -> None:
     at.needs_tensor("Normalize")
     if at.dtype == "bfloat16":
         # 0.43 levels away: torch rounds the mean and each result to 8 bits; float16 is 0.03 away.
-        raise _NotNative("Normalize works on bfloat16: put ToDtype(torch.bfloat16) behind it")
+        raise NotNative("Normalize works on bfloat16: put ToDtype(torch.bfloat16) behind it")
     at.tensor.append(Normalize(_per_channel(step.mean), _per_channel(step.std)))
     at.normalised, at.behind = True, "Normalize"
 
@@ -484,7 +382,7 @@ def _random_erasing(at: _Recogniser, step: Any) -> None:
 
 def _preset(at: _Recogniser, step: Any) -> None:
     at.needs_picture("ImageClassification")
-    interpolation = _interpolation("ImageClassification", step)
+    interpolation = interpolation_of("ImageClassification", step)
     at.pixels += [Resize(step.resize_size, interpolation), CenterCrop(step.crop_size)]
     at.tensor += [PILToTensor(), ConvertImageDtype("float32"), Normalize(step.mean, step.std)]
     at.dtype, at.normalised, at.behind = "float32", True, "ImageClassification"

@@ -55,6 +55,36 @@ static sn_op grayscale(void)
     return (sn_op){.kind = SN_OP_RANDOM_GRAYSCALE, .probability = 0.2};
 }
 
+static sn_op affine(void)
+{
+    return (sn_op){.kind = SN_OP_RANDOM_AFFINE,
+                   .degrees = {-40, 40},
+                   .translate = {0.2, 0.1},
+                   .scale = {0.5, 1.5},
+                   .shear = {-20, 20, -5, 5},
+                   .warp = SN_WARP_BICUBIC};
+}
+
+static sn_op apply(uint32_t span)
+{
+    return (sn_op){.kind = SN_OP_RANDOM_APPLY, .probability = 0.5, .span = span};
+}
+
+static sn_op gaussian_blur(void)
+{
+    return (sn_op){.kind = SN_OP_GAUSSIAN_BLUR, .height = 5, .width = 7, .sigma = {0.1, 2}};
+}
+
+static sn_op sharpness(void)
+{
+    return (sn_op){.kind = SN_OP_RANDOM_SHARPNESS, .probability = 1, .amount = 1.7};
+}
+
+static sn_op rand_augment(void)
+{
+    return (sn_op){.kind = SN_OP_RAND_AUGMENT, .count = 2, .magnitude = 9, .bins = 31, .warp = SN_WARP_BILINEAR};
+}
+
 static void append(sn_plan *plan, sn_op op, int in_head)
 {
     plan->ops[plan->n_ops++] = op;
@@ -81,6 +111,13 @@ void plans_make(sn_plan plans[N_PLANS])
     append(&plans[PLAN_COLOUR], vertical_flip(), 0);
     append(&plans[PLAN_COLOUR], jitter(), 0);
     append(&plans[PLAN_COLOUR], grayscale(), 0);
+    append(&plans[PLAN_RECIPE], center_crop(33, 38), 1);
+    append(&plans[PLAN_RECIPE], affine(), 0);
+    append(&plans[PLAN_RECIPE], apply(2), 0);
+    append(&plans[PLAN_RECIPE], gaussian_blur(), 0);
+    append(&plans[PLAN_RECIPE], sharpness(), 0);
+    append(&plans[PLAN_RECIPE], rand_augment(), 0);
+    append(&plans[PLAN_RECIPE], flip(), 0);
     plans[PLAN_COLOUR].decode = SN_DECODE_FAST;
     plans[PLAN_COLOUR].apply_orientation = 1;
     plans[PLAN_COLOUR].erase = (sn_erase){.probability = 0.5,
@@ -89,7 +126,7 @@ void plans_make(sn_plan plans[N_PLANS])
                                           .noise = 1,
                                           .deviation = {1, 1, 1}};
 
-    plans[PLAN_TRAIN].dtype = plans[PLAN_TWO].dtype = SN_FLOAT32;
+    plans[PLAN_TRAIN].dtype = plans[PLAN_TWO].dtype = plans[PLAN_RECIPE].dtype = SN_FLOAT32;
     plans[PLAN_TRAIN_2].dtype = plans[PLAN_EVAL].dtype = SN_UINT8;
     plans[PLAN_COLOUR].dtype = SN_BFLOAT16;
     for (int i = 0; i < N_PLANS; i++) {

@@ -6,13 +6,14 @@
  *   PLAN_EVAL      Resize, CenterCrop | flip           -> bytes, planes
  *   PLAN_TWO       Resize | RandomResizedCrop, flip    -> floats, pixels
  *   PLAN_COLOUR    Pad | RandomCrop, flip, colours, upright, fast -> halves, planes, erased
+ *   PLAN_RECIPE    CenterCrop | affine map, blur and sharpness or not, RandAugment, flip -> floats, planes
  */
 #ifndef PLANS_H
 #define PLANS_H
 
 #include "codec/sn_codec.h"
 
-enum { PLAN_TRAIN, PLAN_TRAIN_2, PLAN_EVAL, PLAN_TWO, PLAN_COLOUR, N_PLANS };
+enum { PLAN_TRAIN, PLAN_TRAIN_2, PLAN_EVAL, PLAN_TWO, PLAN_COLOUR, PLAN_RECIPE, N_PLANS };
 
 void plans_make(sn_plan plans[N_PLANS]);
 

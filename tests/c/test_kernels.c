@@ -16,9 +16,12 @@
 #include "base/sn_status.h"
 #include "check.h"
 #include "codec/batch_kernels.h"
+#include "codec/blur_kernels.h"
 #include "codec/colour_kernels.h"
 #include "codec/resize.h"
 #include "codec/resize_kernels.h"
+#include "codec/warp.h"
+#include "codec/warp_kernels.h"
 
 #ifdef SN_HAVE_SIMD_CODE
 
@@ -291,6 +294,72 @@ static void test_colour(void)
         compare(in_place, plain, bytes);
     }
 }
+
+/* A picture, and the map onto it of a picture of its size: turned, sheared and shifted. */
+static void test_warp(void)
+{
+    static uint8_t pixels[3 * MAX_SAMPLES], plain[3 * MAX_SAMPLES];
+    uint32_t height = (uint32_t)some(30), width = (uint32_t)some(MAX_SAMPLES / 30);
+    size_t bytes = (size_t)3 * height * width;
+    const uint8_t fill[3] = {1, 2, 3};
+    double matrix[6];
+
+    for (int k = 0; k < 6; k++)
+        matrix[k] = sn_rng_uniform(&rng, -1.5, 1.5) * (k % 3 == 2 ? width : 1);
+    snprintf(doing, sizeof doing, "warp, %u x %u, %g %g %g %g %g %g", height, width, matrix[0], matrix[1],
+             matrix[2], matrix[3], matrix[4], matrix[5]);
+    draw_pixels(pixels, bytes);
+    for (int cubic = 0; cubic < 2; cubic++)
+        for (enum edge edge = 0; edge < N_EDGES; edge++) {
+            uint8_t *out = place(OUT, edge, bytes), *from = place(SOURCE, edge, bytes + SN_WARP_SLACK);
+
+            memcpy(from, pixels, bytes);
+            memset(from + bytes, 0xee, SN_WARP_SLACK);
+            (cubic ? sn_warp_plain.bicubic : sn_warp_plain.bilinear)(matrix, fill, from, plain, height, width);
+            (cubic ? sn_warp_avx2.bicubic : sn_warp_avx2.bilinear)(matrix, fill, from, out, height, width);
+            compare(out, plain, bytes);
+        }
+}
+
+static void test_blur(void)
+{
+    static uint8_t pixels[3 * 3 * MAX_SAMPLES], plain[3 * MAX_SAMPLES], vectors[3 * MAX_SAMPLES];
+    static float first[3 * MAX_SAMPLES], second[3 * MAX_SAMPLES], weights[8];
+    uint32_t radius = sn_rng_below(&rng, 8);
+    size_t n = 3 * (some(MAX_SAMPLES - 40) + 2), margin = 3 * (size_t)radius;
+    const uint8_t *above[8], *below[8], *middle = pixels + 3 * MAX_SAMPLES;
+    float factor = (float)sn_rng_uniform(&rng, 0, 3);
+
+    snprintf(doing, sizeof doing, "blur, %zu bytes, radius %u, factor %g", n, radius, factor);
+    draw_pixels(pixels, sizeof pixels);
+    for (uint32_t j = 0; j <= radius; j++) {
+        weights[j] = (float)sn_rng_double(&rng) / (float)(2 * radius + 1);
+        above[j] = pixels + sn_rng_below(&rng, 3 * MAX_SAMPLES);
+        below[j] = pixels + sn_rng_below(&rng, 3 * MAX_SAMPLES);
+    }
+    sn_blur_plain.down(weights, radius, middle, above, below, first + margin, n);
+    sn_blur_avx2.down(weights, radius, middle, above, below, second + margin, n);
+    compare((uint8_t *)(second + margin), (uint8_t *)(first + margin), n * sizeof *first);
+    memset(first, 0, margin * sizeof *first);
+    memset(first + margin + n, 0, margin * sizeof *first);
+    for (enum edge edge = 0; edge < N_EDGES; edge++) {
+        float *row = copy_to(SOURCE, edge, first, (n + 2 * margin) * sizeof *first);
+        uint8_t *out = place(OUT, edge, n);
+
+        sn_blur_plain.across(weights, radius, row + margin, second, plain, n);
+        sn_blur_avx2.across(weights, radius, row + margin, place(ROWS, edge, n * sizeof *first), out, n);
+        compare(out, plain, n);
+    }
+    for (enum edge edge = 0; edge < N_EDGES; edge++) {
+        uint8_t *rows[3];
+
+        for (int k = 0; k < 3; k++)
+            rows[k] = copy_to(ROWS + k, edge, pixels + (size_t)k * 3 * MAX_SAMPLES, n);
+        sn_blur_plain.sharpen(factor, rows[0] + 3, rows[1] + 3, rows[2] + 3, plain, n - 6);
+        sn_blur_avx2.sharpen(factor, rows[0] + 3, rows[1] + 3, rows[2] + 3, vectors, n - 6);
+        compare(vectors, plain, n - 6);
+    }
+}
 #endif
 
 static void test_all(uint64_t seed)
@@ -312,6 +381,8 @@ static void test_all(uint64_t seed)
                     test_batch(dtype, last);
 #ifdef SN_HAVE_AVX2_CODE
         test_colour();
+        test_warp();
+        test_blur();
 #endif
     }
     sn_taps_release(&taps);

@@ -159,7 +159,7 @@ def test_flips_happen_as_often_as_asked(kind, p):
 @pytest.mark.parametrize("p", [0.2, 0.9])
 def test_greyscale_happens_as_often_as_asked(p):
     drawing = plan(("random_grayscale", {"p": p}))
-    assert_frequency([bool(drawing.route(5, 6, SEED, index=k)[0]["colours"]) for k in range(DRAWS)], p)
+    assert_frequency([bool(drawing.route(5, 6, SEED, index=k)[0]["edits"]) for k in range(DRAWS)], p)
 
 
 def test_what_is_drawn_for_one_sample_says_nothing_about_another():
@@ -217,7 +217,7 @@ def jitter_of_torchvision():
 def jitter_natively():
     drawing = plan(("color_jitter", JITTER))
     for index in range(DRAWS):
-        colours = drawing.route(5, 6, SEED, index=index)[0]["colours"]
+        colours = drawing.route(5, 6, SEED, index=index)[0]["edits"]
         yield tuple(name for name, _ in colours), dict(colours)
 
 

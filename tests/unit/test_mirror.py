@@ -38,6 +38,7 @@ WITHOUT = {
     "data/sources/parquet": "files of Parquet, which pyarrow writes: tests/frameworks/test_parquet.py",
     "transforms/_arguments": "transforms/test_base.py, test_geometry.py, test_colour.py, test_tensor.py",
     "transforms/_portable": "each test of transforms/test_apply.py that runs in both engines",
+    "transforms/_portable_recipes": "the tests of tests/fidelity/test_recipes.py that run in both engines",
     "tuning/whole": "a profile in full: tuning/test_profile.py, tuning/test_quick.py",
     "workers/iterators": "torch's iterators, one by one: tests/contract",
     "workers/messages": "what workers send: tests/contract, epochs/test_dataset_state_*.py",

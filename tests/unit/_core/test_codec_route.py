@@ -130,7 +130,7 @@ def test_the_longest_plans_have_room():
     large, small = random_crop(60, 60, **border), random_crop(2, 2, **border)
     assert len(plan(*[large, small] * 8).route(40, 40, 0)) == 1 + 8 * 3
     (route,) = plan(*[JITTER] * 16).route(40, 40, 0)
-    assert len(route["colours"]) == 64
+    assert len(route["edits"]) == 64
 
 
 def test_a_route_says_where_the_window_lies_and_what_is_around_it():
@@ -138,7 +138,7 @@ def test_a_route_says_where_the_window_lies_and_what_is_around_it():
     (route,) = plan(*ops).route(30, 40, 0)
     assert route["size"] == (36, 44) and route["at"] == (4, 3) and route["window"] == (0, 0, 30, 40)
     assert route["border"] == ("constant", (5, 6, 7)) and route["flip"] and route["vflip"]
-    assert route["colours"] == [("hue", 256 - 25)]
+    assert route["edits"] == [("hue", 256 - 25)]
     (route,) = plan(("resize", {"size": 20, "interpolation": "bicubic"})).route(30, 40, 0)
     assert "border" not in route and route["filter"] == ("bicubic", True)
 
@@ -219,7 +219,7 @@ def test_vertical_flips_have_their_probability():
 
 def test_grayscale_has_its_probability():
     p = plan(("random_grayscale", {"p": 0.2}))
-    colours = [p.route(9, 9, 1, 0, 0, k)[0]["colours"] for k in range(3000)]
+    colours = [p.route(9, 9, 1, 0, 0, k)[0]["edits"] for k in range(3000)]
     assert {tuple(colour) for colour in colours} == {(), (("saturation", 0.0),)}
     assert abs(np.mean([len(colour) for colour in colours]) - 0.2) < 0.03
 
@@ -227,7 +227,7 @@ def test_grayscale_has_its_probability():
 def test_jitter_has_every_order_with_the_same_chance():
     n, p = 6000, plan(JITTER)
     orders = Counter(
-        tuple(name for name, _ in p.route(9, 9, 7, 0, 0, index)[0]["colours"]) for index in range(n)
+        tuple(name for name, _ in p.route(9, 9, 7, 0, 0, index)[0]["edits"]) for index in range(n)
     )
     assert len(orders) == math.factorial(4)
     chi_square = sum((count - n / 24) ** 2 / (n / 24) for count in orders.values())
@@ -237,7 +237,7 @@ def test_jitter_has_every_order_with_the_same_chance():
 def test_jitters_factors_are_uniform_in_their_ranges():
     ranges = {"brightness": (0, 3), "contrast": (0.5, 0.75), "saturation": (2, 2), "hue": (-0.5, 0.25)}
     p, n = plan(("color_jitter", ranges)), 3000
-    drawn = [dict(p.route(9, 9, 11, 0, 0, index)[0]["colours"]) for index in range(n)]
+    drawn = [dict(p.route(9, 9, 11, 0, 0, index)[0]["edits"]) for index in range(n)]
     assert {factors["saturation"] for factors in drawn} == {2.0}
     for name in ("brightness", "contrast"):
         low, high = ranges[name]
@@ -256,8 +256,8 @@ def test_a_factor_that_does_nothing_is_not_drawn():
         numbers = Numbers(1, 0, 0, index)
         for k in (4, 3, 2):
             numbers.below(k)
-        assert route["colours"] == [("brightness", np.float32(numbers.uniform(0.5, 1.5)))]
-    assert plan(("color_jitter", neutral)).route(9, 9, 1)[0]["colours"] == []
+        assert route["edits"] == [("brightness", np.float32(numbers.uniform(0.5, 1.5)))]
+    assert plan(("color_jitter", neutral)).route(9, 9, 1)[0]["edits"] == []
 
 
 @pytest.mark.parametrize(("height", "width"), [(375, 500), (500, 333), (100, 100), (3, 1000), (900, 1)])

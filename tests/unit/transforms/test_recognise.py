@@ -349,10 +349,9 @@ def test_what_is_refused_says_which_step_and_why(transform, words):
 @pytest.mark.parametrize(
     ("steps", "words"),
     [
-        (lambda v: [v.RandomAffine(9)], "RandomAffine is not one that the native path knows"),
-        (lambda v: [v.GaussianBlur(3)], "GaussianBlur is not one that the native path knows"),
+        (lambda v: [v.RandomPerspective()], "RandomPerspective is not one that the native path knows"),
         (lambda v: [v.Grayscale(3)], "Grayscale is not one that the native path knows"),
-        (lambda v: [v.RandomApply([v.RandomCrop(9)])], "RandomApply is not one that the native path knows"),
+        (lambda v: [v.AugMix()], "AugMix is not one that the native path knows"),
         (lambda v: [v.Resize((8, 9), MODES.NEAREST)], "Resize has interpolation=NEAREST"),
         (lambda v: [v.Resize((8, 9), Image.Resampling.BOX)], "Resize has interpolation=BOX"),
         (lambda v: [v.RandomResizedCrop(9, interpolation=0)], "RandomResizedCrop has interpolation="),

@@ -1,0 +1,142 @@
+"""Transforms that choose among many operations: RandAugment, TrivialAugmentWide and AutoAugment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from seneca.transforms._arguments import colour, one_of, warp_filter, whole
+from seneca.transforms._base import Transform, step
+from seneca.transforms._pipeline import Step
+
+__all__ = ["AutoAugment", "RandAugment", "TrivialAugmentWide"]
+
+POLICIES = ("imagenet", "cifar10", "svhn")
+MOST_OPS = 8  # SN_MAX_COUNT in csrc/codec/sn_plan.h
+MOST_BINS = 1024
+
+
+@dataclass(frozen=True)
+class RandAugment(Transform):
+    """Apply some of 14 operations, each chosen at random, with one magnitude ("RandAugment", Cubuk et al.).
+
+    The operations are torchvision's: identity, shears, shifts, rotation, brightness, colour, contrast,
+    sharpness, posterize, solarize, autocontrast and equalize. Those with a sign get a random one.
+
+    Args:
+        num_ops: How many operations, one after the other; at most 8.
+        magnitude: Which of the ``num_magnitude_bins`` magnitudes, from 0. A negative one counts from the end.
+        num_magnitude_bins: How many magnitudes there are, from 2 to 1024.
+        interpolation: ``"nearest"``, ``"bilinear"`` or ``"bicubic"``, or torchvision's or Pillow's constant.
+        fill: The colour of what lies outside the picture, from 0 to 255: one number, or red, green, blue.
+            ``None`` is black.
+
+    Raises:
+        TypeError: ``fill`` is neither a number nor a sequence of numbers, or a count is no int.
+        ValueError: A count is out of range, ``fill`` is not a colour, or the filter does not run natively.
+
+    Example:
+        >>> from seneca import transforms as T
+        >>> train = T.Compose([T.RandomResizedCrop(224), T.RandAugment(2, 9), T.ToTensor()])
+    """
+
+    num_ops: int = 2
+    magnitude: int = 9
+    num_magnitude_bins: int = 31
+    interpolation: Any = "nearest"
+    fill: int | Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        bins = whole("num_magnitude_bins", self.num_magnitude_bins, 2, MOST_BINS)
+        magnitude = whole("magnitude", self.magnitude, -bins, bins - 1)
+        self._set(
+            num_ops=whole("num_ops", self.num_ops, 0, MOST_OPS),
+            magnitude=magnitude % bins,
+            num_magnitude_bins=bins,
+            **_common(self),
+        )
+
+    def steps(self) -> tuple[Step, ...]:
+        return step(
+            "rand_augment",
+            num_ops=self.num_ops,
+            magnitude=self.magnitude,
+            num_magnitude_bins=self.num_magnitude_bins,
+            interpolation=self.interpolation,
+            fill=self.fill,
+        )
+
+
+@dataclass(frozen=True)
+class TrivialAugmentWide(Transform):
+    """Apply one of 14 operations with one of its magnitudes, both chosen at random ("TrivialAugment",
+    Müller and Hutter).
+
+    Args:
+        num_magnitude_bins: How many magnitudes there are, from 2 to 1024.
+        interpolation, fill: As for :class:`RandAugment`.
+
+    Raises:
+        TypeError: ``fill`` is neither a number nor a sequence of numbers, or the count is no int.
+        ValueError: The count is out of range, ``fill`` is not a colour, or the filter does not run natively.
+    """
+
+    num_magnitude_bins: int = 31
+    interpolation: Any = "nearest"
+    fill: int | Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        bins = whole("num_magnitude_bins", self.num_magnitude_bins, 2, MOST_BINS)
+        self._set(num_magnitude_bins=bins, **_common(self))
+
+    def steps(self) -> tuple[Step, ...]:
+        return step(
+            "trivial_augment_wide",
+            num_magnitude_bins=self.num_magnitude_bins,
+            interpolation=self.interpolation,
+            fill=self.fill,
+        )
+
+
+@dataclass(frozen=True)
+class AutoAugment(Transform):
+    """Apply one of 25 learned pairs of operations, chosen at random ("AutoAugment", Cubuk et al.).
+
+    Args:
+        policy: On what the pairs were learned: ``"imagenet"``, ``"cifar10"`` or ``"svhn"``, or torchvision's
+            ``AutoAugmentPolicy``.
+        interpolation, fill: As for :class:`RandAugment`.
+
+    Raises:
+        TypeError: ``fill`` is neither a number nor a sequence of numbers.
+        ValueError: The policy is another word, ``fill`` is not a colour, or the filter does not run natively.
+
+    Example:
+        >>> AutoAugment("cifar10").policy
+        'cifar10'
+    """
+
+    policy: Any = "imagenet"
+    interpolation: Any = "nearest"
+    fill: int | Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        policy = getattr(self.policy, "value", self.policy)
+        self._set(policy=one_of("policy", POLICIES, policy), **_common(self))
+
+    def steps(self) -> tuple[Step, ...]:
+        return step(
+            "auto_augment",
+            policy=self.policy,
+            interpolation=self.interpolation,
+            fill=self.fill,
+        )
+
+
+def _common(given: RandAugment | TrivialAugmentWide | AutoAugment) -> dict[str, Any]:
+    """The arguments that all of them have, checked."""
+    return {
+        "interpolation": warp_filter(given.interpolation),
+        "fill": colour(0 if given.fill is None else given.fill),
+    }
