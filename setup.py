@@ -68,7 +68,7 @@ def extensions():
                 f"seneca._core.{name}",
                 [f"seneca/_core/{name}.pyx"],
                 include_dirs=["csrc"],
-                libraries=["seneca", "jpeg", "pthread", "m"],  # ours first: the linker looks to the right
+                libraries=["seneca", "jpeg", "pthread", "dl", "m"],  # ours first: the linker looks to the right
                 extra_compile_args=[
                     "-O2",
                     "-fvisibility=hidden",
