@@ -68,7 +68,8 @@ def extensions():
                 f"seneca._core.{name}",
                 [f"seneca/_core/{name}.pyx"],
                 include_dirs=["csrc"],
-                libraries=["seneca", "jpeg", "pthread", "dl", "m"],  # ours first: the linker looks to the right
+                # Ours first: the linker looks to the right.
+                libraries=["seneca", "jpeg", "pthread", "dl", "m"],
                 extra_compile_args=[
                     "-O2",
                     "-fvisibility=hidden",

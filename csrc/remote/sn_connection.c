@@ -45,17 +45,26 @@ void sn_connection_close(sn_connection *self)
     free(self);
 }
 
+/* Keep what is known of a failure beside its code. A peer that wants TLS, or a certificate, closes the connection, and
+ * what it says before that may be lost. */
+static void note(sn_connection *self, ssize_t rc)
+{
+    if (rc == -EPROTO && self->tls)
+        memcpy(self->why, sn_tls_why(self->tls), SN_TLS_WHY);
+    else if (self->is_fresh && (rc == -ECONNRESET || rc == -EPIPE))
+        snprintf(self->why, sizeof self->why, "%s; %s", strerror((int)-rc),
+                 self->tls ? "if the server wants a certificate of its clients, name one with ?ssl_certfile="
+                           : "if the server wants TLS, write rediss://");
+}
+
 int sn_connection_send(sn_connection *self, struct iovec *parts, size_t n)
 {
     uint64_t deadline = sn_socket_now() + ANSWER_NS;
 
     for (size_t i = 0; i < n; i++)
         deadline += parts[i].iov_len * BYTE_NS;
-    if (!self->tls)
-        return sn_socket_send(self->fd, parts, n, deadline);
-    int rc = sn_tls_send(self->tls, parts, n, deadline);
-    if (rc == -EPROTO)
-        memcpy(self->why, sn_tls_why(self->tls), SN_TLS_WHY);
+    int rc = self->tls ? sn_tls_send(self->tls, parts, n, deadline) : sn_socket_send(self->fd, parts, n, deadline);
+    note(self, rc);
     return rc;
 }
 
@@ -69,11 +78,9 @@ int sn_connection_say(sn_connection *self, const sn_word *words, uint32_t n)
 
 static ssize_t receive(sn_connection *self, uint8_t *to, size_t most, uint64_t deadline)
 {
-    if (!self->tls)
-        return sn_socket_receive(self->fd, to, most, deadline);
-    ssize_t n = sn_tls_receive(self->tls, to, most, deadline);
-    if (n == -EPROTO)
-        memcpy(self->why, sn_tls_why(self->tls), SN_TLS_WHY);
+    ssize_t n = self->tls ? sn_tls_receive(self->tls, to, most, deadline)
+                          : sn_socket_receive(self->fd, to, most, deadline);
+    note(self, n);
     return n;
 }
 
@@ -98,9 +105,6 @@ int sn_connection_answer(sn_connection *self, uint64_t most, sn_answer *answer)
             self->from = 0;
         }
         ssize_t n = receive(self, self->bytes + self->until, sizeof self->bytes - self->until, deadline);
-        if (n == -ECONNRESET && !self->tls && self->is_fresh)
-            snprintf(self->why, sizeof self->why, "%s; if the server wants TLS, write rediss://",
-                     strerror(ECONNRESET));
         if (n < 0)
             return (int)n;
         self->until += (size_t)n;
