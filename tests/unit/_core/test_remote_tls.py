@@ -306,7 +306,7 @@ def test_what_is_spoiled_on_the_way_is_missing_and_never_wrong(server, authority
         assert whole.get(DATASET, sample) == file
     hits = 0
     with Mangler(server.tls_port, seed) as mangler:
-        for _ in range(size(6, 200)):
+        for _ in range(size(6, 60)):
             one = client(mangler.port, ca=authority.file)
             found = [one.get(DATASET, sample) for sample in range(8)]
             assert all(got in (None, file) for got, file in zip(found, files, strict=True))
