@@ -35,6 +35,7 @@
     X(long, SSL_ctrl, (void *, int, long, void *))                                   \
     X(void *, SSL_get0_param, (void *))                                              \
     X(int, SSL_set1_host, (void *, const char *))                                    \
+    X(void, SSL_set_hostflags, (void *, unsigned))                                   \
     X(void, SSL_set_bio, (void *, void *, void *))                                   \
     X(int, SSL_connect, (void *))                                                    \
     X(int, SSL_read, (void *, void *, int))                                          \
@@ -75,6 +76,7 @@ enum {
     TLS_1_2 = 0x0303,
     VERIFY_PEER = 1,
     FILE_PEM = 1,
+    NO_PARTIAL_WILDCARDS = 4, /* as Python: *.host is a name, and node*.host is none */
     ERROR_WANT_READ = 2,
     ERROR_SYSCALL = 5,
     ERROR_ZERO_RETURN = 6,
@@ -314,7 +316,7 @@ static int shake_hands(sn_tls *self, uint64_t deadline)
         }
         if (rc == -ETIMEDOUT && !is_answered)
             snprintf(self->why, sizeof self->why, "TLS: the server does not answer, as one that does not speak it");
-        else if (rc == -ECONNRESET)
+        else if (rc == -ECONNRESET || rc == -EPIPE)
             snprintf(self->why, sizeof self->why, "TLS: the server has closed the connection in the handshake");
         if (rc != 0)
             return rc;
@@ -341,6 +343,7 @@ int sn_tls_open(sn_tls_context *context, int fd, uint64_t deadline, sn_tls **ope
     if (self->ssl && in && self->out) {
         ssl->SSL_set_bio(self->ssl, in, self->out); /* which frees them */
         in = NULL;
+        ssl->SSL_set_hostflags(self->ssl, NO_PARTIAL_WILDCARDS);
         int is_named = context->is_address
                            ? ssl->X509_VERIFY_PARAM_set1_ip_asc(ssl->SSL_get0_param(self->ssl), context->host)
                            : ssl->SSL_set1_host(self->ssl, context->host) &&
