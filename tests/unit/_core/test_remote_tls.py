@@ -204,12 +204,19 @@ def test_what_answers_closes_the_connection(authority):
 @pytest.mark.parametrize("says", [b"", b"\x16\x03\x03\x00\x7a\x02"])
 def test_a_handshake_that_stalls_is_given_up_by_all_threads(authority, says):
     """One of them shakes hands. The others wait for it, and do not shake hands as well."""
+    ended_by = set()
 
     def answer(connection):
         connection.recv(4096)
         connection.sendall(says)
-        while connection.recv(4096):
-            pass
+        try:
+            connection.recv(4096)
+        except TimeoutError:
+            ended_by.add("peer")
+        except ConnectionError:
+            ended_by.add("client")
+        else:
+            ended_by.add("client")
 
     with peer(answer) as port:
         one = client(port, ca=authority.file)
@@ -225,6 +232,7 @@ def test_a_handshake_that_stalls_is_given_up_by_all_threads(authority, says):
             thread.join()
         seen = one.look(0)
         assert seen["left_alone"] and seen["failures"] + seen["skipped"] == 160, seen
+    assert ended_by == {"client"}
 
 
 class Mangler:
