@@ -179,7 +179,7 @@ c-tests: $(C_TESTS)
 	@SENECA_SIMD=none $(C_FOLDER)/test_codec $(SEED)
 
 $(C_FOLDER)/test_%: $(C_FOLDER)/tests/c/test_%.o $(C_SHARED:%.c=$(C_FOLDER)/%.o)
-	@$(CC) $(C_FLAGS) -o $@ $^ -ljpeg $(HAS_PNG:yes=-lpng) -lpthread -lm -lrt
+	@$(CC) $(C_FLAGS) -o $@ $^ -ljpeg $(HAS_PNG:yes=-lpng) -lpthread -ldl -lm -lrt
 
 $(C_FOLDER)/%.o: %.c Makefile
 	@mkdir -p $(@D)

@@ -78,7 +78,8 @@ def extensions(libraries):
                 f"seneca._core.{name}",
                 [f"seneca/_core/{name}.pyx"],
                 include_dirs=["csrc"],
-                libraries=["seneca", *libraries, "pthread", "m"],  # ours first: the linker looks to the right
+                # Ours first: the linker looks to the right.
+                libraries=["seneca", *libraries, "pthread", "dl", "m"],
                 extra_compile_args=[
                     "-O2",
                     "-fvisibility=hidden",

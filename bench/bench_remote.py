@@ -5,7 +5,7 @@ simulated, but "hosts" are processes that share no memory, on the cores of one m
 of all hosts, and the servers, share those cores.
 
 * ``get``: the CPU time that the client and the server take for a GET of 110 KB (ImageNet's mean), on one
-  connection.
+  connection: by TCP, with TLS on top of it, and by a Unix socket. Rounds take turns.
 * ``one``: one job whose files all lie on a server, beside the same job whose files all lie in its own cache
   as ENCODED. Rounds take turns; the ratio is of each round.
 * ``hosts``: storage that gives so many megabytes a second to all hosts together (``slow_reads.py``), and 1, 2
@@ -64,14 +64,31 @@ for epoch in range(int(epochs)):
 """
 
 
-@contextmanager
-def server(folder: Path, megabytes: int) -> Iterator[tuple[str, str, int]]:
-    """A server: its URL on the loopback, and on a Unix socket, and its process."""
-    folder.mkdir()
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        return int(free.getsockname()[1])
+
+
+def certificate(folder: Path) -> str:
+    """The file of a certificate for 127.0.0.1, whose key is beside it."""
+    line = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=bench"]
+    files = ["-keyout", str(folder / "key"), "-out", str(folder / "crt")]
+    subprocess.run(
+        [*line, "-addext", "subjectAltName=IP:127.0.0.1", *files], check=True, stderr=subprocess.DEVNULL
+    )
+    return str(folder / "crt")
+
+
+@contextmanager
+def server(folder: Path, megabytes: int, tls: int = 0) -> Iterator[tuple[str, str, int]]:
+    """A server: its URL on the loopback, and on a Unix socket, and its process. ``tls`` is a port besides."""
+    folder.mkdir()
+    port = free_port()
     options = ["--port", str(port), "--bind", "127.0.0.1", "--unixsocket", str(folder / "s"), "--save", ""]
+    if tls:
+        options += ["--tls-port", str(tls), "--tls-auth-clients", "no"]
+        options += ["--tls-cert-file", certificate(folder), "--tls-key-file", str(folder / "key")]
     options += ["--dir", str(folder), "--maxmemory", f"{megabytes}mb", "--maxmemory-policy", "noeviction"]
     process = subprocess.Popen([str(PROGRAM), *options], stdout=subprocess.DEVNULL)
     try:
@@ -148,12 +165,18 @@ def cpu_of(process: int) -> float:
 
 def get_costs(scratch: Path, rounds: int) -> list[list[str]]:
     program = compile_program("remote_loop", scratch)
-    with server(scratch / "get", 200) as (url, unix, process):
-        ways = {"TCP": ["127.0.0.1", url.rpartition(":")[2]], "Unix socket": [unix[5:], "0"]}
+    tls = free_port()
+    with server(scratch / "get", 200, tls) as (url, unix, process):
+        ways = {
+            "TCP": ["127.0.0.1", url.rpartition(":")[2]],
+            "TLS": ["127.0.0.1", str(tls)],
+            "Unix socket": [unix[5:], "0"],
+        }
         found: dict[str, list[tuple[float, ...]]] = {way: [] for way in ways}
         for _ in range(rounds):
             for way, where in ways.items():
                 line = [str(program), *where, str(FILE_BYTES), "100", str(GETS)]
+                line += [str(scratch / "get" / "crt")] if way == "TLS" else []
                 before = cpu_of(process)
                 out = subprocess.run(line, capture_output=True, text=True, check=True).stdout
                 served_us = (

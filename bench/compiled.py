@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 NATIVE = ROOT / "bench" / "native"
 # Those of setup.py that change the code.
 CFLAGS = ("-O3", "-std=gnu11", "-ffp-contract=off", "-fvisibility=hidden")
-LIBRARIES = ("-ljpeg", "-lpthread", "-lm")
+LIBRARIES = ("-ljpeg", "-lpthread", "-ldl", "-lm")
 
 
 class CompileError(RuntimeError):

@@ -11,12 +11,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from certificates import OPENSSL, Authority
 
-__all__ = ["PROGRAM", "RedisServer", "needs_redis", "until_it_listens"]
+__all__ = ["PROGRAM", "RedisServer", "TlsServer", "needs_redis", "needs_tls", "until_it_listens"]
 
 PROGRAM = shutil.which("redis-server") or shutil.which("valkey-server")
 
 needs_redis = pytest.mark.skipif(PROGRAM is None, reason="no server; apt-get install redis-server")
+
+
+def _speaks_tls() -> bool:
+    """Whether the server knows the directive, whose value is none here."""
+    if PROGRAM is None or OPENSSL is None:
+        return False
+    said = subprocess.run([PROGRAM, "--tls-port", "none"], capture_output=True, text=True)
+    return "Bad directive" not in said.stdout + said.stderr
+
+
+needs_tls = pytest.mark.skipif(not _speaks_tls(), reason="no server with TLS, or no command openssl")
 
 
 def until_it_listens(process: subprocess.Popen[Any], port: int) -> None:
@@ -31,6 +43,12 @@ def until_it_listens(process: subprocess.Popen[Any], port: int) -> None:
             time.sleep(0.01)
 
 
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
 class RedisServer:
     """A server that listens on a free port of the loopback, and on a socket in its folder.
 
@@ -42,9 +60,7 @@ class RedisServer:
     def __init__(self, folder: Path, *options: str) -> None:
         folder.mkdir(exist_ok=True)
         self.folder = folder
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = _free_port()
         self.path = folder / "socket"
         self.options = options
         self.url = f"redis://127.0.0.1:{self.port}"
@@ -93,3 +109,33 @@ class RedisServer:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+
+
+class TlsServer(RedisServer):
+    """A server that speaks TLS on a port of its own. Tests still :meth:`tell` it without.
+
+    Args:
+        folder: An empty folder.
+        authority: Whose clients it accepts, and whose certificate its URL names.
+        certificate: Its own, and the key; None: the authority issues one for 127.0.0.1 and localhost.
+        *options: More lines of its configuration.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        authority: Authority,
+        *options: str,
+        certificate: tuple[Path, Path] | None = None,
+    ) -> None:
+        one, key = certificate or authority.issue("server", "IP:127.0.0.1", "DNS:localhost")
+        self.tls_port = _free_port()
+        files = (f"tls-cert-file {one}", f"tls-key-file {key}", f"tls-ca-cert-file {authority.file}")
+        super().__init__(folder, f"tls-port {self.tls_port}", *files, "tls-auth-clients no", *options)
+        self.name = f"127.0.0.1:{self.tls_port}"
+        self.url = f"rediss://{self.name}?ssl_ca_certs={authority.file}"
+
+    def start(self) -> None:
+        """Start it, empty."""
+        super().start()
+        until_it_listens(self.process, self.tls_port)

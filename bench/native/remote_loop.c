@@ -1,7 +1,7 @@
 /*
  * remote_loop.c -- what a GET of a file costs the client: CPU and time, one after another on one connection.
  *
- *   remote_loop <address or path> <port, 0: a path> <bytes> <files> <gets>
+ *   remote_loop <address or path> <port, 0: a path> <bytes> <files> <gets> [<file of CAs: with TLS>]
  *   -> "<CPU us> <wall us>" of a GET
  */
 #define _GNU_SOURCE
@@ -22,13 +22,15 @@ static double seconds(clockid_t clock)
 int main(int argc, char **argv)
 {
     static const uint8_t dataset[SN_REMOTE_DATASET] = "remote loop";
-    if (argc != 6)
+    if (argc != 6 && argc != 7)
         return 2;
     int port = atoi(argv[2]);
     size_t length = strtoul(argv[3], NULL, 10);
     uint32_t files = (uint32_t)atoi(argv[4]), gets = (uint32_t)atoi(argv[5]);
     sn_remote_server server = {.name = "it", .port = (uint16_t)port};
     *(port ? &server.address : &server.path) = argv[1];
+    sn_tls_settings tls = {.host = argv[1], .ca_file = argv[argc - 1]};
+    server.tls = argc == 7 ? &tls : NULL;
     sn_remote *remote = sn_remote_new(&server, 1);
     uint8_t *file = malloc(length), *bytes = NULL;
     size_t capacity = 0, found = 0;

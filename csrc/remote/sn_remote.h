@@ -9,19 +9,19 @@
  * dataset's fingerprint. It ends with 32 bytes of ours (magic, sample, length, checksum). A value that does not fit is
  * deleted, and counts as missing.
  *
- * A server that fails is left alone for a while: after three failures in a row for a second, then for twice as long
- * each time, up to half a minute. One caller then tries it again. Meanwhile its samples are missing, and come from
+ * A server that fails is left alone for a while, as sn_server.h says. Meanwhile its samples are missing, and come from
  * storage. No other server gets them: it would have no room for them either.
  *
  * Lives in   private memory; one handle a process and set of servers.
  * Callers    any number of threads at a time. In a forked child each sample is missing.
- * Blocking   on the server: 200 ms to connect, 100 ms without a byte. An answer that trickles is given up after half
- *            a second and 10 us for each byte.
- * Ordering   a mutex for each server guards its connections and counters. A connection has one user at a time.
+ * Blocking   on the server, as sn_server.h says.
+ * Ordering   as sn_server.h says.
  * Errors     none reach the caller: a sample is there or is missing. sn_remote_look() tells of them.
  */
 #ifndef SN_REMOTE_H
 #define SN_REMOTE_H
+
+#include "sn_server.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -30,30 +30,6 @@
 #define SN_REMOTE_MOST (1u << 30)  /* bytes of a value */
 
 typedef struct sn_remote sn_remote;
-
-/* Texts are copied. */
-typedef struct {
-    const char *name;     /* as all hosts call it: it decides which samples are there */
-    const char *path;     /* of a Unix socket; NULL: it has an address */
-    const char *address;  /* numeric, IPv4 or IPv6 */
-    uint16_t port;
-    const char *user;     /* NULL: the server's default user */
-    const char *password; /* NULL: none is asked for */
-    uint32_t database;
-} sn_remote_server;
-
-typedef struct {
-    uint64_t hits, misses;  /* GETs that were answered */
-    uint64_t skipped;       /* samples that were not asked for: the server was left alone */
-    uint64_t stored;        /* SETs that were answered with OK */
-    uint64_t refused;       /* SETs that failed because the server's memory is full */
-    uint64_t failures;      /* of connections, and answers that are none */
-    uint64_t wrong;         /* values with another checksum, sample or length */
-    uint64_t bytes;         /* of the hits */
-    uint64_t get_ns;        /* that the hits took */
-    int is_left_alone;
-    char message[160];      /* of the last failure; empty: there was none */
-} sn_remote_counts;
 
 /* NULL when memory is short, or an address is none. No server is asked yet. */
 sn_remote *sn_remote_new(const sn_remote_server *servers, uint32_t n);

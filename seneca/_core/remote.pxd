@@ -3,6 +3,17 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 
+cdef extern from "remote/sn_tls.h" nogil:
+    enum:
+        SN_TLS_WHY
+
+    ctypedef struct sn_tls_settings:
+        const char *host
+        const char *ca_file
+        const char *cert_file
+        const char *key_file
+
+
 cdef extern from "remote/sn_remote.h" nogil:
     enum:
         SN_REMOTE_DATASET
@@ -18,11 +29,12 @@ cdef extern from "remote/sn_remote.h" nogil:
         const char *user
         const char *password
         uint32_t database
+        const sn_tls_settings *tls
 
     ctypedef struct sn_remote_counts:
         uint64_t hits, misses, skipped, stored, refused, failures, wrong, bytes, get_ns
         int is_left_alone
-        char message[160]
+        char message[SN_TLS_WHY]
 
     sn_remote *sn_remote_new(const sn_remote_server *servers, uint32_t n)
     void sn_remote_free(sn_remote *remote)

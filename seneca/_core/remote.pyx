@@ -15,12 +15,19 @@ cdef const uint8_t *name_of(bytes dataset) except NULL:
     return <const uint8_t *><const char *>dataset
 
 
+cdef const char *text_of(bytes text):
+    """The characters of a text, which the caller keeps alive; NULL for None."""
+    return NULL if text is None else <const char *>text
+
+
 cdef class Remote:
     """Samples' files in the memory of Redis or Valkey servers. Any number of threads may use it at a time.
 
     Args:
         servers: Of each server: its name, which is the same on all hosts; the path of its Unix socket, or None;
             its numeric address, or None; its port; user and password, or None; the number of its database.
+            With TLS, besides: the host that its certificate must name; the files of the CAs, of this client's
+            certificate and of its key, or None.
 
     Raises:
         ValueError: An address is none.
@@ -28,27 +35,38 @@ cdef class Remote:
 
     def __cinit__(self, servers):
         cdef sn_remote_server *all
+        cdef sn_tls_settings *tls
         cdef Py_ssize_t i
         kept = [
-            tuple(None if text is None else text.encode() for text in (name, path, address, user, password))
-            for name, path, address, _, user, password, _ in servers
+            [
+                None if text is None else text.encode()
+                for text in (name, path, address, user, password, *(secure or [None] * 4))
+            ]
+            for name, path, address, _, user, password, _, *secure in servers
         ]
         self.names = tuple(server[0] for server in servers)
         all = <sn_remote_server *>calloc(len(kept) or 1, sizeof(sn_remote_server))
-        if all == NULL:
-            raise MemoryError()
+        tls = <sn_tls_settings *>calloc(len(kept) or 1, sizeof(sn_tls_settings))
         try:
-            for i, (name, path, address, user, password) in enumerate(kept):
+            if all == NULL or tls == NULL:
+                raise MemoryError()
+            for i, (name, path, address, user, password, host, ca_file, cert_file, key_file) in enumerate(kept):
                 all[i].name = name
-                all[i].path = NULL if path is None else <const char *>path
-                all[i].address = NULL if address is None else <const char *>address
-                all[i].user = NULL if user is None else <const char *>user
-                all[i].password = NULL if password is None else <const char *>password
+                all[i].path = text_of(path)
+                all[i].address = text_of(address)
+                all[i].user = text_of(user)
+                all[i].password = text_of(password)
                 all[i].port = servers[i][3]
                 all[i].database = servers[i][6]
+                all[i].tls = NULL if host is None else &tls[i]
+                tls[i].host = text_of(host)
+                tls[i].ca_file = text_of(ca_file)
+                tls[i].cert_file = text_of(cert_file)
+                tls[i].key_file = text_of(key_file)
             self.handle = sn_remote_new(all, len(kept))
         finally:
             free(all)
+            free(tls)
         if self.handle == NULL:
             raise ValueError(f"no address of a server: {[server[1] or server[2] for server in servers]}")
 

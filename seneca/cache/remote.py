@@ -10,6 +10,8 @@ warning tells what does not work.
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
 import socket
 import threading
@@ -38,12 +40,9 @@ class RemoteCache:
 
     def __init__(self, servers: Sequence[RemoteServer]) -> None:
         self.servers = tuple(servers)
-        self.handle = Remote(
-            [
-                (one.name, one.path, _address(one), one.port, one.user, one.password, one.database)
-                for one in self.servers
-            ]
-        )
+        if any(one.tls is not None for one in self.servers):
+            _load_openssl()
+        self.handle = Remote([_as_the_core_has_it(one) for one in self.servers])
         self._warned = False
         self._resolving: threading.Thread | None = None
 
@@ -82,6 +81,23 @@ class RemoteCache:
             if self.servers[i].host is not None and (address := _address(self.servers[i])) != NOWHERE:
                 assert address is not None
                 self.handle.move(i, address)
+
+
+def _as_the_core_has_it(one: RemoteServer) -> tuple[Any, ...]:
+    plain = (one.name, one.path, _address(one), one.port, one.user, one.password, one.database)
+    if one.tls is None:
+        return plain
+    return (*plain, one.host, one.tls.ca_file, one.tls.cert_file, one.tls.key_file)
+
+
+def _load_openssl() -> None:
+    """Load OpenSSL as Python does, before the core does it by name.
+
+    A process has one library of a name. If the core were first, it would get the system's, and Python's own
+    module might not fit to that one. A Python without that module leaves it to the core.
+    """
+    with contextlib.suppress(ImportError):
+        importlib.import_module("ssl")
 
 
 def _address(server: RemoteServer) -> str | None:

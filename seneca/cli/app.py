@@ -423,6 +423,10 @@ def serve(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Ask no password, whoever reaches the address.")
     ] = False,
+    tls_cert: Annotated[
+        Path | None, typer.Option(help="Speak TLS, with this certificate in PEM. Clients write rediss://.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The key of that certificate, in PEM.")] = None,
     print_: Annotated[
         str | None, typer.Option("--print", help="Print it instead: systemd (a unit), k8s (manifests).")
     ] = None,
@@ -438,7 +442,7 @@ def serve(
     from seneca.cli.remote import CannotServe, run
 
     try:
-        run(memory, bind or ["127.0.0.1"], port, folder, insecure, print_)
+        run(memory, bind or ["127.0.0.1"], port, folder, insecure, print_, tls_cert, tls_key)
     except (CannotServe, OSError) as error:
         typer.echo(f"seneca remote serve: {in_a_line(error)}", err=True)
         raise typer.Exit(2) from None

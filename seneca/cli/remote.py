@@ -49,6 +49,7 @@ class Serving:
         port: The port that it listens on.
         folder: Where its configuration and its socket lie.
         password: What clients have to say; None: nothing, which is possible on this host alone.
+        tls: The files of its certificate and key, with which it speaks TLS; None: it does not.
     """
 
     memory: int
@@ -56,13 +57,14 @@ class Serving:
     port: int
     folder: Path
     password: str | None
+    tls: tuple[Path, Path] | None = None
 
     def configuration(self) -> str:
         """The lines of ``redis.conf``. Nothing goes to disk, and no file makes room for another."""
         threads = min(4, int(cores_allowed().number) // 2)
         lines = [
             f"bind {' '.join(self.bind)}",
-            f"port {self.port}",
+            *([f"port {self.port}"] if self.tls is None else _tls_lines(self.port, self.tls)),
             f"unixsocket {self.folder / 'socket'}",
             "unixsocketperm 600",
             f"dir {self.folder}",
@@ -82,8 +84,26 @@ class Serving:
         return f"user default on #{hashlib.sha256(self.password.encode()).hexdigest()} {RIGHTS}\n"
 
 
+def _tls_lines(port: int, tls: tuple[Path, Path]) -> list[str]:
+    certificate, key = tls
+    return [
+        "port 0",
+        f"tls-port {port}",
+        f'tls-cert-file "{certificate}"',
+        f'tls-key-file "{key}"',
+        "tls-auth-clients no",
+    ]
+
+
 def run(
-    memory: str, bind: list[str], port: int, folder: Path | None, insecure: bool, to_print: str | None
+    memory: str,
+    bind: list[str],
+    port: int,
+    folder: Path | None,
+    insecure: bool,
+    to_print: str | None,
+    tls_cert: Path | None = None,
+    tls_key: Path | None = None,
 ) -> None:
     """Become a server, or print how one is started.
 
@@ -97,13 +117,18 @@ def run(
         amount = parse_bytes(memory)
     except ValueError as error:
         raise CannotServe(f"--memory: {error}") from None
+    if (tls_cert is None) != (tls_key is None):
+        raise CannotServe("--tls-cert and --tls-key are given together")
+    tls = None if tls_cert is None or tls_key is None else (tls_cert.absolute(), tls_key.absolute())
     if to_print == "k8s":
-        print(_kubernetes(amount), end="")
+        print(_kubernetes(amount, tls), end="")
         return
     program = next((path for name in PROGRAMS if (path := shutil.which(name)) is not None), None)
     if to_print == "systemd":
-        print(_systemd(memory, bind, port, folder, insecure), end="")
+        print(_systemd(memory, bind, port, folder, insecure, tls), end="")
         return
+    for file in tls or ():
+        file.open("rb").close()  # the server would complain without a word of what to change
     if program is None:
         raise CannotServe(
             f"neither {' nor '.join(PROGRAMS)} is installed; apt-get install redis-server, or valkey-server "
@@ -112,7 +137,7 @@ def run(
     where = (folder or user_cache() / f"remote-{port}").absolute()
     where.mkdir(mode=0o700, parents=True, exist_ok=True)
     password = None if insecure else _password(where, makes=not _is_here(bind))
-    serving = Serving(amount, tuple(bind), port, where, password)
+    serving = Serving(amount, tuple(bind), port, where, password, tls)
     _write(where / "redis.conf", serving.configuration())
     _write(where / "users.acl", serving.users())
     _tell(serving)
@@ -147,7 +172,8 @@ def _write(path: Path, text: str) -> None:
 def _tell(serving: Serving) -> None:
     """Print what clients have to set."""
     elsewhere = not _is_here(list(serving.bind))
-    url = f"redis://{socket.gethostname() if elsewhere else serving.bind[0]}:{serving.port}"
+    scheme = "redis" if serving.tls is None else "rediss"
+    url = f"{scheme}://{socket.gethostname() if elsewhere else serving.bind[0]}:{serving.port}"
     if serving.password is None:
         secret = ""
         url += "?insecure=true" if elsewhere else ""
@@ -157,6 +183,9 @@ def _tell(serving: Serving) -> None:
         secret = f", and {PASSWORD} as in {serving.folder / 'password'}"
     print(f"on this host: SENECA_REMOTE=unix:{serving.folder / 'socket'}{secret}")
     print(f"{'on all hosts' if elsewhere else 'or'}: SENECA_REMOTE={url}{secret}", flush=True)
+    if serving.tls is not None:
+        more = "&" if "?" in url else "?"
+        print(f"where its CA is not trusted: {url}{more}ssl_ca_certs=/path/of/ca.crt", flush=True)
 
 
 def _become(program: str, configuration: Path) -> NoReturn:
@@ -164,12 +193,23 @@ def _become(program: str, configuration: Path) -> NoReturn:
     os.execv(program, [program, str(configuration)])
 
 
-def _systemd(memory: str, bind: list[str], port: int, folder: Path | None, insecure: bool) -> str:
+def _systemd(
+    memory: str,
+    bind: list[str],
+    port: int,
+    folder: Path | None,
+    insecure: bool,
+    tls: tuple[Path, Path] | None,
+) -> str:
     _is_here(bind)
     seneca = shutil.which("seneca") or f"{sys.executable} -m seneca.cli"
     options = [f"--memory {memory}", *(f"--bind {one}" for one in bind), f"--port {port}"]
     options += [f"--folder {folder.absolute() if folder is not None else '%S/seneca-remote'}"]
     options += ["--insecure"] if insecure else []
+    credentials = ""  # the unit's user may not read the files where they are
+    for option, path in zip(("cert", "key"), tls or (), strict=False):
+        options.append(f"--tls-{option} ${{CREDENTIALS_DIRECTORY}}/{option}")
+        credentials += f"LoadCredential={option}:{path}\n"
     return f"""\
 [Unit]
 Description=Files of samples for the training jobs of several hosts (Seneca)
@@ -178,7 +218,7 @@ Wants=network-online.target
 
 [Service]
 ExecStart={seneca} remote serve {" ".join(options)}
-StateDirectory=seneca-remote
+{credentials}StateDirectory=seneca-remote
 StateDirectoryMode=0700
 DynamicUser=yes
 Restart=on-failure
@@ -196,12 +236,25 @@ WantedBy=multi-user.target
 """
 
 
-def _kubernetes(memory: int) -> str:
+def _kubernetes(memory: int, tls: tuple[Path, Path] | None) -> str:
     """A Secret, a headless Service, a StatefulSet of servers on different nodes: JSON, which is YAML."""
     labels = {"app.kubernetes.io/name": "seneca-remote"}
+    listening, scheme, mounts, volumes, more = f"--port {PORT}", "redis", [], [], ""
+    if tls is not None:
+        listening = (
+            f"--port 0 --tls-port {PORT} --tls-cert-file /run/tls/tls.crt --tls-key-file /run/tls/tls.key "
+            "--tls-auth-clients no"
+        )
+        scheme = "rediss"
+        mounts = [{"name": "tls", "mountPath": "/run/tls", "readOnly": True}]
+        volumes = [{"name": "tls", "secret": {"secretName": "seneca-remote-tls", "defaultMode": 0o440}}]
+        more = (
+            "# The certificate has to name these hosts. ?ssl_ca_certs=/path names a CA that is not trusted.\n"
+            f"#   kubectl create secret tls seneca-remote-tls --cert={tls[0]} --key={tls[1]}\n"
+        )
     script = (
         f"printf 'user default on >%s {RIGHTS}\\n' \"$PASSWORD\" > /run/seneca/users.acl && "
-        "exec valkey-server --bind '*' --port 6379 --dir /run/seneca --aclfile /run/seneca/users.acl "
+        f"exec valkey-server --bind '*' {listening} --dir /run/seneca --aclfile /run/seneca/users.acl "
         f"--maxmemory {memory} --maxmemory-policy noeviction --save '' --appendonly no"
     )
     secret = {"secretKeyRef": {"name": "seneca-remote", "key": "password"}}
@@ -221,7 +274,7 @@ def _kubernetes(memory: int) -> str:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": [{"name": "run", "mountPath": "/run/seneca"}],
+        "volumeMounts": [{"name": "run", "mountPath": "/run/seneca"}, *mounts],
     }
     apart = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": labels}}
     pod = {
@@ -229,7 +282,7 @@ def _kubernetes(memory: int) -> str:
         "automountServiceAccountToken": False,
         "securityContext": {"runAsNonRoot": True, "runAsUser": 999, "runAsGroup": 999, "fsGroup": 999},
         "containers": [server],
-        "volumes": [{"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}],
+        "volumes": [{"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}, *volumes],
     }
     name = {"name": "seneca-remote", "labels": labels}
     documents = [
@@ -265,7 +318,8 @@ def _kubernetes(memory: int) -> str:
     ]
     head = (
         "# Servers for files of samples: one for each node, replicas as many as you want. Training pods get\n"
-        "#   SENECA_REMOTE=redis://seneca-remote-0.seneca-remote,seneca-remote-1.seneca-remote\n"
+        f"#   SENECA_REMOTE={scheme}://seneca-remote-0.seneca-remote,seneca-remote-1.seneca-remote\n"
         "#   SENECA_REMOTE_PASSWORD from the secret seneca-remote, key password\n"
+        f"{more}"
     )
     return head + "---\n".join(json.dumps(document, indent=2) + "\n" for document in documents)

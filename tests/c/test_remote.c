@@ -1,8 +1,8 @@
 /*
  * test_remote.c -- samples' files on servers that answer rightly, wrongly, late, or not at all.
  *
- * The server is this file's own: it speaks as Redis does, and lies as it is told. Real servers are met in
- * tests/unit/_core/test_remote.py.
+ * The server is this file's own: it speaks as Redis does, and lies as it is told. It is met with and without TLS. Real
+ * servers are met in tests/unit/_core/test_remote.py and test_remote_tls.py.
  */
 #define _GNU_SOURCE
 #include "base/sn_hash.h"
@@ -11,6 +11,7 @@
 #include "check.h"
 #include "remote/sn_remote.h"
 #include "remote/sn_resp.h"
+#include "tls_front.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -375,9 +376,19 @@ static uint32_t ask_all(sn_remote *remote, uint64_t seed)
     return hits;
 }
 
+static struct {
+    uint16_t port; /* of TLS before the host */
+    int is_used;
+    sn_tls_settings settings;
+} secure;
+
 static sn_remote *client_of_host(void)
 {
     sn_remote_server server = {.name = "here", .address = "127.0.0.1", .port = host.port};
+    if (secure.is_used) {
+        server.port = secure.port;
+        server.tls = &secure.settings;
+    }
     sn_remote *remote = sn_remote_new(&server, 1);
     CHECK(remote != NULL);
     return remote;
@@ -398,10 +409,10 @@ static void check_truth(uint64_t seed)
     sn_remote_free(remote);
 }
 
-/* One lie at a time, and all at a time. Then the truth again. */
-static void check_lies(uint64_t seed)
+/* One lie at a time from the first on, and all at a time. Then the truth again. */
+static void check_lies(uint64_t seed, unsigned first)
 {
-    for (unsigned lie = FLIPPED; lie <= LIES; lie++) {
+    for (unsigned lie = first; lie <= LIES; lie++) {
         sn_remote *remote = client_of_host();
         sn_remote_counts counts;
 
@@ -469,7 +480,16 @@ int main(int argc, char **argv)
     start_host();
     CHECK(pthread_create(&listener, NULL, listens, NULL) == 0);
     check_truth(seed);
-    check_lies(seed);
+    check_lies(seed, FLIPPED);
+    secure.port = tls_front_start(host.port, &secure.settings);
+    secure.is_used = 1;
+    if (secure.port) {
+        check_truth(seed + 1);
+        check_lies(seed + 1, LIES); /* all at a time */
+    } else {
+        printf("no TLS: there is no libssl, or no command openssl\n");
+    }
+    tls_front_end();
     atomic_store(&host.ending, 1);
     shutdown(host.listener, SHUT_RDWR);
     pthread_join(listener, NULL);

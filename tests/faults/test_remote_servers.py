@@ -13,8 +13,9 @@ import threading
 import numpy as np
 import pytest
 import torch
+from certificates import Authority
 from PIL import Image
-from redis_servers import RedisServer, needs_redis
+from redis_servers import RedisServer, TlsServer, needs_redis, needs_tls
 
 import seneca
 from seneca import transforms as T
@@ -174,9 +175,7 @@ def want_a_password(server):
             assert one.recv(100)[:1] in b"+:"
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("fault", [kill, stop, restart_empty, fill_up, want_a_password])
-def test_a_server_fails_in_the_middle_of_an_epoch(folder, alone, server, fault, workers):
+def fail_in_the_middle_of_an_epoch(folder, alone, server, fault, workers):
     batches(loader(seneca.ImageFolder(folder, TRANSFORM), server.url, workers))
     one = loader(seneca.ImageFolder(folder, TRANSFORM), server.url, workers)
     for epoch in alone:
@@ -193,6 +192,69 @@ def test_a_server_fails_in_the_middle_of_an_epoch(folder, alone, server, fault, 
         assert one.stats()["read_bytes"] > 0, "storage gave the others"
     if fault is stop:
         server.go_on()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("fault", [kill, stop, restart_empty, fill_up, want_a_password])
+def test_a_server_fails_in_the_middle_of_an_epoch(folder, alone, server, fault, workers):
+    fail_in_the_middle_of_an_epoch(folder, alone, server, fault, workers)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("certificates") / "ours")
+
+
+@needs_tls
+@pytest.mark.parametrize("fault", [kill, stop, restart_empty])
+def test_a_server_with_tls_fails_in_the_middle_of_an_epoch(folder, alone, tmp_path, authority, fault):
+    with TlsServer(tmp_path / "redis", authority) as server:
+        fail_in_the_middle_of_an_epoch(folder, alone, server, fault, 2)
+
+
+@needs_tls
+def test_with_tls_the_second_reads_nothing_from_storage(folder, alone, tmp_path, authority):
+    with TlsServer(tmp_path / "redis", authority) as server:
+        first = loader(seneca.ImageFolder(folder, TRANSFORM), server.url)
+        assert same(batches(first), alone[0])
+        second = loader(seneca.ImageFolder(folder, TRANSFORM), server.url)
+        assert [same(batches(second), epoch) for epoch in alone] == [True, True]
+        assert second.stats()["read_bytes"] == 0
+        assert of(second, server)["wrong"] == of(second, server)["failures"] == 0
+
+
+@needs_tls
+@pytest.mark.parametrize(
+    ("trouble", "message"),
+    [
+        ("expired", "certificate has expired; renew it, or set the clock of this host"),
+        ("another host", "the server's certificate is not for 127.0.0.1"),
+        ("unknown CA", "name the file of the server's CA with .ssl_ca_certs="),
+        ("no TLS", "does not answer, as one that does not speak it|what answers there does not speak it"),
+    ],
+)
+def test_a_server_that_cannot_be_trusted_is_told_nothing(
+    folder, alone, tmp_path, authority, trouble, message
+):
+    """An epoch comes from storage, and the warning says why. The server never has a file or the password."""
+    certificate = {
+        "expired": lambda: authority.issue("old", "IP:127.0.0.1", days=-1),
+        "another host": lambda: authority.issue("other", "DNS:other.host", "IP:127.0.0.2"),
+    }.get(trouble, lambda: None)()
+    with TlsServer(tmp_path / "redis", authority, certificate=certificate) as server:
+        url = server.url.replace("rediss://", "rediss://:secret@")
+        if trouble == "unknown CA":
+            url = url.replace(str(authority.file), str(Authority(tmp_path / "another").file))
+        if trouble == "no TLS":
+            url = url.replace(str(server.tls_port), str(server.port))
+        one = loader(seneca.ImageFolder(folder, TRANSFORM), url)
+        with pytest.warns(UserWarning, match=f"TLS: .*({message}).* does not serve"):
+            got = batches(one)
+        assert same(got, alone[0])
+        (counts,) = one.stats()["remote"].values()
+        assert counts["hits"] == counts["misses"] == 0 and counts["failures"] > 0
+        assert counts["message"].startswith("TLS: ")
+        assert server.tell("DBSIZE") == ":0"
 
 
 def test_wrong_bytes_are_never_served(folder, alone, server):

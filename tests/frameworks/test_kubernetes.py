@@ -11,16 +11,17 @@ kubernetes_validate = pytest.importorskip(
 )
 
 
-def manifests():
+def manifests(*options):
     line = [sys.executable, "-m", "seneca.cli", "remote", "serve", "--memory", "8GiB", "--print", "k8s"]
-    text = subprocess.run(line, capture_output=True, text=True, check=True).stdout
+    text = subprocess.run([*line, *options], capture_output=True, text=True, check=True).stdout
     plain = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("#"))
     return [json.loads(document) for document in plain.split("---\n")]
 
 
-@pytest.mark.parametrize("number", range(3))
-def test_they_are_as_the_schemas_want_them(number):
-    kubernetes_validate.validate(manifests()[number], "1.31", strict=True)
+@pytest.mark.parametrize("options", [(), ("--tls-cert", "my.crt", "--tls-key", "my.key")])
+def test_they_are_as_the_schemas_want_them(options):
+    for document in manifests(*options):
+        kubernetes_validate.validate(document, "1.31", strict=True)
 
 
 def test_a_wrong_one_is_seen():

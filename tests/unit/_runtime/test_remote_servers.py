@@ -2,7 +2,7 @@
 
 import pytest
 
-from seneca._runtime.remote_servers import RemoteServer, parse_remote
+from seneca._runtime.remote_servers import RemoteServer, Tls, parse_remote
 from seneca.options import Options
 
 
@@ -33,6 +33,21 @@ def no_password(monkeypatch):
             [RemoteServer("h1", password="a"), RemoteServer("h2", 1, password="b")],
         ),
         ("redis://:a@h1,unix:/s", [RemoteServer("h1", password="a"), RemoteServer(path="/s", password="a")]),
+        ("rediss://localhost", [RemoteServer("localhost", tls=Tls())]),
+        ("rediss://:a@H1:7000/2", [RemoteServer("h1", 7000, None, None, "a", 2, Tls())]),
+        (
+            "rediss://:a@h1?ssl_ca_certs=/etc/our%20ca.pem,h2,redis://h3,unix:/s",
+            [
+                RemoteServer("h1", password="a", tls=Tls("/etc/our ca.pem")),
+                RemoteServer("h2", password="a", tls=Tls("/etc/our ca.pem")),
+                RemoteServer("h3", password="a"),
+                RemoteServer(path="/s", password="a"),
+            ],
+        ),
+        (
+            "rediss://h1?ssl_certfile=/my.crt&ssl_keyfile=/my.key",
+            [RemoteServer("h1", tls=Tls(None, "/my.crt", "/my.key"))],
+        ),
     ],
 )
 def test_urls(value, servers):
@@ -65,9 +80,12 @@ def test_a_password_may_be_in_the_environment(monkeypatch):
         ("redis://localhost/first", "is no server; write"),
         ("unix:", "is no server; write"),
         ("redis://localhost:99999", "has no port from 1 to 65535"),
-        ("redis://localhost?timeout=3", "may end with .insecure=true, and with nothing else"),
-        ("redis://localhost?insecure=maybe", "may end with .insecure=true, and with nothing else"),
-        ("rediss://:p@h1", "asks for TLS, which Seneca does not speak"),
+        ("redis://localhost?timeout=3", "may end with .insecure=true, rediss:// with"),
+        ("redis://localhost?insecure=maybe", "may end with .insecure=true, rediss:// with"),
+        ("rediss://:p@h1?ssl_cert_reqs=none", "ssl_keyfile= as well, and with nothing else"),
+        ("rediss://:p@h1?ssl_keyfile=/my.key", "has an ssl_keyfile, but no ssl_certfile"),
+        ("redis://:p@h1?ssl_ca_certs=/ca.pem", "ssl_keyfile= as well, and with nothing else"),
+        ("rediss://h1?ssl_ca_certs=/ca.pem", "is another host and has no password"),
         ("redis://10.0.0.1", "is another host and has no password"),
         ("redis://h1", "write redis://h1.insecure=true"),
         ("redis://:secret@h1,h1:6379", "names a server twice: h1:6379, h1:6379"),
@@ -88,3 +106,9 @@ def test_the_option_the_environment_and_neither(monkeypatch):
     monkeypatch.setenv("SENECA_REMOTE", "redis://h1")
     with pytest.raises(ValueError, match="SENECA_REMOTE: remote: redis://h1 is another host"):
         Options()
+
+
+def test_a_file_is_named_from_where_the_job_began(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (server,) = parse_remote("rediss://localhost?ssl_ca_certs=ca.pem")
+    assert server.tls == Tls(str(tmp_path / "ca.pem"))

@@ -2,6 +2,8 @@
 
 import os
 import socket
+import subprocess
+import sys
 import time
 import warnings
 
@@ -72,3 +74,20 @@ def test_nowhere_is_refused_at_once():
         one.settimeout(30)
         one.connect((NOWHERE, 80))
     assert time.monotonic() - began < 15, "and was not waited for"
+
+
+TLS = """
+import sys
+from seneca._runtime.remote_servers import parse_remote
+from seneca.cache.remote import RemoteCache
+assert "ssl" not in sys.modules
+RemoteCache(parse_remote("redis://127.0.0.1:1"))
+assert "ssl" not in sys.modules
+RemoteCache(parse_remote("rediss://127.0.0.1:1"))
+assert "ssl" in sys.modules
+"""
+
+
+def test_python_loads_openssl_before_the_core_does():
+    """Otherwise a later ``import ssl`` might meet a library that does not fit."""
+    subprocess.run([sys.executable, "-c", TLS], check=True)

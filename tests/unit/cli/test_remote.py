@@ -11,7 +11,8 @@ import sys
 import time
 
 import pytest
-from redis_servers import PROGRAM, needs_redis, until_it_listens
+from certificates import Authority
+from redis_servers import PROGRAM, needs_redis, needs_tls, until_it_listens
 
 from seneca._core.remote import Remote
 
@@ -114,6 +115,20 @@ def test_a_password_of_the_users_and_none(tmp_path):
         assert "?insecure=true" in served.told and served.client().ping(0)
 
 
+@needs_tls
+def test_with_a_certificate_it_speaks_tls_and_nothing_else(tmp_path):
+    authority = Authority(tmp_path / "ours")
+    certificate, key = authority.issue("server", "IP:127.0.0.1")
+    with Served(tmp_path / "it", "--tls-cert", certificate, "--tls-key", key) as served:
+        assert f"or: SENECA_REMOTE=rediss://127.0.0.1:{served.port}\n" in served.told
+        assert "?ssl_ca_certs=/path/of/ca.crt" in served.process.stdout.readline()
+        about = ("it", None, "127.0.0.1", served.port, None, None, 0)
+        one = Remote([(*about, "127.0.0.1", str(authority.file), None, None)])
+        one.put(DATASET, 1, b"a file")
+        assert one.get(DATASET, 1) == b"a file"
+        assert not served.client().ping(0)
+
+
 @needs_redis
 def test_memory_is_what_was_asked_for(tmp_path):
     with Served(tmp_path) as served:
@@ -141,6 +156,11 @@ def test_without_a_server_it_says_what_to_install(tmp_path):
         ),
         (["--memory", "1GiB", "--print", "docker"], "--print is systemd or k8s, but got docker"),
         ([], "Missing option '--memory'"),
+        (["--memory", "1GiB", "--tls-cert", "/a.crt"], "--tls-cert and --tls-key are given together"),
+        (
+            ["--memory", "1GiB", "--tls-cert", "/nowhere.crt", "--tls-key", "/a.key"],
+            "/nowhere.crt: No such file or directory",
+        ),
     ],
 )
 def test_options_that_cannot_be_used(tmp_path, options, message):
@@ -156,9 +176,13 @@ def printed(*options):
     return subprocess.run(line, capture_output=True, text=True, check=True, env=environment()).stdout
 
 
-def test_a_unit_of_systemd(tmp_path):
-    unit = printed("systemd")
-    assert "remote serve --memory 8GiB --bind 0.0.0.0 --port 6379 --folder %S/seneca-remote\n" in unit
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_unit_of_systemd(tmp_path, tls):
+    options = ("--tls-cert", "/etc/my.crt", "--tls-key", "/etc/my.key") if tls else ()
+    unit = printed("systemd", *options)
+    assert "remote serve --memory 8GiB --bind 0.0.0.0 --port 6379 --folder %S/seneca-remote" in unit
+    assert ("LoadCredential=cert:/etc/my.crt\nLoadCredential=key:/etc/my.key\n" in unit) == tls
+    assert ("--tls-cert ${CREDENTIALS_DIRECTORY}/cert" in unit) == tls
     assert f"MemoryMax={round(8 * 2**30 * 1.15)}\n" in unit
     if shutil.which("systemd-analyze"):
         (tmp_path / "seneca-remote.service").write_text(unit)
@@ -177,18 +201,32 @@ def test_manifests_for_kubernetes():
     assert [document["kind"] for document in documents] == ["Secret", "Service", "StatefulSet"]
 
 
-def manifests():
-    text = printed("k8s")
+def manifests(*options):
+    text = printed("k8s", *options)
     head = "".join(line for line in text.splitlines(keepends=True) if line.startswith("#"))
     return [head, *map(json.loads, text[len(head) :].split("---\n"))]
 
 
+@pytest.mark.parametrize("tls", [False, pytest.param(True, marks=needs_tls)])
 @needs_redis
-def test_what_a_pod_runs_is_a_server_that_asks_for_the_secret(tmp_path):
-    _, secret, _, servers = manifests()
-    (server,) = servers["spec"]["template"]["spec"]["containers"]
+def test_what_a_pod_runs_is_a_server_that_asks_for_the_secret(tmp_path, tls):
+    authority = Authority(tmp_path / "ours") if tls else None
+    options = ("--tls-cert", "my.crt", "--tls-key", "my.key") if tls else ()
+    head, secret, _, servers = manifests(*options)
+    spec = servers["spec"]["template"]["spec"]
+    (server,) = spec["containers"]
+    secured = ("127.0.0.1", str(authority.file), None, None) if tls else ()
+    if tls:
+        assert "SENECA_REMOTE=rediss://seneca-remote-0.seneca-remote,seneca-remote-1.seneca-remote\n" in head
+        assert "kubectl create secret tls seneca-remote-tls --cert=/" in head
+        assert {"name": "tls", "mountPath": "/run/tls", "readOnly": True} in server["volumeMounts"]
+        assert [one["secret"]["secretName"] for one in spec["volumes"] if one["name"] == "tls"] == [
+            "seneca-remote-tls"
+        ]
+        authority.issue("tls", "IP:127.0.0.1")
     port = free_port()
     script = server["command"][-1].replace("/run/seneca", str(tmp_path)).replace("6379", str(port))
+    script = script.replace("/run/tls", str(tmp_path / "ours"))
     (tmp_path / "valkey-server").symlink_to(PROGRAM)
     password = secret["stringData"]["password"]
     path = f"{tmp_path}:{os.environ['PATH']}"
@@ -197,7 +235,8 @@ def test_what_a_pod_runs_is_a_server_that_asks_for_the_secret(tmp_path):
     )
     try:
         one, other = (
-            Remote([("it", None, "127.0.0.1", port, None, said, 0)]) for said in (password, "guessed")
+            Remote([("it", None, "127.0.0.1", port, None, said, 0, *secured)])
+            for said in (password, "guessed")
         )
         until = time.monotonic() + 60
         while not one.ping(0):

@@ -1,0 +1,91 @@
+/*
+ * sn_server.h -- one Redis or Valkey server: connections to it, and what is to be done while it fails.
+ *
+ *   may_ask --yes--> ask --> a connection with the answer --> done, or give_up
+ *           --no --> it is left alone
+ *
+ * Connections are made as they are needed, and kept. After three failures in a row the server is left alone for a
+ * second, then for twice as long each time, up to half a minute. One caller then tries it again.
+ *
+ * With TLS one thread at a time connects, and the others wait for its connection or their turn. A handshake takes the
+ * server as long as some ten GETs, and if all threads of all hosts began with one, most of them would time out.
+ *
+ * Lives in   private memory.
+ * Callers    any number of threads at a time.
+ * Blocking   as sn_connection.h says; with TLS 200 ms more, for others' handshakes.
+ * Ordering   a mutex guards connections and counters. A connection has one user at a time.
+ * Errors     counted, with a message for sn_server_look().
+ */
+#ifndef SN_SERVER_H
+#define SN_SERVER_H
+
+#include "sn_connection.h"
+#include "sn_resp.h"
+#include "sn_tls.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SN_SERVER_MOST ((1u << 30) + 64) /* bytes of an answer */
+
+typedef struct sn_server sn_server;
+
+/* Texts are copied. */
+typedef struct {
+    const char *name;     /* as all hosts call it: it decides which samples are there */
+    const char *path;     /* of a Unix socket; NULL: it has an address */
+    const char *address;  /* numeric, IPv4 or IPv6 */
+    uint16_t port;
+    const char *user;     /* NULL: the server's default user */
+    const char *password; /* NULL: none is asked for */
+    uint32_t database;
+    const sn_tls_settings *tls; /* NULL: without TLS */
+} sn_remote_server;
+
+typedef struct {
+    uint64_t hits, misses;  /* GETs that were answered */
+    uint64_t skipped;       /* samples that were not asked for: the server was left alone */
+    uint64_t stored;        /* SETs that were answered with OK */
+    uint64_t refused;       /* SETs that failed because the server's memory is full */
+    uint64_t failures;      /* of connections, and answers that are none */
+    uint64_t wrong;         /* values with another checksum, sample or length */
+    uint64_t bytes;         /* of the hits */
+    uint64_t get_ns;        /* that the hits took */
+    int is_left_alone;
+    char message[SN_TLS_WHY]; /* of the last failure; empty: there was none */
+} sn_remote_counts;
+
+/* NULL when memory is short, or the address is none. The server is not asked yet. */
+sn_server *sn_server_new(const sn_remote_server *about);
+
+/* Nobody uses it any more. Waits shortly until what was sent last has arrived. */
+void sn_server_free(sn_server *self);
+
+/* It has another address now. 0, or -EINVAL. */
+int sn_server_move(sn_server *self, const char *address);
+
+/* Whether a caller may ask now. If it may, sn_server_ask() has to follow. */
+int sn_server_may_ask(sn_server *self);
+
+/* Send a command, and read the first line of the answer, which is no error. The connection, which has to end with
+ * sn_server_done() or sn_server_give_up(); NULL: the server has failed, which is counted. */
+sn_connection *sn_server_ask(sn_server *self, const sn_word *words, uint32_t n, sn_answer *answer);
+
+/* The answer was read, and the server serves. */
+void sn_server_done(sn_server *self, sn_connection *one);
+
+/* The connection has failed with this code, after this answer. */
+void sn_server_give_up(sn_server *self, sn_connection *one, int rc, const sn_answer *answer);
+
+/* Whether something may be sent to be stored: the server serves, and has room. */
+int sn_server_wants(sn_server *self);
+
+/* Send a SET, whose answer is read later. `parts` is overwritten. */
+void sn_server_tell(sn_server *self, struct iovec *parts, size_t n);
+
+/* Add what was found out about answers: hits, misses, wrong, bytes and get_ns. */
+void sn_server_count(sn_server *self, const sn_remote_counts *more);
+
+void sn_server_look(sn_server *self, sn_remote_counts *counts);
+
+#endif
