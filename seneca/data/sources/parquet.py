@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -188,6 +189,7 @@ class _Column:
 
     def _listed(self) -> Members:
         """Where the pictures are, and what they are called."""
+        self._check_chunks()
         offsets, lengths, row = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint32)], 0
         read = functools.partial(os.pread, self.handle)
         for group in range(self.file.metadata.num_row_groups):
@@ -227,6 +229,23 @@ class _Column:
         if not 0 <= begin <= end <= self.size or column.num_values != rows.num_rows:
             raise SourceError(f"{self.called} is not where the file says; copy the file again")
         return Chunk(begin, end, column.num_values, self.level)
+
+    def _check_chunks(self) -> None:
+        """See that no two columns or groups of rows are in one place: values would be those of others."""
+        spans = []
+        metadata = self.file.metadata
+        for group in range(metadata.num_row_groups):
+            rows = metadata.row_group(group)
+            for number in range(rows.num_columns):
+                column = rows.column(number)
+                begin = column.data_page_offset
+                if column.has_dictionary_page and column.dictionary_page_offset:
+                    begin = min(begin, column.dictionary_page_offset)
+                spans.append((begin, begin + column.total_compressed_size, number))
+        spans.sort()
+        for (_, end, number), (begin, _, following) in itertools.pairwise(spans):
+            if end > begin and self.number in (number, following):
+                raise SourceError(f"{self.called} is not where the file says; copy the file again")
 
     def _compare(self, offsets: Sequence[np.ndarray], lengths: Sequence[np.ndarray]) -> None:
         """Compare the first values of the first and the last group of rows with what pyarrow reads."""
