@@ -424,7 +424,10 @@ def serve(
         bool, typer.Option("--insecure", help="Ask no password, whoever reaches the address.")
     ] = False,
     print_: Annotated[
-        str | None, typer.Option("--print", help="Print it instead: systemd (a unit), k8s (manifests).")
+        str | None,
+        typer.Option(
+            "--print", help="Print it instead: systemd (a unit), k8s (manifests), slurm (a script)."
+        ),
     ] = None,
 ) -> None:
     """Start valkey-server or redis-server, configured for files of samples, in the place of this command.

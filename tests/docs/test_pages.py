@@ -65,6 +65,7 @@ NOT_OURS = {
     "--ipc",
     "--mem",
     "--memory",
+    "--overlap",
     "--runtime",
     "--shm-size",
 }  # Docker's and Slurm's
