@@ -336,3 +336,13 @@ def test_a_list_of_columns_that_leads_to_other_pictures_is_named(tmp_path):
     Path(path).write_bytes(data[:footer] + changed)
     with pytest.raises(SourceError, match="'image' is not where the file says; copy the file again"):
         seneca.open(path)
+
+
+def test_a_compression_that_nobody_knows_is_named(folder, tmp_path):
+    """pyarrow ends the process when it is asked for its name."""
+    path = write(table_of(folder), tmp_path / "train.parquet")
+    data = Path(path).read_bytes()
+    place = data.rindex(b"\x05bytes\x15\x00")
+    Path(path).write_bytes(data[: place + 7] + b"\x66" + data[place + 8 :])
+    with pytest.raises(SourceError, match=r"cannot be read in place: its compression is unknown \(51\)"):
+        seneca.open(path)
