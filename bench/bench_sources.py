@@ -3,11 +3,15 @@
 Method. The same pictures as a folder, a tar archive, a zip archive and, where ``datasets`` is installed, as
 a Parquet file and a Hugging Face table on disk. One job loads each with ``seneca.open()``, without a cache,
 for a few seconds. Each measurement is a process of its own. Rounds take turns; the ratio to the folder of
-the same round is taken, and medians are shown. ``torch`` is the same table in torch's own loader, with
-torchvision's transforms on the pictures that ``datasets`` decodes, where both are installed. ``bucket`` is
-the same folder in a bucket whose server waits 20 ms before each answer. That server is a process on the same
-cores, and takes its part of them. ``client ms`` is the processor's time of the job for a sample, without the
-server's.
+the same round is taken, and medians are shown. ``shards`` are tar archives as WebDataset has them.
+
+Other loaders (``source_peers.py``) load the same pictures with torchvision's transforms, in as many worker
+processes as Seneca has threads: ``datasets in torch`` the table, ``webdataset`` the shards with its own
+loader, ``streaming`` shards of MosaicML Streaming, which alone reads those. What is not installed is named.
+
+``bucket`` is the same folder in a bucket whose server waits 20 ms before each answer. That server is a
+process on the same cores, and takes its part of them. ``job ms`` is the processor's time of the job for a
+sample, with its worker processes, and without the server's.
 
     python -m bench.bench_sources --data train/
 """
@@ -35,8 +39,9 @@ from job_loaders import import_torchvision  # noqa: E402
 from links import pictures_of  # noqa: E402
 from object_server import BUCKET, bucket_of  # noqa: E402
 from report import machine, print_table  # noqa: E402
+from source_peers import PEERS, loader_of_peer, missing, write_mds, write_shards  # noqa: E402
 
-BATCH, SIZE = 32, 224
+BATCH, SIZE, WORKERS = 32, 224, 2
 WAIT_S = 0.02  # of the bucket's server, for each answer
 
 
@@ -59,19 +64,29 @@ def write_tables(data: Path, path: Path, parquet: Path) -> None:
 
 
 def pack(data: Path, scratch: Path) -> dict[str, str]:
-    """The same pictures in each kind of container; where each is."""
+    """The same pictures in each kind of container; where each is, and the rows that there are."""
+    pictures = pictures_of(data)
     with tarfile.open(scratch / "all.tar", "w") as tar:
         tar.add(data, "all")
     with zipfile.ZipFile(scratch / "all.zip", "w") as archive:
-        for path in pictures_of(data):
+        for path in pictures:
             archive.write(path, path.relative_to(data))
+    write_shards(pictures, scratch / "shards")
     found = {"folder": str(data), "tar": str(scratch / "all.tar"), "zip": str(scratch / "all.zip")}
+    found["shards"] = str(scratch / "shards" / "train-*.tar")
     if importlib.util.find_spec("datasets"):
         write_tables(data, scratch / "table", scratch / "all.parquet")
         found["parquet"] = str(scratch / "all.parquet")
         found["table"] = str(scratch / "table")
-        if importlib.util.find_spec("torchvision"):
-            found["torch"] = found["table"]
+    forms = {"datasets in torch": "table", "webdataset": "shards", "streaming": "mds"}
+    for peer in PEERS:
+        package = missing(peer)
+        if package is not None:
+            print(f"{peer}: left out; pip install {package}")
+            continue
+        if peer == "streaming":
+            write_mds(pictures, scratch / "mds")
+        found[peer] = str(scratch / forms[peer])
     if importlib.util.find_spec("obstore"):
         found["bucket (obstore)"] = f"s3://{BUCKET}/"
     if importlib.util.find_spec("s3fs"):
@@ -80,26 +95,14 @@ def pack(data: Path, scratch: Path) -> dict[str, str]:
 
 
 def loader_of(what: str, where: str) -> Any:
-    import torch.utils.data
-
     import seneca
     from seneca import transforms as T
 
-    if what == "torch":
-        import datasets
-
+    if what in PEERS:
         V = import_torchvision().transforms
-        own = V.Compose(
-            [V.RandomResizedCrop(SIZE), V.ToTensor(), V.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD)]
-        )
-
-        def transformed(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
-            return {"image": [own(one.convert("RGB")) for one in rows["image"]], "label": rows["label"]}
-
-        table = datasets.load_from_disk(where).with_transform(transformed)
-        return torch.utils.data.DataLoader(
-            table, BATCH, shuffle=True, num_workers=2, multiprocessing_context="fork"
-        )
+        norm = V.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD)
+        own = V.Compose([V.RandomResizedCrop(SIZE), V.RandomHorizontalFlip(), V.ToTensor(), norm])
+        return loader_of_peer(what, where, own, BATCH, WORKERS)
     if what == "bucket (s3fs)":
         from seneca.data.sources import stores
 
@@ -109,19 +112,30 @@ def loader_of(what: str, where: str) -> Any:
         import datasets
 
         source = datasets.load_from_disk(where)
-    transform = T.Compose([T.RandomResizedCrop(SIZE), T.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD)])
-    return seneca.DataLoader(seneca.open(source, transform), BATCH, shuffle=True, num_workers=2, cache=None)
+    norm = T.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD)
+    transform = T.Compose([T.RandomResizedCrop(SIZE), T.RandomHorizontalFlip(), norm])
+    opened = seneca.open(source, transform)
+    return seneca.DataLoader(opened, BATCH, shuffle=True, num_workers=WORKERS, cache=None)
 
 
 def measure(what: str, where: str, seconds: float, answers: Any) -> None:
     loader, samples, began = loader_of(what, where), 0, 0.0
-    used = time.process_time()
+    used = _cpu_s()
     while not began or time.perf_counter() - began < seconds:
         for number, batch in enumerate(loader):
             if not began and number == 2:
-                began, samples, used = time.perf_counter(), 0, time.process_time()
-            samples += len(batch["label"] if what == "torch" else batch[1])
-    answers.put((samples / (time.perf_counter() - began), 1e3 * (time.process_time() - used) / samples))
+                began, samples, used = time.perf_counter(), 0, _cpu_s()
+            samples += len(batch[1])
+    answers.put((samples / (time.perf_counter() - began), 1e3 * (_cpu_s() - used) / samples))
+
+
+def _cpu_s() -> float:
+    """The processor's time of this process and of its workers, which live."""
+    tick, found = os.sysconf("SC_CLK_TCK"), time.process_time()
+    for worker in multiprocessing.active_children():
+        fields = Path(f"/proc/{worker.pid}/stat").read_text().rpartition(")")[2].split()
+        found += (int(fields[11]) + int(fields[12])) / tick
+    return found
 
 
 def run(what: str, where: str, seconds: float) -> tuple[float, float]:
@@ -142,12 +156,19 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="a folder of class folders of JPEGs")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--only", help="some rows, with commas between them; the folder is always there")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
 
-    print(machine(["torch", "datasets", "pyarrow", "torchvision"]))
+    packages = ["torch", "datasets", "pyarrow", "torchvision", "webdataset", "mosaicml-streaming"]
+    print(machine([*packages, "pillow", "pillow-simd"]))
     with tempfile.TemporaryDirectory(prefix="seneca-bench-") as scratch:
         sources = pack(args.data, Path(scratch))
+        if args.only:
+            wanted = {"folder", *args.only.split(",")}
+            if wanted - sources.keys():
+                parser.error(f"--only takes some of {', '.join(sources)}")
+            sources = {what: where for what, where in sources.items() if what in wanted}
         rates: dict[str, list[float]] = {what: [] for what in sources}
         costs: dict[str, list[float]] = {what: [] for what in sources}
         with bucket_of(args.data, WAIT_S) as url:
@@ -164,7 +185,7 @@ def main() -> None:
     }
     print_table(
         "One job, no cache: samples/s, and compared with the folder",
-        ["source", "samples/s", "of the folder", "rounds", "client ms"],
+        ["source", "samples/s", "of the folder", "rounds", "job ms"],
         [
             [
                 what,

@@ -428,7 +428,10 @@ def serve(
     ] = None,
     tls_key: Annotated[Path | None, typer.Option(help="The key of that certificate, in PEM.")] = None,
     print_: Annotated[
-        str | None, typer.Option("--print", help="Print it instead: systemd (a unit), k8s (manifests).")
+        str | None,
+        typer.Option(
+            "--print", help="Print it instead: systemd (a unit), k8s (manifests), slurm (a script)."
+        ),
     ] = None,
 ) -> None:
     """Start valkey-server or redis-server, configured for files of samples, in the place of this command.

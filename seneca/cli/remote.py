@@ -3,7 +3,7 @@
 ::
 
     options ──Serving──> redis.conf, users.acl, password ──exec──> valkey-server or redis-server
-                    └──> --print: the same as a systemd unit, or for Kubernetes
+                    └──> --print: the same as a systemd unit, for Kubernetes, or in a script for Slurm
 
 The server is Redis's or Valkey's own. Its clients may read and write keys of Seneca's, and nothing else.
 """
@@ -15,6 +15,7 @@ import ipaddress
 import json
 import os
 import secrets
+import shlex
 import shutil
 import socket
 import sys
@@ -111,8 +112,8 @@ def run(
         CannotServe: An option cannot be used, or there is no server on the path.
         OSError: The folder cannot be written to.
     """
-    if to_print not in (None, "systemd", "k8s"):
-        raise CannotServe(f"--print is systemd or k8s, but got {to_print}")
+    if to_print not in (None, "systemd", "k8s", "slurm"):
+        raise CannotServe(f"--print is systemd, k8s or slurm, but got {to_print}")
     try:
         amount = parse_bytes(memory)
     except ValueError as error:
@@ -126,6 +127,14 @@ def run(
     program = next((path for name in PROGRAMS if (path := shutil.which(name)) is not None), None)
     if to_print == "systemd":
         print(_systemd(memory, bind, port, folder, insecure, tls), end="")
+        return
+    if to_print == "slurm":
+        if tls is not None:
+            raise CannotServe(
+                "--print slurm takes no certificate; add --tls-cert and --tls-key to `seneca remote serve` in "
+                "the script, and write rediss:// in its SENECA_REMOTE"
+            )
+        print(_slurm(memory, folder), end="")
         return
     for file in tls or ():
         file.open("rb").close()  # the server would complain without a word of what to change
@@ -233,6 +242,34 @@ RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
 
 [Install]
 WantedBy=multi-user.target
+"""
+
+
+def _slurm(memory: str, folder: Path | None) -> str:
+    """A script for sbatch: a server on each node, and a training run that knows all of them."""
+    where = '"${TMPDIR:-/tmp}/seneca-remote-$SLURM_JOB_ID"' if folder is None else shlex.quote(str(folder))
+    return f"""\
+#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --exclusive
+#SBATCH --mem=0
+
+set -eu
+nodes=$(scontrol show hostnames "$SLURM_JOB_NODELIST")
+port=$((20000 + SLURM_JOB_ID % 20000))
+first=$(echo "$nodes" | head -n 1)
+SENECA_REMOTE=redis://$(echo "$nodes" | sed "s/\\$/:$port/" | paste -sd ,)
+SENECA_REMOTE_PASSWORD=$(head -c 24 /dev/urandom | base64 | tr -d '+/=\\n')
+export SENECA_REMOTE SENECA_REMOTE_PASSWORD
+
+srun --overlap --ntasks-per-node=1 seneca remote serve --memory {shlex.quote(memory)} --bind 0.0.0.0 \\
+    --port "$port" --folder {where} &
+servers=$!
+trap 'kill "$servers" 2>/dev/null || true' EXIT
+
+srun --overlap --ntasks-per-node=1 torchrun --nnodes "$SLURM_NNODES" --nproc-per-node 8 \\
+    --rdzv-id "$SLURM_JOB_ID" --rdzv-backend c10d --rdzv-endpoint "$first:29500" train.py
 """
 
 

@@ -131,7 +131,7 @@ class Collation:
             if self._is_single:
                 return self._collate((pictures[0], targets[0]))
             if self._collate is default_collate:  # the same, without a view of each picture
-                return [pictures, default_collate(targets)]
+                return [pictures, default_collate(tuple(targets))]
             items = list(zip(PictureView.of(pictures), targets, strict=True))
             return tree_map_only(PictureView, PictureView.plain, self._collate(items))
 

@@ -69,6 +69,7 @@ NOT_OURS = {
     "--ipc",
     "--mem",
     "--memory",
+    "--overlap",
     "--runtime",
     "--shm-size",
 }  # Docker's and Slurm's

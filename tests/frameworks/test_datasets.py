@@ -1,5 +1,8 @@
 """Hugging Face ``datasets``: pictures in a table are read where they lie, and are those of the folder."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 pytest.importorskip("datasets", reason="datasets is not here; `make test-frameworks` installs it")
@@ -213,3 +216,22 @@ def test_pictures_that_lie_in_no_file_are_refused(folder):
         seneca.open(table_of(folder), CROP)
     with pytest.raises(SourceError, match=r"not in the table but in files of their own.*save_to_disk\(\)"):
         seneca.open(table_of(folder, embedded=False), CROP)
+
+
+@pytest.mark.parametrize("to", [-5, 0, 10**9, None])
+def test_offsets_that_lead_elsewhere_are_named(on_disk, to):
+    """pyarrow does not look at them. They may lead into another file, or to the end of another picture."""
+    path = on_disk.cache_files[0]["filename"]
+    _, buffer, _ = on_disk.data.table.column("picture").chunk(0).field("bytes").buffers()
+    ends = np.frombuffer(buffer, "<i4").copy()
+    data = bytearray(Path(path).read_bytes())
+    at = data.index(ends.tobytes())
+    if to is None:
+        ends[5:] += 40  # the last one ends after all of them
+    else:
+        ends[5] = to
+    data[at : at + ends.nbytes] = ends.tobytes()
+    Path(path).write_bytes(data)
+    damaged = datasets.load_from_disk(Path(path).parent)
+    with pytest.raises(SourceError, match=r"the column 'picture' is damaged: .*; copy the table again"):
+        seneca.open(damaged, CROP)

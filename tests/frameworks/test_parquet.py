@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ pytest.importorskip("pyarrow", reason="pyarrow is not here; `make test-framework
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
+from made_pages import varint
 
 import seneca
 from seneca import transforms as T
@@ -314,3 +316,33 @@ def test_what_datasets_writes_is_read_in_place(folder, tmp_path):
     opened = seneca.open(tmp_path / "train.parquet", CROP)
     assert opened.classes == folder.classes
     assert_equal(epoch(opened), epoch(folder))
+
+
+def test_a_list_of_columns_that_leads_to_other_pictures_is_named(tmp_path):
+    """The groups of rows are alike, and the footer says of the second one that it is where the first is."""
+    values = [bytes([65 + number]) * 400 for number in range(12)]
+    path = write(
+        pa.table({"image": pictures(*values), "label": range(12)}), tmp_path / "a.parquet", row_group_size=4
+    )
+    assert [seneca.open(path).read(number) for number in range(12)] == values
+    meta = pq.ParquetFile(path).metadata
+    first, second = (meta.row_group(group).column(0).data_page_offset for group in (0, 1))
+    data = bytearray(Path(path).read_bytes())
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    right, wrong = varint(second << 1), varint(first << 1)
+    assert (len(wrong), len(right)) == (1, 2)
+    changed = bytes(data[footer:]).replace(right, bytes([wrong[0] | 128, 0]))
+    assert changed != data[footer:]
+    Path(path).write_bytes(data[:footer] + changed)
+    with pytest.raises(SourceError, match="'image' is not where the file says; copy the file again"):
+        seneca.open(path)
+
+
+def test_a_compression_that_nobody_knows_is_named(folder, tmp_path):
+    """pyarrow ends the process when it is asked for its name."""
+    path = write(table_of(folder), tmp_path / "train.parquet")
+    data = Path(path).read_bytes()
+    place = data.rindex(b"\x05bytes\x15\x00")
+    Path(path).write_bytes(data[: place + 7] + b"\x66" + data[place + 8 :])
+    with pytest.raises(SourceError, match=r"cannot be read in place: its compression is unknown \(51\)"):
+        seneca.open(path)

@@ -7,9 +7,7 @@ import functools
 import glob
 import hashlib
 import os
-import re
 import tempfile
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import le
@@ -21,7 +19,7 @@ import numpy as np
 from seneca._runtime.regular_files import open_regular
 from seneca._runtime.user_cache import user_cache
 from seneca.data.sources.indexes import headers_ahead
-from seneca.data.sources.listing import PIECE, STATED, Listing, Member, key_of
+from seneca.data.sources.listing import PIECE, RANGE, STATED, Listing, Member, key_of
 from seneca.data.sources.names import Names
 from seneca.data.sources.tar import members_of_tar
 from seneca.data.sources.zip import members_of_zip
@@ -43,6 +41,7 @@ __all__ = [
 ENDINGS = (".tar", ".zip")
 LABEL = ".cls"  # the member that has the label, in WebDataset's convention
 MOST_LABEL_BYTES = 20
+NO_LABEL = 2**63
 NAMES = ("names", "folders")  # the lists of names in what is kept: their text, and the bytes of each
 MOST_BYTES = 2**30  # of a sample, as of a file
 
@@ -182,7 +181,7 @@ def expand_paths(source: str | Sequence[str]) -> list[str]:
 
 def expand_ranges(pattern: str) -> list[str]:
     """``{000..146}`` in a path stands for each number, with as many digits."""
-    match = re.search(r"\{(\d+)\.\.(\d+)\}", pattern)
+    match = RANGE.search(pattern)
     if match is None:
         return [pattern]
     first, last = match.groups()
@@ -311,11 +310,14 @@ def list_members(found: Iterator[Member], read: Callable[[int, int], bytes], pat
         if name.lower().endswith(LABEL):
             text = read(min(length, MOST_LABEL_BYTES + 1), offset)
             try:
-                labels[name[: -len(LABEL)]] = int(text)
+                number = int(text)
             except ValueError:
+                number = NO_LABEL
+            if not -NO_LABEL < number < NO_LABEL or len(text) > MOST_LABEL_BYTES:
                 raise SourceError(
                     f"{path}: {name} is to hold a whole number, but holds {text!r}; give labels="
-                ) from None
+                )
+            labels[name[: -len(LABEL)]] = number
             continue
         if length > MOST_BYTES:
             raise SourceError(f"{path}: {name} has {length:,} bytes, and a sample has at most 1 GiB")
@@ -339,7 +341,7 @@ def _load(kept: Path) -> Members | None:
             found[name] = Names.one_after_the_other(found[name].tobytes(), found.pop(f"{name}_bytes"))
         members = Members(**found)
         return members if members.is_sound() else None
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+    except Exception:  # NumPy and zipfile raise what they like of a damaged file, and there is another way
         return None
 
 

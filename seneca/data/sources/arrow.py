@@ -134,7 +134,20 @@ def _pieces(column: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
             )
         width = np.int64 if pa.types.is_large_binary(values.type) else np.int32
         _, ends, data = values.buffers()
-        offsets = np.frombuffer(ends, width)[values.offset : values.offset + len(values) + 1].astype(np.int64)
+        offsets = np.frombuffer(ends, width, ends.size // np.dtype(width).itemsize)[
+            values.offset : values.offset + len(values) + 1
+        ].astype(np.int64)
+        size = 0 if data is None else data.size
+        # pyarrow does not look at them before it reads a value.
+        if (
+            len(offsets) <= len(values)
+            or offsets[0] < 0
+            or offsets[-1] > size
+            or (np.diff(offsets) < 0).any()
+        ):
+            raise SourceError(
+                f"the column {name!r} is damaged: it says that values lie elsewhere; copy the table again"
+            )
         if len(values):
             addresses.append((data.address + offsets[:-1]).astype(np.uint64))
             lengths.append(np.diff(offsets).astype(np.uint32))

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import functools
+import glob
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -16,7 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seneca.data.sources.listing import Listing, key_of
+from seneca._runtime.regular_files import open_regular
+from seneca.data.sources.listing import RANGE, Listing, key_of
 from seneca.errors import SourceError
 
 __all__ = ["Shard", "check_shards", "headers_ahead", "is_list_of_shards", "list_of_shards"]
@@ -24,6 +26,7 @@ __all__ = ["Shard", "check_shards", "headers_ahead", "is_list_of_shards", "list_
 FIRST_WORD = b"v1.2"  # of an index of DALI's; then come the number of samples, and a line for each
 FIELDS = 4  # of each member in a line: ending, offset of its bytes, size, name
 BEFORE = 3 * 512  # bytes before a member: its header, and an extended header with its block of words
+MOST_LIST_BYTES = 1 << 28  # of a list of shards
 AHEAD = 256  # headers that storage is asked for at once
 
 
@@ -59,8 +62,9 @@ def _member_offsets(path: str, size: int) -> np.ndarray:
     """Where the members of an archive begin, as an index says, sorted; empty: there is no such index."""
     nothing = np.zeros(0, np.int64)
     try:
-        with open(path, "rb") as file:
-            if file.readline().split()[:1] != [FIRST_WORD]:
+        with open(open_regular(path), "rb") as file:
+            # A member has 512 bytes or more in the archive, and fewer in its index.
+            if os.fstat(file.fileno()).st_size > size or file.readline().split()[:1] != [FIRST_WORD]:
                 return nothing
             lines = [line.split() for line in file]
     except OSError:
@@ -98,9 +102,13 @@ def list_of_shards(path: str) -> list[Shard]:
     """
     path = os.path.abspath(os.path.expanduser(path))
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(open_regular(path), encoding="utf-8") as file:
+            if os.fstat(file.fileno()).st_size > MOST_LIST_BYTES:
+                raise SourceError(f"{path} has more than {MOST_LIST_BYTES:,} bytes, and is no list of shards")
             described = json.load(file)
-    except ValueError as error:
+    except SourceError:
+        raise
+    except (ValueError, RecursionError) as error:
         raise SourceError(f"{path} is no JSON: {error}") from None
     if not isinstance(described, dict) or not isinstance(described.get("shardlist"), list):
         raise SourceError(f"{path} has no shardlist; write it with widsindex create")
@@ -119,9 +127,21 @@ def _shard(path: str, number: int, shard: Any) -> Shard:
         )
     if "://" not in url:
         url = os.path.normpath(os.path.join(os.path.dirname(path), url))
+    if _is_pattern(url):
+        raise SourceError(f"{path}: shard {number} is {url!r}, and the url of a shard is that of one archive")
     if not url.lower().endswith(".tar"):
         raise SourceError(f"{path}: shard {number} is {url}, and the name of a tar archive ends in .tar")
     return Shard(url, samples, size)
+
+
+def _is_pattern(url: str) -> bool:
+    """Whether this would be read as more than the name of one archive; or cannot be a name."""
+    try:
+        os.fsencode(url)
+    except UnicodeEncodeError:
+        return True
+    is_there = "://" not in url and os.path.exists(url)
+    return "\0" in url or RANGE.search(url) is not None or (glob.has_magic(url) and not is_there)
 
 
 def check_shards(path: str, shards: Sequence[Shard], listing: Listing) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, overload
@@ -10,13 +11,17 @@ import numpy as np
 
 from seneca.data.sources.names import Names
 
-__all__ = ["PIECE", "STATED", "Listing", "Member", "Samples", "key_of"]
+__all__ = ["PIECE", "RANGE", "STATED", "Listing", "Member", "Samples", "key_of"]
 
 PIECE = np.dtype([("offset", "<u8"), ("length", "<u4"), ("container", "<u4")])
 """Where a sample's bytes are; as ``sn_piece``."""
 
 STATED = np.dtype([("size_bytes", "<u8"), ("mtime_ns", "<i8")])
 """What tells a container from others, and from itself after a change; as ``sn_container``."""
+
+
+RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
+"""In a path or URL: it stands for one with each number."""
 
 
 class Member(NamedTuple):

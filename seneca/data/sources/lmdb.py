@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 
 import numpy as np
 
-from seneca.data.sources.listing import Listing
-from seneca.data.sources.mapped import pieces_at
+from seneca._runtime.regular_files import open_regular
+from seneca.data.sources.archives import MOST_BYTES
+from seneca.data.sources.listing import PIECE, STATED, Listing
+from seneca.data.sources.lmdb_pages import values_of_database
 from seneca.errors import SourceError
 
 __all__ = ["is_database", "is_picture", "list_database"]
@@ -38,7 +41,7 @@ def list_database(path: str, labels: Callable[[str], int] | None) -> Listing:
 
     Raises:
         FileNotFoundError: There is no such database, or no picture in it.
-        SourceError: The package ``lmdb`` is not installed, the file is no database, or there are no labels.
+        SourceError: The file is no database or is damaged, a picture is too large, or there are no labels.
     """
     path = os.path.expanduser(path)
     if labels is None:
@@ -46,32 +49,33 @@ def list_database(path: str, labels: Callable[[str], int] | None) -> Listing:
             f"the pictures in {path} have keys, and no classes; give labels=, a function of a key that "
             "returns the label"
         )
-    try:
-        import lmdb
-    except ImportError:
-        raise SourceError(f"{path} needs the package lmdb: pip install lmdb") from None
     if not os.path.exists(path):
         raise FileNotFoundError(f"there is no database {path}")
-    keys, addresses, lengths = [], [], []
+    path = os.path.realpath(os.path.join(path, FILE) if os.path.isdir(path) else path)
+    keys, pieces = [], []
+    file = open_regular(path)
     try:
         # Nothing is locked: what is read later is checked against the file's size and time instead.
-        with (
-            lmdb.open(path, subdir=os.path.isdir(path), readonly=True, lock=False, create=False) as database,
-            database.begin(buffers=True) as reading,
-        ):
-            for key, value in reading.cursor():
-                if is_picture(bytes(value[:12])):
-                    keys.append(bytes(key).decode(errors="backslashreplace"))
-                    addresses.append(np.frombuffer(value, np.uint8).ctypes.data)
-                    lengths.append(len(value))
-            found = pieces_at(np.array(addresses, np.uint64), np.array(lengths, np.uint32))
-    except lmdb.Error as error:
-        raise SourceError(f"{path} cannot be read as an LMDB database: {error}") from None
+        status = os.fstat(file)
+        stated = status.st_size, status.st_mtime_ns
+        for value in values_of_database(functools.partial(os.pread, file), path, status.st_size):
+            if is_picture(value.beginning):
+                key = value.key.decode(errors="backslashreplace")
+                if value.length > MOST_BYTES:
+                    raise SourceError(
+                        f"{path}: {key} has {value.length:,} bytes, and a sample has at most 1 GiB"
+                    )
+                keys.append(key)
+                pieces.append((value.offset, value.length, 0))
+        now = os.fstat(file)
+    finally:
+        os.close(file)
+    if (now.st_size, now.st_mtime_ns) != stated:
+        raise SourceError(f"{path} is being written; open it when it is complete")
     if not keys:
         raise FileNotFoundError(f"{path} has no pictures: no value begins as one")
-    assert found is not None, "LMDB maps its file"
-    pieces, containers, stated = found
-    return Listing(containers, stated, keys, pieces, [int(labels(key)) for key in keys])
+    found, of_file = np.array(pieces, PIECE), np.array([stated], STATED)
+    return Listing([path], of_file, keys, found, [int(labels(key)) for key in keys])
 
 
 def is_picture(beginning: bytes) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ import numpy as np
 from seneca._runtime.regular_files import open_regular
 from seneca.data.sources.archives import MOST_BYTES, Members, expand_paths, kept_members
 from seneca.data.sources.listing import PIECE, STATED, Listing
-from seneca.data.sources.parquet_pages import Chunk, MissingValue, values_of_chunk
+from seneca.data.sources.parquet_pages import Chunk, Column, MissingValue, columns_of_file, values_of_chunk
 from seneca.errors import SourceError
 
 __all__ = ["is_parquet", "list_parquet"]
@@ -190,9 +191,13 @@ class _Column:
         """Where the pictures are, and what they are called."""
         offsets, lengths, row = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint32)], 0
         read = functools.partial(os.pread, self.handle)
-        for group in range(self.file.metadata.num_row_groups):
+        groups = columns_of_file(read, self.size, self.path)
+        if any(len(columns) != len(self.file.schema) for columns in groups):
+            raise SourceError(f"{self.called} is not where the file says; copy the file again")
+        self._check_places(groups)
+        for columns in groups:
             try:
-                found = values_of_chunk(read, self._chunk(group), self.called)
+                found = values_of_chunk(read, self._chunk(columns[self.number]), self.called)
             except MissingValue as missing:
                 raise SourceError(
                     f"{self.called} has no picture in row {row + missing.index}; {LEAVE_OUT}"
@@ -209,12 +214,10 @@ class _Column:
         self._compare(offsets[1:], lengths[1:])
         return Members.of(self._names(row), at, length, {})
 
-    def _chunk(self, group: int) -> Chunk:
+    def _chunk(self, column: Column) -> Chunk:
         """Where the column's values of a group of rows are, if they are there as they were put in."""
-        rows = self.file.metadata.row_group(group)
-        column = rows.column(self.number)
         others = sorted({*column.encodings} - READABLE)
-        if column.compression != "UNCOMPRESSED" or column.has_dictionary_page or others:
+        if column.compression != "UNCOMPRESSED" or column.begin != column.first_page or others:
             encodings = ", ".join(others) or "PLAIN"
             raise SourceError(
                 f"{self.called} cannot be read in place: its compression is {column.compression}, and its "
@@ -222,11 +225,17 @@ class _Column:
                 f'pyarrow.parquet.read_table({self.path!r}), NEW_PATH, compression="none", '
                 "use_dictionary=False)"
             )
-        begin = column.data_page_offset
-        end = begin + column.total_compressed_size
-        if not 0 <= begin <= end <= self.size or column.num_values != rows.num_rows:
+        if not column.end <= self.size or column.values != column.rows:
             raise SourceError(f"{self.called} is not where the file says; copy the file again")
-        return Chunk(begin, end, column.num_values, self.level)
+        return Chunk(column.begin, column.end, column.values, self.level)
+
+    def _check_places(self, groups: Sequence[Sequence[Column]]) -> None:
+        """See that no two columns or groups of rows are in one place: values would be those of others."""
+        spans = [(one.begin, one.end, number) for columns in groups for number, one in enumerate(columns)]
+        spans.sort()
+        for (_, end, number), (begin, _, following) in itertools.pairwise(spans):
+            if end > begin and self.number in (number, following):
+                raise SourceError(f"{self.called} is not where the file says; copy the file again")
 
     def _compare(self, offsets: Sequence[np.ndarray], lengths: Sequence[np.ndarray]) -> None:
         """Compare the first values of the first and the last group of rows with what pyarrow reads."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from seneca.errors import SourceError
 
-__all__ = ["Chunk", "MissingValue", "values_of_chunk"]
+__all__ = ["Chunk", "Column", "MissingValue", "columns_of_file", "values_of_chunk"]
 
 Read = Callable[[int, int], bytes]
 
@@ -32,6 +32,22 @@ BOOLEANS, BYTE, INTEGERS, DOUBLE, BINARY, LISTS, MAP, STRUCT = (1, 2), 3, (4, 5,
 TYPE, UNCOMPRESSED_BYTES, STORED_BYTES, OF_DATA_PAGE, OF_DATA_PAGE_V2 = 1, 2, 3, 5, 8
 VALUES, ENCODING, ENCODING_OF_LEVELS = 1, 2, 3  # of OF_DATA_PAGE
 VALUES_V2, ENCODING_V2, BYTES_OF_LEVELS_V2, BYTES_OF_REPETITION_V2 = 1, 4, 5, 6  # of OF_DATA_PAGE_V2
+
+# Fields of a file's footer: of the file, a group of rows, a column in it, and what it says of that.
+GROUPS, COLUMNS, ROWS_OF_GROUP, OF_COLUMN = 4, 1, 3, 3
+ENCODINGS, CODEC, VALUES_OF_COLUMN, BYTES_OF_COLUMN, FIRST_PAGE, DICTIONARY = 2, 4, 5, 7, 9, 11
+CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4_RAW")
+ENCODING_NAMES = {
+    0: "PLAIN",
+    2: "PLAIN_DICTIONARY",
+    3: "RLE",
+    4: "BIT_PACKED",
+    5: "DELTA_BINARY_PACKED",
+    6: "DELTA_LENGTH_BYTE_ARRAY",
+    7: "DELTA_BYTE_ARRAY",
+    8: "RLE_DICTIONARY",
+    9: "BYTE_STREAM_SPLIT",
+}
 
 
 class Chunk(NamedTuple):
@@ -63,6 +79,27 @@ class _Cut(Exception):
 
 class _Damaged(Exception):
     """Bytes are not what the format has there."""
+
+
+class Column(NamedTuple):
+    """What a file says of one column in one group of rows.
+
+    Attributes:
+        rows: The rows of the group.
+        values: The values of the column, nulls included.
+        begin, end: Where it is in the file.
+        first_page: Where its first page with values is.
+        compression: How its pages are compressed.
+        encodings: Of its values and levels.
+    """
+
+    rows: int
+    values: int
+    begin: int
+    end: int
+    first_page: int
+    compression: str
+    encodings: list[str]
 
 
 class _Page(NamedTuple):
@@ -104,6 +141,62 @@ def values_of_chunk(read: Read, chunk: Chunk, column: str) -> tuple[np.ndarray, 
     except _Damaged as error:
         raise SourceError(f"{column} has a damaged page at byte {at}: {error}; copy the file again") from None
     return np.frombuffer(offsets, np.uint64), np.frombuffer(lengths, np.uint32)
+
+
+def columns_of_file(read: Read, size: int, path: str) -> list[list[Column]]:
+    """What a file says of its columns, for each group of rows. pyarrow ends the process if that is damaged.
+
+    Args:
+        read: Reads so many bytes from an offset on.
+        size: The file's size in bytes.
+        path: The file, for messages.
+
+    Raises:
+        SourceError: It is damaged.
+    """
+    try:
+        length = int.from_bytes(read(8, max(0, size - 8))[:4], "little")
+        if length > size - 8:
+            raise _Damaged("its footer is longer than it")
+        footer, _ = _structure(read(length, size - 8 - length), 0, 0)
+        groups = _list(footer, GROUPS)
+        return [
+            [_column(one, _integer(group, ROWS_OF_GROUP)) for one in _list(group, COLUMNS)]
+            for group in groups
+        ]
+    except (_Damaged, _Cut) as error:
+        why = str(error) or "its footer does not end"
+        raise SourceError(f"{path} cannot be read as a Parquet file: {why}") from None
+
+
+def _column(chunk: dict[int, Any], rows: int) -> Column:
+    column = chunk.get(OF_COLUMN)
+    if not isinstance(column, dict):
+        raise _Damaged("its footer says nothing of a column")
+    first = begin = _integer(column, FIRST_PAGE)
+    if isinstance(column.get(DICTIONARY), int) and column[DICTIONARY] > 0:
+        begin = min(begin, column[DICTIONARY])
+    encodings = column.get(ENCODINGS)
+    if not isinstance(encodings, list) or not all(type(one) is int for one in encodings):
+        raise _Damaged("its footer does not say how values are encoded")
+    codec = _integer(column, CODEC)
+    return Column(
+        rows,
+        _integer(column, VALUES_OF_COLUMN),
+        begin,
+        begin + _integer(column, BYTES_OF_COLUMN),
+        first,
+        CODECS[codec] if codec < len(CODECS) else f"unknown ({codec})",
+        [ENCODING_NAMES.get(one, f"unknown ({one})") for one in encodings],
+    )
+
+
+def _list(fields: dict[int, Any], number: int) -> list[dict[int, Any]]:
+    """A field that is a list of structures."""
+    found = fields.get(number)
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise _Damaged("its footer lacks a list")
+    return found
 
 
 def _page(read: Read, at: int, end: int) -> _Page:
@@ -226,7 +319,7 @@ def _integer(fields: dict[int, Any], number: int) -> int:
 
 
 def _structure(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
-    """A structure's fields by their numbers, and where it ends. Only integers and structures are kept."""
+    """A structure's fields by their numbers, and where it ends. Integers, structures and lists are kept."""
     if depth > MOST_DEPTH:
         raise _Damaged("its header has too many levels")
     fields: dict[int, Any] = {}
@@ -262,10 +355,11 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     if depth > MOST_DEPTH:
         raise _Damaged("its header has too many levels")
     kinds: tuple[int, ...]
+    items: list[Any] | None = None
     if kind in LISTS:
         head = _byte(data, at)
         count, at = (head >> 4, at + 1) if head >> 4 < 15 else _varint(data, at + 1)
-        kinds = (head & 15,)
+        kinds, items = (head & 15,), []
     elif kind == MAP:
         count, at = _varint(data, at)
         head, at = (_byte(data, at), at + 1) if count else (0, at)
@@ -274,10 +368,12 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
         raise _Damaged(f"its header has a field of the unknown kind {kind}")
     for _ in range(count):
         for one in kinds:
-            _, at = _value(data, at, one, depth + 1)
+            item, at = _value(data, at, one, depth + 1)
             if at > len(data):
                 raise _Cut
-    return None, at
+            if items is not None:
+                items.append(item)
+    return items, at
 
 
 def _signed(data: bytes, at: int) -> tuple[int, int]:

@@ -17,7 +17,12 @@ __all__ = ["members_of_tar"]
 BLOCK = 512
 REGULAR = b"\0" + b"07"
 MOST_EXTENSION_BYTES = 1 << 20  # of the names and other words that a member's extended header has
-KINDS = {b"1": "a hard link", b"2": "a symbolic link", b"3": "a device", b"4": "a device", b"6": "a FIFO"}
+LINKS = {b"1": "a hard link", b"2": "a symbolic link", b"S": "sparse", b"M": "a part of a member"}
+WITHOUT_BYTES = b"3456DVAIE"  # devices, folders, FIFOs, volumes, and what GNU's and Solaris' tar say of files
+FOLDERS_AND_DEVICES = b"3456"
+PLACE = ("path", "size")  # words that say where a member is, and therefore belong to one
+NEW_LINE = ord("\n")
+MOST_DIGITS = 20  # of a number of bytes
 
 
 def members_of_tar(read: Callable[[int, int], bytes], path: str, size: int) -> Iterator[Member]:
@@ -50,22 +55,34 @@ def members_of_tar(read: Callable[[int, int], bytes], path: str, size: int) -> I
         begins, following = at + BLOCK, at + BLOCK + -(-length // BLOCK) * BLOCK
         if length < 0 or begins + length > size:
             raise SourceError(f"{path} ends within its member at byte {at}: it was not copied to its end")
-        if kind in b"xLg":
+        if kind in b"xXLg":
             if length > MOST_EXTENSION_BYTES:
                 raise SourceError(
                     f"{path} has a header of {length} bytes at byte {at}, which is not believed"
                 )
-            if kind != b"g":  # global words (a comment, say) name no member
-                extended |= _extension(kind, read(length, begins), path, at)
+            words = _extension(kind, read(length, begins), path, at)
+            if any(extended.get(word, words[word]) != words[word] for word in PLACE if word in words):
+                raise SourceError(
+                    f"{path} has a damaged header at byte {at}: its member has two names or sizes"
+                )
+            if kind != b"g":
+                extended |= words
+            elif any(word in PLACE or word.startswith("GNU.sparse") for word in words):
+                raise SourceError(f"{path} has a damaged header at byte {at}: it is for all members")
         elif kind != b"K":  # the name that a link leads to
             name = extended.get("path") or _name(header)
+            if length and (kind in FOLDERS_AND_DEVICES or (kind in REGULAR and name.endswith("/"))):
+                raise SourceError(
+                    f"{path} has a damaged header at byte {at}: {name} is no file and has bytes"
+                )
             if kind in REGULAR and not name.endswith("/"):
                 if any(word.startswith("GNU.sparse") for word in extended):
                     raise SourceError(f"{path}: {name} is sparse, and its bytes are not in one piece; {COPY}")
                 yield Member(name, begins, length)
-            elif kind in b"12S":
-                what = KINDS.get(kind, "sparse")
-                raise SourceError(f"{path}: {name} is {what}, not a file of its own; {COPY}")
+            elif kind in LINKS:
+                raise SourceError(f"{path}: {name} is {LINKS[kind]}, not a file of its own; {COPY}")
+            elif kind not in REGULAR and kind not in WITHOUT_BYTES:
+                raise SourceError(f"{path} has a damaged header at byte {at}: {name} is of no known kind")
             extended = {}
         at = following
 
@@ -86,14 +103,13 @@ def _number(field: bytes) -> int:
     """A number in a header: octal digits; or, with the highest bit set, bytes of a binary number."""
     if field[0] == 0x80:
         return int.from_bytes(field[1:], "big")
-    try:
-        return int(field.strip(b" \0") or b"0", 8)
-    except ValueError:
-        return -1
+    # Bytes of zero before the digits end the number for some readers, and say nothing to others.
+    digits = field.rstrip(b" \0").lstrip(b" ") or b"0"
+    return int(digits, 8) if not digits.strip(b"01234567") else -1
 
 
 def _decimal(text: str, path: str, at: int) -> int:
-    if not (text.isascii() and text.isdigit()):
+    if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
         raise SourceError(f"{path} has a size that is no number in its header before byte {at}")
     return int(text)
 
@@ -109,13 +125,20 @@ def _name(header: bytes) -> str:
 def _extension(kind: bytes, data: bytes, path: str, at: int) -> dict[str, str]:
     """The words of a header that belongs to the next member."""
     if kind == b"L":
-        return {"path": os.fsdecode(data.split(b"\0", 1)[0])}
-    words = {}
-    while data.strip(b"\0"):
-        length, space, _ = data.partition(b" ")
-        if not space or not length.isdigit() or not len(length) + 1 < int(length) <= len(data):
+        name = os.fsdecode(data.split(b"\0", 1)[0])
+        if not name:
             raise SourceError(f"{path} has a damaged header at byte {at}")
-        word, _, value = data[len(length) + 1 : int(length) - 1].partition(b"=")
+        return {"path": name}
+    words, begin, end = {}, 0, len(data.rstrip(b"\0"))
+    while begin < end:
+        space = data.find(b" ", begin, begin + MOST_DIGITS)
+        digits = data[begin:space] if space >= 0 else b""
+        following = begin + int(digits) if digits.isdigit() else 0
+        word, equals, value = data[space + 1 : max(0, following - 1)].partition(b"=")
+        if not (
+            space < following - 1 < end and following > begin and data[following - 1] == NEW_LINE and equals
+        ):
+            raise SourceError(f"{path} has a damaged header at byte {at}")
         words[os.fsdecode(word)] = os.fsdecode(value)
-        data = data[int(length) :]
+        begin = following
     return words

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 
+import pages
 import pytest
 from certificates import Authority
 from redis_servers import PROGRAM, needs_redis, needs_tls, until_it_listens
@@ -154,8 +155,12 @@ def test_without_a_server_it_says_what_to_install(tmp_path):
             ["--memory", "1GiB", "--bind", "my.host"],
             "--bind: 'my.host' does not appear to be an IPv4 or IPv6",
         ),
-        (["--memory", "1GiB", "--print", "docker"], "--print is systemd or k8s, but got docker"),
+        (["--memory", "1GiB", "--print", "docker"], "--print is systemd, k8s or slurm, but got docker"),
         ([], "Missing option '--memory'"),
+        (
+            ["--memory", "1GiB", "--print", "slurm", "--tls-cert", "/a.crt", "--tls-key", "/a.key"],
+            "--print slurm takes no certificate",
+        ),
         (["--memory", "1GiB", "--tls-cert", "/a.crt"], "--tls-cert and --tls-key are given together"),
         (
             ["--memory", "1GiB", "--tls-cert", "/nowhere.crt", "--tls-key", "/a.key"],
@@ -248,3 +253,99 @@ def test_what_a_pod_runs_is_a_server_that_asks_for_the_secret(tmp_path, tls):
     finally:
         pod.terminate()
         pod.wait()
+
+
+SRUN = """\
+#!/bin/bash
+# One node: what is left of the options is run here. Environment and options are written down.
+options=()
+while [[ $1 == --* ]]; do options+=("$1"); shift; done
+printf '%s\\n' "${options[*]} : $*" >> "$LOG"
+exec "$@"
+"""
+SCONTROL = """\
+#!/bin/bash
+[[ $* == "show hostnames node[1-3]" ]] && printf 'node1\\nnode2\\nnode3\\n' || echo 127.0.0.1
+"""
+TORCHRUN = """\
+#!{python}
+# What a process of the run knows: all servers, of which the first answers here.
+import os, sys, time
+from seneca._core.remote import Remote
+from seneca._runtime.remote_servers import parse_remote
+servers = parse_remote(os.environ["SENECA_REMOTE"])
+print(os.environ["SENECA_REMOTE"], *sys.argv[1:])
+if servers[0].host == "127.0.0.1":
+    one = Remote([("it", None, server.host, server.port, None, server.password, 0) for server in servers])
+    until = time.monotonic() + 60
+    while one.get(bytes(16), 1) is None:
+        one.put(bytes(16), 1, b"a file")
+        assert time.monotonic() < until, one.look(0)
+        time.sleep(0.05)
+    other = Remote([("it", None, "127.0.0.1", servers[0].port, None, "guessed", 0)])
+    assert not other.ping(0)
+sys.exit(int(os.environ.get("STATUS", "0")))
+"""
+
+
+@pytest.fixture
+def slurm(tmp_path):
+    """Runs a script with programs in place of Slurm's; answers with its process and the log of `srun`."""
+    (tmp_path / "bin").mkdir()
+    seneca = f'#!/bin/bash\nexec {sys.executable} -m seneca.cli "$@"\n'
+    torchrun = TORCHRUN.format(python=sys.executable)
+    for name, text in (("srun", SRUN), ("scontrol", SCONTROL), ("torchrun", torchrun), ("seneca", seneca)):
+        (tmp_path / "bin" / name).write_text(text)
+        (tmp_path / "bin" / name).chmod(0o755)
+
+    def run(script, nodes, **more):
+        (tmp_path / "job.sh").write_text(script)
+        variables = environment(
+            PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+            PYTHONPATH=os.pathsep.join(path for path in sys.path if path),
+            LOG=str(tmp_path / "log"),
+            TMPDIR=str(tmp_path),
+            SLURM_JOB_NODELIST=nodes,
+            SLURM_NNODES="3",
+            **more,
+        )
+        done = subprocess.run(["bash", tmp_path / "job.sh"], capture_output=True, text=True, env=variables)
+        return done, (tmp_path / "log").read_text().splitlines()
+
+    return run
+
+
+@needs_redis
+@pytest.mark.parametrize("status", [0, 3])
+def test_a_script_for_slurm_starts_a_server_that_the_run_reaches_and_ends_it(slurm, tmp_path, status):
+    script = printed("slurm").replace("8GiB", "64MiB")
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+    port = free_port()
+    script = script.replace("port=$((20000 + SLURM_JOB_ID % 20000))", f"port={port}")
+    assert f"port={port}\n" in script
+    done, log = slurm(script, "node7", SLURM_JOB_ID="7", STATUS=str(status))
+    assert done.returncode == status, done.stderr
+    assert f"redis://127.0.0.1:{port} --nnodes 3" in done.stdout and "127.0.0.1:29500 train.py" in done.stdout
+    assert sorted(line.partition(" : ")[0] for line in log) == ["--overlap --ntasks-per-node=1"] * 2
+    assert (tmp_path / "seneca-remote-7" / "redis.conf").stat().st_mode & 0o077 == 0
+    assert not (tmp_path / "seneca-remote-7" / "password").exists(), "it is in the environment"
+    until = time.monotonic() + 60
+    while True:  # the server ends with the script
+        with socket.socket() as one:
+            if one.connect_ex(("127.0.0.1", port)):
+                break
+        assert time.monotonic() < until
+
+
+def test_each_process_under_slurm_knows_the_servers_of_all_nodes(slurm):
+    script = re.sub(r"seneca remote serve(.|\\\n)*?&", "true &", printed("slurm"))
+    done, _ = slurm(script, "node[1-3]", SLURM_JOB_ID="20123")
+    assert done.returncode == 0, done.stderr
+    assert "redis://node1:20123,node2:20123,node3:20123 --nnodes 3" in done.stdout
+    assert "--rdzv-endpoint node1:29500" in done.stdout
+
+
+def test_the_page_shows_the_script_for_slurm():
+    page = pages.ROOT / "docs" / "clusters.md"
+    (shown,) = (block.text for block in pages.blocks(page) if block.heading == "Slurm")
+    assert shown == printed("slurm").replace("8GiB", "64GiB")

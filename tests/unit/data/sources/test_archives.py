@@ -104,6 +104,9 @@ def test_a_function_of_the_name_gives_labels(tmp_path):
         ({"a.jpg": b""}, r"has no labels: a.jpg lies in no folder.*give labels="),
         ({"a.jpg": b"", "a.cls": b"1", "b.jpg": b""}, r"b.jpg has no member b.cls with its label"),
         ({"a.jpg": b"", "a.cls": b"cat"}, r"a.cls is to hold a whole number, but holds b'cat'"),
+        ({"a.jpg": b"", "a.cls": b"9" * 19}, r"a.cls is to hold a whole number, but holds b'999"),
+        ({"a.jpg": b"", "a.cls": b"9" * 21}, r"a.cls is to hold a whole number, but holds b'999"),
+        ({"a.jpg": b"", "a.cls": b" " * 20 + b"15"}, r"a.cls is to hold a whole number, but holds b' "),
     ],
 )
 def test_without_labels_it_says_what_to_do(tmp_path, contents, says):
@@ -136,6 +139,21 @@ def test_what_was_listed_is_kept_until_the_archive_changes(tmp_path, monkeypatch
     (kept, _) = sorted((tmp_path / "cache" / "seneca" / "archives").iterdir(), key=os.path.getmtime)[::-1]
     kept.write_bytes(kept.read_bytes()[:40])
     assert list_archives(path, JPEG, None).names == ["a/3.jpg"] and len(listed) == 3, "damaged: listed again"
+
+
+@pytest.mark.parametrize("at", [8, 6])
+def test_a_kept_list_that_numpy_cannot_read_is_made_again(tmp_path, at):
+    """Of another method of compression, or encrypted: zipfile raises errors of other kinds for these."""
+    path = write(tmp_path / "some.tar", {"a/1.jpg": b"1"})
+    list_archives(path, JPEG, None)
+    (kept,) = (tmp_path / "cache" / "seneca" / "archives").iterdir()
+    data = bytearray(kept.read_bytes())
+    place = -1
+    for mark, behind in ((b"PK\3\4", at), (b"PK\1\2", at + 2)):
+        while (place := data.find(mark, place + 1)) >= 0:
+            data[place + behind] |= 1
+    kept.write_bytes(data)
+    assert list_archives(path, JPEG, None).names == ["a/1.jpg"]
 
 
 def test_where_nothing_can_be_kept_archives_are_listed_each_time(tmp_path, monkeypatch):

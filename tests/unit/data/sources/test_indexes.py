@@ -142,6 +142,26 @@ def test_what_is_no_index_asks_for_nothing(tmp_path, asked, content):
     assert len(members_of(tmp_path / "some.tar")[1]) == 3 and not asked
 
 
+def test_an_index_that_is_a_pipe_is_not_waited_for(tmp_path, asked):
+    write(tmp_path / "some.tar", NAMES[:6])
+    os.mkfifo(tmp_path / "some.idx")
+    assert len(members_of(tmp_path / "some.tar")[1]) == 3 and not asked
+
+
+def test_an_index_that_is_larger_than_its_archive_is_not_read(tmp_path, asked):
+    samples = write(tmp_path / "some.tar", NAMES[:6])
+    index(tmp_path / "some.idx", samples)
+    os.truncate(tmp_path / "some.idx", 1 << 40)
+    assert len(members_of(tmp_path / "some.tar")[1]) == 3 and not asked
+
+
+def test_a_name_with_signs_of_a_pattern_is_a_name_if_there_is_such_a_file(tmp_path):
+    described = shards(tmp_path, [2])
+    os.rename(tmp_path / "train-000.tar", tmp_path / "train[0].tar")
+    described["shardlist"][0]["url"] = "train[0].tar"
+    assert len(seneca.open(save(tmp_path / "shards.json", described))) == 2
+
+
 def shards(folder, counts, **more):
     """Archives, and a list of them as ``widsindex create`` writes it."""
     described = []
@@ -184,6 +204,14 @@ def test_a_list_of_shards_is_those_shards(tmp_path):
         ({"url": None}, "shard 1 has no url and nsamples"),
         ({"nsamples": "2"}, "shard 1 has no url and nsamples"),
         ({"filesize": "2"}, "a filesize that is no number"),
+        (
+            {"url": "train-{000..001}.tar"},
+            r"shard 1 is '.*train-\{000..001\}.tar', and the url of a shard is",
+        ),
+        ({"url": "{0..99999999999}.tar"}, r"shard 1 is .*, and the url of a shard is that of one archive"),
+        ({"url": "train-*.tar"}, r"shard 1 is .*, and the url of a shard is that of one archive"),
+        ({"url": "train\0.tar"}, r"shard 1 is .*, and the url of a shard is that of one archive"),
+        ({"url": "\ud800.tar"}, r"shard 1 is .*, and the url of a shard is that of one archive"),
         ({"url": "train-001.tgz"}, r"shard 1 is .*train-001.tgz, and the name of a tar archive ends in .tar"),
     ],
 )
@@ -212,6 +240,15 @@ def test_a_list_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "some.json").write_text("{")
     with pytest.raises(SourceError, match=r"some.json is no JSON"):
         seneca.open(tmp_path / "some.json")
+    (tmp_path / "some.json").write_text('{"shardlist":' + "[" * 100_000)
+    with pytest.raises(SourceError, match=r"some.json is no JSON: maximum recursion"):
+        seneca.open(tmp_path / "some.json")
+    os.truncate(tmp_path / "some.json", indexes.MOST_LIST_BYTES + 1)
+    with pytest.raises(SourceError, match=r"some.json has more than 268,435,456 bytes"):
+        seneca.open(tmp_path / "some.json")
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(OSError, match=r"is a FIFO, not a regular file: .*pipe\.json"):
+        seneca.open(tmp_path / "pipe.json")
     with pytest.raises(FileNotFoundError, match=r"none\.json"):
         seneca.open(tmp_path / "none.json")
     with pytest.raises(FileNotFoundError, match="a list of no archives"):

@@ -115,7 +115,20 @@ def test_what_a_database_is(folder, tmp_path):
     assert not is_database(str(tmp_path / "pictures")) and not is_database("train.tar")
 
 
-def test_what_cannot_be_opened(folder, tmp_path, monkeypatch):
+def test_the_package_is_not_needed(folder, tmp_path, monkeypatch):
+    path = write(folder, tmp_path / "all")
+    monkeypatch.setitem(sys.modules, "lmdb", None)
+    assert seneca.open(path, CROP, labels=label).targets == folder.targets
+
+
+def test_a_database_through_a_link_is_the_same(folder, tmp_path):
+    path = write(folder, tmp_path / "all")
+    (tmp_path / "link").symlink_to(path)
+    one, other = (seneca.open(tmp_path / name, CROP, labels=label) for name in ("all", "link"))
+    assert one.samples == other.samples and one.fingerprint() == other.fingerprint()
+
+
+def test_what_cannot_be_opened(folder, tmp_path):
     path = write(folder, tmp_path / "all")
     with pytest.raises(SourceError, match="have keys, and no classes; give labels="):
         seneca.open(path, CROP)
@@ -131,6 +144,3 @@ def test_what_cannot_be_opened(folder, tmp_path, monkeypatch):
     (tmp_path / "text.lmdb").write_text("no database" * 1000)
     with pytest.raises(SourceError, match="cannot be read as an LMDB database"):
         seneca.open(tmp_path / "text.lmdb", CROP, labels=label)
-    monkeypatch.setitem(sys.modules, "lmdb", None)
-    with pytest.raises(SourceError, match="needs the package lmdb: pip install lmdb"):
-        seneca.open(path, CROP, labels=label)

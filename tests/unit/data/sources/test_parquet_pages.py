@@ -1,75 +1,15 @@
 """Pages of Parquet that are made by hand: where their values are, and what is said of damaged ones."""
 
+import itertools
 import random
 import struct
 
 import pytest
+from made_pages import BEFORE, VALUES, fields, packed, page, repeated, varint
 from sizes import size
 
-from seneca.data.sources.parquet_pages import Chunk, MissingValue, values_of_chunk
+from seneca.data.sources.parquet_pages import Chunk, MissingValue, columns_of_file, values_of_chunk
 from seneca.errors import SourceError
-
-VALUES = [b"", b"one", b"\xff\xd8" * 40, b"x" * 300, b"five"] * 4
-BEFORE = b"PAR1"  # of the first page, in the file
-
-
-def varint(number):
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*out, number])
-
-
-def fields(*given):
-    """A structure in Thrift's compact protocol, of pairs of a field's number and its value.
-
-    An int is an i32, bytes are binary, a list of pairs is a structure, a tuple is its kind and code.
-    """
-    out, last = b"", 0
-    for number, value in given:
-        kind, code = {
-            bool: lambda v: (1 if v else 2, b""),
-            int: lambda v: (5, varint(v << 1 if v >= 0 else -2 * v - 1)),
-            bytes: lambda v: (8, varint(len(v)) + v),
-            list: lambda v: (12, fields(*v)),
-            tuple: lambda v: v,
-        }[type(value)](value)
-        far = not 0 < number - last < 16
-        out += bytes([kind]) + varint(number << 1) if far else bytes([(number - last) << 4 | kind])
-        out, last = out + code, number
-    return out + b"\0"
-
-
-def plain(values):
-    return b"".join(struct.pack("<I", len(value)) + value for value in values)
-
-
-def repeated(count, level=1):
-    return varint(count << 1) + bytes([level])
-
-
-def packed(levels, bits=1):
-    levels = [*levels, *[0] * (-len(levels) % 8)]
-    whole = sum(level << bits * place for place, level in enumerate(levels))
-    return varint(len(levels) // 8 << 1 | 1) + whole.to_bytes(len(levels) * bits // 8, "little")
-
-
-def page(
-    values, levels=None, second=False, kind=None, encoding=0, count=None, of_levels=3, extra=(), body=None
-):
-    """A data page. ``levels`` None: the column has no nulls."""
-    count = len(values) if count is None else count
-    levels_ = b"" if levels is None else levels
-    if body is None:
-        prefix = b"" if second or levels is None else struct.pack("<I", len(levels_))
-        body = prefix + levels_ + plain(values)
-    if second:
-        of_page = (8, [(1, count), (2, 0), (3, count), (4, encoding), (5, len(levels_)), (6, 0), (7, False)])
-    else:
-        of_page = (5, [(1, count), (2, encoding), (3, of_levels), (4, 3), *extra])
-    kind = (3 if second else 0) if kind is None else kind
-    return fields((1, kind), (2, len(body)), (3, len(body)), (4, -7), of_page) + body
 
 
 def walk(*pages, values, level=0, cut=0):
@@ -223,3 +163,77 @@ def test_mutated_pages_give_an_error_or_pieces_within_the_file(second, level):
         assert len(offsets) == 20 and (offsets >= 4).all() and (offsets + lengths <= len(whole)).all()
         sound += 1
     assert sound and failed, "some changes are to a picture's own bytes, and others are not"
+
+
+def structures(*given):
+    """A list of structures."""
+    return (9, bytes([0xFC]) + varint(len(given)) + b"".join(fields(*one) for one in given))
+
+
+def column(codec=0, first=4, length=100, values=20, more=()):
+    encodings = (9, b"\x25" + varint(0) + varint(3 << 1))
+    about = [(1, 6), (2, encodings), (3, (9, b"\x18\5image")), (4, codec), (5, values), (6, 0), (7, length)]
+    return [(2, first), (3, [*about, (9, first), *more])]
+
+
+def file_of(*groups):
+    """A file whose footer says this of its columns, and that has nothing else."""
+    rows = structures(*([(1, structures(*group)), (2, 0), (3, 20)] for group in groups))
+    footer = fields((1, 2), (2, structures([(4, b"image")])), (3, 20), (4, rows))
+    return BEFORE + footer + struct.pack("<I", len(footer)) + BEFORE
+
+
+def columns(data):
+    return columns_of_file(lambda length, at: data[at : at + length], len(data), "a.parquet")
+
+
+def test_a_footer_says_where_columns_are_and_how_they_are_written():
+    data = file_of([column(), column(first=300, more=[(11, 200)])], [column(codec=6, first=500)])
+    first, second = columns(data)
+    assert [(one.begin, one.end, one.first_page) for one in first] == [(4, 104, 4), (200, 300, 300)]
+    assert [(one.rows, one.values, one.compression) for one in (*first, *second)] == [
+        (20, 20, "UNCOMPRESSED"),
+        (20, 20, "UNCOMPRESSED"),
+        (20, 20, "ZSTD"),
+    ]
+    assert first[0].encodings == ["PLAIN", "RLE"]
+
+
+def test_a_compression_that_nobody_knows_has_a_number():
+    assert columns(file_of([column(codec=2**32 - 1)]))[0][0].compression == "unknown (4294967295)"
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (file_of([column(codec=-1)]), "its header lacks a number"),
+        (file_of([[(2, 4)]]), "its footer says nothing of a column"),
+        (BEFORE + fields((1, 2)) + struct.pack("<I", 3) + BEFORE, "its footer lacks a list"),
+        (BEFORE + b"\x15" + struct.pack("<I", 1) + BEFORE, "its footer does not end"),
+        (BEFORE + b"\0" + struct.pack("<I", 2**31) + BEFORE, "its footer is longer than it"),
+        (BEFORE, "its footer is longer than it"),
+        (b"", "its footer is longer than it"),
+    ],
+)
+def test_a_damaged_footer_is_named(data, says):
+    with pytest.raises(SourceError, match=rf"^a.parquet cannot be read as a Parquet file: {says}"):
+        columns(data)
+
+
+def test_mutated_footers_give_an_error_or_columns():
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    whole = file_of([column(), column(first=200)], [column(first=300), column(first=400, more=[(11, 390)])])
+    sound = failed = 0
+    for _ in range(size(2000, 50_000)):
+        data = bytearray(whole)
+        for _ in range(chance.randint(1, 4)):
+            data[chance.randrange(4, len(data))] = chance.choice([0, 1, 127, 128, 255, chance.randrange(256)])
+        try:
+            for one in itertools.chain(*columns(bytes(data))):
+                assert one.begin <= one.first_page and 0 <= one.begin <= one.end and one.rows >= 0
+            sound += 1
+        except SourceError:
+            failed += 1
+    assert sound and failed
