@@ -131,8 +131,8 @@ def run(
     if to_print == "slurm":
         if tls is not None:
             raise CannotServe(
-                "--print slurm takes no certificate; add --tls-cert and --tls-key to `seneca remote serve` in "
-                "the script, and write rediss:// in its SENECA_REMOTE"
+                "--print slurm takes no certificate; add --tls-cert and --tls-key to the script's `seneca "
+                "remote serve`, and write rediss:// in its SENECA_REMOTE"
             )
         print(_slurm(memory, folder), end="")
         return
