@@ -60,7 +60,10 @@ def members_of_tar(read: Callable[[int, int], bytes], path: str, size: int) -> I
                 raise SourceError(
                     f"{path} has a header of {length} bytes at byte {at}, which is not believed"
                 )
-            words = _extension(kind, read(length, begins), path, at)
+            data = read(following - begins, begins)
+            if data[length:].strip(b"\0"):  # some readers take the whole block
+                raise SourceError(f"{path} has a damaged header at byte {at}: it does not end where it says")
+            words = _extension(kind, data[:length], path, at)
             if any(extended.get(word, words[word]) != words[word] for word in PLACE if word in words):
                 raise SourceError(
                     f"{path} has a damaged header at byte {at}: its member has two names or sizes"
@@ -71,11 +74,13 @@ def members_of_tar(read: Callable[[int, int], bytes], path: str, size: int) -> I
                 raise SourceError(f"{path} has a damaged header at byte {at}: it is for all members")
         elif kind != b"K":  # the name that a link leads to
             name = extended.get("path") or _name(header)
-            if length and (kind in FOLDERS_AND_DEVICES or (kind in REGULAR and name.endswith("/"))):
+            # Old archives have no other sign of a folder. The name in the header itself may be one, too.
+            is_folder = name.endswith("/") or (kind == b"\0" and _name(header).endswith("/"))
+            if length and (kind in FOLDERS_AND_DEVICES or (kind in REGULAR and is_folder)):
                 raise SourceError(
                     f"{path} has a damaged header at byte {at}: {name} is no file and has bytes"
                 )
-            if kind in REGULAR and not name.endswith("/"):
+            if kind in REGULAR and not is_folder:
                 if any(word.startswith("GNU.sparse") for word in extended):
                     raise SourceError(f"{path}: {name} is sparse, and its bytes are not in one piece; {COPY}")
                 yield Member(name, begins, length)

@@ -184,6 +184,10 @@ LONG = word(b"path=" + b"b" * 200 + b".jpg")
         "two names": words(LONG) + words(b"another.jpg\0", b"L") + ONE,
         "two sizes": words(word(b"size=3")) + words(word(b"size=2")) + ONE,
         "a long name of no bytes": words(b"\0another", b"L") + ONE,
+        "a long name that goes on behind its end": header("long", b"L", 5) + b"b.jpgs" + bytes(506) + ONE,
+        "a folder by its own name, with bytes, and no folder by its long one": words(b"b.jpg\0", b"L")
+        + header("a/", b"\0", 3)
+        + bytes(512),
         "a folder that has bytes": header("a", b"5", 512) + ONE,
         "a folder of old that has bytes": header("a/", b"0", 512) + ONE,
         "a size with many digits": words(word(b"size=" + b"9" * 5000)) + ONE,
