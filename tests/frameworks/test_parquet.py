@@ -111,7 +111,8 @@ def test_several_files_are_one_dataset(folder, tmp_path, pattern, segment_folder
     opened = seneca.open(str(tmp_path / pattern) if pattern else paths, CROP)
     assert opened.targets == folder.targets and opened.classes == folder.classes
     assert_equal(epoch(opened), epoch(folder))
-    loader = seneca.DataLoader(opened, 8, num_workers=1, cache="auto", cache_bytes="256MB", share="none")
+    options = {"cache_bytes": "256MB", "split": "100-0-0", "share": "none", "check_every": None}
+    loader = seneca.DataLoader(opened, 8, num_workers=1, cache="auto", **options)
     list(loader)
     list(loader)
     assert loader.stats()["served"]["storage"] == len(folder), "in the second epoch from the cache"
