@@ -270,7 +270,7 @@ def test_a_batch_sampler_is_resumed_by_what_was_yielded(folder, cache):
 @pytest.mark.parametrize("on_error", ["raise", "skip"])
 def test_what_failed_before_a_resume_is_not_missing(folder, tmp_path, cache, on_error):
     pictures = small_pictures(tmp_path / "pictures", 50)
-    for path in sorted(pictures.rglob("*.jpg"))[::10]:
+    for path in sorted(pictures.rglob("*.jpg"))[::5]:  # some are among the first, however they are shuffled
         path.write_bytes(path.read_bytes()[:200])
 
     def through(loader, steps):
