@@ -115,6 +115,7 @@ static int decode(png_structp png, png_infop info, uint64_t max_pixels, sn_buffe
     while (passes-- > 0)
         for (uint32_t y = 0; y < height; y++)
             png_read_row(png, buffer->data + y * stride, NULL);
+    png_read_end(png, NULL); /* Pillow, too, refuses a file whose end is damaged */
     *out = (sn_view){buffer->data, height, width, stride};
     return SN_OK;
 }

@@ -139,6 +139,14 @@ def test_what_is_rare_is_left_to_pillow():
     assert Codec(max_pixels=25).decode(WHOLE, made(2, 8, 5, 5, rng)).shape == (5, 5, 3)
 
 
+@pytest.mark.parametrize("name", [b"IEOD", b"iend"])
+def test_a_damaged_end_is_left_to_pillow(name):
+    data = made(2, 8, 5, 5, np.random.default_rng(5))
+    with pytest.raises(NotJpegError):
+        decoded(data[:-8] + name + data[-4:])
+    assert decoded(data).shape == (5, 5, 3)
+
+
 def damaged(rng, pick):
     colour, depth = pick.choice(KINDS)
     data = bytearray(
