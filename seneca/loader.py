@@ -294,7 +294,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         if reason is None:
             if self.num_workers > 0:
                 self.check_worker_number_rationality()
-            if not only_seeds(self.worker_init_fn):
+            if self.num_workers > 0 and not only_seeds(self.worker_init_fn):
                 self._session.warn(NOT_CALLED)
             inputs = self._session.inputs(support, self._options, pinned=self._pins)
             return NativeIterator(self, self._session, inputs)

@@ -1,4 +1,4 @@
-"""The random generators that items are made with, in fixed states while a sample is made for a comparison."""
+"""The random generators that items are made with: set to fixed states for a while, and then put back."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class GivenBatches:
         return int(places[0]) if len(places) else 0
 
     def tell(self, prefetcher: GivenPrefetcher, ready: Ready | None, failed: bool) -> None:
-        """As :meth:`PlannedBatches.tell`, of each batch that has ended; the last is ``ready``, or failed."""
+        """As :meth:`PlannedBatches.tell`, of each batch that has ended, of which ``ready`` is the last."""
         ended, prefetcher.ended = prefetcher.ended, []
         for one, good in ended:
             given, write = one.given, None

@@ -98,8 +98,8 @@ class Prefetcher:
         batch_size: Samples of each batch, except perhaps the last.
         ahead: Batches under way beyond the one that is waited for.
         buffers: Makes memory for ``n`` samples: an object with an ``array`` to write into.
-        decode: Decodes a file that is no JPEG to uint8 (height, width, 3). It gets the file's index and its
-            bytes; None instead of bytes: it has to read the file.
+        decode: Decodes a file that the native core leaves to Pillow, to uint8 (height, width, 3). It gets the
+            file's index and its bytes; None instead of bytes: it has to read the file.
         path_of: Names a sample in errors.
         skip: Whether another sample takes the place of a bad one, instead of an error.
         drop_last: Whether a batch that cannot be filled is left out.
@@ -239,7 +239,7 @@ class Prefetcher:
         return entry.indices
 
     def _decoded(self, batch: Batch, position: int) -> np.ndarray:
-        """Decode a file that is no JPEG, from its bytes if they are at hand, else from storage."""
+        """Decode a file that is left to Pillow, from its bytes if they are at hand, else from storage."""
         index = int(batch.indices[position])
         data = encoded(batch, position)
         try:

@@ -40,7 +40,7 @@ def libjpeg(host: Host) -> Finding:
 
 
 def pillow(host: Host) -> Finding:
-    """Whether there is one Pillow, which works. It decodes what is no JPEG."""
+    """Whether there is one Pillow, which works. It decodes what is neither JPEG nor PNG."""
     installed = {
         name.lower().replace("_", "-"): importlib.metadata.version(name) for name in distribution_of("PIL")
     }

@@ -91,6 +91,8 @@ def test_one_notice_says_that_it_is_not_called(picture_folder):
     assert len(caught) == 1 and "worker_init_fn is not called" in loader.explain()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        without = seneca.DataLoader(dataset, worker_init_fn=sets_up, **{**options, "num_workers": 0})
+        assert len(list(without)) == 6, "torch does not call it either"
         seeded = seneca.DataLoader(dataset, worker_init_fn=of_torchs_recipe, **options)
         assert len(list(seeded)) == 6
 
