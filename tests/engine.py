@@ -58,11 +58,11 @@ SLOT = np.dtype([
     ("state", "u4"), ("generation", "u4"), ("sample", "u4"), ("writer_row", "u2"), ("form", "u1"),
     ("alone", "u1"), ("writer_generation", "u4"), ("granule", "u4"), ("length", "u4"), ("height", "u2"),
     ("width", "u2"), ("pipeline", "u8"), ("uses", "u8"), ("next_of_sample", "u4"), ("pins", "u2"),
-    ("list", "u1"), ("unused", "u1"), ("list_next", "u4"), ("list_prev", "u4"),
+    ("list", "u1"), ("in_order", "u1"), ("list_next", "u4"), ("list_prev", "u4"),
 ])  # fmt: skip
 MAX_ROWS = 128
 assert ROW.itemsize == SLOT.itemsize == 64
-assert LAYOUT_VERSION == 13, "the records above are those of layout 13"
+assert LAYOUT_VERSION == 14, "the records above are those of layout 14"
 
 
 class Records:

@@ -105,7 +105,7 @@ static int is_on_its_way(const sn_chooser *chooser, uint32_t sample)
     for (uint32_t s = sn_slot_first(segment, sample); s != SN_NONE; s = segment->slots[s].next_of_sample) {
         const sn_slot *copy = &segment->slots[s];
         if (copy->list == SN_LIST_WRITING && copy->form == SN_AUGMENTED && !(copy->uses >> job & 1) &&
-            copy->pipeline == chooser->client.augmented_pipeline && sn_slot_state(copy) != SN_SLOT_FAILED)
+            copy->pipeline == chooser->client.augmented_pipeline && !copy->in_order && sn_slot_state(copy) != SN_SLOT_FAILED)
             return 1;
     }
     return 0;

@@ -57,7 +57,7 @@ static void publish_subset(sn_member *member, sn_segment *segment, const sn_part
     if (!order->samples || order->perm.n == 0 || !member->chooser.client.shares || member->chooser.client.exact)
         return;
     subset.kind = SN_ROW_SUBSET;
-    subset.stage_need = 0;
+    subset.stage_need = subset.exchanges = 0;
     subset.subset = sn_subsets_key(order->samples, order->perm.n);
     if (sn_row_claim(segment, &subset, &member->subset_row) != 0)
         return;
@@ -73,6 +73,7 @@ static int join(sn_member *member, sn_segment *segment)
         .job_key = member->options.job_key,
         .pipeline = member->chooser.client.shares ? member->chooser.client.augmented_pipeline : 0,
         .stage_need = stage_need(member),
+        .exchanges = member->chooser.exchanges,
     };
     int rc = 0;
 
@@ -128,6 +129,7 @@ int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_mem
     member->chooser.in_flight =
         options->in_flight < options->epoch.places ? options->in_flight : options->epoch.places;
     member->chooser.exchanges = options->client.shares && options->substitutes;
+    member->chooser.client.in_order = !member->chooser.exchanges;
     member->chooser.hands_over = options->hands_over;
     member->can_tell = options->client.keeps && !member->chooser.exchanges && options->epoch.places > 0;
     sn_rng_start(&member->chooser.rng, options->epoch.seed, options->job_key, options->epoch.epoch, 0,

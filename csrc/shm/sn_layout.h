@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 #define SN_MAGIC 0x31304143454E4553u /* "SENECA01", little endian */
-#define SN_LAYOUT_VERSION 13u
+#define SN_LAYOUT_VERSION 14u
 
 #define SN_GRANULE 4096u     /* payload space is given out in pages */
 #define SN_HUGE_PAGE 2097152u /* records of many samples lie in these, where the kernel has them */
@@ -98,7 +98,7 @@ typedef struct {
     uint32_t next_of_sample;
     uint16_t pins; /* ledger entries that name this slot */
     uint8_t list;  /* the list that it is on */
-    uint8_t unused;
+    uint8_t in_order; /* truth: a copy, and who made it came to its sample in an order that is not random */
     uint32_t list_next, list_prev; /* on the writing list list_prev is the place in it */
 } sn_slot;
 
@@ -110,7 +110,8 @@ typedef struct {
     _Atomic uint32_t state;
     uint32_t generation;
     uint16_t kind;
-    _Atomic uint16_t exchanges; /* SN_ROW_HOLDER: names the pipeline whose copies its owner last took part in; a hint */
+    _Atomic uint16_t exchanges; /* SN_ROW_HOLDER: names the pipeline whose copies its owner last took part in; a hint.
+                                 * SN_ROW_MEMBER: whether it lets copies of others take the places of its samples */
     uint32_t job;               /* its bit in uses masks */
     uint64_t job_key;
     uint64_t pipeline;   /* fingerprint of the AUGMENTED copies that it uses or makes; 0: none */

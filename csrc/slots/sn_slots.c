@@ -142,6 +142,7 @@ uint32_t sn_slot_reserve(sn_segment *segment, const sn_payload *payload, uint32_
     record->width = payload->width;
     record->pipeline = payload->pipeline;
     record->uses = payload->uses;
+    record->in_order = payload->in_order;
     record->pins = 0;
     atomic_store_explicit(&record->state, SN_SLOT_WRITING, memory_order_release);
 

@@ -55,6 +55,7 @@ typedef struct {
     uint32_t length; /* bytes, at least 1 */
     uint16_t height, width;
     uint8_t form;
+    uint8_t in_order; /* see sn_slot */
     uint64_t pipeline;
     uint64_t uses;
 } sn_payload;

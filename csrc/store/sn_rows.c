@@ -92,7 +92,7 @@ int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *out)
     }
     record->generation++;
     record->kind = (uint16_t)who->kind;
-    atomic_store_explicit(&record->exchanges, 0, memory_order_relaxed);
+    atomic_store_explicit(&record->exchanges, (uint16_t)who->exchanges, memory_order_relaxed);
     record->job = bit;
     record->job_key = who->job_key;
     record->pipeline = who->pipeline;

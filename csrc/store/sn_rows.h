@@ -25,6 +25,7 @@ typedef struct {
     uint32_t order;      /* of SN_ROW_MEMBER: names its order, see sn_divide.h; 0: none */
     uint32_t drawn;      /* how much of it was drawn before */
     uint32_t expects;    /* whether others of its pipeline are expected */
+    uint32_t exchanges;  /* of SN_ROW_MEMBER: whether it lets copies of others take the places of its samples */
 } sn_participant;
 
 /* A living row of this job; SN_NONE: it has none. */

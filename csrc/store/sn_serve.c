@@ -114,6 +114,7 @@ static uint32_t reserve_copy(sn_client *client, uint32_t sample, uint32_t want)
         .height = client->height,
         .width = client->width,
         .form = SN_AUGMENTED,
+        .in_order = client->in_order,
         .pipeline = pipeline,
         .uses = (uint64_t)1 << self->job,
     };
@@ -218,7 +219,8 @@ void sn_serve_target_for(sn_client *client, uint32_t sample, uint32_t least, sn_
 {
     if (!client->shares || client->copy_bytes == 0 || client->holder->n_free == 0)
         return;
-    uint32_t want = sn_want_expected(client->holder->segment, row_of(client)->job, client->augmented_pipeline, sample);
+    uint32_t want = sn_want_expected(client->holder->segment, row_of(client)->job, client->augmented_pipeline, sample,
+                                     client->in_order);
     want = want < least ? least : want;
     if (want > 0)
         item->target_slot = reserve_copy(client, sample, want);

@@ -27,11 +27,16 @@ void sn_want_clear(sn_segment *segment, uint32_t row)
     *eligible.total = 0;
 }
 
+static int exchanges(const sn_row *member)
+{
+    return atomic_load_explicit(&member->exchanges, memory_order_relaxed) != 0;
+}
+
 static int can_use(const sn_segment *segment, uint32_t row, const sn_slot *copy)
 {
     const sn_row *member = &segment->rows[row];
     return copy->pipeline == member->pipeline && !(copy->uses >> member->job & 1) &&
-           !sn_bit_get(sn_seen(segment, row), copy->sample);
+           !(copy->in_order && exchanges(member)) && !sn_bit_get(sn_seen(segment, row), copy->sample);
 }
 
 static int is_published(const sn_slot *slot)
@@ -110,14 +115,14 @@ void sn_want_leave(sn_segment *segment, uint32_t row)
         sn_want_drop(segment, row, (uint32_t)slot);
 }
 
-uint32_t sn_want_expected(const sn_segment *segment, uint32_t job, uint64_t pipeline, uint32_t sample)
+uint32_t sn_want_expected(const sn_segment *segment, uint32_t job, uint64_t pipeline, uint32_t sample, int in_order)
 {
     const uint64_t *members = segment->head->member_rows;
     uint32_t want = 0;
 
     for (uint32_t r = sn_rows_next(members, 0); r < SN_MAX_ROWS; r = sn_rows_next(members, r + 1)) {
         if (segment->rows[r].job == job || segment->rows[r].pipeline != pipeline ||
-            sn_bit_get(sn_seen(segment, r), sample))
+            (in_order && exchanges(&segment->rows[r])) || sn_bit_get(sn_seen(segment, r), sample))
             continue;
         int served = 0; /* by a copy that is there already */
         for (uint32_t s = sn_slot_first(segment, sample); s != SN_NONE && !served; s = segment->slots[s].next_of_sample)

@@ -5,6 +5,9 @@
  * and the member has not taken the sample. `want` counts the eligible members; a copy that
  * nobody wants and nobody holds is freed at once.
  *
+ * A member that exchanges takes copies in the order in which they are made. It is not eligible for those that are
+ * made in an order that is not random: its own order would become like that one.
+ *
  * Lives in   the segment (derived: the members' eligible vectors, `wants`, the want lists).
  * Callers    the lock holder.     Blocking  never.
  */
@@ -35,8 +38,8 @@ void sn_want_taken(sn_segment *segment, uint32_t row, uint32_t sample);
 void sn_want_join(sn_segment *segment, uint32_t row);
 void sn_want_leave(sn_segment *segment, uint32_t row);
 
-/* How many members of other jobs would want a copy of `sample` that `job` makes now. */
-uint32_t sn_want_expected(const sn_segment *segment, uint32_t job, uint64_t pipeline, uint32_t sample);
+/* How many members of other jobs would want a copy of `sample` that `job` makes now, `in_order` or not. */
+uint32_t sn_want_expected(const sn_segment *segment, uint32_t job, uint64_t pipeline, uint32_t sample, int in_order);
 
 /*
  * Up to `wanted` (and SN_PICK_MOST) of the copies that this member is eligible for, lowest want

@@ -173,7 +173,7 @@ static void prepare(player *p)
         uint32_t job = read_payload(p, item.source_slot, item.sample, item.source);
 
         if (item.source == SN_AUGMENTED)
-            CHECK(job != p->job);
+            CHECK(job != p->job && !p->segment->slots[item.source_slot].in_order);
         p->substitutes += item.source == SN_AUGMENTED;
         p->kept += item.source != SN_AUGMENTED;
     }

@@ -53,6 +53,7 @@ class World:
             and payload.pipeline == member.pipeline
             and member.job not in payload.uses
             and payload.sample in member.unseen
+            and (payload.maker.exchanges or not member.exchanges)
         )
 
     def want(self, payload):
@@ -71,6 +72,7 @@ class World:
             other.job != member.job
             and other.pipeline == member.pipeline
             and sample in other.unseen
+            and (member.exchanges or not other.exchanges)
             and not any(self.payloads[slot].sample == sample for slot in self.eligible(other))
             for other in self.members
         )

@@ -43,7 +43,7 @@ class Odd(Drawn):
 @pytest.mark.parametrize(("of_all", "unshared"), [(False, 10), (True, 24)])
 def test_items_that_cannot_be_laid_out_are_delivered_and_counted(of_all, unshared, name):
     loader = load(Odd(of_all), name, shuffle=False)
-    with Job(Odd(of_all), name, collate_fn=len_only) as other:
+    with Job(Odd(of_all), name, collate_fn=len_only, shuffle=False) as other:
         other.begin()
         items = flat(loader)
         assert [item[0] for item in items] == list(range(24))

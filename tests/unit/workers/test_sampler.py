@@ -1,13 +1,14 @@
 """Samplers that plan for items that others have made."""
 
 import gc
+import itertools
 import os
 import secrets
 
 import pytest
 import torch
 from engine import NONE
-from shared_items import BATCH, Drawn, Job, flat, inside, planned
+from shared_items import BATCH, Drawn, Job, assert_each_once, flat, inside, planned
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
 
 from seneca.workers.dataset import SharedDataset
@@ -130,3 +131,47 @@ def test_with_another_job_batches_are_drawn_one_by_one(name):
         for _ in range(4):
             next(batches)
         assert len(batches._batches._drawn) == 0
+
+
+class Reversed:
+    """A sampler of the user's, whose order nobody knows."""
+
+    def __init__(self, data_source):
+        self.data_source = data_source
+
+    def __len__(self):
+        return len(self.data_source)
+
+    def __iter__(self):
+        return reversed(range(len(self)))
+
+
+@pytest.mark.parametrize("kind", [SequentialSampler, Reversed])
+def test_a_shuffled_job_does_not_follow_another_jobs_order(name, kind):
+    """Copies come one after the other in the order in which they are made, and that must not be theirs."""
+    count = 400
+    shared = SharedDataset(Drawn(count), cache=name, cache_bytes="1MiB")
+    plan = planned(shared, kind(shared))
+    if kind is SequentialSampler:
+        in_order = iter(DataLoader(shared, batch_sampler=plan, collate_fn=list))
+    else:
+        in_order = iter(DataLoader(shared, BATCH, sampler=kind(shared), collate_fn=list))
+    order = []
+    with Job(Drawn(count), name) as other:
+        other.begin()
+        for _ in range(count // BATCH):
+            next(in_order)
+            order += [item[0] for item in other.take(1)]
+    assert_each_once([[index] for index in order], count)
+    neighbours = sum(abs(one - two) == 1 for one, two in itertools.pairwise(order))
+    assert neighbours < 20, "of a random order 2 are neighbours, on average"
+
+
+def test_jobs_in_sequence_share_their_copies(name):
+    shared = SharedDataset(Drawn(40), cache=name, cache_bytes="1MiB")
+    batches = iter(DataLoader(shared, batch_sampler=planned(shared, SequentialSampler(shared)), collate_fn=list))
+    with Job(Drawn(40), name, shuffle=False) as other:
+        other.begin()
+        pairs = [(next(batches), other.take(1)) for _ in range(10)]
+    assert all([item[0] for item in one] == [item[0] for item in two] for one, two in pairs)
+    assert sum(one == two for one, two in pairs) > 5, "with one random number: one of them has made both"
