@@ -124,7 +124,6 @@ def run(
     if to_print == "k8s":
         print(_kubernetes(amount, tls), end="")
         return
-    program = next((path for name in PROGRAMS if (path := shutil.which(name)) is not None), None)
     if to_print == "systemd":
         print(_systemd(memory, bind, port, folder, insecure, tls), end="")
         return
@@ -138,6 +137,8 @@ def run(
         return
     for file in tls or ():
         file.open("rb").close()  # the server would complain without a word of what to change
+    is_here = _is_here(bind)
+    program = next((path for name in PROGRAMS if (path := shutil.which(name)) is not None), None)
     if program is None:
         raise CannotServe(
             f"neither {' nor '.join(PROGRAMS)} is installed; apt-get install redis-server, or valkey-server "
@@ -145,7 +146,7 @@ def run(
         )
     where = (folder or user_cache() / f"remote-{port}").absolute()
     where.mkdir(mode=0o700, parents=True, exist_ok=True)
-    password = None if insecure else _password(where, makes=not _is_here(bind))
+    password = None if insecure else _password(where, makes=not is_here)
     serving = Serving(amount, tuple(bind), port, where, password, tls)
     _write(where / "redis.conf", serving.configuration())
     _write(where / "users.acl", serving.users())
