@@ -459,7 +459,7 @@ static void prepare(sn_pool *pool, struct sn_thread *self, sn_batch *batch, uint
         choose_readers(pool, place, took > read_here ? took - read_here : 0);
         if (is_ahead) /* before its reading began, the thread waited for something else */
             place->spent.blocked += waited_ns < place->spent.read ? waited_ns : place->spent.read;
-        if (place->status != SN_E_NOT_JPEG || !sn_place_was_fetched(batch->context, place)) /* else it is for Pillow */
+        if (place->status != SN_E_FOR_PILLOW || !sn_place_was_fetched(batch->context, place)) /* else Pillow needs it */
             sn_ahead_keep_spare(&pool->ahead, &place->file);
     }
     finish(pool, batch);
