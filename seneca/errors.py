@@ -12,11 +12,11 @@ import os
 
 __all__ = [
     "DecodeError",
+    "LeftToPillowError",
     "NoSpaceError",
     "NotASegmentError",
     "NotBuiltError",
     "NotFingerprinted",
-    "NotJpegError",
     "PictureTooLargeError",
     "PlanError",
     "SegmentCorruptError",
@@ -122,11 +122,11 @@ class DecodeError(SenecaError, ValueError):
         return self.reason if self.path is None else f"{os.fspath(self.path)}: {self.reason}"
 
 
-class NotJpegError(DecodeError):
-    """The bytes do not begin like a JPEG file.
+class LeftToPillowError(DecodeError):
+    """The native core does not decode this picture: it has another format, or is rare in its own.
 
-    Remedy: a loader needs none, because Pillow decodes such files there. If you call the native codec
-    yourself, decode the file first.
+    Remedy: a loader needs none, because Pillow decodes such pictures there, or says what is wrong with
+    them. If you call the native codec yourself, decode the picture with Pillow first.
     """
 
 

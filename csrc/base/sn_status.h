@@ -34,7 +34,7 @@ enum sn_status {
     SN_E_RECORDS = -5012,    /* no memory for the records of one more of its users */
 
     /* Failures: the pictures. */
-    SN_E_NOT_JPEG = -5101,   /* the first bytes are not a JPEG's: Pillow's work */
+    SN_E_FOR_PILLOW = -5101, /* another format, or rare in its own: Pillow decodes it, or says what is wrong */
     SN_E_DECODE = -5102,     /* the file is damaged; the codec holds the reason */
     SN_E_TOO_LARGE = -5103,  /* more pixels or memory than the limit */
     SN_E_PLAN = -5104        /* the pipeline does not fit the picture or is malformed */

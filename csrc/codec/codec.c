@@ -173,7 +173,7 @@ static int from_bytes(sn_codec *codec, const sn_plan *plan, uint32_t n_ops, bool
     codec->message[0] = '\0';
     route.misfit = NULL;
     rc = sn_jpeg_open(codec->jpeg, bytes, length, plan->apply_orientation, &height, &width);
-    if (rc == SN_E_NOT_JPEG &&
+    if (rc == SN_E_FOR_PILLOW &&
         sn_png_read(bytes, length, plan->apply_orientation, codec->max_pixels, &codec->png, &picture) == SN_OK) {
         sn_jpeg_close(codec->jpeg);
         return from_view(codec, plan->ops, n_ops, rng, &picture, out, view);

@@ -376,7 +376,7 @@ int sn_jpeg_open(sn_jpeg *jpeg, const uint8_t *bytes, size_t length, bool uprigh
     sn_jpeg_close(jpeg);
     if (length < 3 || bytes[0] != 0xFF || bytes[1] != 0xD8 || bytes[2] != 0xFF) {
         snprintf(jpeg->message, SN_JPEG_MESSAGE, "the first bytes are not a JPEG's");
-        return SN_E_NOT_JPEG;
+        return SN_E_FOR_PILLOW;
     }
     jpeg->bytes = bytes;
     jpeg->length = length;

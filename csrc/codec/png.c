@@ -100,16 +100,16 @@ static bool ask_for_rgb(png_structp png, png_infop info)
 static int decode(png_structp png, png_infop info, uint64_t max_pixels, sn_buffer *buffer, sn_view *out)
 {
     if (setjmp(png_jmpbuf(png)))
-        return SN_E_NOT_JPEG;
+        return SN_E_FOR_PILLOW;
     png_read_info(png, info);
     uint32_t height = png_get_image_height(png, info), width = png_get_image_width(png, info);
     if ((uint64_t)height * width > max_pixels || !ask_for_rgb(png, info))
-        return SN_E_NOT_JPEG;
+        return SN_E_FOR_PILLOW;
     int passes = png_set_interlace_handling(png);
     png_read_update_info(png, info);
     size_t stride = (size_t)3 * width;
     if (png_get_rowbytes(png, info) != stride)
-        return SN_E_NOT_JPEG;
+        return SN_E_FOR_PILLOW;
     if (sn_buffer_reserve(buffer, stride * height) != 0)
         return -ENOMEM;
     while (passes-- > 0)
@@ -125,7 +125,7 @@ int sn_png_read(const uint8_t *bytes, size_t length, bool upright, uint64_t max_
 {
     if (length < SIGNATURE_BYTES || png_sig_cmp(bytes, 0, SIGNATURE_BYTES) != 0 ||
         is_for_pillow(bytes, length, upright))
-        return SN_E_NOT_JPEG;
+        return SN_E_FOR_PILLOW;
 
     source from = {bytes, length};
     png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, NULL, give_up, ignore);
@@ -158,7 +158,7 @@ int sn_png_read(const uint8_t *bytes, size_t length, bool upright, uint64_t max_
     (void)max_pixels;
     (void)buffer;
     (void)out;
-    return SN_E_NOT_JPEG;
+    return SN_E_FOR_PILLOW;
 }
 
 #endif

@@ -23,7 +23,7 @@
 
 /* Decode into `buffer`; *out is a view of it there. `upright`: an orientation would be applied.
  *
- * SN_OK; SN_E_NOT_JPEG: Pillow decodes it, or knows why not; -ENOMEM. */
+ * SN_OK; SN_E_FOR_PILLOW: Pillow decodes it, or knows why not; -ENOMEM. */
 int sn_png_read(const uint8_t *bytes, size_t length, bool upright, uint64_t max_pixels, sn_buffer *buffer,
                 sn_view *out);
 

@@ -12,7 +12,7 @@
  * Owns       decoder state and scratch buffers, reused: beyond libjpeg's own, no allocation per
  *            picture in the steady state. A view that a call returns lives until the next call
  *            on that codec.
- * Errors     SN_E_NOT_JPEG, SN_E_DECODE, SN_E_TOO_LARGE, SN_E_PLAN, -ENOMEM;
+ * Errors     SN_E_FOR_PILLOW, SN_E_DECODE, SN_E_TOO_LARGE, SN_E_PLAN, -ENOMEM;
  *            sn_codec_message() has the reason in words.
  */
 #ifndef SN_CODEC_H

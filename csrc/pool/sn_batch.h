@@ -87,7 +87,7 @@ typedef struct {
 typedef struct sn_place {
     sn_item item;
     _Atomic uint32_t settled; /* nobody will touch its slots again; release, see sn_batch_settle() */
-    int32_t status;     /* 0; SN_E_NOT_JPEG: wants sn_finish(); else the failure */
+    int32_t status;     /* 0; SN_E_FOR_PILLOW: wants sn_finish(); else the failure */
     uint32_t read_bytes; /* from storage */
     uint8_t is_remote;   /* its file came from another host's memory */
     uint32_t damaged;    /* what it was to be served from, and it was served from storage instead */

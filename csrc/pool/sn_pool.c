@@ -12,72 +12,16 @@
 
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
+#include "sn_pool_inside.h"
 
 #define NICER 5 /* than the training loop, whose thread gets a core before ours */
-#define READER_STACK (256u << 10)
-
-struct sn_thread {
-    pthread_t id;
-    _Atomic int32_t number; /* the kernel's; 0: it has not begun */
-    sn_pool *pool;
-    sn_scratch scratch; /* a preparer's */
-    /* The mutex's. */
-    int64_t since_ms; /* it has its place in hand; 0: it has none */
-    int ended;
-};
-
-struct sn_pool {
-    pthread_mutex_t mutex;
-    pthread_cond_t work, parked, reads, progress;
-    pid_t owner;        /* a forked child has none of the threads, and waits for none */
-    sn_scratch scratch; /* the iterator's own thread's */
-    struct sn_thread *preparers, *readers; /* room for most_preparers, and for SN_MOST_READERS */
-    uint32_t most_preparers;
-    uint64_t max_pixels;
-
-    /* The mutex's. */
-    uint32_t n_preparers, n_readers, running;
-    uint32_t limit; /* preparers from this one on are parked */
-    int ending;
-    sn_batch *first, *last; /* submitted, and with tasks that nobody has claimed */
-    uint64_t submitted;
-    sn_ahead ahead;
-    int is_all_read; /* no place is left to be read ahead */
-    int is_external; /* fetchers read, and no thread of ours */
-    sn_fetches fetches;
-    uint32_t fetchers; /* that have entered */
-};
 
 /* A fault of a thread of ours has to be seen where it happens. */
 static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
 
-static int64_t now_ms(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-static struct timespec at_ns(uint64_t ns)
-{
-    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
-}
-
 static uint32_t least(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
-}
-
-static uint32_t tasks(const sn_batch *batch)
-{
-    return batch->n_copies + batch->n_places;
 }
 
 /* Copies go first: their payloads are wanted by others. As sn_prepare(). */
@@ -136,15 +80,9 @@ static void put_on_queue(sn_pool *pool, sn_batch *batch)
         pool->last = batch;
 }
 
-/* Whether a place is to be fetched before a preparer can take it. */
-static int is_to_be_fetched(const sn_place *place)
-{
-    return place->stage == SN_DRAWN && place->batch->context->is_external && sn_place_needs_file(place);
-}
-
 static int is_for_preparers(const sn_place *place)
 {
-    return place->stage == SN_DRAWN && !is_to_be_fetched(place);
+    return place->stage == SN_DRAWN && !sn_place_is_to_be_fetched(place);
 }
 
 /* The first batch with a task that a preparer can take and that was not read ahead; its `next` is that task. */
@@ -152,9 +90,9 @@ static sn_batch *first_drawn(sn_pool *pool)
 {
     for (sn_batch *batch = pool->first; batch; batch = batch->following) {
         const sn_place *place;
-        while (batch->next < tasks(batch) && (place = place_of(batch, batch->next)) && !is_for_preparers(place))
+        while (batch->next < sn_batch_tasks(batch) && (place = place_of(batch, batch->next)) && !is_for_preparers(place))
             batch->next++;
-        if (batch->next < tasks(batch))
+        if (batch->next < sn_batch_tasks(batch))
             return batch;
     }
     return NULL;
@@ -180,7 +118,7 @@ static sn_batch *claim(sn_pool *pool, uint32_t *task)
     }
     if (place_of(batch, *task))
         place_of(batch, *task)->stage = SN_CLAIMED;
-    if (++batch->claimed == tasks(batch))
+    if (++batch->claimed == sn_batch_tasks(batch))
         take_off_queue(pool, batch);
     return batch;
 }
@@ -188,7 +126,7 @@ static sn_batch *claim(sn_pool *pool, uint32_t *task)
 /* Undo a claim. */
 static void unclaim(sn_pool *pool, sn_batch *batch, uint32_t task)
 {
-    if (batch->claimed-- == tasks(batch))
+    if (batch->claimed-- == sn_batch_tasks(batch))
         put_on_queue(pool, batch);
     batch->next = least(batch->next, task);
     if (place_of(batch, task)) {
@@ -203,18 +141,12 @@ static int was_interrupted(const sn_batch *batch, uint32_t task)
     return place_of(batch, task) && place_of(batch, task)->status == -EINTR;
 }
 
-static void finish(sn_pool *pool, sn_batch *batch)
-{
-    if (++batch->finished == tasks(batch))
-        pthread_cond_broadcast(&pool->progress);
-}
-
 /* A preparer has met a place whose bytes are to be fetched first. */
 static void put_back(sn_pool *pool, sn_batch *batch, uint32_t task)
 {
     if (batch->dropped) {
         sn_abandon(batch->context, place_of(batch, task), SN_E_CLOSED, NULL);
-        finish(pool, batch);
+        sn_pool_finish_task(pool, batch);
         return;
     }
     unclaim(pool, batch, task);
@@ -232,7 +164,7 @@ static struct sn_thread *thread_at(const sn_pool *pool, uint32_t i)
     return i < pool->n_preparers ? &pool->preparers[i] : &pool->readers[i - pool->n_preparers];
 }
 
-static int start(sn_pool *pool, struct sn_thread *thread, void *(*run_as)(void *), size_t stack_bytes)
+int sn_pool_start(sn_pool *pool, struct sn_thread *thread, void *(*run_as)(void *), size_t stack_bytes)
 {
     pthread_attr_t attributes;
 
@@ -247,194 +179,6 @@ static int start(sn_pool *pool, struct sn_thread *thread, void *(*run_as)(void *
     return failed;
 }
 
-/* -- Reading ahead -- */
-
-/* The next place whose file nobody reads, if more may be read. */
-static sn_place *claim_read(sn_pool *pool)
-{
-    if (!sn_ahead_may_read(&pool->ahead, pool->limit))
-        return NULL;
-    for (sn_batch *batch = pool->first; batch; batch = batch->following)
-        while (batch->next_read < batch->n_places) {
-            sn_place *place = &batch->places[batch->next_read++];
-            if (pool->is_external ? is_to_be_fetched(place)
-                                  : place->stage == SN_DRAWN && place->item.source == SN_STORAGE)
-                return place;
-        }
-    pool->is_all_read = 1; /* until the next batch comes */
-    return NULL;
-}
-
-static void *read_ahead(void *argument)
-{
-    struct sn_thread *self = argument;
-    sn_pool *pool = self->pool;
-
-    pthread_mutex_lock(&pool->mutex); /* a preparer has made it, and it has that one's nice value */
-    while (!pool->ending) {
-        sn_place *place = claim_read(pool);
-        if (!place) {
-            pthread_cond_wait(&pool->reads, &pool->mutex);
-            continue;
-        }
-        place->stage = SN_READING;
-        sn_ahead_began(&pool->ahead);
-        place->file = sn_ahead_spare(&pool->ahead);
-        self->since_ms = now_ms(CLOCK_MONOTONIC_COARSE);
-        pthread_mutex_unlock(&pool->mutex);
-        int rc = sn_read_ahead(place->batch->context, place);
-        pthread_mutex_lock(&pool->mutex);
-        self->since_ms = 0;
-        sn_ahead_ended(&pool->ahead, rc);
-        if (place->batch->dropped) {
-            sn_abandon(place->batch->context, place, SN_E_CLOSED, NULL);
-            finish(pool, place->batch);
-            continue;
-        }
-        place->stage = SN_READ_AHEAD;
-        sn_ahead_add(&pool->ahead, place);
-        pthread_cond_signal(&pool->work);
-    }
-    self->ended = 1;
-    pool->running--;
-    pthread_cond_broadcast(&pool->progress);
-    pthread_mutex_unlock(&pool->mutex);
-    return NULL;
-}
-
-/* Those that may read beyond so many. */
-static void wake_readers(sn_pool *pool, uint32_t beyond)
-{
-    for (uint32_t n = beyond; n < pool->ahead.readers; n++)
-        pthread_cond_signal(&pool->reads);
-}
-
-/* After a place that is prepared. */
-static void choose_readers(sn_pool *pool, const sn_place *place, uint64_t busy_ns)
-{
-    uint32_t before = pool->ahead.readers;
-
-    sn_ahead_choose(&pool->ahead, place, busy_ns, pool->limit);
-    /* One after each place. If it fails, those that are there do. */
-    if (!pool->is_external && pool->ahead.readers > pool->n_readers && !pool->ending &&
-        start(pool, &pool->readers[pool->n_readers], read_ahead, READER_STACK) == 0)
-        pool->n_readers++;
-    wake_readers(pool, before);
-}
-
-/* -- Fetching -- */
-
-void sn_pool_enter(sn_pool *pool)
-{
-    pthread_mutex_lock(&pool->mutex);
-    pool->fetchers++;
-    pthread_mutex_unlock(&pool->mutex);
-}
-
-void sn_pool_leave(sn_pool *pool)
-{
-    pthread_mutex_lock(&pool->mutex);
-    if (--pool->fetchers == 0)
-        pthread_cond_broadcast(&pool->progress);
-    pthread_mutex_unlock(&pool->mutex);
-}
-
-/* A file has come, or has failed to. The mutex is held. Its place, which has it now; NULL: the ticket is void. */
-static sn_place *arrive(sn_pool *pool, uint64_t ticket, sn_file *file, const char *why)
-{
-    uint64_t began;
-    sn_place *place = sn_fetches_take(&pool->fetches, ticket, &began);
-
-    if (!place) {
-        sn_ahead_keep_spare(&pool->ahead, file);
-        return NULL;
-    }
-    sn_ahead_ended(&pool->ahead, 0);
-    place->file = *file;
-    place->is_read = 1;
-    place->spent.read = now_ns() - began;
-    place->was_awaited = 1;
-    if (why && !place->message)
-        place->message = strdup(why);
-    place->stage = SN_READ_AHEAD;
-    sn_ahead_add(&pool->ahead, place);
-    pthread_cond_signal(&pool->work);
-    if (pool->n_preparers == 0)
-        pthread_cond_broadcast(&pool->progress); /* the thread that waits there prepares */
-    pthread_cond_signal(&pool->reads);
-    return place;
-}
-
-/* Whether another host has left the bytes of a ticket's sample. The mutex is held, but not while that host is asked:
- * the place may be dropped meanwhile, and is not touched. */
-static int is_left_by_another_host(sn_pool *pool, const sn_context *context, const sn_wanted *wanted)
-{
-    sn_file file = sn_ahead_spare(&pool->ahead);
-
-    pthread_mutex_unlock(&pool->mutex);
-    int found = sn_is_from_another_host(context, wanted->sample, &file);
-    pthread_mutex_lock(&pool->mutex);
-    if (found)
-        arrive(pool, wanted->ticket, &file, NULL);
-    else
-        sn_ahead_keep_spare(&pool->ahead, &file);
-    return found;
-}
-
-int sn_pool_next_fetch(sn_pool *pool, sn_wanted *wanted, int timeout_ms)
-{
-    struct timespec deadline = at_ns(now_ns() + (uint64_t)timeout_ms * 1000000);
-    int rc = SN_BUSY, is_late = 0;
-
-    pthread_mutex_lock(&pool->mutex);
-    for (;;) {
-        sn_place *place = pool->ending ? NULL : claim_read(pool);
-        if (place) {
-            const sn_context *context = place->batch->context;
-            place->stage = SN_READING;
-            sn_ahead_began(&pool->ahead);
-            *wanted = sn_fetches_add(&pool->fetches, place, now_ns());
-            if (!context->remote || place->skips_remote || !is_left_by_another_host(pool, context, wanted)) {
-                rc = 0;
-                break;
-            }
-        } else if (pool->ending) {
-            rc = SN_E_CLOSED;
-            break;
-        } else if (is_late) {
-            break;
-        } else {
-            is_late = pthread_cond_timedwait(&pool->reads, &pool->mutex, &deadline) != 0;
-        }
-    }
-    pthread_mutex_unlock(&pool->mutex);
-    return rc;
-}
-
-int sn_pool_fetched(sn_pool *pool, uint64_t ticket, const uint8_t *bytes, size_t length, int rc, const char *why)
-{
-    pthread_mutex_lock(&pool->mutex);
-    sn_file file = sn_ahead_spare(&pool->ahead);
-    pthread_mutex_unlock(&pool->mutex);
-    file.length = 0;
-    file.is_remote = 0;
-    file.why = NULL;
-    file.rc = rc == 0 ? sn_file_reserve(&file, length + 1) : rc;
-    if (file.rc == 0) { /* into memory of its own: the place may be dropped meanwhile */
-        memcpy(file.bytes, bytes, length);
-        file.length = length;
-    }
-    int is_good = file.rc == 0;
-    pthread_mutex_lock(&pool->mutex);
-    sn_place *place = arrive(pool, ticket, &file, why);
-    const sn_context *context = place ? place->batch->context : NULL;
-    uint32_t sample = place ? place->item.sample : 0;
-    pthread_mutex_unlock(&pool->mutex);
-    if (context && context->remote && is_good)
-        sn_remote_put(context->remote, context->dataset, sample, bytes, length);
-    return context ? 0 : SN_MISS;
-}
-
 /* -- Preparing -- */
 
 /* Do a task. The mutex is held before and after it. `waited_ns`: how long the thread has waited for a file. */
@@ -443,11 +187,11 @@ static void prepare(sn_pool *pool, struct sn_thread *self, sn_batch *batch, uint
     sn_place *place = place_of(batch, task);
     int is_ahead = place && place->is_read;
 
-    self->since_ms = now_ms(CLOCK_MONOTONIC_COARSE);
+    self->since_ms = sn_now_ms(CLOCK_MONOTONIC_COARSE);
     pthread_mutex_unlock(&pool->mutex);
-    uint64_t began = now_ns();
+    uint64_t began = sn_now_ns();
     int rc = run(&self->scratch, batch, task);
-    uint64_t took = now_ns() - began;
+    uint64_t took = sn_now_ns() - began;
     pthread_mutex_lock(&pool->mutex);
     self->since_ms = 0;
     if (rc == SN_MISS) {
@@ -456,13 +200,13 @@ static void prepare(sn_pool *pool, struct sn_thread *self, sn_batch *batch, uint
     }
     if (place) {
         uint64_t read_here = place->spent.blocked;
-        choose_readers(pool, place, took > read_here ? took - read_here : 0);
+        sn_pool_choose_readers(pool, place, took > read_here ? took - read_here : 0);
         if (is_ahead) /* before its reading began, the thread waited for something else */
             place->spent.blocked += waited_ns < place->spent.read ? waited_ns : place->spent.read;
-        if (place->status != SN_E_NOT_JPEG || !sn_place_was_fetched(batch->context, place)) /* else it is for Pillow */
+        if (place->status != SN_E_FOR_PILLOW || !sn_place_was_fetched(batch->context, place)) /* else Pillow needs it */
             sn_ahead_keep_spare(&pool->ahead, &place->file);
     }
-    finish(pool, batch);
+    sn_pool_finish_task(pool, batch);
 }
 
 static void *work(void *argument)
@@ -488,9 +232,9 @@ static void *work(void *argument)
         } else if (pool->ending) {
             break;
         } else if (pool->ahead.reading) {
-            uint64_t began = now_ns();
+            uint64_t began = sn_now_ns();
             pthread_cond_wait(&pool->work, &pool->mutex);
-            waited_ns += now_ns() - began;
+            waited_ns += sn_now_ns() - began;
         } else {
             pthread_cond_wait(&pool->work, &pool->mutex);
             waited_ns = 0;
@@ -519,7 +263,7 @@ static int start_preparers(sn_pool *pool, uint32_t threads)
         failed = sn_scratch_init(&thread->scratch, pool->max_pixels);
         if (failed)
             break;
-        failed = start(pool, thread, work, 0);
+        failed = sn_pool_start(pool, thread, work, 0);
         if (failed)
             sn_scratch_free(&thread->scratch);
         else
@@ -587,15 +331,15 @@ int sn_pool_end(sn_pool *pool, int patience_ms)
 {
     if (pool->owner != getpid())
         return 0;
-    int64_t began = now_ms(CLOCK_MONOTONIC), until;
+    int64_t began = sn_now_ms(CLOCK_MONOTONIC), until;
     pthread_mutex_lock(&pool->mutex);
     pool->ending = 1;
     pthread_cond_broadcast(&pool->work);
     pthread_cond_broadcast(&pool->parked);
     pthread_cond_broadcast(&pool->reads);
     while (pool->running + pool->fetchers > 0 &&
-           (until = wait_until(pool, began, patience_ms)) > now_ms(CLOCK_MONOTONIC)) {
-        struct timespec deadline = at_ns((uint64_t)until * 1000000);
+           (until = wait_until(pool, began, patience_ms)) > sn_now_ms(CLOCK_MONOTONIC)) {
+        struct timespec deadline = sn_time_at((uint64_t)until * 1000000);
         pthread_cond_timedwait(&pool->progress, &pool->mutex, &deadline);
     }
     int rc = pool->running + pool->fetchers > 0 ? SN_BUSY : 0;
@@ -647,7 +391,7 @@ void sn_pool_limit(sn_pool *pool, uint32_t threads)
 
 void sn_pool_submit(sn_pool *pool, sn_batch *batch)
 {
-    if (tasks(batch) == 0)
+    if (sn_batch_tasks(batch) == 0)
         return;
     pthread_mutex_lock(&pool->mutex);
     batch->following = NULL;
@@ -663,21 +407,21 @@ void sn_pool_submit(sn_pool *pool, sn_batch *batch)
         pool->first = batch;
     pool->last = batch;
     pthread_cond_broadcast(&pool->work);
-    wake_readers(pool, pool->ahead.reading);
+    sn_pool_wake_readers(pool, pool->ahead.reading);
     pthread_mutex_unlock(&pool->mutex);
 }
 
 int sn_pool_wait(sn_pool *pool, sn_batch *batch, int timeout_ms)
 {
-    return sn_pool_wait_until(pool, batch, now_ns() + (uint64_t)timeout_ms * 1000000);
+    return sn_pool_wait_until(pool, batch, sn_now_ns() + (uint64_t)timeout_ms * 1000000);
 }
 
 int sn_pool_wait_until(sn_pool *pool, sn_batch *batch, uint64_t until_ns)
 {
-    struct timespec deadline = at_ns(until_ns);
+    struct timespec deadline = sn_time_at(until_ns);
     int rc = 0;
     pthread_mutex_lock(&pool->mutex);
-    while (batch->finished < tasks(batch) && rc == 0) {
+    while (batch->finished < sn_batch_tasks(batch) && rc == 0) {
         uint32_t task = 0;
         /* Without threads the caller is the only worker, and this batch is the only one. */
         sn_batch *own = pool->n_preparers > 0 ? NULL : claim(pool, &task);
@@ -697,12 +441,12 @@ int sn_pool_wait_until(sn_pool *pool, sn_batch *batch, uint64_t until_ns)
                 rc = SN_BUSY;
                 break;
             }
-            finish(pool, own);
-            if (now_ns() >= until_ns)
+            sn_pool_finish_task(pool, own);
+            if (sn_now_ns() >= until_ns)
                 rc = SN_BUSY;
         }
     }
-    if (batch->finished == tasks(batch))
+    if (batch->finished == sn_batch_tasks(batch))
         rc = 0;
     pthread_mutex_unlock(&pool->mutex);
     return rc;
@@ -729,7 +473,7 @@ sn_pool_load sn_pool_look(sn_pool *pool, const sn_batch *batch)
     pthread_mutex_lock(&pool->mutex);
     int may_fetch = pool->is_external && !pool->is_all_read; /* preparers wait for what others have yet to ask for */
     sn_pool_load load = {.is_idle = !pool->ahead.first && !first_drawn(pool) && !may_fetch,
-                         .left = tasks(batch) - batch->finished,
+                         .left = sn_batch_tasks(batch) - batch->finished,
                          .mean_ns = (uint64_t)(pool->ahead.busy_ns + pool->ahead.awaited_ns)};
     pthread_mutex_unlock(&pool->mutex);
     return load;
@@ -741,7 +485,7 @@ void sn_pool_drop(sn_pool *pool, sn_batch *batch)
         return;
     pthread_mutex_lock(&pool->mutex);
     batch->dropped = 1;
-    if (batch->claimed < tasks(batch)) {
+    if (batch->claimed < sn_batch_tasks(batch)) {
         take_off_queue(pool, batch);
         for (uint32_t i = batch->next; i < batch->n_copies; i++) {
             sn_slot_abort(&batch->context->segment->slots[batch->copies[i].offer.slot]);
@@ -760,7 +504,7 @@ void sn_pool_drop(sn_pool *pool, sn_batch *batch)
             sn_abandon(batch->context, place, SN_E_CLOSED, NULL);
             batch->finished++;
         }
-        batch->claimed = batch->next = tasks(batch);
+        batch->claimed = batch->next = sn_batch_tasks(batch);
     }
     pthread_mutex_unlock(&pool->mutex);
 }

@@ -260,7 +260,7 @@ void sn_abandon(const sn_context *context, sn_place *place, int status, const ch
 void sn_abandon_unfinished(sn_batch *batch)
 {
     for (uint32_t i = 0; i < batch->n_places; i++)
-        if (batch->places[i].status == SN_E_NOT_JPEG)
+        if (batch->places[i].status == SN_E_FOR_PILLOW)
             sn_abandon(batch->context, &batch->places[i], SN_E_CLOSED, NULL);
 }
 
@@ -371,13 +371,13 @@ static int augment_decoded(sn_scratch *scratch, const sn_context *context, sn_pl
     return rc;
 }
 
-/* Whether the payload may be the cause. Not of SN_E_NOT_JPEG: Pillow says that, see sn_place_from_storage(). */
+/* Whether the payload may be the cause. Of SN_E_FOR_PILLOW Pillow decides that: sn_place_from_storage(). */
 static int is_damage(int rc)
 {
     return rc == SN_E_DECODE || rc == SN_E_TOO_LARGE || rc == SN_E_PLAN;
 }
 
-/* From the payload in a slot that the place is served from. 0, SN_E_NOT_JPEG, or why not. */
+/* From the payload in a slot that the place is served from. 0, SN_E_FOR_PILLOW, or why not. */
 static int prepare_from_slot(sn_scratch *scratch, const sn_context *context, sn_place *place, uint8_t *pixels,
                              const char **why)
 {
@@ -422,7 +422,7 @@ static int prepare_loaded(sn_scratch *scratch, const sn_context *context, sn_pla
     return augment_encoded(scratch, context, place, &rng, file->bytes, file->length, pixels);
 }
 
-/* From the file. 0, SN_E_NOT_JPEG, SN_MISS, or why not. */
+/* From the file. 0, SN_E_FOR_PILLOW, SN_MISS, or why not. */
 static int prepare_from_file(sn_scratch *scratch, const sn_context *context, sn_place *place, uint8_t *pixels,
                              const char **why)
 {
@@ -446,9 +446,9 @@ static int prepare_from_file(sn_scratch *scratch, const sn_context *context, sn_
     place->read_bytes = file->is_remote ? 0 : (uint32_t)file->length;
     if (file->rc != 0)
         *why = file->why ? file->why : strerror(-file->rc);
-    if ((rc == 0 || rc == SN_E_NOT_JPEG) && place->item.keep == SN_ENCODED)
+    if ((rc == 0 || rc == SN_E_FOR_PILLOW) && place->item.keep == SN_ENCODED)
         keep_encoded(place, file->bytes, file->length);
-    if (rc == SN_E_NOT_JPEG && sn_place_was_fetched(context, place))
+    if (rc == SN_E_FOR_PILLOW && sn_place_was_fetched(context, place))
         exchange(&scratch->file, &place->file);
     return rc;
 }
@@ -533,7 +533,7 @@ int sn_prepare(sn_scratch *scratch, const sn_context *context, sn_place *place, 
         return SN_MISS;
     if (rc == 0)
         deliver(context, place, pixels, out);
-    else if (rc == SN_E_NOT_JPEG || (rc == -EINTR && scratch->is_interruptible))
+    else if (rc == SN_E_FOR_PILLOW || (rc == -EINTR && scratch->is_interruptible))
         place->status = rc; /* Pillow's work: the slot stays reserved for sn_finish(); or to be done again */
     else
         sn_abandon(context, place, rc, why ? why : sn_codec_message(scratch->codec));

@@ -54,7 +54,7 @@ int sn_is_from_another_host(const sn_context *context, uint32_t sample, sn_file 
 /* Have memory for so many bytes: 0 or -ENOMEM. */
 int sn_file_reserve(sn_file *file, size_t length);
 
-/* The rest of the way for a picture that was decoded elsewhere (status SN_E_NOT_JPEG): from place->kept,
+/* The rest of the way for a picture that was decoded elsewhere (status SN_E_FOR_PILLOW): from place->kept,
  * where that is, from place->file where that has it, from the slot that the place is served from, or from the file
  * once more; where Pillow cannot read what the slot has, sn_place_from_storage() before. */
 void sn_finish(sn_scratch *scratch, const sn_context *context, sn_place *place, const sn_view *picture, uint8_t *out);

@@ -68,7 +68,7 @@ cdef class Codec:
     Args:
         max_pixels: Pictures with more, decoded or resized, are refused; 0 means 64 million.
 
-    Its methods raise DecodeError (a damaged file), NotJpegError, PictureTooLargeError, PlanError,
+    Its methods raise DecodeError (a damaged file), LeftToPillowError, PictureTooLargeError, PlanError,
     MemoryError; and RuntimeError when a second thread comes in, which would share the scratch.
     """
 

@@ -25,7 +25,7 @@ _SEGMENT_ERRORS = {
     SN_E_RECORDS: (errors.SegmentError, _NO_ROOM),
 }
 _PICTURE_ERRORS = {
-    SN_E_NOT_JPEG: errors.NotJpegError,
+    SN_E_FOR_PILLOW: errors.LeftToPillowError,
     SN_E_DECODE: errors.DecodeError,
     SN_E_TOO_LARGE: errors.PictureTooLargeError,
     SN_E_PLAN: errors.PlanError,

@@ -12,7 +12,7 @@ from posix.unistd cimport getpid
 
 from seneca._core.codes import picture_error
 from seneca.errors import SegmentError
-from seneca._core.codes cimport SN_E_CLOSED, SN_E_NOT_JPEG
+from seneca._core.codes cimport SN_E_CLOSED, SN_E_FOR_PILLOW
 from seneca._core.member cimport sn_member_expects
 from seneca._core.plan cimport sn_dtype_bytes
 
@@ -335,7 +335,7 @@ cdef class Batch:
         found = []
         for i in range(self.handle.n_places):
             place = &self.handle.places[i]
-            if place.status < 0 and place.status != SN_E_NOT_JPEG and place.status != SN_E_CLOSED:
+            if place.status < 0 and place.status != SN_E_FOR_PILLOW and place.status != SN_E_CLOSED:
                 message = place.message.decode(errors="replace") if place.message != NULL else ""
                 found.append((i, picture_error(place.status, message)))
         return found

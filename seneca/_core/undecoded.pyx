@@ -1,4 +1,4 @@
-"""The border to csrc/pool for pictures that are no JPEG: their bytes out, and their pixels in. Decides nothing.
+"""The border to csrc/pool for pictures that are left to Pillow: their bytes out, and their pixels in. Decides nothing.
 
 A batch is complete when all its places are, but for these. They are decoded elsewhere, and each is then finished or
 abandoned.
@@ -8,7 +8,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t
 
 from seneca._core.codec cimport sn_view
-from seneca._core.codes cimport SN_E_CLOSED, SN_E_NOT_JPEG
+from seneca._core.codes cimport SN_E_CLOSED, SN_E_FOR_PILLOW
 from seneca._core.pool cimport (
     Batch,
     sn_abandon,
@@ -30,9 +30,9 @@ cdef sn_place *place_of(Batch batch, uint32_t position) except NULL:
 
 
 def undecoded(Batch batch not None):
-    """Positions whose file is no JPEG: decode what :func:`encoded` has, or the file, and call :func:`finish`."""
+    """Positions whose picture is left to Pillow: decode what :func:`encoded` has, or the file, and call :func:`finish`."""
     cdef uint32_t i
-    return [i for i in range(batch.handle.n_places) if batch.handle.places[i].status == SN_E_NOT_JPEG]
+    return [i for i in range(batch.handle.n_places) if batch.handle.places[i].status == SN_E_FOR_PILLOW]
 
 
 def encoded(Batch batch not None, uint32_t position):
@@ -40,7 +40,7 @@ def encoded(Batch batch not None, uint32_t position):
     cdef sn_place *place = place_of(batch, position)
     cdef sn_segment *segment
     cdef sn_slot *source
-    if place.status != SN_E_NOT_JPEG:
+    if place.status != SN_E_FOR_PILLOW:
         raise ValueError(f"position {position} is finished")
     if place.kept != NULL:
         return PyBytes_FromStringAndSize(<char *>place.kept, place.offer.length)

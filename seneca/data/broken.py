@@ -23,7 +23,7 @@ from seneca._core.codec import Codec
 from seneca._runtime.regular_files import read_regular
 from seneca.data.folder import IMG_EXTENSIONS
 from seneca.data.verdicts import Verdict, Verdicts
-from seneca.errors import DecodeError, NotJpegError
+from seneca.errors import DecodeError, LeftToPillowError
 from seneca.transforms._pipeline import MAX_PIXELS
 
 __all__ = ["Found", "judge", "judge_all", "picture_files"]
@@ -174,7 +174,7 @@ def judge(data: bytes, codec: Codec, max_pixels: int = MAX_PIXELS) -> Verdict:
         height, width = codec.probe(data)
         codec.decode_region(data, height - 1, 0, 1, width)
         return Verdict(None, "JPEG", _is_progressive(data), height * width)
-    except NotJpegError:
+    except LeftToPillowError:
         return _judge_by_pillow(data, max_pixels)
     except DecodeError as error:
         return Verdict(error.reason)

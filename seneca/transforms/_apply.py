@@ -20,7 +20,7 @@ import torch
 from PIL import Image, UnidentifiedImageError
 
 from seneca._runtime.enabled import off_because
-from seneca.errors import DecodeError, NotJpegError, PictureTooLargeError
+from seneca.errors import DecodeError, LeftToPillowError, PictureTooLargeError
 from seneca.transforms import _portable as portable
 from seneca.transforms._pipeline import MAX_PIXELS, Decode, NativeTransform, Pipeline, compile_transform
 
@@ -124,7 +124,7 @@ def augment_encoded(
             try:
                 pixels = _codec(max_pixels).augment_encoded(pipeline.plan, data, seed, 0, 0, 0)
                 return _tensor(pipeline, pixels, seed)
-            except NotJpegError:
+            except LeftToPillowError:
                 pass  # Pillow decodes it
         picture = open_picture(data, apply_orientation=pipeline.apply_orientation, max_pixels=max_pixels)
         return _transformed(pipeline, picture, seed, max_pixels)
@@ -137,7 +137,7 @@ def decode_head(pipeline: Pipeline, data: bytes, path: str | os.PathLike[str], m
         codec = _codec(max_pixels)
         try:
             return codec.decode(pipeline.plan, data)
-        except NotJpegError:
+        except LeftToPillowError:
             orientation = pipeline.apply_orientation
             picture = open_picture(data, apply_orientation=orientation, max_pixels=max_pixels)
             return codec.head(pipeline.plan, np.asarray(picture))

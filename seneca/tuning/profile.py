@@ -231,8 +231,8 @@ def _notes(cold: bool, together: Work) -> tuple[str, ...]:
         notes.append("the files could not be dropped from the page cache: storage is told as fast as memory")
     if together.by_pillow:
         notes.append(
-            f"{together.by_pillow} of {len(together.encoded)} pictures are no JPEGs: "
-            "Pillow decodes these, one after the other"
+            f"{together.by_pillow} of {len(together.encoded)} pictures are left to Pillow, "
+            "which decodes one after the other"
         )
     if together.damaged:
         notes.append(f"{together.damaged} pictures could not be decoded and were left out")

@@ -18,7 +18,7 @@ import numpy as np
 from seneca._core.codec import Codec, batch_write
 from seneca._runtime.regular_files import Piece
 from seneca.data.sources.buckets import ObjectPiece
-from seneca.errors import DecodeError, NotJpegError
+from seneca.errors import DecodeError, LeftToPillowError
 from seneca.partition import Cost, Size
 from seneca.transforms._pipeline import Pipeline
 
@@ -136,7 +136,7 @@ def _one(
     try:
         try:
             decoded = codec.decode(plan, data)
-        except NotJpegError:
+        except LeftToPillowError:
             by_pillow = True
             decoded = _by_pillow(codec, pipeline, data, max_pixels)
         times.append(clock())

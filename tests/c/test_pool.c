@@ -2,7 +2,7 @@
  * test_pool.c -- iterators with pools of threads share one segment; each sample comes once a member
  * and epoch, with the pixels that a lone codec makes of it.
  *
- *   files (JPEG, not JPEG, damaged, missing) --> 10 iterators, each a thread with a member and a pool
+ *   files (JPEG, left to Pillow, damaged, missing) --> 10 iterators, each a thread with a member and a pool
  *       of its own: prefetch, deliver in any order, drop amid the work, close with batches under way, and
  *       with threads that hang in a read and come back when the others have gone on; the number of
  *       threads that prepare changes; in every other epoch storage is slow, and files are read ahead;
@@ -43,12 +43,12 @@
 #define N_TURNS 2 /* so many kinds of draws of one sample it has, by their random numbers */
 #define CHECK_EVERY 3 /* that are served from what is kept */
 
-enum content { JPEG, DAMAGED, NOT_JPEG, EMPTY, FOLDER, MISSING };
+enum content { JPEG, DAMAGED, FOR_PILLOW, EMPTY, FOLDER, MISSING };
 
 typedef struct {
     enum content content;
     picture_file file;
-    sn_view picture; /* of NOT_JPEG: what another decoder makes of it; points into the file */
+    sn_view picture; /* of FOR_PILLOW: what another decoder makes of it; points into the file */
 } sample;
 
 /* An iterator of a job. Equal jobs are ranks: one takes the even samples, one the odd. */
@@ -158,7 +158,7 @@ static void draw_content(sample *s, uint32_t i, sn_rng *rng)
                          .quality = 70};
     picture_file whole;
 
-    s->content = i % 10 < 6 ? JPEG : i % 10 == 6 ? DAMAGED : i % 10 == 7 ? NOT_JPEG : i < 30 ? EMPTY + i / 10 : JPEG;
+    s->content = i % 10 < 6 ? JPEG : i % 10 == 6 ? DAMAGED : i % 10 == 7 ? FOR_PILLOW : i < 30 ? EMPTY + i / 10 : JPEG;
     if (kind.colour == PICTURE_YCC || kind.colour == PICTURE_YCCK) {
         kind.across = 1 + (uint8_t)sn_rng_below(rng, 2);
         kind.down = 1 + (uint8_t)sn_rng_below(rng, 2);
@@ -172,7 +172,7 @@ static void draw_content(sample *s, uint32_t i, sn_rng *rng)
         s->file = sn_rng_below(rng, 2) ? picture_truncated(whole, rng) : picture_flipped(whole, rng);
         picture_free(&whole);
         break;
-    case NOT_JPEG:
+    case FOR_PILLOW:
         s->file.length = (size_t)3 * kind.height * kind.width;
         s->file.bytes = malloc(s->file.length);
         CHECK(s->file.bytes);
@@ -334,8 +334,8 @@ static int make_alone(const stream *s, const iterator *who, uint64_t turn, uint6
 
     CHECK(pixels);
     sn_rng_start(&rng, seed_of(who, turn), nonce, epoch, i, SN_STREAM_AUGMENT);
-    if (from->content == NOT_JPEG || by_decoded) {
-        if (from->content == NOT_JPEG)
+    if (from->content == FOR_PILLOW || by_decoded) {
+        if (from->content == FOR_PILLOW)
             rc = sn_codec_head(s->lone, plan, &from->picture, &view);
         else
             rc = sn_codec_decode(s->lone, plan, from->file.bytes, from->file.length, &view);
@@ -402,7 +402,7 @@ static void check_place(stream *s, const sn_place *place, const uint8_t *item)
             CHECK_EQUAL(memcmp(made, item, s->context.item_bytes), 0, "sample %u, from form %d, %s", i, drawn->source,
                         drawn->target_slot != SN_NONE ? "staged" : "not staged");
         free(made);
-        if (rc == SN_E_NOT_JPEG)
+        if (rc == SN_E_FOR_PILLOW)
             rc = SN_E_CLOSED; /* given up in deliver() */
         if (drawn->source == SN_STORAGE)
             CHECK_EQUAL(place->read_bytes, from->file.length, "sample %u", i);
@@ -571,7 +571,7 @@ static void deliver(stream *s, uint32_t at)
         sn_place *place = &batch->places[i];
         uint8_t *item = batch->out + i * s->context.item_bytes;
 
-        if (place->status == SN_E_NOT_JPEG) {
+        if (place->status == SN_E_FOR_PILLOW) {
             const sample *from = &samples[place->item.sample];
 
             CHECK(!atomic_load(&place->settled));
@@ -581,7 +581,7 @@ static void deliver(stream *s, uint32_t at)
                 CHECK_EQUAL(place->file.length, from->file.length, "sample %u", place->item.sample);
                 CHECK(memcmp(place->file.bytes, from->file.bytes, from->file.length) == 0);
             }
-            if (from->content == NOT_JPEG)
+            if (from->content == FOR_PILLOW)
                 sn_finish(sn_pool_scratch(s->pool), &s->context, place, &from->picture, item);
             else
                 sn_abandon(&s->context, place, SN_E_CLOSED, NULL); /* as when that fails as well */

@@ -21,7 +21,7 @@ import seneca
 from seneca import transforms as T
 from seneca._core.codec import Codec
 from seneca._core.plan import Plan
-from seneca.errors import DecodeError, NotJpegError
+from seneca.errors import DecodeError, LeftToPillowError
 from seneca.transforms._apply import open_picture
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of bombs, EXIF and MPO: Pillow has much to say
@@ -90,7 +90,7 @@ def whole(data):
     """Decoded as the pipeline does it, without any transform."""
     try:
         return Codec().decode(WHOLE, data)
-    except NotJpegError:
+    except LeftToPillowError:
         return open_picture(data)
 
 

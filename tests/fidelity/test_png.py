@@ -14,7 +14,7 @@ from sizes import size
 
 from seneca._core.codec import Codec
 from seneca._core.plan import Plan
-from seneca.errors import DecodeError, NotJpegError
+from seneca.errors import DecodeError, LeftToPillowError
 from seneca.transforms._apply import open_picture
 
 OPTIONS = (0, "uint8", True, (0, 0, 0), (1, 1, 1))
@@ -128,13 +128,13 @@ def test_what_is_rare_is_left_to_pillow():
     grey = made(0, 16, 5, 5, rng)
     animation = made(2, 8, 5, 5, rng, chunks=[(b"acTL", struct.pack(">II", 1, 0))])
     for data in (grey, animation):
-        with pytest.raises(NotJpegError):
+        with pytest.raises(LeftToPillowError):
             decoded(data)
     turned = made(2, 8, 5, 5, rng, chunks=[(b"eXIf", b"MM\0*\0\0\0\x08\0\0\0\0\0\0")])
     assert decoded(turned).shape == (5, 5, 3)
-    with pytest.raises(NotJpegError):
+    with pytest.raises(LeftToPillowError):
         Codec().decode(Plan([], *OPTIONS, apply_orientation=True), turned)
-    with pytest.raises(NotJpegError):
+    with pytest.raises(LeftToPillowError):
         Codec(max_pixels=24).decode(WHOLE, made(2, 8, 5, 5, rng))
     assert Codec(max_pixels=25).decode(WHOLE, made(2, 8, 5, 5, rng)).shape == (5, 5, 3)
 
@@ -142,7 +142,7 @@ def test_what_is_rare_is_left_to_pillow():
 @pytest.mark.parametrize("name", [b"IEOD", b"iend"])
 def test_a_damaged_end_is_left_to_pillow(name):
     data = made(2, 8, 5, 5, np.random.default_rng(5))
-    with pytest.raises(NotJpegError):
+    with pytest.raises(LeftToPillowError):
         decoded(data[:-8] + name + data[-4:])
     assert decoded(data).shape == (5, 5, 3)
 
@@ -199,7 +199,7 @@ def test_a_damaged_file_gives_pillows_pixels_or_is_left_to_pillow():
         data = damaged(rng, pick)
         try:
             ours = codec.decode(WHOLE, data)
-        except (NotJpegError, DecodeError):
+        except (LeftToPillowError, DecodeError):
             continue
         read += 1
         assert ours.shape[2] == 3

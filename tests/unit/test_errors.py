@@ -36,7 +36,7 @@ def test_a_segment_error_keeps_the_systems_number():
 
 
 def test_a_decode_error_names_the_file_even_when_told_later():
-    error = errors.NotJpegError("no marker")
+    error = errors.LeftToPillowError("no marker")
     assert str(error) == "no marker"
     error.path = Path("cats/1.png")
     assert str(error) == "cats/1.png: no marker"

@@ -18,7 +18,7 @@ WITHOUT = {
     "_core/codes": "what codes mean: the errors in _core/test_segment.py, test_codec_damage.py",
     "_core/participant": "what members and workers have in common: _core/test_worker.py",
     "_core/plan": "pipelines as C has them: all of _core/test_codec_*.py, transforms/test_pipeline.py",
-    "_core/undecoded": "pictures that are no JPEG: test_loader.py, native/test_fetchers.py",
+    "_core/undecoded": "pictures that are left to Pillow: test_loader.py, native/test_fetchers.py",
     "cli/checks/finding": "what a check found: all of cli/checks/, cli/test_doctor.py",
     "cli/demo_job": "what the processes of the demo run: cli/test_demo.py",
     "cli/planning": "seneca plan as it is typed: cli/test_plan.py",

@@ -11,7 +11,7 @@ from PIL import Image
 
 from seneca._core.codec import Codec
 from seneca._core.plan import Plan
-from seneca.errors import DecodeError, NotJpegError, PictureTooLargeError
+from seneca.errors import DecodeError, LeftToPillowError, PictureTooLargeError
 
 WHOLE = Plan([], 0, "uint8", True, (0, 0, 0), (1, 1, 1))
 TRAIN = Plan(
@@ -43,7 +43,7 @@ def test_a_truncated_file_is_refused_as_pillow_refuses_it(cut, options):
 @pytest.mark.parametrize("data", [b"", b"\xff", b"\xff\xd8", b"\x89PNG\r\n\x1a\n", b"GIF89a", bytes(1000)])
 def test_what_does_not_begin_as_a_jpeg_is_not_one(data):
     for call in (Codec().probe, lambda data: Codec().decode(WHOLE, data)):
-        with pytest.raises(NotJpegError):
+        with pytest.raises(LeftToPillowError):
             call(data)
 
 
