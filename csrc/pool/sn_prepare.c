@@ -141,24 +141,52 @@ static int read_piece_from(int fd, int is_interruptible, const sn_piece *piece, 
     return 0;
 }
 
-/* Read a sample's bytes into private memory: a mapping would fault if the file shrank meanwhile. The size that fstat
- * tells of a whole file is a hint; its end is where read() says so. */
-static void read_file(const sn_context *context, uint32_t sample, int is_interruptible, int is_ahead, sn_file *file)
+/* Read a file behind what `file` has, or a piece of it. The size that fstat tells of a whole file is a hint; its end is
+ * where read() says so. */
+static void read_behind(const sn_context *context, uint64_t path_at, const sn_piece *piece, int is_interruptible,
+                        int is_ahead, sn_file *file)
 {
-    const sn_piece *piece = context->pieces ? &context->pieces[sample] : NULL;
-    const char *path = context->paths + context->path_at[piece ? piece->container : sample];
     struct stat about;
+    int fd = open_regular(is_interruptible, is_ahead, context->paths + path_at, &about, &file->why);
 
-    file->length = 0;
-    file->why = NULL;
-    file->is_remote = 0;
-    int fd = open_regular(is_interruptible, is_ahead, path, &about, &file->why);
-    file->rc = fd < 0 ? fd : grow(&file->bytes, &file->capacity, piece ? piece->length + (size_t)1 : (size_t)about.st_size + 1);
+    file->rc = fd < 0 ? fd : grow(&file->bytes, &file->capacity,
+                                  file->length + (piece ? piece->length : (size_t)about.st_size) + 1);
     if (file->rc == 0)
         file->rc = piece ? read_piece_from(fd, is_interruptible, piece, &context->containers[piece->container], &about, file)
                          : read_from(fd, is_interruptible, file);
     if (fd >= 0)
         close(fd);
+}
+
+/* Both files of a pair, one behind the other (sn_codec.h). */
+static void read_pair(const sn_context *context, uint32_t sample, int is_interruptible, int is_ahead, sn_file *file)
+{
+    const uint64_t *path_at = &context->path_at[2 * (size_t)sample];
+
+    file->rc = grow(&file->bytes, &file->capacity, SN_PAIR_HEADER);
+    if (file->rc != 0)
+        return;
+    file->length = SN_PAIR_HEADER;
+    read_behind(context, path_at[0], NULL, is_interruptible, is_ahead, file);
+    if (file->rc != 0)
+        return;
+    sn_pair_begin(file->bytes, (uint32_t)(file->length - SN_PAIR_HEADER));
+    read_behind(context, path_at[1], NULL, is_interruptible, is_ahead, file);
+    file->is_of_mask = file->rc != 0;
+}
+
+/* Read a sample's bytes into private memory: a mapping would fault if the file shrank meanwhile. */
+static void read_file(const sn_context *context, uint32_t sample, int is_interruptible, int is_ahead, sn_file *file)
+{
+    const sn_piece *piece = context->pieces ? &context->pieces[sample] : NULL;
+
+    file->length = 0;
+    file->why = NULL;
+    file->is_remote = file->is_of_mask = 0;
+    if (context->plan->is_pair)
+        read_pair(context, sample, is_interruptible, is_ahead, file);
+    else
+        read_behind(context, context->path_at[piece ? piece->container : sample], piece, is_interruptible, is_ahead, file);
 }
 
 int sn_file_reserve(sn_file *file, size_t length)
@@ -171,7 +199,7 @@ int sn_is_from_another_host(const sn_context *context, uint32_t sample, sn_file 
     if (!context->remote || sn_remote_get(context->remote, context->dataset, sample, &file->bytes, &file->capacity,
                                           &file->length) != 0)
         return 0;
-    file->rc = 0;
+    file->rc = file->is_of_mask = 0;
     file->why = NULL;
     file->is_remote = !context->pieces || context->pieces[sample].length == file->length;
     return file->is_remote;
@@ -282,7 +310,7 @@ static uint8_t *pixels_for(sn_scratch *scratch, const sn_context *context, const
 {
     if (place->item.target_slot != SN_NONE)
         return sn_slot_payload(context->segment, &context->segment->slots[place->item.target_slot]);
-    size_t needed = (size_t)3 * context->height * context->width;
+    size_t needed = (size_t)sn_plan_pixel_bytes(context->plan) * context->height * context->width;
     return grow(&scratch->pixels, &scratch->pixels_capacity, needed) == 0 ? scratch->pixels : NULL;
 }
 
@@ -295,21 +323,47 @@ static void deliver(const sn_context *context, sn_place *place, const uint8_t *p
         sn_slot_commit(context->segment, place->item.target_slot);
     sn_rng_start(&rng, seed_of(context, place), 0, context->epoch, place->item.sample, SN_STREAM_ERASE);
     sn_batch_write(context->plan, pixels, context->height, context->width, &rng, out);
+    if (context->mask_bytes)
+        sn_batch_write_mask(context->plan, pixels + (size_t)3 * context->height * context->width, context->height,
+                            context->width, place->batch->masks + (size_t)(place - place->batch->places) * context->mask_bytes);
     place->status = 0;
     settle(place);
+}
+
+/* How many bytes the mask of a pair has; 0: there is none. */
+static size_t mask_bytes_of(const sn_view *picture)
+{
+    return picture->mask ? (size_t)picture->height * picture->width : 0;
+}
+
+/* Copy a picture, rows close together, and its mask behind it. */
+static void copy_tight(uint8_t *to, const sn_view *picture)
+{
+    size_t row = (size_t)3 * picture->width;
+
+    for (uint32_t y = 0; y < picture->height; y++, to += row)
+        memcpy(to, picture->pixels + y * picture->stride, row);
+    if (picture->mask)
+        memcpy(to, picture->mask, mask_bytes_of(picture));
+}
+
+/* A view of such a copy of a picture of this size. */
+static sn_view tight_view(const sn_context *context, const uint8_t *pixels, uint32_t height, uint32_t width)
+{
+    return (sn_view){pixels, height, width, (size_t)3 * width,
+                     context->plan->is_pair ? pixels + (size_t)3 * height * width : NULL};
 }
 
 /* Keep a tight private copy of a DECODED picture, to be offered in the next draw. */
 static void keep_decoded(sn_place *place, const sn_view *picture)
 {
-    size_t row = (size_t)3 * picture->width, length = row * picture->height;
+    size_t length = (size_t)3 * picture->width * picture->height + mask_bytes_of(picture);
     if (length == 0 || length > UINT32_MAX || picture->height > UINT16_MAX || picture->width > UINT16_MAX)
         return;
     uint8_t *payload = malloc(length);
     if (!payload)
         return; /* not kept; the sample itself goes on */
-    for (uint32_t y = 0; y < picture->height; y++)
-        memcpy(payload + y * row, picture->pixels + y * picture->stride, row);
+    copy_tight(payload, picture);
     place->kept = payload;
     place->offer = (sn_offer){.sample = place->item.sample, .length = (uint32_t)length,
                               .height = (uint16_t)picture->height, .width = (uint16_t)picture->width,
@@ -346,8 +400,8 @@ static int augment_encoded(sn_scratch *scratch, const sn_context *context, sn_pl
             place->spent.prepare = now(CLOCK_THREAD_CPUTIME_ID) - began;
         return rc;
     }
-    decoded.pixels = place->kept; /* the codec's own view ends with the next call */
-    decoded.stride = (size_t)3 * decoded.width;
+    /* The codec's own view ends with the next call. */
+    decoded = tight_view(context, place->kept, decoded.height, decoded.width);
     between = now(CLOCK_THREAD_CPUTIME_ID);
     rc = sn_codec_augment_decoded(scratch->codec, context->plan, rng, &decoded, pixels);
     place->spent.decode = between - began;
@@ -358,10 +412,9 @@ static int augment_encoded(sn_scratch *scratch, const sn_context *context, sn_pl
 static int augment_decoded(sn_scratch *scratch, const sn_context *context, sn_place *place, const sn_slot *source,
                            sn_rng *rng, uint8_t *pixels, const char **why)
 {
-    sn_view decoded = {sn_slot_payload(context->segment, source), source->height, source->width,
-                       (size_t)3 * source->width};
+    sn_view decoded = tight_view(context, sn_slot_payload(context->segment, source), source->height, source->width);
 
-    if ((size_t)decoded.height * decoded.stride != source->length) {
+    if ((size_t)decoded.height * decoded.stride + mask_bytes_of(&decoded) != source->length) {
         *why = "its decoded payload is not the size that its record says";
         return SN_E_DECODE;
     }
@@ -444,8 +497,10 @@ static int prepare_from_file(sn_scratch *scratch, const sn_context *context, sn_
     }
     place->is_remote = file->is_remote != 0;
     place->read_bytes = file->is_remote ? 0 : (uint32_t)file->length;
-    if (file->rc != 0)
+    if (file->rc != 0) {
         *why = file->why ? file->why : strerror(-file->rc);
+        place->is_of_mask = file->is_of_mask != 0;
+    }
     if ((rc == 0 || rc == SN_E_NOT_JPEG) && place->item.keep == SN_ENCODED)
         keep_encoded(place, file->bytes, file->length);
     if (rc == SN_E_NOT_JPEG && sn_place_was_fetched(context, place))
@@ -463,12 +518,13 @@ static int is_picture(const sn_slot *slot, const sn_segment *segment, const sn_v
     const uint8_t *pixels = sn_slot_payload(segment, slot);
     size_t row = (size_t)3 * picture->width;
 
-    if (slot->height != picture->height || slot->width != picture->width || slot->length != row * picture->height)
+    if (slot->height != picture->height || slot->width != picture->width ||
+        slot->length != row * picture->height + mask_bytes_of(picture))
         return 0;
     for (uint32_t y = 0; y < picture->height; y++)
         if (memcmp(pixels + y * row, picture->pixels + y * picture->stride, row) != 0)
             return 0;
-    return 1;
+    return !picture->mask || memcmp(pixels + row * picture->height, picture->mask, mask_bytes_of(picture)) == 0;
 }
 
 /* Whether the payload that a place is served from is another than what its file comes to now. Not where that cannot
@@ -535,8 +591,10 @@ int sn_prepare(sn_scratch *scratch, const sn_context *context, sn_place *place, 
         deliver(context, place, pixels, out);
     else if (rc == SN_E_NOT_JPEG || (rc == -EINTR && scratch->is_interruptible))
         place->status = rc; /* Pillow's work: the slot stays reserved for sn_finish(); or to be done again */
-    else
+    else {
+        place->is_of_mask |= !why && sn_codec_is_of_mask(scratch->codec);
         sn_abandon(context, place, rc, why ? why : sn_codec_message(scratch->codec));
+    }
     return 0;
 }
 
@@ -549,14 +607,12 @@ void sn_finish(sn_scratch *scratch, const sn_context *context, sn_place *place, 
     int rc = pixels ? sn_codec_head(scratch->codec, context->plan, picture, &decoded) : -ENOMEM;
     if (rc == 0) {
         /* The codec's own view ends with its next call. */
-        size_t row = (size_t)3 * decoded.width;
         sn_file *file = &scratch->file; /* its memory */
-        rc = grow(&file->bytes, &file->capacity, row * decoded.height);
+        rc = grow(&file->bytes, &file->capacity,
+                  (size_t)3 * decoded.width * decoded.height + mask_bytes_of(&decoded));
         if (rc == 0) {
-            for (uint32_t y = 0; y < decoded.height; y++)
-                memcpy(file->bytes + y * row, decoded.pixels + y * decoded.stride, row);
-            decoded.pixels = file->bytes;
-            decoded.stride = row;
+            copy_tight(file->bytes, &decoded);
+            decoded = tight_view(context, file->bytes, decoded.height, decoded.width);
             start_rng(&rng, context, place);
             rc = sn_codec_augment_decoded(scratch->codec, context->plan, &rng, &decoded, pixels);
         }
