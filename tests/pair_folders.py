@@ -31,7 +31,9 @@ def save_mask(mask: np.ndarray, path: Path, *, palette: bool) -> None:
     picture.save(path)
 
 
-def make_pairs(folder: Path, count: int = 24, *, seed: int = 0, sides: tuple[int, int] = (40, 90), palette: bool = True):
+def make_pairs(
+    folder: Path, count: int = 24, *, seed: int = 0, sides: tuple[int, int] = (40, 90), palette: bool = True
+):
     """``folder/images/*.jpg`` and ``folder/masks/*.png``, for :class:`seneca.SegmentationFolder`."""
     made = make_pictures(folder / "made", count, 1, seed, sides=sides)
     rng = np.random.default_rng(seed)

@@ -18,14 +18,14 @@ typedef struct {
 
 static direction down_of(const sn_pass *pass)
 {
-    return (direction){pass->box.top,  pass->box.height, pass->full_height, pass->window.top, pass->window.height, pass->top,
-                  pass->vflip, pass->vflip_first, pass->border.mode};
+    return (direction){pass->box.top,       pass->box.height, pass->full_height, pass->window.top,  pass->window.height,
+                       pass->top,           pass->vflip,      pass->vflip_first, pass->border.mode};
 }
 
 static direction across_of(const sn_pass *pass)
 {
-    return (direction){pass->box.left, pass->box.width,  pass->full_width,  pass->window.left, pass->window.width, pass->left,
-                  pass->flip,  pass->flip_first,  pass->border.mode};
+    return (direction){pass->box.left,      pass->box.width,  pass->full_width,  pass->window.left, pass->window.width,
+                       pass->left,          pass->flip,       pass->flip_first,  pass->border.mode};
 }
 
 /* torch's nearest pixel, in single floats. */
@@ -54,8 +54,10 @@ static int32_t source_of(const direction *side, uint32_t k)
     if (side->full == side->box_count)
         return (int32_t)(side->box + resized);
     if (side->flip_first)
-        return (int32_t)(side->box + side->box_count - 1 - nearest(side->full - 1 - resized, side->box_count, side->full));
-    return (int32_t)(side->box + nearest(resized, side->box_count, side->full));
+        resized = side->box_count - 1 - nearest(side->full - 1 - resized, side->box_count, side->full);
+    else
+        resized = nearest(resized, side->box_count, side->full);
+    return (int32_t)(side->box + resized);
 }
 
 static void look_up(const direction *side, uint32_t length, int32_t *found)
@@ -65,8 +67,8 @@ static void look_up(const direction *side, uint32_t length, int32_t *found)
 }
 
 /* The canvas of a pass, from a source that is `width` wide. */
-static void run_pass(const sn_pass *pass, const int32_t *rows, const int32_t *columns, const uint8_t *from, uint32_t width,
-                     uint8_t *to)
+static void run_pass(const sn_pass *pass, const int32_t *rows, const int32_t *columns, const uint8_t *from,
+                     uint32_t width, uint8_t *to)
 {
     uint8_t fill = pass->border.mask_fill;
 
@@ -98,9 +100,11 @@ static void run_warp(const sn_warp *warp, const uint8_t *from, uint32_t height, 
         double down = row + 0.5;
 
         for (uint32_t column = 0; column < width; column++, to++) {
-            double across = column + 0.5, x = m[0] * across + m[1] * down + m[2], y = m[3] * across + m[4] * down + m[5];
+            double across = column + 0.5, x = m[0] * across + m[1] * down + m[2];
+            double y = m[3] * across + m[4] * down + m[5];
+            bool is_inside = x >= 0 && x < width && y >= 0 && y < height;
 
-            *to = x >= 0 && x < width && y >= 0 && y < height ? from[(size_t)y * width + (size_t)x] : warp->mask_fill;
+            *to = is_inside ? from[(size_t)y * width + (size_t)x] : warp->mask_fill;
         }
     }
 }

@@ -4,16 +4,16 @@
  *   route:  box -> resize -> flip -> border -> edits            the picture's (augment.h)
  *   mask:   for each row and column of a pass, the row and column of the source, or the border: one look-up a pixel
  *
- * A mask has a byte a pixel, a class. Classes do not mix: of each place the nearest pixel is taken. The pixels are those
- * of torchvision's kernels for tv_tensors.Mask:
+ * A mask has a byte a pixel, a class. Classes do not mix: of each place the nearest pixel is taken. The pixels are
+ * those of torchvision's kernels for tv_tensors.Mask:
  *   a resize takes pixel floor(k * scale) for k, with single floats, as torch's interpolate(mode="nearest") does
  *   a border has the mask's own fill, or goes on as the picture's
- *   a warp takes the pixel in which the place lies; torchvision rounds in single floats, and may take its neighbour there
+ *   a warp takes the pixel in which the place lies; torchvision rounds in single floats, and may take its neighbour
  *   all other edits leave a mask alone
  *
  * Callers    one thread at a time an sn_masker.
- * Owns       two buffers in turn and the look-ups, until it is released; a mask given back points into one of them, or is
- *            the source.
+ * Owns       two buffers in turn and the look-ups, until it is released; a mask given back points into one of them,
+ *            or is the source.
  * Errors     -ENOMEM.
  */
 #ifndef SN_MASK_H

@@ -72,7 +72,7 @@ class PictureFiles:
         self.samples = samples if isinstance(samples, Samples) else list(samples)
         self._paths: _Paths
         if pairs:
-            self._paths = _Pairs(root, [path for sample in self.samples for path in sample])
+            self._paths = _Pairs(root, [str(path) for sample in self.samples for path in sample])
         elif listing is None:
             self._paths = _Paths(root, [path for path, _ in self.samples])
         else:
@@ -174,7 +174,7 @@ class PictureFiles:
         return all(type(label) is int for _, label in self.samples)
 
     def _are_fixed(self) -> bool:
-        """Whether every sample is a tuple of a text and an int, or of two texts: such a sample cannot change."""
+        """Whether every sample is a tuple of a text and an int, or of two texts: it cannot change."""
         if self._fixed is None and isinstance(self.samples, Samples):
             self._fixed = all(type(label) is int for label in self.samples.labels)
         elif self._fixed is None:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from seneca.data.files import files_of
 from seneca.data.folder import IMG_EXTENSIONS
+from seneca.data.pairs import pair_of, split_bytes
 from seneca.errors import DecodeError
 from seneca.transforms._apply import open_mask, open_picture
 from seneca.transforms._pipeline import MAX_PIXELS
@@ -27,8 +27,8 @@ class SegmentationFolder:
     ``images/street/7.jpg`` has the mask ``masks/street/7.png``. A mask has one byte a pixel, a class: it is
     grey, or has a palette, whose indices are the classes. It has the picture's size.
 
-    With ``transforms`` of ``torchvision.transforms.v2`` that the native core knows, the loader's threads read,
-    decode and transform both, by one geometry.
+    With ``transforms`` of ``torchvision.transforms.v2`` that the native core knows, the loader's threads
+    read, decode and transform both, by one geometry.
 
     Args:
         images: The folder of pictures. Folders in it are searched too.
@@ -97,7 +97,9 @@ class SegmentationFolder:
                 not one byte. The message names the file.
             OSError: A file cannot be read.
         """
-        picture, classes = read_pair(files_of(self).read(index), *self.samples[index], self.max_pixels)
+        picture, classes = read_pair(
+            pair_of(*self.samples[index]).read(), *self.samples[index], self.max_pixels
+        )
         if self.transforms is None:
             return picture, Image.fromarray(classes)
         import torch
@@ -123,8 +125,6 @@ def read_pair(data: bytes, path: str, mask_path: str, max_pixels: int) -> tuple[
     Raises:
         DecodeError: As of :meth:`SegmentationFolder.__getitem__`.
     """
-    from seneca.data.pairs import split_bytes
-
     at = path
     try:
         of_picture, of_mask = split_bytes(data)
@@ -150,7 +150,9 @@ def _find_pairs(
     for path in _files_below(masks, mask_extensions):
         name = _name_below(masks, path)
         if name in of_names:
-            raise ValueError(f"{of_names[name]} and {path} are both masks of {name!r}: leave one, or give mask_extensions")
+            raise ValueError(
+                f"{of_names[name]} and {path} are both masks of {name!r}: leave one, or give mask_extensions"
+            )
         of_names[name] = path
     pairs = []
     for path in _files_below(images, extensions):

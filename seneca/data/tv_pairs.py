@@ -57,7 +57,7 @@ def pairs_of(dataset: Any) -> SegmentationFolder | Pairs | str | None:
     if type(dataset) is SegmentationFolder:
         return dataset
     inner = _unwrapped(dataset)
-    kind = type(dataset if inner is None else inner)
+    kind: type = type(dataset if inner is None else inner)
     name = f"{kind.__module__}.{kind.__qualname__}"
     if getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is not kind:
         return None
@@ -76,16 +76,17 @@ def pairs_of(dataset: Any) -> SegmentationFolder | Pairs | str | None:
 
 
 def _unwrapped(dataset: Any) -> Any:
-    """The dataset in torchvision's wrapper; None: it is not wrapped, or something of the wrapper was changed."""
+    """The dataset in torchvision's wrapper; None: it is not wrapped, or the wrapper was changed."""
     kind = type(dataset)
     wrapper = getattr(sys.modules.get(WRAPPERS), "VisionDatasetTVTensorWrapper", None)
-    if wrapper is None or len(kind.__bases__) != 2 or kind.__bases__[0] is not wrapper:
+    bases: Sequence[Any] = kind.__bases__
+    if wrapper is None or len(bases) != 2 or bases[0] is not wrapper:
         return None
     inner = vars(dataset).get("_dataset")
     own = {name for name in vars(kind) if name not in ("__module__", "__doc__", "__parameters__")}
     changed = own or not is_theirs(wrapper.__getitem__) or inner is None or vars(inner).get("transforms")
     of_wrapper = getattr(vars(dataset).get("_wrapper"), "__module__", None)
-    if changed or type(inner) is not kind.__bases__[1] or of_wrapper != WRAPPERS:
+    if changed or type(inner) is not bases[1] or of_wrapper != WRAPPERS:
         return None
     return inner
 
@@ -94,7 +95,9 @@ def _paths_of(name: str, dataset: Any) -> tuple[list[str], list[str]] | None:
     """The pictures and the masks of a known dataset for segmentation; None: it is none."""
     if name == "torchvision.datasets.voc.VOCSegmentation":
         pictures, masks = dataset.images, dataset.targets
-    elif name == "torchvision.datasets.oxford_iiit_pet.OxfordIIITPet" and dataset._target_types == ["segmentation"]:
+    elif name == "torchvision.datasets.oxford_iiit_pet.OxfordIIITPet" and dataset._target_types == [
+        "segmentation"
+    ]:
         pictures, masks = dataset._images, dataset._segs
     else:
         return None
@@ -104,7 +107,7 @@ def _paths_of(name: str, dataset: Any) -> tuple[list[str], list[str]] | None:
 
 
 def _mode_of(path: str) -> str | None:
-    """Pillow's mode of a mask that does not run natively; None: it does, or cannot be read, which an item tells."""
+    """Pillow's mode of a mask that does not run natively; None: it does, or cannot be read."""
     try:
         with Image.open(path) as file:
             return None if file.mode in MASK_MODES else file.mode

@@ -79,7 +79,8 @@ def _whole_of(tensors: Any = (), dim: int = 0, *, out: Any = None) -> torch.Tens
 
 
 def collates_plainly(loader: Any, support: Support) -> bool:
-    """Whether a batch is a tensor of pictures and one of whole labels or masks, as ``default_collate`` makes them."""
+    """Whether a batch is a tensor of pictures and one of whole labels or of masks, as ``default_collate``
+    makes them."""
     assert support.files is not None
     return (
         loader.collate_fn is default_collate

@@ -98,8 +98,8 @@ class Prefetcher:
         batch_size: Samples of each batch, except perhaps the last.
         ahead: Batches under way beyond the one that is waited for.
         buffers: Makes memory for ``n`` samples: an object with ``arrays`` to write into.
-        decode: Decodes a file that the native core leaves to Pillow, to uint8 (height, width, 3); of a pair to
-            that and its mask. It gets the file's index and its bytes; None instead of bytes: it has to read
+        decode: Decodes a file that the native core leaves to Pillow, to uint8 (height, width, 3); of a pair
+            to that and its mask. It gets the file's index and its bytes; None instead: it has to read
             the file.
         path_of: Names a sample in errors. It also gets whether the error is of a pair's mask.
         skip: Whether another sample takes the place of a bad one, instead of an error.

@@ -200,8 +200,8 @@ def open_mask(data: bytes, *, max_pixels: int = MAX_PIXELS) -> np.ndarray:
     with _opened(data, "mask", max_pixels) as file:
         if file.mode not in MASK_MODES:
             raise DecodeError(
-                f"a mask has one byte a pixel, grey or with a palette, but this one has Pillow's mode {file.mode!r}: "
-                "save it as such a PNG, or leave the pair out"
+                "a mask has one byte a pixel, grey or with a palette, but this one has Pillow's mode "
+                f"{file.mode!r}: save it as such a PNG, or leave the pair out"
             )
         return np.array(file)
 

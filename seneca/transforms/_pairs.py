@@ -161,7 +161,7 @@ class _PairRecogniser(Recogniser):
         return image if self.is_image else torch.Tensor
 
     def _for_picture(self, step: Any) -> Any:
-        """Note what ``ToDtype`` makes of the mask. The same step for a picture alone; None: it changes none."""
+        """Note what ``ToDtype`` makes of the mask. The step of the picture alone; None: there is none."""
         if not isinstance(step.dtype, dict):
             return step
         if not self.mask_is_pure:

@@ -83,8 +83,8 @@ class Pipeline:
         apply_orientation: Whether pictures are turned as their EXIF orientation says.
         channels_last: Whether a result lies in memory as (height, width, 3).
         max_pixels: Pictures with more pixels are refused. Jobs with different limits share nothing.
-        mask: Of pairs of a picture and a mask: the type of the batch's masks, ``"uint8"`` or ``"int64"``. None:
-            there are only pictures.
+        mask: Of pairs of a picture and a mask: the type of the batch's masks, ``"uint8"`` or ``"int64"``.
+            None: there are only pictures.
     """
 
     steps: tuple[Step, ...]
