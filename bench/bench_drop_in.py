@@ -5,7 +5,10 @@ Seneca's own (grade native)? Does it stay as fast with what scripts add: a sampl
 worker_init_fn, a target_transform, a collate_fn that mixes pictures? And a dataset of which Seneca knows
 nothing, in a job that is alone and has nothing to share: is it as fast as with torch's DataLoader (grade
 opaque)? How much faster than torch's DataLoader with Pillow-SIMD are PNGs, and the usual recipes of
-augmentation, if Seneca's loader recognises them?
+augmentation, if Seneca's loader recognises them? And pairs of a picture and a mask, as for segmentation?
+
+Pairs are torchvision's VOCSegmentation of the photographs with made-up masks of 21 classes, PNGs with a
+palette. The picture is cropped while it is a PIL image, where Pillow-SIMD resizes it.
 
 Method. Every measurement is a process of its own with two workers; after a second it counts for
 ``--seconds``. Rounds go over all rows in turn; a ratio is the median of the rounds' ratios, as a busy
@@ -46,6 +49,8 @@ from links import make_links, pictures_of  # noqa: E402
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 LINKS = 40_000  # more than are loaded while it counts
 PNGS = 100  # different ones
+MASKS = 200  # different ones
+PAIR_LINKS = 20_000
 WARM_S = 1.0
 
 # Row: the row that it is compared with.
@@ -57,6 +62,7 @@ COMPARED = {
     "target_transform": "torchvision's folder",
     "MixUp in collate_fn": "torchvision's folder",
     "PNGs": "PNGs, torch",
+    "pairs, seneca": "pairs, torch",
     "opaque pictures, seneca": "opaque pictures, torch",
     "opaque tensors, seneca": "opaque tensors, torch",
 }
@@ -115,6 +121,25 @@ def torchvision_folder(folder: str, recipe: str = "plain crops") -> Any:
     steps = [v1.RandomResizedCrop(224), v1.RandomHorizontalFlip(), *RECIPES[recipe](v1)]
     steps += [v1.ToTensor(), v1.Normalize(MEAN, STD)]
     return torchvision.datasets.ImageFolder(folder, v1.Compose(steps))
+
+
+def pairs(folder: str) -> Any:
+    """As torchvision's guide to transforms v2 writes it."""
+    import torch
+    from torchvision_here import torchvision
+
+    v2, tv_tensors = torchvision.transforms.v2, torchvision.tv_tensors
+    steps = [
+        v2.RandomResizedCrop(320),
+        v2.RandomHorizontalFlip(),
+        v2.ToImage(),
+        v2.ToDtype(
+            {tv_tensors.Image: torch.float32, tv_tensors.Mask: torch.int64, "others": None}, scale=True
+        ),
+        v2.Normalize(MEAN, STD),
+    ]
+    dataset = torchvision.datasets.VOCSegmentation(folder, transforms=v2.Compose(steps))
+    return torchvision.datasets.wrap_dataset_for_transforms_v2(dataset)
 
 
 def seneca_folder(folder: str) -> Any:
@@ -182,6 +207,7 @@ def loader_of(row: str, folder: str) -> Any:
         "seneca's folder": lambda: seneca_folder(folder),
         "opaque pictures": lambda: Wrapped(torchvision_folder(folder)),
         "opaque tensors": Tensors,
+        "pairs": lambda: pairs(folder),
         **{name: partial(torchvision_folder, folder, name) for name in RECIPES},
     }.get(what, lambda: torchvision_folder(folder))()
     kind: Any = torch.utils.data.DataLoader if row.endswith(", torch") else seneca.DataLoader
@@ -205,7 +231,33 @@ def make_folders(data: Path, folder: Path) -> dict[str, str]:
         Image.open(path).convert("RGB").save(once / f"{number}.png")
     make_links(data, folder / "jpeg", LINKS)
     make_links(once.parent, folder / "png", LINKS)
-    return {"jpeg": str(folder / "jpeg"), "png": str(folder / "png")}
+    make_voc(data, folder / "voc")
+    return {"jpeg": str(folder / "jpeg"), "png": str(folder / "png"), "pairs": str(folder / "voc")}
+
+
+def make_voc(data: Path, folder: Path) -> None:
+    """Links to pictures and made-up masks, as VOCSegmentation finds them."""
+    import numpy as np
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    base, once = folder / "VOCdevkit" / "VOC2012", folder / "once"
+    folders = [base / "JPEGImages", base / "SegmentationClass", base / "ImageSets" / "Segmentation", once]
+    for one in folders:
+        one.mkdir(parents=True)
+    pictures_once = pictures_of(data)[:MASKS]
+    for number, path in enumerate(pictures_once):
+        size = Image.open(path).size
+        few = Image.fromarray(rng.integers(0, 21, (6, 8), np.uint8)).resize(size, Image.Resampling.NEAREST)
+        mask = Image.frombytes("P", size, few.tobytes())  # blocks; then edges that are not straight
+        mask = mask.rotate(float(rng.uniform(-30, 30)))
+        mask.putpalette(rng.integers(0, 256, 768).tolist())
+        mask.save(once / f"{number}.png")
+    for number in range(PAIR_LINKS):
+        source = number % len(pictures_once)
+        (folders[0] / f"{number}.jpg").symlink_to(pictures_once[source].resolve())
+        (folders[1] / f"{number}.png").symlink_to(once / f"{source}.png")
+    (folders[2] / "train.txt").write_text("".join(f"{number}\n" for number in range(PAIR_LINKS)))
 
 
 def cpu_s() -> float:
@@ -253,15 +305,15 @@ def main() -> None:
     options = parser.parse_args()
     print(report.machine(["seneca-loader", "torch", "torchvision", "pillow-simd"]))
     wanted = tuple(options.rows) or ("",)
-    pairs = [pair for pair in COMPARED.items() if pair[0].startswith(wanted)]
-    rows = list(dict.fromkeys(row for pair in pairs for row in reversed(pair)))
+    compared = [both for both in COMPARED.items() if both[0].startswith(wanted)]
+    rows = list(dict.fromkeys(row for both in compared for row in reversed(both)))
     seen: dict[str, list[float]] = {row: [] for row in rows}
     used: dict[str, list[float]] = {row: [] for row in rows}
     with pictures(options.data) as data, tempfile.TemporaryDirectory(prefix="seneca-bench-") as folder:
         folders = make_folders(data, Path(folder))
         for _ in range(options.rounds):
             for row in rows:
-                kind = "png" if row.startswith("PNGs") else "jpeg"
+                kind = {"PNGs": "png", "pairs": "pairs"}.get(row.split(",")[0], "jpeg")
                 per_s, cpu_ms = run(row, folders[kind], options.seconds)
                 seen[row].append(per_s)
                 used[row].append(cpu_ms)
@@ -276,8 +328,8 @@ def main() -> None:
         cpu_ms = statistics.median(used[row])
         cheaper = None
         if row in COMPARED:
-            pairs = zip(used[COMPARED[row]], used[row], strict=True)
-            cheaper = statistics.median(theirs / ours for theirs, ours in pairs)
+            both_used = zip(used[COMPARED[row]], used[row], strict=True)
+            cheaper = statistics.median(theirs / ours for theirs, ours in both_used)
         cpu_ratio = f"{cheaper:.3f}" if cheaper else ""
         lines.append(
             (row, f"{speed:,.0f}", f"{ratio:.3f}" if ratio else "", span, f"{cpu_ms:.2f}", cpu_ratio)

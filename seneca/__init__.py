@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from seneca.cache import SampleCache
     from seneca.data.archive import open
     from seneca.data.folder import ImageFolder
+    from seneca.data.segmentation import SegmentationFolder
     from seneca.data.stages import StagedDataset
     from seneca.epochs.merge import merge_states
     from seneca.loader import DataLoader
@@ -44,6 +45,7 @@ __all__ = [
     "ImageFolder",
     "OpportunisticBatchSampler",
     "SampleCache",
+    "SegmentationFolder",
     "SenecaError",
     "SenecaWarning",
     "SharedDataset",
@@ -67,6 +69,7 @@ _LATER = {
     "ImageFolder": "seneca.data.folder",
     "OpportunisticBatchSampler": "seneca.workers.sampler",
     "SampleCache": "seneca.cache",
+    "SegmentationFolder": "seneca.data.segmentation",
     "SharedDataset": "seneca.workers.dataset",
     "Split": "seneca.partition.split",
     "StagedDataset": "seneca.data.stages",

@@ -22,7 +22,6 @@ from seneca._runtime.finalizers import shielded
 from seneca._runtime.warn import warn
 from seneca.cache import SampleCache, cache_name
 from seneca.data.files import PictureFiles
-from seneca.data.stages import Stages
 from seneca.data.support import Support, inspect_dataset
 from seneca.epochs.batches import EpochBatches, TrackedBatches
 from seneca.epochs.dataset_state import alike
@@ -37,6 +36,7 @@ from seneca.native.init_fn import can_be_left_out, only_seeds
 from seneca.native.iterator import NativeIterator
 from seneca.native.session import Session
 from seneca.options import CHECK_EVERY, AutoWorkers, Options, workers_of
+from seneca.transforms._pipeline import Pipeline
 from seneca.tuning.diagnosis import Diagnosis
 from seneca.workers.dataset import SharedDataset
 from seneca.workers.iterators import iterate
@@ -436,7 +436,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
                 shared = f"nothing is shared: {why}"
             elif self.cache is not None:
                 name = cache_name(getattr(self.cache, "name", self.cache), files.fingerprint())
-                same = cast(Stages, support.stages).same
+                same = cast(Pipeline, support.pipeline).deterministic
                 augmented = self.share == "exact" or (self.share == "augmented" and not same)
                 forms = "ENCODED, DECODED" + (", AUGMENTED" if augmented else "")
                 shared = f"shared in the cache {name!r}: {forms}{self._of_seed()}\n{support.told_by()}"

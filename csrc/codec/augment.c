@@ -69,7 +69,7 @@ static int find_span(sn_augmenter *augmenter, const sn_pass *pass, sn_reduction 
 static sn_view part_of(const sn_view *picture, const sn_rect *part)
 {
     sn_view view = {picture->pixels + part->top * picture->stride + (size_t)part->left * 3,
-                    part->height, part->width, picture->stride};
+                    part->height, part->width, picture->stride, NULL};
     return view;
 }
 
@@ -172,7 +172,7 @@ int sn_augment(sn_augmenter *augmenter, const sn_route *route, sn_jpeg *jpeg, bo
         rc = run_pass(augmenter, route, pass, &current, to);
         if (rc != SN_OK)
             goto out;
-        current = (sn_view){to, pass->height, pass->width, (size_t)pass->width * 3};
+        current = (sn_view){to, pass->height, pass->width, (size_t)pass->width * 3, NULL};
     }
     if (view != NULL)
         *view = current;

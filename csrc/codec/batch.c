@@ -1,4 +1,4 @@
-/* batch.c -- sn_batch_write() of sn_codec.h: which of its loops run. */
+/* batch.c -- sn_batch_write() of sn_codec.h: which of its loops run; and sn_batch_write_mask(). */
 #include <string.h>
 
 #include "batch_kernels.h"
@@ -26,4 +26,17 @@ void sn_batch_write(const sn_plan *plan, const uint8_t *augmented, uint32_t heig
     write_pixels(plan, augmented, (size_t)height * width, out);
     if (plan->erase.probability > 0)
         sn_erase_run(plan, rng, height, width, out);
+}
+
+void sn_batch_write_mask(const sn_plan *plan, const uint8_t *mask, uint32_t height, uint32_t width, void *out)
+{
+    size_t n_pixels = (size_t)height * width;
+    int64_t *numbers = out;
+
+    if (plan->mask_dtype == SN_MASK_UINT8) {
+        memcpy(out, mask, n_pixels);
+        return;
+    }
+    for (size_t k = 0; k < n_pixels; k++)
+        numbers[k] = mask[k];
 }

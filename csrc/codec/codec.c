@@ -9,6 +9,7 @@
 #include "../base/sn_status.h"
 #include "augment.h"
 #include "jpeg.h"
+#include "mask.h"
 #include "png.h"
 #include "route.h"
 #include "simd.h"
@@ -19,8 +20,10 @@
 struct sn_codec {
     sn_jpeg *jpeg;
     sn_augmenter augmenter;
+    sn_masker masker;
     sn_buffer png; /* a whole picture */
     uint64_t max_pixels;
+    int is_of_mask; /* the last failure */
     char message[SN_JPEG_MESSAGE];
 };
 
@@ -63,6 +66,7 @@ void sn_codec_free(sn_codec *codec)
         return;
     sn_jpeg_free(codec->jpeg);
     sn_augmenter_release(&codec->augmenter);
+    sn_masker_release(&codec->masker);
     sn_buffer_release(&codec->png);
     free(codec);
 }
@@ -70,6 +74,36 @@ void sn_codec_free(sn_codec *codec)
 const char *sn_codec_message(const sn_codec *codec)
 {
     return codec->message;
+}
+
+int sn_codec_is_of_mask(const sn_codec *codec)
+{
+    return codec->is_of_mask;
+}
+
+void sn_pair_begin(uint8_t header[SN_PAIR_HEADER], uint32_t picture_length)
+{
+    for (int k = 0; k < SN_PAIR_HEADER; k++)
+        header[k] = (uint8_t)(picture_length >> 8 * k);
+}
+
+/* Of the bytes of a pair: those of the picture are left, and *mask has the others. */
+static bool split(const uint8_t **bytes, size_t *length, const uint8_t **mask, size_t *mask_length)
+{
+    uint32_t picture = 0;
+
+    if (*length < SN_PAIR_HEADER)
+        return false;
+    for (int k = 0; k < SN_PAIR_HEADER; k++)
+        picture |= (uint32_t)(*bytes)[k] << 8 * k;
+    *bytes += SN_PAIR_HEADER;
+    *length -= SN_PAIR_HEADER;
+    if (picture > *length)
+        return false;
+    *mask = *bytes + picture;
+    *mask_length = *length - picture;
+    *length = picture;
+    return true;
 }
 
 /* The decoder words its own failures; those of the steps after it are worded here. `route` may be
@@ -142,51 +176,87 @@ out:
     return explain(codec, rc, NULL, h, w);
 }
 
+/* Run ops on a picture that is decoded, or with NULL on the open JPEG, and on its mask, if it has one. */
+static int run(sn_codec *codec, const sn_op *ops, uint32_t n_ops, bool fast, sn_rng *rng, const sn_view *picture,
+               uint32_t height, uint32_t width, const uint8_t *mask, uint8_t *out, sn_view *view)
+{
+    const uint8_t *of_mask = NULL;
+    sn_route route;
+    const sn_pass *last;
+    int rc;
+
+    route.misfit = NULL;
+    rc = sn_route_lay(&route, ops, n_ops, rng, height, width, codec->max_pixels);
+    if (rc == SN_OK)
+        rc = sn_augment(&codec->augmenter, &route, picture ? NULL : codec->jpeg, fast, picture, out, view);
+    if (rc == SN_OK && mask != NULL) {
+        last = &route.passes[route.n_passes - 1];
+        rc = sn_mask_run(&codec->masker, &route, width, mask, out ? out + (size_t)3 * last->height * last->width : NULL,
+                         &of_mask);
+    }
+    if (view != NULL)
+        view->mask = of_mask;
+    return explain(codec, rc, &route, height, width);
+}
+
 /* Run ops from pixels. */
 static int from_view(sn_codec *codec, const sn_op *ops, uint32_t n_ops, sn_rng *rng,
                      const sn_view *picture, uint8_t *out, sn_view *view)
 {
-    sn_route route;
-    int rc = SN_E_PLAN;
-
     codec->message[0] = '\0';
-    route.misfit = NULL;
+    codec->is_of_mask = 0;
     if (picture->height == 0 || picture->width == 0)
-        goto out;
-    rc = sn_route_lay(&route, ops, n_ops, rng, picture->height, picture->width, codec->max_pixels);
-    if (rc != SN_OK)
-        goto out;
-    rc = sn_augment(&codec->augmenter, &route, NULL, false, picture, out, view);
-out:
-    return explain(codec, rc, &route, picture->height, picture->width);
+        return explain(codec, SN_E_PLAN, NULL, picture->height, picture->width);
+    return run(codec, ops, n_ops, false, rng, picture, picture->height, picture->width, picture->mask, out, view);
 }
 
-/* Run the first `n_ops` ops of the plan from a file. */
+static int refuse_mask(sn_codec *codec, const sn_view *mask, uint32_t height, uint32_t width)
+{
+    codec->is_of_mask = 1;
+    snprintf(codec->message, sizeof codec->message,
+             "the mask has %u x %u pixels and its picture %u x %u: give it the picture's size, or leave the pair out",
+             mask->height, mask->width, height, width);
+    return SN_E_DECODE;
+}
+
+/* Run the first `n_ops` ops of the plan from a file, or from the two of a pair. */
 static int from_bytes(sn_codec *codec, const sn_plan *plan, uint32_t n_ops, bool fast, sn_rng *rng,
                       const uint8_t *bytes, size_t length, uint8_t *out, sn_view *view)
 {
-    sn_route route;
-    sn_view picture;
+    sn_view picture, mask = {0}, *png = NULL;
+    const uint8_t *of_mask = NULL;
+    size_t mask_length = 0;
     uint32_t height = 0, width = 0;
     int rc;
 
     codec->message[0] = '\0';
-    route.misfit = NULL;
+    codec->is_of_mask = 0;
+    if (plan->is_pair) {
+        if (!split(&bytes, &length, &of_mask, &mask_length)) {
+            snprintf(codec->message, sizeof codec->message, "the bytes of a pair are cut off");
+            return SN_E_DECODE;
+        }
+        rc = sn_png_read_mask(of_mask, mask_length, codec->max_pixels, &codec->masker.png, &mask);
+        if (rc != SN_OK)
+            return explain(codec, rc, NULL, height, width);
+    }
     rc = sn_jpeg_open(codec->jpeg, bytes, length, plan->apply_orientation, &height, &width);
     if (rc == SN_E_FOR_PILLOW &&
         sn_png_read(bytes, length, plan->apply_orientation, codec->max_pixels, &codec->png, &picture) == SN_OK) {
-        sn_jpeg_close(codec->jpeg);
-        return from_view(codec, plan->ops, n_ops, rng, &picture, out, view);
+        codec->message[0] = '\0';
+        png = &picture;
+        height = picture.height;
+        width = picture.width;
+        rc = SN_OK;
     }
-    if (rc != SN_OK)
-        goto out;
-    rc = sn_route_lay(&route, plan->ops, n_ops, rng, height, width, codec->max_pixels);
-    if (rc != SN_OK)
-        goto out;
-    rc = sn_augment(&codec->augmenter, &route, codec->jpeg, fast, NULL, out, view);
-out:
+    if (rc == SN_OK && plan->is_pair && (mask.height != height || mask.width != width))
+        rc = refuse_mask(codec, &mask, height, width);
+    if (rc == SN_OK)
+        rc = run(codec, plan->ops, n_ops, fast && !png, rng, png, height, width, mask.pixels, out, view);
+    else
+        rc = explain(codec, rc, NULL, height, width);
     sn_jpeg_close(codec->jpeg);
-    return explain(codec, rc, &route, height, width);
+    return rc;
 }
 
 int sn_codec_decode(sn_codec *codec, const sn_plan *plan, const uint8_t *bytes, size_t length,

@@ -430,7 +430,7 @@ int sn_jpeg_read(sn_jpeg *jpeg, sn_rect region, sn_buffer *buffer, sn_view *out)
         if (rc != SN_OK)
             return rc;
         sn_orientation_turn(jpeg->orientation, &jpeg->view, buffer->data);
-        *out = (sn_view){buffer->data, region.height, region.width, (size_t)region.width * 3};
+        *out = (sn_view){buffer->data, region.height, region.width, (size_t)region.width * 3, NULL};
     }
     return SN_OK;
 }

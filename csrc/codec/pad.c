@@ -2,8 +2,7 @@
 
 #include <string.h>
 
-/* Which of `n` samples is seen at `at`, which may be before the first or behind the last. */
-static uint32_t seen_at(int64_t at, uint32_t n, uint32_t mode)
+uint32_t sn_pad_seen_at(int64_t at, uint32_t n, uint32_t mode)
 {
     int64_t last = (int64_t)n - 1, period;
 
@@ -27,7 +26,7 @@ static void paint(uint8_t *pixels, uint32_t n, const uint8_t fill[3])
 static void continue_row(const sn_pass *pass, uint8_t *row, uint32_t from, uint32_t to)
 {
     for (uint32_t x = from; x < to; x++) {
-        uint32_t seen = seen_at((int64_t)x - pass->left, pass->window.width, pass->border.mode);
+        uint32_t seen = sn_pad_seen_at((int64_t)x - pass->left, pass->window.width, pass->border.mode);
 
         memcpy(row + 3 * (size_t)x, row + 3 * ((size_t)pass->left + seen), 3);
     }
@@ -57,7 +56,7 @@ void sn_pad_around(const sn_pass *pass, uint8_t *out)
         if (pass->top <= y && y < bottom)
             continue;
         if (border->mode != SN_PAD_CONSTANT) {
-            uint32_t seen = seen_at((int64_t)y - pass->top, pass->window.height, border->mode);
+            uint32_t seen = sn_pad_seen_at((int64_t)y - pass->top, pass->window.height, border->mode);
 
             memcpy(row, out + (pass->top + seen) * stride, stride);
         } else if (painted != NULL) {

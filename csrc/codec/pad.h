@@ -14,6 +14,9 @@
 
 #include "route.h"
 
+/* Which of `n` samples is seen at `at`, which may be before the first or behind the last; not in CONSTANT. */
+uint32_t sn_pad_seen_at(int64_t at, uint32_t n, uint32_t mode);
+
 /* Fill `out`, the pass's canvas, around the window that is there already. */
 void sn_pad_around(const sn_pass *pass, uint8_t *out);
 

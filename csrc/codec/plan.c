@@ -147,6 +147,8 @@ int sn_plan_check(const sn_plan *plan)
             return SN_E_PLAN;
     if (plan->decode > SN_DECODE_FAST || plan->apply_orientation > 1)
         return SN_E_PLAN;
+    if (plan->is_pair > 1 || plan->mask_dtype > SN_MASK_INT64 || (plan->is_pair && plan->apply_orientation))
+        return SN_E_PLAN; /* a mask's file has no orientation */
     return check_batch(plan) && check_erase(&plan->erase) ? SN_OK : SN_E_PLAN;
 }
 

@@ -96,18 +96,33 @@ static bool ask_for_rgb(png_structp png, png_infop info)
     return true;
 }
 
+/* Have libpng make one byte a pixel. Returns false for what Pillow makes in another way. */
+static bool ask_for_indices(png_structp png, png_infop info)
+{
+    int type = png_get_color_type(png, info), depth = png_get_bit_depth(png, info);
+
+    if (type == PNG_COLOR_TYPE_PALETTE) {
+        png_set_packing(png);
+        return true;
+    }
+    if (type != PNG_COLOR_TYPE_GRAY || depth == 1 || depth == 16) /* Pillow's modes "1" and "I;16" */
+        return false;
+    png_set_expand_gray_1_2_4_to_8(png);
+    return true;
+}
+
 /* What libpng's errors jump out of. Nothing that is set here is used after a jump. */
-static int decode(png_structp png, png_infop info, uint64_t max_pixels, sn_buffer *buffer, sn_view *out)
+static int decode(png_structp png, png_infop info, bool is_mask, uint64_t max_pixels, sn_buffer *buffer, sn_view *out)
 {
     if (setjmp(png_jmpbuf(png)))
         return SN_E_FOR_PILLOW;
     png_read_info(png, info);
     uint32_t height = png_get_image_height(png, info), width = png_get_image_width(png, info);
-    if ((uint64_t)height * width > max_pixels || !ask_for_rgb(png, info))
+    if ((uint64_t)height * width > max_pixels || !(is_mask ? ask_for_indices : ask_for_rgb)(png, info))
         return SN_E_FOR_PILLOW;
     int passes = png_set_interlace_handling(png);
     png_read_update_info(png, info);
-    size_t stride = (size_t)3 * width;
+    size_t stride = (size_t)(is_mask ? 1 : 3) * width;
     if (png_get_rowbytes(png, info) != stride)
         return SN_E_FOR_PILLOW;
     if (sn_buffer_reserve(buffer, stride * height) != 0)
@@ -116,12 +131,12 @@ static int decode(png_structp png, png_infop info, uint64_t max_pixels, sn_buffe
         for (uint32_t y = 0; y < height; y++)
             png_read_row(png, buffer->data + y * stride, NULL);
     png_read_end(png, NULL); /* Pillow, too, refuses a file whose end is damaged */
-    *out = (sn_view){buffer->data, height, width, stride};
+    *out = (sn_view){buffer->data, height, width, stride, NULL};
     return SN_OK;
 }
 
-int sn_png_read(const uint8_t *bytes, size_t length, bool upright, uint64_t max_pixels, sn_buffer *buffer,
-                sn_view *out)
+static int read_as(bool is_mask, const uint8_t *bytes, size_t length, bool upright, uint64_t max_pixels,
+                   sn_buffer *buffer, sn_view *out)
 {
     if (length < SIGNATURE_BYTES || png_sig_cmp(bytes, 0, SIGNATURE_BYTES) != 0 ||
         is_for_pillow(bytes, length, upright))
@@ -136,7 +151,7 @@ int sn_png_read(const uint8_t *bytes, size_t length, bool upright, uint64_t max_
         png_set_read_fn(png, &from, read_bytes);
         png_set_user_limits(png, MOST_SIDE, MOST_SIDE);
         png_set_crc_action(png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
-        rc = decode(png, info, max_pixels, buffer, out);
+        rc = decode(png, info, is_mask, max_pixels, buffer, out);
     }
     png_destroy_read_struct(&png, &info, NULL);
     return rc;
@@ -149,9 +164,10 @@ int sn_png_version(void)
     return 0;
 }
 
-int sn_png_read(const uint8_t *bytes, size_t length, bool upright, uint64_t max_pixels, sn_buffer *buffer,
-                sn_view *out)
+static int read_as(bool is_mask, const uint8_t *bytes, size_t length, bool upright, uint64_t max_pixels,
+                   sn_buffer *buffer, sn_view *out)
 {
+    (void)is_mask;
     (void)bytes;
     (void)length;
     (void)upright;
@@ -162,3 +178,14 @@ int sn_png_read(const uint8_t *bytes, size_t length, bool upright, uint64_t max_
 }
 
 #endif
+
+int sn_png_read(const uint8_t *bytes, size_t length, bool upright, uint64_t max_pixels, sn_buffer *buffer,
+                sn_view *out)
+{
+    return read_as(false, bytes, length, upright, max_pixels, buffer, out);
+}
+
+int sn_png_read_mask(const uint8_t *bytes, size_t length, uint64_t max_pixels, sn_buffer *buffer, sn_view *out)
+{
+    return read_as(true, bytes, length, false, max_pixels, buffer, out);
+}

@@ -27,6 +27,10 @@
 int sn_png_read(const uint8_t *bytes, size_t length, bool upright, uint64_t max_pixels, sn_buffer *buffer,
                 sn_view *out);
 
+/* The same of a mask: *out has one byte a pixel, the palette's index or the grey, as Pillow's Image.open(f) has them
+ * in modes "P" and "L". SN_E_FOR_PILLOW also for a mask of any other mode. */
+int sn_png_read_mask(const uint8_t *bytes, size_t length, uint64_t max_pixels, sn_buffer *buffer, sn_view *out);
+
 /* The libpng that is used: 10639 is version 1.6.39. 0: Seneca was compiled without, and Pillow decodes all PNGs. */
 int sn_png_version(void);
 

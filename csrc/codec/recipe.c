@@ -137,7 +137,8 @@ static sn_edit solarize(double threshold)
 static sn_edit warp(const sn_op *op)
 {
     return (sn_edit){.kind = SN_EDIT_WARP,
-                       .warp = {.filter = op->warp, .fill = {op->fill[0], op->fill[1], op->fill[2]}}};
+                       .warp = {.filter = op->warp, .fill = {op->fill[0], op->fill[1], op->fill[2]},
+                                .mask_fill = op->mask_fill}};
 }
 
 /* One operation of a recipe, added to the changes; how many there are then. What changes nothing is left

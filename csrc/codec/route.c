@@ -54,7 +54,7 @@ static sn_pass *begin_pass(sn_route *route)
 static bool is_same_fill(const sn_border *a, const sn_border *b)
 {
     return a->mode == SN_PAD_CONSTANT && b->mode == SN_PAD_CONSTANT &&
-           memcmp(a->fill, b->fill, sizeof a->fill) == 0;
+           memcmp(a->fill, b->fill, sizeof a->fill) == 0 && a->mask_fill == b->mask_fill;
 }
 
 static int refuse(sn_route *route, uint32_t height, uint32_t width)
@@ -125,7 +125,9 @@ static int resize(sn_route *route, uint32_t height, uint32_t width, uint32_t fil
     if (sn_pass_is_resized(pass) || sn_pass_is_padded(pass) || pass->n_edits > 0)
         pass = begin_pass(route);
     /* What was cropped away is out of the filter's sight, as when torchvision resizes a crop. A
-     * flip may stay where it is: the filter is symmetric. */
+     * flip may stay where it is: the filter is symmetric. A mask is told, because its filter is not. */
+    pass->flip_first = pass->flip;
+    pass->vflip_first = pass->vflip;
     pass->box.top += pass->window.top;
     pass->box.left += pass->window.left;
     pass->box.height = pass->window.height;
@@ -305,8 +307,8 @@ static int add_op(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pi
 {
     sn_pass *pass = last_of(route);
     uint32_t height = pass->height, width = pass->width;
-    sn_border border = {op->padding_mode, {op->fill[0], op->fill[1], op->fill[2]}};
-    sn_border black = {SN_PAD_CONSTANT, {0, 0, 0}};
+    sn_border border = {op->padding_mode, {op->fill[0], op->fill[1], op->fill[2]}, op->mask_fill};
+    sn_border black = {SN_PAD_CONSTANT, {0, 0, 0}, 0};
     sn_rect box;
     int rc = SN_OK;
 

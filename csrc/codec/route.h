@@ -57,7 +57,7 @@
 /* What lies around the window. */
 typedef struct {
     uint32_t mode; /* enum sn_padding_mode; not constant: the canvas shows all of the window */
-    uint8_t fill[3];
+    uint8_t fill[3], mask_fill;
 } sn_border;
 
 typedef struct {
@@ -66,6 +66,7 @@ typedef struct {
     uint32_t filter;                  /* enum sn_filter, if resized */
     sn_rect window;                   /* may be empty: the canvas is all border */
     bool flip, vflip;                 /* left and right, top and bottom are exchanged */
+    bool flip_first, vflip_first;     /* the same of the box, before it was resized: nearest pixels are then others */
     uint32_t height, width; /* of the output */
     uint32_t top, left;     /* of the window in it */
     sn_border border;       /* if the output is larger than the window */

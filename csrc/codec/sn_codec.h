@@ -7,6 +7,9 @@
  *   DECODED --augment--> AUGMENTED
  *   AUGMENTED --batch--> the output tensor
  *
+ * A plan may be of pairs: a picture and a mask of its size, which goes the same way (mask.h). `bytes` are then what
+ * sn_pair_begin() describes, and a view has a mask too.
+ *
  * Callers    one thread at a time a codec; different codecs in any threads.
  * Blocking   never; no I/O, no lock, no Python.
  * Owns       decoder state and scratch buffers, reused: beyond libjpeg's own, no allocation per
@@ -31,7 +34,13 @@ typedef struct {
     const uint8_t *pixels;
     uint32_t height, width;
     size_t stride;
+    const uint8_t *mask; /* of a pair: height * width bytes, rows close together; else NULL */
 } sn_view;
+
+/* The bytes of a pair: a number of SN_PAIR_HEADER bytes, the lowest first, which is the length of the picture's file;
+ * that file; the mask's file. Writes the number, once the picture's length is known. */
+#define SN_PAIR_HEADER 4
+void sn_pair_begin(uint8_t header[SN_PAIR_HEADER], uint32_t picture_length);
 
 /* The vector instructions that are used, "AVX2" or "NEON"; NULL: plain C. Decided once a process (simd.h). */
 const char *sn_codec_simd(void);
@@ -45,6 +54,9 @@ void sn_codec_free(sn_codec *codec);
 
 /* Why the last call on this codec failed; a string that lives until the next call. */
 const char *sn_codec_message(const sn_codec *codec);
+
+/* Whether the last call failed because of a pair's mask, and not of its picture. */
+int sn_codec_is_of_mask(const sn_codec *codec);
 
 /* Read the header alone. 0, or a failure as above. */
 int sn_codec_probe(sn_codec *codec, const uint8_t *bytes, size_t length, uint32_t *height,
@@ -72,7 +84,7 @@ int sn_plan_check(const sn_plan *plan);
 int sn_plan_output_size(const sn_plan *plan, uint32_t *height, uint32_t *width);
 
 /* The whole way from the file's bytes: decode only what the ops need, run head and tail.
- * `out` takes height * width * 3 bytes of sn_plan_output_size(). */
+ * `out` takes sn_plan_pixel_bytes() for each pixel of sn_plan_output_size(). */
 int sn_codec_augment_encoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng,
                              const uint8_t *bytes, size_t length, uint8_t *out);
 
@@ -87,5 +99,8 @@ int sn_codec_augment_decoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng,
  * SN_STREAM_ERASE; it may be NULL if nothing is erased. */
 void sn_batch_write(const sn_plan *plan, const uint8_t *augmented, uint32_t height,
                     uint32_t width, sn_rng *rng, void *out);
+
+/* Cast the mask of a pair into its place among the batch's masks: sn_plan_mask_bytes() for each pixel. */
+void sn_batch_write_mask(const sn_plan *plan, const uint8_t *mask, uint32_t height, uint32_t width, void *out);
 
 #endif

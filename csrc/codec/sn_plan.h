@@ -71,6 +71,7 @@ typedef struct {
     uint32_t padding_mode; /* enum sn_padding_mode */
     uint32_t pad_if_needed;
     uint8_t fill[3];
+    uint8_t mask_fill;     /* of a pair: what a mask has there */
     double scale[2], ratio[2];
     double probability;
     double brightness[2], contrast[2], saturation[2], hue[2]; /* ranges of the factor; {1, 1}, and
@@ -93,6 +94,8 @@ static inline uint32_t sn_dtype_bytes(uint32_t dtype)
 {
     return dtype == SN_FLOAT32 ? 4 : dtype == SN_UINT8 ? 1 : 2;
 }
+
+enum sn_mask_dtype { SN_MASK_UINT8 = 0, SN_MASK_INT64 = 1 };
 
 enum sn_decode { SN_DECODE_EXACT = 0, SN_DECODE_FAST = 1 };
 
@@ -120,6 +123,22 @@ typedef struct {
     float divisor;          /* 255, or 1 to leave 0 ... 255 */
     float mean[3], std[3];
     sn_erase erase;
+
+    uint32_t is_pair;    /* 1: each sample is a picture and its mask, see mask.h */
+    uint32_t mask_dtype; /* enum sn_mask_dtype: of the batch's masks */
 } sn_plan;
+
+/* How many bytes a pixel of DECODED and AUGMENTED has: red, green and blue, and the mask's if there is one. All
+ * pixels of the picture come first, then those of the mask. */
+static inline uint32_t sn_plan_pixel_bytes(const sn_plan *plan)
+{
+    return plan->is_pair ? 4 : 3;
+}
+
+/* How many bytes a pixel of a batch's masks has; 0: there are none. */
+static inline uint32_t sn_plan_mask_bytes(const sn_plan *plan)
+{
+    return !plan->is_pair ? 0 : plan->mask_dtype == SN_MASK_INT64 ? 8 : 1;
+}
 
 #endif

@@ -26,6 +26,7 @@ typedef struct {
     double matrix[6]; /* a, b, c, d, e, f */
     uint32_t filter;  /* enum sn_warp_filter */
     uint8_t fill[3];
+    uint8_t mask_fill; /* of a pair */
 } sn_warp;
 
 /* Image.rotate() by `angle` degrees, counter-clockwise, around (x, y). */

@@ -48,9 +48,10 @@ typedef struct {
     const sn_plan *plan;
     uint32_t height, width;   /* of an AUGMENTED copy */
     uint64_t item_bytes;      /* of one sample in the output */
+    uint64_t mask_bytes;      /* of one mask in the output of pairs, else 0 */
     sn_segment *segment;      /* NULL: private */
     const char *paths;        /* NUL-terminated, one after another */
-    const uint64_t *path_at;  /* sample, or container -> its path's offset */
+    const uint64_t *path_at;  /* sample, or container -> its path's offset; of pairs 2 * sample, and its mask's next */
     const sn_piece *pieces;   /* sample -> its piece of a container; NULL: each has a file of its own */
     const sn_container *containers;
     uint8_t is_external;      /* containers are no files of this host: sn_pool_fetched() brings each piece's bytes */
@@ -82,6 +83,7 @@ typedef struct {
     const char *why; /* static; NULL: strerror(-rc) */
     int rc;
     int is_remote;   /* it came from another host's memory, and not from storage */
+    int is_of_mask;  /* `rc` is that of a pair's mask */
 } sn_file;
 
 typedef struct sn_place {
@@ -90,6 +92,7 @@ typedef struct sn_place {
     int32_t status;     /* 0; SN_E_FOR_PILLOW: wants sn_finish(); else the failure */
     uint32_t read_bytes; /* from storage */
     uint8_t is_remote;   /* its file came from another host's memory */
+    uint8_t is_of_mask;  /* a pair has failed because of its mask */
     uint32_t damaged;    /* what it was to be served from, and it was served from storage instead */
     uint8_t check;       /* compare what it is served from with the file: see sn_context.check_every */
     uint8_t different;   /* it was, and is another */
@@ -121,7 +124,8 @@ typedef struct sn_batch {
     const sn_context *context;
     sn_place *places;
     uint32_t n_places;
-    uint8_t *out; /* n_places * context->item_bytes */
+    uint8_t *out;   /* n_places * context->item_bytes */
+    uint8_t *masks; /* of pairs: n_places * context->mask_bytes */
     sn_copy *copies;
     uint32_t n_copies;
 

@@ -7,6 +7,7 @@
 #include "../base/sn_status.h"
 #include "sn_pool.h"
 #include "sn_pool_inside.h"
+#include "sn_read.h"
 
 #define READER_STACK (256u << 10)
 
@@ -180,7 +181,7 @@ int sn_pool_fetched(sn_pool *pool, uint64_t ticket, const uint8_t *bytes, size_t
     file.length = 0;
     file.is_remote = 0;
     file.why = NULL;
-    file.rc = rc == 0 ? sn_file_reserve(&file, length + 1) : rc;
+    file.rc = rc == 0 ? sn_grow(&file.bytes, &file.capacity, length + 1) : rc;
     if (file.rc == 0) { /* into memory of its own: the place may be dropped meanwhile */
         memcpy(file.bytes, bytes, length);
         file.length = length;

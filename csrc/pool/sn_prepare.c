@@ -2,22 +2,17 @@
 #include "sn_prepare.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
 #include "../store/sn_trust.h"
+#include "sn_read.h"
 
-#define MAX_FILE_BYTES ((size_t)1 << 30)
 #define SLOW_NS 64000u /* what the page cache takes at most for a picture's file */
-#define DESCRIPTOR_NS 2000000000u /* those who read ahead close a file sooner, unless storage hangs */
-#define LEASE_NS 60000000000u /* the kernel takes a lease away after 45 s (/proc/sys/fs/lease-break-time) */
 
 int sn_scratch_init(sn_scratch *scratch, uint64_t max_pixels)
 {
@@ -40,138 +35,12 @@ static uint64_t now(clockid_t clock)
     return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-static int grow(uint8_t **buffer, size_t *capacity, size_t needed)
-{
-    if (needed <= *capacity)
-        return 0;
-    size_t size = needed + needed / 2;
-    uint8_t *larger = realloc(*buffer, size);
-    if (!larger)
-        return -ENOMEM;
-    *buffer = larger;
-    *capacity = size;
-    return 0;
-}
-
-/* The file alone that is one: to open a FIFO waits for a writer, and a read from it, a socket or a device may
- * never end. What was opened is asked, so that it cannot be exchanged between the two. O_NONBLOCK opens a FIFO at
- * once and changes nothing for a file, but for one that another process has a lease on (fcntl(2)): EAGAIN, until
- * that has given it back, which the kernel sees to. Who does not read ahead waits for the descriptors of those who do. */
-static int open_regular(int is_interruptible, int is_ahead, const char *path, struct stat *file, const char **kind)
-{
-    const struct timespec pause = {.tv_nsec = 10000000};
-    uint64_t give_up_at = 0;
-    int fd;
-
-    while ((fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0) {
-        if (errno == EINTR && !is_interruptible)
-            continue;
-        if (errno == ENXIO)
-            *kind = "is a socket or a missing device, not a regular file";
-        int rc = -errno, is_short = (errno == EMFILE || errno == ENFILE) && !is_ahead;
-        if (errno != EAGAIN && !is_short)
-            return rc;
-        if (give_up_at == 0)
-            give_up_at = now(CLOCK_MONOTONIC) + (is_short ? DESCRIPTOR_NS : LEASE_NS);
-        else if (now(CLOCK_MONOTONIC) > give_up_at)
-            return rc;
-        if (nanosleep(&pause, NULL) != 0 && is_interruptible)
-            return -EINTR;
-    }
-    int rc = fstat(fd, file) == 0 ? fd : -errno;
-    if (rc >= 0 && !S_ISREG(file->st_mode)) {
-        *kind = S_ISDIR(file->st_mode)    ? "is a directory, not a regular file"
-                : S_ISFIFO(file->st_mode) ? "is a FIFO, not a regular file"
-                                          : "is a device, not a regular file";
-        rc = S_ISDIR(file->st_mode) ? -EISDIR : -EINVAL;
-    }
-    if (rc < 0)
-        close(fd);
-    return rc;
-}
-
-static int read_from(int fd, int is_interruptible, sn_file *file)
-{
-    for (;;) {
-        ssize_t n = read(fd, file->bytes + file->length, file->capacity - file->length);
-        if (n < 0 && errno == EINTR && !is_interruptible)
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : 0;
-        file->length += (size_t)n;
-        if (file->length > MAX_FILE_BYTES)
-            return -EFBIG;
-        if (file->length == file->capacity && grow(&file->bytes, &file->capacity, file->length + 1) != 0)
-            return -ENOMEM;
-    }
-}
-
-static int is_as_listed(const struct stat *about, const sn_container *container)
-{
-    return (uint64_t)about->st_size == container->size_bytes &&
-           (int64_t)about->st_mtim.tv_sec * 1000000000 + about->st_mtim.tv_nsec == container->mtime_ns;
-}
-
-/* Read a piece of a container. If the container is another file by now, or becomes one meanwhile, what lies there may be
- * of another sample. */
-static int read_piece_from(int fd, int is_interruptible, const sn_piece *piece, const sn_container *container,
-                           struct stat *about, sn_file *file)
-{
-    if (piece->length > MAX_FILE_BYTES)
-        return -EFBIG;
-    file->why = "has changed since it was opened; open it again with seneca.open()";
-    if (!is_as_listed(about, container))
-        return -ESTALE;
-    while (file->length < piece->length) {
-        ssize_t n = pread(fd, file->bytes + file->length, piece->length - file->length,
-                          (off_t)(piece->offset + file->length));
-        if (n < 0 && errno == EINTR && !is_interruptible)
-            continue;
-        if (n < 0) {
-            file->why = NULL;
-            return -errno;
-        }
-        if (n == 0)
-            return -ESTALE;
-        file->length += (size_t)n;
-    }
-    if (fstat(fd, about) != 0 || !is_as_listed(about, container))
-        return -ESTALE;
-    file->why = NULL;
-    return 0;
-}
-
-/* Read a sample's bytes into private memory: a mapping would fault if the file shrank meanwhile. The size that fstat
- * tells of a whole file is a hint; its end is where read() says so. */
-static void read_file(const sn_context *context, uint32_t sample, int is_interruptible, int is_ahead, sn_file *file)
-{
-    const sn_piece *piece = context->pieces ? &context->pieces[sample] : NULL;
-    const char *path = context->paths + context->path_at[piece ? piece->container : sample];
-    struct stat about;
-
-    file->length = 0;
-    file->why = NULL;
-    file->is_remote = 0;
-    int fd = open_regular(is_interruptible, is_ahead, path, &about, &file->why);
-    file->rc = fd < 0 ? fd : grow(&file->bytes, &file->capacity, piece ? piece->length + (size_t)1 : (size_t)about.st_size + 1);
-    if (file->rc == 0)
-        file->rc = piece ? read_piece_from(fd, is_interruptible, piece, &context->containers[piece->container], &about, file)
-                         : read_from(fd, is_interruptible, file);
-    if (fd >= 0)
-        close(fd);
-}
-
-int sn_file_reserve(sn_file *file, size_t length)
-{
-    return grow(&file->bytes, &file->capacity, length);
-}
-
 int sn_is_from_another_host(const sn_context *context, uint32_t sample, sn_file *file)
 {
     if (!context->remote || sn_remote_get(context->remote, context->dataset, sample, &file->bytes, &file->capacity,
                                           &file->length) != 0)
         return 0;
-    file->rc = 0;
+    file->rc = file->is_of_mask = 0;
     file->why = NULL;
     file->is_remote = !context->pieces || context->pieces[sample].length == file->length;
     return file->is_remote;
@@ -182,7 +51,7 @@ static void fetch(const sn_context *context, uint32_t sample, int is_interruptib
 {
     if (sn_is_from_another_host(context, sample, file))
         return;
-    read_file(context, sample, is_interruptible, is_ahead, file);
+    sn_read_file(context, sample, is_interruptible, is_ahead, file);
     if (context->remote && file->rc == 0)
         sn_remote_put(context->remote, context->dataset, sample, file->bytes, file->length);
 }
@@ -282,8 +151,8 @@ static uint8_t *pixels_for(sn_scratch *scratch, const sn_context *context, const
 {
     if (place->item.target_slot != SN_NONE)
         return sn_slot_payload(context->segment, &context->segment->slots[place->item.target_slot]);
-    size_t needed = (size_t)3 * context->height * context->width;
-    return grow(&scratch->pixels, &scratch->pixels_capacity, needed) == 0 ? scratch->pixels : NULL;
+    size_t needed = (size_t)sn_plan_pixel_bytes(context->plan) * context->height * context->width;
+    return sn_grow(&scratch->pixels, &scratch->pixels_capacity, needed) == 0 ? scratch->pixels : NULL;
 }
 
 /* Commit first: others may be waiting for it, and a held slot stays readable. */
@@ -295,21 +164,47 @@ static void deliver(const sn_context *context, sn_place *place, const uint8_t *p
         sn_slot_commit(context->segment, place->item.target_slot);
     sn_rng_start(&rng, seed_of(context, place), 0, context->epoch, place->item.sample, SN_STREAM_ERASE);
     sn_batch_write(context->plan, pixels, context->height, context->width, &rng, out);
+    if (context->mask_bytes)
+        sn_batch_write_mask(context->plan, pixels + (size_t)3 * context->height * context->width, context->height,
+                            context->width, place->batch->masks + (size_t)(place - place->batch->places) * context->mask_bytes);
     place->status = 0;
     settle(place);
+}
+
+/* How many bytes the mask of a pair has; 0: there is none. */
+static size_t mask_bytes_of(const sn_view *picture)
+{
+    return picture->mask ? (size_t)picture->height * picture->width : 0;
+}
+
+/* Copy a picture, rows close together, and its mask behind it. */
+static void copy_tight(uint8_t *to, const sn_view *picture)
+{
+    size_t row = (size_t)3 * picture->width;
+
+    for (uint32_t y = 0; y < picture->height; y++, to += row)
+        memcpy(to, picture->pixels + y * picture->stride, row);
+    if (picture->mask)
+        memcpy(to, picture->mask, mask_bytes_of(picture));
+}
+
+/* A view of such a copy of a picture of this size. */
+static sn_view tight_view(const sn_context *context, const uint8_t *pixels, uint32_t height, uint32_t width)
+{
+    return (sn_view){pixels, height, width, (size_t)3 * width,
+                     context->plan->is_pair ? pixels + (size_t)3 * height * width : NULL};
 }
 
 /* Keep a tight private copy of a DECODED picture, to be offered in the next draw. */
 static void keep_decoded(sn_place *place, const sn_view *picture)
 {
-    size_t row = (size_t)3 * picture->width, length = row * picture->height;
+    size_t length = (size_t)3 * picture->width * picture->height + mask_bytes_of(picture);
     if (length == 0 || length > UINT32_MAX || picture->height > UINT16_MAX || picture->width > UINT16_MAX)
         return;
     uint8_t *payload = malloc(length);
     if (!payload)
         return; /* not kept; the sample itself goes on */
-    for (uint32_t y = 0; y < picture->height; y++)
-        memcpy(payload + y * row, picture->pixels + y * picture->stride, row);
+    copy_tight(payload, picture);
     place->kept = payload;
     place->offer = (sn_offer){.sample = place->item.sample, .length = (uint32_t)length,
                               .height = (uint16_t)picture->height, .width = (uint16_t)picture->width,
@@ -318,7 +213,7 @@ static void keep_decoded(sn_place *place, const sn_view *picture)
 
 static void keep_encoded(sn_place *place, const uint8_t *bytes, size_t length)
 {
-    _Static_assert(MAX_FILE_BYTES <= UINT32_MAX, "an offer's length has 32 bits");
+    _Static_assert(SN_MAX_FILE_BYTES <= UINT32_MAX, "an offer's length has 32 bits");
     uint8_t *payload = length ? malloc(length) : NULL;
     if (!payload)
         return;
@@ -346,8 +241,8 @@ static int augment_encoded(sn_scratch *scratch, const sn_context *context, sn_pl
             place->spent.prepare = now(CLOCK_THREAD_CPUTIME_ID) - began;
         return rc;
     }
-    decoded.pixels = place->kept; /* the codec's own view ends with the next call */
-    decoded.stride = (size_t)3 * decoded.width;
+    /* The codec's own view ends with the next call. */
+    decoded = tight_view(context, place->kept, decoded.height, decoded.width);
     between = now(CLOCK_THREAD_CPUTIME_ID);
     rc = sn_codec_augment_decoded(scratch->codec, context->plan, rng, &decoded, pixels);
     place->spent.decode = between - began;
@@ -358,10 +253,9 @@ static int augment_encoded(sn_scratch *scratch, const sn_context *context, sn_pl
 static int augment_decoded(sn_scratch *scratch, const sn_context *context, sn_place *place, const sn_slot *source,
                            sn_rng *rng, uint8_t *pixels, const char **why)
 {
-    sn_view decoded = {sn_slot_payload(context->segment, source), source->height, source->width,
-                       (size_t)3 * source->width};
+    sn_view decoded = tight_view(context, sn_slot_payload(context->segment, source), source->height, source->width);
 
-    if ((size_t)decoded.height * decoded.stride != source->length) {
+    if ((size_t)decoded.height * decoded.stride + mask_bytes_of(&decoded) != source->length) {
         *why = "its decoded payload is not the size that its record says";
         return SN_E_DECODE;
     }
@@ -439,13 +333,15 @@ static int prepare_from_file(sn_scratch *scratch, const sn_context *context, sn_
             memset(&place->spent, 0, sizeof place->spent);
             return SN_MISS;
         }
-        read_file(context, place->item.sample, scratch->is_interruptible, 0, &scratch->file);
+        sn_read_file(context, place->item.sample, scratch->is_interruptible, 0, &scratch->file);
         rc = prepare_loaded(scratch, context, place, pixels);
     }
     place->is_remote = file->is_remote != 0;
     place->read_bytes = file->is_remote ? 0 : (uint32_t)file->length;
-    if (file->rc != 0)
+    if (file->rc != 0) {
         *why = file->why ? file->why : strerror(-file->rc);
+        place->is_of_mask = file->is_of_mask != 0;
+    }
     if ((rc == 0 || rc == SN_E_FOR_PILLOW) && place->item.keep == SN_ENCODED)
         keep_encoded(place, file->bytes, file->length);
     if (rc == SN_E_FOR_PILLOW && sn_place_was_fetched(context, place))
@@ -463,12 +359,13 @@ static int is_picture(const sn_slot *slot, const sn_segment *segment, const sn_v
     const uint8_t *pixels = sn_slot_payload(segment, slot);
     size_t row = (size_t)3 * picture->width;
 
-    if (slot->height != picture->height || slot->width != picture->width || slot->length != row * picture->height)
+    if (slot->height != picture->height || slot->width != picture->width ||
+        slot->length != row * picture->height + mask_bytes_of(picture))
         return 0;
     for (uint32_t y = 0; y < picture->height; y++)
         if (memcmp(pixels + y * row, picture->pixels + y * picture->stride, row) != 0)
             return 0;
-    return 1;
+    return !picture->mask || memcmp(pixels + row * picture->height, picture->mask, mask_bytes_of(picture)) == 0;
 }
 
 /* Whether the payload that a place is served from is another than what its file comes to now. Not where that cannot
@@ -480,7 +377,7 @@ static int is_different(sn_scratch *scratch, const sn_context *context, const sn
     sn_view decoded;
 
     if (!context->is_external)
-        read_file(context, place->item.sample, scratch->is_interruptible, 0, &scratch->file);
+        sn_read_file(context, place->item.sample, scratch->is_interruptible, 0, &scratch->file);
     else if (!place->is_read)
         return 0;
     if (file->rc != 0)
@@ -535,8 +432,10 @@ int sn_prepare(sn_scratch *scratch, const sn_context *context, sn_place *place, 
         deliver(context, place, pixels, out);
     else if (rc == SN_E_FOR_PILLOW || (rc == -EINTR && scratch->is_interruptible))
         place->status = rc; /* Pillow's work: the slot stays reserved for sn_finish(); or to be done again */
-    else
+    else {
+        place->is_of_mask |= !why && sn_codec_is_of_mask(scratch->codec);
         sn_abandon(context, place, rc, why ? why : sn_codec_message(scratch->codec));
+    }
     return 0;
 }
 
@@ -549,14 +448,12 @@ void sn_finish(sn_scratch *scratch, const sn_context *context, sn_place *place, 
     int rc = pixels ? sn_codec_head(scratch->codec, context->plan, picture, &decoded) : -ENOMEM;
     if (rc == 0) {
         /* The codec's own view ends with its next call. */
-        size_t row = (size_t)3 * decoded.width;
         sn_file *file = &scratch->file; /* its memory */
-        rc = grow(&file->bytes, &file->capacity, row * decoded.height);
+        rc = sn_grow(&file->bytes, &file->capacity,
+                  (size_t)3 * decoded.width * decoded.height + mask_bytes_of(&decoded));
         if (rc == 0) {
-            for (uint32_t y = 0; y < decoded.height; y++)
-                memcpy(file->bytes + y * row, decoded.pixels + y * decoded.stride, row);
-            decoded.pixels = file->bytes;
-            decoded.stride = row;
+            copy_tight(file->bytes, &decoded);
+            decoded = tight_view(context, file->bytes, decoded.height, decoded.width);
             start_rng(&rng, context, place);
             rc = sn_codec_augment_decoded(scratch->codec, context->plan, &rng, &decoded, pixels);
         }

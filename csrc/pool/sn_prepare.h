@@ -51,9 +51,6 @@ int sn_place_was_fetched(const sn_context *context, const sn_place *place);
 /* Get the bytes that another host has left of a sample: whether they are there. */
 int sn_is_from_another_host(const sn_context *context, uint32_t sample, sn_file *file);
 
-/* Have memory for so many bytes: 0 or -ENOMEM. */
-int sn_file_reserve(sn_file *file, size_t length);
-
 /* The rest of the way for a picture that was decoded elsewhere (status SN_E_FOR_PILLOW): from place->kept,
  * where that is, from place->file where that has it, from the slot that the place is served from, or from the file
  * once more; where Pillow cannot read what the slot has, sn_place_from_storage() before. */

@@ -48,7 +48,8 @@ static int stands(sn_segment *segment, uint32_t slot)
            record->sample < segment->n_samples && record->writer_row < SN_MAX_ROWS &&
            record->length > 0 &&
            (sn_slot_state(record) == SN_SLOT_READY || writing->count < segment->n_writing) &&
-           (record->height == 0 || record->length == 3u * record->height * record->width) &&
+           (record->height == 0 || record->length == 3u * record->height * record->width ||
+            record->length == 4u * record->height * record->width) && /* of a pair, with its mask */
            sn_space_mark(segment, record->form, record->granule, sn_granules_for(record->length)) == 0;
 }
 

@@ -15,6 +15,7 @@ cdef extern from "codec/sn_codec.h" nogil:
         const uint8_t *pixels
         uint32_t height, width
         size_t stride
+        const uint8_t *mask
 
     const char *sn_codec_simd()
     int sn_codec_libjpeg_turbo()
@@ -34,6 +35,7 @@ cdef extern from "codec/sn_codec.h" nogil:
                                  const sn_view *decoded, uint8_t *out)
     void sn_batch_write(const sn_plan *plan, const uint8_t *augmented, uint32_t height,
                         uint32_t width, sn_rng *rng, void *out)
+    void sn_batch_write_mask(const sn_plan *plan, const uint8_t *mask, uint32_t height, uint32_t width, void *out)
 
 
 cdef extern from "codec/library.h" nogil:

@@ -9,7 +9,15 @@ from libc.string cimport memcpy, memset
 
 from seneca._core.codes import picture_error
 from seneca._core.codes cimport SN_OK
-from seneca._core.plan cimport SN_BFLOAT16, SN_FLOAT16, SN_FLOAT32, SN_UINT8, Plan, filter_of
+from seneca._core.plan cimport (
+    SN_BFLOAT16,
+    SN_FLOAT16,
+    SN_FLOAT32,
+    SN_UINT8,
+    Plan,
+    filter_of,
+    sn_plan_pixel_bytes,
+)
 from seneca._core.rng cimport SN_STREAM_AUGMENT, SN_STREAM_ERASE, sn_rng, sn_rng_start
 
 __all__ = ["Codec", "batch_write", "jpeg_library", "libjpeg_turbo", "resize", "simd"]
@@ -34,23 +42,36 @@ def libjpeg_turbo():
     return f"{number // 1000000}.{number // 1000 % 1000}.{number % 1000}"
 
 
-cdef int copy_out(object array, const sn_view *view) except -1:
+cdef object array_of(const sn_view *view):
+    """A picture's pixels; of a pair ``(picture, mask)``."""
+    array = np.empty((view.height, view.width, 3), np.uint8)
     cdef uint8_t[:, :, ::1] out = array
+    cdef uint8_t[:, ::1] of_mask
     cdef size_t y
     for y in range(view.height):
         memcpy(&out[y, 0, 0], view.pixels + y * view.stride, <size_t>view.width * 3)
-    return 0
+    if view.mask is NULL:
+        return array
+    mask = np.empty((view.height, view.width), np.uint8)
+    of_mask = mask
+    memcpy(&of_mask[0, 0], view.mask, <size_t>view.height * view.width)
+    return array, mask
 
 
-cdef object array_of(const sn_view *view):
-    array = np.empty((view.height, view.width, 3), np.uint8)
-    copy_out(array, view)
-    return array
-
-
-cdef sn_view view_of(const uint8_t[:, :, :] picture) except *:
-    """A view that lives as long as the caller keeps ``picture``."""
+cdef sn_view view_of(object given) except *:
+    """A view that lives as long as the caller keeps ``given``: a picture, or ``(picture, mask)``."""
     cdef sn_view view
+    cdef const uint8_t[:, ::1] mask
+    cdef const uint8_t[:, :, :] picture
+    if isinstance(given, tuple):
+        pixels, of_mask = given
+        view = view_of(pixels)
+        mask = of_mask
+        if mask.shape[0] != view.height or mask.shape[1] != view.width:
+            raise ValueError(f"the mask has shape {of_mask.shape}, and its picture {pixels.shape}")
+        view.mask = &mask[0, 0]
+        return view
+    picture = given
     if picture.shape[0] == 0 or picture.shape[1] == 0 or picture.shape[2] != 3:
         raise ValueError("expected a picture of shape (height, width, 3), not empty")
     if picture.strides[2] != 1 or picture.strides[1] != 3 or picture.strides[0] < 3 * picture.shape[1]:
@@ -59,7 +80,27 @@ cdef sn_view view_of(const uint8_t[:, :, :] picture) except *:
     view.height = <uint32_t>picture.shape[0]
     view.width = <uint32_t>picture.shape[1]
     view.stride = <size_t>picture.strides[0]
+    view.mask = NULL
     return view
+
+
+cdef int check_kind(Plan plan, given) except -1:
+    if isinstance(given, tuple) != bool(plan.value.is_pair):
+        raise TypeError("a plan of pairs takes (picture, mask), and no other plan does")
+    return 0
+
+
+cdef object room_for(Plan plan):
+    """Memory for AUGMENTED, flat."""
+    height, width = plan.output_size()
+    return np.empty(sn_plan_pixel_bytes(&plan.value) * height * width, np.uint8)
+
+
+cdef object shaped(Plan plan, flat):
+    """Such memory as a picture, or of a pair as ``(picture, mask)``."""
+    height, width = plan.output_size()
+    picture = flat[:3 * height * width].reshape(height, width, 3)
+    return (picture, flat[3 * height * width:].reshape(height, width)) if plan.value.is_pair else picture
 
 
 cdef class Codec:
@@ -70,6 +111,9 @@ cdef class Codec:
 
     Its methods raise DecodeError (a damaged file), LeftToPillowError, PictureTooLargeError, PlanError,
     MemoryError; and RuntimeError when a second thread comes in, which would share the scratch.
+
+    With a plan of pairs, ``data`` is what ``seneca.data.pairs.joined_bytes`` makes, and each picture that goes in or
+    comes out is ``(picture, mask)``: the mask uint8 ``(height, width)``.
     """
 
     def __cinit__(self, max_pixels=0):
@@ -128,10 +172,11 @@ cdef class Codec:
                                         &view)
         return self.leave_with(rc, &view)
 
-    def head(self, Plan plan, const uint8_t[:, :, :] picture):
+    def head(self, Plan plan, picture):
         """DECODED, from a picture that was decoded elsewhere."""
         cdef sn_view view, source = view_of(picture)
         cdef int rc
+        check_kind(plan, picture)
         self.enter()
         with nogil:
             rc = sn_codec_head(self.handle, &plan.value, &source, &view)
@@ -140,32 +185,32 @@ cdef class Codec:
     def augment_encoded(self, Plan plan, const uint8_t[::1] data, uint64_t seed, uint64_t nonce,
                         uint32_t epoch, uint32_t index):
         """AUGMENTED, straight from the file: uint8 ``(height, width, 3)`` of ``output_size()``."""
-        array = np.empty((*plan.output_size(), 3), np.uint8)
-        cdef uint8_t[:, :, ::1] out = array
+        array = room_for(plan)
+        cdef uint8_t[::1] out = array
         cdef sn_rng rng
         cdef int rc
         sn_rng_start(&rng, seed, nonce, epoch, index, SN_STREAM_AUGMENT)
         self.enter()
         with nogil:
             rc = sn_codec_augment_encoded(self.handle, &plan.value, &rng, &data[0], data.shape[0],
-                                          &out[0, 0, 0])
+                                          &out[0])
         self.leave(rc)
-        return array
+        return shaped(plan, array)
 
-    def augment_decoded(self, Plan plan, const uint8_t[:, :, :] picture, uint64_t seed, uint64_t nonce,
-                        uint32_t epoch, uint32_t index):
+    def augment_decoded(self, Plan plan, picture, uint64_t seed, uint64_t nonce, uint32_t epoch, uint32_t index):
         """AUGMENTED, by the tail of ``plan`` from DECODED."""
-        array = np.empty((*plan.output_size(), 3), np.uint8)
-        cdef uint8_t[:, :, ::1] out = array
+        array = room_for(plan)
+        cdef uint8_t[::1] out = array
         cdef sn_view source = view_of(picture)
         cdef sn_rng rng
         cdef int rc
+        check_kind(plan, picture)
         sn_rng_start(&rng, seed, nonce, epoch, index, SN_STREAM_AUGMENT)
         self.enter()
         with nogil:
-            rc = sn_codec_augment_decoded(self.handle, &plan.value, &rng, &source, &out[0, 0, 0])
+            rc = sn_codec_augment_decoded(self.handle, &plan.value, &rng, &source, &out[0])
         self.leave(rc)
-        return array
+        return shaped(plan, array)
 
 
 def resize(const uint8_t[:, :, :] picture, size, box, interpolation="bilinear", antialias=True):

@@ -53,12 +53,15 @@ cdef extern from "codec/sn_plan.h" nogil:
         SN_BFLOAT16
         SN_DECODE_EXACT
         SN_DECODE_FAST
+        SN_MASK_UINT8
+        SN_MASK_INT64
 
     ctypedef struct sn_op:
         uint32_t kind, height, width, max_size, filter
         uint32_t padding[4]
         uint32_t padding_mode, pad_if_needed
         uint8_t fill[3]
+        uint8_t mask_fill
         double scale[2]
         double ratio[2]
         double probability
@@ -91,8 +94,11 @@ cdef extern from "codec/sn_plan.h" nogil:
         float mean[3]
         float std[3]
         sn_erase erase
+        uint32_t is_pair, mask_dtype
 
     uint32_t sn_dtype_bytes(uint32_t dtype)
+    uint32_t sn_plan_pixel_bytes(const sn_plan *plan)
+    uint32_t sn_plan_mask_bytes(const sn_plan *plan)
 
 
 cdef extern from "codec/sn_codec.h" nogil:

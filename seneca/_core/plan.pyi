@@ -19,6 +19,7 @@ class Plan:
         erase: dict[str, Any] | None = None,
         decode: str = "exact",
         apply_orientation: bool = False,
+        mask: str | None = None,
     ) -> None: ...
     def output_size(self) -> tuple[int, int]: ...
     def route(

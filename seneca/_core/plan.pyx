@@ -54,6 +54,7 @@ _PADDING_MODES = {
 }
 _COLOURS = {SN_BRIGHTNESS: "brightness", SN_CONTRAST: "contrast", SN_SATURATION: "saturation", SN_HUE: "hue"}
 _TONES = ("invert", "posterize", "solarize", "autocontrast", "equalize")  # in the order of enum sn_tone_kind
+_MASK_DTYPES = {"uint8": SN_MASK_UINT8, "int64": SN_MASK_INT64}
 _DECODES = {"exact": SN_DECODE_EXACT, "fast": SN_DECODE_FAST}
 
 
@@ -76,7 +77,7 @@ cdef class Plan:
             ``random_adjust_sharpness`` (``p``, ``sharpness_factor``), ``rand_augment``
             (``num_ops``, ``magnitude``, ``num_magnitude_bins``), ``trivial_augment_wide``
             (``num_magnitude_bins``), ``auto_augment`` (``policy``); the last three also have
-            ``interpolation`` and ``fill``.
+            ``interpolation`` and ``fill``. What has a ``fill`` has a ``mask_fill`` too, one byte.
             Groups have members, which are such pairs again, and which keep a picture's size:
             ``random_apply`` (``p``, ``steps``), ``random_choice`` and ``random_order``
             (``branches``, each a probability and its steps).
@@ -91,13 +92,15 @@ cdef class Plan:
             (three numbers) normal noise around it.
         decode: ``"exact"``, or ``"fast"`` for fewer operations and slightly other pixels.
         apply_orientation: Turn pictures as their EXIF orientation says.
+        mask: Of pairs of a picture and a mask: the type of the batch's masks, ``"uint8"`` or ``"int64"``. None:
+            there are no masks.
 
     Raises:
         PlanError: An argument out of range, an unknown kind, too many ops, a random head.
     """
 
     def __init__(self, ops, n_head, dtype, channels_last, mean, std, *, scale=True, erase=None,
-                 decode="exact", apply_orientation=False):
+                 decode="exact", apply_orientation=False, mask=None):
         cdef size_t k
         memset(&self.value, 0, sizeof(sn_plan))
         flat = list(flattened(ops))
@@ -112,6 +115,8 @@ cdef class Plan:
             self.value.decode = word("decode", _DECODES, decode)
             self.value.apply_orientation = bool(apply_orientation)
             self.value.channels_last = bool(channels_last)
+            self.value.is_pair = mask is not None
+            self.value.mask_dtype = SN_MASK_UINT8 if mask is None else word("mask", _MASK_DTYPES, mask)
             self.value.divisor = 255 if scale else 1
             for k in range(3):
                 self.value.mean[k] = mean[k]
@@ -264,6 +269,8 @@ cdef int fill_op(sn_op *op, kind, arguments) except -1:
         elif name == "fill":
             for k in range(3):
                 op.fill[k] = value[k]
+        elif name == "mask_fill":
+            op.mask_fill = value
         elif name == "brightness":
             fill_pair(op.brightness, value)
         elif name == "contrast":

@@ -23,7 +23,7 @@ cdef extern from "pool/sn_batch.h" nogil:
     ctypedef struct sn_context:
         const sn_plan *plan
         uint32_t height, width
-        uint64_t item_bytes
+        uint64_t item_bytes, mask_bytes
         sn_segment *segment
         const char *paths
         const uint64_t *path_at
@@ -46,7 +46,7 @@ cdef extern from "pool/sn_batch.h" nogil:
     ctypedef struct sn_place:
         sn_item item
         int32_t status
-        uint8_t different, is_remote
+        uint8_t different, is_remote, is_of_mask
         char *message
         uint8_t *kept
         sn_offer offer
@@ -60,6 +60,7 @@ cdef extern from "pool/sn_batch.h" nogil:
         sn_place *places
         uint32_t n_places
         uint8_t *out
+        uint8_t *masks
 
     ctypedef struct sn_batch_sums:
         uint32_t served[4]
@@ -146,9 +147,10 @@ cdef class Stream:
     cdef uint32_t until_check  # places until the next that is checked
     cdef set under_way         # batches submitted and not yet done
     cdef object lock           # around every method
+    cdef uint64_t n_samples    # that have files
     cdef int owner             # the process that has the threads
     cdef sn_pool *open(self) except NULL
-    cdef Batch draw_with_offers(self, out, samples, turns)
+    cdef Batch draw_with_offers(self, out, masks, given, turns)
     cdef bint end(self, int patience_ms)
     cdef object leave_behind(self)
 
@@ -156,5 +158,5 @@ cdef class Stream:
 cdef class Batch:
     cdef sn_batch *handle      # owned
     cdef Stream stream
-    cdef object out            # the array that the pool writes into
+    cdef object out            # the arrays that the pool writes into
     cdef readonly object indices

@@ -14,7 +14,7 @@ from seneca._core.codes import picture_error
 from seneca.errors import SegmentError
 from seneca._core.codes cimport SN_E_CLOSED, SN_E_FOR_PILLOW
 from seneca._core.member cimport sn_member_expects
-from seneca._core.plan cimport sn_dtype_bytes
+from seneca._core.plan cimport sn_dtype_bytes, sn_plan_mask_bytes
 
 __all__ = ["READS_AHEAD", "Batch", "Stream", "StreamClosed"]
 
@@ -58,7 +58,8 @@ cdef class Stream:
     Args:
         member: What draws; closed with the stream.
         plan: The pipeline.
-        paths, path_at: Every sample's file, as ``ImageFolder.path_table`` gives them; or every container's.
+        paths, path_at: Every sample's file, as ``ImageFolder.path_table`` gives them; or every container's. With a
+            plan of pairs: of each sample the picture's file and then the mask's.
         pieces, stated: Where every sample is in a container, and what the containers were, as
             ``seneca.data.sources.Listing`` has them; None: each sample has a file of its own.
         external: Nobody here opens the containers: ``seneca._core.fetches`` brings their pieces.
@@ -81,6 +82,7 @@ cdef class Stream:
         cdef uint32_t most_threads = n_threads if most is None else most
         cdef uint64_t limit = max_pixels
         give_back()
+        self.n_samples = len(pieces) if pieces is not None else (len(path_at) - 1) // (2 if plan.value.is_pair else 1)
         self.owner = getpid()
         self.lock = threading.RLock()
         self.member = member
@@ -89,7 +91,7 @@ cdef class Stream:
         self.path_at = path_at, pieces, stated
         memset(&self.context, 0, sizeof(self.context))
         if copies is not None:
-            if copies.shape != (len(path_at) - 1 if pieces is None else len(pieces), 3):
+            if copies.shape != (self.n_samples, 3):
                 raise ValueError(f"copies has a row of 3 for each sample, but its shape is {copies.shape}")
             notes = copies
             self.copies = copies
@@ -99,6 +101,7 @@ cdef class Stream:
         self.context.height = plan.height
         self.context.width = plan.width
         self.context.item_bytes = <uint64_t>3 * plan.height * plan.width * sn_dtype_bytes(plan.value.dtype)
+        self.context.mask_bytes = <uint64_t>plan.height * plan.width * sn_plan_mask_bytes(&plan.value)
         if member.segment is not None:
             self.context.segment = member.segment.handle
             self.context.job_key = member.segment.job_key
@@ -146,8 +149,9 @@ cdef class Stream:
                 with nogil:
                     sn_pool_limit(self.pool, threads)
 
-    def draw(self, out):
-        """Draw a batch and have it prepared into ``out``, C-contiguous, one item a sample in order.
+    def draw(self, out, masks=None):
+        """Draw a batch and have it prepared into ``out``, C-contiguous, one item a sample in order; of pairs into
+        ``masks`` likewise.
 
         What earlier batches left to be kept is offered on the way. Either the batch is under way
         when this returns, or nothing was drawn.
@@ -157,20 +161,19 @@ cdef class Stream:
         """
         with self.lock:
             self.open()
-            return self.draw_with_offers(out, None, None) if self.member.left else None
+            return self.draw_with_offers(out, masks, None, None) if self.member.left else None
 
-    def draw_given(self, out, samples, turns):
+    def draw_given(self, out, samples, turns, masks=None):
         """The same of these samples, uint32, for a member that is given them. No ``copies`` are noted.
 
         Args:
             turns: uint64 for each: its random numbers are those of this draw of the sample; 0: those of the sample.
         """
-        path_at, pieces, _ = self.path_at
-        if len(samples) and int(samples.max()) >= (len(path_at) - 1 if pieces is None else len(pieces)):
+        if len(samples) and int(samples.max()) >= self.n_samples:
             raise IndexError(int(samples.max()))
         with self.lock:
             self.open()
-            return self.draw_with_offers(out, samples, turns)
+            return self.draw_with_offers(out, masks, samples, turns)
 
     def flush(self):
         """Offer what the last batches left to be kept; no draw follows that would."""
@@ -178,16 +181,17 @@ cdef class Stream:
         with self.lock:
             self.open()
             if self.offers.n:
-                batch = self.draw_with_offers(np.empty(0, np.uint8), None, None)
+                batch = self.draw_with_offers(np.empty(0, np.uint8), np.empty(0, np.uint8), None, None)
                 while not batch.wait(FLUSH_MS):
                     pass
                 batch.done()
 
-    cdef Batch draw_with_offers(self, out, given, turns):
+    cdef Batch draw_with_offers(self, out, masks, given, turns):
         cdef uint8_t[::1] flat = out.reshape(-1).view(np.uint8)
         cdef uint64_t room = <uint64_t>flat.shape[0] // self.context.item_bytes
         cdef uint32_t wanted = <uint32_t>min(room, <uint64_t>(self.member.left if given is None else len(given)))
         cdef uint32_t[::1] samples
+        cdef uint8_t[::1] of_masks
         cdef const uint64_t[::1] of_draws
         cdef const uint64_t *first_turn = NULL
         cdef uint32_t nothing
@@ -196,12 +200,17 @@ cdef class Stream:
         cdef int rc
         # All that may fail comes first: what is drawn is submitted.
         batch = Batch.__new__(Batch, self, wanted, self.offers.n)
-        batch.out = out
+        batch.out = out, masks
         batch.indices = np.empty(wanted, np.uint32) if given is None else np.array(given, np.uint32)
         if wanted:
             samples = batch.indices
             indices = &samples[0]
             batch.handle.out = &flat[0]
+            if self.context.mask_bytes:
+                of_masks = masks.reshape(-1).view(np.uint8)
+                if <uint64_t>of_masks.shape[0] < wanted * self.context.mask_bytes:
+                    raise ValueError(f"masks has {of_masks.shape[0]} bytes, for {wanted} samples")
+                batch.handle.masks = &of_masks[0]
             if given is not None:
                 of_draws = turns
                 first_turn = &of_draws[0]
@@ -339,6 +348,10 @@ cdef class Batch:
                 message = place.message.decode(errors="replace") if place.message != NULL else ""
                 found.append((i, picture_error(place.status, message)))
         return found
+
+    def is_of_mask(self, uint32_t position):
+        """Whether the failure at a position is that of a pair's mask."""
+        return position < self.handle.n_places and bool(self.handle.places[position].is_of_mask)
 
     def done(self):
         """Complete and read: let go of what it holds. Answers what it took, a dict of counts."""

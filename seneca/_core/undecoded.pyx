@@ -64,14 +64,29 @@ def distrust(Batch batch not None, uint32_t position):
     return True
 
 
-def finish(Batch batch not None, uint32_t position, const uint8_t[:, :, ::1] picture):
-    """The rest of the way for a picture that was decoded elsewhere: uint8 (height, width, 3)."""
+def finish(Batch batch not None, uint32_t position, decoded):
+    """The rest of the way for a picture that was decoded elsewhere: uint8 (height, width, 3).
+
+    Of a pair ``(picture, mask)``, whose mask is uint8 (height, width).
+    """
     cdef sn_view view
+    cdef const uint8_t[:, ::1] mask
+    cdef const uint8_t[:, :, ::1] picture
+    is_pair = isinstance(decoded, tuple)
+    if is_pair != bool(batch.handle.context.mask_bytes):
+        raise TypeError("a pair is (picture, mask), and nothing else is")
+    picture = decoded[0] if is_pair else decoded
     cdef sn_place *place = place_of(batch, position)
     view.pixels = &picture[0, 0, 0]
     view.height = <uint32_t>picture.shape[0]
     view.width = <uint32_t>picture.shape[1]
     view.stride = <size_t>picture.shape[1] * 3
+    view.mask = NULL
+    if is_pair:
+        mask = decoded[1]
+        if mask.shape[0] != picture.shape[0] or mask.shape[1] != picture.shape[1]:
+            raise ValueError(f"the mask has shape {decoded[1].shape}, and its picture {decoded[0].shape}")
+        view.mask = &mask[0, 0]
     with batch.stream.lock:
         batch.stream.open()
         with nogil:

@@ -21,6 +21,7 @@ import numpy as np
 from seneca._runtime.cgroups import cpu_quota
 from seneca._runtime.enabled import off_because
 from seneca._runtime.regular_files import Piece, open_regular
+from seneca.data.pairs import PairPiece, pair_of
 from seneca.data.sources import Listing, Samples
 from seneca.data.sources.buckets import ObjectPiece, Objects, digest_of_etags
 
@@ -32,7 +33,10 @@ except ImportError:
     look_at = None  # type: ignore[assignment]
     LOOKED = np.dtype([("size_bytes", "<u8"), ("mtime_ns", "<i8"), ("ctime_ns", "<i8")])
 
-__all__ = ["PictureFiles", "files_of"]
+__all__ = ["AnyPiece", "PictureFiles", "files_of"]
+
+AnyPiece = Piece | ObjectPiece | PairPiece
+"""The bytes of one sample: in a file, in an object, or in the two files of a pair."""
 
 SAMPLED = 16  # files of which both ends are read
 SAMPLED_BYTES = 4096  # at each end of these files
@@ -47,17 +51,29 @@ class PictureFiles:
         samples: ``(path, label)`` of every picture.
         listing: Where the pictures are, if they lie in containers. A path is then the container's,
             followed by the picture's name in it.
+        pairs: Whether each sample is a picture and a mask. The label is then the path of the mask.
 
     Attributes:
         samples: The list as it was at that moment.
+        are_pairs: Whether each sample is a picture and a mask.
     """
 
-    def __init__(self, root: str, samples: Sequence[tuple[str, Any]], listing: Listing | None = None) -> None:
+    def __init__(
+        self,
+        root: str,
+        samples: Sequence[tuple[str, Any]],
+        listing: Listing | None = None,
+        *,
+        pairs: bool = False,
+    ) -> None:
         self.root = root
+        self.are_pairs = pairs
         # The samples of a listing cannot change. A million of them are not made into a list.
         self.samples = samples if isinstance(samples, Samples) else list(samples)
         self._paths: _Paths
-        if listing is None:
+        if pairs:
+            self._paths = _Pairs(root, [str(path) for sample in self.samples for path in sample])
+        elif listing is None:
             self._paths = _Paths(root, [path for path, _ in self.samples])
         else:
             self._paths = (_InBuckets if listing.etags else _Pieces)(root, listing)
@@ -122,9 +138,13 @@ class PictureFiles:
         """The bytes of one picture."""
         return self._paths.read(index)
 
-    def pieces(self) -> Sequence[Piece | ObjectPiece]:
+    def pieces(self) -> Sequence[AnyPiece]:
         """Which bytes of which file or object every picture is."""
         return self._paths.pieces()
+
+    def path_of(self, index: int, *, of_mask: bool = False) -> str:
+        """The path of a picture, or of its mask."""
+        return str(self.samples[index][1 if of_mask else 0])
 
     def objects(self) -> Objects | None:
         """Where the bytes of all pictures are to be fetched; None: they are in files of this host."""
@@ -148,15 +168,19 @@ class PictureFiles:
 
     def has_whole_labels(self) -> bool:
         """Whether every label is an int."""
-        return self._are_fixed() or all(type(label) is int for _, label in self.samples)
+        return not self.are_pairs and (self._are_fixed() or self._are_whole())
+
+    def _are_whole(self) -> bool:
+        return all(type(label) is int for _, label in self.samples)
 
     def _are_fixed(self) -> bool:
-        """Whether every sample is a tuple of a text and an int: such a sample cannot change."""
+        """Whether every sample is a tuple of a text and an int, or of two texts: it cannot change."""
         if self._fixed is None and isinstance(self.samples, Samples):
             self._fixed = all(type(label) is int for label in self.samples.labels)
         elif self._fixed is None:
+            second = str if self.are_pairs else int
             self._fixed = all(
-                type(sample) is tuple and type(sample[0]) is str and type(sample[1]) is int
+                type(sample) is tuple and type(sample[0]) is str and type(sample[1]) is second
                 for sample in self.samples
             )
         return self._fixed
@@ -235,7 +259,7 @@ class _Paths:
     def read(self, index: int) -> bytes:
         return Piece(self.paths[index]).read()
 
-    def pieces(self) -> Sequence[Piece | ObjectPiece]:
+    def pieces(self) -> Sequence[AnyPiece]:
         return [Piece(path) for path in self.paths]
 
     def objects(self) -> Objects | None:
@@ -296,6 +320,22 @@ class _Paths:
         return self._table
 
 
+class _Pairs(_Paths):
+    """The same of pairs: of each sample the path of the picture, and then that of the mask."""
+
+    def told(self) -> str:
+        return f"{len(self.paths) // 2} pairs of {super().told()}"
+
+    def read(self, index: int) -> bytes:
+        return self._pair(index).read()
+
+    def pieces(self) -> Sequence[AnyPiece]:
+        return [self._pair(index) for index in range(len(self.paths) // 2)]
+
+    def _pair(self, index: int) -> PairPiece:
+        return pair_of(*self.paths[2 * index : 2 * index + 2])
+
+
 class _Pieces(_Paths):
     """The same of pictures that lie in containers.
 
@@ -353,7 +393,7 @@ class _Pieces(_Paths):
             )
         return data
 
-    def pieces(self) -> Sequence[Piece | ObjectPiece]:
+    def pieces(self) -> Sequence[AnyPiece]:
         return [self._piece(index) for index in range(len(self._listing.names))]
 
     def places(self) -> tuple[Any, ...]:
@@ -388,7 +428,7 @@ class _InBuckets(_Pieces):
         offset, length, container = self._listing.pieces[index].tolist()
         return self.objects().read(container, offset, length)
 
-    def pieces(self) -> Sequence[Piece | ObjectPiece]:
+    def pieces(self) -> Sequence[AnyPiece]:
         objects = self.objects()
         return [
             ObjectPiece(objects, self._listing.path(index), container, offset, length)
@@ -447,7 +487,8 @@ def files_of(dataset: Any) -> PictureFiles:
     if known is not None and known.are(dataset.root, dataset.samples):
         return known
     listing = getattr(dataset, "listing", None)
-    files = PictureFiles(dataset.root, dataset.samples, listing)
+    pairs = getattr(dataset, "are_pairs", False) is True
+    files = PictureFiles(dataset.root, dataset.samples, listing, pairs=pairs)
     if listing is None and known is not None and known._paths.are(files.root, files._paths.paths):
         files._paths = known._paths
     _known[key] = weakref.ref(dataset, lambda _: _known.pop(key, None)), files

@@ -1,6 +1,7 @@
 """How much of a dataset can be shared, found by looking at it, and the reasons in plain words.
 
-* **native**: pictures in folders, with transforms that the native core runs. C threads prepare them.
+* **native**: pictures in folders, or pairs of a picture and a mask, with transforms that the native core
+  runs. C threads prepare them.
 * **staged**: ENCODED and DECODED are shared besides whole items. Python does the work.
 * **opaque**: any other dataset. Its items are shared as they are.
 * **unshared**: nothing of it can be shared. torch loads it.
@@ -8,6 +9,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import sys
@@ -24,12 +26,14 @@ from seneca.data.archive import PictureArchive
 from seneca.data.files import PictureFiles, files_of
 from seneca.data.joined import JoinedFolders, joined
 from seneca.data.stages import ByStages, Opaque, Pictures, StagedDataset, Stages, number_of
+from seneca.data.tv_pairs import pairs_of
 from seneca.epochs.dataset_state import has_state
 from seneca.epochs.lengths import length_of
 from seneca.errors import NotFingerprinted
 from seneca.identity import Look, MadeOf, Memory, Watch
 from seneca.options import VerifyFiles
 from seneca.transforms._genuine import is_theirs, replaced_in_torchvision
+from seneca.transforms._pairs import recognise_pair
 from seneca.transforms._pipeline import (
     MAX_PIXELS,
     ONES,
@@ -177,6 +181,9 @@ def inspect_dataset(
             return _of_pictures(
                 base, own, look, worker_init_fn, channels_last, shares, files_found, verify_files
             )
+        pairs = pairs_of(base)
+        if pairs is not None:
+            return _of_pairs(base, pairs, own, look, worker_init_fn, channels_last, shares, verify_files)
         if not shares:
             return Support("unshared", ("cache=None",), base, own)
         return _of_any(base, own, look, worker_init_fn)
@@ -292,6 +299,44 @@ def _of_pictures(
     why = f"the transform runs as Python, because {known}; pictures are decoded natively{kept}"
     seen: dict[str, Any] = {"made_of": code[1].made_of, "watch": look.watch}
     return Support("staged", (why,), base, own, files, None, stages, total_bytes, **seen)
+
+
+def _of_pairs(
+    base: Any,
+    pairs: Any,
+    own: np.ndarray | None,
+    look: Look,
+    worker_init_fn: Callable[[int], None] | None,
+    channels_last: bool,
+    shares: bool,
+    verify_files: VerifyFiles,
+) -> Support:
+    """Of a dataset whose items are a picture and what belongs to it. ``pairs``: see :func:`pairs_of`."""
+    known = pairs if isinstance(pairs, str) else recognise_pair(pairs.transforms)
+    others = Support("unshared", ("cache=None",), base, own)
+    try:  # what torch's workers share, if they have to load it
+        others = _of_any(base, own, look, worker_init_fn) if shares else others
+    except NotFingerprinted as error:
+        others = Support("unshared", (str(error),), base, own)
+    if isinstance(known, str):
+        what = known if known is pairs else f"its transforms run as Python, because {known}"
+        return dataclasses.replace(others, why=(what, *others.why))
+    files = files_of(pairs)
+    if shares and verify_files == "epoch":
+        files.look()
+    pipeline = compile_transform(
+        known.transform, channels_last=channels_last, max_pixels=pairs.max_pixels, mask=known.mask
+    )
+    return dataclasses.replace(
+        others,
+        name="native",
+        why=(f"{_name(base)} and its transforms run in the native core, for pictures and masks alike",),
+        files=files,
+        pipeline=pipeline,
+        total_bytes=files.total_bytes() if shares else 0,
+        max_pixels=pairs.max_pixels,
+        made_of=None,
+    )
 
 
 def _of_any(

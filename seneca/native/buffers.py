@@ -7,9 +7,10 @@ when the training loop holds neither its tensor nor a view of it.
 
 from __future__ import annotations
 
+import math
 import mmap
 import sys
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,13 +22,21 @@ __all__ = ["BatchBuffers", "Buffer"]
 SPARE = 2  # mappings kept beyond those under way
 # What sys.getrefcount() returns for a mapping that only this pool's list, the loop and the call hold.
 ONLY_OURS = 3
+ALIGNED = 64  # bytes: masks begin at a multiple of this
 
 
 class Buffer(NamedTuple):
-    """The buffer of a batch: one piece of memory, as torch sees it and as the native core writes it."""
+    """The buffer of a batch: its memory, as torch sees it and as the native core writes it.
+
+    Attributes:
+        tensor: The pictures.
+        arrays: The same as the core writes them; of pairs, the masks after them.
+        masks: The masks of pairs, (samples, 1, height, width); None: there are none.
+    """
 
     tensor: torch.Tensor
-    array: np.ndarray
+    arrays: tuple[np.ndarray, ...]
+    masks: torch.Tensor | None = None
 
 
 class BatchBuffers:
@@ -40,11 +49,12 @@ class BatchBuffers:
             (samples, height, width, channels), while the tensor keeps torch's order of dimensions.
         at_once: The most batches that are under way.
         pinned: Whether to take page-locked memory, from which a GPU copies directly.
+        masks: Of pairs: the dtype of their masks. None: there are none.
 
     Example:
         >>> half = {"dtype": torch.float16, "channels_last": True}
         >>> buffer = BatchBuffers((3, 4, 4), **half, at_once=1, pinned=False)(2)
-        >>> buffer.tensor.shape, buffer.array.shape
+        >>> buffer.tensor.shape, buffer.arrays[0].shape
         (torch.Size([2, 3, 4, 4]), (2, 4, 4, 3))
         >>> buffer.tensor.is_contiguous(memory_format=torch.channels_last)
         True
@@ -58,10 +68,12 @@ class BatchBuffers:
         channels_last: bool = False,
         at_once: int,
         pinned: bool,
+        masks: torch.dtype | None = None,
     ) -> None:
         channels, height, width = shape
-        self._shape = (height, width, channels) if channels_last else shape
-        self._dtype = dtype
+        self._shapes = [((height, width, channels) if channels_last else shape, dtype)]
+        if masks is not None:
+            self._shapes.append(((1, height, width), masks))
         self._channels_last = channels_last
         self._most = at_once + SPARE
         self._pinned = pinned
@@ -69,17 +81,31 @@ class BatchBuffers:
 
     def __call__(self, samples: int) -> Buffer:
         """A buffer for so many samples. Its contents are undefined."""
-        shape = (samples, *self._shape)
+        shapes = [((samples, *shape), dtype) for shape, dtype in self._shapes]
         if self._pinned:  # torch's own allocator uses page-locked memory again
-            tensor = torch.empty(shape, dtype=self._dtype, pin_memory=True)
-            array = array_of(tensor)
+            tensors = [torch.empty(shape, dtype=dtype, pin_memory=True) for shape, dtype in shapes]
+            arrays = [array_of(tensor) for tensor in tensors]
         else:
-            count = int(np.prod(shape))
-            mapping = self._mapping(count * self._dtype.itemsize)
-            tensor = torch.frombuffer(mapping, dtype=self._dtype, count=count).view(shape)
+            tensors, arrays = self._in_one_mapping(shapes)
+        pictures = tensors[0].permute(0, 3, 1, 2) if self._channels_last else tensors[0]
+        return Buffer(pictures, tuple(arrays), tensors[1] if len(tensors) > 1 else None)
+
+    def _in_one_mapping(self, shapes: list[Any]) -> tuple[list[torch.Tensor], list[np.ndarray]]:
+        """Tensors of these shapes, one behind the other in a mapping, and arrays of the same memory."""
+        counts = [math.prod(shape) for shape, _ in shapes]
+        sizes = [
+            -(-count * dtype.itemsize // ALIGNED) * ALIGNED
+            for count, (_, dtype) in zip(counts, shapes, strict=True)
+        ]
+        mapping = self._mapping(sum(sizes))
+        tensors, arrays, offset = [], [], 0
+        for count, size, (shape, dtype) in zip(counts, sizes, shapes, strict=True):
+            tensors.append(torch.frombuffer(mapping, dtype=dtype, count=count, offset=offset).view(shape))
             # Not array_of(tensor), which would hold the storage for as long as the array lives.
-            array = np.frombuffer(mapping, NUMPY_TYPES[self._dtype], count=count).reshape(shape)
-        return Buffer(tensor.permute(0, 3, 1, 2) if self._channels_last else tensor, array)
+            array = np.frombuffer(mapping, NUMPY_TYPES[dtype], count=count, offset=offset)
+            arrays.append(array.reshape(shape))
+            offset += size
+        return tensors, arrays
 
     def _mapping(self, size: int) -> mmap.mmap:
         for mapping in self._mappings:

@@ -79,17 +79,20 @@ def _whole_of(tensors: Any = (), dim: int = 0, *, out: Any = None) -> torch.Tens
 
 
 def collates_plainly(loader: Any, support: Support) -> bool:
-    """Whether a batch is a tensor of pictures and one of whole labels, as ``default_collate`` makes them."""
+    """Whether a batch is a tensor of pictures and one of whole labels or of masks, as ``default_collate``
+    makes them."""
     assert support.files is not None
     return (
         loader.collate_fn is default_collate
+        and (support.files.are_pairs or support.files.has_whole_labels())
         and _target_transform(support) is None
-        and support.files.has_whole_labels()
     )
 
 
 def _target_transform(support: Support) -> Callable[[Any], Any] | None:
-    return getattr(support.base, "target_transform", None)
+    """Of a pair, ``transforms`` make the mask what it is."""
+    assert support.files is not None
+    return None if support.files.are_pairs else getattr(support.base, "target_transform", None)
 
 
 class Collation:
@@ -116,21 +119,29 @@ class Collation:
         self._is_single = loader.batch_sampler is None
         self._of_epoch = seed, number
 
-    def __call__(self, pictures: torch.Tensor, samples: np.ndarray, place: int) -> Any:
+    def __call__(
+        self, pictures: torch.Tensor, samples: np.ndarray, place: int, masks: torch.Tensor | None = None
+    ) -> Any:
         """Make a batch.
 
         Args:
             pictures: The pictures.
             samples: Which samples they are of.
             place: How many samples, or batches, of the epoch came before.
+            masks: The masks of pairs, which are the targets.
         """
+        targets: list[Any]
         with self._as_in_a_worker(place):
-            targets = [self._samples[sample][1] for sample in samples.tolist()]
+            if masks is None:
+                targets = [self._samples[sample][1] for sample in samples.tolist()]
+            else:
+                targets = list(PictureView.of(masks))
             if self._target_transform is not None:
                 targets = list(map(self._target_transform, targets))
             if self._is_single:
-                return self._collate((pictures[0], targets[0]))
-            if self._collate is default_collate:  # the same, without a view of each picture
+                first = targets[0] if masks is None else masks[0]
+                return self._collate((pictures[0], first))
+            if masks is None and self._collate is default_collate:  # the same, without a view of each picture
                 return [pictures, default_collate(tuple(targets))]
             items = list(zip(PictureView.of(pictures), targets, strict=True))
             return tree_map_only(PictureView, PictureView.plain, self._collate(items))

@@ -206,7 +206,10 @@ class GivenPrefetcher(Prefetcher):
         while len(self._under_way) <= self._ahead and (given := self._source.next()) is not None:
             size = len(given.samples)
             buffer = self._buffers(size or 1)
-            batch = self._stream.draw_given(buffer.array, given.samples, given.turns) if size else None
+            batch = None
+            if size:
+                pictures, *masks = buffer.arrays
+                batch = self._stream.draw_given(pictures, given.samples, given.turns, *masks)
             under_way = GivenUnderWay(batch, buffer, size)
             under_way.given = given
             if self._source.recorder is not None and batch is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import secrets
 from typing import Any
 
@@ -17,7 +18,9 @@ from seneca._runtime.finalizers import FIRST, finalize
 from seneca._runtime.turns import InTurn
 from seneca.audit.record import record_deliveries
 from seneca.cache import SampleCache
+from seneca.data.segmentation import read_pair
 from seneca.data.stages import names_of_exact
+from seneca.data.support import Support
 from seneca.epochs.plan import EpochPlan
 from seneca.native.buffers import BatchBuffers
 from seneca.native.collate import Collation, collates_plainly
@@ -95,12 +98,12 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         ahead = _batches_ahead(loader)
         self._collation = None
         if collates_plainly(loader, support) and loader.batch_sampler is not None:
-            self._labels = files.labels()
+            self._labels = None if files.are_pairs else files.labels()
         else:
             self._collation = Collation(loader, support, self._source.seed, plan.number)
             self._pins = inputs.pinned
         height, width = pipeline.output_size
-        self._copy_bytes = 3 * height * width
+        self._copy_bytes = pipeline.pixel_bytes * height * width
         self._in_hand = 0  # samples of the batch that the training loop has
         self._prefetcher = self._source.prefetcher(
             stream,
@@ -111,15 +114,10 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
                 channels_last=pipeline.channels_last,
                 at_once=ahead + 1,
                 pinned=inputs.pinned,
+                masks=None if pipeline.mask is None else getattr(torch, pipeline.mask),
             ),
-            decode=lambda index, data: np.ascontiguousarray(
-                open_picture(
-                    files.read(index) if data is None else data,
-                    apply_orientation=pipeline.apply_orientation,
-                    max_pixels=support.max_pixels,
-                )
-            ),
-            path_of=lambda index: files.samples[index][0],
+            decode=functools.partial(_decoded, support),
+            path_of=lambda index, of_mask: files.path_of(index, of_mask=of_mask),
             skip=options.on_error == "skip",
             counts=self._session.counts,
         )
@@ -160,6 +158,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             augmented=augmented,
             height=height,
             width=width,
+            copy_bytes=pipeline.pixel_bytes * height * width,
             in_flight=self._source.batch_size * (_batches_ahead(loader) + 1),
             keeps=True,
             exact_family=family,
@@ -255,10 +254,14 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         return data
 
     def _collated(self, ready: Ready) -> Any:
-        pictures = ready.out.tensor[: len(ready.indices)]
+        count = len(ready.indices)
+        pictures = ready.out.tensor[:count]
+        masks = None if ready.out.masks is None else ready.out.masks[:count]
         if self._collation is None:
+            if self._labels is None:
+                return [pictures, masks]
             return pictures, torch.from_numpy(self._labels[ready.indices])
-        data = self._collation(pictures, ready.indices, self._source.place(self._prefetcher))
+        data = self._collation(pictures, ready.indices, self._source.place(self._prefetcher), masks)
         return pin_memory(data) if self._pins else data
 
     def _note_distrust(self) -> None:
@@ -292,6 +295,21 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
 def _batches_ahead(loader: Any) -> int:
     """The number of batches prepared ahead of the one that is asked for."""
     return 0 if loader.num_workers == 0 else loader.prefetch_factor or BATCHES_AHEAD
+
+
+def _decoded(support: Support, index: int, data: bytes | None) -> Any:
+    """What Pillow makes of a file that the native core leaves to it; of a pair ``(picture, mask)``."""
+    files, pipeline = support.files, support.pipeline
+    assert files is not None and pipeline is not None
+    data = files.read(index) if data is None else data
+    if files.are_pairs:
+        paths = files.path_of(index), files.path_of(index, of_mask=True)
+        picture, mask = read_pair(data, *paths, support.max_pixels)
+        return np.ascontiguousarray(picture), mask
+    orientation = pipeline.apply_orientation
+    return np.ascontiguousarray(
+        open_picture(data, apply_orientation=orientation, max_pixels=support.max_pixels)
+    )
 
 
 def _end(stream: pool.Stream, cache: SampleCache | None, fetchers: Fetchers | None) -> None:

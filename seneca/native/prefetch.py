@@ -97,10 +97,11 @@ class Prefetcher:
         batches: How many batches the epoch has.
         batch_size: Samples of each batch, except perhaps the last.
         ahead: Batches under way beyond the one that is waited for.
-        buffers: Makes memory for ``n`` samples: an object with an ``array`` to write into.
-        decode: Decodes a file that the native core leaves to Pillow, to uint8 (height, width, 3). It gets the
-            file's index and its bytes; None instead of bytes: it has to read the file.
-        path_of: Names a sample in errors.
+        buffers: Makes memory for ``n`` samples: an object with ``arrays`` to write into.
+        decode: Decodes a file that the native core leaves to Pillow, to uint8 (height, width, 3); of a pair
+            to that and its mask. It gets the file's index and its bytes; None instead: it has to read
+            the file.
+        path_of: Names a sample in errors. It also gets whether the error is of a pair's mask.
         skip: Whether another sample takes the place of a bad one, instead of an error.
         drop_last: Whether a batch that cannot be filled is left out.
         evenly: With ``skip``: how many samples to deliver however many are bad. If the epoch has no more,
@@ -121,8 +122,8 @@ class Prefetcher:
         batch_size: int,
         ahead: int,
         buffers: Callable[[int], Any],
-        decode: Callable[[int, bytes | None], np.ndarray],
-        path_of: Callable[[int], str],
+        decode: Callable[[int, bytes | None], Any],
+        path_of: Callable[[int, bool], str],
         skip: bool,
         drop_last: bool,
         evenly: int | None = None,
@@ -138,7 +139,7 @@ class Prefetcher:
         self._skip = skip
         self._drop_last = drop_last
         self._to_fill = evenly if skip else None  # samples of ``evenly`` that are not under way yet
-        self._good: tuple[int, np.ndarray] | None = None  # a delivered sample, which may be repeated
+        self._good: tuple[int, _Spare] | None = None  # a delivered sample, which may be repeated
         self._counts = counts
         self.gone: list[np.ndarray] = []
         self.different: list[int] = []
@@ -184,7 +185,7 @@ class Prefetcher:
             if len(indices) == 0 or (self._drop_last and len(indices) < self._batch_size):
                 continue
             if self._to_fill is not None:
-                self._good = int(indices[0]), first.buffer.array[0].copy()
+                self._good = int(indices[0]), _copy_of_first(first.buffer)
             self._counts.delivered += len(indices)
             self.gone.append(indices)
             return Ready(indices, first.buffer)
@@ -197,7 +198,7 @@ class Prefetcher:
                 break
             size = min(self._batch_size, samples)
             buffer = self._buffers(size)
-            self._under_way.append(UnderWay(self._stream.draw(buffer.array), buffer, size))
+            self._under_way.append(UnderWay(self._stream.draw(*buffer.arrays), buffer, size))
             self._left -= 1
             if self._to_fill is not None:
                 self._to_fill -= size
@@ -221,7 +222,7 @@ class Prefetcher:
                 failures[position] = error
         failures.update(batch.failures())
         for position, failure in failures.items():
-            path = self._path_of(int(batch.indices[position]))
+            path = self._path_of(int(batch.indices[position]), batch.is_of_mask(position))
             if isinstance(failure, DecodeError):
                 failure.path = failure.path or path
             elif isinstance(failure, OSError):
@@ -231,14 +232,14 @@ class Prefetcher:
         entry.failures = [failures[position] for position in sorted(failures)]
         good = np.setdiff1d(np.arange(len(batch)), list(failures))
         if failures:
-            entry.buffer.array[: len(good)] = entry.buffer.array[good]
+            _move(entry.buffer, slice(len(good)), entry.buffer, good)
             if self._skip:
                 self._note_skipped(entry.failures)
                 self.gone.append(batch.indices[sorted(failures)])
         entry.indices = batch.indices[good]
         return entry.indices
 
-    def _decoded(self, batch: Batch, position: int) -> np.ndarray:
+    def _decoded(self, batch: Batch, position: int) -> Any:
         """Decode a file that is left to Pillow, from its bytes if they are at hand, else from storage."""
         index = int(batch.indices[position])
         data = encoded(batch, position)
@@ -264,12 +265,10 @@ class Prefetcher:
         wanted = entry.size
         while len(indices) < wanted:
             if self._stream.member.left:
-                spare = np.empty(
-                    (wanted - len(indices), *entry.buffer.array.shape[1:]), entry.buffer.array.dtype
-                )
-                batch = self._stream.draw(spare)
+                spare = _Spare.like(entry.buffer, wanted - len(indices))
+                batch = self._stream.draw(*spare.arrays)
                 assert batch is not None
-                donor = UnderWay(batch, _Spare(spare), len(batch))
+                donor = UnderWay(batch, spare, len(batch))
             elif self._to_fill is not None:
                 indices = self._repeat(entry, indices)
                 break
@@ -280,7 +279,8 @@ class Prefetcher:
             given = self._complete(donor)
             count = min(len(given), wanted - len(indices))
             rest = len(given) - count
-            entry.buffer.array[len(indices) : len(indices) + count] = donor.buffer.array[rest : len(given)]
+            free = slice(len(indices), len(indices) + count)
+            _move(entry.buffer, free, donor.buffer, slice(rest, len(given)))
             indices = np.concatenate([indices, given[rest:]])
             donor.indices = given[:rest]
             if rest == 0 and donor is self._under_way[-1]:
@@ -294,29 +294,46 @@ class Prefetcher:
         Returns:
             The batch's samples; empty: there is no good sample.
         """
-        array, bad = entry.buffer.array, entry.size - len(indices)
+        bad = entry.size - len(indices)
         if len(indices) == 0:
             good = self._any_good()
             if good is None:
                 return indices
-            indices, array[0] = np.array([good[0]], np.uint32), good[1]
+            indices = np.array([good[0]], np.uint32)
+            _move(entry.buffer, slice(1), good[1], slice(1))
         again = np.arange(len(indices), entry.size) % len(indices)
-        array[len(indices) : entry.size] = array[again]
+        _move(entry.buffer, slice(len(indices), entry.size), entry.buffer, again)
         self._counts.repeated += bad
         return np.concatenate([indices, indices[again]])
 
-    def _any_good(self) -> tuple[int, np.ndarray] | None:
+    def _any_good(self) -> tuple[int, Any] | None:
         """A sample that was delivered, or will be; None: there is none."""
         if self._good is not None:
             return self._good
         for other in self._under_way:
             indices = self._complete(other)
             if len(indices):
-                return int(indices[0]), other.buffer.array[0]
+                return int(indices[0]), other.buffer
         return None
 
 
 class _Spare(NamedTuple):
-    """Memory for samples that move on into a batch immediately."""
+    """Memory for samples that move on into a batch."""
 
-    array: np.ndarray
+    arrays: tuple[np.ndarray, ...]
+
+    @classmethod
+    def like(cls, buffer: Any, samples: int) -> _Spare:
+        """Memory for so many samples of the kind that ``buffer`` has."""
+        return cls(tuple(np.empty((samples, *array.shape[1:]), array.dtype) for array in buffer.arrays))
+
+
+def _copy_of_first(buffer: Any) -> _Spare:
+    """The first sample of a batch, for when its memory has gone on."""
+    return _Spare(tuple(array[:1].copy() for array in buffer.arrays))
+
+
+def _move(to: Any, places: slice, source: Any, from_places: Any) -> None:
+    """Copy samples from one batch's memory to another's, with all that belongs to them."""
+    for mine, theirs in zip(to.arrays, source.arrays, strict=True):
+        mine[places] = theirs[from_places]

@@ -32,12 +32,14 @@ except ImportError:
     Codec = None  # type: ignore[assignment, misc]
 
 __all__ = [
+    "MASK_MODES",
     "NUMPY_TYPES",
     "array_of",
     "augment_decoded",
     "augment_encoded",
     "decode_head",
     "load_picture",
+    "open_mask",
     "open_picture",
     "transform_picture",
 ]
@@ -48,6 +50,7 @@ _compiled = functools.lru_cache(maxsize=64)(compile_transform)
 _of_thread = threading.local()
 
 EXIF_ORIENTATION = 0x0112
+MASK_MODES = ("L", "P")  # Pillow's, of a mask: one byte a pixel
 TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -67,6 +70,7 @@ NUMPY_TYPES = {
     torch.float16: np.float16,
     torch.bfloat16: np.uint16,
     torch.float32: np.float32,
+    torch.int64: np.int64,  # of masks
 }
 
 
@@ -176,15 +180,43 @@ def open_picture(
             bomb.
         DecodeError: Pillow cannot read it.
     """
+    with _opened(data, "picture", max_pixels) as file:
+        turn = TURNS.get(_orientation(file)) if apply_orientation else None
+        picture = file.convert("RGB")
+    return picture if turn is None else picture.transpose(turn)
+
+
+def open_mask(data: bytes, *, max_pixels: int = MAX_PIXELS) -> np.ndarray:
+    """Decode a mask with Pillow: uint8 (height, width), a class for each pixel.
+
+    Args:
+        data: A file's bytes.
+        max_pixels: The most pixels that a mask may have.
+
+    Raises:
+        PictureTooLargeError: As of :func:`open_picture`.
+        DecodeError: Pillow cannot read it, or a pixel has not one byte.
+    """
+    with _opened(data, "mask", max_pixels) as file:
+        if file.mode not in MASK_MODES:
+            raise DecodeError(
+                "a mask has one byte a pixel, grey or with a palette, but this one has Pillow's mode "
+                f"{file.mode!r}: save it as such a PNG, or leave the pair out"
+            )
+        return np.array(file)
+
+
+@contextlib.contextmanager
+def _opened(data: bytes, what: str, max_pixels: int) -> Iterator[Image.Image]:
+    """Open a file with Pillow for a block that decodes it."""
     try:
         with Image.open(io.BytesIO(data)) as file:
             if file.height * file.width > max_pixels:
                 raise PictureTooLargeError(
                     f"{file.height} x {file.width} pixels are more than max_pixels={max_pixels}: "
-                    "shrink the picture, leave it out, or allow more"
+                    f"shrink the {what}, leave it out, or allow more"
                 )
-            turn = TURNS.get(_orientation(file)) if apply_orientation else None
-            picture = file.convert("RGB")
+            yield file
     except Image.DecompressionBombError as error:
         raise PictureTooLargeError(f"{error}; the limit is twice PIL.Image.MAX_IMAGE_PIXELS") from error
     except UnidentifiedImageError as error:  # Pillow's message has an address, another one each time
@@ -193,7 +225,6 @@ def open_picture(
         raise
     except (OSError, SyntaxError, ValueError) as error:  # Pillow raises all three for damaged files
         raise DecodeError(str(error)) from error
-    return picture if turn is None else picture.transpose(turn)
 
 
 @contextlib.contextmanager

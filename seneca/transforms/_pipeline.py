@@ -83,6 +83,8 @@ class Pipeline:
         apply_orientation: Whether pictures are turned as their EXIF orientation says.
         channels_last: Whether a result lies in memory as (height, width, 3).
         max_pixels: Pictures with more pixels are refused. Jobs with different limits share nothing.
+        mask: Of pairs of a picture and a mask: the type of the batch's masks, ``"uint8"`` or ``"int64"``.
+            None: there are only pictures.
     """
 
     steps: tuple[Step, ...]
@@ -96,6 +98,12 @@ class Pipeline:
     apply_orientation: bool = False
     channels_last: bool = False
     max_pixels: int = MAX_PIXELS
+    mask: str | None = None
+
+    @property
+    def pixel_bytes(self) -> int:
+        """How many bytes a pixel of DECODED and AUGMENTED has: the mask of a pair has one of them."""
+        return 3 if self.mask is None else 4
 
     @property
     def n_head(self) -> int:
@@ -126,6 +134,7 @@ class Pipeline:
             erase=self.erase,
             decode=self.decode,
             apply_orientation=self.apply_orientation,
+            mask=self.mask,
         )
 
     @functools.cached_property
@@ -145,6 +154,8 @@ class Pipeline:
             description.append({"decode": self.decode, "apply_orientation": self.apply_orientation})
         if self.max_pixels != MAX_PIXELS:
             description.append({"max_pixels": self.max_pixels})
+        if self.mask is not None:
+            description.append({"pairs": True})  # the type of masks is the batch's
         return json.dumps(description, sort_keys=True, separators=(",", ":"))
 
     def __hash__(self) -> int:
@@ -175,12 +186,13 @@ def compile_transform(
     apply_orientation: bool = False,
     channels_last: bool = False,
     max_pixels: int = MAX_PIXELS,
+    mask: str | None = None,
 ) -> Pipeline:
     """Check a transform and compile it to a pipeline.
 
     Args:
         transform: A transform of ``seneca.transforms``.
-        decode, apply_orientation, channels_last, max_pixels: As in :class:`Pipeline`.
+        decode, apply_orientation, channels_last, max_pixels, mask: As in :class:`Pipeline`.
 
     Returns:
         The pipeline. Equal transforms give equal pipelines with equal fingerprints.
@@ -226,6 +238,7 @@ def compile_transform(
         apply_orientation,
         channels_last,
         max_pixels,
+        mask,
     )
 
 

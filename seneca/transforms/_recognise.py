@@ -39,7 +39,14 @@ from seneca.transforms._translate import (
     known_as,
 )
 
-__all__ = ["recognise", "run_steps", "split_static", "steps_on_pictures"]
+__all__ = [
+    "Recogniser",
+    "images_stay_images",
+    "recognise",
+    "run_steps",
+    "split_static",
+    "steps_on_pictures",
+]
 
 
 WORDS: dict[Holds, str] = {
@@ -100,7 +107,7 @@ def recognise(transform: object) -> NativeTransform | str:
         return "there is no transform, so that the result is a PIL image"
     if (replaced := replaced_in_torchvision()) is not None:
         return f"{replaced} was replaced"
-    recogniser = _Recogniser()
+    recogniser = Recogniser()
     try:
         for step in _flattened(transform):
             recogniser.take(step)
@@ -177,7 +184,7 @@ def _deterministic(step: Any) -> bool:
     return isinstance(step, Static) or known_as(step) in DETERMINISTIC
 
 
-class _Recogniser:
+class Recogniser:
     """Follows the value from one step to the next, and collects Seneca's transforms for the steps.
 
     Seneca puts transforms of pixels before those of the tensor. A transform that moves there past others
@@ -228,7 +235,7 @@ class _Recogniser:
         """The transform of all steps, once the last step is taken in."""
         if self.dtype is None and self.ended_by is None:
             raise NotNative("the result is a PIL image: put ToTensor at the end")
-        if self.is_image and _images_stay_images():
+        if self.is_image and images_stay_images():
             raise NotNative(
                 'ToImage makes batches of tv_tensors.Image after set_return_type("TVTensor"): put '
                 "ToPureTensor at the end"
@@ -257,15 +264,15 @@ class _Recogniser:
         self.ended_by = name
 
     def _take_pixels(self, name: str, step: Any) -> None:
-        self.pixels.append(self._translated(name, step))
+        self.pixels.append(self.translated(name, step))
 
-    def _translated(self, name: str, step: Any) -> Transform:
+    def translated(self, name: str, step: Any) -> Transform:
         """Seneca's transform of the same meaning, for the value that there is now."""
         if name == "RandomApply":
-            members = [made for inner in step.transforms for made in self._members(name, inner)]
+            members = [made for inner in step.transforms for made in self.members(name, inner)]
             return RandomApply(members, step.p)
         if name in ("RandomChoice", "RandomOrder"):
-            branches = [Compose(self._members(name, inner)) for inner in step.transforms]
+            branches = [Compose(self.members(name, inner)) for inner in step.transforms]
             return RandomChoice(branches, step.p) if name == "RandomChoice" else RandomOrder(branches)
         holds = self.holds
         if holds != "picture" and holds not in ON_TENSORS[name]:
@@ -275,7 +282,7 @@ class _Recogniser:
             )
         return PIXELS[name](step, holds)
 
-    def _members(self, group: str, transform: Any) -> list[Transform]:
+    def members(self, group: str, transform: Any) -> list[Transform]:
         """Seneca's transforms for a member of a group, which may be a list."""
         names = [(known_as(step), step) for step in _flattened(transform)]
         for name, step in names:
@@ -283,7 +290,7 @@ class _Recogniser:
                 raise NotNative(
                     f"{group} has {_named(step)}, which is not one that the native path knows there"
                 )
-        return [self._translated(name, step) for name, step in names if name and name != "Identity"]
+        return [self.translated(name, step) for name, step in names if name and name != "Identity"]
 
 
 def _named(step: Any) -> str:
@@ -299,7 +306,7 @@ def _named(step: Any) -> str:
     return f"{kind.__module__}.{kind.__qualname__}" if taken else kind.__qualname__
 
 
-def _images_stay_images() -> bool:
+def images_stay_images() -> bool:
     """Whether torch's functions, such as ``stack``, return a tv_tensors.Image for such images."""
     kind = sys.modules["torchvision.tv_tensors"].Image
     return type(kind([[0]]) + 0) is kind
@@ -309,7 +316,7 @@ def _images_stay_images() -> bool:
 # combination.
 
 
-def _to_tensor(at: _Recogniser, _step: Any) -> None:
+def _to_tensor(at: Recogniser, _step: Any) -> None:
     import torch  # loaded: torchvision imports it
 
     at.needs_picture("ToTensor")
@@ -319,36 +326,36 @@ def _to_tensor(at: _Recogniser, _step: Any) -> None:
     at.tensor.append(ToTensor())
 
 
-def _pil_to_tensor(at: _Recogniser, _step: Any) -> None:
+def _pil_to_tensor(at: Recogniser, _step: Any) -> None:
     at.needs_picture("PILToTensor")
     at.dtype, at.behind = "uint8", "PILToTensor"
     at.tensor.append(PILToTensor())
 
 
-def _to_image(at: _Recogniser, _step: Any) -> None:
+def _to_image(at: Recogniser, _step: Any) -> None:
     at.is_image = True
     if at.dtype is None:
         at.dtype, at.behind = "uint8", "ToImage"
         at.tensor.append(PILToTensor())
 
 
-def _to_pure_tensor(at: _Recogniser, _step: Any) -> None:
+def _to_pure_tensor(at: Recogniser, _step: Any) -> None:
     at.is_image = False
 
 
-def _to_dtype(at: _Recogniser, step: Any) -> None:
+def _to_dtype(at: Recogniser, step: Any) -> None:
     at.needs_tensor("ToDtype")
     if isinstance(step.dtype, dict):
         raise NotNative(f"ToDtype has dtype={step.dtype!r}, which tells types apart")
     _convert(at, "ToDtype", ToDtype(step.dtype, step.scale))
 
 
-def _convert_image_dtype(at: _Recogniser, step: Any) -> None:
+def _convert_image_dtype(at: Recogniser, step: Any) -> None:
     at.needs_tensor("ConvertImageDtype")
     _convert(at, "ConvertImageDtype", ConvertImageDtype(step.dtype))
 
 
-def _convert(at: _Recogniser, name: str, converted: ToDtype | ConvertImageDtype) -> None:
+def _convert(at: Recogniser, name: str, converted: ToDtype | ConvertImageDtype) -> None:
     dtype = str(converted.dtype)
     if at.dtype in ("float16", "bfloat16") and at.dtype != dtype:
         # Seneca rounds once, at the end. torchvision rounds here already.
@@ -357,7 +364,7 @@ def _convert(at: _Recogniser, name: str, converted: ToDtype | ConvertImageDtype)
     at.tensor.append(converted)
 
 
-def _normalize(at: _Recogniser, step: Any) -> None:
+def _normalize(at: Recogniser, step: Any) -> None:
     at.needs_tensor("Normalize")
     if at.dtype == "bfloat16":
         # 0.43 levels away: torch rounds the mean and each result to 8 bits; float16 is 0.03 away.
@@ -373,14 +380,14 @@ def _per_channel(given: Any) -> Any:
     return tuple(given) * 3 if len(given) == 1 else given
 
 
-def _random_erasing(at: _Recogniser, step: Any) -> None:
+def _random_erasing(at: Recogniser, step: Any) -> None:
     at.needs_tensor("RandomErasing")
     value = "random" if step.value is None else step.value  # as v2 has it
     at.tensor.append(RandomErasing(step.p, step.scale, step.ratio, value))
     at.erased, at.behind = True, "RandomErasing"
 
 
-def _preset(at: _Recogniser, step: Any) -> None:
+def _preset(at: Recogniser, step: Any) -> None:
     at.needs_picture("ImageClassification")
     interpolation = interpolation_of("ImageClassification", step)
     at.pixels += [Resize(step.resize_size, interpolation), CenterCrop(step.crop_size)]
@@ -388,7 +395,7 @@ def _preset(at: _Recogniser, step: Any) -> None:
     at.dtype, at.normalised, at.behind = "float32", True, "ImageClassification"
 
 
-_TENSOR: dict[str, Callable[[_Recogniser, Any], None]] = {
+_TENSOR: dict[str, Callable[[Recogniser, Any], None]] = {
     "ToTensor": _to_tensor,
     "PILToTensor": _pil_to_tensor,
     "ToImage": _to_image,

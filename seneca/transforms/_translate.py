@@ -33,7 +33,7 @@ from seneca.transforms._tone import (
 )
 from seneca.transforms._warp import RandomAffine, RandomRotation
 
-__all__ = ["ON_TENSORS", "PIXELS", "Holds", "NotNative", "interpolation_of", "known_as"]
+__all__ = ["ON_TENSORS", "PIXELS", "V2", "Holds", "NotNative", "interpolation_of", "known_as"]
 
 V1 = "torchvision.transforms.transforms"
 V1_RECIPES = "torchvision.transforms.autoaugment"

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from seneca._runtime.regular_files import Piece, open_regular
+from seneca.data.files import AnyPiece
+from seneca.data.pairs import PairPiece
 from seneca.data.sources.buckets import ObjectPiece
 from seneca.partition import Reading
 
@@ -35,7 +37,7 @@ class StorageRates:
 
 
 def read_storage(
-    pieces: Sequence[Piece | ObjectPiece],
+    pieces: Sequence[AnyPiece],
     seconds: float,
     tell: Callable[[float, str], None] = lambda share, what: None,
     *,
@@ -75,7 +77,7 @@ def read_storage(
     return StorageRates(tuple(readings), is_fetched or from_storage() - from_disk >= COLD_SHARE * amount > 0)
 
 
-def _read(pieces: list[Piece | ObjectPiece], readers: int, until: float) -> tuple[Reading, int, int]:
+def _read(pieces: list[AnyPiece], readers: int, until: float) -> tuple[Reading, int, int]:
     """Read until no files are left or the time is over. Every reader reads at least one file.
 
     Returns:
@@ -121,9 +123,9 @@ def _read(pieces: list[Piece | ObjectPiece], readers: int, until: float) -> tupl
     return Reading(readers, bytes_per_s, latency_s), len(done), sum(got for _, _, got in done)
 
 
-def _read_whole(piece: Piece | ObjectPiece, buffer: bytearray) -> int:
+def _read_whole(piece: AnyPiece, buffer: bytearray) -> int:
     """Read a picture as the loader's threads do: open, read to its end, close. Or fetch it."""
-    if isinstance(piece, ObjectPiece):
+    if not isinstance(piece, Piece):
         return len(piece.read())
     file = open_regular(piece.path)
     try:
@@ -137,8 +139,12 @@ def _read_whole(piece: Piece | ObjectPiece, buffer: bytearray) -> int:
         os.close(file)
 
 
-def _drop(piece: Piece | ObjectPiece) -> None:
+def _drop(piece: AnyPiece) -> None:
     """Ask the kernel to drop a picture from the page cache. Mapped and unwritten pages stay."""
+    if isinstance(piece, PairPiece):
+        _drop(piece.picture)
+        _drop(piece.mask)
+        return
     if isinstance(piece, ObjectPiece):
         return
     file = open_regular(piece.path)

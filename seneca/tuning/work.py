@@ -12,12 +12,12 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from seneca._core.codec import Codec, batch_write
-from seneca._runtime.regular_files import Piece
-from seneca.data.sources.buckets import ObjectPiece
+from seneca.data.files import AnyPiece
 from seneca.errors import DecodeError, LeftToPillowError
 from seneca.partition import Cost, Size
 from seneca.transforms._pipeline import Pipeline
@@ -52,7 +52,7 @@ def batch_shape(pipeline: Pipeline) -> tuple[int, ...]:
 
 
 def work_through(
-    pieces: Sequence[Piece | ObjectPiece],
+    pieces: Sequence[AnyPiece],
     pipeline: Pipeline,
     max_pixels: int,
     *,
@@ -121,7 +121,7 @@ def _one(
     lock: threading.Lock,
     codec: Codec,
     pipeline: Pipeline,
-    piece: Piece | ObjectPiece,
+    piece: AnyPiece,
     index: int,
     out: np.ndarray,
     max_pixels: int,
@@ -151,19 +151,30 @@ def _one(
         with lock:
             work.damaged += 1
         return False
-    batch_write(plan, augmented, out, 0, 0, index)
+    batch_write(plan, augmented if pipeline.mask is None else augmented[0], out, 0, 0, index)
     times.append(clock())
     with lock:
         work.seconds[index] = tuple(ended - began for began, ended in itertools.pairwise(times))
         work.encoded.append(len(data))
-        work.decoded.append(decoded.nbytes)
-        work.augmented.append(augmented.nbytes)
+        work.decoded.append(_bytes_of(decoded))
+        work.augmented.append(_bytes_of(augmented))
         work.by_pillow += by_pillow
     return True
 
 
-def _by_pillow(codec: Codec, pipeline: Pipeline, data: bytes, max_pixels: int) -> np.ndarray:
-    # Imported here only: this module imports torch, and a folder of JPEGs is measured without torch.
+def _bytes_of(made: Any) -> int:
+    """How many bytes a picture has, or a pair ``(picture, mask)``."""
+    parts = made if isinstance(made, tuple) else (made,)
+    return sum(part.nbytes for part in parts)
+
+
+def _by_pillow(codec: Codec, pipeline: Pipeline, data: bytes, max_pixels: int) -> Any:
+    # Imported here only: these modules import torch, and a folder of JPEGs is measured without torch.
+    if pipeline.mask is not None:
+        from seneca.data.segmentation import read_pair
+
+        of_pair, mask = read_pair(data, "", "", max_pixels)
+        return codec.head(pipeline.plan, (np.asarray(of_pair), mask))
     from seneca.transforms._apply import open_picture
 
     picture = open_picture(data, apply_orientation=pipeline.apply_orientation, max_pixels=max_pixels)

@@ -215,7 +215,7 @@ static void test_picture(sn_resizer *resizer)
     for (enum edge edge = 0; edge < N_EDGES; edge++) {
         uint8_t *pixels = place(SOURCE, edge, size);
         uint8_t *out = place(OUT, edge, (down->count - 1) * out_stride + out_bytes);
-        sn_view view = {pixels, down->span_count, across->span_count, stride};
+        sn_view view = {pixels, down->span_count, across->span_count, stride, NULL};
 
         draw_pixels(pixels, size);
         CHECK_EQUAL(sn_resizer_run(resizer, &view, out, (ptrdiff_t)out_stride), SN_OK, "%s", doing);

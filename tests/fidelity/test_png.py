@@ -14,11 +14,13 @@ from sizes import size
 
 from seneca._core.codec import Codec
 from seneca._core.plan import Plan
+from seneca.data.pairs import joined_bytes
 from seneca.errors import DecodeError, LeftToPillowError
-from seneca.transforms._apply import open_picture
+from seneca.transforms._apply import open_mask, open_picture
 
 OPTIONS = (0, "uint8", True, (0, 0, 0), (1, 1, 1))
 WHOLE = Plan([], *OPTIONS)
+OF_PAIRS = Plan([], *OPTIONS, mask="uint8")
 SIDES = [(1, 1), (1, 9), (9, 1), (3, 5), (17, 31), (64, 48)]
 
 
@@ -82,6 +84,15 @@ def decoded(data):
     return Codec().decode(WHOLE, data)
 
 
+def as_mask(codec, data):
+    """The classes of a mask; the picture beside it has the size that its header says."""
+    width, height = struct.unpack(">II", data[16:24]) if len(data) > 24 else (1, 1)
+    if not 0 < width * height < 2**16:
+        width = height = 1
+    picture = png(width, height, 8, 0, (b"\0" * (width + 1)) * height)
+    return codec.decode(OF_PAIRS, joined_bytes(picture, data))[1]
+
+
 @pytest.mark.parametrize("interlace", [0, 1])
 @pytest.mark.parametrize("colour, depth", KINDS)
 def test_pixels_are_those_of_pillow(colour, depth, interlace):
@@ -89,6 +100,24 @@ def test_pixels_are_those_of_pillow(colour, depth, interlace):
     for width, height in SIDES:
         data = made(colour, depth, width, height, rng, interlace=interlace)
         assert np.array_equal(decoded(data), np.asarray(open_picture(data))), (width, height)
+
+
+@pytest.mark.parametrize("interlace", [0, 1])
+@pytest.mark.parametrize("colour, depth", [*KINDS, (0, 16)])
+def test_masks_are_the_indices_and_greys_of_pillow(colour, depth, interlace):
+    rng, codec = np.random.default_rng(colour * 100 + depth), Codec()
+    for width, height in SIDES:
+        for chunks in [[], [(b"tRNS", bytes(2))]][: 2 if colour in (0, 3) else 1]:
+            data = made(colour, depth, width, height, rng, interlace=interlace, palette=40, chunks=chunks)
+            with Image.open(io.BytesIO(data)) as file:
+                mode = file.mode
+            if mode in ("L", "P"):
+                assert np.array_equal(as_mask(codec, data), open_mask(data)), (width, height)
+                continue
+            with pytest.raises(LeftToPillowError):
+                as_mask(codec, data)
+            with pytest.raises(DecodeError, match=f"one byte a pixel.*'{mode}'"):
+                open_mask(data)
 
 
 @pytest.mark.parametrize(
@@ -210,3 +239,24 @@ def test_a_damaged_file_gives_pillows_pixels_or_is_left_to_pillow():
                 pytest.fail(f"seed {seed}, file {number}: Pillow refuses it: {error}")
             assert np.array_equal(ours, theirs), f"seed {seed}, file {number}"
     assert read > count // 50
+
+
+def test_a_damaged_mask_gives_pillows_classes_or_is_left_to_pillow():
+    seed = int(os.environ.get("SENECA_TEST_SEED", random.randrange(2**32)))
+    rng, pick = np.random.default_rng(seed), random.Random(seed)
+    count = int(os.environ.get("SENECA_FUZZ", size(1_000, 5_000)))
+    codec = Codec()
+    read = 0
+    for number in range(count):
+        data = damaged(rng, pick)
+        try:
+            ours = as_mask(codec, data)
+        except (LeftToPillowError, DecodeError):
+            continue
+        read += 1
+        try:
+            theirs = open_mask(data)
+        except DecodeError as error:
+            pytest.fail(f"seed {seed}, file {number}: Pillow refuses it: {error}")
+        assert np.array_equal(ours, theirs), f"seed {seed}, file {number}"
+    assert read > count // 100

@@ -14,11 +14,23 @@ def buffers(**options):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.uint8])
 @pytest.mark.parametrize("channels_last", [False, True])
 def test_tensor_and_array_are_one_memory(dtype, channels_last):
-    tensor, array = buffers(dtype=dtype, channels_last=channels_last)(2)
+    tensor, (array,), masks = buffers(dtype=dtype, channels_last=channels_last)(2)
+    assert masks is None
     assert tensor.shape == (2, 3, 4, 5) and tensor.dtype == dtype
     array[:] = np.arange(array.size).reshape(array.shape) % 200
     seen = tensor.permute(0, 2, 3, 1) if channels_last else tensor
     assert seen.tolist() == array.tolist()
+
+
+@pytest.mark.parametrize("masks", [torch.uint8, torch.int64])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+def test_masks_have_memory_of_their_own(dtype, masks):
+    made = buffers(dtype=dtype, masks=masks)(3)
+    assert made.masks.shape == (3, 1, 4, 5) and made.masks.dtype == masks
+    pictures, classes = made.arrays
+    assert pictures.shape == (3, 3, 4, 5) and classes.shape == (3, 1, 4, 5)
+    pictures[:], classes[:] = 7, np.arange(60).reshape(3, 1, 4, 5)
+    assert bool((made.tensor == 7).all()) and made.masks.flatten().tolist() == list(range(60))
 
 
 def test_a_batch_that_is_held_keeps_its_memory_and_another_takes_what_was_let_go_of():

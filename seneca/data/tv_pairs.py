@@ -1,0 +1,128 @@
+"""torchvision's datasets of pictures and masks, recognised as pairs.
+
+Its transforms treat a PIL image as a picture. Therefore masks have to be wrapped, with
+``torchvision.datasets.wrap_dataset_for_transforms_v2``. torchvision is known by the names of its types, and
+never imported.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from PIL import Image
+
+from seneca.data.segmentation import SegmentationFolder
+from seneca.transforms._apply import MASK_MODES
+from seneca.transforms._genuine import is_theirs
+from seneca.transforms._pipeline import MAX_PIXELS
+
+__all__ = ["Pairs", "pairs_of"]
+
+WRAPPERS = "torchvision.tv_tensors._dataset_wrapper"
+WRAP = "wrap it with torchvision.datasets.wrap_dataset_for_transforms_v2"
+DETECTION = ("torchvision.datasets.coco.CocoDetection", "torchvision.datasets.voc.VOCDetection")
+
+
+class Pairs:
+    """The pairs of a dataset of torchvision's.
+
+    Attributes:
+        root: The folder in which the files are.
+        samples: ``(path of the picture, path of the mask)`` of every pair.
+        transforms: The function of a picture and its mask.
+        max_pixels: The most pixels that a picture may have.
+    """
+
+    are_pairs = True
+    max_pixels = MAX_PIXELS
+
+    def __init__(self, root: str, samples: Sequence[tuple[str, str]], transforms: Any) -> None:
+        self.root, self.samples, self.transforms = root, samples, transforms
+
+
+_known: dict[int, tuple[weakref.ref[Any], Pairs]] = {}
+
+
+def pairs_of(dataset: Any) -> SegmentationFolder | Pairs | str | None:
+    """The pairs of a dataset.
+
+    Returns:
+        The pairs; for a dataset that has not changed the same object each time. Or the reason why items of
+        pictures and what belongs to them do not run natively. None: it is no dataset of pairs.
+    """
+    if type(dataset) is SegmentationFolder:
+        return dataset
+    inner = _unwrapped(dataset)
+    kind: type = type(dataset if inner is None else inner)
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    if getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is not kind:
+        return None
+    if name in DETECTION:
+        return f"boxes do not run natively: {kind.__name__} is prepared by torch's workers"
+    paths = _paths_of(name, dataset if inner is None else inner)
+    if paths is None or not is_theirs(vars(kind).get("__getitem__")):
+        return None
+    if inner is None:
+        return f"its masks are PIL images, which transforms of v2 take for pictures: {WRAP}"
+    pictures, masks = paths
+    if (mode := _mode_of(masks[0])) is not None:
+        return f"masks have one byte a pixel to run natively, but {masks[0]} has Pillow's mode {mode!r}"
+    samples = list(zip(pictures, masks, strict=True))
+    return _remembered(dataset, os.fspath(inner.root), samples)
+
+
+def _unwrapped(dataset: Any) -> Any:
+    """The dataset in torchvision's wrapper; None: it is not wrapped, or the wrapper was changed."""
+    kind = type(dataset)
+    wrapper = getattr(sys.modules.get(WRAPPERS), "VisionDatasetTVTensorWrapper", None)
+    bases: Sequence[Any] = kind.__bases__
+    if wrapper is None or len(bases) != 2 or bases[0] is not wrapper:
+        return None
+    inner = vars(dataset).get("_dataset")
+    own = {name for name in vars(kind) if name not in ("__module__", "__doc__", "__parameters__")}
+    changed = own or not is_theirs(wrapper.__getitem__) or inner is None or vars(inner).get("transforms")
+    of_wrapper = getattr(vars(dataset).get("_wrapper"), "__module__", None)
+    if changed or type(inner) is not bases[1] or of_wrapper != WRAPPERS:
+        return None
+    return inner
+
+
+def _paths_of(name: str, dataset: Any) -> tuple[list[str], list[str]] | None:
+    """The pictures and the masks of a known dataset for segmentation; None: it is none."""
+    if name == "torchvision.datasets.voc.VOCSegmentation":
+        pictures, masks = dataset.images, dataset.targets
+    elif name == "torchvision.datasets.oxford_iiit_pet.OxfordIIITPet" and dataset._target_types == [
+        "segmentation"
+    ]:
+        pictures, masks = dataset._images, dataset._segs
+    else:
+        return None
+    if len(pictures) != len(masks) or not pictures:
+        return None
+    return list(map(os.fspath, pictures)), list(map(os.fspath, masks))
+
+
+def _mode_of(path: str) -> str | None:
+    """Pillow's mode of a mask that does not run natively; None: it does, or cannot be read."""
+    try:
+        with Image.open(path) as file:
+            return None if file.mode in MASK_MODES else file.mode
+    except (OSError, SyntaxError, ValueError):
+        return None
+
+
+def _remembered(dataset: Any, root: str, samples: list[tuple[str, str]]) -> Pairs:
+    known = _known.get(id(dataset))
+    if known is None or known[0]() is not dataset:
+        number = id(dataset)
+        gone = weakref.ref(dataset, lambda _: _known.pop(number, None))
+        known = _known[number] = gone, Pairs(root, samples, dataset.transforms)
+    pairs = known[1]
+    if pairs.samples != samples:
+        pairs.samples = samples
+    pairs.root, pairs.transforms = root, dataset.transforms
+    return pairs

@@ -1,0 +1,136 @@
+"""torchvision's datasets of pictures and masks are known as pairs, as long as they are torchvision's."""
+
+import gc
+import pickle
+
+import pytest
+import torch
+from pair_folders import make_pets, make_voc
+from PIL import Image
+from torchvision_here import torchvision, v2
+
+import seneca
+from seneca.data.tv_pairs import Pairs, _known, pairs_of
+
+datasets = torchvision.datasets
+wrap = datasets.wrap_dataset_for_transforms_v2
+TRANSFORMS = v2.Compose([v2.ToImage(), v2.Resize((24, 30))])
+
+
+@pytest.fixture
+def voc(tmp_path):
+    return datasets.VOCSegmentation(make_voc(tmp_path, 5), transforms=TRANSFORMS)
+
+
+@pytest.fixture
+def pets(tmp_path):
+    def make(**options):
+        folder = tmp_path if (tmp_path / "oxford-iiit-pet").exists() else make_pets(tmp_path, 5)
+        return datasets.OxfordIIITPet(
+            folder, **({"transforms": TRANSFORMS, "target_types": "segmentation"} | options)
+        )
+
+    return make
+
+
+def explained(dataset, **options):
+    return seneca.DataLoader(dataset, 2, **({"cache": "never-made"} | options)).explain()
+
+
+def test_wrapped_datasets_for_segmentation_are_pairs(voc, pets):
+    for dataset, masks in (wrap(voc), voc.masks), (wrap(pets()), list(map(str, pets()._segs))):
+        pairs = pairs_of(dataset)
+        assert isinstance(pairs, Pairs)
+        assert [mask for _, mask in pairs.samples] == masks
+        assert pairs_of(dataset) is pairs
+        assert explained(dataset).startswith("native")
+
+
+def test_the_pairs_follow_the_dataset(voc):
+    dataset = wrap(voc)
+    pairs = pairs_of(dataset)
+    voc.images.pop()
+    voc.targets.pop()
+    dataset.transforms = None
+    assert pairs_of(dataset) is pairs and len(pairs.samples) == 4 and pairs.transforms is None
+    number = id(dataset)
+    assert number in _known
+    del dataset
+    gc.collect()
+    assert number not in _known
+
+
+def test_a_copy_that_was_pickled_is_known(voc):
+    dataset = pickle.loads(pickle.dumps(wrap(voc)))
+    assert isinstance(pairs_of(dataset), Pairs)
+
+
+def test_masks_that_are_not_wrapped_are_explained_with_the_remedy(voc, pets):
+    for dataset in voc, pets():
+        assert "wrap_dataset_for_transforms_v2" in pairs_of(dataset)
+        assert explained(dataset).startswith(
+            "opaque: its masks are PIL images, which transforms of v2 take for pictures"
+        )
+
+
+def test_why_a_transform_is_not_native_is_explained(voc):
+    dataset = wrap(voc)
+    dataset.transforms = v2.Compose([v2.ToImage(), v2.RandomZoomOut(), v2.Resize((20, 20))])
+    assert "because RandomZoomOut is not one that the native path knows" in explained(dataset)
+    sums = [int(masks.long().sum()) for _, masks in seneca.DataLoader(dataset, 5, cache=None)]
+    assert len(sums) == 1
+
+
+def test_separate_transforms_are_not_taken_for_one_of_pairs(tmp_path):
+    kind = datasets.VOCSegmentation
+    dataset = wrap(kind(make_voc(tmp_path, 3), transform=TRANSFORMS, target_transform=v2.ToPureTensor()))
+    assert "StandardTransform is not one that the native path knows" in explained(dataset)
+
+
+def test_other_targets_are_no_pairs(pets):
+    for types in "category", ["segmentation", "category"]:
+        assert pairs_of(wrap(pets(target_types=types))) is None
+
+
+def test_masks_of_other_modes_are_explained(voc):
+    Image.open(voc.masks[0]).convert("RGB").save(voc.masks[0])
+    assert "has Pillow's mode 'RGB'" in explained(wrap(voc))
+
+
+def test_what_is_not_torchvisions_is_not_known(voc, monkeypatch):
+    class Mine(datasets.VOCSegmentation):
+        pass
+
+    mine = Mine(voc.root, transforms=TRANSFORMS)
+    assert pairs_of(mine) is None and pairs_of(wrap(mine)) is None
+    dataset = wrap(voc)
+    dataset._wrapper = lambda index, sample: sample
+    assert not isinstance(pairs_of(dataset), Pairs)
+    monkeypatch.setattr(datasets.VOCSegmentation, "__getitem__", lambda self, index: (0, 0))
+    assert pairs_of(wrap(datasets.VOCSegmentation(voc.root, transforms=TRANSFORMS))) is None
+
+
+def test_boxes_of_coco_are_explained():
+    dataset = datasets.CocoDetection.__new__(
+        datasets.CocoDetection
+    )  # without pycocotools, which reads its list
+    assert "boxes do not run natively" in pairs_of(dataset)
+
+
+def test_boxes_of_voc_are_explained(tmp_path):
+    root = make_voc(tmp_path, 2)
+    base = root / "VOCdevkit" / "VOC2012"
+    (base / "ImageSets" / "Main").mkdir()
+    names = (base / "ImageSets" / "Segmentation" / "train.txt").read_text()
+    (base / "ImageSets" / "Main" / "train.txt").write_text(names)
+    (base / "Annotations").mkdir()
+    for name in names.split():
+        box = "<bndbox><xmin>1</xmin><ymin>2</ymin><xmax>9</xmax><ymax>8</ymax></bndbox>"
+        one = f"<object><name>cat</name>{box}</object>"
+        size = "<size><width>40</width><height>40</height></size>"
+        (base / "Annotations" / f"{name}.xml").write_text(f"<annotation>{size}{one}</annotation>")
+    dataset = wrap(datasets.VOCDetection(root, transforms=TRANSFORMS))
+    assert "opaque: boxes do not run natively" in explained(dataset)
+    loader = seneca.DataLoader(dataset, 2, cache=None, collate_fn=list)
+    [(_, target), _] = next(iter(loader))
+    assert torch.is_tensor(target["boxes"])

@@ -1,0 +1,161 @@
+"""torchvision's transforms of a picture and its mask are recognised, or refused in words."""
+
+import pytest
+import torch
+from torchvision_here import torchvision, v1, v2
+
+from seneca import transforms as T
+from seneca.transforms._pairs import PairTransform, recognise_pair
+from seneca.transforms._pipeline import compile_transform
+
+Image, Mask = torchvision.tv_tensors.Image, torchvision.tv_tensors.Mask
+CROP = v2.CenterCrop(20)
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*ToTensor", "ignore:.*ConvertImageDtype")
+
+
+def recognised(*steps):
+    known = recognise_pair(v2.Compose(list(steps)))
+    assert isinstance(known, PairTransform), known
+    return known
+
+
+def steps_of(*steps):
+    return compile_transform(recognised(*steps).transform).steps
+
+
+def test_the_usual_recipe_is_the_pictures_with_a_type_for_the_mask():
+    to_floats = v2.ToDtype({Image: torch.float32, Mask: torch.int64, "others": None}, scale=True)
+    normalize = v2.Normalize((0.5, 0.4, 0.3), (0.1, 0.2, 0.3))
+    known = recognised(
+        v2.ToImage(), v2.RandomResizedCrop(20), v2.RandomHorizontalFlip(), to_floats, normalize
+    )
+    ours = T.Compose(
+        [
+            T.RandomResizedCrop(20),
+            T.RandomHorizontalFlip(),
+            T.ToTensor(),
+            T.Normalize((0.5, 0.4, 0.3), (0.1, 0.2, 0.3)),
+        ]
+    )
+    assert compile_transform(known.transform) == compile_transform(ours)
+    assert known.mask == "int64"
+
+
+@pytest.mark.parametrize(
+    "steps, mask",
+    [
+        ([v2.ToImage()], "uint8"),
+        ([v2.PILToTensor()], "uint8"),
+        ([v2.ToImage(), v2.ToDtype(torch.float32, scale=True)], "uint8"),
+        ([v2.ToImage(), v2.ToDtype({Mask: torch.int64, "others": None})], "int64"),
+        ([v2.ToDtype({"others": torch.int64, "PIL": None}), v2.ToImage()], None),
+        ([v2.ToImage(), v2.ToDtype({Image: torch.float16, "others": torch.int64}, scale=True)], "int64"),
+        (
+            [
+                v2.ToImage(),
+                v2.ToDtype({Image: None, Mask: torch.int64}),
+                v2.ToDtype({Mask: torch.uint8, "others": None}),
+            ],
+            "uint8",
+        ),
+        ([v2.ToImage(), v2.ToPureTensor(), v2.ToDtype({torch.Tensor: torch.float32}, scale=True)], "uint8"),
+    ],
+)
+def test_a_mask_has_the_type_that_torchvision_gives_it(steps, mask):
+    known = recognise_pair(v2.Compose([CROP, *steps]))
+    if mask is None:  # it would make a PIL image a tensor of int64
+        assert isinstance(known, str)
+        return
+    assert isinstance(known, PairTransform), known
+    assert known.mask == mask
+    picture = v2.ToImage()(torch.zeros(3, 30, 30, dtype=torch.uint8))
+    theirs = v2.Compose(steps)(
+        v2.functional.to_pil_image(picture), Mask(torch.zeros(1, 30, 30, dtype=torch.uint8))
+    )
+    assert str(theirs[1].dtype) == f"torch.{mask}"
+    assert str(theirs[0].dtype) == f"torch.{compile_transform(known.transform).dtype}"
+
+
+@pytest.mark.parametrize(
+    "make", [lambda fill: v2.Pad(3, fill=fill), lambda fill: v2.RandomCrop(20, 3, fill=fill)]
+)
+@pytest.mark.parametrize(
+    "fill, picture, mask",
+    [
+        (0, None, None),
+        (5, (5, 5, 5), 5),
+        (None, None, None),
+        ({Mask: 255, "others": 0}, None, 255),
+        ({Mask: 0, "others": 9}, (9, 9, 9), None),
+        ({Image: 7, Mask: 255}, (7, 7, 7), 255),
+        ({Image: (1, 2, 3), "others": 4}, (1, 2, 3), 4),
+    ],
+)
+def test_margins_have_a_fill_of_their_own_in_masks(make, fill, picture, mask):
+    args = steps_of(v2.ToImage(), make(fill), CROP)[0].args
+    assert args.get("fill") == picture and args.get("mask_fill") == mask
+
+
+def test_a_dict_of_fills_is_read_by_the_type_that_the_picture_has_there():
+    import PIL.Image
+
+    step = v2.Pad(3, fill={PIL.Image.Image: 1, Image: 2, torch.Tensor: 3, "others": 4})
+    for before, expected in ([], 1), ([v2.ToImage()], 2), ([v2.PILToTensor()], 3):
+        args = steps_of(*before, step, *([] if before else [v2.ToImage()]), CROP)[0].args
+        assert args["fill"] == (expected,) * 3 and args["mask_fill"] == 4
+
+
+def test_members_of_groups_have_fills_too():
+    step = v2.RandomApply([v2.RandomRotation(10, fill={Mask: 255, "others": 0}), v2.ColorJitter(0.4)], 0.3)
+    group = steps_of(step, CROP, v2.ToImage())[0]
+    assert [inner.args.get("mask_fill") for inner in group.args["steps"]] == [255, None]
+
+
+@pytest.mark.parametrize(
+    "steps, words",
+    [
+        ([CROP], "the result is a PIL image"),
+        ([v1.CenterCrop(20), v2.ToImage()], "takes no mask: use torchvision.transforms.v2"),
+        ([T.CenterCrop(20), v2.ToImage()], "Seneca's CenterCrop takes no mask"),
+        ([v2.RandAugment(), CROP, v2.ToImage()], "RandAugment takes no masks"),
+        ([v2.AutoAugment(), CROP, v2.ToImage()], "AutoAugment takes no masks"),
+        ([v2.RandomApply([v2.TrivialAugmentWide()]), CROP, v2.ToImage()], "Wide takes no masks"),
+        ([v2.RandomApply([v1.RandomRotation(3)]), CROP, v2.ToImage()], "takes no mask: use"),
+        ([v2.ToImage(), v2.ToPureTensor(), CROP], "the mask alone behind ToPureTensor: put it in front"),
+        ([v2.ToImage(), CROP, v2.ToDtype({Mask: torch.float32, "others": None})], "masks of float32: only"),
+        ([v2.ToImage(), CROP, v2.ConvertImageDtype(torch.float32)], "masks of float32: only uint8 and int64"),
+        ([v2.ToImage(), CROP, v2.ToDtype({Image: torch.float32})], "ToDtype names no dtype for a Mask"),
+        ([v2.ToImage(), CROP, v2.ToDtype({Mask: torch.int64})], "ToDtype names no dtype for a Image"),
+        ([v2.Pad(2, fill=[1, 2, 3]), CROP, v2.ToImage()], "Pad fills masks with [1.0, 2.0, 3.0]"),
+        ([v2.Pad(2, fill={Mask: 256, "others": 0}), CROP, v2.ToImage()], "Pad fills masks with 256"),
+        ([v2.ToImage(), v2.RandomIoUCrop(), CROP], "RandomIoUCrop is not one that the native path knows"),
+        ([v2.ToImage(), v2.RandomHorizontalFlip()], "sizes"),
+        ([v2.Resize((20, 20), interpolation=0), v2.ToImage()], "Resize has interpolation"),
+    ],
+)  # fmt: skip
+def test_what_does_not_run_natively_is_told(steps, words):
+    found = recognise_pair(v2.Compose(steps))
+    assert isinstance(found, str), found
+    assert words in found
+
+
+def test_other_callables_are_not_recognised():
+    assert recognise_pair(None) == "there is no transform, so that the picture is a PIL image"
+    assert "is not one that the native path knows" in recognise_pair(print)
+    assert "use torchvision.transforms.v2" in recognise_pair(v1.Compose([CROP, v2.ToImage()]))
+    assert "takes no mask" in recognise_pair(T.Compose([T.CenterCrop(20)]))
+
+
+def test_masks_that_stay_tv_tensors_are_not_native(monkeypatch):
+    tv_tensors = torchvision.tv_tensors
+    with tv_tensors.set_return_type("TVTensor"):
+        assert "put ToPureTensor at the end" in recognise_pair(v2.Compose([CROP, v2.PILToTensor()]))
+        assert isinstance(recognise_pair(v2.Compose([CROP, v2.ToImage(), v2.ToPureTensor()])), PairTransform)
+
+
+def test_a_replaced_function_is_told(monkeypatch):
+    import torchvision.transforms.v2.functional._geometry as geometry
+
+    monkeypatch.setattr(geometry, "resize_mask", lambda *args, **given: None)
+    assert "resize_mask was replaced" in recognise_pair(v2.Compose([CROP, v2.ToImage()]))
