@@ -170,7 +170,10 @@ def test_without_a_server_it_says_what_to_install(tmp_path):
 )
 def test_options_that_cannot_be_used(tmp_path, options, message):
     done = subprocess.run(
-        [*command(*options), "--folder", str(tmp_path)], capture_output=True, text=True, env=environment(PATH=str(tmp_path))
+        [*command(*options), "--folder", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        env=environment(PATH=str(tmp_path)),
     )
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert message in done.stderr

@@ -169,7 +169,9 @@ def test_a_shuffled_job_does_not_follow_another_jobs_order(name, kind):
 
 def test_jobs_in_sequence_share_their_copies(name):
     shared = SharedDataset(Drawn(40), cache=name, cache_bytes="1MiB")
-    batches = iter(DataLoader(shared, batch_sampler=planned(shared, SequentialSampler(shared)), collate_fn=list))
+    batches = iter(
+        DataLoader(shared, batch_sampler=planned(shared, SequentialSampler(shared)), collate_fn=list)
+    )
     with Job(Drawn(40), name, shuffle=False) as other:
         other.begin()
         pairs = [(next(batches), other.take(1)) for _ in range(10)]
