@@ -180,7 +180,11 @@ class AugMix(Transform):
         )
 
     def steps(self) -> tuple[Step, ...]:
-        args = {"severity": self.severity, "mixture_width": self.mixture_width, "chain_depth": self.chain_depth}
+        args = {
+            "severity": self.severity,
+            "mixture_width": self.mixture_width,
+            "chain_depth": self.chain_depth,
+        }
         args |= {"alpha": self.alpha, "all_ops": self.all_ops, "interpolation": self.interpolation}
         # Not by step(): black that is given is another thing here than no colour.
         return (Step("aug_mix", args if self.fill is None else {**args, "fill": self.fill}),)

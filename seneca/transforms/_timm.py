@@ -100,7 +100,9 @@ class TimmAugment(Transform):
         self._set(
             chains=chains,
             weights=_weights(self.weights, len(chains)),
-            num_layers=whole("num_layers", self.num_layers, 0, min(most, len(chains)) if self.distinct else most),
+            num_layers=whole(
+                "num_layers", self.num_layers, 0, min(most, len(chains)) if self.distinct else most
+            ),
             distinct=bool(self.distinct),
             **_common(self),
         )
@@ -177,7 +179,9 @@ def spread(alpha: float) -> float:
 
 def _part(name: str, p: float, magnitude: float) -> Part:
     if name not in TIMM_OPERATIONS:
-        raise ValueError(f"{name!r} is no operation that runs natively; there are {', '.join(TIMM_OPERATIONS)}")
+        raise ValueError(
+            f"{name!r} is no operation that runs natively; there are {', '.join(TIMM_OPERATIONS)}"
+        )
     return name, _number("probability", p, 1.0), _number("magnitude", magnitude, MOST_MAGNITUDE)
 
 
