@@ -18,6 +18,7 @@ and its workers, is counted too: where others use the machine, its ratio says mo
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import multiprocessing
 import os
@@ -61,6 +62,8 @@ COMPARED = {
     "opaque tensors, seneca": "opaque tensors, torch",
 }
 
+TIMM = "timm's training transform"
+
 # What a recipe adds behind RandomResizedCrop(224) and a flip, as torchvision writes it.
 RECIPES: dict[str, Callable[[Any], list[Any]]] = {
     "plain crops": lambda v1: [],
@@ -69,6 +72,9 @@ RECIPES: dict[str, Callable[[Any], list[Any]]] = {
     "RandomRotation": lambda v1: [v1.RandomRotation(15)],
     "smooth rotation": lambda v1: [v1.RandomRotation(15, v1.InterpolationMode.BILINEAR)],
     "RandomAffine": lambda v1: [v1.RandomAffine(10, (0.1, 0.1), (0.8, 1.2), 5)],
+    "RandomPerspective": lambda v1: [v1.RandomPerspective()],
+    "ElasticTransform": lambda v1: [v1.ElasticTransform()],
+    "AugMix": lambda v1: [v1.AugMix()],
     "GaussianBlur": lambda v1: [v1.GaussianBlur(23, (0.1, 2.0))],
     "SimCLR": lambda v1: [
         v1.RandomApply([v1.ColorJitter(0.8, 0.8, 0.8, 0.2)], 0.8),
@@ -76,7 +82,7 @@ RECIPES: dict[str, Callable[[Any], list[Any]]] = {
         v1.RandomApply([v1.GaussianBlur(23, (0.1, 2.0))]),
     ],
 }
-COMPARED |= {f"{name}, seneca": f"{name}, torch" for name in RECIPES}
+COMPARED |= {f"{name}, seneca": f"{name}, torch" for name in (*RECIPES, TIMM)}
 
 
 class Tensors:
@@ -115,6 +121,17 @@ def torchvision_folder(folder: str, recipe: str = "plain crops") -> Any:
     steps = [v1.RandomResizedCrop(224), v1.RandomHorizontalFlip(), *RECIPES[recipe](v1)]
     steps += [v1.ToTensor(), v1.Normalize(MEAN, STD)]
     return torchvision.datasets.ImageFolder(folder, v1.Compose(steps))
+
+
+def timm_folder(folder: str) -> Any:
+    """As timm's train.py writes it, with the RandAugment and the erasing of its recipes."""
+    from torchvision_here import torchvision  # first: timm imports it
+
+    from timm.data import create_transform  # isort: skip
+
+    recipe = {"auto_augment": "rand-m9-mstd0.5-inc1", "interpolation": "random"}
+    transform = create_transform(224, is_training=True, re_prob=0.25, re_mode="pixel", **recipe)
+    return torchvision.datasets.ImageFolder(folder, transform)
 
 
 def seneca_folder(folder: str) -> Any:
@@ -182,6 +199,7 @@ def loader_of(row: str, folder: str) -> Any:
         "seneca's folder": lambda: seneca_folder(folder),
         "opaque pictures": lambda: Wrapped(torchvision_folder(folder)),
         "opaque tensors": Tensors,
+        TIMM: lambda: timm_folder(folder),
         **{name: partial(torchvision_folder, folder, name) for name in RECIPES},
     }.get(what, lambda: torchvision_folder(folder))()
     kind: Any = torch.utils.data.DataLoader if row.endswith(", torch") else seneca.DataLoader
@@ -254,6 +272,9 @@ def main() -> None:
     print(report.machine(["seneca-loader", "torch", "torchvision", "pillow-simd"]))
     wanted = tuple(options.rows) or ("",)
     pairs = [pair for pair in COMPARED.items() if pair[0].startswith(wanted)]
+    if importlib.util.find_spec("timm") is None:
+        print(f"missing: {TIMM}, because timm is not installed: pip install timm")
+        pairs = [pair for pair in pairs if not pair[0].startswith(TIMM)]
     rows = list(dict.fromkeys(row for pair in pairs for row in reversed(pair)))
     seen: dict[str, list[float]] = {row: [] for row in rows}
     used: dict[str, list[float]] = {row: [] for row in rows}

@@ -213,6 +213,7 @@ static bool random_perspective(const sn_op *op, sn_rng *rng, uint32_t height, ui
         corners[k][1] = inside(rng, height, op->amount * (height / 2), k >= 2);
     }
     *edit = sn_warp_edit(op);
+    edit->warp.projective = true;
     return sn_warp_perspective(edit->warp.matrix, corners, height, width);
 }
 

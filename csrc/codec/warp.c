@@ -105,6 +105,7 @@ static bool solve(double rows[8][9], double solution[8])
 bool sn_warp_perspective(double matrix[8], const double corners[4][2], uint32_t height, uint32_t width)
 {
     const double had[4][2] = {{0, 0}, {width - 1.0, 0}, {width - 1.0, height - 1.0}, {0, height - 1.0}};
+    static const double nothing[8] = {1e-12, 1e-12, 1e-9, 1e-12, 1e-12, 1e-9, 1e-15, 1e-15};
     double rows[8][9] = {{0}};
 
     for (int k = 0; k < 4; k++) {
@@ -124,7 +125,7 @@ bool sn_warp_perspective(double matrix[8], const double corners[4][2], uint32_t 
     if (!solve(rows, matrix))
         return false;
     for (int k = 0; k < 8; k++)
-        matrix[k] = (double)(float)matrix[k];
+        matrix[k] = fabs(matrix[k]) < nothing[k] ? 0 : (double)(float)matrix[k];
     return true;
 }
 
@@ -281,13 +282,12 @@ static void nearest_perspective(const sn_warp *warp, const uint8_t *from, uint8_
 void sn_warp_run(const sn_warp *warp, const uint8_t *from, uint8_t *to, uint32_t height, uint32_t width)
 {
     const double *m = warp->matrix;
-    bool is_affine = m[6] == 0 && m[7] == 0;
 
     if (warp->filter == SN_WARP_BILINEAR)
-        (is_affine ? kernels()->bilinear : kernels()->bilinear_perspective)(m, warp->fill, from, to, height, width);
+        (warp->projective ? kernels()->bilinear_perspective : kernels()->bilinear)(m, warp->fill, from, to, height, width);
     else if (warp->filter == SN_WARP_BICUBIC)
-        (is_affine ? kernels()->bicubic : kernels()->bicubic_perspective)(m, warp->fill, from, to, height, width);
-    else if (!is_affine)
+        (warp->projective ? kernels()->bicubic_perspective : kernels()->bicubic)(m, warp->fill, from, to, height, width);
+    else if (warp->projective)
         nearest_perspective(warp, from, to, height, width);
     else if (m[1] == 0 && m[3] == 0)
         scaled(warp, from, to, height, width);

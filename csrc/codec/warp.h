@@ -25,9 +25,10 @@
 #define SN_WARP_SLACK 16
 
 typedef struct {
-    double matrix[8]; /* a, b, c, d, e, f, g, h; the last two: 0 where it is affine */
+    double matrix[8]; /* a, b, c, d, e, f; g, h if it is projective */
     uint32_t filter;  /* enum sn_warp_filter, no EITHER */
     uint8_t fill[3];
+    bool projective;          /* in perspective */
     bool on_tensor, has_fill; /* as torchvision warps tensors: grid.h; affine */
 } sn_warp;
 
@@ -40,7 +41,8 @@ void sn_warp_affine(double matrix[6], const double center[2], double angle, cons
                     double scale, const double shear[2]);
 
 /* The map that takes the corners of a picture (left top, right top, right bottom, left bottom; x, y) to
- * `corners`, backwards, rounded to single floats as torchvision rounds it. Whether there is one. */
+ * `corners`, backwards, rounded to single floats as torchvision rounds it. What rounding leaves of a number that is
+ * 0 is left out: torchvision keeps it, and it decides where a place falls on an edge. Whether there is such a map. */
 bool sn_warp_perspective(double matrix[8], const double corners[4][2], uint32_t height, uint32_t width);
 
 /* All of `to`, from `from`: pictures of this size, rows close together. */

@@ -167,6 +167,7 @@ cdef extern from "codec/edit.h" nogil:
         double matrix[8]
         uint32_t filter
         uint8_t fill[3]
+        bint projective
 
     ctypedef struct sn_elastic:
         uint64_t seed

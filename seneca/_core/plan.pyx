@@ -184,8 +184,8 @@ cdef class Plan:
             (what the box is resized to), ``filter``, ``flip`` and ``vflip``, ``size`` of the
             output and ``at``, the place of the window in it; where it is padded ``border``, the
             mode and the fill; ``edits``, each a name and its factor, for a hue its turn in
-            256ths, for a blur sigma, for a warp the matrix, for
-            an elastic transform the seed of its noise, for a mix the weight.
+            256ths, for a blur sigma, for a warp the matrix (eight
+            numbers in perspective), for an elastic transform the seed of its noise, for a mix the weight.
         """
         cdef sn_rng rng
         cdef sn_route route
@@ -262,8 +262,7 @@ cdef object described_edit(const sn_edit *edit):
         return "elastic", edit.elastic.seed
     if edit.kind >= SN_EDIT_MIX_BEGIN:
         return ("mix begin", "mix add", "mix end")[edit.kind - SN_EDIT_MIX_BEGIN], edit.weight
-    is_affine = edit.warp.matrix[6] == 0 and edit.warp.matrix[7] == 0
-    return "warp", tuple([edit.warp.matrix[k] for k in range(6 if is_affine else 8)])
+    return "warp", tuple([edit.warp.matrix[k] for k in range(8 if edit.warp.projective else 6)])
 
 
 cdef int fill_pair(double *pair, value) except -1:

@@ -99,12 +99,12 @@ def _center_crop(
     fill: tuple[int, int, int] = BLACK,
     padding_mode: str = "constant",
 ) -> Image.Image:
-    # A missing odd row or column goes to the far side, as in torchvision. Therefore there are two ways to round.
-    lacks = [max(0, wanted - had) for had, wanted in zip(picture.size, size[::-1], strict=True)]
-    if any(lacks):
-        before = [lack // 2 for lack in lacks]
-        after = [lack - first for lack, first in zip(lacks, before, strict=True)]
-        picture = _pad(picture, rng, (*before, *after), fill, padding_mode)
+    # A missing odd row or column goes to the far side, as in torchvision. Therefore there are two ways to
+    # round.
+    down, across = max(0, size[0] - picture.height), max(0, size[1] - picture.width)
+    if down or across:
+        padding = across // 2, down // 2, across - across // 2, down - down // 2
+        picture = _pad(picture, rng, padding, fill, padding_mode)
     top, left = (
         round((had - wanted) / 2) for had, wanted in zip((picture.height, picture.width), size, strict=True)
     )

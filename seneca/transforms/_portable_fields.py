@@ -1,4 +1,4 @@
-"""Perspective, random fields of shifts, and AugMix, in Pillow and NumPy: the part of ``_portable`` for these."""
+"""Perspective, random shifts, and AugMix, in Pillow and NumPy: the part of ``_portable`` for these."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ Colour = tuple[int, int, int]
 Pair = tuple[float, float]
 
 BLACK = (0, 0, 0)
+
+# What rounding may leave of a number that is 0, in a map in perspective.
+NOTHING = (1e-12, 1e-12, 1e-9, 1e-12, 1e-12, 1e-9, 1e-15, 1e-15)
 
 
 def _random_perspective(
@@ -39,9 +42,10 @@ def _random_perspective(
         rows.append([0, 0, 0, to_x, to_y, 1, -y * to_x, -y * to_y])
         right += [x, y]
     try:
-        found = np.linalg.solve(np.array(rows, float), np.array(right, float)).astype(np.float32)
+        found = np.linalg.solve(np.array(rows, float), np.array(right, float))
     except np.linalg.LinAlgError:
         return picture  # the corners lie on a line
+    found = np.where(np.abs(found) < NOTHING, 0, found.astype(np.float32))
     resample = Image.Resampling[interpolation.upper()]
     return picture.transform(
         picture.size, Image.Transform.PERSPECTIVE, found.tolist(), resample, fillcolor=fill
@@ -112,8 +116,12 @@ MIXED = (
     "posterize",
     "solarize",
     "auto_contrast",
+    "equalize",
+    "brightness",
+    "color",
+    "contrast",
+    "sharpness",
 )
-MIXED += ("equalize", "brightness", "color", "contrast", "sharpness")
 WITHOUT_COLOURS = 9
 MOVING = MIXED[:5]
 GREATEST = {"shear_x": 0.3, "shear_y": 0.3, "rotate": 30.0}

@@ -1,4 +1,4 @@
-"""Resizes to a size that is drawn, or that hangs on the picture's, in Pillow: the part of ``_portable`` for these."""
+"""Resizes to a size that is drawn, in Pillow: the part of ``_portable`` for these."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _resize_keep_ratio(
         factor = rng.uniform(*scale)
         factor = 1 / math.sqrt(factor) if by_area else factor
     if aspect_p and rng.random() < aspect_p:
-        aspect = math.sqrt(math.exp(rng.uniform(*map(math.log, ratio))))
+        aspect = math.sqrt(math.exp(rng.uniform(math.log(ratio[0]), math.log(ratio[1]))))
     height, width = (
         round(picture.height * (factor / aspect) / by),
         round(picture.width * (factor * aspect) / by),

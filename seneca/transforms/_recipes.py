@@ -141,8 +141,8 @@ class AugMix(Transform):
 
     Args:
         severity: How many of the 10 magnitudes are chosen from, from the least on.
-        mixture_width: How many chains are blended; at most 15, and with ``chain_depth`` at most 30 operations,
-            each chain counted as one.
+        mixture_width: How many chains are blended; at most 15, and with ``chain_depth`` at most 30
+            operations, each chain counted as one.
         chain_depth: How many operations a chain has; 0 or below: 1 to 3, drawn for each chain.
         alpha: The parameter of Dirichlet's and the beta distribution, of which the weights are.
         all_ops: Whether brightness, contrast, colour and sharpness are among the operations.
@@ -180,7 +180,7 @@ class AugMix(Transform):
         )
 
     def steps(self) -> tuple[Step, ...]:
-        args = {
+        args: dict[str, Any] = {
             "severity": self.severity,
             "mixture_width": self.mixture_width,
             "chain_depth": self.chain_depth,

@@ -1,8 +1,8 @@
-"""Translate torchvision's and timm's transforms into Seneca's of the same meaning, or say why that cannot be done.
+"""Translate transforms of torchvision's and timm's into Seneca's, or say why that cannot be done.
 
 The input is any value that a user gave to a dataset as its transform. The result is a description that the
-native core runs, or a reason in words. This module recognises torchvision and timm by the names of their types,
-and never imports them.
+native core runs, or a reason in words. This module recognises torchvision and timm by the names of their
+types, and never imports them.
 
 tests/fidelity checks "the same meaning" against torchvision on the RGB PIL image of its default loader. It
 compares the tensor's type and the distributions of random values. Pixels are on average at most 0.3 of 255

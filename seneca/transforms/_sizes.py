@@ -34,15 +34,15 @@ class ResizeKeepRatio(Transform):
         interpolation: ``"bilinear"``, ``"bicubic"``, or ``"random"``, which chooses between them.
         random_scale_prob: The probability that the result's sides are multiplied by a random factor.
         random_scale_range: The least and the greatest factor.
-        random_scale_area: Whether ``random_scale_range`` is of the share of the area that a crop will see. Then the
-            factor of the sides is one over its root.
+        random_scale_area: Whether ``random_scale_range`` is of the share of the area that a crop will see.
+            Then the factor of the sides is one over its root.
         random_aspect_prob: The probability that the ratio of the sides is changed.
         random_aspect_range: The least and the greatest factor of the ratio.
 
     Raises:
         TypeError: ``size`` is neither an int nor a pair of them, or a range is no sequence.
-        ValueError: A side is not positive, a probability or ``longest`` is outside [0, 1], a range is not positive
-            and rising, or the filter does not run natively.
+        ValueError: A side is not positive, a probability or ``longest`` is outside [0, 1], a range is not
+            positive and rising, or the filter does not run natively.
     """
 
     size: int | Sequence[int]

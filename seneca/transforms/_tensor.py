@@ -138,8 +138,8 @@ class RandomErasing(Transform):
             place in the list. ``"random"`` writes normal noise of mean 0 and deviation 1, with a number for
             each pixel and channel. ``"random colour"`` writes such noise with one number for each channel.
         inplace: Accepted as torchvision accepts it; it has no effect here.
-        count: How many rectangles, which share the area, or the fewest and the most of them. torchvision erases
-            one, timm as many as its ``re_count`` says.
+        count: How many rectangles, which share the area, or the fewest and the most of them. torchvision
+            erases one, timm as many as its ``re_count`` says.
 
     Raises:
         TypeError: ``scale`` or ``ratio`` is not a sequence, or ``value`` is of another kind.

@@ -58,28 +58,30 @@ class TimmAugment(Transform):
     """Choose some chains of timm's operations and apply them, as its ``RandAugment`` and ``AutoAugment`` do.
 
     Args:
-        chains: For each chain its operations: the name in timm's words, the probability that it is applied, and
-            its magnitude, of which 10 is the full one. RandAugment has chains of one operation, AutoAugment of
-            two.
-        weights: How probable each chain is; the numbers are divided by their sum. ``None``: all are equally so.
+        chains: For each chain its operations: the name in timm's words, the probability that it is applied,
+            and its magnitude, of which 10 is the full one. RandAugment has chains of one operation,
+            AutoAugment of two.
+        weights: How probable each chain is; the numbers are divided by their sum. ``None``: all are equally
+            so.
         num_layers: How many chains are applied, one after the other.
         distinct: Whether no chain is chosen twice.
-        magnitude_std: The deviation of magnitudes around those that are given; infinite: magnitudes are uniform
-            between 0 and those.
+        magnitude_std: The deviation of magnitudes around those that are given; infinite: magnitudes are
+            uniform between 0 and those.
         magnitude_max: The greatest magnitude that a deviation may lead to.
         translate: The greatest shift, as a share of the side.
-        interpolation: ``"nearest"``, ``"bilinear"``, ``"bicubic"``, or ``"random"``, which chooses between the last
-            two for each warp.
+        interpolation: ``"nearest"``, ``"bilinear"``, ``"bicubic"``, or ``"random"``, which chooses between
+            the last two for each warp.
         fill: The colour of what lies outside the picture, from 0 to 255: one number, or red, green, blue.
 
     Raises:
         TypeError: ``fill`` is neither a number nor a sequence of numbers, or a count is no int.
-        ValueError: A name is not timm's, a number is out of range, or more than 50 operations are given or more
-            than 32 could follow each other.
+        ValueError: A name is not timm's, a number is out of range, or more than 50 operations are given or
+            more than 32 could follow each other.
 
     Example:
         >>> from seneca import transforms as T
-        >>> recipe = T.TimmAugment([[("Rotate", 0.5, 9)], [("Equalize", 0.5, 9)]], num_layers=2, magnitude_std=0.5)
+        >>> chains = [[("Rotate", 0.5, 9)], [("Equalize", 0.5, 9)]]
+        >>> recipe = T.TimmAugment(chains, num_layers=2, magnitude_std=0.5)
         >>> train = T.Compose([T.RandomResizedCrop(224), recipe, T.ToTensor()])
     """
 
@@ -132,8 +134,8 @@ class TimmAugMix(Transform):
 
     Raises:
         TypeError: ``fill`` is neither a number nor a sequence of numbers, or a count is no int.
-        ValueError: A name is not timm's, a number is out of range, or all chains together could have more than
-            30 operations, with one more for each chain.
+        ValueError: A name is not timm's, a number is out of range, or all chains together could have more
+            than 30 operations, with one more for each chain.
     """
 
     operations: Sequence[Part]

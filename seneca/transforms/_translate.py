@@ -89,7 +89,8 @@ ON_TENSORS: dict[str, frozenset[Holds]] = {
 
 
 def known_as(transform: object) -> str | None:
-    """The name of a transform of torchvision's, or of timm's behind ``timm.``; None for any other, and for a changed
+    """The name of a transform of torchvision's, or of timm's behind ``timm.``; None for any other, and for a
+    changed
     one."""
     kind = type(transform)
     if kind.__module__ in TIMM and is_genuine(transform):

@@ -1,7 +1,7 @@
 """Translate one transform of timm's into Seneca's of the same meaning: see ``_translate``.
 
-The names of timm's begin with ``timm.`` here, because torchvision has transforms of the same names. timm is known
-by the names of its types and functions.
+The names of timm's begin with ``timm.`` here, because torchvision has transforms of the same names. timm is
+known by the names of its types and functions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ SHIFT = 0.45  # likewise for shifts
 
 Level = str | tuple[str, dict[str, float]] | None
 
-# For each name of an operation: the function that does it, and the one that makes its argument of a magnitude.
+# For each name of an operation: the function that does it, and the one that makes its argument of a
+# magnitude.
 FUNCTIONS: dict[str, tuple[str, Level]] = {
     "AutoContrast": ("auto_contrast", None),
     "Equalize": ("equalize", None),

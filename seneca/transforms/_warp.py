@@ -134,8 +134,8 @@ class RandomPerspective(Transform):
 
     Raises:
         TypeError: ``fill`` is neither a number nor a sequence of numbers.
-        ValueError: ``distortion_scale`` or ``p`` is outside [0, 1], ``fill`` is not a colour, or the filter does
-            not run natively.
+        ValueError: ``distortion_scale`` or ``p`` is outside [0, 1], ``fill`` is not a colour, or the filter
+            does not run natively.
 
     Example:
         >>> RandomPerspective(0.6, p=1.0).interpolation
@@ -179,10 +179,10 @@ class ElasticTransform(Transform):
         fill: The colour of what lies outside the picture, from 0 to 255: one number, or red, green, blue.
 
     Raises:
-        TypeError: ``alpha`` or ``sigma`` is neither a number nor a pair, or ``fill`` is neither a number nor a
-            sequence of numbers.
-        ValueError: ``sigma`` is negative or above 31.5, or 0 along one side only. Or ``fill`` is not a colour, or
-            the filter does not run natively.
+        TypeError: ``alpha`` or ``sigma`` is neither a number nor a pair, or ``fill`` is neither a number nor
+            a sequence of numbers.
+        ValueError: ``sigma`` is negative or above 31.5, or 0 along one side only. Or ``fill`` is not a
+            colour, or the filter does not run natively.
 
     Example:
         >>> ElasticTransform(120.0).alpha
@@ -218,8 +218,9 @@ class ElasticTransform(Transform):
 def _both(name: str, value: float | Sequence[float]) -> tuple[float, float]:
     """Two numbers; one number stands for both."""
     if isinstance(value, numbers.Real):
-        value = (float(value),)
-    return point(name, tuple(value) * 2 if len(value) == 1 else value)
+        return point(name, (float(value),) * 2)
+    is_one = isinstance(value, (list, tuple)) and len(value) == 1
+    return point(name, tuple(value) * 2 if is_one else value)  # type: ignore[arg-type]
 
 
 def _shares(value: Sequence[float]) -> tuple[float, float]:

@@ -1,12 +1,14 @@
 """timm's transforms run natively: the same pictures, with the same probabilities.
 
-What timm draws and what Seneca draws is compared by Pearson's test where there are few values, and by Kolmogorov and
-Smirnov's where there are many. Seeds are fixed and printed: each test passes or fails for good.
+What timm draws and what Seneca draws is compared by Pearson's test where there are few values, and by
+Kolmogorov and Smirnov's where there are many. Seeds are fixed and printed: each test passes or fails for
+good.
 """
 
 from __future__ import annotations
 
 import collections
+import itertools
 import math
 import random
 
@@ -23,7 +25,6 @@ from torchvision_here import torchvision
 
 import seneca
 from seneca._core.codec import Codec, batch_write
-from seneca._core.plan import Plan
 from seneca.transforms import _timm
 from seneca.transforms._pipeline import compile_transform
 from seneca.transforms._recognise import recognise
@@ -181,7 +182,10 @@ def assert_same_pictures(theirs, draws=3000):
         found[key if key in expected else close_to(key, expected)] += count
     often = [key for key, count in expected.items() if count + found[key] >= 12]
     rest = [sum(counts.values()) - sum(counts[key] for key in often) for counts in (expected, found)]
-    table = [[*(counts[key] for key in often), left + 1] for counts, left in zip((expected, found), rest, strict=True)]
+    table = [
+        [*(counts[key] for key in often), left + 1]
+        for counts, left in zip((expected, found), rest, strict=True)
+    ]
     assert len(often) == 1 or chi2_contingency(table).pvalue > LUCK
 
 
@@ -192,13 +196,18 @@ def test_an_operation_makes_timms_pictures_as_often(name, magnitude):
     assert_same_pictures(auto_augment.RandAugment([one], 1), 600)
 
 
-@pytest.mark.parametrize("config", ["rand-m9-n1-inc1", "rand-m6-n1-p0.9", "rand-tweights-m5-n1", "rand-t3a-m4-n1"])
+@pytest.mark.parametrize(
+    "config", ["rand-m9-n1-inc1", "rand-m6-n1-p0.9", "rand-tweights-m5-n1", "rand-t3a-m4-n1"]
+)
 def test_rand_augment_chooses_as_timms(config):
     assert_same_pictures(auto_augment.rand_augment_transform(config, {**DEFAULTS, "interpolation": 2}), 6000)
 
 
 def test_rand_augment_with_weights_never_chooses_twice():
-    ops = [auto_augment.AugmentOp(name, 1.0, 10, DEFAULTS) for name in ("Invert", "Solarize", "AutoContrast", "Equalize")]
+    ops = [
+        auto_augment.AugmentOp(name, 1.0, 10, DEFAULTS)
+        for name in ("Invert", "Solarize", "AutoContrast", "Equalize")
+    ]
     weights = np.array([0.7, 0.1, 0.1, 0.1])
     assert_same_pictures(auto_augment.RandAugment(ops, 2, weights), 8000)
 
@@ -253,9 +262,7 @@ def test_radii_of_random_blurs_are_spread_as_timms():
             auto_augment.RandAugment([auto_augment.AugmentOp("GaussianBlurRand", 1.0, 7, hparams)], 1), 6000
         )
     ]
-    theirs = [
-        random.uniform(0.1, 2.0 * max(0.0, min(10.0, random.gauss(7, 2.0))) / 10) for _ in range(6000)
-    ]
+    theirs = [random.uniform(0.1, 2.0 * max(0.0, min(10.0, random.gauss(7, 2.0))) / 10) for _ in range(6000)]
     assert ks_2samp(found, theirs).pvalue > LUCK
 
 
@@ -267,10 +274,14 @@ def test_weights_and_lengths_of_aug_mix_are_timms(alpha):
     blends = [edits[-1][1] for edits in found]
     assert {len(chain) for chain in chains} == {4}
     assert np.allclose(np.sum(chains, 1), 1, atol=1e-5)
-    assert ks_2samp([chain[2] for chain in chains], np.random.dirichlet([alpha] * 4, 5000)[:, 2]).pvalue > LUCK
+    assert (
+        ks_2samp([chain[2] for chain in chains], np.random.dirichlet([alpha] * 4, 5000)[:, 2]).pvalue > LUCK
+    )
     assert ks_2samp(blends, np.random.beta(alpha, alpha, 5000)).pvalue > LUCK
     marks = [[k for k, edit in enumerate(edits) if edit[0].startswith("mix")] for edits in found]
-    lengths = collections.Counter(later - first - 1 for mark in marks for first, later in zip(mark[:-2], mark[1:-1]))
+    lengths = collections.Counter(
+        later - first - 1 for mark in marks for first, later in itertools.pairwise(mark[:-1])
+    )
     assert {*lengths} == {1, 2, 3}
     assert chi2_contingency([[lengths[k] for k in (1, 2, 3)], [20000] * 3]).pvalue > LUCK
 
@@ -294,13 +305,6 @@ def test_aug_mix_blends_timms_pictures():
 # Erasing
 
 
-def erased_by(plan, draws, side):
-    black, out = np.zeros((side, side, 3), np.uint8), np.empty((side, side, 3), np.float32)
-    for index in range(draws):
-        batch_write(plan, black, out, SEED, 0, index)
-        yield out
-
-
 @pytest.mark.parametrize("mode", ["const", "rand", "pixel"])
 @pytest.mark.parametrize("count", [(1, 1), (1, 3), (2, 2)])
 def test_erasing_is_timms(mode, count):
@@ -309,7 +313,9 @@ def test_erasing_is_timms(mode, count):
         0.6, mode=mode, min_count=count[0], max_count=count[1], min_area=0.1, device="cpu"
     )
     tail = [transforms.MaybeToTensor(), torchvision.transforms.Normalize([0.5] * 3, [0.5] * 3), theirs]
-    plan = compile_transform(native(torchvision.transforms.Compose([transforms.CenterCropOrPad(side), *tail]))).plan
+    plan = compile_transform(
+        native(torchvision.transforms.Compose([transforms.CenterCropOrPad(side), *tail]))
+    ).plan
 
     def described(batches):
         shares, levels, colours = [], [], []
@@ -323,9 +329,7 @@ def test_erasing_is_timms(mode, count):
         return shares, levels, np.mean(colours)
 
     mine = described(out.transpose(1, 2, 0) for out in by_planes(plan, 3000, side))
-    other = described(
-        theirs(torch.full((3, side, side), -1.0)).permute(1, 2, 0).numpy() for _ in range(3000)
-    )
+    other = described(theirs(torch.full((3, side, side), -1.0)).permute(1, 2, 0).numpy() for _ in range(3000))
     assert ks_2samp(mine[0], other[0]).pvalue > LUCK
     assert ks_2samp(mine[1], other[1]).pvalue > LUCK
     assert mine[2] == pytest.approx(other[2], abs=0.02)
@@ -352,7 +356,12 @@ def test_either_filter_is_drawn_as_often():
 @pytest.mark.parametrize("sides", [(40, 51), (90, 33)])
 def test_random_sizes_of_resize_keep_ratio_are_timms(sides):
     resize = transforms.ResizeKeepRatio(
-        30, 0.3, random_scale_prob=0.5, random_scale_range=(0.8, 1), random_scale_area=True, random_aspect_prob=0.5
+        30,
+        0.3,
+        random_scale_prob=0.5,
+        random_scale_range=(0.8, 1),
+        random_scale_area=True,
+        random_aspect_prob=0.5,
     )
     steps = [resize, transforms.RandomCropOrPad(20), transforms.MaybeToTensor()]
     plan = compile_transform(native(torchvision.transforms.Compose(steps))).plan
