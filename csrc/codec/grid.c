@@ -21,6 +21,14 @@ static const sn_grid_kernels *kernels(void)
     return &sn_grid_plain;
 }
 
+static void look_up_row(const sn_lookup *lookup, const float *xs, const float *ys, const uint8_t *from,
+                        uint32_t height, uint32_t width, uint8_t *to)
+{
+    const uint8_t *fill = lookup->has_fill ? lookup->fill : NULL;
+
+    kernels()->look_up(lookup->nearest != 0, fill, xs, ys, from, height, width, to, width);
+}
+
 int sn_grid_affine(const double matrix[6], const sn_lookup *lookup, const uint8_t *from, uint8_t *to,
                    uint32_t height, uint32_t width, sn_buffer *scratch)
 {
@@ -38,7 +46,7 @@ int sn_grid_affine(const double matrix[6], const sn_lookup *lookup, const uint8_
             xs[column] = (float)(matrix[0] * (column + 0.5) + of_x);
             ys[column] = (float)(matrix[3] * (column + 0.5) + of_y);
         }
-        kernels()->look_up(lookup, xs, ys, from, height, width, to, width);
+        look_up_row(lookup, xs, ys, from, height, width, to);
     }
     return SN_OK;
 }
@@ -116,7 +124,7 @@ int sn_elastic_run(const sn_elastic *elastic, const uint8_t *from, uint8_t *to, 
             xs[x] += (float)x;
             ys[x] += (float)y;
         }
-        kernels()->look_up(&elastic->lookup, xs, ys, from, height, width, to, width);
+        look_up_row(&elastic->lookup, xs, ys, from, height, width, to);
     }
     return SN_OK;
 }

@@ -10,7 +10,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "grid.h"
 #include "simd.h"
 
 typedef struct {
@@ -24,9 +23,9 @@ typedef struct {
     /* Sums of numbers and their neighbours `radius` to the left and right, which are readable. */
     void (*across)(const float *weights, uint32_t radius, const float *row, float *restrict sums, size_t n);
 
-    /* A row of `n` pixels, at these places, in units of pixels from the first one's middle. `from` may be read
-     * four bytes beyond its end. */
-    void (*look_up)(const sn_lookup *lookup, const float *xs, const float *ys, const uint8_t *from,
+    /* A row of `n` pixels, at these places, in units of pixels from the first one's middle. `fill`: NULL for
+     * zeros, which are not blended. `from` may be read four bytes beyond its end. */
+    void (*look_up)(int nearest, const uint8_t *fill, const float *xs, const float *ys, const uint8_t *from,
                     uint32_t height, uint32_t width, uint8_t *to, size_t n);
 } sn_grid_kernels;
 

@@ -92,10 +92,10 @@ SN_LOOP static inline four seen(const uint8_t *from, int y, int x, int height, i
     return made;
 }
 
-SN_LOOP static void look_up(const sn_lookup *lookup, const float *xs, const float *ys, const uint8_t *from,
-                            uint32_t height, uint32_t width, uint8_t *to, size_t n)
+SN_LOOP static void look_up(int nearest, const uint8_t *fill, const float *xs, const float *ys,
+                            const uint8_t *from, uint32_t height, uint32_t width, uint8_t *to, size_t n)
 {
-    const four fill = {lookup->fill[0], lookup->fill[1], lookup->fill[2], 0};
+    const four around = {fill ? fill[0] : 0, fill ? fill[1] : 0, fill ? fill[2] : 0, 0};
     const int n_rows = (int)height, n_columns = (int)width;
     const float past_x = (float)width, past_y = (float)height;
 
@@ -105,7 +105,7 @@ SN_LOOP static void look_up(const sn_lookup *lookup, const float *xs, const floa
         uint8_t made[4];
 
         if (x > -1 && x < past_x && y > -1 && y < past_y) {
-            if (lookup->nearest) {
+            if (nearest) {
                 whole = seen(from, (int)rintf(y), (int)rintf(x), n_rows, n_columns);
             } else {
                 int left = (int)(x + 1) - 1, top = (int)(y + 1) - 1;
@@ -122,8 +122,8 @@ SN_LOOP static void look_up(const sn_lookup *lookup, const float *xs, const floa
                         seen(from, top + 1, left + 1, n_rows, n_columns) * (lower_share * right_share);
             }
         }
-        if (lookup->has_fill)
-            whole = whole * whole[3] + fill * (1 - whole[3]);
+        if (fill)
+            whole = whole * whole[3] + around * (1 - whole[3]);
         SN_GRID_PACK(made, whole);
         memcpy(to, made, 3);
     }

@@ -122,7 +122,7 @@ class Normalize(Transform):
         return f"Normalize(mean={list(self.mean)}, std={list(self.std)})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RandomErasing(Transform):
     """Overwrite a random rectangle with a given probability ("Random Erasing Data Augmentation", Zhong et
     al.).
@@ -170,6 +170,13 @@ class RandomErasing(Transform):
     def steps(self) -> tuple[Step, ...]:
         return step(
             "random_erasing", p=self.p, scale=self.scale, ratio=self.ratio, value=self.value, count=self.count
+        )
+
+    def __repr__(self) -> str:
+        count = f", count={self.count}" if self.count != (1, 1) else ""
+        return (
+            f"RandomErasing(p={self.p}, scale={self.scale}, ratio={self.ratio}, value={self.value!r}, "
+            f"inplace={self.inplace}{count})"
         )
 
 

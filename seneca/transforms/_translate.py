@@ -197,15 +197,14 @@ def _warping(name: str, step: Any) -> Any:
 
 
 def _common(name: str, step: Any, holds: Holds) -> dict[str, Any]:
-    """The arguments that RandAugment, TrivialAugmentWide and AutoAugment have in common."""
+    """The arguments that RandAugment, TrivialAugmentWide, AutoAugment and AugMix have in common."""
     spaces = ("_AUGMENTATION_SPACE", "_PARTIAL_AUGMENTATION_SPACE")
     made = [one for space in spaces for one, _ in getattr(type(step), space, {}).values()]
     if {*spaces} & vars(step).keys() or not all(map(is_theirs, made)):
         raise NotNative(f"{name} has other operations than torchvision's")
-    return {
-        "interpolation": _warping(name, step),
-        "fill": _fill(name, step, holds),
-    }
+    # Of AugMix, None is another thing than black: it fades in at the edge.
+    fill = None if name == "AugMix" and step.fill is None else _fill(name, step, holds)
+    return {"interpolation": _warping(name, step), "fill": fill}
 
 
 def _rand_augment(step: Any, holds: Holds) -> Transform:
@@ -226,8 +225,6 @@ def _auto_augment(step: Any, holds: Holds) -> Transform:
 
 def _aug_mix(step: Any, holds: Holds) -> Transform:
     common = _common("AugMix", step, holds)
-    if step.fill is None:
-        common["fill"] = None  # another thing than black: it fades in at the edge
     shape = step.severity, step.mixture_width, step.chain_depth
     return AugMix(*shape, step.alpha, step.all_ops, **common)
 

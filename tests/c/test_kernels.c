@@ -430,13 +430,14 @@ static void test_grid(void)
     }
     for (uint32_t kind = 0; kind < 4; kind++)
         for (enum edge edge = 0; edge < N_EDGES; edge++) {
-            const sn_lookup lookup = {kind % 2, kind / 2, {1, 200, 3}};
+            static const uint8_t colour[3] = {1, 200, 3};
+            const uint8_t *fill = kind / 2 ? colour : NULL;
             uint8_t *from = place(SOURCE, edge, bytes + 4), *out = place(OUT, edge, 3 * n);
 
             memcpy(from, pixels, bytes);
             memset(from + bytes, 0xee, 4);
-            sn_grid_plain.look_up(&lookup, first, second, from, height, width, plain, n);
-            sn_grid_avx2.look_up(&lookup, first, second, from, height, width, out, n);
+            sn_grid_plain.look_up((int)kind % 2, fill, first, second, from, height, width, plain, n);
+            sn_grid_avx2.look_up((int)kind % 2, fill, first, second, from, height, width, out, n);
             compare(out, plain, 3 * n);
         }
 }

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from seneca import transforms as T
-from seneca.errors import PlanError
+from seneca.errors import PictureTooLargeError, PlanError
 from seneca.transforms._pipeline import compile_transform
 
 PICTURE = np.random.default_rng(4).integers(0, 256, (40, 60, 3), np.uint8)
@@ -69,5 +69,5 @@ def test_a_size_that_no_memory_holds_is_refused():
     pipeline = compile_transform(
         T.Compose([T.RandomZoomOut(side_range=(60_000, 60_000), p=1), T.CenterCrop(9)])
     )
-    with pytest.raises(Exception, match="pixels"):
+    with pytest.raises(PictureTooLargeError):
         pipeline.plan.route(40, 60, 0)
