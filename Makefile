@@ -169,7 +169,7 @@ C_SHARED := $(filter-out tests/c/test_%,$(wildcard csrc/*/*.c tests/c/*.c))
 
 # What test_kernels needs of csrc/, which is all that is compiled for another machine.
 KERNEL_SOURCES := tests/c/test_kernels.c csrc/base/sn_rng.c \
-                  $(foreach name,resize* batch* colour* blur* warp* erase taps simd,$(wildcard csrc/codec/$(name).c))
+                  $(foreach name,resize* batch* colour* blur* warp* grid* erase taps simd,$(wildcard csrc/codec/$(name).c))
 ARM_CC ?= aarch64-linux-gnu-gcc
 ARM_RUN ?= qemu-aarch64
 

@@ -21,6 +21,7 @@ and its workers, is counted too: where others use the machine, its ratio says mo
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import multiprocessing
 import os
@@ -67,6 +68,8 @@ COMPARED = {
     "opaque tensors, seneca": "opaque tensors, torch",
 }
 
+TIMM = "timm's training transform"
+
 # What a recipe adds behind RandomResizedCrop(224) and a flip, as torchvision writes it.
 RECIPES: dict[str, Callable[[Any], list[Any]]] = {
     "plain crops": lambda v1: [],
@@ -75,6 +78,9 @@ RECIPES: dict[str, Callable[[Any], list[Any]]] = {
     "RandomRotation": lambda v1: [v1.RandomRotation(15)],
     "smooth rotation": lambda v1: [v1.RandomRotation(15, v1.InterpolationMode.BILINEAR)],
     "RandomAffine": lambda v1: [v1.RandomAffine(10, (0.1, 0.1), (0.8, 1.2), 5)],
+    "RandomPerspective": lambda v1: [v1.RandomPerspective()],
+    "ElasticTransform": lambda v1: [v1.ElasticTransform()],
+    "AugMix": lambda v1: [v1.AugMix()],
     "GaussianBlur": lambda v1: [v1.GaussianBlur(23, (0.1, 2.0))],
     "SimCLR": lambda v1: [
         v1.RandomApply([v1.ColorJitter(0.8, 0.8, 0.8, 0.2)], 0.8),
@@ -82,7 +88,7 @@ RECIPES: dict[str, Callable[[Any], list[Any]]] = {
         v1.RandomApply([v1.GaussianBlur(23, (0.1, 2.0))]),
     ],
 }
-COMPARED |= {f"{name}, seneca": f"{name}, torch" for name in RECIPES}
+COMPARED |= {f"{name}, seneca": f"{name}, torch" for name in (*RECIPES, TIMM)}
 
 
 class Tensors:
@@ -140,6 +146,17 @@ def pairs(folder: str) -> Any:
     ]
     dataset = torchvision.datasets.VOCSegmentation(folder, transforms=v2.Compose(steps))
     return torchvision.datasets.wrap_dataset_for_transforms_v2(dataset)
+
+
+def timm_folder(folder: str) -> Any:
+    """As timm's train.py writes it, with the RandAugment and the erasing of its recipes."""
+    from torchvision_here import torchvision  # first: timm imports it
+
+    from timm.data import create_transform  # isort: skip
+
+    recipe = {"auto_augment": "rand-m9-mstd0.5-inc1", "interpolation": "random"}
+    transform = create_transform(224, is_training=True, re_prob=0.25, re_mode="pixel", **recipe)
+    return torchvision.datasets.ImageFolder(folder, transform)
 
 
 def seneca_folder(folder: str) -> Any:
@@ -208,6 +225,7 @@ def loader_of(row: str, folder: str) -> Any:
         "opaque pictures": lambda: Wrapped(torchvision_folder(folder)),
         "opaque tensors": Tensors,
         "pairs": lambda: pairs(folder),
+        TIMM: lambda: timm_folder(folder),
         **{name: partial(torchvision_folder, folder, name) for name in RECIPES},
     }.get(what, lambda: torchvision_folder(folder))()
     kind: Any = torch.utils.data.DataLoader if row.endswith(", torch") else seneca.DataLoader
@@ -306,6 +324,9 @@ def main() -> None:
     print(report.machine(["seneca-loader", "torch", "torchvision", "pillow-simd"]))
     wanted = tuple(options.rows) or ("",)
     compared = [both for both in COMPARED.items() if both[0].startswith(wanted)]
+    if importlib.util.find_spec("timm") is None:
+        print(f"missing: {TIMM}, because timm is not installed: pip install timm")
+        compared = [both for both in compared if not both[0].startswith(TIMM)]
     rows = list(dict.fromkeys(row for both in compared for row in reversed(both)))
     seen: dict[str, list[float]] = {row: [] for row in rows}
     used: dict[str, list[float]] = {row: [] for row in rows}

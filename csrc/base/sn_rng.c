@@ -1,5 +1,7 @@
 #include "sn_rng.h"
 
+#include <math.h>
+
 #define PHILOX_M0 0xD2511F53u
 #define PHILOX_M1 0xCD9E8D57u
 #define PHILOX_W0 0x9E3779B9u
@@ -81,4 +83,29 @@ uint32_t sn_rng_below(sn_rng *rng, uint32_t n)
             product = (uint64_t)sn_rng_u32(rng) * n;
     }
     return (uint32_t)(product >> 32);
+}
+
+double sn_rng_normal(sn_rng *rng)
+{
+    /* Box and Muller (1958), without the second number. The first is in (0, 1]: it has a logarithm. */
+    double radius = sqrt(-2 * log(1 - sn_rng_double(rng)));
+
+    return radius * cos(2 * M_PI * sn_rng_double(rng));
+}
+
+double sn_rng_gamma(sn_rng *rng, double shape)
+{
+    /* Marsaglia and Tsang (2000): a normal number's cube, and a rejection that is rarely needed. Below 1
+     * it is the shape above, times a power of a uniform number. */
+    double d = (shape < 1 ? shape + 1 : shape) - 1.0 / 3, c = 1 / sqrt(9 * d), x, v, u;
+
+    do {
+        do {
+            x = sn_rng_normal(rng);
+            v = 1 + c * x;
+        } while (v <= 0);
+        v = v * v * v;
+        u = 1 - sn_rng_double(rng);
+    } while (log(u) >= 0.5 * x * x + d * (1 - v + log(v)));
+    return shape < 1 ? d * v * pow(1 - sn_rng_double(rng), 1 / shape) : d * v;
 }

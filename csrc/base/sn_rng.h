@@ -53,4 +53,10 @@ double sn_rng_uniform(sn_rng *rng, double low, double high);
 /* Uniform in {0, ..., n - 1}, without bias; n > 0. */
 uint32_t sn_rng_below(sn_rng *rng, uint32_t n);
 
+/* Of the standard normal distribution. */
+double sn_rng_normal(sn_rng *rng);
+
+/* Of the gamma distribution of this shape, above 0, and scale 1. */
+double sn_rng_gamma(sn_rng *rng, double shape);
+
 #endif

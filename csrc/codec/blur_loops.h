@@ -64,4 +64,27 @@ SN_LOOP static void sharpen(float factor, const uint8_t *above, const uint8_t *r
     }
 }
 
-const sn_blur_kernels SN_BLUR_TABLE = {down, across, sharpen};
+SN_LOOP static void box(const uint8_t *const *taps, uint32_t n_taps, uint32_t inner, uint32_t outer,
+                        uint8_t *out, size_t n)
+{
+    const uint8_t *first = taps[0], *last = taps[n_taps - 1];
+
+    for (size_t done = 0; done < n; done += BLOCK) {
+        size_t count = n - done < BLOCK ? n - done : BLOCK;
+        uint16_t sums[BLOCK] = {0};
+
+        for (uint32_t j = 1; j + 1 < n_taps; j++) {
+            const uint8_t *tap = taps[j] + done;
+
+            for (size_t k = 0; k < count; k++)
+                sums[k] = (uint16_t)(sums[k] + tap[k]);
+        }
+        for (size_t k = 0; k < count; k++) {
+            uint32_t ends = (uint32_t)first[done + k] + last[done + k];
+
+            out[done + k] = (uint8_t)((sums[k] * inner + ends * outer + (1u << 23)) >> 24);
+        }
+    }
+}
+
+const sn_blur_kernels SN_BLUR_TABLE = {down, across, sharpen, box};

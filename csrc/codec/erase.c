@@ -8,9 +8,10 @@
 
 #define TRIES 10 /* torchvision's */
 
-static bool draw_box(const sn_erase *erase, sn_rng *rng, uint32_t height, uint32_t width, sn_rect *box)
+static bool draw_box(const sn_erase *erase, sn_rng *rng, uint32_t height, uint32_t width, uint32_t n_boxes,
+                     sn_rect *box)
 {
-    double area = (double)height * width;
+    double area = (double)height * width / n_boxes;
     double log_low = log(erase->ratio[0]), log_high = log(erase->ratio[1]);
 
     for (int i = 0; i < TRIES; i++) {
@@ -54,29 +55,45 @@ static float next_normal(normal *numbers)
     return radius * cosf(angle);
 }
 
-void sn_erase_run(const sn_plan *plan, sn_rng *rng, uint32_t height, uint32_t width, void *out)
+static void paint(const sn_plan *plan, normal *numbers, const sn_rect *box, uint32_t height, uint32_t width,
+                  void *out)
 {
     const sn_erase *erase = &plan->erase;
     size_t step = plan->channels_last ? 3 : 1;
     size_t plane = plan->channels_last ? 1 : (size_t)height * width;
-    normal numbers = {rng, false, 0};
     uint32_t element[3];
-    sn_rect box;
 
-    if (sn_rng_double(rng) >= erase->probability || !draw_box(erase, rng, height, width, &box))
-        return;
-    for (int c = 0; c < 3; c++)
-        element[c] = sn_element(plan->dtype, erase->value[c]);
-    for (uint32_t y = box.top; y < box.top + box.height; y++)
-        for (uint32_t x = box.left; x < box.left + box.width; x++)
+    for (int c = 0; c < 3; c++) {
+        float noise = erase->noise == SN_NOISE_COLOURS ? erase->deviation[c] * next_normal(numbers) : 0;
+
+        element[c] = sn_element(plan->dtype, erase->value[c] + noise);
+    }
+    for (uint32_t y = box->top; y < box->top + box->height; y++)
+        for (uint32_t x = box->left; x < box->left + box->width; x++)
             for (size_t c = 0; c < 3; c++) {
                 size_t place = ((size_t)y * width + x) * step + c * plane;
 
-                if (erase->noise) {
-                    float value = erase->value[c] + erase->deviation[c] * next_normal(&numbers);
+                if (erase->noise == SN_NOISE_VALUES) {
+                    float value = erase->value[c] + erase->deviation[c] * next_normal(numbers);
 
                     element[c] = sn_element(plan->dtype, value);
                 }
                 sn_element_put(plan->dtype, out, place, element[c]);
             }
+}
+
+void sn_erase_run(const sn_plan *plan, sn_rng *rng, uint32_t height, uint32_t width, void *out)
+{
+    const sn_erase *erase = &plan->erase;
+    normal numbers = {rng, false, 0};
+    uint32_t n_boxes = erase->most > 0 ? erase->most : 1;
+    sn_rect box;
+
+    if (sn_rng_double(rng) >= erase->probability)
+        return;
+    if (erase->fewest < erase->most)
+        n_boxes = erase->fewest + sn_rng_below(rng, erase->most - erase->fewest + 1);
+    for (uint32_t k = 0; k < n_boxes; k++)
+        if (draw_box(erase, rng, height, width, n_boxes, &box))
+            paint(plan, &numbers, &box, height, width, out);
 }

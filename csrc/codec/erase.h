@@ -1,5 +1,6 @@
 /*
- * erase.h -- torchvision's RandomErasing, on a picture in its place in the batch.
+ * erase.h -- torchvision's RandomErasing, and timm's, which has several boxes, on a picture in its place in
+ * the batch.
  *
  *     +--------------+
  *     |    +-------+ |      a box of random area and ratio, smaller than the picture on both
@@ -7,9 +8,11 @@
  *     |    +-------+ |
  *     +--------------+
  *
- * Random numbers, in this order: whether; ten times at most area, log of the ratio, and if the box
- * fits top, left; for noise, two for each two values of the box, in the order of rows, columns and
- * channels whatever the layout.
+ * Several boxes share the area.
+ *
+ * Random numbers, in this order: whether; how many boxes, if that is not certain. For each box: ten times
+ * at most area, log of the ratio, and if the box fits top, left; for noise, four for a colour, or two for
+ * each two values of the box, in the order of rows, columns and channels whatever the layout.
  *
  * Callers    any thread; no state but the caller's.
  */

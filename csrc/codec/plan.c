@@ -7,6 +7,8 @@
 
 #define MAX_SIZE 65535 /* a JPEG's longest side; what leaves the pipeline need not be longer */
 
+#define MAX_BOXES 1000 /* of one erasing */
+
 /* Within this, no step of the normalisation leaves the normal floats, which the vector code relies
  * on, and a blended pixel fits an int. */
 #define MAX_NUMBER 1e6f
@@ -41,6 +43,14 @@ static bool check_resize(const sn_op *op)
     if (op->max_size != 0 && (op->max_size <= op->height || op->max_size > MAX_SIZE))
         return false;
     return 0 < op->height && op->height <= MAX_SIZE;
+}
+
+static bool check_sizes(const sn_op *op)
+{
+    for (uint32_t k = 0; k < op->count && k < SN_MAX_SIZES; k++)
+        if (op->sizes[k] == 0 || op->sizes[k] > MAX_SIZE)
+            return false;
+    return 0 < op->count && op->count <= SN_MAX_SIZES && op->max_size <= MAX_SIZE;
 }
 
 static bool check_padding(const sn_op *op)
@@ -86,10 +96,22 @@ static bool check_op(const sn_op *op, bool in_head, uint32_t n)
     case SN_OP_RESIZE:
         return check_resize(op);
     case SN_OP_CENTER_CROP:
-        return is_size(op);
+        return is_size(op) && op->padding_mode <= SN_PAD_SYMMETRIC;
+    case SN_OP_RESIZE_KEEP_RATIO:
+        return is_size(op) && is_probability(op->longest) && op->filter <= SN_PLAIN_BICUBIC;
+    case SN_OP_RANDOM_RESIZE_KEEP_RATIO:
+        return !in_head && is_size(op) && is_probability(op->longest) && op->filter <= SN_EITHER &&
+               is_probability(op->probability) && is_probability(op->aspect_probability) && op->by_area <= 1 &&
+               is_positive(op->scale) && is_positive(op->ratio);
+    case SN_OP_SCALE_JITTER:
+        return !in_head && is_size(op) && is_positive(op->scale) && op->filter <= SN_PLAIN_BICUBIC;
+    case SN_OP_RANDOM_SHORTEST_SIZE:
+        return !in_head && check_sizes(op) && op->filter <= SN_PLAIN_BICUBIC;
+    case SN_OP_RANDOM_ZOOM_OUT:
+        return !in_head && is_probability(op->probability) && rises(op->scale, 1, MAX_SIZE);
     case SN_OP_RANDOM_RESIZED_CROP:
         return !in_head && is_size(op) && is_positive(op->scale) && is_positive(op->ratio) &&
-               op->filter <= SN_PLAIN_BICUBIC;
+               op->filter <= SN_EITHER;
     case SN_OP_PAD:
         return check_padding(op);
     case SN_OP_RANDOM_CROP:
@@ -132,7 +154,8 @@ static bool check_erase(const sn_erase *erase)
         if (!isfinite(erase->value[c]) || !isfinite(erase->deviation[c]) || erase->deviation[c] < 0)
             return false;
     return is_probability(erase->probability) && rises(erase->scale, 0, 1) &&
-           is_positive(erase->ratio) && erase->noise <= 1;
+           is_positive(erase->ratio) && erase->noise <= SN_NOISE_COLOURS && erase->fewest <= erase->most &&
+           erase->most <= MAX_BOXES;
 }
 
 int sn_plan_check(const sn_plan *plan)
@@ -152,6 +175,12 @@ int sn_plan_check(const sn_plan *plan)
     return check_batch(plan) && check_erase(&plan->erase) ? SN_OK : SN_E_PLAN;
 }
 
+/* The size that such an op makes is drawn, or hangs on the picture's. */
+static bool varies(uint32_t kind)
+{
+    return SN_OP_RESIZE_KEEP_RATIO <= kind && kind <= SN_OP_RANDOM_ZOOM_OUT;
+}
+
 int sn_plan_output_size(const sn_plan *plan, uint32_t *height, uint32_t *width)
 {
     uint32_t h = 0, w = 0; /* 0: the picture's */
@@ -162,7 +191,9 @@ int sn_plan_output_size(const sn_plan *plan, uint32_t *height, uint32_t *width)
         bool sets = op->kind == SN_OP_RESIZE || op->kind == SN_OP_CENTER_CROP ||
                     op->kind == SN_OP_RANDOM_RESIZED_CROP || op->kind == SN_OP_RANDOM_CROP;
 
-        if (adds && h != 0) {
+        if (varies(op->kind)) {
+            h = w = 0;
+        } else if (adds && h != 0) {
             /* It goes by the size at hand, which is known here. */
             sn_route route;
             int rc = sn_route_lay(&route, op, 1, NULL, h, w, UINT64_MAX);

@@ -10,28 +10,8 @@
 
 #include <stdint.h>
 
+#include "operation.h"
 #include "sn_plan.h"
-
-/* The operations of all recipes, in the order in which RandAugment and TrivialAugmentWide choose from
- * the first 14. */
-enum operation {
-    IDENTITY,
-    SHEAR_X,
-    SHEAR_Y,
-    TRANSLATE_X,
-    TRANSLATE_Y,
-    ROTATE,
-    BRIGHTNESS,
-    COLOR,
-    CONTRAST,
-    SHARPNESS,
-    POSTERIZE,
-    SOLARIZE,
-    AUTO_CONTRAST,
-    EQUALIZE,
-    N_CHOSEN_FROM,
-    INVERT = N_CHOSEN_FROM
-};
 
 typedef struct {
     uint8_t operation, tenths, magnitude;

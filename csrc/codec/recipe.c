@@ -3,7 +3,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "aug_mix.h"
+#include "operation.h"
 #include "policies.h"
+#include "timm.h"
 
 #define MAX_DEGREES 1e6
 #define MAX_SCALE 1e6
@@ -31,10 +34,24 @@ static bool is_kernel(uint32_t side)
     return side % 2 == 1 && side <= SN_BLUR_MAX_KERNEL;
 }
 
+static bool is_sigma(double sigma)
+{
+    return 1 / MAX_SCALE <= sigma && 8 * sigma + 1 < 2 * SN_GRID_MAX_RADIUS + 2;
+}
+
 static bool is_warp(const sn_op *op)
 {
     return op->warp <= SN_WARP_BICUBIC && op->has_center <= 1 && fabs(op->center[0]) <= MAX_DEGREES &&
            fabs(op->center[1]) <= MAX_DEGREES;
+}
+
+/* The noise of both directions is blurred, or that of none. */
+static bool is_elastic(const sn_op *op)
+{
+    const double *sigma = op->sigma, *alpha = op->alpha;
+
+    return op->warp <= SN_WARP_BILINEAR && fabs(alpha[0]) <= MAX_SCALE && fabs(alpha[1]) <= MAX_SCALE &&
+           ((sigma[0] == 0 && sigma[1] == 0) || (is_sigma(sigma[0]) && is_sigma(sigma[1])));
 }
 
 bool sn_recipe_check(const sn_op *op)
@@ -65,32 +82,24 @@ bool sn_recipe_check(const sn_op *op)
         return is_warp(op) && 2 <= op->bins && op->bins <= MAX_BINS;
     case SN_OP_AUTO_AUGMENT:
         return is_warp(op) && op->policy < SN_N_POLICIES;
+    case SN_OP_TIMM_AUGMENT:
+    case SN_OP_TIMM_AUG_MIX:
+        return sn_timm_check(op, SN_RECIPE_MAX);
+    case SN_OP_AUG_MIX:
+        return sn_aug_mix_check(op, SN_RECIPE_MAX);
+    case SN_OP_RANDOM_PERSPECTIVE:
+        return is_warp(op) && is_share(op->probability) && is_share(op->amount);
+    case SN_OP_ELASTIC:
+        return is_elastic(op);
     default:
         return false;
     }
-}
-
-/* One of `bins` numbers from `first` to `last`. torch.linspace() has single floats, whose last digit
- * depends on how wide the processor's vectors are; a whole number here is whole. */
-static double spaced(double first, double last, uint32_t bins, uint32_t k)
-{
-    return (first * (bins - 1 - k) + last * k) / (bins - 1);
 }
 
 /* The bits that Posterize leaves: 8, down to 8 - `most`. */
 static double bits_left(uint32_t most, uint32_t bins, uint32_t k)
 {
     return 8 - rint((double)k * most / (bins - 1));
-}
-
-static bool has_magnitudes(uint32_t operation)
-{
-    return operation != IDENTITY && operation < AUTO_CONTRAST;
-}
-
-static bool has_sign(uint32_t operation)
-{
-    return operation != IDENTITY && operation < POSTERIZE;
 }
 
 /* The magnitude of bin `k`, which is a threshold for Solarize and a number of bits for Posterize. */
@@ -102,105 +111,20 @@ static double magnitude_of(const sn_op *op, uint32_t operation, uint32_t bins, u
     switch (operation) {
     case SHEAR_X:
     case SHEAR_Y:
-        return spaced(0, wide ? 0.99 : 0.3, bins, k);
+        return sn_spaced(0, wide ? 0.99 : 0.3, bins, k);
     case TRANSLATE_X:
-        return spaced(0, wide ? 32 : 150.0 / 331.0 * width, bins, k);
+        return sn_spaced(0, wide ? 32 : 150.0 / 331.0 * width, bins, k);
     case TRANSLATE_Y:
-        return spaced(0, wide ? 32 : 150.0 / 331.0 * height, bins, k);
+        return sn_spaced(0, wide ? 32 : 150.0 / 331.0 * height, bins, k);
     case ROTATE:
-        return spaced(0, wide ? 135 : 30, bins, k);
+        return sn_spaced(0, wide ? 135 : 30, bins, k);
     case POSTERIZE:
         return bits_left(wide ? 6 : 4, bins, k);
     case SOLARIZE:
-        return spaced(255, 0, bins, k);
+        return sn_spaced(255, 0, bins, k);
     default:
-        return spaced(0, wide ? 0.99 : 0.9, bins, k);
+        return sn_spaced(0, wide ? 0.99 : 0.9, bins, k);
     }
-}
-
-static sn_edit colour(uint32_t kind, double factor)
-{
-    return (sn_edit){.kind = SN_EDIT_COLOUR, .colour = {kind, (float)factor, 0}};
-}
-
-static sn_edit tone(uint32_t kind, uint32_t amount)
-{
-    return (sn_edit){.kind = SN_EDIT_TONE, .tone = {kind, amount}};
-}
-
-/* From the first whole value on that is no less: all that a threshold tells of bytes. */
-static sn_edit solarize(double threshold)
-{
-    return tone(SN_SOLARIZE, (uint32_t)fmax(0, fmin(256, ceil(threshold))));
-}
-
-static sn_edit warp(const sn_op *op)
-{
-    return (sn_edit){.kind = SN_EDIT_WARP,
-                       .warp = {.filter = op->warp, .fill = {op->fill[0], op->fill[1], op->fill[2]},
-                                .mask_fill = op->mask_fill}};
-}
-
-/* One operation of a recipe, added to the changes; how many there are then. What changes nothing is left
- * out. */
-static uint32_t add(const sn_op *op, uint32_t operation, double m, uint32_t height, uint32_t width,
-                    sn_edit *edits, uint32_t n)
-{
-    double middle[2] = {width * 0.5, height * 0.5}, corner[2] = {0, 0}, away[2] = {0, 0}, shear[2] = {0, 0};
-    sn_edit edit = {0};
-
-    switch (operation) {
-    case SHEAR_X:
-    case SHEAR_Y:
-        shear[operation == SHEAR_Y] = atan(m) * (180.0 / M_PI);
-        edit = warp(op);
-        sn_warp_affine(edit.warp.matrix, corner, 0, away, 1, shear);
-        break;
-    case TRANSLATE_X:
-    case TRANSLATE_Y:
-        m = trunc(m);
-        away[operation == TRANSLATE_Y] = m;
-        edit = warp(op);
-        sn_warp_affine(edit.warp.matrix, middle, 0, away, 1, shear);
-        break;
-    case ROTATE:
-        edit = warp(op);
-        sn_warp_rotation(edit.warp.matrix, m, middle);
-        break;
-    case BRIGHTNESS:
-        edit = colour(SN_BRIGHTNESS, 1 + m);
-        break;
-    case COLOR:
-        edit = colour(SN_SATURATION, 1 + m);
-        break;
-    case CONTRAST:
-        edit = colour(SN_CONTRAST, 1 + m);
-        break;
-    case SHARPNESS:
-        edit = (sn_edit){.kind = SN_EDIT_SHARPNESS, .sharpness = (float)(1 + m)};
-        break;
-    case POSTERIZE:
-        edit = tone(SN_POSTERIZE, (uint32_t)m);
-        break;
-    case SOLARIZE:
-        edit = solarize(m);
-        break;
-    case AUTO_CONTRAST:
-        edit = tone(SN_AUTOCONTRAST, 0);
-        break;
-    case EQUALIZE:
-        edit = tone(SN_EQUALIZE, 0);
-        break;
-    case INVERT:
-        edit = tone(SN_INVERT, 0);
-        break;
-    default:
-        return n;
-    }
-    if (has_sign(operation) && m == 0)
-        return n;
-    edits[n] = edit;
-    return n + 1;
 }
 
 static uint32_t rand_augment(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t width, sn_edit *edits)
@@ -211,9 +135,9 @@ static uint32_t rand_augment(const sn_op *op, sn_rng *rng, uint32_t height, uint
         uint32_t operation = sn_rng_below(rng, N_CHOSEN_FROM);
         double m = magnitude_of(op, operation, op->bins, op->magnitude, height, width);
 
-        if (has_sign(operation) && sn_rng_below(rng, 2) == 1)
+        if (sn_operation_has_sign(operation) && sn_rng_below(rng, 2) == 1)
             m = -m;
-        n = add(op, operation, m, height, width, edits, n);
+        n = sn_operation_add(op, operation, m, height, width, edits, n);
     }
     return n;
 }
@@ -222,12 +146,12 @@ static uint32_t trivial_augment(const sn_op *op, sn_rng *rng, uint32_t height, u
                                 sn_edit *edits)
 {
     uint32_t operation = sn_rng_below(rng, N_CHOSEN_FROM);
-    uint32_t bin = has_magnitudes(operation) ? sn_rng_below(rng, op->bins) : 0;
+    uint32_t bin = sn_operation_has_magnitudes(operation) ? sn_rng_below(rng, op->bins) : 0;
     double m = magnitude_of(op, operation, op->bins, bin, height, width);
 
-    if (has_sign(operation) && sn_rng_below(rng, 2) == 1)
+    if (sn_operation_has_sign(operation) && sn_rng_below(rng, 2) == 1)
         m = -m;
-    return add(op, operation, m, height, width, edits, 0);
+    return sn_operation_add(op, operation, m, height, width, edits, 0);
 }
 
 static uint32_t auto_augment(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t width, sn_edit *edits)
@@ -239,10 +163,10 @@ static uint32_t auto_augment(const sn_op *op, sn_rng *rng, uint32_t height, uint
         double m = magnitude_of(op, part->operation, 10, part->magnitude, height, width);
         bool happens = sn_rng_double(rng) < part->tenths / 10.0, is_negative = sn_rng_below(rng, 2) == 0;
 
-        if (has_sign(part->operation) && is_negative)
+        if (sn_operation_has_sign(part->operation) && is_negative)
             m = -m;
         if (happens)
-            n = add(op, part->operation, m, height, width, edits, n);
+            n = sn_operation_add(op, part->operation, m, height, width, edits, n);
     }
     return n;
 }
@@ -258,7 +182,7 @@ static void random_affine(const sn_op *op, sn_rng *rng, uint32_t height, uint32_
     scale = sn_rng_uniform(rng, op->scale[0], op->scale[1]);
     shear[0] = sn_rng_uniform(rng, op->shear[0], op->shear[1]);
     shear[1] = sn_rng_uniform(rng, op->shear[2], op->shear[3]);
-    *edit = warp(op);
+    *edit = sn_warp_edit(op);
     sn_warp_affine(edit->warp.matrix, op->has_center ? op->center : middle, angle, away, scale, shear);
 }
 
@@ -266,9 +190,43 @@ static void random_rotation(const sn_op *op, sn_rng *rng, uint32_t height, uint3
 {
     double middle[2] = {width * 0.5, height * 0.5};
 
-    *edit = warp(op);
+    *edit = sn_warp_edit(op);
     sn_warp_rotation(edit->warp.matrix, sn_rng_uniform(rng, op->degrees[0], op->degrees[1]),
                      op->has_center ? op->center : middle);
+}
+
+/* A whole number of pixels, `most` at the most, inside of either edge. */
+static double inside(sn_rng *rng, uint32_t side, double most, bool from_far_edge)
+{
+    uint32_t way = sn_rng_below(rng, (uint32_t)most + 1);
+
+    return from_far_edge ? (double)side - 1 - way : way;
+}
+
+/* Whether there is one: the corners may lie on a line. */
+static bool random_perspective(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t width, sn_edit *edit)
+{
+    double corners[4][2];
+
+    for (int k = 0; k < 4; k++) {
+        corners[k][0] = inside(rng, width, op->amount * (width / 2), k == 1 || k == 2);
+        corners[k][1] = inside(rng, height, op->amount * (height / 2), k >= 2);
+    }
+    *edit = sn_warp_edit(op);
+    edit->warp.projective = true;
+    return sn_warp_perspective(edit->warp.matrix, corners, height, width);
+}
+
+static void elastic(const sn_op *op, sn_rng *rng, sn_edit *edit)
+{
+    uint64_t high = sn_rng_u32(rng), low = sn_rng_u32(rng);
+
+    *edit = (sn_edit){.kind = SN_EDIT_ELASTIC,
+                      .elastic = {.seed = high << 32 | low,
+                                  .alpha = {op->alpha[0], op->alpha[1]},
+                                  .sigma = {op->sigma[0], op->sigma[1]},
+                                  .lookup = {op->warp == SN_WARP_NEAREST, true,
+                                             {op->fill[0], op->fill[1], op->fill[2]}}}};
 }
 
 /* What RANDOM_<change> does where it does anything. */
@@ -276,17 +234,17 @@ static sn_edit change_of(const sn_op *op)
 {
     switch (op->kind) {
     case SN_OP_RANDOM_POSTERIZE:
-        return tone(SN_POSTERIZE, (uint32_t)op->amount);
+        return sn_tone_edit(SN_POSTERIZE, (uint32_t)op->amount);
     case SN_OP_RANDOM_SOLARIZE:
-        return solarize(op->amount);
+        return sn_solarize_edit(op->amount);
     case SN_OP_RANDOM_SHARPNESS:
-        return (sn_edit){.kind = SN_EDIT_SHARPNESS, .sharpness = (float)op->amount};
+        return sn_sharpness_edit(op->amount);
     case SN_OP_RANDOM_AUTOCONTRAST:
-        return tone(SN_AUTOCONTRAST, 0);
+        return sn_tone_edit(SN_AUTOCONTRAST, 0);
     case SN_OP_RANDOM_EQUALIZE:
-        return tone(SN_EQUALIZE, 0);
+        return sn_tone_edit(SN_EQUALIZE, 0);
     default:
-        return tone(SN_INVERT, 0);
+        return sn_tone_edit(SN_INVERT, 0);
     }
 }
 
@@ -310,6 +268,16 @@ uint32_t sn_recipe_draw(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t 
         return trivial_augment(op, rng, height, width, edits);
     case SN_OP_AUTO_AUGMENT:
         return auto_augment(op, rng, height, width, edits);
+    case SN_OP_TIMM_AUGMENT:
+    case SN_OP_TIMM_AUG_MIX:
+        return sn_timm_draw(op, rng, height, width, edits);
+    case SN_OP_AUG_MIX:
+        return sn_aug_mix_draw(op, rng, height, width, edits);
+    case SN_OP_RANDOM_PERSPECTIVE:
+        return sn_rng_double(rng) < op->probability && random_perspective(op, rng, height, width, edits);
+    case SN_OP_ELASTIC:
+        elastic(op, rng, edits);
+        return 1;
     default:
         if (sn_rng_double(rng) >= op->probability)
             return 0;

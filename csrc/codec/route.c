@@ -244,6 +244,78 @@ static int random_crop(sn_route *route, const sn_op *op, const sn_border *border
     return SN_OK;
 }
 
+static uint32_t draw_filter(const sn_op *op, sn_rng *rng)
+{
+    if (op->filter == SN_EITHER)
+        return sn_rng_below(rng, 2) ? SN_BICUBIC : SN_BILINEAR;
+    return op->filter;
+}
+
+/* timm's ResizeKeepRatio: both sides divided by one number, which the side decides that is closer to what
+ * it should be, or with `longest` the other. */
+static int resize_keep_ratio(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
+{
+    const sn_pass *pass = last_of(route);
+    double down = (double)pass->height / op->height, across = (double)pass->width / op->width;
+    double by = fmax(down, across) * op->longest + fmin(down, across) * (1 - op->longest), factor = 1, aspect = 1;
+
+    if (op->kind == SN_OP_RANDOM_RESIZE_KEEP_RATIO) {
+        if (op->probability > 0 && sn_rng_double(rng) < op->probability) {
+            factor = sn_rng_uniform(rng, op->scale[0], op->scale[1]);
+            factor = op->by_area ? 1 / sqrt(factor) : factor;
+        }
+        if (op->aspect_probability > 0 && sn_rng_double(rng) < op->aspect_probability)
+            aspect = sqrt(exp(sn_rng_uniform(rng, log(op->ratio[0]), log(op->ratio[1]))));
+    }
+    down = fmin(fmax(1, rint(pass->height * (factor / aspect) / by)), UINT32_MAX);
+    across = fmin(fmax(1, rint(pass->width * (factor * aspect) / by)), UINT32_MAX);
+    return resize(route, (uint32_t)down, (uint32_t)across, draw_filter(op, rng), max_pixels);
+}
+
+/* Both sides times a number, rounded down; a row is kept where torchvision fails. */
+static int resize_by(sn_route *route, double height, double width, uint32_t filter, uint64_t max_pixels)
+{
+    return resize(route, (uint32_t)fmin(fmax(1, floor(height)), UINT32_MAX),
+                  (uint32_t)fmin(fmax(1, floor(width)), UINT32_MAX), filter, max_pixels);
+}
+
+/* In single floats, as torchvision multiplies what torch has drawn. It divides the target's second number, its
+ * width, by the height. */
+static int scale_jitter(sn_route *route, const sn_op *op, sn_rng *rng, uint32_t height, uint32_t width,
+                        uint64_t max_pixels)
+{
+    float fits = (float)fmin((double)op->width / height, (double)op->height / width);
+    float factor = fits * (float)sn_rng_uniform(rng, op->scale[0], op->scale[1]);
+
+    return resize_by(route, (double)((float)height * factor), (double)((float)width * factor), op->filter,
+                     max_pixels);
+}
+
+static int shortest_size(sn_route *route, const sn_op *op, sn_rng *rng, uint32_t height, uint32_t width,
+                         uint64_t max_pixels)
+{
+    uint32_t shorter = height < width ? height : width, longer = height < width ? width : height;
+    double factor = (double)op->sizes[sn_rng_below(rng, op->count)] / shorter;
+
+    if (op->max_size != 0)
+        factor = fmin(factor, (double)op->max_size / longer);
+    return resize_by(route, height * factor, width * factor, op->filter, max_pixels);
+}
+
+static int zoom_out(sn_route *route, const sn_op *op, sn_rng *rng, const sn_border *border, uint64_t max_pixels)
+{
+    const sn_pass *pass = last_of(route);
+    float factor = (float)sn_rng_uniform(rng, op->scale[0], op->scale[1]), height, width, top, left;
+
+    height = floorf((float)pass->height * factor);
+    width = floorf((float)pass->width * factor);
+    if (height > MAX_SIDE || width > MAX_SIDE)
+        return refuse(route, (uint32_t)fminf(height, 1u << 31), (uint32_t)fminf(width, 1u << 31));
+    left = floorf((width - (float)pass->width) * (float)sn_rng_double(rng));
+    top = floorf((height - (float)pass->height) * (float)sn_rng_double(rng));
+    return reframe(route, -(int64_t)top, -(int64_t)left, (uint32_t)height, (uint32_t)width, border, max_pixels);
+}
+
 static void add_edit(sn_route *route, const sn_edit *edit)
 {
     sn_pass *pass = last_of(route);
@@ -252,7 +324,7 @@ static void add_edit(sn_route *route, const sn_edit *edit)
         pass->first_edit = route->n_edits;
     route->edits[route->n_edits++] = *edit;
     pass->n_edits++;
-    pass->is_warped |= edit->kind == SN_EDIT_WARP;
+    pass->is_warped |= sn_edit_moves(edit);
 }
 
 static void add_colour(sn_route *route, sn_colour colour)
@@ -308,7 +380,6 @@ static int add_op(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pi
     sn_pass *pass = last_of(route);
     uint32_t height = pass->height, width = pass->width;
     sn_border border = {op->padding_mode, {op->fill[0], op->fill[1], op->fill[2]}, op->mask_fill};
-    sn_border black = {SN_PAD_CONSTANT, {0, 0, 0}, 0};
     sn_rect box;
     int rc = SN_OK;
 
@@ -324,12 +395,26 @@ static int add_op(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pi
         break;
     case SN_OP_CENTER_CROP:
         rc = reframe(route, center(height, op->height), center(width, op->width), op->height,
-                     op->width, &black, max_pixels);
+                     op->width, &border, max_pixels);
         break;
     case SN_OP_RANDOM_RESIZED_CROP:
         box = draw_box(op, rng, height, width);
         crop(route, &box);
-        rc = resize(route, op->height, op->width, op->filter, max_pixels);
+        rc = resize(route, op->height, op->width, draw_filter(op, rng), max_pixels);
+        break;
+    case SN_OP_RESIZE_KEEP_RATIO:
+    case SN_OP_RANDOM_RESIZE_KEEP_RATIO:
+        rc = resize_keep_ratio(route, op, rng, max_pixels);
+        break;
+    case SN_OP_SCALE_JITTER:
+        rc = scale_jitter(route, op, rng, height, width, max_pixels);
+        break;
+    case SN_OP_RANDOM_SHORTEST_SIZE:
+        rc = shortest_size(route, op, rng, height, width, max_pixels);
+        break;
+    case SN_OP_RANDOM_ZOOM_OUT:
+        if (sn_rng_double(rng) < op->probability)
+            rc = zoom_out(route, op, rng, &border, max_pixels);
         break;
     case SN_OP_RANDOM_HFLIP:
         if (sn_rng_double(rng) < op->probability)

@@ -23,11 +23,17 @@
  *   a crop or pad       of a border that continues the window,
  *   a pad               unlike the border that is there,
  *   any of the three    once there are edits: contrast and blurs look at the whole picture,
- *   a flip              once there is a warp.
+ *   a flip              once there is a warp, or another edit that moves pixels.
  * To all other edits a mirrored picture is like any other, so flips go on editing.
  *
  * Random numbers are drawn op by op, in each as torchvision draws them:
  *   RANDOM_RESIZED_CROP   ten times at most area, log of the ratio, and if the box fits top, left
+ *                         then the filter, if it is either
+ *   RANDOM_RESIZE_KEEP_RATIO   whether and the scale, whether and the log of the aspect, the filter, each if it is
+ *                         not certain
+ *   SCALE_JITTER          the scale
+ *   RANDOM_SHORTEST_SIZE  which size
+ *   RANDOM_ZOOM_OUT       whether, then the factor, left, top
  *   RANDOM_HFLIP, RANDOM_VFLIP, RANDOM_GRAYSCALE   one
  *   RANDOM_CROP           top, left; nothing if the picture has the crop's size
  *   COLOR_JITTER          the order: the steps are brightness, contrast, saturation, hue, of which
@@ -71,7 +77,7 @@ typedef struct {
     uint32_t top, left;     /* of the window in it */
     sn_border border;       /* if the output is larger than the window */
     uint32_t first_edit, n_edits; /* of the route's, run on the output in this order */
-    bool is_warped;                   /* one of them is a warp */
+    bool is_warped;               /* one of them moves pixels */
 } sn_pass;
 
 static inline bool sn_pass_is_resized(const sn_pass *pass)
@@ -89,7 +95,8 @@ static inline bool sn_pass_is_empty(const sn_pass *pass)
     return pass->window.height == 0 || pass->window.width == 0;
 }
 
-/* An op begins three passes at most (RANDOM_CROP: pad, pad if needed, crop) and adds eight edits. */
+/* An op begins three passes at most (RANDOM_CROP: pad, pad if needed, crop) and adds
+ * SN_RECIPE_MAX edits. */
 #define SN_ROUTE_MAX_PASSES (1 + 3 * SN_PLAN_MAX_OPS)
 #define SN_ROUTE_MAX_EDITS (SN_RECIPE_MAX * SN_PLAN_MAX_OPS)
 

@@ -122,6 +122,10 @@ void sn_tone_run(const sn_tone *tone, uint8_t *rgb, size_t n_pixels)
         for (size_t k = 0; k < n; k++)
             rgb[k] = rgb[k] < (uint8_t)amount ? rgb[k] : (uint8_t)~rgb[k];
         break;
+    case SN_SOLARIZE_ADD:
+        for (size_t k = 0; k < n; k++) /* 127 + 128 is 255 */
+            rgb[k] = rgb[k] < 128 ? (uint8_t)(rgb[k] + amount) : rgb[k];
+        break;
     case SN_AUTOCONTRAST:
     case SN_EQUALIZE:
         count(rgb, n_pixels, counts);

@@ -4,10 +4,11 @@
  *   INVERT         255 - value
  *   POSTERIZE      the highest `amount` bits of it
  *   SOLARIZE       255 - value, from `amount` on
+ *   SOLARIZE_ADD   value + `amount`, 255 at most, below 128
  *   AUTOCONTRAST   stretched, so that the channel's least value is 0 and its greatest 255
  *   EQUALIZE       so that the channel's values are spread evenly
  *
- * They are PIL.ImageOps's, to the byte.
+ * They are PIL.ImageOps's, and SOLARIZE_ADD timm's, to the byte.
  *
  * Callers    any thread; no state but the caller's.
  */
@@ -17,11 +18,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum sn_tone_kind { SN_INVERT = 0, SN_POSTERIZE = 1, SN_SOLARIZE = 2, SN_AUTOCONTRAST = 3, SN_EQUALIZE = 4 };
+enum sn_tone_kind { SN_INVERT = 0, SN_POSTERIZE = 1, SN_SOLARIZE = 2, SN_AUTOCONTRAST = 3, SN_EQUALIZE = 4,
+                    SN_SOLARIZE_ADD = 5 };
 
 typedef struct {
     uint32_t kind;   /* enum sn_tone_kind */
-    uint32_t amount; /* POSTERIZE: bits, up to 8; SOLARIZE: up to 256 */
+    uint32_t amount; /* POSTERIZE: bits, up to 8; SOLARIZE: up to 256; SOLARIZE_ADD: up to 128 */
 } sn_tone;
 
 /* Change a whole picture, `n_pixels` RGB triples close together. */

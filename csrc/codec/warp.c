@@ -70,6 +70,65 @@ void sn_warp_affine(double matrix[6], const double center[2], double angle, cons
     matrix[5] += center[1];
 }
 
+/* Gauss's elimination, the largest number of a column first. Whether there is one solution. */
+static bool solve(double rows[8][9], double solution[8])
+{
+    for (int k = 0; k < 8; k++) {
+        int pivot = k;
+
+        for (int i = k + 1; i < 8; i++)
+            pivot = fabs(rows[i][k]) > fabs(rows[pivot][k]) ? i : pivot;
+        if (fabs(rows[pivot][k]) < 1e-9)
+            return false;
+        for (int j = 0; j < 9; j++) {
+            double other = rows[k][j];
+
+            rows[k][j] = rows[pivot][j];
+            rows[pivot][j] = other;
+        }
+        for (int i = k + 1; i < 8; i++) {
+            double factor = rows[i][k] / rows[k][k];
+
+            for (int j = k; j < 9; j++)
+                rows[i][j] -= factor * rows[k][j];
+        }
+    }
+    for (int k = 7; k >= 0; k--) {
+        solution[k] = rows[k][8];
+        for (int j = k + 1; j < 8; j++)
+            solution[k] -= rows[k][j] * solution[j];
+        solution[k] /= rows[k][k];
+    }
+    return true;
+}
+
+bool sn_warp_perspective(double matrix[8], const double corners[4][2], uint32_t height, uint32_t width)
+{
+    const double had[4][2] = {{0, 0}, {width - 1.0, 0}, {width - 1.0, height - 1.0}, {0, height - 1.0}};
+    static const double nothing[8] = {1e-12, 1e-12, 1e-9, 1e-12, 1e-12, 1e-9, 1e-15, 1e-15};
+    double rows[8][9] = {{0}};
+
+    for (int k = 0; k < 4; k++) {
+        double x = corners[k][0], y = corners[k][1];
+
+        for (int axis = 0; axis < 2; axis++) {
+            double *row = rows[2 * k + axis];
+
+            row[3 * axis] = x;
+            row[3 * axis + 1] = y;
+            row[3 * axis + 2] = 1;
+            row[6] = -had[k][axis] * x;
+            row[7] = -had[k][axis] * y;
+            row[8] = had[k][axis];
+        }
+    }
+    if (!solve(rows, matrix))
+        return false;
+    for (int k = 0; k < 8; k++)
+        matrix[k] = fabs(matrix[k]) < nothing[k] ? 0 : (double)(float)matrix[k];
+    return true;
+}
+
 static void fill(const sn_warp *warp, uint8_t *to, size_t n_pixels)
 {
     for (size_t k = 0; k < n_pixels; k++)
@@ -205,14 +264,31 @@ static void nearest_far(const sn_warp *warp, const uint8_t *from, uint8_t *to, u
     }
 }
 
+static void nearest_perspective(const sn_warp *warp, const uint8_t *from, uint8_t *to, uint32_t height,
+                                uint32_t width)
+{
+    const double *m = warp->matrix;
+
+    for (uint32_t row = 0; row < height; row++)
+        for (uint32_t column = 0; column < width; column++, to += 3) {
+            double across = column + 0.5, down = row + 0.5, by = m[6] * across + m[7] * down + 1;
+            int64_t at = index_of((m[0] * across + m[1] * down + m[2]) / by, width);
+            int64_t line = index_of((m[3] * across + m[4] * down + m[5]) / by, height);
+
+            memcpy(to, line < 0 || at < 0 ? warp->fill : from + 3 * ((size_t)line * width + (size_t)at), 3);
+        }
+}
+
 void sn_warp_run(const sn_warp *warp, const uint8_t *from, uint8_t *to, uint32_t height, uint32_t width)
 {
     const double *m = warp->matrix;
 
     if (warp->filter == SN_WARP_BILINEAR)
-        kernels()->bilinear(m, warp->fill, from, to, height, width);
+        (warp->projective ? kernels()->bilinear_perspective : kernels()->bilinear)(m, warp->fill, from, to, height, width);
     else if (warp->filter == SN_WARP_BICUBIC)
-        kernels()->bicubic(m, warp->fill, from, to, height, width);
+        (warp->projective ? kernels()->bicubic_perspective : kernels()->bicubic)(m, warp->fill, from, to, height, width);
+    else if (warp->projective)
+        nearest_perspective(warp, from, to, height, width);
     else if (m[1] == 0 && m[3] == 0)
         scaled(warp, from, to, height, width);
     else if (fits(m, 0, 0) && fits(m, width, height) && fits(m, 0, height) && fits(m, width, 0))

@@ -13,11 +13,11 @@
 #include "simd.h"
 
 /* `from` may be read four bytes beyond its end; nothing else is. */
-typedef void sn_warp_kernel(const double matrix[6], const uint8_t fill[3], const uint8_t *from, uint8_t *to,
+typedef void sn_warp_kernel(const double matrix[8], const uint8_t fill[3], const uint8_t *from, uint8_t *to,
                             uint32_t height, uint32_t width);
 
 typedef struct {
-    sn_warp_kernel *bilinear, *bicubic;
+    sn_warp_kernel *bilinear, *bicubic, *bilinear_perspective, *bicubic_perspective;
 } sn_warp_kernels;
 
 extern const sn_warp_kernels sn_warp_plain;

@@ -47,10 +47,11 @@ static inline int before(double x)
     return x < 0 ? -1 : (int)x;
 }
 
-/* Both filters; `cubic` is known where this is compiled into each. */
-SN_LOOP static inline __attribute__((always_inline)) void weighed(const double matrix[6], const uint8_t fill[3],
+/* All filters; `cubic` and `projective` are known where this is compiled into each. */
+SN_LOOP static inline __attribute__((always_inline)) void weighed(const double matrix[8], const uint8_t fill[3],
                                                                   const uint8_t *from, uint8_t *to,
-                                                                  uint32_t height, uint32_t width, int cubic)
+                                                                  uint32_t height, uint32_t width, int cubic,
+                                                                  int projective)
 {
     const double a = matrix[0], b = matrix[1], c = matrix[2], d = matrix[3], e = matrix[4], f = matrix[5];
     const doubles white = {255, 255, 255, 255};
@@ -68,6 +69,12 @@ SN_LOOP static inline __attribute__((always_inline)) void weighed(const double m
             masks mask;
             uint8_t made[4];
 
+            if (projective) {
+                double by = matrix[6] * across + matrix[7] * down + 1;
+
+                x /= by;
+                y /= by;
+            }
             if (!(x >= 0 && x < width && y >= 0 && y < height)) {
                 memcpy(to, fill, 3);
                 continue;
@@ -108,16 +115,28 @@ SN_LOOP static inline __attribute__((always_inline)) void weighed(const double m
     }
 }
 
-SN_LOOP static void bilinear(const double matrix[6], const uint8_t fill[3], const uint8_t *from, uint8_t *to,
+SN_LOOP static void bilinear(const double matrix[8], const uint8_t fill[3], const uint8_t *from, uint8_t *to,
                              uint32_t height, uint32_t width)
 {
-    weighed(matrix, fill, from, to, height, width, 0);
+    weighed(matrix, fill, from, to, height, width, 0, 0);
 }
 
-SN_LOOP static void bicubic(const double matrix[6], const uint8_t fill[3], const uint8_t *from, uint8_t *to,
+SN_LOOP static void bicubic(const double matrix[8], const uint8_t fill[3], const uint8_t *from, uint8_t *to,
                             uint32_t height, uint32_t width)
 {
-    weighed(matrix, fill, from, to, height, width, 1);
+    weighed(matrix, fill, from, to, height, width, 1, 0);
 }
 
-const sn_warp_kernels SN_WARP_TABLE = {bilinear, bicubic};
+SN_LOOP static void bilinear_perspective(const double matrix[8], const uint8_t fill[3], const uint8_t *from, uint8_t *to,
+                                         uint32_t height, uint32_t width)
+{
+    weighed(matrix, fill, from, to, height, width, 0, 1);
+}
+
+SN_LOOP static void bicubic_perspective(const double matrix[8], const uint8_t fill[3], const uint8_t *from, uint8_t *to,
+                                        uint32_t height, uint32_t width)
+{
+    weighed(matrix, fill, from, to, height, width, 1, 1);
+}
+
+const sn_warp_kernels SN_WARP_TABLE = {bilinear, bicubic, bilinear_perspective, bicubic_perspective};

@@ -8,6 +8,8 @@ from seneca._core.rng cimport sn_rng
 cdef extern from "codec/sn_plan.h" nogil:
     enum:
         SN_PLAN_MAX_OPS
+        SN_MAX_SIZES
+        SN_MAX_PARTS
         SN_OP_RESIZE
         SN_OP_CENTER_CROP
         SN_OP_RANDOM_RESIZED_CROP
@@ -29,6 +31,16 @@ cdef extern from "codec/sn_plan.h" nogil:
         SN_OP_RAND_AUGMENT
         SN_OP_TRIVIAL_AUGMENT
         SN_OP_AUTO_AUGMENT
+        SN_OP_RESIZE_KEEP_RATIO
+        SN_OP_RANDOM_RESIZE_KEEP_RATIO
+        SN_OP_SCALE_JITTER
+        SN_OP_RANDOM_SHORTEST_SIZE
+        SN_OP_RANDOM_ZOOM_OUT
+        SN_OP_TIMM_AUGMENT
+        SN_OP_TIMM_AUG_MIX
+        SN_OP_AUG_MIX
+        SN_OP_RANDOM_PERSPECTIVE
+        SN_OP_ELASTIC
         SN_OP_RANDOM_APPLY
         SN_OP_RANDOM_CHOICE
         SN_OP_RANDOM_ORDER
@@ -37,9 +49,14 @@ cdef extern from "codec/sn_plan.h" nogil:
         SN_BICUBIC
         SN_PLAIN_BILINEAR
         SN_PLAIN_BICUBIC
+        SN_EITHER
         SN_WARP_NEAREST
         SN_WARP_BILINEAR
         SN_WARP_BICUBIC
+        SN_WARP_EITHER
+        SN_NOISE_NONE
+        SN_NOISE_VALUES
+        SN_NOISE_COLOURS
         SN_POLICY_IMAGENET
         SN_POLICY_CIFAR10
         SN_POLICY_SVHN
@@ -55,6 +72,10 @@ cdef extern from "codec/sn_plan.h" nogil:
         SN_DECODE_FAST
         SN_MASK_UINT8
         SN_MASK_INT64
+
+    ctypedef struct sn_part:
+        uint32_t operation, ends
+        float weight, probability, magnitude
 
     ctypedef struct sn_op:
         uint32_t kind, height, width, max_size, filter
@@ -77,12 +98,21 @@ cdef extern from "codec/sn_plan.h" nogil:
         double sigma[2]
         double amount
         uint32_t count, magnitude, bins, policy, span
+        double longest, aspect_probability
+        uint32_t by_area
+        uint32_t sizes[16]
+        uint32_t n_parts
+        sn_part parts[50]
+        uint32_t distinct
+        double deviation, most
+        uint32_t depth, all_ops, has_fill
+        double alpha[2]
 
     ctypedef struct sn_erase:
         double probability
         double scale[2]
         double ratio[2]
-        uint32_t noise
+        uint32_t fewest, most, noise
         float value[3]
         float deviation[3]
 
@@ -126,6 +156,11 @@ cdef extern from "codec/edit.h" nogil:
         SN_EDIT_SHARPNESS
         SN_EDIT_BLUR
         SN_EDIT_WARP
+        SN_EDIT_SOFTEN
+        SN_EDIT_ELASTIC
+        SN_EDIT_MIX_BEGIN
+        SN_EDIT_MIX_ADD
+        SN_EDIT_MIX_END
 
     ctypedef struct sn_tone:
         uint32_t kind, amount
@@ -135,9 +170,13 @@ cdef extern from "codec/edit.h" nogil:
         double sigma
 
     ctypedef struct sn_warp:
-        double matrix[6]
+        double matrix[8]
         uint32_t filter
         uint8_t fill[3]
+        bint projective
+
+    ctypedef struct sn_elastic:
+        uint64_t seed
 
     ctypedef struct sn_edit:
         uint32_t kind
@@ -146,6 +185,9 @@ cdef extern from "codec/edit.h" nogil:
         float sharpness
         sn_blur blur
         sn_warp warp
+        float soften
+        sn_elastic elastic
+        float weight
 
 
 cdef extern from "codec/route.h" nogil:
@@ -168,7 +210,7 @@ cdef extern from "codec/route.h" nogil:
     ctypedef struct sn_route:
         uint32_t n_passes
         sn_pass passes[49]
-        sn_edit edits[128]
+        sn_edit edits[512]
 
     int sn_route_lay(sn_route *route, const sn_op *ops, uint32_t n_ops, sn_rng *rng,
                      uint32_t height, uint32_t width, uint64_t max_pixels)

@@ -31,13 +31,25 @@ _KINDS = {
     "rand_augment": SN_OP_RAND_AUGMENT,
     "trivial_augment_wide": SN_OP_TRIVIAL_AUGMENT,
     "auto_augment": SN_OP_AUTO_AUGMENT,
+    "resize_keep_ratio": SN_OP_RESIZE_KEEP_RATIO,
+    "random_resize_keep_ratio": SN_OP_RANDOM_RESIZE_KEEP_RATIO,
+    "scale_jitter": SN_OP_SCALE_JITTER,
+    "random_shortest_size": SN_OP_RANDOM_SHORTEST_SIZE,
+    "random_zoom_out": SN_OP_RANDOM_ZOOM_OUT,
+    "timm_augment": SN_OP_TIMM_AUGMENT,
+    "timm_aug_mix": SN_OP_TIMM_AUG_MIX,
+    "aug_mix": SN_OP_AUG_MIX,
+    "random_perspective": SN_OP_RANDOM_PERSPECTIVE,
+    "elastic_transform": SN_OP_ELASTIC,
     "random_apply": SN_OP_RANDOM_APPLY,
     "random_choice": SN_OP_RANDOM_CHOICE,
     "random_order": SN_OP_RANDOM_ORDER,
     "branch": SN_OP_BRANCH,
 }
-_WARPING = {"random_rotation", "random_affine", "rand_augment", "trivial_augment_wide", "auto_augment"}
-_WARPS = {"nearest": SN_WARP_NEAREST, "bilinear": SN_WARP_BILINEAR, "bicubic": SN_WARP_BICUBIC}
+_WARPING = {"random_rotation", "random_affine", "rand_augment", "trivial_augment_wide", "auto_augment",
+            "timm_augment", "timm_aug_mix", "aug_mix", "random_perspective", "elastic_transform"}
+_WARPS = {"nearest": SN_WARP_NEAREST, "bilinear": SN_WARP_BILINEAR, "bicubic": SN_WARP_BICUBIC,
+          "random": SN_WARP_EITHER}
 _POLICIES = {"imagenet": SN_POLICY_IMAGENET, "cifar10": SN_POLICY_CIFAR10, "svhn": SN_POLICY_SVHN}
 _DTYPES = {"uint8": SN_UINT8, "float32": SN_FLOAT32, "float16": SN_FLOAT16, "bfloat16": SN_BFLOAT16}
 _FILTERS = {
@@ -45,6 +57,7 @@ _FILTERS = {
     ("bicubic", True): SN_BICUBIC,
     ("bilinear", False): SN_PLAIN_BILINEAR,
     ("bicubic", False): SN_PLAIN_BICUBIC,
+    ("random", True): SN_EITHER,
 }
 _PADDING_MODES = {
     "constant": SN_PAD_CONSTANT,
@@ -53,8 +66,20 @@ _PADDING_MODES = {
     "symmetric": SN_PAD_SYMMETRIC,
 }
 _COLOURS = {SN_BRIGHTNESS: "brightness", SN_CONTRAST: "contrast", SN_SATURATION: "saturation", SN_HUE: "hue"}
-_TONES = ("invert", "posterize", "solarize", "autocontrast", "equalize")  # in the order of enum sn_tone_kind
 _MASK_DTYPES = {"uint8": SN_MASK_UINT8, "int64": SN_MASK_INT64}
+_TONES = (  # in the order of enum sn_tone_kind
+    "invert", "posterize", "solarize", "autocontrast", "equalize", "solarize_add",
+)
+_TIMM = {  # in the order of enum sn_timm_operation
+    name: number for number, name in enumerate((
+        "AutoContrast", "Equalize", "Invert", "Rotate", "Posterize", "PosterizeIncreasing",
+        "PosterizeOriginal", "Solarize", "SolarizeIncreasing", "SolarizeAdd", "Color", "ColorIncreasing",
+        "Contrast", "ContrastIncreasing", "Brightness", "BrightnessIncreasing", "Sharpness",
+        "SharpnessIncreasing", "ShearX", "ShearY", "TranslateXRel", "TranslateYRel", "Desaturate",
+        "GaussianBlur", "GaussianBlurRand",
+    ))
+}
+_NOISES = {"values": SN_NOISE_VALUES, "colours": SN_NOISE_COLOURS}
 _DECODES = {"exact": SN_DECODE_EXACT, "fast": SN_DECODE_FAST}
 
 
@@ -77,7 +102,18 @@ cdef class Plan:
             ``random_adjust_sharpness`` (``p``, ``sharpness_factor``), ``rand_augment``
             (``num_ops``, ``magnitude``, ``num_magnitude_bins``), ``trivial_augment_wide``
             (``num_magnitude_bins``), ``auto_augment`` (``policy``); the last three also have
-            ``interpolation`` and ``fill``. What has a ``fill`` has a ``mask_fill`` too, one byte.
+            ``interpolation`` and ``fill``, and so have ``random_perspective`` (``p``,
+            ``distortion_scale``), ``elastic_transform`` (``alpha``, ``sigma``: pairs) and ``aug_mix``
+            (``severity``, ``mixture_width``, ``chain_depth``: 0 is drawn, ``alpha``, ``all_ops``).
+            Those of timm: ``timm_augment`` (``chains``: each a weight and ``(name, p, magnitude)`` of
+            its operations, ``num_layers``, ``distinct``, ``deviation`` and ``most`` of magnitudes,
+            ``share`` of a shift) and ``timm_aug_mix`` (these but for ``distinct``, ``chain_depth``,
+            ``alpha``; ``num_layers``: chains). Those of sizes: ``resize_keep_ratio`` (``size``,
+            ``longest``, ``interpolation``), ``random_resize_keep_ratio`` (these, ``p``, ``scale``,
+            ``by_area``, ``aspect_p``, ``ratio``), ``scale_jitter`` (``size``, ``scale``,
+            ``interpolation``), ``random_shortest_size`` (``sizes``, ``max_size``, ``interpolation``)
+            and ``random_zoom_out`` (``p``, ``scale``, ``fill``). What has a ``fill`` has a
+            ``mask_fill`` too, one byte.
             Groups have members, which are such pairs again, and which keep a picture's size:
             ``random_apply`` (``p``, ``steps``), ``random_choice`` and ``random_order``
             (``branches``, each a probability and its steps).
@@ -89,7 +125,9 @@ cdef class Plan:
         scale: Whether floats are pixels divided by 255, or left from 0 to 255.
         erase: ``None`` or the arguments of a random erasing on the output: ``p``, ``scale``,
             ``ratio``, ``value`` (three numbers in units of the output), and with ``deviation``
-            (three numbers) normal noise around it.
+            (three numbers) normal noise around it, a number for each value; with
+            ``noise="colours"`` one for each channel of a box. ``count``: the fewest and the most
+            boxes.
         decode: ``"exact"``, or ``"fast"`` for fewer operations and slightly other pixels.
         apply_orientation: Turn pictures as their EXIF orientation says.
         mask: Of pairs of a picture and a mask: the type of the batch's masks, ``"uint8"`` or ``"int64"``. None:
@@ -152,7 +190,8 @@ cdef class Plan:
             (what the box is resized to), ``filter``, ``flip`` and ``vflip``, ``size`` of the
             output and ``at``, the place of the window in it; where it is padded ``border``, the
             mode and the fill; ``edits``, each a name and its factor, for a hue its turn in
-            256ths, for a blur sigma, for a warp the matrix.
+            256ths, for a blur sigma, for a warp the matrix (eight
+            numbers in perspective), for an elastic transform the seed of its noise, for a mix the weight.
         """
         cdef sn_rng rng
         cdef sn_route route
@@ -223,7 +262,13 @@ cdef object described_edit(const sn_edit *edit):
         return "sharpness", edit.sharpness
     if edit.kind == SN_EDIT_BLUR:
         return "blur", edit.blur.sigma
-    return "warp", tuple([edit.warp.matrix[k] for k in range(6)])
+    if edit.kind == SN_EDIT_SOFTEN:
+        return "soften", edit.soften
+    if edit.kind == SN_EDIT_ELASTIC:
+        return "elastic", edit.elastic.seed
+    if edit.kind >= SN_EDIT_MIX_BEGIN:
+        return ("mix begin", "mix add", "mix end")[edit.kind - SN_EDIT_MIX_BEGIN], edit.weight
+    return "warp", tuple([edit.warp.matrix[k] for k in range(8 if edit.warp.projective else 6)])
 
 
 cdef int fill_pair(double *pair, value) except -1:
@@ -240,6 +285,8 @@ cdef int fill_op(sn_op *op, kind, arguments) except -1:
         op.warp = word("interpolation", _WARPS, arguments.get("interpolation", "bilinear"))
     else:
         op.filter = filter_of(arguments.get("interpolation", "bilinear"), arguments.get("antialias", True))
+    if kind == "aug_mix":
+        op.all_ops = 1
     if kind == "random_affine":
         op.scale[0] = op.scale[1] = 1
     op.brightness[0] = op.brightness[1] = op.contrast[0] = op.contrast[1] = 1
@@ -267,6 +314,7 @@ cdef int fill_op(sn_op *op, kind, arguments) except -1:
         elif name == "pad_if_needed":
             op.pad_if_needed = bool(value)
         elif name == "fill":
+            op.has_fill = 1
             for k in range(3):
                 op.fill[k] = value[k]
         elif name == "mask_fill":
@@ -305,8 +353,65 @@ cdef int fill_op(sn_op *op, kind, arguments) except -1:
             op.span = value
         elif name == "policy":
             op.policy = word(name, _POLICIES, value)
+        elif name == "longest":
+            op.longest = value
+        elif name == "aspect_p":
+            op.aspect_probability = value
+        elif name == "by_area":
+            op.by_area = bool(value)
+        elif name == "sizes":
+            fill_sizes(op, value)
+        elif name == "chains":
+            fill_parts(op, value)
+        elif name in ("num_layers", "mixture_width"):
+            op.count = value
+        elif name == "distinct":
+            op.distinct = bool(value)
+        elif name == "deviation":
+            op.deviation = value
+        elif name == "most":
+            op.most = value
+        elif name == "share":
+            op.translate[0] = value
+        elif name == "chain_depth":
+            op.depth = value
+        elif name == "severity":
+            op.magnitude = value
+        elif name == "all_ops":
+            op.all_ops = bool(value)
+        elif name == "distortion_scale":
+            op.amount = value
+        elif name == "alpha" and isinstance(value, tuple):
+            fill_pair(op.alpha, value)
+        elif name == "alpha":
+            op.alpha[0] = value
         else:
             raise PlanError(f"{kind} has no argument {name!r}")
+    return 0
+
+
+cdef int fill_sizes(sn_op *op, sizes) except -1:
+    if len(sizes) > SN_MAX_SIZES:
+        raise PlanError(f"{len(sizes)} sizes; at most {SN_MAX_SIZES} run natively")
+    op.count = len(sizes)
+    for k, size in enumerate(sizes):
+        op.sizes[k] = size
+    return 0
+
+
+cdef int fill_parts(sn_op *op, chains) except -1:
+    cdef size_t n = 0
+    if sum([len(parts) for _, parts in chains]) > SN_MAX_PARTS:
+        raise PlanError(f"more than {SN_MAX_PARTS} operations of a recipe do not run natively")
+    for weight, parts in chains:
+        for k, (name, p, magnitude) in enumerate(parts):
+            op.parts[n].operation = word("operation", _TIMM, name)
+            op.parts[n].ends = k + 1 == len(parts)
+            op.parts[n].weight = weight if k == 0 else 0
+            op.parts[n].probability = p
+            op.parts[n].magnitude = magnitude
+            n += 1
+    op.n_parts = n
     return 0
 
 
@@ -316,7 +421,10 @@ cdef int fill_erase(sn_erase *erase, arguments) except -1:
     erase.probability = arguments["p"]
     fill_pair(erase.scale, arguments["scale"])
     fill_pair(erase.ratio, arguments["ratio"])
-    erase.noise = deviation is not None
+    erase.fewest, erase.most = arguments.get("count", (1, 1))
+    erase.noise = SN_NOISE_NONE
+    if deviation is not None:
+        erase.noise = word("noise", _NOISES, arguments.get("noise", "values"))
     for k in range(3):
         erase.value[k] = arguments["value"][k]
         erase.deviation[k] = 0 if deviation is None else deviation[k]

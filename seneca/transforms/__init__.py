@@ -33,7 +33,8 @@ from seneca.transforms._geometry import (
     Resize,
 )
 from seneca.transforms._groups import RandomApply, RandomChoice, RandomOrder
-from seneca.transforms._recipes import AutoAugment, RandAugment, TrivialAugmentWide
+from seneca.transforms._recipes import AugMix, AutoAugment, RandAugment, TrivialAugmentWide
+from seneca.transforms._sizes import RandomShortestSize, RandomZoomOut, ResizeKeepRatio, ScaleJitter
 from seneca.transforms._static import Static
 from seneca.transforms._tensor import (
     ConvertImageDtype,
@@ -43,6 +44,7 @@ from seneca.transforms._tensor import (
     ToDtype,
     ToTensor,
 )
+from seneca.transforms._timm import TimmAugment, TimmAugMix
 from seneca.transforms._tone import (
     GaussianBlur,
     RandomAdjustSharpness,
@@ -52,16 +54,18 @@ from seneca.transforms._tone import (
     RandomPosterize,
     RandomSolarize,
 )
-from seneca.transforms._warp import RandomAffine, RandomRotation
+from seneca.transforms._warp import ElasticTransform, RandomAffine, RandomPerspective, RandomRotation
 
 __all__ = [
     "IMAGENET_MEAN",
     "IMAGENET_STD",
+    "AugMix",
     "AutoAugment",
     "CenterCrop",
     "ColorJitter",
     "Compose",
     "ConvertImageDtype",
+    "ElasticTransform",
     "GaussianBlur",
     "Normalize",
     "PILToTensor",
@@ -79,13 +83,20 @@ __all__ = [
     "RandomHorizontalFlip",
     "RandomInvert",
     "RandomOrder",
+    "RandomPerspective",
     "RandomPosterize",
     "RandomResizedCrop",
     "RandomRotation",
+    "RandomShortestSize",
     "RandomSolarize",
     "RandomVerticalFlip",
+    "RandomZoomOut",
     "Resize",
+    "ResizeKeepRatio",
+    "ScaleJitter",
     "Static",
+    "TimmAugMix",
+    "TimmAugment",
     "ToDtype",
     "ToTensor",
     "TrivialAugmentWide",

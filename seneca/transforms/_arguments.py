@@ -19,6 +19,7 @@ __all__ = [
     "channels",
     "colour",
     "filter_name",
+    "filter_or_random",
     "kernel",
     "margins",
     "one_of",
@@ -28,6 +29,7 @@ __all__ = [
     "rising",
     "side",
     "warp_filter",
+    "warp_filter_or_random",
     "whole",
 ]
 
@@ -146,6 +148,18 @@ def filter_name(given: Any) -> Literal["bilinear", "bicubic"]:
     return name
 
 
+def filter_or_random(given: Any) -> Literal["bilinear", "bicubic", "random"]:
+    """The same; ``"random"`` or both of them: one of the two is drawn each time."""
+    return "random" if is_either(given) else filter_name(given)
+
+
+def is_either(given: Any) -> bool:
+    """Whether ``interpolation`` is drawn each time, bilinear or bicubic."""
+    if isinstance(given, (list, tuple)):
+        return [FILTERS.get(getattr(one, "value", one)) for one in given] == ["bilinear", "bicubic"]
+    return bool(given == "random")
+
+
 def antialiasing(given: bool | None) -> bool:
     """``antialias`` as a bool. None means True, as for torchvision on PIL images."""
     if given is not None and not isinstance(given, bool):
@@ -159,6 +173,11 @@ def warp_filter(given: Any) -> str:
     if name is None:
         raise ValueError(f'interpolation: "nearest", "bilinear" or "bicubic" run natively, but got {given!r}')
     return name
+
+
+def warp_filter_or_random(given: Any) -> str:
+    """The same; ``"random"`` or bilinear and bicubic: one of the two is drawn each time."""
+    return "random" if is_either(given) else warp_filter(given)
 
 
 def whole(name: str, value: object, least: int, greatest: int) -> int:

@@ -33,6 +33,7 @@ DEFAULTS: dict[str, Any] = {
     "translate": None,
     "scale": None,
     "shear": None,
+    "count": (1, 1),
 }
 
 

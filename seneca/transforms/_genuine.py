@@ -1,4 +1,4 @@
-"""Whether torchvision's code is really torchvision's.
+"""Whether torchvision's code is really torchvision's, and timm's timm's.
 
 A class of that name may be another one, and a function may have been replaced.
 """
@@ -14,7 +14,7 @@ from seneca._runtime.packages import release_of
 
 __all__ = ["is_genuine", "is_theirs", "replaced_in_torchvision"]
 
-# torchvision's transforms call functions of these modules on the way from a file to a tensor.
+# torchvision's and timm's transforms call functions of these modules on the way from a file to a tensor.
 _ON_THE_WAY = (
     "torchvision.datasets.folder",
     "torchvision.transforms.functional",
@@ -28,6 +28,9 @@ _ON_THE_WAY = (
     "torchvision.transforms.v2.functional._misc",
     "torchvision.transforms.v2.functional._type_conversion",
     "torchvision.transforms.v2._auto_augment",
+    "timm.data.transforms",
+    "timm.data.auto_augment",
+    "timm.data.random_erasing",
     "PIL.Image",
     "PIL.ImageEnhance",
     "PIL.ImageFilter",

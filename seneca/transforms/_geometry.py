@@ -11,6 +11,7 @@ from seneca.transforms._arguments import (
     antialiasing,
     colour,
     filter_name,
+    filter_or_random,
     margins,
     one_of,
     pair,
@@ -93,23 +94,31 @@ class Resize(Transform):
 
 @dataclass(frozen=True, repr=False)
 class CenterCrop(Transform):
-    """Cut out the middle. A smaller picture is padded with black.
+    """Cut out the middle. A smaller picture gets margins.
 
     Args:
         size: ``(height, width)``, or one int for a square.
+        fill: The colour of constant margins, from 0 to 255: one number, or red, green and blue.
+        padding_mode: How margins are filled, as for :class:`Pad`.
 
     Raises:
-        TypeError: ``size`` is neither an int nor a pair of them.
-        ValueError: A side is not positive.
+        TypeError: ``size`` is neither an int nor a pair of them, or ``fill`` neither a number nor a sequence.
+        ValueError: A side is not positive, ``fill`` is not a colour, or the mode is another word.
     """
 
     size: int | Sequence[int]
+    fill: int | Sequence[int] = 0
+    padding_mode: str = "constant"
 
     def __post_init__(self) -> None:
-        self._set(size=pair(self.size))
+        self._set(
+            size=pair(self.size),
+            fill=colour(self.fill),
+            padding_mode=one_of("padding_mode", PADDING_MODES, self.padding_mode),
+        )
 
     def steps(self) -> tuple[Step, ...]:
-        return step("center_crop", size=self.size)
+        return step("center_crop", size=self.size, fill=self.fill, padding_mode=self.padding_mode)
 
     def __repr__(self) -> str:
         return f"CenterCrop(size={self.size})"
@@ -209,7 +218,8 @@ class RandomResizedCrop(Transform):
         size: ``(height, width)`` of the result, or one int for a square.
         scale: The least and the greatest share of the picture's area that is cut out.
         ratio: The least and the greatest ratio of width to height of this part.
-        interpolation, antialias: The filter, as for :class:`Resize`.
+        interpolation, antialias: The filter, as for :class:`Resize`. ``"random"``, with ``antialias`` only:
+            bilinear or bicubic, chosen for each picture.
 
     Raises:
         TypeError: ``size`` is neither an int nor a pair of them, or ``scale`` or ``ratio`` is not a
@@ -229,9 +239,11 @@ class RandomResizedCrop(Transform):
             size=pair(self.size),
             scale=rising("scale", self.scale),
             ratio=rising("ratio", self.ratio),
-            interpolation=filter_name(self.interpolation),
+            interpolation=filter_or_random(self.interpolation),
             antialias=antialiasing(self.antialias),
         )
+        if self.interpolation == "random" and not self.antialias:
+            raise ValueError('interpolation: "random" runs natively with antialias=True only')
 
     def steps(self) -> tuple[Step, ...]:
         return step(

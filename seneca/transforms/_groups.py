@@ -15,8 +15,10 @@ __all__ = ["RandomApply", "RandomChoice", "RandomOrder"]
 # The steps that leave a picture its size, which is therefore known, whatever is drawn.
 SAME_SIZE = frozenset(
     {
+        "aug_mix",
         "auto_augment",
         "color_jitter",
+        "elastic_transform",
         "gaussian_blur",
         "rand_augment",
         "random_adjust_sharpness",
@@ -29,10 +31,13 @@ SAME_SIZE = frozenset(
         "random_hflip",
         "random_invert",
         "random_order",
+        "random_perspective",
         "random_posterize",
         "random_rotation",
         "random_solarize",
         "random_vflip",
+        "timm_aug_mix",
+        "timm_augment",
         "trivial_augment_wide",
     }
 )

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from seneca.transforms._base import Transform
 from seneca.transforms._genuine import replaced_in_torchvision
 from seneca.transforms._pipeline import NativeTransform, Step
-from seneca.transforms._recognise import Recogniser, images_stay_images
+from seneca.transforms._recognise import GROUPS, Recogniser, images_stay_images
 from seneca.transforms._translate import V2, NotNative, known_as
 
 __all__ = ["PairTransform", "recognise_pair"]
@@ -36,6 +36,20 @@ MOVE = frozenset(
         "RandomRotation",
         "RandomVerticalFlip",
         "Resize",
+    }
+)
+
+COLOURS = frozenset(
+    {
+        "ColorJitter",
+        "GaussianBlur",
+        "RandomAdjustSharpness",
+        "RandomAutocontrast",
+        "RandomEqualize",
+        "RandomGrayscale",
+        "RandomInvert",
+        "RandomPosterize",
+        "RandomSolarize",
     }
 )
 
@@ -132,6 +146,8 @@ class _PairRecogniser(Recogniser):
     def translated(self, name: str, step: Any) -> Transform:
         if name in TAKE_NO_MASKS:
             raise NotNative(f"{name} takes no masks: leave it out")
+        if name not in MOVE and name not in COLOURS and name not in GROUPS:
+            raise NotNative(f"{name} is not one that the native path knows for masks: use RandomAffine")
         if name in MOVE and self.mask_is_pure:
             raise NotNative(f"{name} leaves the mask alone behind ToPureTensor: put it in front")
         fills = vars(step).get("_fill")

@@ -36,7 +36,17 @@ PIXELS_VERSION = 1
 
 MAX_PIXELS = 64_000_000  # the default limit for a picture, as in csrc/codec
 MAX_STEPS = 16  # SN_PLAN_MAX_OPS in csrc/codec/sn_plan.h
-DETERMINISTIC = frozenset({"resize", "center_crop", "pad"})
+DETERMINISTIC = frozenset({"resize", "center_crop", "pad", "resize_keep_ratio"})
+# The size of their results is drawn, or hangs on the picture's: a crop must follow.
+OF_ANY_SIZE = frozenset(
+    {
+        "random_resize_keep_ratio",
+        "random_shortest_size",
+        "random_zoom_out",
+        "resize_keep_ratio",
+        "scale_jitter",
+    }
+)
 DTYPES = ("uint8", "float16", "bfloat16", "float32")
 SAME_SIZE_REMEDY = "pictures of different sizes cannot be stacked; add T.Resize((h, w)) or a crop"
 
@@ -319,10 +329,12 @@ class _Ending:
         self.mean, self.std = mean, std
         self._erase_becomes(mean, std)
 
-    def random_erasing(self, p: float, scale: Any, ratio: Any, value: Literal["random"] | Channels) -> None:
+    def random_erasing(
+        self, p: float, scale: Any, ratio: Any, value: str | Channels, count: tuple[int, int] = (1, 1)
+    ) -> None:
         if self.erase is not None:
             raise PlanError("RandomErasing is there twice: leave one of them out")
-        if self.holds == "bytes" and (value == "random" or any(x not in range(256) for x in value)):
+        if self.holds == "bytes" and (isinstance(value, str) or any(x not in range(256) for x in value)):
             raise PlanError(
                 f"RandomErasing: {value!r} is no uint8, which is what the tensor holds here: give whole "
                 "numbers from 0 to 255, or put ToDtype(torch.float32, scale=True) in front of it"
@@ -330,8 +342,12 @@ class _Ending:
         if self.holds == "picture":
             self.holds = "floats"
         self.erase = {"p": p, "scale": scale, "ratio": ratio, "value": value}
-        if value == "random":
+        if isinstance(value, str):
             self.erase.update(value=ZEROS, deviation=ONES)
+        if value == "random colour":
+            self.erase["noise"] = "colours"
+        if count != (1, 1):
+            self.erase["count"] = count
 
     def _erase_becomes(self, mean: Channels, std: Channels) -> None:
         """Apply ``(value - mean) / std`` to the values that erasing writes, as to all others."""
@@ -374,6 +390,8 @@ def _output_size(steps: tuple[Step, ...]) -> Size:
             size = size[0] + top + bottom, size[1] + left + right
         elif isinstance(args.get("size"), int):  # the short side: needs the picture's size
             size = size and short_side_size(*size, args["size"], args.get("max_size"))
+        elif kind in OF_ANY_SIZE:
+            size = None
         else:
             size = args.get("size", size)
         if size is not None and 0 in size:

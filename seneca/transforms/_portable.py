@@ -14,7 +14,10 @@ from PIL import Image, ImageEnhance, ImageOps
 
 from seneca.errors import PlanError
 from seneca.transforms._pipeline import Pipeline, Step, short_side_size
+from seneca.transforms._portable_fields import FIELDS
 from seneca.transforms._portable_recipes import RECIPES
+from seneca.transforms._portable_sizes import SIZES, draw_filter
+from seneca.transforms._portable_timm import TIMM_RECIPES
 
 __all__ = ["augment", "finish"]
 
@@ -52,7 +55,7 @@ def finish(pipeline: Pipeline, pixels: np.ndarray, rng: Rng) -> np.ndarray:
 
 def _resize(
     picture: Image.Image,
-    _rng: Rng,
+    rng: Rng,
     size: int | tuple[int, int],
     interpolation: str = "bilinear",
     antialias: bool = True,
@@ -62,7 +65,7 @@ def _resize(
         size = short_side_size(picture.height, picture.width, size, max_size)
     height, width = size
     if antialias:
-        return picture.resize((width, height), Image.Resampling[interpolation.upper()])
+        return picture.resize((width, height), draw_filter(interpolation, rng))
     down = _plain_weights(picture.height, height, interpolation)
     across = _plain_weights(picture.width, width, interpolation)
     pixels = _to_bytes(np.einsum("xw,hwc->hxc", across, np.asarray(picture, np.float64)))
@@ -89,12 +92,21 @@ def _plain_weights(had: int, wanted: int, interpolation: str) -> np.ndarray:
     return weights
 
 
-def _center_crop(picture: Image.Image, _rng: Rng, size: tuple[int, int]) -> Image.Image:
-    # A box that reaches beyond the picture is filled with black. A missing odd row or column goes to the
-    # far side, as in torchvision. Therefore there are two ways to round.
+def _center_crop(
+    picture: Image.Image,
+    rng: Rng,
+    size: tuple[int, int],
+    fill: tuple[int, int, int] = BLACK,
+    padding_mode: str = "constant",
+) -> Image.Image:
+    # A missing odd row or column goes to the far side, as in torchvision. Therefore there are two ways to
+    # round.
+    down, across = max(0, size[0] - picture.height), max(0, size[1] - picture.width)
+    if down or across:
+        padding = across // 2, down // 2, across - across // 2, down - down // 2
+        picture = _pad(picture, rng, padding, fill, padding_mode)
     top, left = (
-        -((wanted - had) // 2) if wanted > had else round((had - wanted) / 2)
-        for had, wanted in zip((picture.height, picture.width), size, strict=True)
+        round((had - wanted) / 2) for had, wanted in zip((picture.height, picture.width), size, strict=True)
     )
     return picture.crop((left, top, left + size[1], top + size[0]))
 
@@ -166,7 +178,7 @@ def _random_box(height: int, width: int, scale: Range, ratio: Range, rng: Rng) -
     return left, top, left + w, top + h
 
 
-def _random_sides(area: int, scale: Range, ratio: Range, rng: Rng) -> tuple[int, int]:
+def _random_sides(area: float, scale: Range, ratio: Range, rng: Rng) -> tuple[int, int]:
     """The sides of a random rectangle. The first side is the second times a random ratio."""
     area_wanted = area * rng.uniform(*scale)
     aspect = math.exp(rng.uniform(math.log(ratio[0]), math.log(ratio[1])))
@@ -211,18 +223,23 @@ def _erase(
     ratio: Range,
     value: Sequence[float],
     deviation: Sequence[float] | None = None,
+    noise: str = "values",
+    count: tuple[int, int] = (1, 1),
 ) -> None:
-    """Overwrite a random rectangle of ``values``, (height, width, 3), with probability ``p``."""
+    """Overwrite random rectangles of ``values``, (height, width, 3), with probability ``p``."""
     height, width, _ = values.shape
     if rng.random() >= p:
         return
-    for _ in range(10):
-        h, w = _random_sides(height * width, scale, ratio, rng)
-        if h < height and w < width:
-            top, left = _random_place(height - h, width - w, rng)
-            new = value if deviation is None else rng.normal(value, deviation, (h, w, 3))
-            values[top : top + h, left : left + w] = new
-            return
+    boxes = int(rng.integers(count[0], count[1] + 1))
+    for _ in range(boxes):
+        for _ in range(10):
+            h, w = _random_sides(height * width / boxes, scale, ratio, rng)
+            if h < height and w < width:
+                top, left = _random_place(height - h, width - w, rng)
+                shape = (h, w, 3) if noise == "values" else (1, 1, 3)
+                new = value if deviation is None else rng.normal(value, deviation, shape)
+                values[top : top + h, left : left + w] = new
+                break
 
 
 def _random_apply(picture: Image.Image, rng: Rng, p: float, steps: Sequence[Step]) -> Image.Image:
@@ -264,4 +281,7 @@ _STEPS: dict[str, Callable[..., Image.Image]] = {
     "random_choice": _random_choice,
     "random_order": _random_order,
     **RECIPES,
+    **FIELDS,
+    **SIZES,
+    **TIMM_RECIPES,
 }

@@ -11,7 +11,7 @@ from PIL import Image, ImageEnhance, ImageOps
 
 from seneca.transforms._policies import PAIRS
 
-__all__ = ["RECIPES"]
+__all__ = ["RECIPES", "inverse_affine", "operate", "spaced"]
 
 Rng = np.random.Generator
 Colour = tuple[int, int, int]
@@ -25,7 +25,7 @@ def _warp(picture: Image.Image, matrix: Sequence[float], interpolation: str, fil
     return picture.transform(picture.size, Image.Transform.AFFINE, tuple(matrix), resample, fillcolor=fill)
 
 
-def _inverse_affine(
+def inverse_affine(
     center: Sequence[float],
     degrees: float,
     away: Sequence[float],
@@ -75,7 +75,7 @@ def _random_affine(
     away = [round(rng.uniform(-side, side)) for side in most]
     factor = rng.uniform(*scale)
     sheared = rng.uniform(*shear[:2]), rng.uniform(*shear[2:])
-    return _warp(picture, _inverse_affine(middle, angle, away, factor, sheared), interpolation, fill)
+    return _warp(picture, inverse_affine(middle, angle, away, factor, sheared), interpolation, fill)
 
 
 def _gaussian_blur(picture: Image.Image, rng: Rng, kernel_size: tuple[int, int], sigma: Range) -> Image.Image:
@@ -104,7 +104,7 @@ def _perhaps(change: Callable[..., Image.Image]) -> Callable[..., Image.Image]:
     return changed
 
 
-def _spaced(first: float, last: float, bins: int, k: int) -> float:
+def spaced(first: float, last: float, bins: int, k: int) -> float:
     """One of ``bins`` numbers from ``first`` to ``last``."""
     return (first * (bins - 1 - k) + last * k) / (bins - 1)
 
@@ -114,7 +114,7 @@ def _magnitude(name: str, size: tuple[int, int], bins: int, k: int, wide: bool) 
     if name == "posterize":
         return 8 - round(k * (6 if wide else 4) / (bins - 1))
     if name == "solarize":
-        return _spaced(255, 0, bins, k)
+        return spaced(255, 0, bins, k)
     if name in ("shear_x", "shear_y"):
         greatest = 0.99 if wide else 0.3
     elif name in ("translate_x", "translate_y"):
@@ -123,10 +123,10 @@ def _magnitude(name: str, size: tuple[int, int], bins: int, k: int, wide: bool) 
         greatest = 135 if wide else 30
     else:
         greatest = 0.99 if wide else 0.9
-    return _spaced(0, greatest, bins, k)
+    return spaced(0, greatest, bins, k)
 
 
-def _operate(
+def operate(
     picture: Image.Image, name: str, magnitude: float, interpolation: str, fill: Colour
 ) -> Image.Image:
     """Apply one operation of a recipe."""
@@ -135,10 +135,10 @@ def _operate(
     if name.startswith("shear"):
         angle = math.degrees(math.atan(magnitude))
         shear = (angle, 0.0) if along else (0.0, angle)
-        return _warp(picture, _inverse_affine((0, 0), 0, (0, 0), 1, shear), interpolation, fill)
+        return _warp(picture, inverse_affine((0, 0), 0, (0, 0), 1, shear), interpolation, fill)
     if name.startswith("translate"):
         away = (int(magnitude), 0) if along else (0, int(magnitude))
-        return _warp(picture, _inverse_affine(middle, 0, away, 1, (0, 0)), interpolation, fill)
+        return _warp(picture, inverse_affine(middle, 0, away, 1, (0, 0)), interpolation, fill)
     if name == "rotate":
         return picture.rotate(magnitude, Image.Resampling[interpolation.upper()], fillcolor=fill)
     return _OPERATIONS[name](picture, magnitude)
@@ -156,7 +156,7 @@ def _rand_augment(
     for name in rng.choice(CHOSEN_FROM, num_ops):
         amount = _magnitude(name, picture.size, num_magnitude_bins, magnitude, False)
         sign = rng.choice((-1, 1)) if name in SIGNED else 1
-        picture = _operate(picture, name, sign * amount, interpolation, fill)
+        picture = operate(picture, name, sign * amount, interpolation, fill)
     return picture
 
 
@@ -170,7 +170,7 @@ def _trivial_augment_wide(
     name, k = rng.choice(CHOSEN_FROM), int(rng.integers(num_magnitude_bins))
     amount = _magnitude(name, picture.size, num_magnitude_bins, k, True)
     sign = rng.choice((-1, 1)) if name in SIGNED else 1
-    return _operate(picture, name, sign * amount, interpolation, fill)
+    return operate(picture, name, sign * amount, interpolation, fill)
 
 
 def _auto_augment(
@@ -184,7 +184,7 @@ def _auto_augment(
         amount = _magnitude(name, picture.size, 10, k, False)
         sign = rng.choice((-1, 1)) if name in SIGNED else 1
         if rng.random() < p:
-            picture = _operate(picture, name, sign * amount, interpolation, fill)
+            picture = operate(picture, name, sign * amount, interpolation, fill)
     return picture
 
 

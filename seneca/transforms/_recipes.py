@@ -1,4 +1,4 @@
-"""Transforms that choose among many operations: RandAugment, TrivialAugmentWide and AutoAugment."""
+"""Transforms that choose among many operations: RandAugment, TrivialAugmentWide, AutoAugment and AugMix."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 from seneca.transforms._arguments import colour, one_of, warp_filter, whole
 from seneca.transforms._base import Transform, step
 from seneca.transforms._pipeline import Step
+from seneca.transforms._timm import mixed_chains, spread
 
-__all__ = ["AutoAugment", "RandAugment", "TrivialAugmentWide"]
+__all__ = ["AugMix", "AutoAugment", "RandAugment", "TrivialAugmentWide"]
 
 POLICIES = ("imagenet", "cifar10", "svhn")
 MOST_OPS = 8  # SN_MAX_COUNT in csrc/codec/sn_plan.h
@@ -132,6 +133,61 @@ class AutoAugment(Transform):
             interpolation=self.interpolation,
             fill=self.fill,
         )
+
+
+@dataclass(frozen=True)
+class AugMix(Transform):
+    """Blend a picture with chains of random operations ("AugMix", Hendrycks et al.).
+
+    Args:
+        severity: How many of the 10 magnitudes are chosen from, from the least on.
+        mixture_width: How many chains are blended; at most 15, and with ``chain_depth`` at most 30
+            operations, each chain counted as one.
+        chain_depth: How many operations a chain has; 0 or below: 1 to 3, drawn for each chain.
+        alpha: The parameter of Dirichlet's and the beta distribution, of which the weights are.
+        all_ops: Whether brightness, contrast, colour and sharpness are among the operations.
+        interpolation: ``"nearest"`` or ``"bilinear"``, or torchvision's or Pillow's constant.
+        fill: The colour of what lies outside the picture, from 0 to 255: one number, or red, green, blue.
+            ``None`` is black, which fades in at the picture's edge, as torchvision has it on tensors.
+
+    Raises:
+        TypeError: ``fill`` is neither a number nor a sequence of numbers, or a count is no int.
+        ValueError: A number is out of range, ``fill`` is not a colour, or the filter does not run natively.
+
+    Example:
+        >>> AugMix(severity=5).chain_depth
+        0
+    """
+
+    severity: int = 3
+    mixture_width: int = 3
+    chain_depth: int = -1
+    alpha: float = 1.0
+    all_ops: bool = True
+    interpolation: Any = "bilinear"
+    fill: int | Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        depth, width = mixed_chains("mixture_width", self.mixture_width, "chain_depth", self.chain_depth)
+        self._set(
+            severity=whole("severity", self.severity, 1, 10),
+            mixture_width=width,
+            chain_depth=depth,
+            alpha=spread(self.alpha),
+            all_ops=bool(self.all_ops),
+            interpolation=one_of("interpolation", ("nearest", "bilinear"), warp_filter(self.interpolation)),
+            fill=None if self.fill is None else colour(self.fill),
+        )
+
+    def steps(self) -> tuple[Step, ...]:
+        args: dict[str, Any] = {
+            "severity": self.severity,
+            "mixture_width": self.mixture_width,
+            "chain_depth": self.chain_depth,
+        }
+        args |= {"alpha": self.alpha, "all_ops": self.all_ops, "interpolation": self.interpolation}
+        # Not by step(): black that is given is another thing here than no colour.
+        return (Step("aug_mix", args if self.fill is None else {**args, "fill": self.fill}),)
 
 
 def _common(given: RandAugment | TrivialAugmentWide | AutoAugment) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Translate torchvision's transforms into Seneca's of the same meaning, or say why that cannot be done.
+"""Translate transforms of torchvision's and timm's into Seneca's, or say why that cannot be done.
 
 The input is any value that a user gave to a dataset as its transform. The result is a description that the
-native core runs, or a reason in words. This module recognises torchvision by the names of its types, and
-never imports it.
+native core runs, or a reason in words. This module recognises torchvision and timm by the names of their
+types, and never imports them.
 
 tests/fidelity checks "the same meaning" against torchvision on the RGB PIL image of its default loader. It
 compares the tensor's type and the distributions of random values. Pixels are on average at most 0.3 of 255
@@ -38,6 +38,7 @@ from seneca.transforms._translate import (
     interpolation_of,
     known_as,
 )
+from seneca.transforms._translate_timm import timm_erasing
 
 __all__ = [
     "Recogniser",
@@ -80,8 +81,21 @@ DETERMINISTIC = frozenset(
         "ToPILImage",
         "ToPureTensor",
         "ToTensor",
+        "timm.CenterCropOrPad",
+        "timm.MaybePILToTensor",
+        "timm.MaybeToTensor",
+        "timm.ToNumpy",
+        "timm.ToTensor",
     }
 )
+
+# Why a known transform has no place in native batches, to follow its name.
+NEVER = {
+    "FiveCrop": "makes five pictures of one, and a native batch has one of each: use CenterCrop",
+    "TenCrop": "makes ten pictures of one, and a native batch has one of each: use CenterCrop",
+    "timm.ToNumpy": "makes an array, and a native batch has tensors: use MaybePILToTensor",
+    "timm.TrimBorder": "cuts a border whose place hangs on the picture: use a crop",
+}
 
 
 def recognise(transform: object) -> NativeTransform | str:
@@ -226,6 +240,8 @@ class Recogniser:
                 self._take_pixels(name, step)
             elif name in _TENSOR:
                 _TENSOR[name](self, step)
+            elif name in NEVER:
+                raise NotNative(f"{name} {NEVER[name]}")
             else:
                 raise NotNative(f"{_named(step)} is not one that the native path knows")
         except (TypeError, ValueError) as error:  # from the checks of Seneca's arguments
@@ -326,6 +342,23 @@ def _to_tensor(at: Recogniser, _step: Any) -> None:
     at.tensor.append(ToTensor())
 
 
+def _maybe_to_tensor(at: Recogniser, step: Any) -> None:
+    if at.dtype is None:
+        _to_tensor(at, step)
+
+
+def _maybe_pil_to_tensor(at: Recogniser, step: Any) -> None:
+    if at.dtype is None:
+        _pil_to_tensor(at, step)
+
+
+def _timm_to_tensor(at: Recogniser, step: Any) -> None:
+    at.needs_picture("timm.ToTensor")
+    converted = ToDtype(step.dtype, scale=False)
+    at.dtype, at.behind = str(converted.dtype), "timm.ToTensor"
+    at.tensor += [PILToTensor(), converted]
+
+
 def _pil_to_tensor(at: Recogniser, _step: Any) -> None:
     at.needs_picture("PILToTensor")
     at.dtype, at.behind = "uint8", "PILToTensor"
@@ -383,7 +416,16 @@ def _per_channel(given: Any) -> Any:
 def _random_erasing(at: Recogniser, step: Any) -> None:
     at.needs_tensor("RandomErasing")
     value = "random" if step.value is None else step.value  # as v2 has it
-    at.tensor.append(RandomErasing(step.p, step.scale, step.ratio, value))
+    _erase(at, RandomErasing(step.p, step.scale, step.ratio, value))
+
+
+def _timm_random_erasing(at: Recogniser, step: Any) -> None:
+    at.needs_tensor("timm.RandomErasing")
+    _erase(at, timm_erasing(step))
+
+
+def _erase(at: Recogniser, erasing: RandomErasing) -> None:
+    at.tensor.append(erasing)
     at.erased, at.behind = True, "RandomErasing"
 
 
@@ -406,4 +448,8 @@ _TENSOR: dict[str, Callable[[Recogniser, Any], None]] = {
     "Normalize": _normalize,
     "RandomErasing": _random_erasing,
     "ImageClassification": _preset,
+    "timm.MaybeToTensor": _maybe_to_tensor,
+    "timm.MaybePILToTensor": _maybe_pil_to_tensor,
+    "timm.ToTensor": _timm_to_tensor,
+    "timm.RandomErasing": _timm_random_erasing,
 }

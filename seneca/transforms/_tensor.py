@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from seneca.transforms._arguments import channels, probability, rising
+from seneca.transforms._arguments import channels, probability, rising, whole
 from seneca.transforms._base import Transform, step
 from seneca.transforms._pipeline import DTYPES, Step
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = ["ConvertImageDtype", "Normalize", "PILToTensor", "RandomErasing", "ToDtype", "ToTensor"]
+
+NOISES = ("random", "random colour")
+MOST_BOXES = 1000  # MAX_BOXES in csrc/codec/plan.c
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,7 @@ class Normalize(Transform):
         return f"Normalize(mean={list(self.mean)}, std={list(self.std)})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RandomErasing(Transform):
     """Overwrite a random rectangle with a given probability ("Random Erasing Data Augmentation", Zhong et
     al.).
@@ -133,13 +136,15 @@ class RandomErasing(Transform):
         ratio: The least and the greatest ratio of height to width of the rectangle.
         value: What is written: one number, or three (red, green, blue), in the units of the tensor at this
             place in the list. ``"random"`` writes normal noise of mean 0 and deviation 1, with a number for
-            each pixel and channel.
+            each pixel and channel. ``"random colour"`` writes such noise with one number for each channel.
         inplace: Accepted as torchvision accepts it; it has no effect here.
+        count: How many rectangles, which share the area, or the fewest and the most of them. torchvision
+            erases one, timm as many as its ``re_count`` says.
 
     Raises:
         TypeError: ``scale`` or ``ratio`` is not a sequence, or ``value`` is of another kind.
         ValueError: ``p`` or ``scale`` is outside [0, 1], a pair falls, ``value`` is another word, or has
-            not one or three numbers.
+            not one or three numbers, or ``count`` is not from 1 to 1000.
     """
 
     p: float = 0.5
@@ -147,9 +152,15 @@ class RandomErasing(Transform):
     ratio: Sequence[float] = (0.3, 3.3)
     value: float | str | Sequence[float] = 0
     inplace: bool = False
+    count: int | Sequence[int] = 1
 
     def __post_init__(self) -> None:
+        count = self.count if isinstance(self.count, (list, tuple)) else (self.count, self.count)
+        fewest, most = (whole("count", number, 1, MOST_BOXES) for number in count)
+        if fewest > most:
+            raise ValueError(f"count: the fewest and the most in this order, but got {self.count!r}")
         self._set(
+            count=(fewest, most),
             p=probability(self.p),
             scale=rising("scale", self.scale, zero=True, greatest=1),
             ratio=rising("ratio", self.ratio),
@@ -157,7 +168,16 @@ class RandomErasing(Transform):
         )
 
     def steps(self) -> tuple[Step, ...]:
-        return step("random_erasing", p=self.p, scale=self.scale, ratio=self.ratio, value=self.value)
+        return step(
+            "random_erasing", p=self.p, scale=self.scale, ratio=self.ratio, value=self.value, count=self.count
+        )
+
+    def __repr__(self) -> str:
+        count = f", count={self.count}" if self.count != (1, 1) else ""
+        return (
+            f"RandomErasing(p={self.p}, scale={self.scale}, ratio={self.ratio}, value={self.value!r}, "
+            f"inplace={self.inplace}{count})"
+        )
 
 
 def _dtype(given: torch.dtype | str) -> str:
@@ -169,10 +189,10 @@ def _dtype(given: torch.dtype | str) -> str:
 
 
 def _erasing_value(value: object) -> str | tuple[float, float, float]:
-    """``value`` of RandomErasing: three numbers, or ``"random"``."""
+    """``value`` of RandomErasing: three numbers, or a word."""
     if isinstance(value, str):
-        if value != "random":
-            raise ValueError(f'value: the only word is "random", but got {value!r}')
+        if value not in NOISES:
+            raise ValueError(f'value: the only words are "random" and "random colour", but got {value!r}')
         return value
     if isinstance(value, numbers.Real):
         return channels("value", [float(value)] * 3)

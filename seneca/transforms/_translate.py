@@ -1,7 +1,8 @@
 """Translate one transform of pixels, of torchvision's, into Seneca's of the same meaning.
 
 The input is a transform and the kind of value that it gets. The result is one of ``seneca.transforms``, or
-:class:`NotNative` with the reason why there is none. torchvision is known by the names of its types.
+:class:`NotNative` with the reason why there is none. torchvision is known by the names of its types. timm's
+transforms are in ``_translate_timm``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from seneca.transforms._geometry import (
     RandomVerticalFlip,
     Resize,
 )
-from seneca.transforms._recipes import AutoAugment, RandAugment, TrivialAugmentWide
+from seneca.transforms._recipes import AugMix, AutoAugment, RandAugment, TrivialAugmentWide
+from seneca.transforms._sizes import RandomShortestSize, RandomZoomOut, ScaleJitter
 from seneca.transforms._tone import (
     GaussianBlur,
     RandomAdjustSharpness,
@@ -31,7 +33,8 @@ from seneca.transforms._tone import (
     RandomPosterize,
     RandomSolarize,
 )
-from seneca.transforms._warp import RandomAffine, RandomRotation
+from seneca.transforms._translate_timm import TIMM, TIMM_PIXELS, NotNative
+from seneca.transforms._warp import ElasticTransform, RandomAffine, RandomPerspective, RandomRotation
 
 __all__ = ["ON_TENSORS", "PIXELS", "V2", "Holds", "NotNative", "interpolation_of", "known_as"]
 
@@ -74,16 +77,24 @@ ON_TENSORS: dict[str, frozenset[Holds]] = {
     "RandAugment": frozenset(),
     "TrivialAugmentWide": frozenset(),
     "AutoAugment": frozenset(),
+    # torchvision makes a tensor of a picture for these two.
+    "AugMix": frozenset({"bytes"}),
+    "ElasticTransform": frozenset({"bytes"}),
+    "RandomPerspective": frozenset(),
+    "RandomShortestSize": frozenset(),
+    "RandomZoomOut": frozenset({"bytes", "floats"}),
+    "ScaleJitter": frozenset(),
+    **dict.fromkeys(TIMM_PIXELS, frozenset()),
 }
 
 
-class NotNative(Exception):
-    """A transform does not run natively. The message is the reason."""
-
-
 def known_as(transform: object) -> str | None:
-    """The name of a transform of torchvision's; None for any other, and for a changed one."""
+    """The name of a transform of torchvision's, or of timm's behind ``timm.``; None for any other, and for a
+    changed
+    one."""
     kind = type(transform)
+    if kind.__module__ in TIMM and is_genuine(transform):
+        return f"timm.{kind.__qualname__}"
     if (kind.__module__ in (V1, V1_RECIPES, PRESETS) or kind.__module__.startswith(V2)) and is_genuine(
         transform
     ):
@@ -186,14 +197,14 @@ def _warping(name: str, step: Any) -> Any:
 
 
 def _common(name: str, step: Any, holds: Holds) -> dict[str, Any]:
-    """The arguments that RandAugment, TrivialAugmentWide and AutoAugment have in common."""
-    space = getattr(type(step), "_AUGMENTATION_SPACE", {})
-    if "_AUGMENTATION_SPACE" in vars(step) or not all(is_theirs(made) for made, _ in space.values()):
+    """The arguments that RandAugment, TrivialAugmentWide, AutoAugment and AugMix have in common."""
+    spaces = ("_AUGMENTATION_SPACE", "_PARTIAL_AUGMENTATION_SPACE")
+    made = [one for space in spaces for one, _ in getattr(type(step), space, {}).values()]
+    if {*spaces} & vars(step).keys() or not all(map(is_theirs, made)):
         raise NotNative(f"{name} has other operations than torchvision's")
-    return {
-        "interpolation": _warping(name, step),
-        "fill": _fill(name, step, holds),
-    }
+    # Of AugMix, None is another thing than black: it fades in at the edge.
+    fill = None if name == "AugMix" and step.fill is None else _fill(name, step, holds)
+    return {"interpolation": _warping(name, step), "fill": fill}
 
 
 def _rand_augment(step: Any, holds: Holds) -> Transform:
@@ -212,7 +223,38 @@ def _auto_augment(step: Any, holds: Holds) -> Transform:
     return AutoAugment(step.policy, **_common("AutoAugment", step, holds))
 
 
-PIXELS: dict[str, Callable[[Any, Holds], Transform]] = {
+def _aug_mix(step: Any, holds: Holds) -> Transform:
+    common = _common("AugMix", step, holds)
+    shape = step.severity, step.mixture_width, step.chain_depth
+    return AugMix(*shape, step.alpha, step.all_ops, **common)
+
+
+def _random_perspective(step: Any, holds: Holds) -> Transform:
+    fill = _fill("RandomPerspective", step, holds)
+    return RandomPerspective(step.distortion_scale, step.p, _warping("RandomPerspective", step), fill)
+
+
+def _elastic_transform(step: Any, holds: Holds) -> Transform:
+    if step.fill is None:
+        raise NotNative("ElasticTransform has fill=None, which fades at the edges: use fill=0")
+    fill = step.fill if _is_v1(step) else _fill("ElasticTransform", step, holds)
+    alpha, sigma = (tuple(pair) for pair in (step.alpha, step.sigma))
+    return ElasticTransform(alpha, sigma, _warping("ElasticTransform", step), fill)
+
+
+def _scale_jitter(step: Any, holds: Holds) -> Transform:
+    return ScaleJitter(step.target_size, step.scale_range, _filter("ScaleJitter", step, holds))
+
+
+def _random_shortest_size(step: Any, holds: Holds) -> Transform:
+    return RandomShortestSize(step.min_size, step.max_size, _filter("RandomShortestSize", step, holds))
+
+
+def _random_zoom_out(step: Any, holds: Holds) -> Transform:
+    return RandomZoomOut(_fill("RandomZoomOut", step, holds), step.side_range, step.p)
+
+
+PIXELS: dict[str, Callable[[Any, Any], Transform]] = {
     "Resize": _resize,
     "CenterCrop": lambda step, _: CenterCrop(step.size),
     "Pad": _pad,
@@ -234,4 +276,11 @@ PIXELS: dict[str, Callable[[Any, Holds], Transform]] = {
     "RandAugment": _rand_augment,
     "TrivialAugmentWide": _trivial_augment_wide,
     "AutoAugment": _auto_augment,
+    "AugMix": _aug_mix,
+    "RandomPerspective": _random_perspective,
+    "ElasticTransform": _elastic_transform,
+    "ScaleJitter": _scale_jitter,
+    "RandomShortestSize": _random_shortest_size,
+    "RandomZoomOut": _random_zoom_out,
+    **TIMM_PIXELS,
 }

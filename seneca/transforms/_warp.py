@@ -1,4 +1,4 @@
-"""Transforms that map a picture onto itself by a random affine map."""
+"""Transforms that map a picture onto itself: by a random affine map, in perspective, or by random shifts."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from seneca.transforms._arguments import angles, colour, point, rising, warp_filter
+from seneca.transforms._arguments import angles, colour, one_of, point, probability, rising, warp_filter
 from seneca.transforms._base import Transform, step
 from seneca.transforms._pipeline import Step
 
-__all__ = ["RandomAffine", "RandomRotation"]
+__all__ = ["ElasticTransform", "RandomAffine", "RandomPerspective", "RandomRotation"]
+
+MOST_SIGMA = 31.5  # of ElasticTransform; SN_GRID_MAX_RADIUS in csrc/codec/grid.h is four times this, and more
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,108 @@ class RandomAffine(Transform):
             fill=self.fill,
             center=self.center,
         )
+
+
+@dataclass(frozen=True)
+class RandomPerspective(Transform):
+    """Move the four corners inwards by random distances, with a given probability. The size stays.
+
+    Where the four corners happen to lie on a line, the picture stays as it is.
+
+    Args:
+        distortion_scale: How far corners move at the most, as a share of half of the sides, in [0, 1].
+        p: The probability, in [0, 1].
+        interpolation, fill: As for :class:`RandomRotation`.
+
+    Raises:
+        TypeError: ``fill`` is neither a number nor a sequence of numbers.
+        ValueError: ``distortion_scale`` or ``p`` is outside [0, 1], ``fill`` is not a colour, or the filter
+            does not run natively.
+
+    Example:
+        >>> RandomPerspective(0.6, p=1.0).interpolation
+        'bilinear'
+    """
+
+    distortion_scale: float = 0.5
+    p: float = 0.5
+    interpolation: Any = "bilinear"
+    fill: int | Sequence[int] = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.distortion_scale <= 1:
+            raise ValueError(f"distortion_scale: from 0 to 1, but got {self.distortion_scale!r}")
+        self._set(
+            distortion_scale=float(self.distortion_scale),
+            p=probability(self.p),
+            interpolation=warp_filter(self.interpolation),
+            fill=colour(self.fill),
+        )
+
+    def steps(self) -> tuple[Step, ...]:
+        return step(
+            "random_perspective",
+            distortion_scale=self.distortion_scale,
+            p=self.p,
+            interpolation=self.interpolation,
+            fill=self.fill,
+        )
+
+
+@dataclass(frozen=True)
+class ElasticTransform(Transform):
+    """Shift each pixel by a smooth random field, which looks like moving water. The size stays.
+
+    Args:
+        alpha: How strong the shifts are: one number, or two, along the width and along the height. Noise in
+            [-1, 1] is blurred and multiplied by half of it; the result is in pixels.
+        sigma: The deviation of the blur in pixels, likewise; 0 for no blur.
+        interpolation: ``"nearest"`` or ``"bilinear"``, or torchvision's or Pillow's constant.
+        fill: The colour of what lies outside the picture, from 0 to 255: one number, or red, green, blue.
+
+    Raises:
+        TypeError: ``alpha`` or ``sigma`` is neither a number nor a pair, or ``fill`` is neither a number nor
+            a sequence of numbers.
+        ValueError: ``sigma`` is negative or above 31.5, or 0 along one side only. Or ``fill`` is not a
+            colour, or the filter does not run natively.
+
+    Example:
+        >>> ElasticTransform(120.0).alpha
+        (120.0, 120.0)
+    """
+
+    alpha: float | Sequence[float] = 50.0
+    sigma: float | Sequence[float] = 5.0
+    interpolation: Any = "bilinear"
+    fill: int | Sequence[int] = 0
+
+    def __post_init__(self) -> None:
+        sigma = _both("sigma", self.sigma)
+        if not (min(sigma) >= 1e-6 and max(sigma) <= MOST_SIGMA) and sigma != (0.0, 0.0):
+            raise ValueError(f"sigma: up to {MOST_SIGMA}, and 0 along both sides or none; got {self.sigma!r}")
+        self._set(
+            alpha=_both("alpha", self.alpha),
+            sigma=sigma,
+            interpolation=one_of("interpolation", ("nearest", "bilinear"), warp_filter(self.interpolation)),
+            fill=colour(self.fill),
+        )
+
+    def steps(self) -> tuple[Step, ...]:
+        return step(
+            "elastic_transform",
+            alpha=self.alpha,
+            sigma=self.sigma,
+            interpolation=self.interpolation,
+            fill=self.fill,
+        )
+
+
+def _both(name: str, value: float | Sequence[float]) -> tuple[float, float]:
+    """Two numbers; one number stands for both."""
+    if isinstance(value, numbers.Real):
+        return point(name, (float(value),) * 2)
+    is_one = isinstance(value, (list, tuple)) and len(value) == 1
+    return point(name, tuple(value) * 2 if is_one else value)  # type: ignore[arg-type]
 
 
 def _shares(value: Sequence[float]) -> tuple[float, float]:

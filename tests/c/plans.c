@@ -85,6 +85,73 @@ static sn_op rand_augment(void)
     return (sn_op){.kind = SN_OP_RAND_AUGMENT, .count = 2, .magnitude = 9, .bins = 31, .warp = SN_WARP_BILINEAR};
 }
 
+static sn_op keep_ratio(uint32_t kind)
+{
+    return (sn_op){.kind = kind,
+                   .height = 40,
+                   .width = 34,
+                   .longest = 0.5,
+                   .filter = kind == SN_OP_RESIZE_KEEP_RATIO ? SN_BICUBIC : SN_EITHER,
+                   .probability = 0.5,
+                   .scale = {0.8, 1},
+                   .by_area = 1,
+                   .aspect_probability = 0.5,
+                   .ratio = {0.9, 1.1}};
+}
+
+/* Chains of one operation each, of all that there are. */
+static sn_op timm(uint32_t kind)
+{
+    sn_op op = {.kind = kind,
+                .count = 2,
+                .distinct = kind == SN_OP_TIMM_AUGMENT,
+                .deviation = 0.5,
+                .most = 10,
+                .translate = {0.45, 0},
+                .warp = SN_WARP_EITHER,
+                .alpha = {1, 0},
+                .n_parts = SN_N_TIMM_OPERATIONS};
+
+    for (uint32_t k = 0; k < op.n_parts; k++)
+        op.parts[k] = (sn_part){k, 1, 1.0f / SN_N_TIMM_OPERATIONS, 0.8f, 9};
+    return op;
+}
+
+static sn_op aug_mix(void)
+{
+    return (sn_op){.kind = SN_OP_AUG_MIX,
+                   .magnitude = 3,
+                   .count = 3,
+                   .all_ops = 1,
+                   .alpha = {1, 0},
+                   .warp = SN_WARP_BILINEAR};
+}
+
+static sn_op perspective(void)
+{
+    return (sn_op){.kind = SN_OP_RANDOM_PERSPECTIVE, .probability = 0.7, .amount = 0.5, .warp = SN_WARP_BILINEAR};
+}
+
+static sn_op elastic(void)
+{
+    return (sn_op){.kind = SN_OP_ELASTIC, .alpha = {50, 20}, .sigma = {2, 3}, .warp = SN_WARP_BILINEAR};
+}
+
+static sn_op zoom_out(void)
+{
+    return (sn_op){.kind = SN_OP_RANDOM_ZOOM_OUT, .probability = 0.5, .scale = {1, 2}, .fill = {9, 8, 7}};
+}
+
+static sn_op shortest_size(void)
+{
+    return (sn_op){.kind = SN_OP_RANDOM_SHORTEST_SIZE, .count = 2, .sizes = {30, 44}, .max_size = 60};
+}
+
+static sn_op scale_jitter(void)
+{
+    return (sn_op){.kind = SN_OP_SCALE_JITTER, .height = 30, .width = 36, .scale = {0.5, 2}};
+}
+
 static void append(sn_plan *plan, sn_op op, int in_head)
 {
     plan->ops[plan->n_ops++] = op;
@@ -118,6 +185,30 @@ void plans_make(sn_plan plans[N_PLANS])
     append(&plans[PLAN_RECIPE], sharpness(), 0);
     append(&plans[PLAN_RECIPE], rand_augment(), 0);
     append(&plans[PLAN_RECIPE], flip(), 0);
+    append(&plans[PLAN_TIMM], keep_ratio(SN_OP_RANDOM_RESIZE_KEEP_RATIO), 0);
+    append(&plans[PLAN_TIMM], random_crop(36, 30), 0);
+    append(&plans[PLAN_TIMM], flip(), 0);
+    append(&plans[PLAN_TIMM], random_resized_crop(31, 33), 0);
+    plans[PLAN_TIMM].ops[3].filter = SN_EITHER;
+    append(&plans[PLAN_TIMM], timm(SN_OP_TIMM_AUGMENT), 0);
+    plans[PLAN_TIMM].erase = (sn_erase){.probability = 0.5,
+                                        .scale = {0.02, 0.33},
+                                        .ratio = {0.3, 3.3},
+                                        .fewest = 1,
+                                        .most = 3,
+                                        .noise = SN_NOISE_COLOURS,
+                                        .deviation = {1, 1, 1}};
+    append(&plans[PLAN_MIX], keep_ratio(SN_OP_RESIZE_KEEP_RATIO), 1);
+    append(&plans[PLAN_MIX], center_crop(29, 32), 1);
+    append(&plans[PLAN_MIX], perspective(), 0);
+    append(&plans[PLAN_MIX], aug_mix(), 0);
+    append(&plans[PLAN_MIX], timm(SN_OP_TIMM_AUG_MIX), 0);
+    append(&plans[PLAN_MIX], elastic(), 0);
+    append(&plans[PLAN_MIX], flip(), 0);
+    append(&plans[PLAN_SIZES], zoom_out(), 0);
+    append(&plans[PLAN_SIZES], shortest_size(), 0);
+    append(&plans[PLAN_SIZES], scale_jitter(), 0);
+    append(&plans[PLAN_SIZES], random_crop(28, 30), 0);
     plans[PLAN_COLOUR].decode = SN_DECODE_FAST;
     plans[PLAN_COLOUR].apply_orientation = 1;
     plans[PLAN_COLOUR].erase = (sn_erase){.probability = 0.5,
@@ -126,11 +217,12 @@ void plans_make(sn_plan plans[N_PLANS])
                                           .noise = 1,
                                           .deviation = {1, 1, 1}};
 
-    plans[PLAN_TRAIN].dtype = plans[PLAN_TWO].dtype = plans[PLAN_RECIPE].dtype = SN_FLOAT32;
-    plans[PLAN_TRAIN_2].dtype = plans[PLAN_EVAL].dtype = SN_UINT8;
+    plans[PLAN_TRAIN].dtype = plans[PLAN_TWO].dtype = plans[PLAN_RECIPE].dtype = plans[PLAN_TIMM].dtype = SN_FLOAT32;
+    plans[PLAN_TRAIN_2].dtype = plans[PLAN_EVAL].dtype = plans[PLAN_MIX].dtype =
+        plans[PLAN_SIZES].dtype = SN_UINT8;
     plans[PLAN_COLOUR].dtype = SN_BFLOAT16;
     for (int i = 0; i < N_PLANS; i++) {
-        plans[i].channels_last = i == PLAN_TRAIN_2 || i == PLAN_TWO;
+        plans[i].channels_last = i == PLAN_TRAIN_2 || i == PLAN_TWO || i == PLAN_SIZES;
         plans[i].divisor = 255;
         memcpy(plans[i].mean, mean, sizeof mean);
         memcpy(plans[i].std, std, sizeof std);

@@ -7,13 +7,17 @@
  *   PLAN_TWO       Resize | RandomResizedCrop, flip    -> floats, pixels
  *   PLAN_COLOUR    Pad | RandomCrop, flip, colours, upright, fast -> halves, planes, erased
  *   PLAN_RECIPE    CenterCrop | affine map, blur and sharpness or not, RandAugment, flip -> floats, planes
+ *   PLAN_TIMM      random resize, crop or pad | crop by either filter, timm's RandAugment -> floats, planes, boxes
+ *                  erased with a colour each
+ *   PLAN_MIX       a resize by one number | perspective, AugMix, timm's AugMix, shifts -> bytes, planes
+ *   PLAN_SIZES     sizes that are drawn: zoom out, shorter side, jitter -> bytes, pixels
  */
 #ifndef PLANS_H
 #define PLANS_H
 
 #include "codec/sn_codec.h"
 
-enum { PLAN_TRAIN, PLAN_TRAIN_2, PLAN_EVAL, PLAN_TWO, PLAN_COLOUR, PLAN_RECIPE, N_PLANS };
+enum { PLAN_TRAIN, PLAN_TRAIN_2, PLAN_EVAL, PLAN_TWO, PLAN_COLOUR, PLAN_RECIPE, PLAN_TIMM, PLAN_MIX, PLAN_SIZES, N_PLANS };
 
 void plans_make(sn_plan plans[N_PLANS]);
 

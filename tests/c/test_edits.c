@@ -7,6 +7,7 @@
  *
  * A sanitizer sees what is read or written beside them.
  */
+#include <math.h>
 #include <stdbool.h>
 
 #include "base/sn_status.h"
@@ -37,12 +38,54 @@ static double draw_amount(uint32_t kind)
     return kind == SN_OP_RANDOM_SOLARIZE ? some(-10, 300) : some(0, sn_rng_below(&rng, 2) ? 3 : 1e6);
 }
 
+/* Chains of one part or two, of any operations, levels and probabilities. */
+static void draw_parts(sn_op *op)
+{
+    uint32_t length = op->kind == SN_OP_TIMM_AUG_MIX ? 1 : 1 + sn_rng_below(&rng, 2);
+    uint32_t n_chains = 1 + sn_rng_below(&rng, SN_MAX_PARTS / length);
+
+    op->n_parts = n_chains * length;
+    for (uint32_t k = 0; k < op->n_parts; k++)
+        op->parts[k] = (sn_part){.operation = sn_rng_below(&rng, SN_N_TIMM_OPERATIONS),
+                                 .ends = k % length == length - 1,
+                                 .weight = k % length == 0 ? 1 / (float)n_chains : 0,
+                                 .probability = sn_rng_below(&rng, 2) ? 1 : 0.5f,
+                                 .magnitude = (float)some(0, sn_rng_below(&rng, 4) ? 10 : 1000)};
+    op->deviation = sn_rng_below(&rng, 3) ? some(0, 3) : sn_rng_below(&rng, 2) ? INFINITY : 0;
+    op->most = sn_rng_below(&rng, 4) ? 10 : some(0, 1000);
+    op->warp = sn_rng_below(&rng, 4);
+    op->distinct = op->kind == SN_OP_TIMM_AUGMENT && sn_rng_below(&rng, 2);
+    if (op->distinct && op->count > n_chains)
+        op->count = n_chains;
+}
+
+/* What those have that blend chains. */
+static void draw_mix(sn_op *op)
+{
+    op->count = 1 + sn_rng_below(&rng, 7);
+    op->depth = sn_rng_below(&rng, 4);
+    op->magnitude = 1 + sn_rng_below(&rng, 10);
+    op->all_ops = sn_rng_below(&rng, 2);
+    op->has_fill = sn_rng_below(&rng, 2);
+    op->alpha[0] = some(1e-3, sn_rng_below(&rng, 2) ? 2 : 1000);
+}
+
+static void draw_elastic(sn_op *op)
+{
+    bool is_blurred = sn_rng_below(&rng, 4);
+
+    for (int k = 0; k < 2; k++) {
+        op->alpha[k] = some(-1, 1) * (sn_rng_below(&rng, 3) ? 200 : 1e6);
+        op->sigma[k] = is_blurred ? some(1e-6, sn_rng_below(&rng, 3) ? 2 : 31.7) : 0;
+    }
+}
+
 static sn_op draw_op(void)
 {
     static const double far[] = {1, 45, 360, 1e6};
     double degrees = far[sn_rng_below(&rng, 4)];
     sn_op op = {.kind = SN_OP_RANDOM_ROTATION +
-                        sn_rng_below(&rng, SN_OP_AUTO_AUGMENT - SN_OP_RANDOM_ROTATION + 1)};
+                        sn_rng_below(&rng, SN_OP_ELASTIC - SN_OP_RANDOM_ROTATION + 1)};
 
     op.warp = sn_rng_below(&rng, 3);
     op.has_center = sn_rng_below(&rng, 2);
@@ -67,13 +110,23 @@ static sn_op draw_op(void)
     op.bins = 2 + sn_rng_below(&rng, 40);
     op.magnitude = sn_rng_below(&rng, op.bins);
     op.policy = sn_rng_below(&rng, SN_N_POLICIES);
+    if (op.kind == SN_OP_RANDOM_PERSPECTIVE)
+        op.amount = some(0, 1);
+    if (op.kind == SN_OP_AUG_MIX || op.kind == SN_OP_TIMM_AUG_MIX)
+        draw_mix(&op);
+    if (op.kind == SN_OP_AUG_MIX || op.kind == SN_OP_ELASTIC)
+        op.warp = sn_rng_below(&rng, 2);
+    if (op.kind == SN_OP_TIMM_AUGMENT || op.kind == SN_OP_TIMM_AUG_MIX)
+        draw_parts(&op);
+    if (op.kind == SN_OP_ELASTIC)
+        draw_elastic(&op);
     return op;
 }
 
 static bool keeps_one_colour(uint32_t kind)
 {
     return kind == SN_OP_RANDOM_ROTATION || kind == SN_OP_RANDOM_AFFINE || kind == SN_OP_GAUSSIAN_BLUR ||
-           kind == SN_OP_RANDOM_SHARPNESS;
+           kind == SN_OP_RANDOM_SHARPNESS || kind == SN_OP_RANDOM_PERSPECTIVE;
 }
 
 static void test_one(sn_codec *codec, uint32_t round)

@@ -8,6 +8,7 @@
  * second in one run and to the first in another, with no more room than its header grants. Where
  * plain C is all that there is, there is nothing to compare.
  */
+#include <math.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/mman.h>
@@ -18,6 +19,7 @@
 #include "codec/batch_kernels.h"
 #include "codec/blur_kernels.h"
 #include "codec/colour_kernels.h"
+#include "codec/grid_kernels.h"
 #include "codec/resize.h"
 #include "codec/resize_kernels.h"
 #include "codec/warp.h"
@@ -302,21 +304,27 @@ static void test_warp(void)
     uint32_t height = (uint32_t)some(30), width = (uint32_t)some(MAX_SAMPLES / 30);
     size_t bytes = (size_t)3 * height * width;
     const uint8_t fill[3] = {1, 2, 3};
-    double matrix[6];
+    sn_warp_kernel *kernels[][2] = {
+        {sn_warp_plain.bilinear, sn_warp_avx2.bilinear},
+        {sn_warp_plain.bicubic, sn_warp_avx2.bicubic},
+        {sn_warp_plain.bilinear_perspective, sn_warp_avx2.bilinear_perspective},
+        {sn_warp_plain.bicubic_perspective, sn_warp_avx2.bicubic_perspective},
+    };
+    double matrix[8];
 
-    for (int k = 0; k < 6; k++)
-        matrix[k] = sn_rng_uniform(&rng, -1.5, 1.5) * (k % 3 == 2 ? width : 1);
+    for (int k = 0; k < 8; k++)
+        matrix[k] = sn_rng_uniform(&rng, -1.5, 1.5) * (k % 3 == 2 ? width : 1) / (k < 6 ? 1 : 2 * width);
     snprintf(doing, sizeof doing, "warp, %u x %u, %g %g %g %g %g %g", height, width, matrix[0], matrix[1],
              matrix[2], matrix[3], matrix[4], matrix[5]);
     draw_pixels(pixels, bytes);
-    for (int cubic = 0; cubic < 2; cubic++)
+    for (int kind = 0; kind < 4; kind++)
         for (enum edge edge = 0; edge < N_EDGES; edge++) {
             uint8_t *out = place(OUT, edge, bytes), *from = place(SOURCE, edge, bytes + SN_WARP_SLACK);
 
             memcpy(from, pixels, bytes);
             memset(from + bytes, 0xee, SN_WARP_SLACK);
-            (cubic ? sn_warp_plain.bicubic : sn_warp_plain.bilinear)(matrix, fill, from, plain, height, width);
-            (cubic ? sn_warp_avx2.bicubic : sn_warp_avx2.bilinear)(matrix, fill, from, out, height, width);
+            kernels[kind][0](matrix, fill, from, plain, height, width);
+            kernels[kind][1](matrix, fill, from, out, height, width);
             compare(out, plain, bytes);
         }
 }
@@ -359,6 +367,79 @@ static void test_blur(void)
         sn_blur_avx2.sharpen(factor, rows[0] + 3, rows[1] + 3, rows[2] + 3, vectors, n - 6);
         compare(vectors, plain, n - 6);
     }
+    for (enum edge edge = 0; edge < N_EDGES; edge++) {
+        const uint8_t *taps[5];
+        uint32_t n_taps = 3 + 2 * sn_rng_below(&rng, 2), inner = sn_rng_below(&rng, (1u << 24) / (n_taps - 2) + 1);
+        uint8_t *out = place(OUT, edge, n);
+
+        for (uint32_t k = 0; k < n_taps; k++)
+            taps[k] = copy_to(ROWS + (int)k, edge, pixels + sn_rng_below(&rng, 3 * MAX_SAMPLES), n);
+        sn_blur_plain.box(taps, n_taps, inner, ((1u << 24) - (n_taps - 2) * inner) / 2, plain, n);
+        sn_blur_avx2.box(taps, n_taps, inner, ((1u << 24) - (n_taps - 2) * inner) / 2, out, n);
+        compare(out, plain, n);
+    }
+}
+
+/* Noise, which is Philox's; its blur; and the colours at places in and around a picture. */
+static void test_grid(void)
+{
+    static float first[MAX_SAMPLES + 64], second[MAX_SAMPLES + 64], rows[9][MAX_SAMPLES], weights[5];
+    static uint8_t pixels[3 * MAX_SAMPLES], plain[3 * MAX_SAMPLES];
+    const float *above[5], *below[5];
+    uint32_t key[2] = {sn_rng_u32(&rng), sn_rng_u32(&rng)}, radius = sn_rng_below(&rng, 5), block[4];
+    uint32_t height = (uint32_t)some(30), width = (uint32_t)some(MAX_SAMPLES / 30), lane = sn_rng_below(&rng, 8);
+    size_t n = some(MAX_SAMPLES), bytes = (size_t)3 * height * width;
+    size_t whole = (n + SN_NOISE_BLOCK - 1) / SN_NOISE_BLOCK * SN_NOISE_BLOCK, begin = whole - SN_NOISE_BLOCK;
+
+    snprintf(doing, sizeof doing, "grid, %zu numbers, radius %u, %u x %u", n, radius, height, width);
+    for (enum edge edge = 0; edge < N_EDGES; edge++) {
+        float *numbers = place(OUT, edge, whole * sizeof *numbers);
+
+        sn_grid_plain.noise(key, first, n);
+        sn_grid_avx2.noise(key, numbers, n);
+        compare(numbers, first, whole * sizeof *first);
+    }
+    sn_philox(key, (uint32_t[4]){(uint32_t)(begin / 4) + lane, 0, 0, 0}, block);
+    for (uint32_t k = 0; k < 4; k++)
+        CHECK(first[begin + 8 * k + lane] == (float)(block[k] >> 8) * 0x1p-23f - 1);
+    for (uint32_t j = 0; j < 9; j++)
+        sn_grid_plain.noise((uint32_t[2]){j, key[0]}, first, n), memcpy(rows[j], first, n * sizeof *first);
+    for (uint32_t j = 0; j <= radius; j++) {
+        weights[j] = (float)sn_rng_double(&rng);
+        above[j] = rows[j];
+        below[j] = rows[4 + j];
+    }
+    for (enum edge edge = 0; edge < N_EDGES; edge++) {
+        float *row = copy_to(SOURCE, edge, rows[0], n * sizeof *row), *out = place(OUT, edge, n * sizeof *out);
+        size_t inner = n > 2 * (size_t)radius ? n - 2 * (size_t)radius : 0;
+
+        sn_grid_plain.down(weights, radius, row, above, below, first, n);
+        sn_grid_avx2.down(weights, radius, row, above, below, out, n);
+        compare(out, first, n * sizeof *out);
+        sn_grid_plain.across(weights, radius, row + radius, first, inner);
+        sn_grid_avx2.across(weights, radius, row + radius, second, inner);
+        compare(second, first, inner * sizeof *first);
+    }
+    draw_pixels(pixels, bytes);
+    n = some(MAX_SAMPLES);
+    for (size_t k = 0; k < n; k++) {
+        first[k] = (float)sn_rng_uniform(&rng, -2, width + 2.0);
+        second[k] = (float)sn_rng_uniform(&rng, -2, height + 2.0);
+        if (sn_rng_below(&rng, 4) == 0)
+            first[k] = rintf(first[k]);
+    }
+    for (uint32_t kind = 0; kind < 4; kind++)
+        for (enum edge edge = 0; edge < N_EDGES; edge++) {
+            static const uint8_t colour[3] = {1, 200, 3};
+            const uint8_t *fill = kind / 2 ? colour : NULL;
+            uint8_t *from = place(SOURCE, edge, bytes + 4), *out = place(OUT, edge, 3 * n);
+
+            memcpy(from, pixels, bytes);
+            memset(from + bytes, 0xee, 4);
+            sn_grid_plain.look_up((int)kind % 2, fill, first, second, from, height, width, plain, n);
+            sn_grid_avx2.look_up((int)kind % 2, fill, first, second, from, height, width, out, n);
+            compare(out, plain, 3 * n);
+        }
 }
 #endif
 
@@ -383,6 +464,7 @@ static void test_all(uint64_t seed)
         test_colour();
         test_warp();
         test_blur();
+        test_grid();
 #endif
     }
     sn_taps_release(&taps);

@@ -155,7 +155,7 @@ def test_torchvisions_groups_are_recognised(v):
     [
         (lambda v: v.RandomApply([v.RandomCrop(9)]), "RandomApply: transforms: RandomCrop changes the size"),
         (lambda v: v.RandomApply([len]), "RandomApply has len, which is not one that the native path knows"),
-        (lambda v: v.RandomApply([v.RandomPerspective()]), "RandomApply has RandomPerspective, which is not"),
+        (lambda v: v.RandomApply([v.FiveCrop(9)]), "RandomApply has FiveCrop, which is not"),
         (lambda v: v.RandomChoice([v.PILToTensor()]), "RandomChoice has PILToTensor, which is not"),
         (
             lambda v: v.RandomOrder([T.RandomInvert()]),

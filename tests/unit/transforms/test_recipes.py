@@ -20,6 +20,15 @@ from seneca.transforms._pipeline import compile_transform
         (lambda: T.RandAugment(interpolation="box"), ValueError, "interpolation: "),
         (lambda: T.TrivialAugmentWide(1), ValueError, "num_magnitude_bins: from 2"),
         (lambda: T.TrivialAugmentWide(fill="red"), TypeError, "fill: a number or"),
+        (lambda: T.AugMix(0), ValueError, "severity: from 1 to 10"),
+        (lambda: T.AugMix(mixture_width=8), ValueError, "mixture_width: from 1 to 7 run natively"),
+        (lambda: T.AugMix(chain_depth=31), ValueError, "mixture_width: from 1 to 0"),
+        (lambda: T.AugMix(alpha=0), ValueError, "alpha: a positive number"),
+        (
+            lambda: T.AugMix(interpolation="bicubic"),
+            ValueError,
+            "interpolation: one of 'nearest', 'bilinear'",
+        ),
         (lambda: T.AutoAugment("coco"), ValueError, "policy: one of 'imagenet', 'cifar10', 'svhn'"),
     ],
 )
@@ -41,6 +50,8 @@ RECIPES = [
     T.RandAugment(2, 10),
     T.TrivialAugmentWide(),
     T.AutoAugment("svhn"),
+    T.AugMix(),
+    T.AugMix(fill=0),
 ]
 
 

@@ -349,9 +349,12 @@ def test_what_is_refused_says_which_step_and_why(transform, words):
 @pytest.mark.parametrize(
     ("steps", "words"),
     [
-        (lambda v: [v.RandomPerspective()], "RandomPerspective is not one that the native path knows"),
+        (
+            lambda v: [v.LinearTransformation(torch.eye(3), torch.ones(3))],
+            "LinearTransformation is not one that",
+        ),
         (lambda v: [v.Grayscale(3)], "Grayscale is not one that the native path knows"),
-        (lambda v: [v.AugMix()], "AugMix is not one that the native path knows"),
+        (lambda v: [v.FiveCrop(9), v.Lambda(torch.stack)], "FiveCrop makes five pictures of one"),
         (lambda v: [v.Resize((8, 9), MODES.NEAREST)], "Resize has interpolation=NEAREST"),
         (lambda v: [v.Resize((8, 9), Image.Resampling.BOX)], "Resize has interpolation=BOX"),
         (lambda v: [v.RandomResizedCrop(9, interpolation=0)], "RandomResizedCrop has interpolation="),

@@ -36,6 +36,14 @@ BOTH = pytest.mark.parametrize("v", [pytest.param(v1, id="v1"), pytest.param(v2,
         ("RandomPosterize", (2,), {"p": 0.3}),
         ("RandomSolarize", (128,), {}),
         ("RandomSolarize", (100.5, 0.1), {}),
+        ("RandomPerspective", (), {}),
+        ("RandomPerspective", (0.3, 0.9, MODES.NEAREST, [1, 2, 3]), {}),
+        ("ElasticTransform", (), {}),
+        ("ElasticTransform", ([9.0, 8.0], 2.5), {"interpolation": MODES.NEAREST, "fill": 7}),
+        ("ElasticTransform", (30.0, [0.0, 0.0]), {"fill": (1, 2, 3)}),
+        ("AugMix", (), {}),
+        ("AugMix", (5, 4, 2, 0.5, False, MODES.NEAREST, 9), {}),
+        ("AugMix", (), {"fill": [1, 2, 3]}),
         ("RandomAutocontrast", (), {"p": 1}),
         ("RandomEqualize", (0.2,), {}),
         ("RandomAdjustSharpness", (2,), {"p": 0.2}),
@@ -102,8 +110,17 @@ def with_other_pairs(v):
         (lambda v: v.AutoAugment(interpolation=MODES.LANCZOS), "AutoAugment has interpolation=LANCZOS"),
         (with_other_pairs, "AutoAugment has other policies than torchvision's"),
         (lambda v: RandAugment(), "test_translate.RandAugment is not one that the native path knows"),
-        (lambda v: v.AugMix(), "AugMix is not one that the native path knows"),
-        (lambda v: v.RandomPerspective(), "RandomPerspective is not one that the native path knows"),
+        (lambda v: v.AugMix(mixture_width=8), "AugMix: mixture_width: from 1 to 7 run natively"),
+        (lambda v: v.AugMix(interpolation=MODES.BICUBIC), "AugMix: interpolation: one of 'nearest'"),
+        (lambda v: v.RandomPerspective(interpolation=MODES.BOX), "RandomPerspective has interpolation=BOX"),
+        (lambda v: v.RandomPerspective(fill=(0.5, 0, 0)), "RandomPerspective: fill"),
+        (lambda v: v.ElasticTransform(sigma=40.0), "ElasticTransform: sigma: up to 31.5"),
+        (
+            lambda v: v.ElasticTransform(interpolation=MODES.BICUBIC),
+            "ElasticTransform: interpolation: one of",
+        ),
+        (lambda v: v.FiveCrop(9), "FiveCrop makes five pictures of one"),
+        (lambda v: v.TenCrop(9), "TenCrop makes ten pictures of one"),
     ],
 )
 def test_what_is_refused_says_which_and_why(v, make, words):
@@ -111,8 +128,46 @@ def test_what_is_refused_says_which_and_why(v, make, words):
     assert isinstance(found, str) and words in found
 
 
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        (v2.ScaleJitter((30, 40), (0.5, 2), "bicubic"), T.ScaleJitter((30, 40), (0.5, 2), "bicubic")),
+        (v2.RandomShortestSize(30), T.RandomShortestSize(30)),
+        (v2.RandomShortestSize([30, 40], 50), T.RandomShortestSize((30, 40), 50)),
+        (v2.RandomZoomOut((1, 2, 3), (1, 2), 0.2), T.RandomZoomOut((1, 2, 3), (1, 2), 0.2)),
+        (v2.RandomZoomOut(fill=None), T.RandomZoomOut()),
+    ],
+)
+def test_sizes_that_are_drawn_are_recognised_in_front_of_a_crop(theirs, ours):
+    found = recognise(v2.Compose([theirs, v2.RandomCrop(9, pad_if_needed=True), v2.PILToTensor()]))
+    expected = T.Compose([ours, T.RandomCrop(9, pad_if_needed=True), T.PILToTensor()])
+    assert compile_transform(found) == compile_transform(expected)
+    assert "different sizes" in recognise(v2.Compose([theirs, v2.PILToTensor()]))
+
+
+def test_v2s_elastic_transform_without_a_colour_is_refused():
+    steps = v2.Compose([v2.CenterCrop(9), v2.ElasticTransform(fill=None), v2.PILToTensor()])
+    assert "ElasticTransform has fill=None" in recognise(steps)
+
+
 @BOTH
-@pytest.mark.parametrize("name", ["RandAugment", "TrivialAugmentWide", "AutoAugment", "RandomEqualize"])
+def test_on_bytes_elastic_transforms_and_mixes_are_the_same_as_on_pictures(v):
+    theirs = v.Compose([v.PILToTensor(), v.CenterCrop(20), v.ElasticTransform(), v.AugMix()])
+    ours = T.Compose([T.CenterCrop(20), T.ElasticTransform(), T.AugMix(), T.PILToTensor()])
+    assert compile_transform(recognise(theirs)) == compile_transform(ours)
+    image = Image.effect_noise((20, 24), 90).convert("RGB")
+    for change in (v.ElasticTransform(sigma=1.0), v.AugMix(), v.AugMix(fill=9)):
+        made = []
+        for steps in ((v.PILToTensor(), change), (change, v.PILToTensor())):
+            torch.manual_seed(8)
+            made.append(v.Compose(steps)(image))
+        assert torch.equal(*made)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "name", ["RandomPerspective", "RandAugment", "TrivialAugmentWide", "AutoAugment", "RandomEqualize"]
+)
 def test_on_tensors_the_pixels_would_be_others(v, name):
     found = recognise(v.Compose([v.CenterCrop(20), v.PILToTensor(), getattr(v, name)()]))
     assert f"{name} works on a uint8 tensor" in found and "put it in front of PILToTensor" in found
@@ -128,6 +183,10 @@ def test_other_operations_of_v2_are_refused(monkeypatch):
     assert not isinstance(recognise(steps), str)
     monkeypatch.setitem(v2.RandAugment._AUGMENTATION_SPACE, "Invert", (lambda *_: None, False))
     assert "RandAugment has other operations" in recognise(steps)
+    mixed = v2.Compose([v2.CenterCrop(9), v2.AugMix(all_ops=False), v2.PILToTensor()])
+    assert not isinstance(recognise(mixed), str)
+    monkeypatch.setitem(v2.AugMix._PARTIAL_AUGMENTATION_SPACE, "Invert", (lambda *_: None, False))
+    assert "AugMix has other operations" in recognise(mixed)
 
 
 def test_a_function_of_torchvisions_recipes_that_was_replaced_is_named(monkeypatch):
