@@ -45,6 +45,7 @@ class Epochs:
         causes: The seconds that Seneca's native path waited, by cause; None: it is another loader.
         remedies: What would help it, by its own model, with the share that this would remove.
         advice: What helps in general, where its model cannot be asked.
+        together: Whether that process is in a group with the other ranks, whose steps wait for each other.
     """
 
     pid: int
@@ -56,6 +57,7 @@ class Epochs:
     causes: dict[str, float] | None = None
     remedies: list[tuple[str, float]] = field(default_factory=list)
     advice: str = ""
+    together: bool = True
 
 
 @dataclass
@@ -172,7 +174,9 @@ def _add(
         name: event[name]
         for name in ("kind", "dataset", "samples", "batch_size", "num_workers", "prefetch_factor")
     }
-    one = epochs.setdefault((pid, *about.values()), Epochs(pid, rank, about))
+    one = epochs.setdefault((pid, *about.values()), Epochs(pid, rank, about, together=False))
+    if event["rank"] is not None:
+        one.rank, one.together = event["rank"], True
     number, own = event["number"], records[pid]
     steps = own[own["kind"] == STEP]
     own = own[own["iterator"] == number]

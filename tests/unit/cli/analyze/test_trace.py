@@ -23,6 +23,14 @@ def test_a_loader_has_the_steps_of_its_process_and_the_batches_of_its_workers(tm
     assert len(one.batches) == 5
 
 
+def test_the_rank_is_that_of_the_group_or_else_the_launchers(tmp_path):
+    write(tmp_path, 7, steps([0.1] * 2, 1.0), TORCH, iterator(rank=1))  # torch.multiprocessing.spawn
+    write(tmp_path, 8, steps([0.1] * 2, 1.0), TORCH | {"rank": 3}, iterator(rank=None))
+    write(tmp_path, 9, steps([0.1] * 2, 1.0), TORCH | {"rank": 3}, iterator(rank=2))
+    ranks = {one.pid: (one.rank, one.together) for one in read_trace(tmp_path).epochs}
+    assert ranks == {7: (1, True), 8: (3, False), 9: (2, True)}
+
+
 def test_the_epochs_of_persistent_workers_are_told_apart(tmp_path):
     rows = steps([0.1] * 6, 1.0, begin=100.0)
     write(tmp_path, 7, rows, iterator(), end(rows["begin"][2] + 0.1), end(rows["begin"][5] + 0.1))
