@@ -54,7 +54,8 @@ def write(folder, pid, records=None, *events):
 
 def iterator(number=1, workers=(), **about):
     """The event of an iterator that is new."""
-    return {"what": "iterator", "at": 0.0, "number": number, "workers": list(workers), **ABOUT, **about}
+    event = {"what": "iterator", "at": 0.0, "number": number, "workers": list(workers), "rank": None}
+    return {**event, **ABOUT, **about}
 
 
 TORCH = {"what": "torch", "at": 0.0, "version": "2.13", "missing": [], "rank": None, "schedstat": True}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from seneca.cli.analyze.stalls import (
     rates_of,
     remedies,
     stalls,
+    waited_amid,
 )
 from seneca.cli.analyze.trace import Epochs, Run
 from seneca.partition import Profile
@@ -76,6 +77,7 @@ class Findings:
         notes: What could not be seen, one sentence each.
         nothing: Why there are no loaders, and what to do.
         profile: What ``--deep`` measured; None: nothing.
+        also_waits: For which other loaders the same steps wait, by name, and for what share of their time.
     """
 
     loaders: list[LoaderFindings]
@@ -83,6 +85,7 @@ class Findings:
     notes: list[str]
     nothing: str = ""
     profile: Profile | None = None
+    also_waits: dict[str, float] = field(default_factory=dict)
 
     def sentence(self) -> str:
         """The answer. It is about the first loader."""
@@ -90,7 +93,8 @@ class Findings:
         waited = first.stalls.waited
         if waited < NO_MATTER:
             return f"The training step is the limit: it waits {waited:.0%} of the time for its samples."
-        where = f" of rank {first.epochs.rank}" if len(self.late) > 1 else ""
+        ranks = {one.epochs.rank for one in self.loaders}
+        where = f" of rank {first.epochs.rank}" if len(ranks) > 1 else ""
         parts = ", ".join(
             f"{getattr(first.stalls, name):.0%} for {WAITS_FOR[name]}"
             for name in sorted(WAITS_FOR, key=lambda name: -getattr(first.stalls, name))
@@ -99,6 +103,8 @@ class Findings:
         text = f"{waited:.0%} of the time the training step{where} waits: {parts}."
         if first.is_unseen:
             text = f"{waited:.0%} of the time the training step{where} waits; for what was not seen."
+        for name, share in self.also_waits.items():
+            text += f" It also waits {share:.0%} of the time for {name}."
         if first.remedies:
             best = first.remedies[0]
             text += f" {best.what[0].upper()}{best.what[1:]} would remove {best.removes:.0%}."
@@ -130,6 +136,7 @@ class Findings:
             "sentence": self.sentence(),
             "bottleneck": first.bottleneck,
             "shares": dataclasses.asdict(first.stalls),
+            "also_waits": self.also_waits,
             "loaders": [
                 {
                     **one.epochs.about,
@@ -167,7 +174,9 @@ def find(run: Run, cores: float, *, deep: bool = False) -> Findings:
         if rates is not None:
             loaders.append(LoaderFindings(epochs, rates, stalls(rates), remedies(rates)))
         else:
-            notes.append(f"{_name(epochs)} gave no second batch in an epoch: its steps were not timed")
+            size = epochs.about["batch_size"]
+            which = _name(epochs) + ("" if size is None else f", {size} sample{'s' * (size != 1)} a batch,")
+            notes.append(f"a loader of {which} gave no second batch in an epoch: its steps were not timed")
     for one in loaders:
         is_torchs = one.epochs.about["kind"].startswith("torch")
         if one.is_unseen and is_torchs and not any(torch["missing"] for torch in run.torch):
@@ -179,6 +188,10 @@ def find(run: Run, cores: float, *, deep: bool = False) -> Findings:
     for one in loaders:
         longest[one.key] = max(longest.get(one.key, 0.0), one.rates.seconds)
     loaders.sort(key=lambda one: (-longest[one.key], -one.stalls.waited))
+    if loaders:
+        used = [loaders[0], *(one for one, _ in _also_used(loaders))]
+        most = max(used, key=lambda one: one.stalls.waited)
+        loaders.sort(key=lambda one: one is not most)
     profile = None
     if measured is not None and loaders:
         loaders.sort(key=lambda one: not _is_of(one.epochs, measured.told))
@@ -188,7 +201,23 @@ def find(run: Run, cores: float, *, deep: bool = False) -> Findings:
         why = run.undeep or f"no loader gave {WANTED} batches, which it needs"
         notes.append(f"--deep measured nothing: {why}")
     nothing = "" if loaders else _why_nothing(run)
-    return Findings(loaders, _late(loaders), list(dict.fromkeys(notes)), nothing, profile)
+    also_waits: dict[str, float] = {}
+    for one, share in _also_used(loaders):
+        also_waits[one.name] = also_waits.get(one.name, 0.0) + share
+    return Findings(loaders, _late(loaders), list(dict.fromkeys(notes)), nothing, profile, also_waits)
+
+
+def _also_used(loaders: list[LoaderFindings]) -> list[tuple[LoaderFindings, float]]:
+    """The other loaders that the first one's steps wait for, and the share of their time."""
+    if not loaders:
+        return []
+    first = loaders[0]
+    pairs = [
+        (one, waited_amid(first.epochs, one.epochs) / first.rates.seconds)
+        for one in loaders[1:]
+        if one.epochs.pid == first.epochs.pid
+    ]
+    return [(one, share) for one, share in pairs if share >= NO_MATTER]
 
 
 def _is_of(epochs: Epochs, told: dict[str, Any]) -> bool:
@@ -215,7 +244,7 @@ def _late(loaders: list[LoaderFindings]) -> dict[int, float]:
     """Whose batches are late, for the loader that took most of the time."""
     alike: dict[int, Epochs] = {}
     for one in loaders:
-        if one.epochs.rank is not None and one.key == loaders[0].key:
+        if one.epochs.rank is not None and one.epochs.together and one.key == loaders[0].key:
             alike.setdefault(one.epochs.rank, one.epochs)
     return late_ranks(alike) if len(alike) > 1 else {}
 

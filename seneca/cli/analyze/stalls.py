@@ -34,6 +34,7 @@ __all__ = [
     "rates_of",
     "remedies",
     "stalls",
+    "waited_amid",
 ]
 
 NO_MATTER = 0.05  # a smaller share of the time is no wait worth a remedy
@@ -184,6 +185,36 @@ def rates_of(epochs: Epochs, cores: float, stolen: float = 0.0) -> Rates | None:
         causes=None if causes is None else _grouped(causes),
         remedies=tuple(Remedy(what, removes) for what, removes in epochs.remedies),
     )
+
+
+def waited_amid(one: Epochs, other: Epochs) -> float:
+    """Seconds that the steps of one loader waited for batches of another loader of the same process.
+
+    A step may take a batch of each. Of a loader that gets its batches from the other, nothing counts: its own
+    wait is that of the other already.
+    """
+    if not one.steps or not other.steps:
+        return 0.0
+    own, asked = np.concatenate(one.steps), np.concatenate(other.steps)
+    if _within(own, asked).any():
+        return 0.0
+    asked = asked[~_within(asked, own)]
+    if other.idle:
+        idle = np.concatenate(other.idle)
+        asked = idle[np.isin(idle["begin"], asked["begin"])]
+    seconds = 0.0
+    for epoch in one.steps:
+        came, end = (record["begin"] + record["wall"] for record in (epoch[0], epoch[-1]))
+        seconds += float(asked["wall"][(asked["begin"] >= came) & (asked["begin"] < end)].sum())
+    return seconds
+
+
+def _within(inner: np.ndarray, outer: np.ndarray) -> np.ndarray:
+    """Which steps of a loader began while the loop waited for another."""
+    outer = np.sort(outer, order="begin")
+    before = np.searchsorted(outer["begin"], inner["begin"], "right") - 1
+    around = outer[np.maximum(before, 0)]
+    return (before >= 0) & (inner["begin"] < around["begin"] + around["wall"])
 
 
 def _of_batches(made: np.ndarray, stolen: float) -> tuple[float, float, float, float]:

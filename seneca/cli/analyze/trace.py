@@ -45,6 +45,7 @@ class Epochs:
         causes: The seconds that Seneca's native path waited, by cause; None: it is another loader.
         remedies: What would help it, by its own model, with the share that this would remove.
         advice: What helps in general, where its model cannot be asked.
+        together: Whether that process is in a group with the other ranks, whose steps wait for each other.
     """
 
     pid: int
@@ -56,6 +57,7 @@ class Epochs:
     causes: dict[str, float] | None = None
     remedies: list[tuple[str, float]] = field(default_factory=list)
     advice: str = ""
+    together: bool = True
 
 
 @dataclass
@@ -172,10 +174,14 @@ def _add(
         name: event[name]
         for name in ("kind", "dataset", "samples", "batch_size", "num_workers", "prefetch_factor")
     }
-    one = epochs.setdefault((pid, *about.values()), Epochs(pid, rank, about))
+    one = epochs.setdefault((pid, *about.values()), Epochs(pid, rank, about, together=False))
+    if event["rank"] is not None:
+        one.rank, one.together = event["rank"], True
     number, own = event["number"], records[pid]
+    steps = own[own["kind"] == STEP]
     own = own[own["iterator"] == number]
     ends = [end["at"] for end in of_process if end["what"] == "end" and end["iterator"] == number]
+    ends = sorted(ends + _pauses(steps, number))
     one.steps += _by_epoch(own[own["kind"] == STEP], ends)
     one.idle += _by_epoch(own[own["kind"] == IDLE], ends)
     made = [own[own["kind"] == BATCH]]
@@ -191,8 +197,24 @@ def _add(
             one.advice = cause["advice"]
 
 
+def _pauses(steps: np.ndarray, number: int) -> list[float]:
+    """When a loop took up an iterator again, after it had gone through another loader.
+
+    That is validation amid an epoch, or after an epoch if the iterator never ends. Its time is no part of a
+    step. A pause is the time between two steps in which another iterator has several. If most of the steps
+    have that between them, each step uses both loaders, and there are no pauses.
+    """
+    begins = steps["begin"][steps["iterator"] == number]
+    others = steps[steps["iterator"] != number]
+    after = np.searchsorted(begins, others["begin"])  # how many of the own steps came before each
+    amid = (after > 0) & (after < len(begins))
+    went, times = np.unique(np.stack([others["iterator"][amid], after[amid]]), axis=1, return_counts=True)
+    taken_up = np.unique(went[1][times > 1])
+    return begins[taken_up].tolist() if 2 * len(taken_up) < len(begins) else []
+
+
 def _by_epoch(records: np.ndarray, ends: list[float]) -> list[np.ndarray]:
-    """The records of each epoch; persistent workers' iterator has several."""
+    """The records of each epoch. Persistent workers' iterator has several, and a pause divides one."""
     parts = np.split(records, np.searchsorted(records["begin"], ends))
     return [part for part in parts if len(part)]
 

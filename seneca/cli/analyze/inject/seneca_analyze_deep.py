@@ -31,10 +31,16 @@ MEASURED = "measured"  # a file in the trace: rank 0 has measured
 
 
 class Phases:
-    """Counts the steps of the script's loaders, and takes over the first that gives enough batches."""
+    """Counts the steps of the script's loaders, and takes over the first that gives enough batches.
 
-    def __init__(self, trace):
+    Args:
+        trace: Gets what is measured.
+        rank: Gives the rank of this process; None: it is alone.
+    """
+
+    def __init__(self, trace, rank):
         self.trace = trace
+        self.rank = rank
         self.loaders: Any = weakref.WeakKeyDictionary()  # of iterators
         self.steps = {}  # of each dataset, by its id
         self.warm_at = {}  # of each dataset: when its warm-up was over
@@ -100,7 +106,7 @@ class Phases:
     def end(self, loader, of_step):
         """Measure the loader alone, tell that and what a step takes, and end the run with status 0."""
         measured = os.path.join(self.trace.folder, MEASURED)
-        if os.environ.get("RANK", "0") == "0":
+        if not self.rank():
             self.alone = True
             try:
                 warm_at = self.warm_at[self.chosen]

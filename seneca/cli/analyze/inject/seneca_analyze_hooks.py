@@ -311,6 +311,7 @@ class Hooks:
             num_workers=getattr(iterator, "_num_workers", 0),
             prefetch_factor=getattr(iterator, "_prefetch_factor", None),
             workers=[worker.pid for worker in getattr(iterator, "_workers", ())],
+            rank=group_rank(),
         )
         return number
 
@@ -361,6 +362,20 @@ def _none():
     return None
 
 
+def group_rank():
+    """The rank in the script's process group; None: there is none. Not all launchers set RANK."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return distributed.get_rank()
+
+
+def rank():
+    """The rank of this process, in its group or by its launcher; None: it has none."""
+    in_group = group_rank()
+    return _number("RANK") if in_group is None else in_group
+
+
 def _number(name):
     value = os.environ.get(name, "")
     return int(value) if value.isdigit() else None
@@ -405,5 +420,5 @@ def begin(folder):
     if os.environ.get("SENECA_ANALYZE_DEEP"):  # the number of cores
         import seneca_analyze_deep
 
-        phases = seneca_analyze_deep.Phases(trace)
+        phases = seneca_analyze_deep.Phases(trace, rank)
     sys.meta_path.insert(0, Finder(Hooks(trace, phases)))

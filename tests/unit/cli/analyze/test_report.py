@@ -37,12 +37,52 @@ def test_the_answer_is_about_the_loader_that_took_most_of_the_time():
     assert json.loads(answer.to_json(["python"], 3))["bottleneck"] == "fetch"
 
 
+def two_a_step(first_s, second_s):
+    """Two loaders of which each step takes a batch: first of the one, then of the other."""
+    one = epochs(steps([first_s] * 21, 1.0 - first_s), made=batches(10, 0.1, blocked=1.0))
+    amid = steps([second_s] * 21, 1.0 - second_s, begin=100.0 + first_s)
+    return one, epochs(amid, made=batches(10, 0.1, blocked=1.0), dataset="Unlabelled")
+
+
+def test_what_the_step_waits_for_another_loader_too_is_said():
+    answer = found(*two_a_step(0.3, 0.2))
+    assert answer.sentence().startswith(
+        "30% of the time the training step waits: 30% for storage. "
+        "It also waits 20% of the time for Unlabelled of 40."
+    )
+    content = json.loads(answer.to_json(["python"], 0))
+    assert content["also_waits"] == {"Unlabelled of 40": pytest.approx(0.2)}
+    assert json.loads(found(waits()).to_json(["python"], 0))["also_waits"] == {}
+
+
+def test_of_loaders_that_each_step_uses_the_answer_is_about_the_one_that_is_waited_for():
+    answer = found(*two_a_step(0.01, 0.5))
+    assert answer.sentence().startswith("50% of the time the training step waits")
+    assert answer.loaders[0].name == "Unlabelled of 40"
+
+
+def test_a_loader_of_another_process_is_not_waited_for():
+    one, other = two_a_step(0.3, 0.2)
+    other.pid = 2
+    assert found(one, other).also_waits == {}
+
+
 def test_the_answer_is_about_the_rank_that_waits_most():
     quick, slow = waits(0.1, 1.0, rank=0), waits(0.6, 0.5, rank=1)
     slow.steps[0]["begin"] = quick.steps[0]["begin"]
     answer = found(quick, slow)
     assert answer.sentence().startswith("55% of the time the training step of rank 1 waits")
     assert answer.late == {0: 0.0, 1: 1.0}
+
+
+def test_ranks_that_do_not_wait_for_each_other_are_not_late():
+    """torchrun has started them, but the script joins them to no group."""
+    ranks = waits(0.1, 1.0, rank=0), waits(0.6, 0.5, rank=1)
+    for one in ranks:
+        one.together = False
+    answer = found(*ranks)
+    assert answer.late == {}
+    assert "the training step of rank 1 waits" in answer.sentence()
 
 
 def test_the_steps_of_the_warm_up_do_not_count(monkeypatch):
@@ -98,9 +138,12 @@ def test_a_loader_that_is_no_limit_needs_no_causes():
 
 
 def test_a_loader_of_one_batch_is_named_beside_the_others():
-    answer = found(waits(), waits(count=1, dataset="Validation"))
+    answer = found(waits(), waits(count=1, batch_size=3))
     assert len(answer.loaders) == 1
-    assert answer.notes == ["Validation of 40 gave no second batch in an epoch: its steps were not timed"]
+    assert answer.notes == [
+        "a loader of Rows of 40, 3 samples a batch, gave no second batch in an epoch: "
+        "its steps were not timed"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from traced import batches, epochs, steps
 
-from seneca.cli.analyze.stalls import Rates, late_ranks, rates_of, remedies, stalls
+from seneca.cli.analyze.stalls import Rates, late_ranks, rates_of, remedies, stalls, waited_amid
 
 RATES = Rates(
     steps=100,
@@ -186,3 +186,26 @@ def test_the_rank_whose_batch_comes_last_is_late():
 
 def test_ranks_with_one_step_tell_nothing():
     assert late_ranks({0: epochs(steps([0.1], 1.0)), 1: epochs(steps([0.1], 1.0))}) == {}
+
+
+def test_only_waits_amid_the_steps_of_a_loader_count_for_it():
+    one = epochs(steps([0.1] * 5, 0.9), steps([0.1] * 5, 0.9, begin=200.0))  # 4 s each
+    amid = steps(
+        [0.25] * 20, 0.75, begin=100.0 + 0.2
+    )  # the first of its waits ends within a step, the last ones after
+    assert waited_amid(one, epochs(amid)) == pytest.approx(4 * 0.25)
+    assert waited_amid(epochs(), epochs(amid)) == 0.0
+
+
+@pytest.mark.parametrize("inner_first", [False, True])
+def test_a_loader_within_another_is_waited_for_once(inner_first):
+    outer = epochs(steps([0.5] * 5, 0.5))
+    inner = epochs(steps([0.4] * 5, 0.6, begin=100.05))
+    one, other = (inner, outer) if inner_first else (outer, inner)
+    assert waited_amid(one, other) == 0.0
+
+
+def test_with_a_gpu_the_idle_time_amid_counts():
+    other = epochs(steps([0.0] * 5, 1.0, begin=100.2))
+    other.idle = [steps([0.3] * 5, 0.7, begin=100.2)]
+    assert waited_amid(epochs(steps([0.1] * 5, 0.9)), other) == pytest.approx(4 * 0.3)

@@ -176,6 +176,26 @@ def test_ranks_end_together(files):
     assert len({one.rank for one in found.epochs}) == 2
 
 
+def test_one_of_the_ranks_that_the_script_itself_starts_measures(files):
+    """They have no RANK: torch.multiprocessing and Lightning's own launcher set none."""
+    script = """
+    def rank(number):
+        store = torch.distributed.FileStore("store", 2)
+        torch.distributed.init_process_group("gloo", store=store, rank=number, world_size=2)
+        train(DataLoader(Files(), 4))
+
+    if __name__ == "__main__":
+        for number in range(2):
+            if not os.fork():
+                rank(number)
+        for number in range(2):
+            assert os.wait()[1] == 0
+    """
+    assert start(files, script).returncode == 0
+    measured = [path for path in (files / "trace").glob("*.jsonl") if '"what": "deep"' in path.read_text()]
+    assert len(measured) == 1
+
+
 def _loader(samples):
     from torch.utils.data import DataLoader
 

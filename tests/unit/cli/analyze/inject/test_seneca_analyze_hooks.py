@@ -88,6 +88,22 @@ def test_what_persistent_workers_do_in_later_epochs_is_noted(tmp_path):
     assert len(one.batches) == 18
 
 
+def test_the_rank_in_the_group_is_noted(tmp_path):
+    script = (
+        LOADER
+        + """
+    import torch
+    list(DataLoader(Rows(), 4))
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    list(DataLoader(Rows(), 6))
+    torch.distributed.destroy_process_group()
+    """
+    )
+    before, within = run(tmp_path, script).epochs
+    assert (before.rank, before.together) == (None, False)
+    assert (within.rank, within.together) == (0, True)
+
+
 def test_what_a_killed_script_did_is_noted(tmp_path):
     script = (
         LOADER
