@@ -371,6 +371,38 @@ def test_operations_lengths_weights_and_magnitudes_of_aug_mix_are_torchvisions()
         assert found == {round(float(value), 4) for value in wanted}, name
 
 
+def maps_of_aug_mix(height, width, severity):
+    """Each matrix that torchvision's AugMix may warp by, of those magnitudes that change anything."""
+    found = set()
+    for name, (values, _) in v1.AugMix()._augmentation_space(10, (height, width)).items():
+        for value, sign in itertools.product(values[1:severity].tolist() if values.ndim else (), (-1, 1)):
+            amount, middle = sign * value, [width / 2, height / 2]
+            degrees, away, shear = 0.0, [0, 0], [0.0, 0.0]
+            axis = int(name.endswith("Y"))
+            if name.startswith("Shear"):
+                middle, shear[axis] = [0.0, 0.0], math.degrees(math.atan(amount))
+            elif name.startswith("Translate"):
+                away[axis] = int(amount)
+            elif name == "Rotate":
+                degrees = -amount
+            else:
+                continue
+            matrix = F._get_inverse_affine_matrix(middle, degrees, away, 1.0, shear)
+            found.add(tuple(round(number, 3) + 0.0 for number in matrix))
+    return found
+
+
+def test_warps_of_aug_mix_are_by_torchvisions_magnitudes():
+    pixels = picture(50, 70)
+    for severity in (2, 5):
+        args = {**AUG_MIX, "severity": severity, "all_ops": False}
+        edits = (edit for k in range(600) for edit in edits_of("aug_mix", args, pixels, k))
+        drawn = {
+            tuple(round(number, 3) + 0.0 for number in matrix) for name, matrix in edits if name == "warp"
+        }
+        assert drawn == maps_of_aug_mix(50, 70, severity)
+
+
 def test_without_colours_and_with_a_given_depth_aug_mix_has_fewer_operations():
     args = {**AUG_MIX, "all_ops": False, "chain_depth": 2, "mixture_width": 4}
     drawn = [edits_of("aug_mix", args, PICTURES[4], k) for k in range(400)]
