@@ -50,6 +50,12 @@ PLANS = {
     "margins": [FILLED, HFLIP, CROP, VFLIP],
     "edges": [EDGE, HFLIP, ("resize", {"size": (45, 45)}), VFLIP],
     "mirrored": [REFLECT, VFLIP, SYMMETRIC, CENTER],
+    "one colour, two classes": [
+        ("pad", {"padding": (4, 3, 2, 1), "mask_fill": 255}),
+        ("pad", {"padding": (1, 2, 3, 4), "mask_fill": 7}),
+        HFLIP,
+        ("random_crop", {"size": (20, 25), "padding": (0, 0, 0, 0), "pad_if_needed": True, "mask_fill": 0}),
+    ],
     "colours between": [HFLIP, JITTER, RRC, JITTER, VFLIP],
     "twice": [("resize", {"size": 80}), RRC, HFLIP, ("resize", {"size": (99, 21)}), VFLIP],
 }
