@@ -12,6 +12,7 @@
 #include "png.h"
 #include "route.h"
 #include "simd.h"
+#include "webp.h"
 
 #define DEFAULT_MAX_PIXELS 64000000
 #define JPEG_MAX_PIXELS (65535ull * 65535)
@@ -19,7 +20,7 @@
 struct sn_codec {
     sn_jpeg *jpeg;
     sn_augmenter augmenter;
-    sn_buffer png; /* a whole picture */
+    sn_buffer whole; /* a picture that is no JPEG */
     uint64_t max_pixels;
     char message[SN_JPEG_MESSAGE];
 };
@@ -38,6 +39,16 @@ const char *sn_codec_simd(void)
 int sn_codec_libjpeg_turbo(void)
 {
     return LIBJPEG_TURBO_VERSION_NUMBER;
+}
+
+int sn_codec_libpng(void)
+{
+    return sn_png_version();
+}
+
+int sn_codec_libwebp(void)
+{
+    return sn_webp_version();
 }
 
 sn_codec *sn_codec_new(uint64_t max_pixels)
@@ -63,7 +74,7 @@ void sn_codec_free(sn_codec *codec)
         return;
     sn_jpeg_free(codec->jpeg);
     sn_augmenter_release(&codec->augmenter);
-    sn_buffer_release(&codec->png);
+    sn_buffer_release(&codec->whole);
     free(codec);
 }
 
@@ -161,6 +172,19 @@ out:
     return explain(codec, rc, &route, picture->height, picture->width);
 }
 
+/* The pixels of a picture that is no JPEG. */
+static int read_whole(sn_codec *codec, bool upright, const uint8_t *bytes, size_t length, sn_view *out)
+{
+    int rc = sn_png_read(bytes, length, upright, codec->max_pixels, &codec->whole, out);
+
+    if (rc == SN_E_FOR_PILLOW)
+        rc = sn_webp_read(bytes, length, upright, codec->max_pixels, &codec->whole, out);
+    if (rc == SN_E_FOR_PILLOW)
+        snprintf(codec->message, sizeof codec->message,
+                 "no JPEG, and no usual PNG or WebP: Pillow decodes it, or says what is wrong");
+    return rc;
+}
+
 /* Run the first `n_ops` ops of the plan from a file. */
 static int from_bytes(sn_codec *codec, const sn_plan *plan, uint32_t n_ops, bool fast, sn_rng *rng,
                       const uint8_t *bytes, size_t length, uint8_t *out, sn_view *view)
@@ -173,8 +197,7 @@ static int from_bytes(sn_codec *codec, const sn_plan *plan, uint32_t n_ops, bool
     codec->message[0] = '\0';
     route.misfit = NULL;
     rc = sn_jpeg_open(codec->jpeg, bytes, length, plan->apply_orientation, &height, &width);
-    if (rc == SN_E_FOR_PILLOW &&
-        sn_png_read(bytes, length, plan->apply_orientation, codec->max_pixels, &codec->png, &picture) == SN_OK) {
+    if (rc == SN_E_FOR_PILLOW && read_whole(codec, plan->apply_orientation, bytes, length, &picture) == SN_OK) {
         sn_jpeg_close(codec->jpeg);
         return from_view(codec, plan->ops, n_ops, rng, &picture, out, view);
     }
