@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from seneca.cache import SampleCache
     from seneca.data.archive import open
     from seneca.data.folder import ImageFolder
+    from seneca.data.picture_list import PictureList
     from seneca.data.stages import StagedDataset
     from seneca.epochs.merge import merge_states
     from seneca.loader import DataLoader
@@ -43,6 +44,7 @@ __all__ = [
     "Form",
     "ImageFolder",
     "OpportunisticBatchSampler",
+    "PictureList",
     "SampleCache",
     "SenecaError",
     "SenecaWarning",
@@ -66,6 +68,7 @@ _LATER = {
     "DataLoader": "seneca.loader",
     "ImageFolder": "seneca.data.folder",
     "OpportunisticBatchSampler": "seneca.workers.sampler",
+    "PictureList": "seneca.data.picture_list",
     "SampleCache": "seneca.cache",
     "SharedDataset": "seneca.workers.dataset",
     "Split": "seneca.partition.split",
