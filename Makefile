@@ -79,13 +79,13 @@ asan-py: $(READY)        ## the Python tests of codec, pool and loader as asan, 
 	    $(abspath $(BIN))/python setup.py --quiet build_ext --inplace
 	cd build/asan-py && PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
 	    LD_PRELOAD="$(foreach name,asan ubsan,$(shell $(CC) -print-file-name=lib$(name).so))" \
-	    $(abspath $(BIN))/python -m pytest -q tests/unit tests/fidelity/test_png.py -k "codec or pool or loader or png" $(ARGS)
+	    $(abspath $(BIN))/python -m pytest -q tests/unit tests/fidelity/test_png.py tests/fidelity/test_webp.py -k "codec or pool or loader or png or webp" $(ARGS)
 
 lint: $(READY)           ## ruff, mypy, and the C compiler's warnings as errors
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	@for file in $(C_SOURCES) $(BENCH_C_SOURCES); do \
-	    $(CC) -std=gnu11 -O1 $(C_WARNINGS) -Icsrc -c -o /dev/null $$file || exit 1; \
+	    $(CC) -std=gnu11 -O1 $(C_FORMATS) $(C_WARNINGS) -Icsrc -c -o /dev/null $$file || exit 1; \
 	done
 
 bench: $(BUILT)          ## the benchmarks; bench/README.md says what they ask
@@ -104,8 +104,8 @@ sdist: $(PACKAGING)      ## dist/*.tar.gz: the sources, which pip compiles
 	rm -f dist/*.tar.gz
 	$(BIN)/python -m build --no-isolation --sdist --outdir dist . >/dev/null
 
-# From the sdist, therefore a file that the sdist lacks is missed. auditwheel copies libjpeg-turbo and libpng into it.
-wheel: sdist             ## dist/*.whl: compiled, with its own libjpeg-turbo and libpng
+# From the sdist, therefore a file that the sdist lacks is missed. auditwheel copies libjpeg-turbo, libpng and libwebp into it.
+wheel: sdist             ## dist/*.whl: compiled, with its own libjpeg-turbo, libpng and libwebp
 	rm -rf build/wheel dist/*.whl
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel dist/*.tar.gz
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair --strip --wheel-dir dist build/wheel/*.whl
@@ -160,8 +160,12 @@ $(DOCS)/.built: $(BUILT) constraints-docs.txt
 ASAN := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 TSAN := -O1 -g -fno-omit-frame-pointer -fsanitize=thread -Wno-tsan
 
-HAS_PNG := $(shell $(CC) -E -include png.h -xc /dev/null >/dev/null 2>&1 && echo yes)
-C_PNG := $(HAS_PNG:yes=-DSN_HAVE_PNG)
+# Where a header is missing, Pillow decodes that format.
+has = $(shell $(CC) -E -include $(1) -xc /dev/null >/dev/null 2>&1 && echo yes)
+HAS_PNG := $(call has,png.h)
+HAS_WEBP := $(call has,webp/decode.h)
+C_FORMATS := $(HAS_PNG:yes=-DSN_HAVE_PNG) $(HAS_WEBP:yes=-DSN_HAVE_WEBP)
+C_LIBRARIES := -ljpeg $(HAS_PNG:yes=-lpng) $(HAS_WEBP:yes=-lwebp) -lpthread -ldl -lm -lrt
 
 C_FOLDER := build/$(FLAVOUR)
 C_TESTS := $(patsubst tests/c/%.c,$(C_FOLDER)/%,$(wildcard tests/c/test_*.c))
@@ -179,11 +183,11 @@ c-tests: $(C_TESTS)
 	@SENECA_SIMD=none $(C_FOLDER)/test_codec $(SEED)
 
 $(C_FOLDER)/test_%: $(C_FOLDER)/tests/c/test_%.o $(C_SHARED:%.c=$(C_FOLDER)/%.o)
-	@$(CC) $(C_FLAGS) -o $@ $^ -ljpeg $(HAS_PNG:yes=-lpng) -lpthread -ldl -lm -lrt
+	@$(CC) $(C_FLAGS) -o $@ $^ $(C_LIBRARIES)
 
 $(C_FOLDER)/%.o: %.c Makefile
 	@mkdir -p $(@D)
-	@$(CC) -std=gnu11 $(C_FLAGS) $(C_PNG) -ffp-contract=off $(C_WARNINGS) -Icsrc -MMD -MP -c -o $@ $<
+	@$(CC) -std=gnu11 $(C_FLAGS) $(C_FORMATS) -ffp-contract=off $(C_WARNINGS) -Icsrc -MMD -MP -c -o $@ $<
 
 .SECONDARY:
 -include $(wildcard $(C_FOLDER)/*/*/*.d)

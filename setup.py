@@ -46,11 +46,11 @@ def require_libjpeg():
         )
 
 
-def has_libpng():
-    """Whether the headers of libpng are there. Without them Pillow decodes PNGs."""
+def has(header):
+    """Whether this header is there. Without that of libpng or libwebp Pillow decodes PNGs or WebPs."""
     compiler = os.environ.get("CC", "cc").split()
     with contextlib.suppress(FileNotFoundError):
-        probe = subprocess.run([*compiler, "-E", "-include", "png.h", "-xc", os.devnull], capture_output=True)
+        probe = subprocess.run([*compiler, "-E", "-include", header, "-xc", os.devnull], capture_output=True)
         return probe.returncode == 0
     return False
 
@@ -101,16 +101,16 @@ def extensions(libraries):
 
 
 if NATIVE:
-    png = has_libpng()
+    optional = [("png", "PNG")] * has("png.h") + [("webp", "WEBP")] * has("webp/decode.h")
     library = {
         "sources": sorted(glob.glob("csrc/*/*.c")),
         "obj_deps": {"": sorted(glob.glob("csrc/*/*.h"))},
         "include_dirs": ["csrc"],
-        "cflags": CFLAGS + ["-DSN_HAVE_PNG"] * png,
+        "cflags": CFLAGS + [f"-DSN_HAVE_{name}" for _, name in optional],
     }
     setup(
         libraries=[("seneca", library)],
-        ext_modules=extensions(["jpeg"] + ["png"] * png),
+        ext_modules=extensions(["jpeg", *[library for library, _ in optional]]),
         cmdclass={"build_clib": BuildLibrary, "build_ext": BuildExtensions},
     )
 else:

@@ -4,7 +4,7 @@ Question. Does a dataset of torchvision's, with its transforms, run as fast thro
 Seneca's own (grade native)? Does it stay as fast with what scripts add: a sampler, a batch sampler, a
 worker_init_fn, a target_transform, a collate_fn that mixes pictures? And a dataset of which Seneca knows
 nothing, in a job that is alone and has nothing to share: is it as fast as with torch's DataLoader (grade
-opaque)? How much faster than torch's DataLoader with Pillow-SIMD are PNGs, and the usual recipes of
+opaque)? How much faster than torch's DataLoader with Pillow-SIMD are PNGs and WebPs, and the usual recipes of
 augmentation, if Seneca's loader recognises them? And pairs of a picture and a mask, as for segmentation?
 
 Pairs are torchvision's VOCSegmentation of the photographs with made-up masks of 21 classes, PNGs with a
@@ -49,9 +49,10 @@ from links import make_links, pictures_of  # noqa: E402
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 LINKS = 40_000  # more than are loaded while it counts
-PNGS = 100  # different ones
+OTHERS = 100  # different PNGs, and as many WebPs
 MASKS = 200  # different ones
 PAIR_LINKS = 20_000
+KINDS = ("jpeg", "png", "webp", "pairs")
 WARM_S = 1.0
 
 # Row: the row that it is compared with.
@@ -64,6 +65,7 @@ COMPARED = {
     "MixUp in collate_fn": "torchvision's folder",
     "PNGs": "PNGs, torch",
     "pairs, seneca": "pairs, torch",
+    "WebPs": "WebPs, torch",
     "opaque pictures, seneca": "opaque pictures, torch",
     "opaque tensors, seneca": "opaque tensors, torch",
 }
@@ -240,17 +242,18 @@ def loader_of(row: str, folder: str) -> Any:
 
 
 def make_folders(data: Path, folder: Path) -> dict[str, str]:
-    """Folders of many links, to the pictures of ``data``, and to some of them as PNGs."""
-    from PIL import Image
+    """Folders of many links, to the pictures of ``data``, and to some of them as PNGs and WebPs."""
+    from PIL import Image, features
 
-    once = folder / "once" / "only"
-    once.mkdir(parents=True)
-    for number, path in enumerate(pictures_of(data)[:PNGS]):
-        Image.open(path).convert("RGB").save(once / f"{number}.png")
     make_links(data, folder / "jpeg", LINKS)
-    make_links(once.parent, folder / "png", LINKS)
-    make_voc(data, folder / "voc")
-    return {"jpeg": str(folder / "jpeg"), "png": str(folder / "png"), "pairs": str(folder / "voc")}
+    for kind in ["png"] + ["webp"] * features.check("webp"):
+        once = folder / f"{kind}, once" / "only"
+        once.mkdir(parents=True)
+        for number, path in enumerate(pictures_of(data)[:OTHERS]):
+            Image.open(path).convert("RGB").save(once / f"{number}.{kind}")
+        make_links(once.parent, folder / kind, LINKS)
+    make_voc(data, folder / "pairs")
+    return {kind: str(folder / kind) for kind in KINDS if (folder / kind).exists()}
 
 
 def make_voc(data: Path, folder: Path) -> None:
@@ -276,6 +279,11 @@ def make_voc(data: Path, folder: Path) -> None:
         (folders[0] / f"{number}.jpg").symlink_to(pictures_once[source].resolve())
         (folders[1] / f"{number}.png").symlink_to(once / f"{source}.png")
     (folders[2] / "train.txt").write_text("".join(f"{number}\n" for number in range(PAIR_LINKS)))
+
+
+def kind_of(row: str) -> str:
+    """Which of the folders a row reads."""
+    return next((kind for kind in KINDS if row.lower().startswith(kind)), "jpeg")
 
 
 def cpu_s() -> float:
@@ -332,10 +340,12 @@ def main() -> None:
     used: dict[str, list[float]] = {row: [] for row in rows}
     with pictures(options.data) as data, tempfile.TemporaryDirectory(prefix="seneca-bench-") as folder:
         folders = make_folders(data, Path(folder))
+        if "webp" not in folders and any(kind_of(row) == "webp" for row in rows):
+            print("WebPs are left out: this Pillow was compiled without libwebp")
+            rows = [row for row in rows if kind_of(row) != "webp"]
         for _ in range(options.rounds):
             for row in rows:
-                kind = {"PNGs": "png", "pairs": "pairs"}.get(row.split(",")[0], "jpeg")
-                per_s, cpu_ms = run(row, folders[kind], options.seconds)
+                per_s, cpu_ms = run(row, folders[kind_of(row)], options.seconds)
                 seen[row].append(per_s)
                 used[row].append(cpu_ms)
     lines, results = [], []

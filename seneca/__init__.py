@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from seneca.cache import SampleCache
     from seneca.data.archive import open
     from seneca.data.folder import ImageFolder
+    from seneca.data.picture_list import PictureList
     from seneca.data.segmentation import SegmentationFolder
     from seneca.data.stages import StagedDataset
     from seneca.epochs.merge import merge_states
@@ -44,6 +45,7 @@ __all__ = [
     "Form",
     "ImageFolder",
     "OpportunisticBatchSampler",
+    "PictureList",
     "SampleCache",
     "SegmentationFolder",
     "SenecaError",
@@ -68,6 +70,7 @@ _LATER = {
     "DataLoader": "seneca.loader",
     "ImageFolder": "seneca.data.folder",
     "OpportunisticBatchSampler": "seneca.workers.sampler",
+    "PictureList": "seneca.data.picture_list",
     "SampleCache": "seneca.cache",
     "SegmentationFolder": "seneca.data.segmentation",
     "SharedDataset": "seneca.workers.dataset",

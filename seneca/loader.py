@@ -61,9 +61,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
 
     The dataset decides how samples are prepared. :meth:`explain` says which way was found.
 
-    * Threads of this process prepare folders of pictures (``seneca.ImageFolder``, torchvision's
-      ``ImageFolder`` and similar classes) with transforms that the native core knows: ``seneca.transforms``,
-      and torchvision's of the same meaning. This is the native path.
+    * Threads of this process prepare files of pictures (``seneca.ImageFolder``, ``seneca.PictureList``,
+      torchvision's ``ImageFolder`` and similar classes) with transforms that the native core knows:
+      ``seneca.transforms``, and torchvision's of the same meaning. This is the native path.
     * torch's worker processes load any other map-style dataset. Jobs share its items if Seneca can tell what
       the items are made of, or if the user gives ``key``.
     * torch alone loads an ``IterableDataset``, and nothing is shared.

@@ -77,6 +77,7 @@ static int ask(folder *in, const char *path, size_t length, sn_file *out)
     out->size_bytes = (uint64_t)file.st_size;
     out->mtime_ns = in_ns(&file.st_mtim);
     out->ctime_ns = in_ns(&file.st_ctim);
+    out->mode = file.st_mode;
     return 0;
 }
 

@@ -1,9 +1,9 @@
 /*
- * sn_files.h -- the size and the times of many files, asked for by several threads at once.
+ * sn_files.h -- the size, the times and the kind of many files, asked for by several threads at once.
  *
  *   paths     /data/a/1.jpg\0/data/a/2.jpg\0/data/b/1.jpg\0
  *   offsets   0              15             30              45
- *   out       size, times    size, times    size, times        as stat() has them, through links
+ *   out       size, times, kind ... of each                as stat() has them, through links
  *
  * The threads take pieces of neighbouring paths. Paths of one folder lie together. Therefore a thread opens the
  * folder once for a piece, and asks for names in it, which spares most of the way through the tree.
@@ -24,6 +24,7 @@ typedef struct {
     uint64_t size_bytes;
     int64_t mtime_ns; /* of the content, as its writer says; since 1970, negative before */
     int64_t ctime_ns; /* of the content or the inode, as the kernel says: nobody can set it */
+    uint64_t mode;    /* st_mode: what kind of file it is */
 } sn_file;
 
 /* Ask for ``n`` files. ``offsets`` has n + 1 entries; each path ends in a NUL. The caller's thread is one of

@@ -13,6 +13,7 @@
 #include "png.h"
 #include "route.h"
 #include "simd.h"
+#include "webp.h"
 
 #define DEFAULT_MAX_PIXELS 64000000
 #define JPEG_MAX_PIXELS (65535ull * 65535)
@@ -21,7 +22,7 @@ struct sn_codec {
     sn_jpeg *jpeg;
     sn_augmenter augmenter;
     sn_masker masker;
-    sn_buffer png; /* a whole picture */
+    sn_buffer whole; /* a picture that is no JPEG */
     uint64_t max_pixels;
     int is_of_mask; /* the last failure */
     char message[SN_JPEG_MESSAGE];
@@ -41,6 +42,16 @@ const char *sn_codec_simd(void)
 int sn_codec_libjpeg_turbo(void)
 {
     return LIBJPEG_TURBO_VERSION_NUMBER;
+}
+
+int sn_codec_libpng(void)
+{
+    return sn_png_version();
+}
+
+int sn_codec_libwebp(void)
+{
+    return sn_webp_version();
 }
 
 sn_codec *sn_codec_new(uint64_t max_pixels)
@@ -67,7 +78,7 @@ void sn_codec_free(sn_codec *codec)
     sn_jpeg_free(codec->jpeg);
     sn_augmenter_release(&codec->augmenter);
     sn_masker_release(&codec->masker);
-    sn_buffer_release(&codec->png);
+    sn_buffer_release(&codec->whole);
     free(codec);
 }
 
@@ -210,6 +221,19 @@ static int from_view(sn_codec *codec, const sn_op *ops, uint32_t n_ops, sn_rng *
     return run(codec, ops, n_ops, false, rng, picture, picture->height, picture->width, picture->mask, out, view);
 }
 
+/* The pixels of a picture that is no JPEG. */
+static int read_whole(sn_codec *codec, bool upright, const uint8_t *bytes, size_t length, sn_view *out)
+{
+    int rc = sn_png_read(bytes, length, upright, codec->max_pixels, &codec->whole, out);
+
+    if (rc == SN_E_FOR_PILLOW)
+        rc = sn_webp_read(bytes, length, upright, codec->max_pixels, &codec->whole, out);
+    if (rc == SN_E_FOR_PILLOW)
+        snprintf(codec->message, sizeof codec->message,
+                 "no JPEG, and no usual PNG or WebP: Pillow decodes it, or says what is wrong");
+    return rc;
+}
+
 static int refuse_mask(sn_codec *codec, const sn_view *mask, uint32_t height, uint32_t width)
 {
     codec->is_of_mask = 1;
@@ -223,7 +247,7 @@ static int refuse_mask(sn_codec *codec, const sn_view *mask, uint32_t height, ui
 static int from_bytes(sn_codec *codec, const sn_plan *plan, uint32_t n_ops, bool fast, sn_rng *rng,
                       const uint8_t *bytes, size_t length, uint8_t *out, sn_view *view)
 {
-    sn_view picture, mask = {0}, *png = NULL;
+    sn_view picture, mask = {0}, *whole = NULL;
     const uint8_t *of_mask = NULL;
     size_t mask_length = 0;
     uint32_t height = 0, width = 0;
@@ -241,10 +265,9 @@ static int from_bytes(sn_codec *codec, const sn_plan *plan, uint32_t n_ops, bool
             return explain(codec, rc, NULL, height, width);
     }
     rc = sn_jpeg_open(codec->jpeg, bytes, length, plan->apply_orientation, &height, &width);
-    if (rc == SN_E_FOR_PILLOW &&
-        sn_png_read(bytes, length, plan->apply_orientation, codec->max_pixels, &codec->png, &picture) == SN_OK) {
+    if (rc == SN_E_FOR_PILLOW && read_whole(codec, plan->apply_orientation, bytes, length, &picture) == SN_OK) {
         codec->message[0] = '\0';
-        png = &picture;
+        whole = &picture;
         height = picture.height;
         width = picture.width;
         rc = SN_OK;
@@ -252,7 +275,7 @@ static int from_bytes(sn_codec *codec, const sn_plan *plan, uint32_t n_ops, bool
     if (rc == SN_OK && plan->is_pair && (mask.height != height || mask.width != width))
         rc = refuse_mask(codec, &mask, height, width);
     if (rc == SN_OK)
-        rc = run(codec, plan->ops, n_ops, fast && !png, rng, png, height, width, mask.pixels, out, view);
+        rc = run(codec, plan->ops, n_ops, fast && !whole, rng, whole, height, width, mask.pixels, out, view);
     else
         rc = explain(codec, rc, NULL, height, width);
     sn_jpeg_close(codec->jpeg);

@@ -1,7 +1,7 @@
 /*
  * sn_codec.h -- from the bytes of a picture to the pixels of a batch.
  *
- *   bytes --probe--> size
+ *   bytes --probe--> size              of a JPEG
  *   bytes --decode--> DECODED          whole picture and head, when its payload will be kept
  *   bytes --augment--> AUGMENTED       straight, decoding only the region that is wanted
  *   DECODED --augment--> AUGMENTED
@@ -48,6 +48,11 @@ const char *sn_codec_simd(void);
 /* The libjpeg-turbo that this was compiled with: 2001005 is version 2.1.5. */
 int sn_codec_libjpeg_turbo(void);
 
+/* The libpng that this was compiled with, 10639 for 1.6.39, and the libwebp that is loaded, 0x010204 for 1.2.4. 0: this
+ * was compiled without, and Pillow decodes that format. */
+int sn_codec_libpng(void);
+int sn_codec_libwebp(void);
+
 /* NULL when memory is short. `max_pixels` limits what is decoded (0: 64 million). */
 sn_codec *sn_codec_new(uint64_t max_pixels);
 void sn_codec_free(sn_codec *codec);
@@ -58,7 +63,7 @@ const char *sn_codec_message(const sn_codec *codec);
 /* Whether the last call failed because of a pair's mask, and not of its picture. */
 int sn_codec_is_of_mask(const sn_codec *codec);
 
-/* Read the header alone. 0, or a failure as above. */
+/* Read the header of a JPEG alone. 0, or a failure as above: SN_E_FOR_PILLOW of all other formats. */
 int sn_codec_probe(sn_codec *codec, const uint8_t *bytes, size_t length, uint32_t *height,
                    uint32_t *width);
 
@@ -66,8 +71,8 @@ int sn_codec_probe(sn_codec *codec, const uint8_t *bytes, size_t length, uint32_
 int sn_codec_decode(sn_codec *codec, const sn_plan *plan, const uint8_t *bytes, size_t length,
                     sn_view *out);
 
-/* Decode a rectangle, which lies inside the picture, and no op: *out has the pixels that the whole
- * picture has there. SN_E_PLAN if it does not lie inside. */
+/* Decode a rectangle of a JPEG, which lies inside the picture, and no op: *out has the pixels that the
+ * whole picture has there. SN_E_PLAN if it does not lie inside; SN_E_FOR_PILLOW of all other formats. */
 int sn_codec_decode_region(sn_codec *codec, const uint8_t *bytes, size_t length, uint32_t top,
                            uint32_t left, uint32_t height, uint32_t width, sn_view *out);
 

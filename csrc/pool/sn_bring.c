@@ -1,15 +1,29 @@
-/* sn_bring.c -- the half of the pool that brings files before a preparer needs them: readers of its own, and fetchers. */
 #define _GNU_SOURCE
+#include "sn_bring.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../base/sn_status.h"
-#include "sn_pool.h"
-#include "sn_pool_inside.h"
 #include "sn_read.h"
 
 #define READER_STACK (256u << 10)
+
+int sn_pool_start(sn_pool *pool, struct sn_thread *thread, void *(*run_as)(void *), size_t stack_bytes)
+{
+    pthread_attr_t attributes;
+
+    thread->pool = pool;
+    pthread_attr_init(&attributes);
+    if (stack_bytes)
+        pthread_attr_setstacksize(&attributes, stack_bytes);
+    int failed = pthread_create(&thread->id, &attributes, run_as, thread);
+    pthread_attr_destroy(&attributes);
+    if (!failed)
+        pool->running++;
+    return failed;
+}
 
 /* -- Reading ahead -- */
 

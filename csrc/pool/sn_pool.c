@@ -12,7 +12,6 @@
 
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
-#include "sn_pool_inside.h"
 
 #define NICER 5 /* than the training loop, whose thread gets a core before ours */
 
@@ -162,21 +161,6 @@ static void be_nice(void)
 static struct sn_thread *thread_at(const sn_pool *pool, uint32_t i)
 {
     return i < pool->n_preparers ? &pool->preparers[i] : &pool->readers[i - pool->n_preparers];
-}
-
-int sn_pool_start(sn_pool *pool, struct sn_thread *thread, void *(*run_as)(void *), size_t stack_bytes)
-{
-    pthread_attr_t attributes;
-
-    thread->pool = pool;
-    pthread_attr_init(&attributes);
-    if (stack_bytes)
-        pthread_attr_setstacksize(&attributes, stack_bytes);
-    int failed = pthread_create(&thread->id, &attributes, run_as, thread);
-    pthread_attr_destroy(&attributes);
-    if (!failed)
-        pool->running++;
-    return failed;
 }
 
 /* -- Preparing -- */

@@ -14,10 +14,7 @@
  *                 | ^
  *              SN_BUSY: a thread hangs in its place; leave all of it as it is, and ask again later
  *
- * Lives in   private memory.
- * Fetchers wait for a place in sn_pool_next_fetch(), and bring its bytes to sn_pool_fetched(). In between they hold a
- * ticket and no memory of the pool's. Once the place's batch is dropped the ticket is void: a fetcher that hangs in the
- * network holds up nobody, and what it brings late is thrown away.
+ * Lives in   private memory; its fields are in sn_bring.h.
  *
  * Callers    the iterator's thread; one pool an iterator. Fetchers, between sn_pool_enter() and sn_pool_leave().
  * Blocking   sn_pool_wait() and sn_pool_next_fetch(), up to their time-outs; sn_pool_end(), up to its patience.
@@ -32,12 +29,9 @@
 #ifndef SN_POOL_H
 #define SN_POOL_H
 
-#include "sn_ahead.h"
 #include "sn_batch.h"
-#include "sn_fetches.h"
+#include "sn_bring.h"
 #include "sn_prepare.h"
-
-typedef struct sn_pool sn_pool;
 
 /* With 0 threads the waiting thread does the work. `most`: that sn_pool_limit() may ask for. NULL when threads or memory
  * are short. */
@@ -80,19 +74,6 @@ sn_pool_load sn_pool_look(sn_pool *pool, const sn_batch *batch);
 
 /* Abandon what was not begun of a batch. It is complete, and nobody works on it, once the places in hand are done. */
 void sn_pool_drop(sn_pool *pool, sn_batch *batch);
-
-/* A fetcher is about to call the next two, and has called them. The pool is not ended between the two. Whoever enters
- * knows that nobody has asked for its end: in Python, what asks holds the GIL, as the one who enters does. */
-void sn_pool_enter(sn_pool *pool);
-void sn_pool_leave(sn_pool *pool);
-
-/* Wait for a place whose bytes are to be fetched. What another host has left is taken here, and nobody is asked to
- * fetch it. 0; SN_BUSY: there is none within the time; SN_E_CLOSED: the pool ends. */
-int sn_pool_next_fetch(sn_pool *pool, sn_wanted *wanted, int timeout_ms);
-
-/* The bytes of a ticket's place, which are copied; or `rc`, -errno, and `why` they cannot be fetched. Bytes are left
- * for other hosts. SN_MISS: the ticket is void, and nothing was done. */
-int sn_pool_fetched(sn_pool *pool, uint64_t ticket, const uint8_t *bytes, size_t length, int rc, const char *why);
 
 /* Tools for the iterator's own thread (sn_finish()). */
 sn_scratch *sn_pool_scratch(sn_pool *pool);

@@ -19,6 +19,8 @@ cdef extern from "codec/sn_codec.h" nogil:
 
     const char *sn_codec_simd()
     int sn_codec_libjpeg_turbo()
+    int sn_codec_libpng()
+    int sn_codec_libwebp()
     sn_codec *sn_codec_new(uint64_t max_pixels)
     void sn_codec_free(sn_codec *codec)
     const char *sn_codec_message(const sn_codec *codec)

@@ -20,7 +20,7 @@ from seneca._core.plan cimport (
 )
 from seneca._core.rng cimport SN_STREAM_AUGMENT, SN_STREAM_ERASE, sn_rng, sn_rng_start
 
-__all__ = ["Codec", "batch_write", "jpeg_library", "libjpeg_turbo", "resize", "simd"]
+__all__ = ["Codec", "batch_write", "jpeg_library", "libjpeg_turbo", "libpng", "libwebp", "resize", "simd"]
 
 _ARRAYS = {
     SN_UINT8: np.dtype(np.uint8),
@@ -40,6 +40,18 @@ def libjpeg_turbo():
     """The version of libjpeg-turbo that the codec was compiled with, such as "2.1.5"."""
     cdef int number = sn_codec_libjpeg_turbo()
     return f"{number // 1000000}.{number // 1000 % 1000}.{number % 1000}"
+
+
+def libpng():
+    """The version of libpng that the codec was compiled with, such as "1.6.39"; None: without, Pillow decodes PNGs."""
+    cdef int number = sn_codec_libpng()
+    return f"{number // 10000}.{number // 100 % 100}.{number % 100}" if number else None
+
+
+def libwebp():
+    """The version of libwebp that is loaded, such as "1.2.4"; None: compiled without, Pillow decodes WebPs."""
+    cdef int number = sn_codec_libwebp()
+    return f"{number >> 16}.{number >> 8 & 255}.{number & 255}" if number else None
 
 
 cdef object array_of(const sn_view *view):

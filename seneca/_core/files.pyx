@@ -9,13 +9,13 @@ from libc.stdint cimport int64_t, uint64_t
 
 __all__ = ["LOOKED", "look_at"]
 
-LOOKED = np.dtype([("size_bytes", "<u8"), ("mtime_ns", "<i8"), ("ctime_ns", "<i8")])
+LOOKED = np.dtype([("size_bytes", "<u8"), ("mtime_ns", "<i8"), ("ctime_ns", "<i8"), ("mode", "<u8")])
 AT_ONCE = 1 << 16  # files between two chances for Ctrl-C
 
 
 cdef extern from "base/sn_files.h" nogil:
     ctypedef struct sn_file:
-        uint64_t size_bytes
+        uint64_t size_bytes, mode
         int64_t mtime_ns, ctime_ns
 
     int sn_files_look(const char *paths, const uint64_t *offsets, size_t n, unsigned threads, sn_file *out,
@@ -23,7 +23,7 @@ cdef extern from "base/sn_files.h" nogil:
 
 
 def look_at(const unsigned char[::1] paths, const uint64_t[::1] offsets, unsigned threads):
-    """Ask for the size and the times of change of files, through links, in C threads.
+    """Ask for the size, the times of change and the mode of files, through links, in C threads.
 
     Args:
         paths: Absolute paths one after the other, with a NUL after each.

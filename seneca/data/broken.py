@@ -20,6 +20,7 @@ from typing import NamedTuple
 from PIL import Image
 
 from seneca._core.codec import Codec
+from seneca._core.plan import Plan
 from seneca._runtime.regular_files import read_regular
 from seneca.data.folder import IMG_EXTENSIONS
 from seneca.data.verdicts import Verdict, Verdicts
@@ -29,6 +30,7 @@ from seneca.transforms._pipeline import MAX_PIXELS
 __all__ = ["Found", "judge", "judge_all", "picture_files"]
 
 MAX_FILE_BYTES = 1 << 30  # the same as in csrc/pool/sn_prepare.c
+WHOLE = Plan([], 0, "uint8", True, (0, 0, 0), (1, 1, 1))  # decode, and do nothing else
 AHEAD = 1024  # findings that wait for the caller, at most; more than there are threads
 
 # The markers that begin a JPEG's frame (ITU-T T.81, table B.1), and those of them that say "progressive".
@@ -175,12 +177,12 @@ def judge(data: bytes, codec: Codec, max_pixels: int = MAX_PIXELS) -> Verdict:
         codec.decode_region(data, height - 1, 0, 1, width)
         return Verdict(None, "JPEG", _is_progressive(data), height * width)
     except LeftToPillowError:
-        return _judge_by_pillow(data, max_pixels)
+        return _judge_by_pillow(data, codec, max_pixels)
     except DecodeError as error:
         return Verdict(error.reason)
 
 
-def _judge_by_pillow(data: bytes, max_pixels: int) -> Verdict:
+def _judge_by_pillow(data: bytes, codec: Codec, max_pixels: int) -> Verdict:
     # Imported here only: this module imports torch, and a folder of JPEGs is checked without torch.
     from seneca.transforms._apply import open_picture
 
@@ -189,11 +191,20 @@ def _judge_by_pillow(data: bytes, max_pixels: int) -> Verdict:
         with Image.open(io.BytesIO(data)) as file:
             return Verdict(None, file.format, pixels=picture.height * picture.width)
     except DecodeError as error:
-        return Verdict(error.reason)
+        return _judge_by_core(data, codec) or Verdict(error.reason)
     except MemoryError:
         raise
     except Exception as error:  # Pillow's decoders raise anything, and the loader passes that on
         return Verdict(f"{type(error).__name__}: {error}")
+
+
+def _judge_by_core(data: bytes, codec: Codec) -> Verdict | None:
+    """Good, if the core decodes what Pillow refuses: a WebP, where Pillow was built without. Else None."""
+    try:
+        height, width, _ = codec.decode(WHOLE, data).shape
+    except DecodeError:
+        return None
+    return Verdict(None, "WEBP", pixels=height * width)
 
 
 def _is_progressive(data: bytes) -> bool:

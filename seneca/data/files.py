@@ -31,7 +31,7 @@ except ImportError:
     if off_because() is None:
         raise  # on Linux a core that does not load is a broken build; Python would only hide it
     look_at = None  # type: ignore[assignment]
-    LOOKED = np.dtype([("size_bytes", "<u8"), ("mtime_ns", "<i8"), ("ctime_ns", "<i8")])
+    LOOKED = np.dtype([("size_bytes", "<u8"), ("mtime_ns", "<i8"), ("ctime_ns", "<i8"), ("mode", "<u8")])
 
 __all__ = ["AnyPiece", "PictureFiles", "files_of"]
 
@@ -118,6 +118,10 @@ class PictureFiles:
             OSError: A file has gone.
         """
         return self._paths.found()[0]
+
+    def modes(self) -> np.ndarray:
+        """The mode of every file now, as ``os.stat`` gives it. Errors are those of :meth:`look`."""
+        return self._paths._stated_now()["mode"]
 
     def told(self) -> str:
         """In plain words: what :meth:`fingerprint` is made of."""
@@ -241,7 +245,7 @@ class _Paths:
             found = np.empty(len(files), LOOKED)
             for i, path in enumerate(files):
                 status = os.stat(path)
-                found[i] = status.st_size, status.st_mtime_ns, status.st_ctime_ns
+                found[i] = status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode
             return found
         try:
             return look_at(*self.table(), _threads())

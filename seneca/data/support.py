@@ -21,10 +21,11 @@ import numpy as np
 from torch.utils.data import Dataset, IterableDataset, Subset
 
 from seneca._runtime.packages import release_of
-from seneca.data import ImageFolder
+from seneca.data import ImageFolder, PictureList
 from seneca.data.archive import PictureArchive
 from seneca.data.files import PictureFiles, files_of
 from seneca.data.joined import JoinedFolders, joined
+from seneca.data.sources.arrow import is_table
 from seneca.data.stages import ByStages, Opaque, Pictures, StagedDataset, Stages, number_of
 from seneca.data.tv_pairs import pairs_of
 from seneca.epochs.dataset_state import has_state
@@ -53,6 +54,8 @@ __all__ = ["Support", "inspect_dataset", "seeds_only"]
 BYTES_OPAQUE = 16 * 2**20
 BYTES_PER_STAGED = 64 * 2**10
 OF_THE_TRANSFORM = ("transform", "target_transform", "transforms")  # attributes, by torchvision's convention
+
+READS_PICTURES = frozenset({"decode_image", "default_loader", "imread", "loader", "pil_loader", "read_image"})
 
 # These seed generators and do nothing else. Their arguments (a rank, for example) are no part of an item.
 SEEDS_ONLY = frozenset(
@@ -188,7 +191,7 @@ def inspect_dataset(
             return Support("unshared", ("cache=None",), base, own)
         return _of_any(base, own, look, worker_init_fn)
     except NotFingerprinted as error:
-        return Support("unshared", (str(error),), base, own)
+        return Support("unshared", (f"{error}{_what_helps(base)}",), base, own)
     finally:
         look.end()
 
@@ -206,7 +209,7 @@ def _are_samples(indices: np.ndarray, count: int) -> bool:
 
 def _is_picture_folder(dataset: Any) -> bool:
     """Whether this is Seneca's folder, or one of torchvision's that makes items as DatasetFolder does."""
-    if type(dataset) in (ImageFolder, PictureArchive, JoinedFolders):
+    if type(dataset) in (ImageFolder, PictureList, PictureArchive, JoinedFolders):
         return True
     folder = sys.modules.get("torchvision.datasets.folder")
     return (
@@ -361,7 +364,7 @@ def _of_any(
         by_stages = ByStages(base, source, number_of(b"decoded", source), augmented)
         total_bytes = BYTES_PER_STAGED * len(base)
         return Support("staged", (why,), base, own, stages=by_stages, total_bytes=total_bytes, **seen)
-    why = f"{name} is shared by whole items: what is in between is not known"
+    why = f"{name} is shared by whole items: what is in between is not known{_what_helps(base)}"
     if _has_stages(type(base)):
         why = (
             f"{name} is shared by whole items, as its __getitem__ makes them; if read, decode and augment "
@@ -369,6 +372,37 @@ def _of_any(
         )
     stages = Opaque(base, source, augmented)
     return Support("opaque", (why,), base, own, stages=stages, total_bytes=BYTES_OPAQUE, **seen)
+
+
+def _what_helps(dataset: Any) -> str:
+    """The one change by which pictures of this dataset would be prepared natively; "": none is known."""
+    if is_table(dataset) and any(type(one).__name__ == "Image" for one in dataset.features.values()):
+        return (
+            "; seneca.open(dataset, transform) reads its pictures natively, in place of set_transform() and "
+            "with_transform(); a collate_fn makes dicts of its items"
+        )
+    if _opens_pictures(type(dataset)):
+        return (
+            "; if an item is a picture opened by path, with its target, give "
+            "seneca.PictureList([(path, target), ...], transform) instead, which runs natively; other items "
+            "share more by seneca.StagedDataset"
+        )
+    return ""
+
+
+def _opens_pictures(kind: type) -> bool:
+    """Whether the code of ``__getitem__``, or of a method that it names, looks as if it opens pictures.
+
+    This is a guess for a piece of advice, and decides nothing.
+    """
+    code = getattr(getattr(kind, "__getitem__", None), "__code__", None)
+    if code is None:
+        return False
+    names = set(code.co_names)
+    for name in code.co_names:
+        method = getattr(getattr(kind, name, None), "__code__", None)
+        names |= set(method.co_names) if method is not None else set()
+    return {"open", "convert"} <= names or not names.isdisjoint(READS_PICTURES)
 
 
 def seeds_only(function: Callable[[int], None] | None) -> bool:

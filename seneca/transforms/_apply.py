@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError, features
 
 from seneca._runtime.enabled import off_because
 from seneca.errors import DecodeError, LeftToPillowError, PictureTooLargeError
@@ -62,6 +62,11 @@ TURNS = {
 }
 """The transposition that undoes each orientation; 1 is upright."""
 
+
+WITHOUT_WEBP = (
+    "it is a WebP, and this Pillow was compiled without: install libwebp-dev and compile Pillow again, "
+    "or install Pillow's wheel"
+)
 
 # The NumPy type with which the native core writes each type. NumPy has no bfloat16; its bits are written as
 # whole numbers.
@@ -220,10 +225,12 @@ def _opened(data: bytes, what: str, max_pixels: int) -> Iterator[Image.Image]:
     except Image.DecompressionBombError as error:
         raise PictureTooLargeError(f"{error}; the limit is twice PIL.Image.MAX_IMAGE_PIXELS") from error
     except UnidentifiedImageError as error:  # Pillow's message has an address, another one each time
+        if data[:4] == b"RIFF" and data[8:12] == b"WEBP" and not features.check("webp"):
+            raise DecodeError(WITHOUT_WEBP) from error
         raise DecodeError("no format of pictures that Pillow knows") from error
     except DecodeError:
         raise
-    except (OSError, SyntaxError, ValueError) as error:  # Pillow raises all three for damaged files
+    except (EOFError, OSError, SyntaxError, ValueError) as error:  # Pillow raises these for damaged files
         raise DecodeError(str(error)) from error
 
 

@@ -79,6 +79,7 @@ static void check_all(const tree *made, unsigned threads)
         struct stat file;
         CHECK(stat(made->paths + made->offsets[i], &file) == 0);
         CHECK_EQUAL(found[i].size_bytes, file.st_size, "file %u, %u threads", i, threads);
+        CHECK_EQUAL(found[i].mode, file.st_mode, "file %u, %u threads", i, threads);
         CHECK_EQUAL(found[i].mtime_ns, (int64_t)file.st_mtim.tv_sec * 1000000000 + file.st_mtim.tv_nsec,
                     "file %u, %u threads", i, threads);
         CHECK_EQUAL(found[i].ctime_ns, (int64_t)file.st_ctim.tv_sec * 1000000000 + file.st_ctim.tv_nsec,

@@ -80,8 +80,8 @@ def test_a_script_beside_the_checkout_finds_the_editable_install(tmp_path):
     checkout, site = tmp_path / "seneca", tmp_path / "site"
     (checkout / "seneca").mkdir(parents=True)
     (checkout / "seneca" / "__init__.py").write_text("__version__ = '1.0'\n")
-    for name in ("pyproject.toml", "README.md", "LICENSE", "LICENSE.libjpeg-turbo", "LICENSE.libpng"):
-        shutil.copy(ROOT / name, checkout)
+    for path in (ROOT / "pyproject.toml", ROOT / "README.md", *ROOT.glob("LICENSE*")):
+        shutil.copy(path, checkout)
     install = f"from setuptools import build_meta; print(build_meta.build_editable({str(tmp_path)!r}))"
     wheel = tmp_path / python("-c", install, checkout=checkout).stdout.split()[-1]
     with zipfile.ZipFile(wheel) as packed:

@@ -41,6 +41,7 @@ CHECKS: dict[str, Callable[[Host], Finding]] = {
     "threads": cores.threads,
     "vectors": cores.vectors,
     "libjpeg-turbo": pictures.libjpeg,
+    "PNG and WebP": pictures.formats,
     "Pillow": pictures.pillow,
     "open files": process.open_files,
     "size limits": process.address_space,

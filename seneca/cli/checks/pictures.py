@@ -1,4 +1,4 @@
-"""Checks of the libraries that decode pictures: libjpeg-turbo in the core, and Pillow."""
+"""Checks of the libraries that decode pictures: those in the core, and Pillow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from seneca._runtime.packages import distribution_of
 from seneca.cli.checks.finding import Finding, ok, problem, unknown, warning
 from seneca.cli.checks.host import Host
 
-__all__ = ["libjpeg", "pillow"]
+__all__ = ["formats", "libjpeg", "pillow"]
 
 LIBRARY = re.compile(r"(/\S*/libjpeg[-.\w]*\.so[.\d]*)$", re.MULTILINE)
 SWITCH = "JSIMD_FORCENONE"  # which the library with vector code reads, and the one without does not
@@ -39,8 +39,23 @@ def libjpeg(host: Host) -> Finding:
     return ok(f"{found}, with vector instructions")
 
 
+def formats(host: Host) -> Finding:
+    """Whether the core decodes PNGs and WebPs itself."""
+    from seneca._core.codec import libpng, libwebp
+
+    versions = {"libpng": libpng(), "libwebp": libwebp()}
+    missing = [name for name, version in versions.items() if version is None]
+    if not missing:
+        return ok(", ".join(f"{name} {version}" for name, version in versions.items()))
+    pictures = " and ".join({"libpng": "PNGs", "libwebp": "WebPs"}[name] for name in missing)
+    return warning(
+        f"the core was compiled without {' and '.join(missing)}: Pillow decodes {pictures}, in one thread",
+        f"sudo apt-get install {' '.join(f'{name}-dev' for name in missing)}, and compile Seneca again",
+    )
+
+
 def pillow(host: Host) -> Finding:
-    """Whether there is one Pillow, which works. It decodes what is neither JPEG nor PNG."""
+    """Whether there is one Pillow, which works. It decodes what is neither JPEG, PNG nor WebP."""
     installed = {
         name.lower().replace("_", "-"): importlib.metadata.version(name) for name in distribution_of("PIL")
     }

@@ -18,7 +18,8 @@ def table(paths):
 
 
 def stated(paths):
-    found = [(one.st_size, one.st_mtime_ns, one.st_ctime_ns) for one in map(os.stat, paths)]
+    stats = map(os.stat, paths)
+    found = [(one.st_size, one.st_mtime_ns, one.st_ctime_ns, one.st_mode) for one in stats]
     return np.array(found, LOOKED)
 
 

@@ -41,6 +41,18 @@ def test_a_library_that_is_not_told_is_unknown(planted, says):
     says(pictures.libjpeg(planted.host), "unknown", "compiled with")
 
 
+def test_a_core_without_a_format_names_the_package_that_brings_it(planted, says, monkeypatch):
+    monkeypatch.setattr("seneca._core.codec.libpng", lambda: "1.6.39")
+    monkeypatch.setattr("seneca._core.codec.libwebp", lambda: "1.2.4")
+    says(pictures.formats(planted.host), "ok", "libpng 1.6.39, libwebp 1.2.4")
+    monkeypatch.setattr("seneca._core.codec.libwebp", lambda: None)
+    found = pictures.formats(planted.host)
+    says(found, "warning", "Pillow decodes WebPs, in one thread", "install libwebp-dev")
+    monkeypatch.setattr("seneca._core.codec.libpng", lambda: None)
+    found = pictures.formats(planted.host)
+    says(found, "warning", "Pillow decodes PNGs and WebPs", "install libpng-dev libwebp-dev")
+
+
 @pytest.fixture
 def site(tmp_path, monkeypatch):
     """A folder of packages that is searched first."""

@@ -1,20 +1,31 @@
 /*
- * sn_pool_inside.h -- a pool's own fields, and what its two halves have in common.
+ * sn_bring.h -- a pool's fields, and how files come before a preparer needs them: by readers of its own, or by fetchers.
  *
- *   sn_pool.c   takes batches, prepares places, ends threads
- *   sn_bring.c  brings files before a preparer needs them: readers of its own, and fetchers
+ *   claim_read -->  a reader reads the file           --> ahead --> a preparer
+ *             \-->  a fetcher: ticket ... its bytes  --/
  *
- * Callers    these two files.
- * Ordering   one mutex, which the caller of each function here holds.
+ * Fetchers wait for a place in sn_pool_next_fetch(), and bring its bytes to sn_pool_fetched(). In between they hold a
+ * ticket and no memory of the pool's. Once the place's batch is dropped the ticket is void: a fetcher that hangs in the
+ * network holds up nobody, and what it brings late is thrown away.
+ *
+ * Lives in   private memory.
+ * Callers    sn_pool.c, with the mutex. Fetchers, between sn_pool_enter() and sn_pool_leave(), without.
+ * Blocking   sn_pool_next_fetch(), up to its time-out.
+ * Ordering   one mutex; a place's work is done outside it.
  */
-#ifndef SN_POOL_INSIDE_H
-#define SN_POOL_INSIDE_H
+#ifndef SN_BRING_H
+#define SN_BRING_H
 
 #include <pthread.h>
 #include <sys/types.h>
 #include <time.h>
 
-#include "sn_pool.h"
+#include "sn_ahead.h"
+#include "sn_batch.h"
+#include "sn_fetches.h"
+#include "sn_prepare.h"
+
+typedef struct sn_pool sn_pool;
 
 struct sn_thread {
     pthread_t id;
@@ -56,6 +67,19 @@ void sn_pool_wake_readers(sn_pool *pool, uint32_t beyond);
 
 /* After a place that is prepared, which took a core so long: choose how many readers there are. */
 void sn_pool_choose_readers(sn_pool *pool, const sn_place *place, uint64_t busy_ns);
+
+/* A fetcher is about to call the next two, and has called them. The pool is not ended between the two. Whoever enters
+ * knows that nobody has asked for its end: in Python, what asks holds the GIL, as the one who enters does. */
+void sn_pool_enter(sn_pool *pool);
+void sn_pool_leave(sn_pool *pool);
+
+/* Wait for a place whose bytes are to be fetched. What another host has left is taken here, and nobody is asked to
+ * fetch it. 0; SN_BUSY: there is none within the time; SN_E_CLOSED: the pool ends. */
+int sn_pool_next_fetch(sn_pool *pool, sn_wanted *wanted, int timeout_ms);
+
+/* The bytes of a ticket's place, which are copied; or `rc`, -errno, and `why` they cannot be fetched. Bytes are left
+ * for other hosts. SN_MISS: the ticket is void, and nothing was done. */
+int sn_pool_fetched(sn_pool *pool, uint64_t ticket, const uint8_t *bytes, size_t length, int rc, const char *why);
 
 static inline int64_t sn_now_ms(clockid_t clock)
 {
