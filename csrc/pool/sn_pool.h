@@ -15,9 +15,9 @@
  *              SN_BUSY: a thread hangs in its place; leave all of it as it is, and ask again later
  *
  * Lives in   private memory.
- * Fetchers wait for a place in sn_pool_next_fetch(), and bring its bytes to sn_pool_fetched(). In between they hold a
- * ticket and no memory of the pool's. Once the place's batch is dropped the ticket is void: a fetcher that hangs in the
- * network holds up nobody, and what it brings late is thrown away.
+ * Fetchers wait for places in sn_pool_next_fetch(), and bring their bytes to sn_pool_fetched(). In between they hold a
+ * ticket and no memory of the pool's. Once the places' batches are dropped the ticket is void: a fetcher that hangs in
+ * the network holds up nobody, and what it brings late is thrown away.
  *
  * Callers    the iterator's thread; one pool an iterator. Fetchers, between sn_pool_enter() and sn_pool_leave().
  * Blocking   sn_pool_wait() and sn_pool_next_fetch(), up to their time-outs; sn_pool_end(), up to its patience.
@@ -86,12 +86,13 @@ void sn_pool_drop(sn_pool *pool, sn_batch *batch);
 void sn_pool_enter(sn_pool *pool);
 void sn_pool_leave(sn_pool *pool);
 
-/* Wait for a place whose bytes are to be fetched. What another host has left is taken here, and nobody is asked to
- * fetch it. 0; SN_BUSY: there is none within the time; SN_E_CLOSED: the pool ends. */
+/* Wait for places whose bytes one request can fetch: one, and its neighbours. What another host has left is taken here,
+ * and nobody is asked to fetch it. 0; SN_BUSY: there is none within the time; SN_E_CLOSED: the pool ends. */
 int sn_pool_next_fetch(sn_pool *pool, sn_wanted *wanted, int timeout_ms);
 
-/* The bytes of a ticket's place, which are copied; or `rc`, -errno, and `why` they cannot be fetched. Bytes are left
- * for other hosts. SN_MISS: the ticket is void, and nothing was done. */
+/* The bytes of a ticket's range, which are copied; or `rc`, -errno, and `why` they cannot be fetched. Places that were to
+ * be fetched together are then fetched one by one. Bytes are left for other hosts. SN_MISS: the ticket is void, and
+ * nothing was done. */
 int sn_pool_fetched(sn_pool *pool, uint64_t ticket, const uint8_t *bytes, size_t length, int rc, const char *why);
 
 /* Tools for the iterator's own thread (sn_finish()). */
