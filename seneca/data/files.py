@@ -122,6 +122,10 @@ class PictureFiles:
         """The bytes of one picture."""
         return self._paths.read(index)
 
+    def lengths(self) -> np.ndarray | None:
+        """How many bytes every picture has, if they are listed; None: each has a file of its own."""
+        return self._paths.lengths()
+
     def pieces(self) -> Sequence[Piece | ObjectPiece]:
         """Which bytes of which file or object every picture is."""
         return self._paths.pieces()
@@ -234,6 +238,9 @@ class _Paths:
 
     def read(self, index: int) -> bytes:
         return Piece(self.paths[index]).read()
+
+    def lengths(self) -> np.ndarray | None:
+        return None
 
     def pieces(self) -> Sequence[Piece | ObjectPiece]:
         return [Piece(path) for path in self.paths]
@@ -352,6 +359,9 @@ class _Pieces(_Paths):
                 errno.ESTALE, "has changed since it was opened; open it again with seneca.open()", piece.path
             )
         return data
+
+    def lengths(self) -> np.ndarray | None:
+        return self._listing.pieces["length"]
 
     def pieces(self) -> Sequence[Piece | ObjectPiece]:
         return [self._piece(index) for index in range(len(self._listing.names))]
