@@ -24,6 +24,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -287,6 +288,7 @@ def main() -> None:
     if args.namespaces and (why := namespaces.why_not()):
         raise SystemExit(f"bench_remote: --namespaces: {why}")
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     print(machine(["torch"]))
     with tempfile.TemporaryDirectory(prefix="seneca-bench-") as folder:
         scratch = Path(folder)
