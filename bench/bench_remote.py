@@ -10,7 +10,10 @@ of all hosts, and the servers, share those cores.
   as ENCODED. Rounds take turns; the ratio is of each round.
 * ``hosts``: storage that gives so many megabytes a second to all hosts together (``slow_reads.py``), and 1, 2
   and 3 hosts, each with a server of its own. The servers together have room for the dataset. Epochs after the
-  first are timed. Beside it one host without servers.
+  first are timed. Beside it one host without servers. ``cores`` is the CPU time of hosts and servers for a
+  second of these epochs: where it is all that the machine has, the cores limit, and no network or storage.
+  With ``--namespaces 1000`` each host and its server have a network namespace of their own, and links that
+  carry 1,000 Mb/s each way (``namespaces.py``). Bytes then go through the kernel's network, as between hosts.
 
     python -m bench.bench_remote --data train/
 """
@@ -21,6 +24,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -30,10 +34,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT)]
 
+import namespaces  # noqa: E402
 import slow_reads  # noqa: E402
 from compiled import compile_program  # noqa: E402
 from report import machine, print_table  # noqa: E402
@@ -81,24 +87,30 @@ def certificate(folder: Path) -> str:
 
 
 @contextmanager
-def server(folder: Path, megabytes: int, tls: int = 0) -> Iterator[tuple[str, str, int]]:
-    """A server: its URL on the loopback, and on a Unix socket, and its process. ``tls`` is a port besides."""
+def server(
+    folder: Path, megabytes: int, tls: int = 0, host: namespaces.Namespace | None = None
+) -> Iterator[tuple[str, str, int]]:
+    """A server: its URL on the loopback, or on its host, and on a Unix socket, and its process. ``tls`` is a
+    port besides."""
     folder.mkdir()
-    port = free_port()
-    options = ["--port", str(port), "--bind", "127.0.0.1", "--unixsocket", str(folder / "s"), "--save", ""]
+    port, address = free_port(), "127.0.0.1" if host is None else host.address
+    options = ["--port", str(port), "--bind", address, "--unixsocket", str(folder / "s"), "--save", ""]
+    options += [] if host is None else ["--protected-mode", "no"]
     if tls:
         options += ["--tls-port", str(tls), "--tls-auth-clients", "no"]
         options += ["--tls-cert-file", certificate(folder), "--tls-key-file", str(folder / "key")]
     options += ["--dir", str(folder), "--maxmemory", f"{megabytes}mb", "--maxmemory-policy", "noeviction"]
-    process = subprocess.Popen([str(PROGRAM), *options], stdout=subprocess.DEVNULL)
+    prefix = [] if host is None else host.command
+    process = subprocess.Popen([*prefix, str(PROGRAM), *options], stdout=subprocess.DEVNULL)
     try:
         while True:
             try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
+                with socket.socket(socket.AF_UNIX) as asked:
+                    asked.connect(str(folder / "s"))
                 break
             except OSError:
                 time.sleep(0.02)
-        yield f"redis://127.0.0.1:{port}", f"unix:{folder / 's'}", process.pid
+        yield f"redis://{address}:{port}", f"unix:{folder / 's'}", process.pid
     finally:
         process.kill()
         process.wait()
@@ -108,12 +120,21 @@ class Host:
     """A process that loads epoch after epoch, when it is told to."""
 
     def __init__(
-        self, data: Path, remote: str, folder: Path, *, encoded: bool, workers: int, size: int, **more: str
+        self,
+        data: Path,
+        remote: str,
+        folder: Path,
+        *,
+        encoded: bool,
+        workers: int,
+        size: int,
+        host: namespaces.Namespace | None = None,
+        **more: str,
     ) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
         arguments = [str(data), remote, str(int(encoded)), str(workers), str(size), str(EPOCHS)]
         self.process = subprocess.Popen(
-            [sys.executable, "-c", HOST, *arguments],
+            [*([] if host is None else host.command), sys.executable, "-c", HOST, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -136,13 +157,24 @@ class Host:
         self.process.communicate()
 
 
-def rates(hosts: Sequence[Host]) -> tuple[float, float, float]:
-    """Samples/s of all hosts together in the first epoch and in the later ones; bytes read in the later."""
-    first, samples, seconds, read = 0.0, 0, 0.0, 0
+class Rates(NamedTuple):
+    """Samples/s of all hosts together in the first epoch and in the later ones; of the later, bytes read from
+    storage, and CPU time for a second."""
+
+    first: float
+    later: float
+    read: int
+    cores: float
+
+
+def rates(hosts: Sequence[Host], servers: Sequence[int] = ()) -> Rates:
+    """Run hosts, whose servers are these processes."""
+    first, samples, seconds, read, used = 0.0, 0, 0.0, 0, 0.0
+    processes = [*(host.process.pid for host in hosts), *servers]
     for epoch in range(EPOCHS):
         for host in hosts:
             assert host.line() == "ready\n"
-        began = time.perf_counter()
+        began, before = time.perf_counter(), sum(map(cpu_of, processes))
         for host in hosts:
             host.begin()
         done = [tuple(map(int, host.line().split())) for host in hosts]
@@ -152,9 +184,10 @@ def rates(hosts: Sequence[Host]) -> tuple[float, float, float]:
         else:
             samples, seconds = samples + sum(n for n, _ in done), seconds + took
             read += sum(bytes_ for _, bytes_ in done)
+            used += sum(map(cpu_of, processes)) - before
     for host in hosts:
         host.end()
-    return first, samples / seconds, read
+    return Rates(first, samples / seconds, read, used / seconds)
 
 
 def cpu_of(process: int) -> float:
@@ -197,36 +230,42 @@ def one_job(data: Path, scratch: Path, rounds: int, size: int) -> tuple[list[flo
     with server(scratch / "one", 1000) as (url, unix, _):
         for number in range(rounds):
             folder = scratch / f"own-{number}"
-            own.append(rates([Host(data, "", folder, encoded=True, workers=2, size=size)])[1])
+            own.append(rates([Host(data, "", folder, encoded=True, workers=2, size=size)]).later)
             shutil.rmtree(folder)
             for way, remote in (("TCP", url), ("Unix socket", unix)):
                 host = Host(data, remote, scratch / "none", encoded=False, workers=2, size=size)
-                ratios[way].append(rates([host])[1] / own[-1])
+                ratios[way].append(rates([host]).later / own[-1])
     return own, ratios
 
 
-def several(data: Path, scratch: Path, megabytes: int, size: int) -> list[list[str]]:
-    """Rows of the table of hosts."""
+def several(data: Path, scratch: Path, megabytes: int, size: int, megabits: int = 0) -> list[list[str]]:
+    """Rows of the table of hosts. ``megabits``: they have namespaces of their own, and such links."""
     slow = slow_reads.environment(scratch, data, megabytes * 1_000_000)
     whole = sum(path.stat().st_size for path in data.rglob("*") if path.is_file()) / 1e6
     rows, base = [], 0.0
     for hosts, servers in ((1, 0), (1, 1), (2, 2), (3, 3)):
         with ExitStack() as open_:
             room = int(whole / max(1, servers) * 1.25) + 8
-            urls = [
-                open_.enter_context(server(scratch / f"{hosts}-{servers}-{i}", room))[0]
+            where: Sequence[namespaces.Namespace | None] = [None] * hosts
+            if megabits:
+                where = open_.enter_context(namespaces.network(hosts, megabits=megabits))
+            there = [
+                open_.enter_context(server(scratch / f"{hosts}-{servers}-{i}", room, host=where[i]))
                 for i in range(servers)
             ]
+            ending = "?insecure=true" if megabits else ""
+            urls = ",".join(url + ending for url, _, _ in there)
+            options = {"encoded": False, "workers": 1, "size": size}
             all_ = [
-                Host(data, ",".join(urls), scratch / f"host-{i}", encoded=False, workers=1, size=size, **slow)
+                Host(data, urls, scratch / f"host-{i}", **options, host=where[i], **slow)  # type: ignore[arg-type]
                 for i in range(hosts)
             ]
-            first, later, read = rates(all_)
-        base = base or later
+            did = rates(all_, [process for _, _, process in there])
+        base = base or did.later
         rows.append(
             [
-                *(f"{hosts}", f"{servers}", f"{first:,.0f}", f"{later:,.0f}", f"{later / base:.2f}"),
-                f"{read / 1e6:,.1f}",
+                *(f"{hosts}", f"{servers}", f"{did.first:,.0f}", f"{did.later:,.0f}"),
+                *(f"{did.later / base:.2f}", f"{did.read / 1e6:,.1f}", f"{did.cores:.2f}"),
             ]
         )
     return rows
@@ -238,39 +277,56 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--size", type=int, default=224, help="of the crops")
     parser.add_argument("--megabytes", type=int, default=40, help="a second, of storage")
+    parser.add_argument(
+        "--namespaces", type=int, default=0, metavar="MEGABITS", help="a namespace for each host; needs root"
+    )
+    parser.add_argument("--only-hosts", action="store_true", help="leave out what one server costs")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     if PROGRAM is None:
         raise SystemExit("bench_remote: no server; apt-get install redis-server")
+    if args.namespaces and (why := namespaces.why_not()):
+        raise SystemExit(f"bench_remote: --namespaces: {why}")
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     print(machine(["torch"]))
     with tempfile.TemporaryDirectory(prefix="seneca-bench-") as folder:
         scratch = Path(folder)
-        gets = get_costs(scratch, args.rounds)
-        own, ratios = one_job(args.data, scratch, args.rounds, args.size)
-        hosts = several(args.data.resolve(), scratch, args.megabytes, args.size)
+        found: dict[str, Any] = {}
+        if not args.only_hosts:
+            found["get"] = get_costs(scratch, args.rounds)
+            found["own"], found["ratios"] = one_job(args.data, scratch, args.rounds, args.size)
+        found["hosts"] = several(args.data.resolve(), scratch, args.megabytes, args.size, args.namespaces)
+    if not args.only_hosts:
+        print_table(
+            f"a GET of {FILE_BYTES:,} bytes, microseconds",
+            ["way", "CPU of the client", "CPU of the server", "wall"],
+            found["get"],
+        )
+        print_table(
+            f"one job: of {statistics.median(found['own']):,.0f} samples/s with its files in its own cache",
+            ["way", "of that", "rounds"],
+            [
+                [way, f"{statistics.median(of):.2f}", f"{min(of):.2f} to {max(of):.2f}"]
+                for way, of in found["ratios"].items()
+            ],
+        )
+    links = f", links of {args.namespaces:,} Mb/s" if args.namespaces else ""
     print_table(
-        f"a GET of {FILE_BYTES:,} bytes, microseconds",
-        ["way", "CPU of the client", "CPU of the server", "wall"],
-        gets,
-    )
-    print_table(
-        f"one job: of {statistics.median(own):,.0f} samples/s with its files in its own cache",
-        ["way", "of that", "rounds"],
+        f"hosts on storage of {args.megabytes} MB/s, one thread each{links}",
         [
-            [way, f"{statistics.median(of):.2f}", f"{min(of):.2f} to {max(of):.2f}"]
-            for way, of in ratios.items()
+            "hosts",
+            "servers",
+            "epoch 1",
+            "later, samples/s",
+            "of one without",
+            "MB from storage later",
+            "cores",
         ],
-    )
-    print_table(
-        f"hosts on storage of {args.megabytes} MB/s, one thread each",
-        ["hosts", "servers", "epoch 1", "later, samples/s", "of one without", "MB from storage later"],
-        hosts,
+        found["hosts"],
     )
     if args.json:
-        args.json.write_text(
-            json.dumps({"get": gets, "own": own, "ratios": ratios, "hosts": hosts}, indent=1)
-        )
+        args.json.write_text(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

@@ -117,7 +117,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             whether they have changed. ``"epoch"``: as each epoch begins. ``"run"``: as the first epoch of
             this process begins, and again if the dataset's list of files has changed. The user vouches that
             no file is rewritten while the job runs. Use it if storage takes seconds to answer for all files.
-        remote: Redis or Valkey servers that keep the files of samples for several hosts, on the native path:
+        remote: Redis or Valkey servers that keep the files of pictures for several hosts:
             ``"redis://:password@host1,host2"`` or ``"unix:/path/of/socket"``. A sample that a server lacks
             comes from storage, and is left there for the others. None: as the environment variable
             ``SENECA_REMOTE`` says. False: none.
@@ -302,13 +302,14 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             self._session.warn(f"on_error='skip' is the native path's; here what fails raises: {reason}")
         if self._options.channels_last:
             self._session.warn(f"memory_format is the native path's; here batches are contiguous: {reason}")
-        if self._options.remote_wanted:
-            self._session.warn(f"remote is the native path's; here all files come from storage: {reason}")
         if support.stages is None:
             self._warn_of_torch(support.why)
         shared = self._shared_dataset()
         shared.loaded_with(self.worker_init_fn)
         shared.look(support)
+        if self._options.remote_wanted and not shared._session.servers:
+            why = "nothing is shared" if shared.terms is None else "these are no files of pictures"
+            self._session.warn(f"remote is not used, and all comes from storage: {why}; explain() says more")
         is_auto = isinstance(self.num_workers, AutoWorkers)
         self._session.cache = shared.join(
             batch_size=getattr(self._index_sampler, "batch_size", None) or 1,
@@ -382,7 +383,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
 
     def _shared_options(self) -> dict[str, Any]:
         """The arguments of a :class:`SharedDataset` in this loader."""
-        names = ("cache_bytes", "split", "share", "key", "job", "check_every", "keep", "verify_files")
+        names = (
+            *("cache_bytes", "split", "share", "key", "job", "check_every", "keep"),
+            *("verify_files", "remote"),
+        )
         cache = self.cache.name if isinstance(self.cache, SampleCache) else self.cache
         return {"cache": cache, **{name: getattr(self, name) for name in names}}
 
@@ -499,10 +503,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             * ``longest_peer_wait_s``: the longest of these waits for one batch.
             * ``cache``: what the shared cache holds, see :meth:`seneca.SampleCache.stats`. None: there is no
               cache.
-            * ``remote``: what this process has asked of each server in ``remote``: ``hits``, ``misses``,
-              ``skipped`` (it was left alone), ``stored``, ``refused`` (it was full), ``failures``, ``wrong``
-              (values with a wrong checksum), ``bytes`` and ``get_s`` of the hits, ``left_alone``, and the
-              last ``message``.
+            * ``remote``: what this process and its workers have asked of each server in ``remote``:
+              ``hits``, ``misses``, ``skipped`` (it was left alone), ``stored``, ``refused`` (it was full),
+              ``failures``, ``wrong`` (values with a wrong checksum), ``bytes`` and ``get_s`` of the hits,
+              ``left_alone``, and the last ``message``.
         """
         cache = self._session.cache
         try:
@@ -524,8 +528,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             ):
                 counts[name] += of_workers[name]
             counts["stall_s"] += self._shared._session.stall_s or 0.0
-        remote = self._session.remote
-        return {**counts, "cache": holds, "remote": {} if remote is None else remote.stats()}
+        remote = {} if self._session.remote is None else self._session.remote.stats()
+        if self._shared is not None:
+            remote |= self._shared._session.remote_stats()
+        return {**counts, "cache": holds, "remote": remote}
 
     def diagnose(self) -> Diagnosis:
         """Say why the training loop waits for samples, and what would remove the wait.

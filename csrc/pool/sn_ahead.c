@@ -42,12 +42,13 @@ void sn_ahead_free(sn_ahead *ahead)
         free(ahead->spares[i].bytes);
 }
 
-/* Half of the bytes may be of files that are being read now. */
-int sn_ahead_may_read(const sn_ahead *ahead, uint32_t preparers)
+/* Half of the bytes may be of files that are being read now. So many requests bring more files than one each. */
+int sn_ahead_may_read(const sn_ahead *ahead, uint32_t preparers, uint64_t requested)
 {
-    double being_read = ahead->reading * ahead->file_bytes;
+    double being_read = ahead->least_readers ? (double)requested : ahead->reading * ahead->file_bytes;
+    double files = ahead->readers * (ahead->together > 1.0 ? ahead->together : 1.0);
 
-    return ahead->reading < ahead->readers && ahead->n < ahead->readers + preparers &&
+    return ahead->reading < ahead->readers && ahead->n < files + preparers &&
            (ahead->bytes + being_read < AHEAD_BYTES || ahead->reading + ahead->n == 0);
 }
 
@@ -79,6 +80,11 @@ void sn_ahead_ended(sn_ahead *ahead, int rc)
 static void add_to_mean(double *mean, double value, int is_first)
 {
     *mean += (value - *mean) / (is_first ? 1.0 : MEAN_OVER);
+}
+
+void sn_ahead_brought(sn_ahead *ahead, uint32_t files)
+{
+    add_to_mean(&ahead->together, files, ahead->together <= 0);
 }
 
 void sn_ahead_add(sn_ahead *ahead, sn_place *place)

@@ -23,12 +23,13 @@
 
 typedef struct {
     sn_place *first, *last; /* read ahead, and not claimed yet */
-    uint32_t n, reading;
+    uint32_t n, reading; /* files; and of external containers requests that are under way */
     double bytes;                   /* of those n files */
     uint32_t readers, most_readers; /* that may read at a time */
     uint32_t least_readers;         /* of external containers, which only readers read */
     double awaited_ns, busy_ns;     /* means of a place: storage takes, preparing takes */
     double file_bytes;              /* the mean of a file */
+    double together;                /* the mean of a request: files that it brings; 0: none has come */
     sn_file spares[SN_MOST_SPARES];
     uint32_t n_spares;
 } sn_ahead;
@@ -36,8 +37,9 @@ typedef struct {
 void sn_ahead_init(sn_ahead *ahead);
 void sn_ahead_free(sn_ahead *ahead);
 
-/* Whether one more file may be read, for so many preparers. */
-int sn_ahead_may_read(const sn_ahead *ahead, uint32_t preparers);
+/* Whether one more file may be read, or one more request be made, for so many preparers. `requested`: bytes that requests
+ * under way will bring; files that are being read now are counted here. */
+int sn_ahead_may_read(const sn_ahead *ahead, uint32_t preparers, uint64_t requested);
 
 /* Containers are external: there are readers from the beginning, and always. */
 void sn_ahead_fetches(sn_ahead *ahead);
@@ -48,8 +50,11 @@ void sn_ahead_began(sn_ahead *ahead);
 /* A buffer for a file, or an empty one. */
 sn_file sn_ahead_spare(sn_ahead *ahead);
 
-/* The reader has ended. `rc` is sn_read_ahead()'s. The place is then to be added, or abandoned. */
+/* The reader, or the request, has ended. `rc` is sn_read_ahead()'s. Its places are to be added, or abandoned. */
 void sn_ahead_ended(sn_ahead *ahead, int rc);
+
+/* A request has brought so many files. */
+void sn_ahead_brought(sn_ahead *ahead, uint32_t files);
 
 /* A file is read. */
 void sn_ahead_add(sn_ahead *ahead, sn_place *place);

@@ -66,7 +66,7 @@ typedef struct {
 
 /* Nanoseconds that a place took, 0 for what it did not need and for what sn_finish() does. */
 typedef struct {
-    uint64_t read;    /* its file, by the wall, from storage or another host */
+    uint64_t read;    /* its file, by the wall, from storage or another host; its share of a request for several */
     uint64_t blocked; /* by the wall: the thread that prepared it read it itself, or waited until it was read ahead */
     uint64_t prepare; /* ENCODED to AUGMENTED in one go; the next three by the thread's own clock too */
     uint64_t decode;  /* ENCODED to DECODED, which is to be kept */
@@ -105,7 +105,9 @@ typedef struct sn_place {
     sn_offer offer;     /* what it is */
     uint8_t was_awaited; /* storage took its time for the file: the thread that read it slept */
     uint8_t is_read;     /* its file was read ahead */
-    uint8_t skips_remote; /* what another host left of it is damaged: it is fetched from its container */
+    uint8_t skips_remote; /* another host has nothing of it, or what is damaged: it is fetched from its container */
+    uint8_t fetches_alone; /* a request for it and its neighbours has failed */
+    uint32_t together;    /* places that its request has brought; 0: it was not requested */
     sn_file file;        /* which has it */
 
     /* Under the pool's mutex. */

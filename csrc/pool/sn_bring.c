@@ -9,6 +9,12 @@
 #include "sn_read.h"
 
 #define READER_STACK (256u << 10)
+#define MOST_LOOKS 1024 /* at places ahead, for neighbours of one that is to be fetched: some ten microseconds */
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
 
 int sn_pool_start(sn_pool *pool, struct sn_thread *thread, void *(*run_as)(void *), size_t stack_bytes)
 {
@@ -30,7 +36,7 @@ int sn_pool_start(sn_pool *pool, struct sn_thread *thread, void *(*run_as)(void 
 /* The next place whose file nobody reads, if more may be read. */
 static sn_place *claim_read(sn_pool *pool)
 {
-    if (!sn_ahead_may_read(&pool->ahead, pool->limit))
+    if (!sn_pool_may_read(pool))
         return NULL;
     for (sn_batch *batch = pool->first; batch; batch = batch->following)
         while (batch->next_read < batch->n_places) {
@@ -115,46 +121,127 @@ void sn_pool_leave(sn_pool *pool)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-/* A file has come, or has failed to. The mutex is held. Its place, which has it now; NULL: the ticket is void. */
-static sn_place *arrive(sn_pool *pool, uint64_t ticket, sn_file *file, const char *why)
+/* A file has come, or has failed to, and its place has it now. The mutex is held. `together`: how many places one
+ * request, which took so long, has brought. */
+static void arrive(sn_pool *pool, sn_place *place, const sn_file *file, uint64_t took_ns, uint32_t together)
 {
-    uint64_t began;
-    sn_place *place = sn_fetches_take(&pool->fetches, ticket, &began);
-
-    if (!place) {
-        sn_ahead_keep_spare(&pool->ahead, file);
-        return NULL;
-    }
-    sn_ahead_ended(&pool->ahead, 0);
     place->file = *file;
     place->is_read = 1;
-    place->spent.read = sn_now_ns() - began;
+    place->spent.read = took_ns / together;
+    place->together = together;
     place->was_awaited = 1;
-    if (why && !place->message)
-        place->message = strdup(why);
     place->stage = SN_READ_AHEAD;
     sn_ahead_add(&pool->ahead, place);
     pthread_cond_signal(&pool->work);
     if (pool->n_preparers == 0)
         pthread_cond_broadcast(&pool->progress); /* the thread that waits there prepares */
-    pthread_cond_signal(&pool->reads);
-    return place;
 }
 
-/* Whether another host has left the bytes of a ticket's sample. The mutex is held, but not while that host is asked:
- * the place may be dropped meanwhile, and is not touched. */
-static int is_left_by_another_host(sn_pool *pool, const sn_context *context, const sn_wanted *wanted)
+/* A place that a request should have brought is to be fetched by another one. The mutex is held. */
+static void fetch_again(sn_pool *pool, sn_place *place)
 {
-    sn_file file = sn_ahead_spare(&pool->ahead);
+    sn_batch *batch = place->batch;
 
+    place->stage = SN_DRAWN;
+    batch->next_read = least(batch->next_read, (uint32_t)(place - batch->places));
+    pool->is_all_read = 0;
+    pthread_cond_signal(&pool->reads);
+}
+
+/* A request is over, the mutex held. */
+static void end_request(sn_pool *pool, sn_request *request)
+{
+    sn_fetches_end(&pool->fetches, request);
+    sn_ahead_ended(&pool->ahead, 0);
+    pthread_cond_signal(&pool->reads);
+}
+
+/* Have a request bring the neighbours of its places too, of those that nobody fetches. The mutex is held. A request that
+ * has several places may have new neighbours, and they are looked for once more. */
+static void join_neighbours(sn_pool *pool, sn_request *request)
+{
+    const sn_context *context = request->places[0]->batch->context;
+    uint32_t n, looks;
+
+    if (request->places[0]->fetches_alone || request->wanted.length == context->containers[request->wanted.container].size_bytes)
+        return;
+    do {
+        n = request->wanted.n;
+        looks = MOST_LOOKS;
+        for (sn_batch *batch = pool->first; batch && looks > 0; batch = batch->following) {
+            for (uint32_t i = batch->next_read; i < batch->n_places && looks > 0; i++, looks--) {
+                sn_place *place = &batch->places[i];
+                if (sn_place_is_to_be_fetched(place) && !place->fetches_alone && batch->context == context &&
+                    sn_fetches_join(&pool->fetches, request, place))
+                    place->stage = SN_READING;
+            }
+        }
+    } while (request->wanted.n > n);
+}
+
+/* Whether another host has left the bytes of a sample. The mutex is held, but not while that host is asked: the place
+ * may be dropped meanwhile, and is not touched. */
+static int is_left_by_another_host(sn_pool *pool, const sn_context *context, uint32_t sample, sn_file *file)
+{
+    *file = sn_ahead_spare(&pool->ahead);
     pthread_mutex_unlock(&pool->mutex);
-    int found = sn_is_from_another_host(context, wanted->sample, &file);
+    int found = sn_is_from_another_host(context, sample, file);
     pthread_mutex_lock(&pool->mutex);
-    if (found)
-        arrive(pool, wanted->ticket, &file, NULL);
-    else
-        sn_ahead_keep_spare(&pool->ahead, &file);
     return found;
+}
+
+/* Some places of a request are in it no longer, and what lies between the others may be too much now. The mutex is held. The
+ * request of those that are neighbours still; NULL: there are none. */
+static sn_request *narrow(sn_pool *pool, sn_request *request)
+{
+    sn_place *left[SN_MOST_JOINED];
+    uint32_t n = 0, first = 0, joined;
+
+    for (uint32_t i = 0; i < request->wanted.n; i++)
+        if (request->places[i])
+            left[n++] = request->places[i];
+    if (n == request->wanted.n)
+        return request;
+    if (n == 0) {
+        end_request(pool, request);
+        return NULL;
+    }
+    sn_fetches_end(&pool->fetches, request);
+    request = sn_fetches_add(&pool->fetches, left[first++], sn_now_ns());
+    do {
+        joined = request->wanted.n;
+        for (uint32_t i = first; i < n; i++) {
+            if (sn_fetches_join(&pool->fetches, request, left[i]))
+                left[i--] = left[--n];
+        }
+    } while (request->wanted.n > joined);
+    for (uint32_t i = first; i < n; i++)
+        fetch_again(pool, left[i]);
+    return request;
+}
+
+/* Take what other hosts have left of a request's places. The mutex is held, but not while they are asked. The request of what
+ * they have not; NULL: nothing is left to be fetched. */
+static sn_request *ask_other_hosts(sn_pool *pool, const sn_context *context, sn_request *request)
+{
+    uint64_t ticket = request->wanted.ticket;
+    sn_file file;
+
+    for (uint32_t i = 0; request && i < request->wanted.n; i++) {
+        if (!request->places[i] || request->places[i]->skips_remote)
+            continue;
+        uint64_t began = sn_now_ns();
+        int found = is_left_by_another_host(pool, context, request->wanted.samples[i], &file);
+        request = sn_fetches_find(&pool->fetches, ticket);
+        if (found && request && request->places[i]) {
+            arrive(pool, sn_fetches_take(request, i), &file, sn_now_ns() - began, 1);
+            continue;
+        }
+        sn_ahead_keep_spare(&pool->ahead, &file);
+        if (request && request->places[i])
+            request->places[i]->skips_remote = 1;
+    }
+    return request ? narrow(pool, request) : NULL;
 }
 
 int sn_pool_next_fetch(sn_pool *pool, sn_wanted *wanted, int timeout_ms)
@@ -169,8 +256,12 @@ int sn_pool_next_fetch(sn_pool *pool, sn_wanted *wanted, int timeout_ms)
             const sn_context *context = place->batch->context;
             place->stage = SN_READING;
             sn_ahead_began(&pool->ahead);
-            *wanted = sn_fetches_add(&pool->fetches, place, sn_now_ns());
-            if (!context->remote || place->skips_remote || !is_left_by_another_host(pool, context, wanted)) {
+            sn_request *request = sn_fetches_add(&pool->fetches, place, sn_now_ns());
+            join_neighbours(pool, request);
+            if (context->remote)
+                request = ask_other_hosts(pool, context, request);
+            if (request) {
+                *wanted = request->wanted;
                 rc = 0;
                 break;
             }
@@ -187,26 +278,77 @@ int sn_pool_next_fetch(sn_pool *pool, sn_wanted *wanted, int timeout_ms)
     return rc;
 }
 
-int sn_pool_fetched(sn_pool *pool, uint64_t ticket, const uint8_t *bytes, size_t length, int rc, const char *why)
+/* The bytes of one place of a request, copied into memory of their own: it may be dropped meanwhile. The mutex is held, but
+ * not while they are copied. */
+static sn_file copy_of(sn_pool *pool, const uint8_t *bytes, size_t length, int rc)
 {
-    pthread_mutex_lock(&pool->mutex);
     sn_file file = sn_ahead_spare(&pool->ahead);
+
     pthread_mutex_unlock(&pool->mutex);
     file.length = 0;
     file.is_remote = 0;
     file.why = NULL;
     file.rc = rc == 0 ? sn_grow(&file.bytes, &file.capacity, length + 1) : rc;
-    if (file.rc == 0) { /* into memory of its own: the place may be dropped meanwhile */
+    if (file.rc == 0 && length) {
         memcpy(file.bytes, bytes, length);
         file.length = length;
     }
-    int is_good = file.rc == 0;
     pthread_mutex_lock(&pool->mutex);
-    sn_place *place = arrive(pool, ticket, &file, why);
-    const sn_context *context = place ? place->batch->context : NULL;
-    uint32_t sample = place ? place->item.sample : 0;
+    return file;
+}
+
+int sn_pool_fetched(sn_pool *pool, uint64_t ticket, const uint8_t *bytes, size_t length, int rc, const char *why)
+{
+    const sn_context *context = NULL;
+    uint32_t came[SN_MOST_JOINED], n_came = 0, n = 0, answered = 0;
+    uint64_t offset = 0, took = 0;
+
+    pthread_mutex_lock(&pool->mutex);
+    sn_request *request = sn_fetches_find(&pool->fetches, ticket);
+    if (request) {
+        n = request->wanted.n;
+        offset = request->wanted.offset;
+        took = sn_now_ns() - request->began_ns;
+        if (rc == 0 && length != request->wanted.length) {
+            rc = -EIO;
+            why = "its server has answered with another number of bytes";
+        }
+    }
+    for (uint32_t i = 0; request && i < n; i++) {
+        sn_place *place = request->places[i];
+        if (!place)
+            continue;
+        if (rc != 0 && n > 1) { /* the fault may be one place's alone */
+            place->fetches_alone = 1;
+            fetch_again(pool, sn_fetches_take(request, i));
+            answered++;
+            continue;
+        }
+        uint32_t sample = request->wanted.samples[i];
+        context = place->batch->context;
+        const sn_piece *piece = &context->pieces[sample];
+        sn_file file = copy_of(pool, rc == 0 ? bytes + (piece->offset - offset) : NULL, piece->length, rc);
+        request = sn_fetches_find(&pool->fetches, ticket);
+        if (!request || !request->places[i]) {
+            sn_ahead_keep_spare(&pool->ahead, &file);
+            continue;
+        }
+        if (why && !place->message)
+            place->message = strdup(why);
+        if (file.rc == 0)
+            came[n_came++] = sample;
+        arrive(pool, sn_fetches_take(request, i), &file, took, n);
+        answered++;
+    }
+    if (request) {
+        if (rc == 0)
+            sn_ahead_brought(&pool->ahead, n);
+        end_request(pool, request);
+    }
     pthread_mutex_unlock(&pool->mutex);
-    if (context && context->remote && is_good)
-        sn_remote_put(context->remote, context->dataset, sample, bytes, length);
-    return context ? 0 : SN_MISS;
+    for (uint32_t i = 0; i < n_came && context->remote; i++) {
+        const sn_piece *piece = &context->pieces[came[i]];
+        sn_remote_put(context->remote, context->dataset, came[i], bytes + (piece->offset - offset), piece->length);
+    }
+    return answered ? 0 : SN_MISS;
 }

@@ -4,9 +4,9 @@
  *   claim_read -->  a reader reads the file           --> ahead --> a preparer
  *             \-->  a fetcher: ticket ... its bytes  --/
  *
- * Fetchers wait for a place in sn_pool_next_fetch(), and bring its bytes to sn_pool_fetched(). In between they hold a
- * ticket and no memory of the pool's. Once the place's batch is dropped the ticket is void: a fetcher that hangs in the
- * network holds up nobody, and what it brings late is thrown away.
+ * Fetchers wait for places in sn_pool_next_fetch(), and bring their bytes to sn_pool_fetched(). In between they hold a
+ * ticket and no memory of the pool's. Once the places' batches are dropped the ticket is void: a fetcher that hangs in
+ * the network holds up nobody, and what it brings late is thrown away.
  *
  * Lives in   private memory.
  * Callers    sn_pool.c, with the mutex. Fetchers, between sn_pool_enter() and sn_pool_leave(), without.
@@ -73,12 +73,13 @@ void sn_pool_choose_readers(sn_pool *pool, const sn_place *place, uint64_t busy_
 void sn_pool_enter(sn_pool *pool);
 void sn_pool_leave(sn_pool *pool);
 
-/* Wait for a place whose bytes are to be fetched. What another host has left is taken here, and nobody is asked to
- * fetch it. 0; SN_BUSY: there is none within the time; SN_E_CLOSED: the pool ends. */
+/* Wait for places whose bytes one request can fetch: one, and its neighbours. What another host has left is taken here,
+ * and nobody is asked to fetch it. 0; SN_BUSY: there is none within the time; SN_E_CLOSED: the pool ends. */
 int sn_pool_next_fetch(sn_pool *pool, sn_wanted *wanted, int timeout_ms);
 
-/* The bytes of a ticket's place, which are copied; or `rc`, -errno, and `why` they cannot be fetched. Bytes are left
- * for other hosts. SN_MISS: the ticket is void, and nothing was done. */
+/* The bytes of a ticket's range, which are copied; or `rc`, -errno, and `why` they cannot be fetched. Places that were to
+ * be fetched together are then fetched one by one. Bytes are left for other hosts. SN_MISS: the ticket is void, and
+ * nothing was done. */
 int sn_pool_fetched(sn_pool *pool, uint64_t ticket, const uint8_t *bytes, size_t length, int rc, const char *why);
 
 static inline int64_t sn_now_ms(clockid_t clock)
@@ -103,6 +104,12 @@ static inline struct timespec sn_time_at(uint64_t ns)
 static inline uint32_t sn_batch_tasks(const sn_batch *batch)
 {
     return batch->n_copies + batch->n_places;
+}
+
+/* Whether more may be read, or fetched, before preparers need it. */
+static inline int sn_pool_may_read(const sn_pool *pool)
+{
+    return sn_ahead_may_read(&pool->ahead, pool->limit, pool->fetches.bytes);
 }
 
 /* Whether a place is to be fetched before a preparer can take it. */

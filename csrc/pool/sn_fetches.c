@@ -2,44 +2,100 @@
 
 #include <stddef.h>
 
-sn_wanted sn_fetches_add(sn_fetches *fetches, sn_place *place, uint64_t now_ns)
+static const sn_piece *piece_of(const sn_place *place)
 {
-    const sn_piece *piece = &place->batch->context->pieces[place->item.sample];
-    uint64_t ticket = ++fetches->given;
-
-    fetches->under_way[fetches->n].place = place;
-    fetches->under_way[fetches->n].ticket = ticket;
-    fetches->under_way[fetches->n++].began_ns = now_ns;
-    return (sn_wanted){.ticket = ticket,
-                      .offset = piece->offset,
-                      .sample = place->item.sample,
-                      .container = piece->container,
-                      .length = piece->length};
+    return &place->batch->context->pieces[place->item.sample];
 }
 
-static sn_place *take_at(sn_fetches *fetches, uint32_t at)
+static void append(sn_request *request, sn_place *place)
 {
-    sn_place *place = fetches->under_way[at].place;
-
-    fetches->under_way[at] = fetches->under_way[--fetches->n];
-    return place;
+    request->wanted.samples[request->wanted.n] = place->item.sample;
+    request->places[request->wanted.n++] = place;
 }
 
-sn_place *sn_fetches_take(sn_fetches *fetches, uint64_t ticket, uint64_t *began_ns)
+sn_request *sn_fetches_add(sn_fetches *fetches, sn_place *place, uint64_t now_ns)
 {
-    for (uint32_t at = 0; at < fetches->n; at++) {
-        if (fetches->under_way[at].ticket == ticket) {
-            *began_ns = fetches->under_way[at].began_ns;
-            return take_at(fetches, at);
-        }
-    }
+    const sn_piece *piece = piece_of(place);
+    sn_request *request = &fetches->under_way[fetches->n++];
+
+    request->wanted.ticket = ++fetches->given;
+    request->wanted.offset = piece->offset;
+    request->wanted.container = piece->container;
+    request->wanted.length = piece->length;
+    request->wanted.n = 0;
+    request->gap_bytes = 0;
+    request->began_ns = now_ns;
+    append(request, place);
+    fetches->bytes += piece->length;
+    return request;
+}
+
+int sn_fetches_join(sn_fetches *fetches, sn_request *request, sn_place *place)
+{
+    const sn_piece *piece = piece_of(place);
+    sn_wanted *wanted = &request->wanted;
+    uint64_t begin = wanted->offset, end = begin + wanted->length;
+    uint64_t from = piece->offset, to = from + piece->length;
+
+    if (piece->container != wanted->container || wanted->n == SN_MOST_JOINED)
+        return 0;
+    uint64_t gap = from > end ? from - end : to < begin ? begin - to : 0;
+    begin = from < begin ? from : begin;
+    end = to > end ? to : end;
+    if (gap > SN_MOST_GAP_BYTES - request->gap_bytes || end - begin > SN_MOST_JOINED_BYTES)
+        return 0;
+    fetches->bytes += end - begin - wanted->length;
+    wanted->offset = begin;
+    wanted->length = (uint32_t)(end - begin);
+    request->gap_bytes += (uint32_t)gap;
+    append(request, place);
+    return 1;
+}
+
+sn_request *sn_fetches_find(sn_fetches *fetches, uint64_t ticket)
+{
+    for (uint32_t at = 0; at < fetches->n; at++)
+        if (fetches->under_way[at].wanted.ticket == ticket)
+            return &fetches->under_way[at];
     return NULL;
 }
 
-int sn_fetches_forget(sn_fetches *fetches, const sn_place *place)
+sn_place *sn_fetches_take(sn_request *request, uint32_t i)
 {
-    for (uint32_t at = 0; at < fetches->n; at++)
-        if (fetches->under_way[at].place == place)
-            return take_at(fetches, at) != NULL;
+    sn_place *place = request->places[i];
+
+    request->places[i] = NULL;
+    return place;
+}
+
+void sn_fetches_end(sn_fetches *fetches, sn_request *request)
+{
+    fetches->bytes -= request->wanted.length;
+    *request = fetches->under_way[--fetches->n];
+}
+
+static int is_empty(const sn_request *request)
+{
+    for (uint32_t i = 0; i < request->wanted.n; i++)
+        if (request->places[i])
+            return 0;
+    return 1;
+}
+
+int sn_fetches_forget(sn_fetches *fetches, const sn_place *place, int *is_over)
+{
+    *is_over = 0;
+    for (uint32_t at = 0; at < fetches->n; at++) {
+        sn_request *request = &fetches->under_way[at];
+        for (uint32_t i = 0; i < request->wanted.n; i++) {
+            if (request->places[i] != place)
+                continue;
+            sn_fetches_take(request, i);
+            *is_over = is_empty(request);
+            if (*is_over)
+                sn_fetches_end(fetches, request);
+            return 1;
+        }
+    }
     return 0;
 }

@@ -23,6 +23,11 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
+static uint64_t least_ns(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* Copies go first: their payloads are wanted by others. As sn_prepare(). */
 static int run(sn_scratch *scratch, sn_batch *batch, uint32_t task)
 {
@@ -106,7 +111,7 @@ static sn_batch *claim(sn_pool *pool, uint32_t *task)
     if (ahead && (!batch || ahead->batch->number < batch->number ||
                   (ahead->batch == batch && batch->next >= batch->n_copies))) {
         sn_ahead_take(&pool->ahead, ahead);
-        if (!pool->is_all_read && sn_ahead_may_read(&pool->ahead, pool->limit))
+        if (!pool->is_all_read && sn_pool_may_read(pool))
             pthread_cond_signal(&pool->reads); /* there may have been too much ahead for it */
         batch = ahead->batch;
         *task = batch->n_copies + (uint32_t)(ahead - batch->places);
@@ -186,7 +191,7 @@ static void prepare(sn_pool *pool, struct sn_thread *self, sn_batch *batch, uint
         uint64_t read_here = place->spent.blocked;
         sn_pool_choose_readers(pool, place, took > read_here ? took - read_here : 0);
         if (is_ahead) /* before its reading began, the thread waited for something else */
-            place->spent.blocked += waited_ns < place->spent.read ? waited_ns : place->spent.read;
+            place->spent.blocked += least_ns(waited_ns, place->spent.read * (place->together ? place->together : 1));
         if (place->status != SN_E_FOR_PILLOW || !sn_place_was_fetched(batch->context, place)) /* else Pillow needs it */
             sn_ahead_keep_spare(&pool->ahead, &place->file);
     }
@@ -477,10 +482,12 @@ void sn_pool_drop(sn_pool *pool, sn_batch *batch)
         }
         for (uint32_t i = 0; i < batch->n_places; i++) {
             sn_place *place = &batch->places[i];
+            int is_over;
             if (place->stage == SN_READ_AHEAD) {
                 sn_ahead_take(&pool->ahead, place);
-            } else if (place->stage == SN_READING && sn_fetches_forget(&pool->fetches, place)) {
-                sn_ahead_ended(&pool->ahead, 0); /* its fetcher holds a void ticket, and nothing of the place */
+            } else if (place->stage == SN_READING && sn_fetches_forget(&pool->fetches, place, &is_over)) {
+                if (is_over) /* its fetcher holds a void ticket, and nothing of the place */
+                    sn_ahead_ended(&pool->ahead, 0);
             } else if (place->stage != SN_DRAWN && place->stage != SN_AWAITED) {
                 continue; /* in hand: whoever has it finishes it, and abandons it where it was only read */
             }

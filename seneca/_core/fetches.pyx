@@ -30,10 +30,10 @@ cdef sn_pool *enter(Stream stream) except NULL:
 
 
 def next_fetch(Stream stream not None, int timeout_ms):
-    """Wait for a sample whose bytes are to be fetched.
+    """Wait for a range whose bytes are to be fetched: of a sample, or of several that are neighbours.
 
     Returns:
-        ``(ticket, sample, container, offset, length)``; None: there is none within the time.
+        ``(ticket, samples, container, offset, length)``; None: there is none within the time.
 
     Raises:
         StreamClosed: The stream is closed.
@@ -46,14 +46,17 @@ def next_fetch(Stream stream not None, int timeout_ms):
         sn_pool_leave(pool)
     if rc == SN_E_CLOSED:
         raise StreamClosed()
-    return (wanted.ticket, wanted.sample, wanted.container, wanted.offset, wanted.length) if rc == 0 else None
+    if rc != 0:
+        return None
+    samples = tuple([wanted.samples[i] for i in range(wanted.n)])
+    return wanted.ticket, samples, wanted.container, wanted.offset, wanted.length
 
 
 def fetched(Stream stream not None, uint64_t ticket, const uint8_t[::1] data not None):
-    """Bring the bytes of a ticket's sample, which are copied.
+    """Bring the bytes of a ticket's range, which are copied.
 
     Returns:
-        Whether they were wanted. If their batch was dropped, they are not.
+        Whether they were wanted. If their batches were dropped, they are not.
 
     Raises:
         StreamClosed: The stream is closed.
@@ -69,7 +72,9 @@ def fetched(Stream stream not None, uint64_t ticket, const uint8_t[::1] data not
 
 
 def not_fetched(Stream stream not None, uint64_t ticket, int number, str why not None):
-    """Say why the bytes of a ticket's sample cannot be fetched: an ``errno`` and a text.
+    """Say why the bytes of a ticket's range cannot be fetched: an ``errno`` and a text.
+
+    If it is of several samples, each is then fetched for itself.
 
     Returns, Raises: As :func:`fetched`.
     """

@@ -113,7 +113,8 @@ cdef extern from "pool/sn_pool.h" nogil:
 
     ctypedef struct sn_wanted:
         uint64_t ticket, offset
-        uint32_t sample, container, length
+        uint32_t container, length, n
+        uint32_t *samples
 
     void sn_pool_enter(sn_pool *pool)
     void sn_pool_leave(sn_pool *pool)

@@ -55,7 +55,11 @@ class RemoteCache:
         if not self._warned:
             self._warned = True
             self._tell_who_fails()
-            return
+        else:
+            self.find_again()
+
+    def find_again(self) -> None:
+        """Look up the addresses of servers that do not serve, in a thread."""
         gone = [i for i in range(len(self.servers)) if self.handle.look(i)["left_alone"]]
         if gone and (self._resolving is None or not self._resolving.is_alive()):
             self._resolving = threading.Thread(target=self._find, args=(gone,), daemon=True)
@@ -121,6 +125,15 @@ def remote_cache(servers: Sequence[RemoteServer]) -> RemoteCache | None:
             _made[key] = RemoteCache(servers)
         return _made[key]
 
+
+def _forget() -> None:
+    """In a forked child: a thread of the parent may have held the lock."""
+    global _making
+    _making = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 _making = threading.Lock()
 _made: dict[tuple[int, tuple[RemoteServer, ...]], RemoteCache] = {}

@@ -142,6 +142,10 @@ class PictureFiles:
         """The bytes of one picture."""
         return self._paths.read(index)
 
+    def lengths(self) -> np.ndarray | None:
+        """How many bytes every picture has, if they are listed; None: each has a file of its own."""
+        return self._paths.lengths()
+
     def pieces(self) -> Sequence[AnyPiece]:
         """Which bytes of which file or object every picture is."""
         return self._paths.pieces()
@@ -262,6 +266,9 @@ class _Paths:
 
     def read(self, index: int) -> bytes:
         return Piece(self.paths[index]).read()
+
+    def lengths(self) -> np.ndarray | None:
+        return None
 
     def pieces(self) -> Sequence[AnyPiece]:
         return [Piece(path) for path in self.paths]
@@ -396,6 +403,9 @@ class _Pieces(_Paths):
                 errno.ESTALE, "has changed since it was opened; open it again with seneca.open()", piece.path
             )
         return data
+
+    def lengths(self) -> np.ndarray | None:
+        return self._listing.pieces["length"]
 
     def pieces(self) -> Sequence[AnyPiece]:
         return [self._piece(index) for index in range(len(self._listing.names))]

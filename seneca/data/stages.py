@@ -15,10 +15,11 @@ Worker processes use these objects. They pickle, and hold nothing that is open.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -40,6 +41,9 @@ __all__ = [
     "names_of_exact",
     "number_of",
 ]
+
+
+T = TypeVar("T")
 
 
 def number_of(*parts: bytes) -> int:
@@ -120,7 +124,25 @@ class KeptStages(Stages):
         """Make AUGMENTED of ENCODED."""
 
     def make(self, indices: Sequence[int]) -> list[Any]:
-        return [self.augment_encoded(index, self.read(index)) for index in indices]
+        return [self.from_file(index, functools.partial(self.augment_encoded, index)) for index in indices]
+
+    def read_stored(self, index: int) -> bytes:
+        """Read ENCODED from storage, where :meth:`read` may take what another host has left."""
+        return self.read(index)
+
+    def came_from_storage(self, data: bytes) -> bool:
+        """Whether what :meth:`read` has returned last is from storage."""
+        return True
+
+    def from_file(self, index: int, made_of: Callable[[bytes], T]) -> T:
+        """What a function makes of ENCODED. If it fails on what another host has left, storage is read."""
+        data = self.read(index)
+        try:
+            return made_of(data)
+        except Exception:
+            if self.came_from_storage(data) or (stored := self.read_stored(index)) == data:
+                raise
+        return made_of(stored)
 
 
 class Opaque(Stages):

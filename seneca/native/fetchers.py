@@ -4,7 +4,9 @@
 
     Stream --next_fetch()--> threads, each with a request of its own --fetched()--> Stream
 
-The stream says what its threads want next, and how many requests are under way. A fetcher holds a ticket, and
+The stream says what its threads want next, and how many requests are under way. One request brings samples
+that lie beside each other in an archive, if several batches ahead want them. If it fails, the stream asks
+for each of them again. A fetcher holds a ticket, and
 no memory of the stream's. If a server answers after the stream is closed, the ticket is void. Therefore
 closing waits for no server. A thread whose server hangs ends when its request is given up, or is late.
 """
@@ -79,7 +81,7 @@ class Fetchers:
                 with self._lock:
                     self._idle += 1
 
-    def _fetch(self, ticket: int, _: int, container: int, offset: int, length: int) -> None:
+    def _fetch(self, ticket: int, _: tuple[int, ...], container: int, offset: int, length: int) -> None:
         try:
             data = self._objects.fetch(container, offset, length, self._waiting)
         except GivenUp:

@@ -21,7 +21,7 @@ import os
 import weakref
 from collections.abc import Callable, Sequence
 from operator import is_
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch.utils.data import Dataset, Subset, get_worker_info
@@ -61,7 +61,7 @@ class SharedDataset(Dataset[Any]):
     Args:
         dataset: Any map-style dataset. A ``torch.utils.data.Subset`` shares with the dataset beneath it.
         cache: As in :class:`seneca.DataLoader`, but no :class:`seneca.SampleCache`.
-        cache_bytes, split, share: As in :class:`seneca.DataLoader`.
+        cache_bytes, split, share, remote: As in :class:`seneca.DataLoader`.
         key: Stands for each part of the dataset that cannot be fingerprinted. Jobs share if they give the
             same key and their datasets are equal in all other parts. The user vouches that their items are
             interchangeable.
@@ -95,6 +95,7 @@ class SharedDataset(Dataset[Any]):
         check_every: int | None = CHECK_EVERY,
         keep: bool | float | str | None = None,
         verify_files: Any = "epoch",
+        remote: str | Sequence[str] | Literal[False] | None = None,
     ) -> None:
         if isinstance(dataset, SharedDataset):
             raise TypeError("a SharedDataset goes into a DataLoader as it is; or share its .dataset anew")
@@ -113,6 +114,7 @@ class SharedDataset(Dataset[Any]):
         self.check_every = check_every
         self.keep = keep
         self.verify_files = verify_files
+        self.remote = remote
         self._init: Callable[[int], None] | None = None  # what worker processes run first
         self._is_init_known = False
         _ = self._options  # a wrong value raises here, not in the first epoch
@@ -301,7 +303,7 @@ class SharedDataset(Dataset[Any]):
             forms = f"{forms}, AUGMENTED" if forms else "AUGMENTED"
         name = cache_name(terms.name, terms.source)
         first = f"{support.name}: {'; '.join(support.why)}; shared in the cache {name!r}: {forms}"
-        return f"{first}\n{support.told_by()}\n{self._shown()}"
+        return f"{first}\n{support.told_by()}\n{self._shown()}{self._session.told_of_servers()}"
 
     def _shown(self) -> str:
         """Say in plain words what examples have shown so far."""
@@ -328,8 +330,9 @@ class SharedDataset(Dataset[Any]):
             * ``read_bytes``: bytes of ENCODED payloads that were read from storage.
             * ``checked``: items served from the cache that were made again.
             * ``different``: items in ``checked`` that differed.
+            * ``remote``: as in :meth:`seneca.DataLoader.stats`.
         """
-        return self._session.stats()
+        return {**self._session.stats(), "remote": self._session.remote_stats()}
 
     def look(
         self, support: Support | None = None, *, files_found: tuple[bytes, int] | None = None
@@ -358,6 +361,8 @@ class SharedDataset(Dataset[Any]):
         self._base, self._seen, self._watch = support.base, support, support.watch
         self._state = list(getattr(self._base, "__dict__", {}).values())
         before, self.terms = self.terms, self._terms_of(support)
+        is_of_files = self.terms is not None and isinstance(self.terms.stages, Pictures)
+        self._session.use_servers(self._options.remote_wanted if is_of_files else ())
         self._alone = self.tell_of_proof()
         if self._maker is not None and self._maker.distrusted:
             self._maker = None  # its cache was given up; another may have been begun
@@ -554,6 +559,7 @@ class SharedDataset(Dataset[Any]):
             check_every=self.check_every,
             changed=functools.partial(_ask_watch, weakref.ref(self), Watch.changed),
             changed_elsewhere=functools.partial(_ask_watch, weakref.ref(self), Watch.changed_elsewhere),
+            remote=self._session.remote_here(),
         )
         return self._maker
 

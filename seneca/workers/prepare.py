@@ -29,7 +29,7 @@ from seneca._runtime.finalizers import FIRST, PATIENCE_S, finalize
 from seneca.audit.record import record_service
 from seneca.cache import SampleCache
 from seneca.data import serialize as items
-from seneca.data.stages import KeptStages, Payload, Stages
+from seneca.data.stages import KeptStages, Payload, Pictures, Stages
 from seneca.forms import Form
 from seneca.workers.patience import Patience
 from seneca.workers.proof import (
@@ -42,6 +42,7 @@ from seneca.workers.proof import (
     may_be_made_again,
     stays_the_same,
 )
+from seneca.workers.remote import RemoteStages, WorkersRemote
 from seneca.workers.seeded import SeededStages
 from seneca.workers.terms import PlannedBatch, Terms
 from seneca.workers.timed import AT, COUNTERS, TimedItems, TimedStages
@@ -67,6 +68,7 @@ class Preparer:
         check_every: One of so many served samples is made again and compared; None: none is.
         changed: Tells whether the dataset has changed since it was looked at.
         changed_elsewhere: Tells whether another process may have changed it since.
+        remote: The memory of other hosts, which is asked for files; None: there is none.
     """
 
     def __init__(
@@ -80,10 +82,12 @@ class Preparer:
         check_every: int | None = None,
         changed: Callable[[], bool] = bool,
         changed_elsewhere: Callable[[], bool] = bool,
+        remote: WorkersRemote | None = None,
     ) -> None:
         self.pid = os.getpid()
         self.changed_elsewhere = changed_elsewhere
         self._counts = counts
+        self._remote = remote
         self.terms = terms
         self._worker = Worker(
             None if cache is None else cache.segment,
@@ -128,7 +132,9 @@ class Preparer:
     def terms(self, terms: Terms) -> None:
         self._terms = terms
         self._stages: Stages
-        if isinstance(terms.stages, KeptStages):
+        if isinstance(terms.stages, Pictures) and self._remote is not None:
+            self._stages = RemoteStages(terms.stages, self._counts, self._remote, terms.source)
+        elif isinstance(terms.stages, KeptStages):
             self._stages = TimedStages(terms.stages, self._counts)
         else:
             self._stages = TimedItems(terms.stages, self._counts)
@@ -159,7 +165,7 @@ class Preparer:
         planned = (
             indices if isinstance(indices, PlannedBatch) and self._was_planned(indices, samples) else None
         )
-        with self._in_use:
+        with self._in_use, contextlib.nullcontext() if self._remote is None else self._remote.batch(look):
             if self._seeded is not None:
                 self._begin_exact(indices, samples)
             trusts = not alone and self._trusts(look)
@@ -474,29 +480,33 @@ class _Batch:
                 item = stages.augment(sample, decoded)
             except items.DamagedItem:
                 self._pass_over_cache(k)
-                item = stages.augment_encoded(sample, stages.read(sample))
+                item = stages.from_file(sample, functools.partial(stages.augment_encoded, sample))
         elif self._sources[k] == ENCODED:
             data = bytes(self._worker.payload(self._source_slots[k]))
             self._check(k, data)
             try:
                 item = stages.augment_encoded(sample, data)
             except Exception:
-                stored = stages.read(sample)
+                stored = stages.read_stored(sample)
                 if stored == data:
                     raise  # the fault is in the file or the transform, not in the cache
                 self._pass_over_cache(k)
                 item = stages.augment_encoded(sample, stored)
         else:
-            data = stages.read(sample)
-            kept = self._decode_to_keep(k, data) if self._keeps[k] == DECODED else None
-            if kept is not None:
-                self._offer(sample, DECODED, kept)
-                item = stages.augment(sample, kept)
-            else:
-                if self._keeps[k]:
-                    self._offer(sample, ENCODED, Payload(data, 0, 0))
-                item = stages.augment_encoded(sample, data)
+            item = stages.from_file(sample, functools.partial(self._make_of_file, k))
         self._stage(k, item)
+        return item
+
+    def _make_of_file(self, k: int, data: bytes) -> Any:
+        sample, stages = self._samples[k], self._stages
+        kept = self._decode_to_keep(k, data) if self._keeps[k] == DECODED else None
+        if kept is not None:
+            item = stages.augment(sample, kept)
+            self._offer(sample, DECODED, kept)
+        else:
+            item = stages.augment_encoded(sample, data)
+            if self._keeps[k]:
+                self._offer(sample, ENCODED, Payload(data, 0, 0))
         return item
 
     def _pass_over_cache(self, k: int) -> None:

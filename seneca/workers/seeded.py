@@ -48,6 +48,12 @@ class SeededStages(KeptStages):
     def read(self, index: int) -> bytes:
         return self._kept.read(index)
 
+    def read_stored(self, index: int) -> bytes:
+        return self._kept.read_stored(index)
+
+    def came_from_storage(self, data: bytes) -> bool:
+        return self._kept.came_from_storage(data)
+
     def decode(self, index: int, data: bytes) -> Payload:
         return self._kept.decode(index, data)
 

@@ -15,13 +15,16 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
+from multiprocessing.context import get_spawning_popen
 from typing import Any, cast
 
 import numpy as np
 import torch
 from torch.utils.data import get_worker_info
 
+from seneca._runtime.remote_servers import RemoteServer
 from seneca.cache import SampleCache
+from seneca.cache.remote import remote_cache
 from seneca.data.stages import Pictures
 from seneca.epochs.plan import EpochPlan
 from seneca.epochs.progress import EpochProgress
@@ -32,6 +35,7 @@ from seneca.tuning.controller import logger as logger_of_splits
 from seneca.tuning.cores import CoreShare
 from seneca.tuning.diagnosis import Diagnosis, diagnose, logger
 from seneca.tuning.telemetry import Telemetry, WorkDone
+from seneca.workers.remote import Tallies, WorkersRemote
 from seneca.workers.terms import Terms
 from seneca.workers.timed import AT, COUNTERS, SPENT, TIMES
 
@@ -53,6 +57,7 @@ class WorkersSession:
         stall_s: Seconds that the training loop waited; None: its loader does not tell.
         copy_bytes: The room that an item takes, as far as is known; the next epoch begins with it.
         is_for_worker: Whether this is a worker's copy.
+        servers: The memory of other hosts, which is asked for files; None: nobody has told yet.
         cores: The loader's share of the host's cores; None: there are no workers.
     """
 
@@ -67,6 +72,8 @@ class WorkersSession:
         self._preparers: tuple[int, ...] = ()
         self.cores: CoreShare | None = None
         self.is_for_worker = False
+        self.servers: tuple[RemoteServer, ...] | None = None
+        self._tallies: Tallies | None = None
 
     def counts_of(self, worker: int | None) -> np.ndarray:
         """The counters of a worker process, or of the loader's process (None), in the order of COUNTERS."""
@@ -84,6 +91,35 @@ class WorkersSession:
         finally:
             counts[AT["item_cpu_ns"]] += time.thread_time_ns() - cpu
             counts[AT["item_ns"]] += time.perf_counter_ns() - began
+
+    def use_servers(self, servers: tuple[RemoteServer, ...]) -> None:
+        """From now on ask these servers. A worker asks those of the loader's process, if that has told."""
+        is_worker = get_worker_info() is not None
+        if is_worker and self.servers is not None:
+            return
+        self.servers = servers
+        names = [one.name for one in servers]
+        if not is_worker and names != list(self._tallies.of if self._tallies else ()):
+            self._tallies = Tallies(names)
+
+    def remote_here(self) -> WorkersRemote | None:
+        """The servers as this process asks them; None: there are none."""
+        if not self.servers:
+            return None
+        worker = get_worker_info()
+        return WorkersRemote(self.servers, self._tallies if worker else None, worker.id if worker else 0)
+
+    def remote_stats(self) -> dict[str, dict[str, Any]]:
+        """What this process and its workers have asked of each server, by its name."""
+        cache = remote_cache(self.servers or ())
+        if cache is None:
+            return {}
+        return cache.stats() if self._tallies is None else self._tallies.added_to(cache.stats())
+
+    def told_of_servers(self) -> str:
+        """In plain words: who shares the files, as a line more; empty: nobody."""
+        names = ", ".join(one.name for one in self.servers or ())
+        return f"\nfiles are shared with other hosts by {names}" if names else ""
 
     def stats(self) -> dict[str, Any]:
         """See :meth:`seneca.SharedDataset.stats`."""
@@ -133,6 +169,8 @@ class WorkersSession:
             workers: The number of worker processes.
         """
         self._epoch = weakref.ref(progress)
+        if (servers := remote_cache(self.servers or ())) is not None:
+            servers.begin()
         if self._telemetry is None or not self._telemetry.suits(cache):
             self._telemetry = Telemetry(cache, job)
         self._telemetry.begin(
@@ -206,10 +244,14 @@ class WorkersSession:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_counts": self._counts}
+        state: dict[str, Any] = {"_counts": self._counts}
+        if get_spawning_popen() is not None:  # for a worker; else no password of theirs is pickled
+            state |= {"servers": self.servers, "_tallies": self._tallies}
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__()  # type: ignore[misc]
         counts = state["_counts"]
         if counts.is_shared():
             self._counts, self.is_for_worker = counts, True
+            self.servers, self._tallies = state.get("servers"), state.get("_tallies")

@@ -72,7 +72,7 @@ static const uint64_t decoded_pipelines[N_PLANS] = {100, 100, 101, 102, 103}; /*
 typedef struct {
     uint64_t of[SN_FORMS], staged, finished, failed, dropped, unread, batches, hung, ahead, limits;
     uint64_t offered, accepted, checkable, checks;
-    uint64_t fetched, void_tickets, late;
+    uint64_t fetched, joined, void_tickets, late;
 } counts;
 
 struct stream;
@@ -82,7 +82,7 @@ typedef struct {
     pthread_t thread;
     struct stream *stream;
     sn_rng rng;
-    uint64_t fetched, void_tickets, late; /* late: brought when nobody may enter the pool any more */
+    uint64_t fetched, joined, void_tickets, late; /* late: brought when nobody may enter the pool any more */
 } fetcher;
 
 /* What an iterator is while it runs, as the border in seneca/_core has it. */
@@ -112,7 +112,8 @@ static sn_plan plans[N_PLANS];
 static sample samples[N_SAMPLES];
 static char folder[64], paths[N_SAMPLES * 96];
 static uint64_t path_at[N_SAMPLES];
-static sn_piece pieces[N_SAMPLES]; /* of external containers: each sample is one */
+static sn_piece pieces[N_SAMPLES]; /* of external containers, which have some neighbours each, and one far away */
+static sn_container containers[N_SAMPLES];
 static pthread_barrier_t all_are_here;
 static counts totals[N_ITERATORS];
 static _Atomic uint32_t is_slow;
@@ -215,6 +216,20 @@ static void make_files(void)
     }
 }
 
+/* Five samples a container, one way round or the other, of which the fifth is too far away to be a neighbour. */
+static void lay_out(void)
+{
+    for (uint32_t i = 0; i < N_SAMPLES; i++) {
+        uint32_t in = i / 5, k = in % 2 ? 4 - i % 5 : i % 5, number = 5 * in + k;
+        sn_container *container = &containers[in];
+
+        container->size_bytes += k == 4 ? SN_MOST_GAP_BYTES + 1 : 512;
+        pieces[number] = (sn_piece){
+            .length = (uint32_t)samples[number].file.length, .container = in, .offset = container->size_bytes};
+        container->size_bytes += samples[number].file.length;
+    }
+}
+
 /* -- Fetching -- */
 
 static int enter(stream *s)
@@ -229,16 +244,27 @@ static int enter(stream *s)
 
 static int bring(stream *s, const sn_wanted *wanted)
 {
-    const sample *from = &samples[wanted->sample];
-    enum content content = from->content;
-    int rc = content == FOLDER ? -EISDIR : content == MISSING ? -ENOENT : 0;
+    uint64_t end = wanted->offset + wanted->length, begin = UINT64_MAX, last = 0, of_pieces = 0;
+    int rc = 0;
     /* In memory that is gone when the call returns. */
-    uint8_t *bytes = malloc(from->file.length + 1);
+    uint8_t *bytes = calloc(1, (size_t)wanted->length + 1);
 
-    CHECK(bytes && wanted->length == from->file.length && wanted->container == wanted->sample);
-    if (from->file.length)
-        memcpy(bytes, from->file.bytes, from->file.length);
-    rc = sn_pool_fetched(s->pool, wanted->ticket, bytes, from->file.length, rc, rc ? "is not there" : NULL);
+    CHECK(bytes && wanted->n > 0);
+    for (uint32_t i = 0; i < wanted->n; i++) {
+        const sample *from = &samples[wanted->samples[i]];
+        const sn_piece *piece = &pieces[wanted->samples[i]];
+
+        CHECK(piece->container == wanted->container && piece->offset >= wanted->offset && piece->offset + piece->length <= end);
+        rc = from->content == FOLDER ? -EISDIR : from->content == MISSING ? -ENOENT : rc;
+        if (from->file.length)
+            memcpy(bytes + (piece->offset - wanted->offset), from->file.bytes, from->file.length);
+        begin = piece->offset < begin ? piece->offset : begin;
+        last = piece->offset + piece->length > last ? piece->offset + piece->length : last;
+        of_pieces += piece->length;
+    }
+    CHECK(begin == wanted->offset && last == end); /* nothing is asked for before the first, or behind the last */
+    CHECK(wanted->n == 1 || end - begin <= of_pieces + SN_MOST_GAP_BYTES);
+    rc = sn_pool_fetched(s->pool, wanted->ticket, bytes, wanted->length, rc, rc ? "is not there" : NULL);
     free(bytes);
     return rc;
 }
@@ -267,7 +293,8 @@ static void *fetch(void *argument)
         CHECK(rc == 0 || rc == SN_MISS);
         self->fetched += rc == 0;
         self->void_tickets += rc == SN_MISS;
-        CHECK_EQUAL(bring(s, &wanted), SN_MISS, "a ticket is good once, sample %u", wanted.sample);
+        self->joined += rc == 0 && wanted.n > 1;
+        CHECK_EQUAL(bring(s, &wanted), SN_MISS, "a ticket is good once, sample %u", wanted.samples[0]);
         sn_pool_leave(s->pool);
     }
     return NULL;
@@ -291,6 +318,7 @@ static void join_fetchers(stream *s)
         fetcher *one = &s->fetchers[i];
         pthread_join(one->thread, NULL);
         s->counts.fetched += one->fetched;
+        s->counts.joined += one->joined;
         s->counts.void_tickets += one->void_tickets;
         s->counts.late += one->late;
     }
@@ -458,6 +486,7 @@ static void open_stream(stream *s, uint32_t epoch)
     if (who->is_external) {
         s->context.is_external = 1;
         s->context.pieces = pieces;
+        s->context.containers = containers;
         s->context.paths = NULL; /* nobody opens them */
     }
     s->pool = sn_pool_new(who->threads, MOST_THREADS, MAX_PIXELS);
@@ -728,8 +757,7 @@ int main(int argc, char **argv)
     seed = check_seed(argc, argv);
     plans_make(plans);
     make_files();
-    for (uint32_t i = 0; i < N_SAMPLES; i++)
-        pieces[i] = (sn_piece){.length = (uint32_t)samples[i].file.length, .container = i};
+    lay_out();
     for (int i = 0; i < N_ITERATORS; i++)
         if (iterators[i].handle >= 0)
             job_keys[iterators[i].handle] = iterators[i].job;
@@ -758,21 +786,22 @@ int main(int argc, char **argv)
         sum.checkable += totals[i].checkable;
         sum.checks += totals[i].checks;
         sum.fetched += totals[i].fetched;
+        sum.joined += totals[i].joined;
         sum.void_tickets += totals[i].void_tickets;
         sum.late += totals[i].late;
     }
     printf("test_pool: %" PRIu64 " batches, samples from storage %" PRIu64 ", encoded %" PRIu64 ", decoded %" PRIu64
            ", copies %" PRIu64 "; %" PRIu64 " staged, %" PRIu64 " finished elsewhere, %" PRIu64 " failed; %" PRIu64
            " batches dropped, %" PRIu64 " places unread, %" PRIu64 " pools left to a thread that hung; %" PRIu64
-           " read ahead; %" PRIu64 " fetched, %" PRIu64 " too late for their batch, %" PRIu64 " for their pool\n",
+           " read ahead; %" PRIu64 " requests, %" PRIu64 " of them for several, %" PRIu64 " too late for their batch, %" PRIu64 " for their pool\n",
            sum.batches, sum.of[SN_STORAGE], sum.of[SN_ENCODED], sum.of[SN_DECODED], sum.of[SN_AUGMENTED], sum.staged,
            sum.finished, sum.failed, sum.dropped, sum.unread, sum.hung, sum.ahead, sum.fetched,
-           sum.void_tickets, sum.late);
+           sum.joined, sum.void_tickets, sum.late);
     for (int form = 0; form < SN_FORMS; form++)
         CHECK(sum.of[form] > 0);
     CHECK(sum.staged > 0 && sum.finished > 0 && sum.failed > 0 && sum.dropped > 0 && sum.unread > 0 && sum.hung > 0);
     CHECK(sum.ahead > 0 && sum.limits > 0);
-    CHECK(sum.fetched > 0 && sum.void_tickets > 0 && sum.late > 0);
+    CHECK(sum.fetched > 0 && sum.joined > 0 && sum.joined < sum.fetched && sum.void_tickets > 0 && sum.late > 0);
     CHECK(sum.accepted > 0 && sum.accepted <= sum.offered);
     CHECK(totals[N_ITERATORS - 1].of[SN_AUGMENTED] > 0 && totals[N_ITERATORS - 1].staged > 0); /* of what it is given */
     CHECK(sum.checks > 0 && sum.checks <= sum.checkable / CHECK_EVERY);

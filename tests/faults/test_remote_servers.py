@@ -319,9 +319,9 @@ def test_something_else_listens_there(folder, alone, says, monkeypatch):
         thread.join()
 
 
-def test_where_torchs_workers_load_one_warning_says_that_storage_is_read(server):
+def test_where_nothing_is_a_file_of_a_picture_one_warning_says_that_storage_is_read(server):
     one = seneca.DataLoader([1, 2, 3], remote=server.url, cache=None)
-    with pytest.warns(UserWarning, match="remote is the native path's; here all files come from storage"):
+    with pytest.warns(UserWarning, match="remote is not used, and all comes from storage: nothing is shared"):
         assert len(list(one)) == 3
 
 

@@ -75,7 +75,7 @@ def bring(stream, dataset):
         while True:
             one = next_fetch(stream, 50)
             if one is not None:
-                ticket, sample, *_ = one
+                ticket, (sample,), *_ = one  # each is an object of its own, and has no neighbours
                 wanted.append(sample)
                 assert fetched(stream, ticket, dataset.read(sample))
     except StreamClosed:
@@ -112,14 +112,14 @@ def test_each_sample_is_wanted_once_with_its_place(dataset, picture_folder, work
 
 def test_what_is_wanted_says_where_it_is(dataset, under_way):
     stream, *_ = under_way(loader_of(dataset))
-    ticket, sample, container, offset, length = next_fetch(stream, 10_000)
+    ticket, (sample,), container, offset, length = next_fetch(stream, 10_000)
     assert (container, offset, length) == (sample, 0, len(dataset.read(sample)))
     assert next_fetch(stream, 10_000)[0] != ticket
 
 
 def test_a_ticket_is_good_once_and_one_that_was_never_given_is_not(dataset, under_way):
     stream, *_ = under_way(loader_of(dataset))
-    ticket, sample, *_ = next_fetch(stream, 10_000)
+    ticket, (sample,), *_ = next_fetch(stream, 10_000)
     assert fetched(stream, ticket, dataset.read(sample))
     assert not fetched(stream, ticket, b"another's") and not fetched(stream, 10**9, b"nobody's")
     with pytest.raises(ValueError, match="is no number of an error"):
@@ -152,7 +152,7 @@ def test_a_closed_stream_wants_nothing_and_wakes_those_who_wait(dataset, under_w
 def test_why_bytes_did_not_come_is_the_sample_s_error(dataset, under_way):
     stream, came, consumer = under_way(loader_of(dataset))
     for _ in range(8):
-        ticket, sample, *_ = next_fetch(stream, 10_000)
+        ticket, (sample,), *_ = next_fetch(stream, 10_000)
         if sample == 3:
             not_fetched(stream, ticket, 13, "may not be read, w\u00fcrde man sagen")
         else:
