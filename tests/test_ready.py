@@ -1,0 +1,76 @@
+"""A script of ready.py runs as in a Python of its own."""
+
+import json
+import os
+import signal
+
+import pytest
+import ready
+
+TELLS = """
+import atexit, json, os, sys
+import numpy, torch
+import beside
+
+atexit.register(print, "the end")
+print(json.dumps([
+    sys.argv[1:], __name__, __file__, os.getcwd(), dict(os.environ), sys.stdin.read(), beside.PLACE,
+    sys.modules["__main__"].TELLS, torch.arange(4).sum().item(), numpy.random.random(),
+])) if (TELLS := True) else None
+sys.exit("its last words")
+"""
+
+
+@pytest.fixture
+def script(tmp_path):
+    folder = tmp_path / "scripts"
+    folder.mkdir()
+    (folder / "beside.py").write_text("PLACE = 'beside the script'\n")
+    (folder / "tells.py").write_text(TELLS)
+    return folder / "tells.py"
+
+
+def test_a_script_has_what_it_was_given_and_ends_as_an_interpreter_does(script, tmp_path):
+    environment = {"PATH": os.environ["PATH"], "GIVEN": "yes"}
+    first, second = (ready.Script(script, "a", "b c", env=environment, cwd=tmp_path) for _ in range(2))
+    drawn = []
+    for one in (first, second):
+        out, err = one.communicate("told")
+        assert (one.returncode, err) == (1, "its last words\n")
+        told, end = out.splitlines()
+        *same, number = json.loads(told)
+        assert same == [
+            *(["a", "b c"], "__main__", str(script), str(tmp_path), environment, "told", "beside the script"),
+            *(True, 6),
+        ]
+        assert end == "the end"
+        drawn.append(number)
+    assert drawn[0] != drawn[1]
+
+
+def test_an_error_is_its_traceback_and_status_1():
+    ran = ready.run("-c", "import sys\nraise ValueError(sys.argv)", "x")
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr.endswith("ValueError: ['-c', 'x']\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_signal_to_its_group_is_its_status(number):
+    script = ready.Script("-c", "print('here', flush=True)\nwhile True: pass", start_new_session=True)
+    assert script.stdout.readline() == "here\n" and script.poll() is None
+    os.killpg(script.pid, number)
+    script.communicate()
+    assert script.returncode == script.poll() == -number
+
+
+def test_a_server_has_an_environment_of_its_own(monkeypatch):
+    """What a process reads as it begins, all its scripts have."""
+    code = "import os, sys; print(sys.flags.hash_randomization, os.environ.get('PYTHONHASHSEED'), hash('a'))"
+    server = ready.Server({"PYTHONHASHSEED": "0"})
+    try:
+        told = {ready.run("-c", code, server=server).stdout for _ in range(2)}
+    finally:
+        server.close()
+    [one] = told
+    flag, inherited, _ = one.split()
+    assert flag == "0" and inherited == str(os.environ.get("PYTHONHASHSEED"))
