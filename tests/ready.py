@@ -175,8 +175,8 @@ def _serve(asked: socket.socket) -> tuple[dict, list[int]] | None:
         asked.send(str(answer).encode())
 
 
-def _become(told: dict, descriptors: list[int]) -> tuple[types.CodeType, types.ModuleType]:
-    """Make this process what a Python is before its script: the code of that, and the module it fills."""
+def _become(told: dict, descriptors: list[int]) -> tuple[types.CodeType, dict[str, object]]:
+    """Make this process what a Python is before its script: the code of that, and the names of its module."""
     if told["session"]:
         os.setsid()
     for number, descriptor in enumerate(descriptors):
@@ -201,7 +201,7 @@ def _become(told: dict, descriptors: list[int]) -> tuple[types.CodeType, types.M
     sys.modules["__main__"] = main
     np.random.seed()  # else all scripts would draw the same
     signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the test was started by
-    return code, main
+    return code, vars(main)
 
 
 if __name__ == "__main__":
@@ -215,5 +215,4 @@ if __name__ == "__main__":
     _job = _serve(_asked)
     if _job is not None:
         _asked.close()
-        _code, _main = _become(*_job)
-        exec(_code, vars(_main))
+        exec(*_become(*_job))  # no name here holds what the script has: it goes while modules are whole

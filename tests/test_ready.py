@@ -17,7 +17,19 @@ print(json.dumps([
     sys.argv[1:], __name__, __file__, os.getcwd(), dict(os.environ), sys.stdin.read(), beside.PLACE,
     sys.modules["__main__"].TELLS, torch.arange(4).sum().item(), numpy.random.random(),
 ])) if (TELLS := True) else None
+last = beside.Last()
 sys.exit("its last words")
+"""
+
+
+BESIDE = """
+import os
+
+class Last:
+    def __del__(self):
+        print("gone while modules were whole:", os is not None)
+
+PLACE = "beside the script"
 """
 
 
@@ -25,7 +37,7 @@ sys.exit("its last words")
 def script(tmp_path):
     folder = tmp_path / "scripts"
     folder.mkdir()
-    (folder / "beside.py").write_text("PLACE = 'beside the script'\n")
+    (folder / "beside.py").write_text(BESIDE)
     (folder / "tells.py").write_text(TELLS)
     return folder / "tells.py"
 
@@ -37,13 +49,13 @@ def test_a_script_has_what_it_was_given_and_ends_as_an_interpreter_does(script, 
     for one in (first, second):
         out, err = one.communicate("told")
         assert (one.returncode, err) == (1, "its last words\n")
-        told, end = out.splitlines()
+        told, *end = out.splitlines()
         *same, number = json.loads(told)
         assert same == [
             *(["a", "b c"], "__main__", str(script), str(tmp_path), environment, "told", "beside the script"),
             *(True, 6),
         ]
-        assert end == "the end"
+        assert end == ["the end", "gone while modules were whole: True"]
         drawn.append(number)
     assert drawn[0] != drawn[1]
 
