@@ -73,16 +73,3 @@ def test_a_signal_to_its_group_is_its_status(number):
     os.killpg(script.pid, number)
     script.communicate()
     assert script.returncode == script.poll() == -number
-
-
-def test_a_server_has_an_environment_of_its_own(monkeypatch):
-    """What a process reads as it begins, all its scripts have."""
-    code = "import os, sys; print(sys.flags.hash_randomization, os.environ.get('PYTHONHASHSEED'), hash('a'))"
-    server = ready.Server({"PYTHONHASHSEED": "0"})
-    try:
-        told = {ready.run("-c", code, server=server).stdout for _ in range(2)}
-    finally:
-        server.close()
-    [one] = told
-    flag, inherited, _ = one.split()
-    assert flag == "0" and inherited == str(os.environ.get("PYTHONHASHSEED"))
