@@ -5,12 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
-# They all have csrc/ in them. An object is compiled once, and copied for the next program.
+# They all have csrc/ in them. An object is compiled once; the next programs have links to it.
 KEEPS = """#!/bin/bash
-for last; do :; done
-if [[ " $* " != *" -c "* ]]; then exec {compiler} "$@"; fi
-kept={folder}/$(echo "$PWD ${{@:1:$#-1}}" | md5sum | cut -c1-32)
-[[ -e $kept ]] || {{ {compiler} "${{@:1:$#-1}}" "$kept.$$" && mv "$kept.$$" "$kept"; }} && cp "$kept" "$last"
+[[ " $* " == *" -c "* ]] || exec {compiler} "$@"
+kept=$(md5sum <<< "${{*:1:$#-1}}")
+kept={folder}/${{kept%% *}}
+made=${{!#}}
+ln "$kept" "$made" 2> /dev/null || {{ {compiler} "$@" && ln -f "$made" "$kept"; }}
 """
 
 
