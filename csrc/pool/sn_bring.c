@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "sn_bring.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -12,9 +12,12 @@ import sys
 import bench_model
 import pytest
 from profiles import ROUND
+from sizes import size
 
 from seneca.partition import Jobs, Split, bottleneck, solve
 from seneca.tuning import profile as measure
+
+JOBS = size(1, 2)
 
 
 def row(measured, bottleneck, paper, *, ratio=2.0, jobs=1, split="100-0-0", chosen=False):
@@ -135,7 +138,7 @@ def test_it_runs_and_writes_what_it_found(picture_folder, tmp_path, monkeypatch,
     for name in ("STORAGE_S", "ALONE_S", "TOGETHER_S", "MEMORY_S"):
         monkeypatch.setattr(measure, name, 0.05)
     file = tmp_path / "model.json"
-    options = f"--data {picture_folder} --json {file} --ratios 0.001 --jobs 2 --splits 100-0-0"
+    options = f"--data {picture_folder} --json {file} --ratios 0.001 --jobs {JOBS} --splits 100-0-0"
     options += " --warm 2 --seconds 0.2 --again 0 --batch 8 --threads 1"
     assert bench_model.main(options.split()) == 0
     found = json.loads(file.read_text())
@@ -147,7 +150,7 @@ def test_it_runs_and_writes_what_it_found(picture_folder, tmp_path, monkeypatch,
     )
     kept = next(one for one in found["settings"] if one["split"] == "100-0-0")
     assert kept["served"]["encoded"] > kept["served"]["storage"]
-    assert found["regret"][0]["jobs"] == 2
+    assert found["regret"][0]["jobs"] == JOBS
     assert "bottleneck: correlation" in capsys.readouterr().out
 
 

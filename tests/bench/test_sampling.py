@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import sampling_policies
 from simulated_jobs import Alone, N
+from sizes import size
 
 from seneca.simulate import Job, Scenario, run, simulate
 
@@ -90,7 +91,8 @@ def test_what_is_read_in_advance_is_no_hit():
 
 def test_the_benchmark_writes_what_it_prints(tmp_path, capsys):
     path = tmp_path / "sampling.json"
-    small = ["--samples", "1000", "--peer-samples", "500", "--batch", "2", "--epochs", "4", "--workers", "1"]
+    small = ["--samples", size("500", "1000"), "--peer-samples", "500", "--batch", "2", "--epochs", "4"]
+    small += ["--workers", "1"]
     bench_sampling.main(
         [*small, "--parts", "memory", "--policies", "seneca,minio", "--seeds", "2", "--json", str(path)]
     )

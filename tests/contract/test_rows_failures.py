@@ -7,12 +7,11 @@ import os
 import re
 import secrets
 import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
+import ready
 import toys
 from subjects import PATIENCE_S, SAMPLES, await_true, gone, labels, outcomes
 from toys import Failing, Made, Numbers, Waiting, keep
@@ -230,16 +229,10 @@ def jobs(pictures):
     running, timers = {}, []
     for name, (which, where) in JOBS.items():
         options = [] if which == "torch" else [f"cache={cache}-{where}", "cache_bytes=16MiB"]
-        job = running[name] = subprocess.Popen(
-            [
-                *(sys.executable, str(Path(__file__).with_name("job.py"))),
-                *(which, where.replace("pictures", str(pictures)), *options),
-            ],
+        job = running[name] = ready.Script(
+            Path(__file__).with_name("job.py"),
+            *(which, where.replace("pictures", str(pictures)), *options),
             start_new_session=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
         timers.append(threading.Timer(3 * PATIENCE_S, os.killpg, (job.pid, signal.SIGKILL)))
         timers[-1].start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import re
 
 import pages
@@ -20,6 +21,7 @@ def headings():
     return set(re.findall(r"^#+ (.+)$", PAGE.read_text(), re.MULTILINE))
 
 
+@functools.cache
 def literals():
     """The text of all sources of Seneca's, with literals that are continued on the next line made one."""
     files = [*(ROOT / "seneca").rglob("*.py"), *(ROOT / "seneca").rglob("*.pyx")]
@@ -28,8 +30,13 @@ def literals():
     return re.sub(r'["\']\s*\n\s*f?["\']', "", text).replace("\\'", "'")
 
 
+@functools.cache
 def quoted():
     """The messages that the page quotes: symptoms, and the first cells of tables of messages."""
+    return [*quotes()]
+
+
+def quotes():
     text = PAGE.read_text()
     for line in text.splitlines():
         if line.startswith("* **Symptom**: "):
@@ -59,7 +66,7 @@ def test_each_error_has_symptom_cause_and_remedy():
                 assert f"* **{part}**: " in text, f"{name} has no {part.lower()}"
 
 
-@pytest.mark.parametrize("message", [*quoted()])
+@pytest.mark.parametrize("message", quoted())
 def test_a_message_is_one_of_the_sources(message):
     sources = literals()
     for part in filter(None, (part.strip() for part in message.split("..."))):
@@ -88,13 +95,16 @@ def told():
                 yield pytest.param(text, id=where)
 
 
-@pytest.mark.parametrize("text", [*told()])
+TOLD = [*told()]
+
+
+@pytest.mark.parametrize("text", TOLD)
 def test_the_page_has_what_seneca_says(text):
     parts = [part.strip() for message in quoted() for part in message.split("...")]
     assert any(part in text for part in filter(None, parts)), f"the page does not quote {text!r}"
 
 
 def test_messages_are_found_and_missed():
-    assert len([*told()]) > 40
-    assert len([*quoted()]) > 60
+    assert len(TOLD) > 40
+    assert len(quoted()) > 60
     assert "no source says this, with letters: \u00e6" not in literals()

@@ -8,65 +8,85 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import multiprocessing.util
 import os
-import shlex
 import subprocess
-import sys
+import tempfile
 import time
 
 import pytest
-from engine import Process, enter_small_shm
+import torch
+from engine import CLONE_NEWNS, MS_PRIVATE, MS_REC, Process, enter_small_shm
 
+import seneca
 from seneca import segments
+from seneca import transforms as T
 from seneca.segments import State
 
-JOB = """
-import os, sys
-import seneca
-from seneca import transforms as T
+CLONE_NEWPID = 0x20000000
 
-sys.stdin.readline()
-dataset = seneca.ImageFolder(sys.argv[1], T.Compose([T.RandomResizedCrop(32)]))
-loader = seneca.DataLoader(dataset, batch_size=8, shuffle=True, cache="mine", cache_bytes="8MiB",
-                           split="0-100-0", job=sys.argv[2], num_workers=int(sys.argv[3]))
-for epoch in range(2):
-    samples = sorted(int(index) for _ in loader for index in loader.last_indices)
-    assert samples == list(range(48)), samples
-served = loader.stats()["served"]
-kept = served["decoded"] + served["encoded"]
-print(os.getpid(), len(os.listdir("/dev/shm")), kept, sum(served.values()), flush=True)
-sys.stdin.readline()
-"""
+
+def train(pipe, pictures, job, workers):
+    """What a job does when it is told to begin: two epochs. Tells what :meth:`Container.numbers` returns."""
+    torch.set_num_threads(1)  # OpenMP's threads are the parent's and did not come along
+    pipe.receive()
+    dataset = seneca.ImageFolder(pictures, T.Compose([T.RandomResizedCrop(32)]))
+    loader = seneca.DataLoader(
+        dataset, batch_size=8, shuffle=True, cache="mine", cache_bytes="8MiB",
+        split="0-100-0", job=job, num_workers=workers,
+    )  # fmt: skip
+    for _ in range(2):
+        samples = sorted(int(index) for _ in loader for index in loader.last_indices)
+        assert samples == list(range(48)), samples
+    served = loader.stats()["served"]
+    kept = served["decoded"] + served["encoded"]
+    pipe.send([os.getpid(), len(os.listdir("/dev/shm")), kept, sum(served.values())])
+    pipe.receive()
+
+
+def in_a_container(pipe, environment, prepare, warned, *arguments):
+    """Run :func:`train` as process 1 of new namespaces, whose /dev/shm is its own."""
+    os.environ.update(environment)
+    os.dup2(warned.fileno(), 2)
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.unshare(CLONE_NEWNS | CLONE_NEWPID) == 0, os.strerror(ctypes.get_errno())
+
+    def first(inner):
+        assert libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) == 0
+        assert libc.mount(b"proc", b"/proc", b"proc", 0, None) == 0
+        mount_tmpfs("/dev/shm", 0o1777)
+        subprocess.run(prepare or "true", shell=True, check=True)
+        train(pipe, *arguments)
+        multiprocessing.util._exit_function()  # as at the end of a script: the cache is let go of
+
+    with Process(first) as job:
+        if job.join(patience_s=600):
+            job.receive()  # raises what failed there
 
 
 class Container:
     """A job in mount and pid namespaces of its own, in which ``folder`` is what SENECA_DIR names."""
 
     def __init__(self, folder, pictures, job, prepare="", workers=0, environment=()):
-        own = f"mount -t tmpfs -o size=64m tmpfs /dev/shm && {prepare or 'true'} && exec "
-        run = shlex.join([sys.executable, "-c", JOB, str(pictures), job, str(workers)])
-        self.process = subprocess.Popen(
-            ["unshare", "-m", "-p", "-f", "--kill-child", "--mount-proc", "sh", "-c", own + run],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env=os.environ | {"SENECA_DIR": str(folder)} | dict(environment),
-        )  # fmt: skip
+        self.warned = tempfile.TemporaryFile("w+")  # noqa: SIM115 -- it lives as long as this does
+        environment = {"SENECA_DIR": str(folder), **dict(environment)}
+        self.process = Process(in_a_container, environment, prepare, self.warned, pictures, job, workers)
 
     def numbers(self):
         """Let it begin. Its process id inside, the files in its /dev/shm, samples from the cache, and all."""
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        assert line, self.process.stderr.read()
-        return [int(word) for word in line.split()]
+        self.process.send("begin")
+        return self.process.receive()
 
     def end(self):
-        _, errors = self.process.communicate("\n", timeout=120)
-        assert self.process.returncode == 0, errors
-        return errors
+        """What it has warned of."""
+        self.process.send("end")
+        while self.process.join() != 0:
+            self.process.receive()  # raises what failed there
+        self.warned.seek(0)
+        return self.warned.read()
 
     def kill(self):
         self.process.kill()
-        self.process.communicate()
 
 
 def in_namespaces(work):

@@ -3,11 +3,10 @@
 import math
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
+import ready
 
 import seneca
 from seneca import transforms as T
@@ -49,15 +48,14 @@ def test_the_others_have_its_cores(tmp_path, segment_folder, name):
     data = seneca.ImageFolder(pictures, T.Compose([T.RandomResizedCrop(160), T.ToTensor()]))
     loader = seneca.DataLoader(data, 4, shuffle=True, num_workers="auto", cache=None, persistent_workers=True)
     trains_until(loader, CORES)
-    other = subprocess.Popen([sys.executable, "-c", TRAINS, str(pictures)], stdout=subprocess.PIPE)
+    other = ready.Script("-c", TRAINS, pictures)
     try:
-        assert other.stdout.readline() == b"here\n"
+        assert other.stdout.readline() == "here\n"
         trains_until(loader, CORES // 2)
         other.send_signal(getattr(signal, name))
         trains_until(loader, CORES)
     finally:
         other.kill()
         other.wait()
-        other.stdout.close()
     del loader
     assert not os.path.exists(board_path())

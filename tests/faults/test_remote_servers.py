@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import socket
 import struct
-import subprocess
-import sys
 import tarfile
 import threading
 
 import numpy as np
 import pytest
+import ready
 import torch
 from certificates import Authority
 from PIL import Image
@@ -124,22 +123,15 @@ print(counts["hits"], counts["misses"], counts["wrong"], loader.stats()["read_by
 def test_hosts_read_each_file_from_storage_about_once(folder, server):
     """Three jobs that share no memory, as on three hosts."""
     jobs = [
-        subprocess.Popen(
-            [sys.executable, "-c", JOB, str(folder), server.url],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "SENECA_DIR": ""},
-        )
-        for _ in range(3)
+        ready.Script("-c", JOB, folder, server.url, env={**os.environ, "SENECA_DIR": ""}) for _ in range(3)
     ]
     told = []
     for job in jobs:
         job.stdin.write("\n")
         job.stdin.flush()
     for job in jobs:
-        out, _ = job.communicate()
-        assert job.returncode == 0
+        out, errors = job.communicate()
+        assert job.returncode == 0, errors
         told.append(tuple(map(int, out.split())))
     assert [wrong for _, _, wrong, _ in told] == [0, 0, 0]
     misses = sum(misses for _, misses, _, _ in told)

@@ -4,8 +4,9 @@ Jobs share one cache under the virtual clock of :mod:`seneca.simulate`. A run gi
 each epoch, and orders are asked questions: is a sample's place uniform, do labels come in clusters, do
 samples that others have too come earlier, does an order depend on that of the epoch before, are two
 neighbours neighbours again? Each answer is a number, held against that of thousands of permutations that
-NumPy shuffled, which makes it a p-value. Over 100 runs of other seeds p-values are uniform (Kolmogorov and
-Smirnov) if nothing is wrong; the last tests plant what may go wrong, and see it found.
+NumPy shuffled, which makes it a p-value. Over 100 runs of other
+seeds (50 at the small size) p-values are uniform (Kolmogorov and Smirnov) if nothing is wrong; the last
+tests plant what may go wrong, and see it found.
 
 One dependence is left out, because sharing is made of it: a job that is half an epoch behind another
 shares all that both take meanwhile, so what it takes in the first half of an epoch is what the other takes
@@ -20,12 +21,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from scipy.stats import kstest
+from sizes import size
 
 from seneca._core.member import Member
 from seneca.simulate import Job, Scenario, simulate
 
 SEED = int(os.environ.get("SENECA_TEST_SEED") or 0)
-RUNS = 100
+RUNS = size(50, 100)
+PLANTED = 100  # orders of chance with a plant in them
+PERMUTATIONS = size(2000, 4000)
 LEAST_P = 0.001
 BATCH = 8
 LABELS = 5  # sorted, as a folder's are: a fifth of the indices each
@@ -108,7 +112,7 @@ ABOUT_TWO = [place_before, rank_correlation, neighbours_again]
 class Chance:
     """What orders of chance answer, for one number of samples."""
 
-    def __init__(self, answers, shape, count=4000):
+    def __init__(self, answers, shape, count=PERMUTATIONS):
         self.rng = np.random.default_rng([SEED, *shape])
         orders = self.rng.permuted(np.broadcast_to(np.arange(shape[-1]), (count, *shape)), axis=-1)
         self.answers = {answer: np.sort(answer(orders)) for answer in answers}
@@ -259,7 +263,7 @@ def alone(n, seed, epoch):
 
 def chance_orders(*shape):
     rng = np.random.default_rng([SEED, 99])
-    return rng.permuted(np.broadcast_to(np.arange(N), (RUNS, *shape, N)), axis=-1), rng
+    return rng.permuted(np.broadcast_to(np.arange(N), (PLANTED, *shape, N)), axis=-1), rng
 
 
 def sorted_by(keys):
@@ -268,17 +272,17 @@ def sorted_by(keys):
 
 def low_first(rng):
     """A substitute is the lowest of two."""
-    return sorted_by(rng.random((RUNS, N)) + 0.15 * np.arange(N) / N)
+    return sorted_by(rng.random((PLANTED, N)) + 0.15 * np.arange(N) / N)
 
 
 def shared_first(rng):
     """The upper half comes at 0.48 in the mean, not at 0.5."""
-    return sorted_by(rng.random((RUNS, N)) - 0.08 * (np.arange(N) >= N // 2))
+    return sorted_by(rng.random((PLANTED, N)) - 0.08 * (np.arange(N) >= N // 2))
 
 
 def in_clusters(rng):
     """Of two that follow each other one in five has the label of the other."""
-    return sorted_by(rng.random((RUNS, N)) + 0.35 * rng.random((RUNS, LABELS)).repeat(N // LABELS, 1))
+    return sorted_by(rng.random((PLANTED, N)) + 0.35 * rng.random((PLANTED, LABELS)).repeat(N // LABELS, 1))
 
 
 @pytest.mark.parametrize(
@@ -292,13 +296,14 @@ def test_a_bias_of_one_order_is_found(one, plant, finds):
 
 def again_a_little(rng, orders):
     """A tenth of the place is that of the epoch before."""
-    orders[:, 1] = sorted_by(rng.random((RUNS, N)) + 0.2 * places_of(orders[:, 0]) / N)
+    orders[:, 1] = sorted_by(rng.random((PLANTED, N)) + 0.2 * places_of(orders[:, 0]) / N)
 
 
 def middle_again(rng, orders):
     """What was in the middle is in the middle, which no rank correlation sees."""
     middle = np.abs(places_of(orders[:, 0]) / N - 0.5) < 0.25
-    orders[:, 1] = sorted_by(np.where(middle, 0.15 + 0.7 * rng.random((RUNS, N)), rng.random((RUNS, N))))
+    anywhere, there = rng.random((2, PLANTED, N))
+    orders[:, 1] = sorted_by(np.where(middle, 0.15 + 0.7 * there, anywhere))
 
 
 def pairs_again(rng, orders):

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 from job_processes import Host, assert_exactly_once, in_step
+from sizes import size
 
 import seneca
 
 SAMPLES = 96
-MEASURED = int(os.environ.get("SENECA_TEST_SAMPLES") or 10_000)
+MEASURED = int(os.environ.get("SENECA_TEST_SAMPLES") or size(5_000, 10_000))
 
 
 class Rows(torch.utils.data.Dataset):

@@ -102,7 +102,7 @@ def test_a_killed_job_costs_the_others_nothing(host: Host, small_pictures, seed,
     monkeypatch.setenv("SENECA_AUDIT", str(host.folder / "audit"))
     rng = random.Random(seed)
     under_way = 0
-    rounds = size(10, 50)
+    rounds = size(5, 50)
     for round_ in range(rounds):
         is_dead = host.folder / f"round {round_}: the victim is dead"
         work = train(
@@ -130,7 +130,7 @@ def test_a_killed_job_costs_the_others_nothing(host: Host, small_pictures, seed,
 
 def test_all_killed_at_once_leave_nothing_to_the_next(host: Host, small_pictures, seed):
     rng = random.Random(seed)
-    for _ in range(5):
+    for _ in range(size(2, 5)):
         work = train(small_pictures, host.name, epochs=50, batch_size=16, workers=1)
         jobs = [host.start(work) for _ in range(3)]
         time.sleep(rng.uniform(0.02, 0.2))
@@ -144,7 +144,7 @@ def test_all_killed_at_once_leave_nothing_to_the_next(host: Host, small_pictures
 
 def test_a_stopped_job_does_not_hold_up_the_others(host: Host, small_pictures, seed):
     rng = random.Random(seed)
-    for _ in range(5):
+    for _ in range(size(2, 5)):
         work = train(small_pictures, host.name, epochs=3, batch_size=8, workers=1, pace_s=0.001)
         stopped = host.start(work)
         other = host.start(train(small_pictures, host.name, epochs=2, batch_size=8, workers=1))

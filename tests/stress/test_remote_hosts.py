@@ -5,10 +5,10 @@ A host here is a process with a folder of its own for its cache. Its ranks share
 
 import json
 import os
-import subprocess
-import sys
+import socket
 
 import pytest
+import ready
 from redis_servers import RedisServer, needs_redis
 
 from seneca.testing import make_pictures
@@ -57,12 +57,16 @@ def test_ranks_of_hosts_divide_epochs_and_share_what_was_read(tmp_path, cache):
     script.write_text(RANK)
     with RedisServer(tmp_path / "redis") as one, RedisServer(tmp_path / "other") as other:
         remote = f"{one.url},{other.name}"
-        runner = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-        subprocess.run(
-            [*runner, str(script), str(folder), remote, str(caches), cache],
-            check=True,
-            env={**os.environ, "EPOCHS": str(EPOCHS)},
-        )
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = str(free.getsockname()[1])
+        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "EPOCHS": str(EPOCHS)}
+        running = [
+            ready.Script(script, folder, remote, caches, cache, env={**os.environ, **meeting, "RANK": rank})
+            for rank in "01"
+        ]
+        for rank in running:
+            _, errors = rank.communicate()
+            assert rank.returncode == 0, errors
         stored = [int(server.tell("DBSIZE")[1:]) for server in (one, other)]
     assert sum(stored) == COUNT and min(stored) > COUNT // 4
     ranks = [json.loads((caches / f"told-{rank}.json").read_text()) for rank in range(2)]

@@ -15,8 +15,8 @@ import seneca
 from seneca.audit.check import check
 from seneca.segments import State, find
 
-SPECTATORS = int(os.environ.get("SENECA_TEST_SPECTATORS") or size(30, 1000))
-STOPPED = 10
+SPECTATORS = int(os.environ.get("SENECA_TEST_SPECTATORS") or size(15, 1000))
+STOPPED = size(4, 10)
 
 
 def watching(name):

@@ -7,12 +7,12 @@ import os
 import re
 import runpy
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import ready
 import soundfile
 import torch
 
@@ -33,12 +33,7 @@ def test_the_examples_of(name):
 
 def run(script, *arguments):
     """What an example prints."""
-    run = subprocess.run(
-        [sys.executable, ROOT / "examples" / script, *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
+    run = ready.run(ROOT / "examples" / script, *arguments, env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert run.returncode == 0, run.stderr
     return run.stdout
 

@@ -7,18 +7,14 @@ import textwrap
 import warnings
 
 import pytest
+import ready
 import torch
 
 from seneca import fallback
 
 
 def run(code, *arguments, **environment):
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), *arguments],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-    )
+    return ready.run("-c", textwrap.dedent(code), *arguments, env={**os.environ, **environment})
 
 
 def test_senecas_arguments_are_taken_stored_and_without_effect():
@@ -88,7 +84,7 @@ def test_importing_seneca_needs_neither_torch_nor_the_native_core():
         print(seneca.Split.parse("50-50-0"), T.Resize(8))
         assert "DataLoader" in seneca.__all__ and not hasattr(seneca, "Dataloader")
     """
-    done = run(code)
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 

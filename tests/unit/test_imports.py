@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import ready
 import typer
 from pages import ROOT
 
@@ -110,7 +111,7 @@ def checkout(tmp_path_factory):
     "use", ["seneca.DataLoader", "seneca.SampleCache", "from seneca.native.iterator import NativeIterator"]
 )
 def test_the_first_use_of_a_core_that_is_not_compiled_says_what_to_do(checkout, use):
-    run = python("-c", f"import seneca; print('imported'); {use}", checkout=checkout)
+    run = ready.run("-c", f"import seneca; print('imported'); {use}", cwd=checkout)
     assert (run.stdout, run.returncode) == ("imported\n", 1)
     said = run.stderr.splitlines()[-1]
     assert said.startswith("seneca.errors.NotBuiltError: the native core is not built for Python 3.")
@@ -145,5 +146,5 @@ def test_where_seneca_is_off_no_core_is_needed(checkout, tmp_path):
         loader = seneca.DataLoader(seneca.ImageFolder(folder, T.Resize((8, 8))), batch_size=4)
         print(*(images.shape for images, _ in loader))
     """
-    run = python("-c", code, str(tmp_path), checkout=checkout, SENECA_DISABLE="1")
+    run = ready.run("-c", code, tmp_path, cwd=checkout, env={**os.environ, "SENECA_DISABLE": "1"})
     assert run.stdout == "torch.Size([4, 3, 8, 8])\n", run.stderr

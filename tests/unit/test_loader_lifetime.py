@@ -5,13 +5,12 @@ import os
 import resource
 import secrets
 import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
+import ready
 import torch
 
 import seneca
@@ -181,7 +180,7 @@ assert sum(len(batch) for batch, in loader) == 64
 @pytest.mark.parametrize("kind", ["torch's", "seneca's"])
 def test_workers_that_live_until_the_process_ends_leave_nothing_behind(name, kind):
     """A loader at the top of a script: its workers are ended when the process is, and do not leave."""
-    ended = subprocess.run([sys.executable, "-c", SCRIPT, kind, name], capture_output=True, text=True)
+    ended = ready.run("-c", SCRIPT, kind, name)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert [entry for entry in os.listdir("/dev/shm") if name in entry] == []
 

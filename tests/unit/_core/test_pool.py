@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
-import subprocess
-import sys
 import time
+from pathlib import Path
 
 import pytest
+import ready
 import slow_reads
 
 import seneca
@@ -51,20 +52,37 @@ JOB = """if True:
 """
 
 
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory):
+    """A folder, and a server of scripts for which reads beneath it are late; the environment of these."""
+    folder, place = (tmp_path_factory.mktemp(name) for name in ("slow", "late"))
+    late = slow_reads.environment(place, folder, 10**12, answer_us=ANSWER_US)
+    with contextlib.closing(ready.Server(late)) as server:
+        yield folder, server, late
+
+
 @pytest.fixture
-def run(tmp_path, picture_folder):
+def pictures(slow, picture_folder):
+    """Those of ``picture_folder``, where reads are late."""
+    shutil.rmtree(slow[0])
+    return Path(shutil.copytree(picture_folder, slow[0]))
+
+
+@pytest.fixture
+def run(slow, pictures):
     """Runs a job that trains with so many threads, with one number of them after the other.
 
     Each read of a picture takes 10 ms if they are late. The last may still open so many ``descriptors``.
     """
-    late = slow_reads.environment(tmp_path, picture_folder, 10**12, answer_us=ANSWER_US)
+    _, server, late = slow
 
     def run(*threads, is_late, descriptors=None, batch_size=8):
         limits = [None] * (len(threads) - 1) + [descriptors]
         told = json.dumps([*zip(threads, limits, strict=True)])
-        line = [sys.executable, "-c", JOB, str(picture_folder), told, str(batch_size)]
-        environment = {**os.environ, **(late if is_late else {})}
-        return json.loads(subprocess.run(line, env=environment, check=True, stdout=subprocess.PIPE).stdout)
+        how = {"server": server, "env": {**os.environ, **late}} if is_late else {}
+        done = ready.run("-c", JOB, pictures, told, str(batch_size), **how)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
 
     return run
 
@@ -79,10 +97,10 @@ def test_many_files_are_read_at_a_time_where_storage_is_slow_to_answer(run):
     assert found["read_bytes"] == alone["read_bytes"]
 
 
-def test_readers_go_on_once_files_are_used_that_they_were_not_to_read_ahead_of(run, picture_folder):
+def test_readers_go_on_once_files_are_used_that_they_were_not_to_read_ahead_of(run, pictures):
     """A batch has many more files than may be read ahead. Then claims wake the readers, and no batch does."""
-    shutil.rmtree(picture_folder)
-    make_pictures(picture_folder, count=300, classes=2, sides=(400, 500))
+    shutil.rmtree(pictures)
+    make_pictures(pictures, count=300, classes=2, sides=(400, 500))
     [found] = run(1, is_late=True, batch_size=300)
     assert found["blocked_s"] < 0.25 * found["seconds"], "the thread that prepares is seldom without a file"
 
@@ -92,9 +110,9 @@ def test_nothing_is_read_ahead_from_the_page_cache(run):
     assert 0 < found["blocked_s"] == found["read_s"]
 
 
-def test_files_that_are_read_ahead_are_about_64_mib_at_most(run, picture_folder):
+def test_files_that_are_read_ahead_are_about_64_mib_at_most(run, pictures):
     """Four of 16 MiB are read ahead, and one is read by the thread that prepares."""
-    for path in picture_folder.rglob("*.jpg"):
+    for path in pictures.rglob("*.jpg"):
         os.truncate(path, 16 << 20)
     [found] = run(1, is_late=True)
     assert found["blocked_s"] < found["read_s"] <= 5 * found["seconds"]

@@ -7,11 +7,10 @@ import multiprocessing
 import os
 import secrets
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
+import ready
 from typer.testing import CliRunner
 
 import seneca
@@ -249,7 +248,7 @@ def test_a_ctrl_c_leaves_what_is_filled(picture_folder, name):
         f"wanted = warm.Wanted(Path({str(picture_folder)!r}), None, '8MiB', '100-0-0', '1min', {name!r}, 1)\n"
         "sys.exit(warm.run(wanted))\n"
     )
-    child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    child = ready.Script("-c", script)
     assert child.stdout.readline() == "filled\n"
     time.sleep(0.2)  # it sleeps now
     child.send_signal(signal.SIGINT)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image, ImageOps
+from sizes import size
 
 from seneca import ImageFolder
 from seneca import transforms as T
@@ -204,7 +205,7 @@ def test_a_wrong_option_is_refused_and_named(picture_folder, options):
 def test_plain_torch_workers_give_the_same_as_this_process(picture_folder, method):
     dataset = ImageFolder(picture_folder, T.Compose([T.Resize(40), T.CenterCrop(32)]))
     dataset[0]  # a codec in use before the fork must not harm the children
-    loader = torch.utils.data.DataLoader(dataset, 8, num_workers=2, multiprocessing_context=method)
+    loader = torch.utils.data.DataLoader(dataset, 8, num_workers=size(1, 2), multiprocessing_context=method)
     images = torch.cat([images for images, _ in loader])
     assert torch.equal(images, torch.stack([dataset[i][0] for i in range(48)]))
 

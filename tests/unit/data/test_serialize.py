@@ -16,6 +16,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from sizes import size
 
 from seneca.data import serialize as items
 from seneca.data.serialize import DamagedItem, Unsupported, lay_out, read
@@ -167,7 +168,7 @@ values = st.recursive(
 
 
 @given(values, st.integers(0, 100))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=size(60, 300))
 def test_every_item_comes_back_with_its_types_bits_and_order(item, spare):
     assert same(item, read(written(item, spare)))
 
@@ -494,7 +495,7 @@ NOISE = b'0123456789{}[]",:-.eE<>|OUSV ft\xff\xed'  # what skeletons are made of
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=size(100, 500))
 def test_any_bytes_give_an_item_or_a_clear_error(data):
     buffer = bytearray(written(ITEM))
     head_end = items.HEADER.size + items.HEADER.unpack_from(buffer)[2]

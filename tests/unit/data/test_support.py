@@ -3,12 +3,12 @@
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 import textwrap
 import threading
 import types
-from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 import numpy as np
@@ -434,28 +434,32 @@ PRINT = """
 """
 
 
-def test_names_are_equal_in_all_processes_and_follow_the_code(picture_folder, tmp_path):
-    (tmp_path / "print.py").write_text(textwrap.dedent(PRINT))
+def test_names_are_equal_in_all_processes_and_follow_the_code(picture_folder, tmp_path, monkeypatch, capsys):
+    """In this process and in another, with another seed of hashes."""
+    script = tmp_path / "print.py"
+    script.write_text(textwrap.dedent(PRINT))
 
     for factor in (1, 2):
         (tmp_path / str(factor)).mkdir()
         (tmp_path / str(factor) / "data.py").write_text(textwrap.dedent(DATA) + f"\n\nFACTOR = {factor}\n")
 
-    def printed(hash_seed, *factors):
-        places = [tmp_path / str(factor) / "data.py" for factor in factors]
-        run = subprocess.run(
-            [sys.executable, "-B", str(tmp_path / "print.py"), str(picture_folder), *map(str, places)],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-        )
-        assert run.returncode == 0, run.stderr
-        return json.loads(run.stdout)
+    def arguments(*factors):
+        return [str(script), str(picture_folder), *(str(tmp_path / str(one) / "data.py") for one in factors)]
 
-    with ThreadPoolExecutor() as threads:
-        [first], second = threads.map(lambda arguments: printed(*arguments), [("1", 1), ("2", 1, 2)])
-    rows, sounds, pictures = first
-    again, [other_rows, other_sounds, other_pictures] = second
+    monkeypatch.setattr(sys, "argv", arguments(1))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setitem(sys.modules, "data", None)  # and afterwards there is none
+    runpy.run_path(str(script))
+    [[rows, sounds, pictures]] = json.loads(capsys.readouterr().out)
+    hash_seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
+    run = subprocess.run(
+        [sys.executable, "-B", *arguments(1, 2)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+    again, [other_rows, other_sounds, other_pictures] = json.loads(run.stdout)
     assert again == [rows, sounds, pictures]
     assert rows[0] != other_rows[0] and rows[2] != other_rows[2]
     assert sounds[0] != other_sounds[0] and sounds[2] != other_sounds[2]

@@ -1,9 +1,7 @@
 """What an epoch delivers is decided once, without a cache and without the native core."""
 
-import subprocess
-import sys
-
 import pytest
+import ready
 import torch
 from torch.utils.data import BatchSampler, DistributedSampler, RandomSampler, SequentialSampler
 
@@ -38,8 +36,8 @@ def plan_of(sampler, *, resumed=None, batch_size=4, **options):
 
 def test_planning_needs_neither_the_core_nor_a_cache():
     code = "import sys, seneca.epochs.resumable; print(*(name for name in sys.modules if 'seneca' in name))"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "seneca.epochs.plan" in run.stdout
+    run = ready.run("-c", code)
+    assert run.returncode == 0 and "seneca.epochs.plan" in run.stdout
     assert "_core" not in run.stdout and "seneca.cache" not in run.stdout
 
 

@@ -1,17 +1,19 @@
 """Modules count by what of them is used, packages by their release, and the main module as any other."""
 
 import functools
+import importlib
 import io
+import json
 import pickle
 import random
 import shutil
 import sys
 import threading
 import types
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import ready
 import torch
 from fingerprints import made, run
 
@@ -66,29 +68,31 @@ if __name__ == "__main__":
 '''
 
 
-def test_a_main_module_its_workers_and_an_import_of_it_agree(tmp_path):
+def test_a_main_module_its_workers_and_an_import_of_it_agree(tmp_path, monkeypatch):
     (tmp_path / "job.py").write_text(JOB)
     (tmp_path / "helpers.py").write_text("def half(x): return x / 2\n")
-    (tmp_path / "other.py").write_text(
-        "import json, job\nprint(json.dumps([job.fingerprint(job.Mine()).hex()]))"
-    )
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "job.py").write_text("\n# Moved.\n" + JOB.replace("A dataset", "Another"))
     (elsewhere / "helpers.py").write_text("def half(x): return x / 2\n")
     changed = shutil.copytree(elsewhere, tmp_path / "changed")
     (changed / "helpers.py").write_text("def half(x): return x / 3\n")
-    runs = (
-        (tmp_path / "job.py", 1, "fork", "spawn"),
-        (tmp_path / "other.py", 2),
-        (elsewhere / "job.py", 3),
-        (changed / "job.py", 4),
-    )
-    with ThreadPoolExecutor() as threads:
-        *found, (other,) = threads.map(lambda arguments: run(*arguments), runs)
-    found = [name for names in found for name in names]
+
+    def imported(folder):
+        with monkeypatch.context() as context:
+            context.syspath_prepend(folder)
+            context.setattr(sys, "dont_write_bytecode", True)
+            for name in ("job", "helpers"):
+                context.setitem(sys.modules, name, None)  # and afterwards there is none
+                del sys.modules[name]
+            job = importlib.import_module("job")
+            return fingerprint(job.Mine()).hex()
+
+    moved = ready.run(elsewhere / "job.py")
+    assert moved.returncode == 0, moved.stderr
+    found = [*run(tmp_path / "job.py", 1, "fork", "spawn"), *json.loads(moved.stdout), imported(tmp_path)]
     assert len(found) == 5 and len(set(found)) == 1
-    assert other not in found
+    assert imported(changed) not in found
 
 
 def test_the_main_module_is_the_same_under_its_name_in_a_worker():

@@ -56,23 +56,18 @@ def run(*arguments, **options):
     return process.returncode, out, err
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_it_says_for_what_the_step_waits(tmp_path, workers, scratch_folder):
+@pytest.mark.parametrize(("workers", "status"), [(0, 7), (1, 0)])
+def test_it_says_for_what_the_step_waits_and_passes_on_the_status(tmp_path, workers, status, scratch_folder):
     flags = ["--json", "found.json", "--html", "found.html"]
-    status, out, err = run(tmp_path, SCRIPT, str(workers), "--json", flags=flags)
-    assert (status, out) == (0, "argument --json\n")
+    script = SCRIPT + f"        sys.exit({status})\n"
+    ended, out, err = run(tmp_path, script, str(workers), "--json", flags=flags)
+    assert (ended, out) == (status, "argument --json\n")
     assert "of the time the training step waits" in err and "Sleeps of 12" in err
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["bottleneck"] == "fetch"
     assert found["shares"]["fetch"] > 0.5
     assert found["sentence"] in html.unescape((tmp_path / "found.html").read_text())
     assert not list(scratch_folder.iterdir())  # the trace is gone
-
-
-def test_the_status_of_a_script_that_fails_is_passed_on(tmp_path):
-    status, _, err = run(tmp_path, SCRIPT + "        sys.exit(7)\n", "0", "x")
-    assert status == 7
-    assert "the training step waits" in err
 
 
 def test_a_script_that_is_killed_gives_the_shells_status_and_what_there_was(tmp_path):
