@@ -105,8 +105,8 @@ static uint64_t augment(const sn_stage *stage, uint64_t calls)
 {
     sn_plan plan = plan_of(stage);
     sn_view view = stage->from == DECODED
-                       ? (sn_view){decoded, DECODED_HEIGHT, DECODED_WIDTH, 3 * DECODED_WIDTH}
-                       : (sn_view){augmented, SIDE, SIDE, 3 * SIDE};
+                       ? (sn_view){decoded, DECODED_HEIGHT, DECODED_WIDTH, 3 * DECODED_WIDTH, NULL}
+                       : (sn_view){augmented, SIDE, SIDE, 3 * SIDE, NULL};
     uint64_t start = now();
 
     for (uint64_t k = 0; k < calls; k++) {

@@ -65,7 +65,6 @@ def lengths(dataset):
     return [len(dataset.read(index)) for index in range(len(dataset))]
 
 
-
 @pytest.mark.parametrize("workers", [0, 2])
 def test_an_epoch_in_the_archive_s_order_needs_few_requests(opened, picture_folder, workers):
     bucket, dataset = opened()
