@@ -12,7 +12,6 @@ import threading
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from torch.utils.data import ConcatDataset, Dataset, IterableDataset, Subset, TensorDataset, random_split
 from torchvision_here import torchvision, v1, v2
 
