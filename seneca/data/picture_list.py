@@ -49,7 +49,7 @@ class PictureList(PictureDataset):
         >>> from seneca.testing import make_pictures
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     _ = make_pictures(folder, count=2, classes=1)
-        ...     rows = ["class_00/000000.jpg,0.5", "class_00/000001.jpg,0.25"]
+        ...     rows = ["class_00/picture_00000.jpg,0.5", "class_00/picture_00001.jpg,0.25"]
         ...     entries = [(path, float(price)) for path, price in csv.reader(rows)]
         ...     dataset = seneca.PictureList(entries, T.Resize((32, 48)), root=folder)
         ...     image, price = dataset[1]

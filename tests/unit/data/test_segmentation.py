@@ -13,6 +13,7 @@ from PIL import Image
 from torchvision_here import torchvision, v2
 
 import seneca
+from seneca.data.files import PictureFiles
 from seneca.errors import DecodeError
 
 Mask = torchvision.tv_tensors.Mask
@@ -161,3 +162,11 @@ def test_a_bad_pair_is_skipped_if_that_is_wanted(folders):
     masks = torch.cat([masks for _, masks in batches])
     assert [len(masks) for _, masks in batches] == [2, 2, 1]
     assert torch.equal(masks, torch.stack([dataset[k][1].as_subclass(torch.Tensor) for k in (0, 1, 2, 4, 5)]))
+
+
+def test_the_same_files_as_a_list_of_pictures_are_another_dataset(folders):
+    dataset = seneca.SegmentationFolder(*folders)
+    pairs = PictureFiles(dataset.root, dataset.samples, pairs=True)
+    alone = PictureFiles(dataset.root, [(path, 0) for pair in dataset.samples for path in pair])
+    assert pairs.names() != alone.names() and pairs.fingerprint() != alone.fingerprint()
+    assert pairs.fingerprint() == PictureFiles(dataset.root, dataset.samples, pairs=True).fingerprint()
