@@ -29,7 +29,6 @@ int sn_worker_open(const sn_client *client, sn_worker **out)
     if (!worker)
         return -ENOMEM;
     worker->client = sn_client_make(client, client->holder);
-    worker->client.in_order = 1; /* what it stages by itself, no member has drawn: the order is a sampler of the user's */
     return 0;
 }
 

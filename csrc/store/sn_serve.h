@@ -50,7 +50,7 @@ typedef struct {
     uint8_t shares;         /* whether it stages AUGMENTED copies and uses others' */
     uint8_t keeps;          /* whether what it prepares may be kept */
     uint8_t exact;          /* whether its copies are the same whoever makes them */
-    uint8_t in_order;       /* whether it comes to samples in an order that is not random, or not known */
+    uint8_t in_order;       /* whether it is known to come to samples in an order that is not random */
 } sn_client;
 
 /* The client that was asked for, with this holder; a copy of pixels takes what these take if nothing was said. */

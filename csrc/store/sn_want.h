@@ -6,7 +6,7 @@
  * nobody wants and nobody holds is freed at once.
  *
  * A member that exchanges takes copies in the order in which they are made. It is not eligible for those that are
- * made in an order that is not random: its own order would become like that one.
+ * known to be made in an order that is not random: its own order would become like that one.
  *
  * Lives in   the segment (derived: the members' eligible vectors, `wants`, the want lists).
  * Callers    the lock holder.     Blocking  never.
