@@ -18,7 +18,7 @@ pytest.importorskip("timm", reason="timm is not here; `make test-frameworks` ins
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 from scipy.stats import chi2_contingency, ks_2samp
 from timm.data import auto_augment, create_transform, random_erasing, transforms
 from torchvision_here import torchvision
@@ -34,6 +34,17 @@ LUCK = 1e-3
 CODEC = Codec()
 ZEROS, ONES = (0, 0, 0), (1, 1, 1)
 DEFAULTS = {"img_mean": (124, 116, 104)}
+
+
+@pytest.fixture(autouse=True)
+def _without_what_this_pillow_refuses(request):
+    """timm asks for 0 bits too, which later Pillows refuse where Pillow-SIMD leaves black."""
+    asks = ("[Posterize-0]", "[PosterizeIncreasing-10]", "chooses_as_timms[v0]")
+    if request.node.name.endswith(asks):
+        try:
+            ImageOps.posterize(Image.new("RGB", (1, 1)), 0)
+        except ValueError:
+            pytest.skip("timm fails with this Pillow, which posterizes to 1 bit at least")
 
 
 @pytest.fixture(autouse=True)
