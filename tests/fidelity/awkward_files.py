@@ -28,7 +28,9 @@ from jpeg_surgery import (
     sized,
     without,
 )
-from PIL import Image
+from PIL import Image, features
+
+from seneca._core.codec import libwebp
 
 READ = "read"
 REFUSED = "refused"
@@ -41,6 +43,7 @@ EOI = b"\xff\xd9"
 SCAN_LIMIT = "more than 500 scans are taken for an attack: each is another pass over all pixels"
 PIXEL_LIMIT = "more than 64 million pixels are refused before they are allocated"
 LIBJPEG_ALONE = "libjpeg needs nothing of it to decode; it is Pillow's own reading of the header that fails"
+CORE_ALONE = "the core was built with libwebp, this Pillow without"
 BELOW_THE_CROP = "what lies below the crop is not decoded, so damage there goes unseen"
 
 
@@ -343,7 +346,8 @@ def _other_formats() -> Iterator[File]:
     yield File("tiff-cmyk.tif", saved(NOISE, "TIFF"))
     yield File("tiff-cut-short.tif", saved(BASE, "TIFF")[:3000], REFUSED)
     yield File("ppm.JPEG", saved(BASE, "PPM"))
-    yield File("webp.JPEG", base64.b64decode(WEBP), EITHER)
+    reader = CORE_ALONE if libwebp() is not None and not features.check("webp") else SAME
+    yield File("webp.JPEG", base64.b64decode(WEBP), EITHER, reader, reader)
     yield File("jpeg-in-a-file-called.png", PLAIN)
     yield File("empty.jpg", b"", REFUSED)
     yield File("text.jpg", b"not a picture at all\n", REFUSED)
