@@ -2,7 +2,9 @@
 
 At the small size a test that is parametrized several times over runs with as few of its parameter sets as
 show every value of each; one that is marked ``small(n)`` with n sets, taken from all over; and numbers of
-rounds, pairs and examples are the first of ``size(small, whole)``. What is named with ``::`` runs as named.
+rounds, pairs and examples are the first of ``size(small, whole)``. A test that takes long may be marked
+``whole_size(shown_by="test_other")``: the small size leaves it out, because the other one of its file shows
+the same kind of thing. What is named with ``::`` runs as named.
 """
 
 from __future__ import annotations
@@ -31,6 +33,9 @@ def size(small: T, whole: T) -> T:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "small(n): `make test` runs n of this test's parameter sets")
+    config.addinivalue_line(
+        "markers", "whole_size(shown_by): `make test` leaves it out, that test of its file shows its kind"
+    )
 
 
 def pytest_report_header() -> str:
@@ -55,13 +60,22 @@ def of_small_size(items: Sequence[pytest.Item]) -> list[pytest.Item]:
         functions[item.nodeid.split("[")[0]].append(item)
     kept = []
     for sets in functions.values():
-        if marker := sets[0].get_closest_marker("small"):
+        if marker := sets[0].get_closest_marker("whole_size"):
+            _check_is_run(marker.kwargs["shown_by"], sets[0])
+        elif marker := sets[0].get_closest_marker("small"):
             kept += sorted(sets, key=_anywhere)[: marker.args[0]]
         elif len(sets) > 1 and all(hasattr(item, "callspec") for item in sets):
             kept += covering({item: _values(item) for item in sets})
         else:
             kept += sets
     return kept
+
+
+def _check_is_run(name: str, left_out: pytest.Item) -> None:
+    """Whether the small size has this test of the same file, which stands for the one that is left out."""
+    function = getattr(left_out.module, name, None)
+    if function is None or any(mark.name == "whole_size" for mark in getattr(function, "pytestmark", [])):
+        raise pytest.UsageError(f"{left_out.nodeid} is shown by {name}, which the small size does not run")
 
 
 def _anywhere(item: pytest.Item) -> bytes:

@@ -154,6 +154,7 @@ def test_it_runs_and_writes_what_it_found(picture_folder, tmp_path, monkeypatch,
     assert "bottleneck: correlation" in capsys.readouterr().out
 
 
+@pytest.mark.whole_size(shown_by="test_it_runs_and_writes_what_it_found")
 def test_a_throttled_run_says_so_and_counts_on_no_page_cache(picture_folder, tmp_path):
     file = tmp_path / "model.json"
     options = f"--data {picture_folder} --json {file} --throttle 2MB --ratios 0.001 --jobs 1 --splits 0-100-0"

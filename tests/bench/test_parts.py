@@ -403,6 +403,7 @@ def test_it_runs_as_a_file_and_as_a_module(command):
     assert "How fast is the way from a JPEG" in told.stdout
 
 
+@pytest.mark.whole_size(shown_by="test_every_step_from_a_jpeg_to_a_batch_is_measured")
 def test_every_stage_of_the_c_program_is_measured(tmp_path):
     file = tmp_path / "micro.json"
     command = [sys.executable, "-m", "pytest", BENCH / "micro", "-q", "-rs", "-p", "no:cacheprovider"]
@@ -459,6 +460,7 @@ def test_accuracy_is_compared_seed_by_seed():
     assert bench_accuracy.mean_and_error([0.5])[0] == 0.5
 
 
+@pytest.mark.whole_size(shown_by="test_a_job_that_dies_is_named_with_its_status")
 def test_scale_is_measured_in_processes_that_leave_nothing_behind(tmp_path):
     with scale_loop.ScaleJobs(scale_loop.compile_loop(tmp_path), 5_000, 2, 2_000, 64) as jobs:
         assert len(jobs.open(0)) == 2

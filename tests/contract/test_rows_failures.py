@@ -246,7 +246,7 @@ def jobs(pictures):
         left.unlink()
 
 
-@pytest.mark.small(2)
+@pytest.mark.small(1)
 @pytest.mark.parametrize("name", JOBS)
 def test_ctrl_c_ends_a_job_with_one_keyboard_interrupt(jobs, name):
     job = jobs[name]

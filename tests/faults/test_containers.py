@@ -145,6 +145,7 @@ def test_docker_a_folder_of_the_host_in_two_places(segment_folder, picture_folde
     in_namespaces(work)
 
 
+@pytest.mark.whole_size(shown_by="test_docker_a_folder_of_the_host_in_two_places")
 @pytest.mark.small(1)
 @pytest.mark.parametrize("mode", [0o777, 0o1777])
 def test_kubernetes_a_volume_in_memory(segment_folder, picture_folder, mode):
@@ -157,6 +158,7 @@ def test_kubernetes_a_volume_in_memory(segment_folder, picture_folder, mode):
     in_namespaces(work)
 
 
+@pytest.mark.whole_size(shown_by="test_docker_a_folder_of_the_host_in_two_places")
 def test_slurm_private_folders_and_one_of_the_node(segment_folder, picture_folder, tmp_path):
     """job_container/tmpfs hides /dev/shm and /tmp of other jobs; here another folder stands for /tmp."""
     (tmp_path / "private").mkdir()

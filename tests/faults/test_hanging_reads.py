@@ -280,6 +280,7 @@ def test_what_is_swapped_for_a_fifo_after_it_was_looked_at_is_not_waited_for(fla
         open_regular(path)
 
 
+@pytest.mark.whole_size(shown_by="test_a_job_that_ended_while_a_thread_hung_leaves_nothing_to_the_others")
 def test_a_file_that_another_process_has_a_lease_on_is_waited_for(flat_folder, monkeypatch):
     path = flat_folder / "class" / "00.jpg"
     held = os.open(path, os.O_RDWR)

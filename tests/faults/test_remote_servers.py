@@ -120,6 +120,7 @@ print(counts["hits"], counts["misses"], counts["wrong"], loader.stats()["read_by
 """
 
 
+@pytest.mark.whole_size(shown_by="test_the_second_reads_nothing_from_storage")
 def test_hosts_read_each_file_from_storage_about_once(folder, server):
     """Three jobs that share no memory, as on three hosts."""
     jobs = [

@@ -71,6 +71,9 @@ def truth():
 WORKERS = [{}, {"num_workers": 2}]
 
 
+@pytest.mark.whole_size(
+    shown_by="test_a_lie_that_begins_later_is_found_and_all_jobs_go_on_alone_with_what_is_theirs"
+)
 @pytest.mark.parametrize("workers", WORKERS, ids=["here", "workers"])
 @pytest.mark.parametrize("staged", [False, True])
 def test_a_job_that_means_something_else_from_the_beginning_shares_nothing_and_says_why(

@@ -198,6 +198,7 @@ def test_a_sample_that_is_shared_has_a_uniform_place(one, halves):
             assert_random(one.judge(job[:, epoch]))
 
 
+@pytest.mark.whole_size(shown_by="test_a_sample_that_is_shared_has_a_uniform_place")
 def test_so_it_has_for_jobs_of_unequal_speed(one):
     orders, served = runs_of([Job(epochs=EPOCHS), Job(0.7, epochs=EPOCHS)], N)
     assert served > 0.2, "they share"

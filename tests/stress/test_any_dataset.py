@@ -128,7 +128,7 @@ def prepared(job, epochs):
 METHODS = ("none", "fork", "spawn", "forkserver")
 
 
-@pytest.mark.small(3)
+@pytest.mark.small(2)
 @pytest.mark.parametrize(
     ("grade", "method"),
     # Natively there are threads: no method starts them.
@@ -155,6 +155,7 @@ def test_two_jobs_get_each_sample_once_an_epoch(host: Host, tiny_pictures, grade
 METHODS = os.environ.get("SENECA_TEST_METHODS", "fork").split(",")
 
 
+@pytest.mark.whole_size(shown_by="test_two_jobs_get_each_sample_once_an_epoch")
 @pytest.mark.small(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(

@@ -125,6 +125,7 @@ def test_jobs_get_each_sample_once_an_epoch_while_their_cache_grows(host: Host, 
     assert host.segments() == []
 
 
+@pytest.mark.whole_size(shown_by="test_what_is_counted_has_memory_whoever_is_killed_meanwhile")
 def test_the_others_go_on_where_the_job_that_reserves_is_killed(
     host: Host, small_pictures, slow_growth, seed
 ):

@@ -128,6 +128,7 @@ def test_a_killed_job_costs_the_others_nothing(host: Host, small_pictures, seed,
     assert report.epochs >= 4 * rounds and report.incomplete > 0 and report.checked[2] > 0
 
 
+@pytest.mark.whole_size(shown_by="test_a_killed_job_costs_the_others_nothing")
 def test_all_killed_at_once_leave_nothing_to_the_next(host: Host, small_pictures, seed):
     rng = random.Random(seed)
     for _ in range(size(2, 5)):

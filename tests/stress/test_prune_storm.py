@@ -8,6 +8,7 @@ import os
 import random
 import time
 
+import pytest
 from engine import Place, Process, in_a_shm_of_its_own
 from sizes import size
 from typer.testing import CliRunner
@@ -83,6 +84,7 @@ def test_what_the_killed_leave_goes_and_what_lives_stays():
     prune_after_kills("/dev/shm")
 
 
+@pytest.mark.whole_size(shown_by="test_what_the_killed_leave_goes_and_what_lives_stays")
 def test_the_same_in_a_folder_that_the_user_names(segment_folder):
     prune_after_kills(segment_folder)
 

@@ -43,6 +43,7 @@ def served(printed):
     return [ast.literal_eval(found) for found in re.findall(r"served (\{.*?\})", printed)]
 
 
+@pytest.mark.whole_size(shown_by="test_the_example_of_two_terminals_trains")
 @pytest.mark.small(1)
 @pytest.mark.parametrize("script", [name for name in SCRIPTS if name != "two_jobs.py"])
 def test_two_jobs_of_an_example_share(script):

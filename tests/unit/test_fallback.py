@@ -55,6 +55,7 @@ def test_notice_is_given_once_a_process():
         fallback.DataLoader(range(4))
 
 
+@pytest.mark.whole_size(shown_by="test_off_is_enough_to_do_without_the_native_core")
 def test_a_whole_script_runs_on_plain_torch_with_workers(picture_folder):
     done = run(
         """

@@ -136,6 +136,7 @@ def test_a_command_that_needs_the_core_says_so_in_one_line(checkout, tmp_path):
     assert run.stderr.startswith("seneca: the native core is not built") and run.stderr.count("\n") == 1
 
 
+@pytest.mark.whole_size(shown_by="test_the_first_use_of_a_core_that_is_not_compiled_says_what_to_do")
 def test_where_seneca_is_off_no_core_is_needed(checkout, tmp_path):
     code = """if True:
         import sys, seneca

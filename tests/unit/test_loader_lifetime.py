@@ -176,7 +176,7 @@ assert sum(len(batch) for batch, in loader) == 64
 """
 
 
-@pytest.mark.small(2)
+@pytest.mark.small(1)
 @pytest.mark.parametrize("kind", ["torch's", "seneca's"])
 def test_workers_that_live_until_the_process_ends_leave_nothing_behind(name, kind):
     """A loader at the top of a script: its workers are ended when the process is, and do not leave."""

@@ -97,6 +97,7 @@ def test_many_files_are_read_at_a_time_where_storage_is_slow_to_answer(run):
     assert found["read_bytes"] == alone["read_bytes"]
 
 
+@pytest.mark.whole_size(shown_by="test_files_that_are_read_ahead_are_about_64_mib_at_most")
 def test_readers_go_on_once_files_are_used_that_they_were_not_to_read_ahead_of(run, pictures):
     """A batch has many more files than may be read ahead. Then claims wake the readers, and no batch does."""
     shutil.rmtree(pictures)
@@ -118,6 +119,7 @@ def test_files_that_are_read_ahead_are_about_64_mib_at_most(run, pictures):
     assert found["blocked_s"] < found["read_s"] <= 5 * found["seconds"]
 
 
+@pytest.mark.whole_size(shown_by="test_many_files_are_read_at_a_time_where_storage_is_slow_to_answer")
 def test_a_process_with_few_descriptors_loses_no_sample(run):
     without, found = run(0, 1, is_late=True, descriptors=20)
     assert found["read_s"] > found["blocked_s"], "some were read ahead"

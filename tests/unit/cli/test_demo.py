@@ -83,6 +83,7 @@ def test_two_jobs_share_and_each_gets_every_picture_once(picture_folder, tmp_pat
     assert left_in_shared_memory(process.pid) == []
 
 
+@pytest.mark.whole_size(shown_by="test_two_jobs_share_and_each_gets_every_picture_once")
 def test_ctrl_c_ends_all_jobs_with_one_line(picture_folder, tmp_path):
     process = start_demo("--data", picture_folder, "--epochs", "1000000", scratch=tmp_path / "scratch")
     assert process.stdout is not None

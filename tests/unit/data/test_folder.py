@@ -201,6 +201,7 @@ def test_a_wrong_option_is_refused_and_named(picture_folder, options):
         ImageFolder(picture_folder, **options)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_plain_torch_workers_give_the_same_as_this_process(picture_folder, method):
     dataset = ImageFolder(picture_folder, T.Compose([T.Resize(40), T.CenterCrop(32)]))

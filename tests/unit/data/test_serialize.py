@@ -168,7 +168,7 @@ values = st.recursive(
 
 
 @given(values, st.integers(0, 100))
-@settings(deadline=None, max_examples=size(60, 300))
+@settings(deadline=None, max_examples=size(30, 300))
 def test_every_item_comes_back_with_its_types_bits_and_order(item, spare):
     assert same(item, read(written(item, spare)))
 

@@ -136,6 +136,7 @@ def test_a_dataset_behind_a_shared_one_is_asked():
     assert next(iter(second))[0] == (8, 0, 9)
 
 
+@pytest.mark.whole_size(shown_by="test_the_rest_and_what_was_yielded_are_each_sample_once")
 @pytest.mark.small(1)
 @pytest.mark.parametrize(("method", "kind"), [("spawn", Shuffled), ("forkserver", Curriculum)])
 def test_states_go_to_workers_that_are_begun_by_any_method(method, kind):

@@ -234,6 +234,7 @@ def test_a_generator_goes_on_for_any_dataset_too(name, options):
     goes_on_everywhere(make)
 
 
+@pytest.mark.whole_size(shown_by="test_pictures_go_on_at_every_step_with_the_same_bits")
 @pytest.mark.parametrize("epochs", [0, 1])
 def test_a_sampler_that_saves_its_place_goes_on_behind_what_workers_have_prepared(name, epochs):
     for step in size((0, 2, 5), range(6)):

@@ -68,6 +68,7 @@ if __name__ == "__main__":
 '''
 
 
+@pytest.mark.whole_size(shown_by="test_the_main_module_is_the_same_under_its_name_in_a_worker")
 def test_a_main_module_its_workers_and_an_import_of_it_agree(tmp_path, monkeypatch):
     (tmp_path / "job.py").write_text(JOB)
     (tmp_path / "helpers.py").write_text("def half(x): return x / 2\n")

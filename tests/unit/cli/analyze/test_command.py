@@ -107,6 +107,7 @@ def test_ctrl_c_is_the_scripts_and_what_there_was_is_said(tmp_path):
     assert "KeyboardInterrupt" in err and "the training step waits" in err
 
 
+@pytest.mark.whole_size(shown_by="test_it_says_for_what_the_step_waits_and_passes_on_the_status")
 def test_what_workers_without_hooks_do_is_not_made_up(tmp_path):
     """They are Pythons of their own, which find no hooks."""
     script = SCRIPT.replace("num_workers=", "multiprocessing_context='spawn', num_workers=")
@@ -118,6 +119,7 @@ def test_what_workers_without_hooks_do_is_not_made_up(tmp_path):
     assert json.loads((tmp_path / "found.json").read_text())["bottleneck"] is None
 
 
+@pytest.mark.whole_size(shown_by="test_ctrl_c_is_the_scripts_and_what_there_was_is_said")
 def test_a_terminals_quit_is_the_scripts_and_what_there_was_is_said(tmp_path, scratch_folder):
     script = SCRIPT.replace(
         "            pass\n", '            print("step", flush=True)\n            time.sleep(0.05)\n'
@@ -189,6 +191,7 @@ def test_deep_ends_with_what_each_loader_would_give(tmp_path):
     assert 50 < profile.step_per_s < 400
 
 
+@pytest.mark.whole_size(shown_by="test_deep_ends_with_what_each_loader_would_give")
 def test_deep_says_that_the_script_was_too_short(tmp_path):
     status, _, err = run(tmp_path, SCRIPT, "0", "x", flags=["--deep"])
     assert status == 0

@@ -160,6 +160,7 @@ def test_an_empty_stream_is_no_loader_to_measure():
     assert list(deep.forever([])) == []
 
 
+@pytest.mark.whole_size(shown_by="test_one_of_the_ranks_that_the_script_itself_starts_measures")
 def test_ranks_end_together(files):
     runner = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     script = """

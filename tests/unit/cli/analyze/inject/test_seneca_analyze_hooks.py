@@ -74,6 +74,7 @@ def test_each_step_and_each_batch_is_noted(tmp_path, dataset, workers, how):
     assert one.about["batch_size"] == 4
 
 
+@pytest.mark.whole_size(shown_by="test_each_step_and_each_batch_is_noted")
 def test_what_persistent_workers_do_in_later_epochs_is_noted(tmp_path):
     script = (
         LOADER
@@ -171,6 +172,7 @@ def test_of_quick_events_those_that_are_measured_are_chosen_by_chance(apart, mon
     assert measured == {0.5: pytest.approx(wanted, rel=0.15), 1.5: pytest.approx(wanted, rel=0.15)}
 
 
+@pytest.mark.whole_size(shown_by="test_each_step_and_each_batch_is_noted")
 def test_of_quick_steps_and_batches_some_are_measured_and_all_steps_are_noted(tmp_path):
     script = (
         LOADER
