@@ -446,7 +446,6 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
                 shared = f"shared in the cache {name!r}: {forms}{self._of_seed()}\n{support.told_by()}"
             if servers := self._options.remote_wanted:
                 shared += f"\nfiles are shared with other hosts by {', '.join(one.name for one in servers)}"
-                shared += self._session.controller.told_of_servers() if self._session.controller else ""
             return f"native: {'; '.join([*support.why, *self._besides(support)])}; {shared}"
         first, *more = self._shared_dataset().explain(support).split("\n")
         first += self._of_seed() if more else ""

@@ -29,7 +29,7 @@ from seneca.native.given import GivenBatches
 from seneca.native.planned import PlannedBatches
 from seneca.native.prefetch import Ready
 from seneca.native.session import Inputs, Session
-from seneca.partition import Asked, Jobs, Spent
+from seneca.partition import Jobs, Spent
 from seneca.transforms._apply import open_picture
 from seneca.tuning.controller import SplitController, profile_for
 from seneca.tuning.telemetry import Telemetry, WorkDone
@@ -285,9 +285,6 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             counts={name: getattr(counts, name) for name in ("prepared", "staged", "skipped", "damaged")},
             place=self._progress.yielded - self._in_hand,
             preparers=self._prefetcher.threads if self._close.alive else (),
-            asked=Asked()
-            if self._session.remote is None
-            else Asked.of(self._session.remote.stats().values()),
         )
 
     def _tell(self, ready: Ready | None = None, *, failed: bool = False) -> None:

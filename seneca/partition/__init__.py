@@ -16,7 +16,6 @@ from seneca.partition.hosts import ALONE, Hosts
 from seneca.partition.jobs import Jobs
 from seneca.partition.paper import PAPER, paper
 from seneca.partition.profile import Cost, Profile, ProfileError, Reading, Size
-from seneca.partition.servers import Asked, Served
 from seneca.partition.solve import refine, solve
 from seneca.partition.split import Split, default_split
 from seneca.partition.torch_model import TORCH, torch_loader
@@ -27,7 +26,6 @@ __all__ = [
     "PAPER",
     "TORCH",
     "Adaptation",
-    "Asked",
     "Change",
     "Cost",
     "Hosts",
@@ -38,7 +36,6 @@ __all__ = [
     "ProfileError",
     "Reading",
     "Seen",
-    "Served",
     "Size",
     "Spent",
     "Split",

@@ -158,7 +158,6 @@ def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Work:
         )
     )
     served_s = from_servers * file_bytes * REMOTE_CPU_S_PER_BYTE
-    waited_s = 0.0 if ahead else from_disk * profile.storage[0].latency_s + from_servers * hosts.read_s
     # These bytes go through memory in any case: a file, as much of a picture as the copy has, and the
     # batch. A copy that is not staged stays in the cores' caches.
     staged_bytes = profile.augmented.mean_bytes if sharing else 0.0
@@ -173,7 +172,7 @@ def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Work:
             [
                 from_disk * file_bytes,
                 cpu + served_s,
-                threads_busy + waited_s,
+                threads_busy + (0.0 if ahead else from_disk * profile.storage[0].latency_s),
                 moved,
                 from_servers * hosts.elsewhere * file_bytes,
             ]
@@ -193,7 +192,7 @@ def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Work:
                 [profile.cores],
                 [threads],
                 [profile.memory_bytes_per_s],
-                [hosts.network_bytes_per_s(readers, file_bytes)],
+                [hosts.nic_bytes_per_s],
             ]
         ),
         saves=saves,

@@ -16,10 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from seneca.partition.bottleneck import bottleneck
-from seneca.partition.hosts import ALONE, Hosts
 from seneca.partition.jobs import Jobs
 from seneca.partition.profile import Cost, Profile, Reading, Size
-from seneca.partition.servers import ENOUGH, Asked, Served
 from seneca.partition.solve import solve
 from seneca.partition.split import Split
 
@@ -28,7 +26,7 @@ __all__ = ["Adaptation", "Change", "Seen", "Spent", "corrected", "profile_of"]
 PARTED = 1.25  # a rate has changed if it is so many times what it was, or the inverse
 WORTH = 1.05  # a change is made if it gives so many times the samples a second expected now
 CHANGE_EVERY_S = 10.0
-OTHER_SHARE = 0.1  # of the files, that servers have or have not, is news
+ENOUGH = 64  # the mean of fewer measurements tells nothing
 LEAST_COLD = 0.05  # a smaller share of the bytes tells nothing about storage
 SLOW_FOR_MEMORY, SLOW_S = 4.0, 1e-3  # a read that takes so much longer than the page cache comes from storage
 STAGES = ("read", "prepare", "decode", "augment")
@@ -95,7 +93,6 @@ class Seen:
         seconds: The length of the time.
         cold: The share of the read bytes that the kernel fetched from storage; None: it does not tell.
         free_memory_bytes: Free memory, as in a profile.
-        asked: What this process asked of the servers of ``remote=``.
     """
 
     jobs: Jobs
@@ -103,7 +100,6 @@ class Seen:
     seconds: float
     cold: float | None
     free_memory_bytes: int
-    asked: Asked = dataclasses.field(default_factory=Asked)
 
 
 @dataclass(frozen=True)
@@ -137,15 +133,9 @@ class Adaptation:
     def __init__(self, profile: Profile | None, jobs: Jobs) -> None:
         self.profile = profile
         self._jobs = jobs
-        self._served: Served | None = None
         self._why = ""
         self._split: Split | None = None
         self._changed_at = -math.inf
-
-    @property
-    def hosts(self) -> Hosts:
-        """This host, with the servers of ``remote=`` as they were measured."""
-        return ALONE if self._served is None else Hosts(measured=self._served)
 
     def knows(self, profile: Profile, why: str = "") -> None:
         """Take this profile as true from now on. With ``why`` it is also a reason to look for a split at
@@ -179,15 +169,13 @@ class Adaptation:
         if self._split not in (None, split):
             self._changed_at = now  # another process has changed it
         self._split = split
-        self._served = Served.after(self._served, seen.asked, seen.seconds, seen.jobs.count)
-        jobs = dataclasses.replace(seen.jobs, hosts=self.hosts)
         profile = corrected(self.profile, seen)
-        reasons = [self._why] if self._why else _reasons(self.profile, profile, self._jobs, jobs)
+        reasons = [self._why] if self._why else _reasons(self.profile, profile, self._jobs, seen)
         if not reasons or now - self._changed_at < CHANGE_EVERY_S:
             return None
-        self.profile, self._jobs, self._why = profile, jobs, ""
-        best = solve(profile, jobs)
-        expected = bottleneck(profile, split, jobs).samples_per_s
+        self.profile, self._jobs, self._why = profile, seen.jobs, ""
+        best = solve(profile, seen.jobs)
+        expected = bottleneck(profile, split, seen.jobs).samples_per_s
         if best.samples_per_s < WORTH * expected:
             return None
         gain = f"{best.samples_per_s:,.0f} samples/s expected in place of {expected:,.0f}"
@@ -195,12 +183,12 @@ class Adaptation:
         return Change(best.split, "; ".join(reasons), gain)
 
 
-def _reasons(before: Profile, now: Profile, jobs_before: Jobs, jobs: Jobs) -> list[str]:
+def _reasons(before: Profile, now: Profile, jobs_before: Jobs, seen: Seen) -> list[str]:
     reasons = []
-    if jobs.count != jobs_before.count:
-        reasons.append(f"{jobs.count} job{'s' * (jobs.count > 1)} in place of {jobs_before.count}")
+    if seen.jobs.count != jobs_before.count:
+        reasons.append(f"{seen.jobs.count} job{'s' * (seen.jobs.count > 1)} in place of {jobs_before.count}")
     else:
-        paces = zip(sorted(jobs_before.paces), sorted(jobs.paces), strict=True)
+        paces = zip(sorted(jobs_before.paces), sorted(seen.jobs.paces), strict=True)
         parted = next(((a, b) for a, b in paces if _parted(a, b)), None)
         if parted is not None:
             was, becomes = map(_number, parted)
@@ -215,18 +203,7 @@ def _reasons(before: Profile, now: Profile, jobs_before: Jobs, jobs: Jobs) -> li
         reasons.append(f"storage gives {_number(rates[1] / 1e6)} MB/s in place of {_number(rates[0] / 1e6)}")
     elif now.free_memory_bytes == now.cache_bytes < before.free_memory_bytes:
         reasons.append("the page cache does not help")
-    served = [one.hosts.measured for one in (jobs_before, jobs)]
-    if _is_news(*served):
-        was, becomes = (one or Served(0.0) for one in served)
-        reasons.append(f"the servers of remote= give {becomes} in place of {was}")
     return reasons
-
-
-def _is_news(before: Served | None, now: Served | None) -> bool:
-    if now is None:
-        return False  # nothing was asked yet
-    was = before or Served(0.0)
-    return abs(now.share - was.share) > OTHER_SHARE or (now.share > 0 and _parted(was.read_s, now.read_s))
 
 
 def _number(value: float) -> str:
@@ -266,16 +243,16 @@ def corrected(profile: Profile, seen: Seen) -> Profile:
         return dataclasses.replace(profile, free_memory_bytes=free)
     if cold is None:
         free = profile.cache_bytes
-    readers = _at_a_time(seen, seen.spent.seconds[0])
+    readers = _readers(seen)
     expected_s = profile.encoded.mean_bytes * readers / profile.storage_at(readers)
     ratio = expected_s / from_storage_s
     profile = dataclasses.replace(profile, free_memory_bytes=free)
     return profile.with_storage(profile.storage_bytes_per_s * ratio)
 
 
-def _at_a_time(seen: Seen, read_s: float) -> float:
-    """The files that all jobs read at a time, if all spend as long on it as this one does; at least 1."""
-    return max(1.0, seen.jobs.count * read_s / max(seen.seconds, 1e-9))
+def _readers(seen: Seen) -> float:
+    """The number of files that all jobs read at a time, if all read as this one does; at least 1."""
+    return max(1.0, seen.jobs.count * seen.spent.seconds[0] / max(seen.seconds, 1e-9))
 
 
 def _from_storage(fetch_s: float, seen: Seen) -> tuple[float | None, float | None]:
@@ -308,22 +285,17 @@ def profile_of(
 
     Returns:
         The profile. None: reading, preparing or augmenting was not seen often enough, or the size of a
-        DECODED payload is not known. If all files come from servers, storage is taken to be as fast as these
-        until it is read from.
+        DECODED payload is not known.
     """
-    spent, asked = seen.spent, seen.asked
+    spent = seen.spent
     read_s, prepare_s, augment_s = (spent.mean_s(stage) for stage in ("read", "prepare", "augment"))
-    reads, read_bytes, read_in_all_s = spent.times[0], spent.read_bytes, spent.seconds[0]
-    if read_s is None and asked.hits >= ENOUGH:
-        reads, read_bytes, read_in_all_s = asked.hits, asked.read_bytes, asked.seconds
-        read_s = read_in_all_s / reads
     decode_s = spent.mean_s("decode")
     if prepare_s is None and decode_s is not None and augment_s is not None:
         prepare_s = decode_s + augment_s
     decoded_bytes = spent.decoded_bytes / spent.times[2] if spent.times[2] else decoded_bytes
-    if read_s is None or prepare_s is None or augment_s is None or not (decoded_bytes and read_bytes):
+    if read_s is None or prepare_s is None or augment_s is None or not (decoded_bytes and spent.read_bytes):
         return None
-    mean_bytes, readers = read_bytes / reads, _at_a_time(seen, read_in_all_s)
+    mean_bytes, readers = spent.read_bytes / spent.times[0], _readers(seen)
     whole = max(1, round(readers))
     cost: dict[str, float] = {
         "fetch": 0.0,  # is part of reading

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from seneca.partition.servers import Served
-
 __all__ = ["ALONE", "REMOTE_CPU_S_PER_BYTE", "Hosts"]
 
 REMOTE_CPU_S_PER_BYTE = 0.9e-9
@@ -18,14 +16,10 @@ REMOTE_CPU_S_PER_BYTE = 0.9e-9
 class Hosts:
     """Equal hosts. Each runs the same jobs on the same dataset, and reads from the same storage.
 
-    While jobs run, their servers are measured. Then ``measured`` stands for the other numbers: this host
-    knows what it gets, and neither how many others there are nor what their network is.
-
     Args:
         count: The number of hosts.
         nic_bytes_per_s: What the network card of a host receives, and at the same time sends.
         remote_bytes: The memory for files of the server on each host (``remote=``). 0: there are no servers.
-        measured: The servers as they were measured; None: they were not.
 
     Raises:
         ValueError: An argument is not as described. The message says which.
@@ -39,7 +33,6 @@ class Hosts:
     count: int = 1
     nic_bytes_per_s: float = math.inf
     remote_bytes: int = 0
-    measured: Served | None = None
 
     def __post_init__(self) -> None:
         if self.count < 1:
@@ -51,25 +44,13 @@ class Hosts:
             )
 
     def served(self, files_bytes: float) -> float:
-        """The share of the files that the servers of all hosts together have, or have room for."""
-        if self.measured is not None:
-            return self.measured.share
+        """The share of the files that the servers of all hosts together have room for."""
         return min(1.0, self.count * self.remote_bytes / files_bytes)
 
     @property
     def elsewhere(self) -> float:
-        """The share of these that count as another host's. Of measured reads all do."""
-        return 1.0 if self.measured is not None else 1.0 - 1.0 / self.count
-
-    @property
-    def read_s(self) -> float:
-        """How long a thread that reads for itself waits for a file from a server, as was measured."""
-        return 0.0 if self.measured is None else self.measured.read_s
-
-    def network_bytes_per_s(self, readers: float, file_bytes: float) -> float:
-        """Bytes a second that this host gets from other hosts with so many files of this size at a time."""
-        measured = math.inf if self.measured is None else self.measured.bytes_per_s(readers, file_bytes)
-        return min(self.nic_bytes_per_s, measured)
+        """The share of these that lie on another host."""
+        return 1.0 - 1.0 / self.count
 
 
 ALONE = Hosts()

@@ -30,19 +30,7 @@ from seneca._core.codes import Unlinked
 from seneca._runtime.memory import free_memory
 from seneca.cache import SampleCache, shares_of, split_of
 from seneca.data.files import PictureFiles
-from seneca.partition import (
-    Adaptation,
-    Asked,
-    Hosts,
-    Jobs,
-    Profile,
-    Seen,
-    Spent,
-    Split,
-    default_split,
-    profile_of,
-    solve,
-)
+from seneca.partition import Adaptation, Jobs, Profile, Seen, Spent, Split, default_split, profile_of, solve
 from seneca.partition.jobs import MOST_JOBS
 from seneca.transforms._pipeline import Pipeline
 from seneca.tuning import host
@@ -115,7 +103,6 @@ class _While:
     fetched: int = 0  # bytes that the kernel fetched from storage for this process
     delivered: int = 0
     stall_s: float | None = 0.0
-    asked: Asked = dataclasses.field(default_factory=Asked)
 
     def plus(self, seconds: float, before: WorkDone, now: WorkDone, fetched: int) -> _While:
         """Add ``seconds`` in which the work went on from ``before`` to ``now``."""
@@ -128,7 +115,6 @@ class _While:
             self.fetched + fetched,
             self.delivered + now.delivered - before.delivered,
             stall_s,
-            self.asked + now.asked.since(before.asked),
         )
 
     @property
@@ -224,8 +210,7 @@ class SplitController:
             return
         read_bytes = recent.spent.read_bytes
         cold = recent.fetched / read_bytes if done.reads_here and read_bytes else None
-        free_bytes = segment.reserved_bytes + free_memory()
-        seen = Seen(jobs, recent.spent, recent.seconds, cold, free_bytes, recent.asked)
+        seen = Seen(jobs, recent.spent, recent.seconds, cold, segment.reserved_bytes + free_memory())
         if self._adaptation.profile is None and not self._learn(seen, done.copy_bytes):
             return
         change = self._adaptation.consider(now, split_of(shares), seen)
@@ -243,19 +228,7 @@ class SplitController:
             profile = self._find()[0]
         if profile is None or self._cache.segment.closed:
             return None
-        jobs = dataclasses.replace(self._jobs(time.monotonic()), hosts=self.hosts)
-        return ModelInputs(profile, jobs, split_of(self._cache.segment.split()[1]))
-
-    def told_of_servers(self) -> str:
-        """In plain words: what the servers of ``remote=`` give, by which this controller chooses the split;
-        empty: it chooses none, or has not asked them enough."""
-        found = self.hosts.measured
-        return "" if found is None else f"; they give {found}, and the split is chosen by that"
-
-    @property
-    def hosts(self) -> Hosts:
-        """This host, with the servers of ``remote=`` as this controller measured them."""
-        return self._adaptation.hosts
+        return ModelInputs(profile, self._jobs(time.monotonic()), split_of(self._cache.segment.split()[1]))
 
     def _find(self) -> tuple[Profile | None, str]:
         """What is known before any work was seen."""
@@ -281,9 +254,7 @@ class SplitController:
             self._adaptation.knows(profile)  # the split was chosen by a profile like this one
             return True
         profile = profile_of(
-            dataclasses.replace(
-                seen, spent=self._ever.spent, seconds=self._ever.seconds, asked=self._ever.asked
-            ),
+            dataclasses.replace(seen, spent=self._ever.spent, seconds=self._ever.seconds),
             samples=self._samples,
             cores=host.cores(),
             cache_bytes=self._cache.segment.payload_bytes,

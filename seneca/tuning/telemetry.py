@@ -23,7 +23,7 @@ from seneca._core.telemetry import CAUSES, tell_work
 from seneca._runtime.distributed import world
 from seneca.cache import SampleCache
 from seneca.forms import Form
-from seneca.partition import Asked, Spent
+from seneca.partition import Spent
 
 __all__ = ["EpochTimes", "Telemetry", "WorkDone", "cores_used"]
 
@@ -49,7 +49,6 @@ class WorkDone:
             by the wall clock.
         place: How many samples of the epoch are delivered.
         preparers: The kernel's numbers of the threads, or processes, that prepare.
-        asked: What this process and its workers have asked of the servers of ``remote=``, for all loaders.
     """
 
     spent: Spent
@@ -62,7 +61,6 @@ class WorkDone:
     items_s: tuple[float, float] = (0.0, 0.0)
     place: int = 0
     preparers: tuple[int, ...] = ()
-    asked: Asked = dataclasses.field(default_factory=Asked)
 
 
 NOTHING = WorkDone(Spent(), 0, None, False, 0)

@@ -29,7 +29,7 @@ from seneca.data.stages import Pictures
 from seneca.epochs.plan import EpochPlan
 from seneca.epochs.progress import EpochProgress
 from seneca.forms import Form
-from seneca.partition import Asked, Jobs, Spent
+from seneca.partition import Jobs, Spent
 from seneca.tuning.controller import SplitController, profile_kept
 from seneca.tuning.controller import logger as logger_of_splits
 from seneca.tuning.cores import CoreShare
@@ -119,8 +119,7 @@ class WorkersSession:
     def told_of_servers(self) -> str:
         """In plain words: who shares the files, as a line more; empty: nobody."""
         names = ", ".join(one.name for one in self.servers or ())
-        told = "" if self._controller is None else self._controller.told_of_servers()
-        return f"\nfiles are shared with other hosts by {names}{told}" if names else ""
+        return f"\nfiles are shared with other hosts by {names}" if names else ""
 
     def stats(self) -> dict[str, Any]:
         """See :meth:`seneca.SharedDataset.stats`."""
@@ -242,7 +241,6 @@ class WorkersSession:
             items_s=(counts["item_cpu_ns"] * 1e-9, counts["item_ns"] * 1e-9),
             place=0 if progress is None else progress.yielded,
             preparers=self._preparers or (threading.get_native_id(),),
-            asked=Asked.of(self.remote_stats().values()),
         )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -9,12 +9,10 @@ from profiles import round_profile
 
 from seneca.partition import (
     Adaptation,
-    Asked,
     Cost,
     Jobs,
     Reading,
     Seen,
-    Served,
     Size,
     Spent,
     Split,
@@ -108,10 +106,10 @@ def test_reasons_are_written_as_people_do():
     split, halved = Split(0, 0, 1), round_profile().with_storage(2e9)
     limited = Adaptation(round_profile(), Jobs(1, step_per_s=500)).consider(0, split, seen(ONE))
     assert limited.why.startswith("a job's step takes any samples/s in place of 500: ")
-    [reason] = decision._reasons(halved, halved.with_storage(1.2e9), ONE, ONE)
+    [reason] = decision._reasons(halved, halved.with_storage(1.2e9), ONE, seen(ONE))
     assert reason == "storage gives 1,200 MB/s in place of 2,000"
     slow = dataclasses.replace(halved, prepare=Cost(1.5, 1.5))
-    [reason] = decision._reasons(halved, slow, ONE, ONE)
+    [reason] = decision._reasons(halved, slow, ONE, seen(ONE))
     assert reason == "to prepare takes 1,500 ms in place of 1.6"
 
 
@@ -200,73 +198,3 @@ def test_a_profile_is_made_of_what_was_seen():
     assert found.storage == (Reading(5, pytest.approx(5 * 1000 / 0.1), pytest.approx(0.1)),)
     never = Spent((100, 80, 80, 0), (10.0, 0.8, 0.4, 0.0), 100 * 1000, 80 * 5000)
     assert profile_of(seen(what=never), **known) is None, "nothing was augmented yet"
-
-
-# --- the servers of remote=
-
-
-AMPLE = round_profile(cache_bytes=10**10, free_memory_bytes=10**10, augment=Cost(5e-5, 5e-5))
-
-
-def of_servers(*, hits=0, misses=0, stored=0, read_s=2e-4, jobs=ONE, what=None):
-    """Seen in two seconds."""
-    asked = Asked(hits + misses, hits, stored, 97_952 * hits, hits * read_s)
-    return dataclasses.replace(seen(jobs, what), asked=asked)
-
-
-def test_servers_that_have_the_files_move_the_memory_to_decoded_and_back_when_they_die():
-    adaptation, split = chosen(AMPLE)
-    assert split.encoded > 0.8
-    there = adaptation.consider(0, split, of_servers(misses=100, stored=100))
-    assert there.reason == "the servers of remote= give 100% of the files in place of nothing"
-    assert there.split.encoded == 0 and there.split.decoded > 0.9
-    assert adaptation.hosts.measured == Served(1.0)
-    # Nothing else was known of their rate. It is as good as was hoped.
-    assert adaptation.consider(100, there.split, of_servers(hits=100)) is None
-    assert adaptation.consider(200, there.split, seen()) is None, "nothing was asked: nothing is news"
-    gone = adaptation.consider(300, there.split, of_servers(misses=100))
-    assert gone.reason == ("the servers of remote= give nothing in place of 100% of the files, one in 0.2 ms")
-    assert gone.split == split
-
-
-def test_a_network_that_is_too_slow_leaves_files_where_they_are_and_that_is_not_forgotten():
-    jobs = Jobs(1, threads=16)
-    adaptation, split = chosen(AMPLE, jobs)
-    first = adaptation.consider(0, split, of_servers(misses=100, stored=100, jobs=jobs))
-    assert first.split.encoded == 0
-    # 16 threads wait for files, 0.2 s each: 8 MB/s.
-    back = adaptation.consider(100, first.split, of_servers(hits=160, read_s=0.2, jobs=jobs))
-    assert "100% of the files, one in 200 ms in place of 100% of the files: " in back.why
-    assert back.split.encoded > 0.9
-    # A file or two at a time come sooner, and many would not.
-    few = of_servers(hits=100, read_s=0.02, jobs=jobs)
-    assert adaptation.consider(200, back.split, few) is None
-    assert adaptation.hosts.measured == Served(1.0, 0.2, 16.0)
-
-
-@pytest.mark.parametrize(("share", "is_news"), [(0.91, False), (0.89, True)])
-def test_a_tenth_of_the_files_more_or_less_is_news(share, is_news):
-    adaptation = Adaptation(round_profile(), ONE)
-    adaptation.consider(0, Split(0, 0, 1), of_servers(hits=100))
-    hits = round(100 * share)
-    now = of_servers(hits=hits, misses=100 - hits)
-    assert adaptation.consider(100, Split(0, 0, 1), now) is None, "somebody has just changed the split"
-    assert (adaptation.consider(200, Split(0, 0, 1), now) is not None) == is_news
-
-
-def test_who_takes_over_looks_at_the_servers_itself():
-    adaptation = Adaptation(round_profile(), ONE)
-    adaptation.follow(-100.0, Split(0, 0, 1), ONE)
-    assert adaptation.hosts.measured is None
-    assert adaptation.consider(0, Split(0, 0, 1), of_servers(hits=100)).why.startswith(
-        "the servers of remote= "
-    )
-
-
-def test_a_dataset_of_which_nothing_was_read_from_storage_has_a_profile():
-    what = Spent((0, 80, 80, 120), (0.0, 0.8, 0.4, 0.24), 0, 80 * 5000)
-    known = {"samples": 1000, "cores": 2, "cache_bytes": 10**6, "decoded_bytes": 0.0, "copy_bytes": 3000}
-    assert profile_of(of_servers(hits=63, what=what), **known) is None
-    found = profile_of(of_servers(hits=100, read_s=0.1, what=what), **known)
-    assert found.encoded == Size(97_952.0)
-    assert found.storage == (Reading(5, pytest.approx(5 * 97_952 / 0.1), pytest.approx(0.1)),)

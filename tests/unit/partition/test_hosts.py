@@ -6,7 +6,7 @@ import math
 import pytest
 from profiles import ROUND, round_profile
 
-from seneca.partition import ALONE, PAPER, Cost, Hosts, Jobs, Served, Split, bottleneck, solve, torch_loader
+from seneca.partition import ALONE, PAPER, Cost, Hosts, Jobs, Split, bottleneck, torch_loader
 from seneca.partition.hosts import REMOTE_CPU_S_PER_BYTE
 
 FILE = 97_952
@@ -88,24 +88,3 @@ def test_the_papers_model_is_of_one_host():
 def test_wrong_hosts(arguments, message):
     with pytest.raises(ValueError, match=message):
         Hosts(**arguments)
-
-
-def test_measured_servers_stand_for_all_other_numbers():
-    found = bottleneck(NOTHING, KEPT, Jobs(threads=4, hosts=Hosts(measured=Served(0.75, read_s=0.02))))
-    assert found.ceilings["storage"] == pytest.approx(50e6 / (0.25 * FILE))
-    # Four threads, each of which waits 20 ms for a file, and 8 ms for one of storage's.
-    assert found.ceilings["network"] == pytest.approx(4 / 0.02 / 0.75)
-    assert found.ceilings["threads"] == pytest.approx(4 / (0.75 * 0.02 + 0.25 * 5e-3 + 1e-3 + 2e-4))
-    ahead = Jobs(threads=4, reads_ahead=64, hosts=Hosts(measured=Served(0.75, read_s=0.02)))
-    more = bottleneck(NOTHING, KEPT, ahead)
-    assert more.ceilings["network"] == pytest.approx((4 + 64) / 0.02 / 0.75)
-    assert more.ceilings["threads"] == pytest.approx(4 / (1e-3 + 2e-4)), "others wait for the files"
-
-
-def test_where_servers_have_the_files_a_host_keeps_them_decoded():
-    profile = round_profile(cache_bytes=10_000_000_000, free_memory_bytes=10_000_000_000)
-    alone, fast, slow = (
-        solve(profile, Jobs(hosts=hosts)).split
-        for hosts in (ALONE, Hosts(measured=Served(1.0, 2e-4)), Hosts(measured=Served(1.0, 0.1)))
-    )
-    assert (alone.encoded, slow.encoded, fast.encoded) == (0.86, 1.0, 0.0)
