@@ -11,11 +11,15 @@
 #include "sn_divide.h"
 
 #define LOOK_AGAIN_MS 10 /* without the lock, what is looked for again is looked for again later */
+#define SEQUENCE 4       /* so many samples at equal distances are no random order: of n, chance makes them once in n * n */
 
 struct sn_worker {
     sn_client client; /* its holder NULL: private */
     int apart;        /* the lock was not to be had: it is only tried */
     sn_peers peers;   /* who is late, where copies are exact */
+
+    /* Of the samples that nobody drew: the last, its distance from the one before, and how many lie at equal distances. */
+    uint32_t last, step, n_equal;
 
     /* Lines to let go of. Its own list: the holder's is the lock holder's to touch. */
     uint32_t *done;
@@ -109,11 +113,24 @@ static void look_up_exact(sn_worker *worker, uint32_t row, const sn_claim *claim
         sn_want_taken(worker->client.holder->segment, row, item->sample);
 }
 
+/* Whether all samples of a batch that nobody drew continue a sequence: forwards, backwards or in the steps of a rank. */
+static int continues_sequence(sn_worker *worker, const sn_claim *claims, uint32_t n_claims)
+{
+    for (uint32_t i = 0; i < n_claims; i++) {
+        uint32_t step = claims[i].sample - worker->last;
+        worker->n_equal = step == worker->step ? worker->n_equal + 1 : 2;
+        worker->step = step;
+        worker->last = claims[i].sample;
+    }
+    return worker->n_equal >= (n_claims > SEQUENCE ? n_claims : SEQUENCE);
+}
+
 int sn_worker_begin(sn_worker *worker, uint32_t row, uint32_t row_generation, const sn_claim *claims,
                     uint32_t n_claims, sn_item *items, sn_offer *offers, uint32_t n_offers)
 {
     sn_segment *segment = worker->client.holder ? worker->client.holder->segment : NULL;
 
+    worker->client.in_order = row == SN_NONE && continues_sequence(worker, claims, n_claims);
     for (uint32_t i = 0; i < n_claims; i++)
         sn_item_clear(&items[i], claims[i].sample);
     for (uint32_t i = 0; i < n_offers; i++)

@@ -31,8 +31,9 @@ typedef struct sn_worker sn_worker;
 int sn_worker_open(const sn_client *client, sn_worker **out);
 
 /* Hold what serves these samples. `row` and `row_generation` are the member's that made the
- * claims; SN_NONE: there are none, only claims[i].sample counts. 0, or SN_BUSY: without the
- * lock, everything comes from storage; offers are answered either way. */
+ * claims; SN_NONE: there are none, only claims[i].sample counts. Where these samples continue a sequence, at equal
+ * distances, their copies are in order. 0, or SN_BUSY: without the lock, everything comes from storage; offers are
+ * answered either way. */
 int sn_worker_begin(sn_worker *worker, uint32_t row, uint32_t row_generation, const sn_claim *claims,
                     uint32_t n_claims, sn_item *items, sn_offer *offers, uint32_t n_offers);
 

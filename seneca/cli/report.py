@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import math
 import os
@@ -28,6 +27,7 @@ __all__ = ["run"]
 
 EVERY_S = 0.5
 WINDOW_S = 1.0
+MADE_S = 1.0  # a cache that cannot be read for so long is not being made
 
 
 def run(to: Path, name: str | None, *, duration: str | None) -> int:
@@ -52,8 +52,7 @@ def run(to: Path, name: str | None, *, duration: str | None) -> int:
         raise BadUse(why)
     watch, recording = Watch(WINDOW_S), Recording()
     if name is not None:
-        with contextlib.suppress(NoSuchCache):  # a job may make it yet
-            readable(name)
+        _check(name)
     some = any(cache.jobs for cache in look(watch, name))  # what is wrong is said before anything else
     console = Console(stderr=True)
     began_at, began = datetime.datetime.now().astimezone(), time.monotonic()
@@ -83,6 +82,22 @@ def run(to: Path, name: str | None, *, duration: str | None) -> int:
     print(sentence(recording))
     print(f"{to}: {os.path.getsize(to) / 1024:,.0f} KiB")
     return 0
+
+
+def _check(name: str) -> None:
+    """Refuse a cache that cannot be read. One that a job is just making can be, a moment later."""
+    until = time.monotonic() + MADE_S
+    while True:
+        try:
+            readable(name)
+        except NoSuchCache:  # a job may make it yet
+            return
+        except BadUse:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(MADE_S / 20)
+        else:
+            return
 
 
 def _seconds(duration: str | None) -> float:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from engine import Place
@@ -45,6 +46,24 @@ def test_where_no_job_got_a_sample_nothing_is_written(tmp_path):
     assert result.stderr.splitlines()[-1] == (
         f"seneca report: no job got a sample meanwhile; {tmp_path / 'x.html'} is not written"
     )
+
+
+def test_a_cache_that_is_being_made_is_waited_for_and_what_is_none_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "MADE_S", 0.1)
+    with Place(100) as place:
+        place.attach()
+        name = place.name.removeprefix(f"/seneca-{os.geteuid()}-")
+        whole = Path(f"/dev/shm{place.name}").read_bytes()
+        (no_cache := Path(f"/dev/shm/{place.name[1:]}-begun")).write_bytes(b"")
+        try:
+            arguments = ["report", str(tmp_path / "x.html"), "--cache", f"{name}-begun", "--for", "0.4s"]
+            result = RUN.invoke(app, arguments)
+            assert result.exit_code == 2 and "it was not made by Seneca" in result.stderr
+            monkeypatch.setattr(report, "MADE_S", 60)
+            monkeypatch.setattr(report.time, "sleep", lambda _: no_cache.write_bytes(whole))
+            report._check(f"{name}-begun")
+        finally:
+            no_cache.unlink()
 
 
 @pytest.mark.parametrize(

@@ -133,21 +133,49 @@ def test_with_another_job_batches_are_drawn_one_by_one(name):
         assert len(batches._batches._drawn) == 0
 
 
-def test_a_shuffled_job_does_not_follow_the_order_of_one_in_sequence(name):
-    """Copies come one after the other in the order in which they are made, and that must not be theirs."""
-    count = 400
-    shared = SharedDataset(Drawn(count), cache=name, cache_bytes="1MiB")
-    plan = planned(shared, SequentialSampler(shared))
-    in_order = iter(DataLoader(shared, batch_sampler=plan, collate_fn=list))
-    order = []
-    with Job(Drawn(count), name) as other:
+COUNT = 400
+SEQUENCES = {
+    "forwards": range(COUNT),
+    "backwards": range(COUNT - 1, -1, -1),
+    "of a rank": [*range(0, COUNT, 2), *range(1, COUNT, 2)],
+}
+
+
+def order_beside(name, shared, loader):
+    """The order of a shuffled job that takes each batch after this loader's."""
+    batches, order = iter(loader), []
+    with Job(Drawn(COUNT), name) as other:
         other.begin()
-        for _ in range(count // BATCH):
-            next(in_order)
+        for _ in range(COUNT // BATCH):
+            next(batches)
             order += [item[0] for item in other.take(1)]
-    assert_each_once([[index] for index in order], count)
-    neighbours = sum(abs(one - two) == 1 for one, two in itertools.pairwise(order))
-    assert neighbours < 20, "of a random order 2 are neighbours, on average"
+    assert_each_once([[index] for index in order], COUNT)
+    return order
+
+
+@pytest.mark.parametrize("is_planned", [True, False])
+@pytest.mark.parametrize("sequence", SEQUENCES)
+def test_a_shuffled_job_does_not_follow_the_order_of_one_in_sequence(name, sequence, is_planned):
+    """Copies come one after the other in the order in which they are made, and that must not be theirs."""
+    shared = SharedDataset(Drawn(COUNT), cache=name, cache_bytes="1MiB")
+    order = SEQUENCES[sequence]
+    loader = DataLoader(shared, BATCH, sampler=order, collate_fn=list)
+    if is_planned:
+        sampler = SequentialSampler(shared) if sequence == "forwards" else order
+        loader = DataLoader(shared, batch_sampler=planned(shared, sampler), collate_fn=list)
+    step = abs(order[1] - order[0])
+    taken = order_beside(name, shared, loader)
+    near = sum(abs(one - two) == step for one, two in itertools.pairwise(taken))
+    assert near < 20, "of a random order 2 are so near to each other, on average"
+
+
+def test_a_shuffled_job_takes_copies_of_a_random_order_that_nobody_planned(name):
+    shared = SharedDataset(Drawn(COUNT), cache=name, cache_bytes="1MiB")
+    order = torch.randperm(COUNT, generator=torch.Generator().manual_seed(7)).tolist()
+    taken = order_beside(name, shared, DataLoader(shared, BATCH, sampler=order, collate_fn=list))
+    place = {index: k for k, index in enumerate(order)}
+    near = sum(abs(place[one] - place[two]) == 1 for one, two in itertools.pairwise(taken))
+    assert near > 100, "it takes copies in the order in which they are made"
 
 
 def test_jobs_in_sequence_share_their_copies(name):
