@@ -1,12 +1,59 @@
 #include "warp.h"
 
 #define SN_LOOP
-#define SN_WARP_TABLE sn_warp_plain
 
 #include "warp_loops.h"
 
 #define ONE 65536 /* of 16.16 fixed point */
 #define COLUMNS 512
+
+/* All pixels; `cubic` and `projective` are known where this is compiled into each. */
+static inline __attribute__((always_inline)) void weigh_all(const warped *of, uint8_t *to, int cubic, int projective)
+{
+    const double *m = of->matrix;
+
+    for (uint32_t row = 0; row < of->height; row++) {
+        double down = row + 0.5, of_x = m[1] * down, of_y = m[4] * down;
+
+        for (uint32_t column = 0; column < of->width; column++, to += 3) {
+            double across = column + 0.5, x = m[0] * across + of_x + m[2], y = m[3] * across + of_y + m[5];
+
+            if (projective) {
+                double by = m[6] * across + m[7] * down + 1;
+
+                x /= by;
+                y /= by;
+            }
+            weigh(of, x, y, cubic, to);
+        }
+    }
+}
+
+static void bilinear(const double matrix[8], const uint8_t fill[3], const uint8_t *from, uint8_t *to,
+                     uint32_t height, uint32_t width)
+{
+    weigh_all(&(warped){matrix, fill, from, height, width}, to, 0, 0);
+}
+
+static void bicubic(const double matrix[8], const uint8_t fill[3], const uint8_t *from, uint8_t *to,
+                    uint32_t height, uint32_t width)
+{
+    weigh_all(&(warped){matrix, fill, from, height, width}, to, 1, 0);
+}
+
+static void bilinear_perspective(const double matrix[8], const uint8_t fill[3], const uint8_t *from, uint8_t *to,
+                                 uint32_t height, uint32_t width)
+{
+    weigh_all(&(warped){matrix, fill, from, height, width}, to, 0, 1);
+}
+
+static void bicubic_perspective(const double matrix[8], const uint8_t fill[3], const uint8_t *from, uint8_t *to,
+                                uint32_t height, uint32_t width)
+{
+    weigh_all(&(warped){matrix, fill, from, height, width}, to, 1, 1);
+}
+
+const sn_warp_kernels sn_warp_plain = {bilinear, bicubic, bilinear_perspective, bicubic_perspective};
 
 static const sn_warp_kernels *kernels(void)
 {

@@ -2,8 +2,9 @@
  * warp_kernels.h -- the inner loops of sn_warp_run() that weigh pixels, for the platform's baseline and
  * for AVX2.
  *
- * warp_loops.h writes them once; each of warp.c and warp_avx2.c compiles that for its target. No step is
- * fused or reordered, so both give the same bits. warp.c chooses; nobody else but tests calls them.
+ * warp.c has the first, which weighs each pixel in doubles (warp_loops.h). warp_avx2.c has the other, which weighs
+ * in single floats the pixels whose bytes these are sure to tell, and the rest in doubles too. Therefore both give
+ * the same bytes. warp.c chooses; nobody else but tests calls them.
  */
 #ifndef SN_WARP_KERNELS_H
 #define SN_WARP_KERNELS_H
@@ -12,7 +13,7 @@
 
 #include "simd.h"
 
-/* `from` may be read four bytes beyond its end; nothing else is. */
+/* `from` may be read SN_WARP_SLACK bytes beyond its end (warp.h), and no further; nothing beyond other ends is. */
 typedef void sn_warp_kernel(const double matrix[8], const uint8_t fill[3], const uint8_t *from, uint8_t *to,
                             uint32_t height, uint32_t width);
 

@@ -298,10 +298,50 @@ static void test_colour(void)
 }
 
 /* A picture, and the map onto it of a picture of its size: turned, sheared and shifted. */
+/* Rotated, sheared, shifted or in perspective; some by nothing, or by halves and whole pixels, where numbers are
+ * whole or fall on edges. */
+static void draw_matrix(double matrix[8], uint32_t height, uint32_t width)
+{
+    static const double identity[8] = {1, 0, 0, 0, 1, 0, 0, 0};
+    uint32_t kind = sn_rng_below(&rng, 5);
+
+    memcpy(matrix, identity, sizeof identity);
+    if (kind == 0)
+        for (int k = 0; k < 8; k++)
+            matrix[k] = sn_rng_uniform(&rng, -1.5, 1.5) * (k % 3 == 2 ? width : 1) / (k < 6 ? 1 : 2 * width);
+    if (kind == 1)
+        matrix[sn_rng_below(&rng, 2) ? 1 : 3] = sn_rng_uniform(&rng, -0.3, 0.3);
+    if (kind == 2)
+        matrix[sn_rng_below(&rng, 2) ? 2 : 5] = sn_rng_uniform(&rng, -0.5, 0.5) * width;
+    if (kind == 3) {
+        matrix[2] = 0.25 * sn_rng_below(&rng, 8);
+        matrix[5] = 0.25 * sn_rng_below(&rng, 8);
+    }
+    if (kind == 4)
+        sn_warp_rotation(matrix, sn_rng_uniform(&rng, -30, 30), (double[2]){width * 0.5, height * 0.5});
+}
+
+/* Noise, one colour, columns of few colours, or a channel that is full. */
+static void draw_surface(uint8_t *pixels, size_t bytes)
+{
+    uint32_t kind = sn_rng_below(&rng, 5), colour = sn_rng_below(&rng, 256);
+
+    draw_pixels(pixels, bytes);
+    for (size_t k = 0; k < bytes && kind > 0; k++)
+        if (kind == 1)
+            pixels[k] = (uint8_t)colour;
+        else if (kind == 2)
+            pixels[k] = pixels[k] < 40 ? 0 : 255;
+        else if (kind == 3)
+            pixels[k] = (uint8_t)(100 + pixels[k] % 3);
+        else if (k % 3 == 1)
+            pixels[k] = 255;
+}
+
 static void test_warp(void)
 {
-    static uint8_t pixels[3 * MAX_SAMPLES], plain[3 * MAX_SAMPLES];
-    uint32_t height = (uint32_t)some(30), width = (uint32_t)some(MAX_SAMPLES / 30);
+    static uint8_t pixels[3 * 9 * MAX_SAMPLES], plain[3 * 9 * MAX_SAMPLES];
+    uint32_t height = (uint32_t)some(90), width = (uint32_t)some(150); /* of several blocks */
     size_t bytes = (size_t)3 * height * width;
     const uint8_t fill[3] = {1, 2, 3};
     sn_warp_kernel *kernels[][2] = {
@@ -312,11 +352,10 @@ static void test_warp(void)
     };
     double matrix[8];
 
-    for (int k = 0; k < 8; k++)
-        matrix[k] = sn_rng_uniform(&rng, -1.5, 1.5) * (k % 3 == 2 ? width : 1) / (k < 6 ? 1 : 2 * width);
+    draw_matrix(matrix, height, width);
     snprintf(doing, sizeof doing, "warp, %u x %u, %g %g %g %g %g %g", height, width, matrix[0], matrix[1],
              matrix[2], matrix[3], matrix[4], matrix[5]);
-    draw_pixels(pixels, bytes);
+    draw_surface(pixels, bytes);
     for (int kind = 0; kind < 4; kind++)
         for (enum edge edge = 0; edge < N_EDGES; edge++) {
             uint8_t *out = place(OUT, edge, bytes), *from = place(SOURCE, edge, bytes + SN_WARP_SLACK);
