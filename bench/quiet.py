@@ -16,7 +16,7 @@ __all__ = ["least_stolen"]
 
 T = TypeVar("T")
 
-NO_MATTER = 0.005  # of a core's time
+NO_MATTER = 0.005  # of the time of all cores
 TIMES = 3
 
 
