@@ -43,9 +43,10 @@ def shares(needs: Sequence[Need], cores: float) -> list[float]:
     """Divide the cores: how many each loader's samples are prepared by.
 
     Method: if there are enough cores, each loader gets what it needs, and those that take all share the rest.
-    Else all are slowed down equally: each gets the same part of its need. No need counts as more than all
-    cores. A loader that takes all counts as if it needed an equal part of the cores, or of what the others
-    leave, if that is more.
+    Else all are slowed down equally: each gets the same part of its need. No loader's need counts as more than
+    all cores; one that is larger is made smaller as a whole, because a loop that waits needs less itself. A
+    loader that takes all counts as if it needed an equal part of the cores, or of what the others leave, if
+    that is more.
 
     This is Lobster's aim, threads to the job that waits (Lobster, ICPP 2022, Algorithm 1), as a closed
     formula over all jobs of the host. The training loops' own cores are set aside first, as measured.
@@ -63,8 +64,10 @@ def shares(needs: Sequence[Need], cores: float) -> list[float]:
         [0.3, 1.5]
         >>> shares([Need(3, 0), Need(5, 0)], cores=6)
         [2.25, 3.75]
+        >>> shares([Need(14, 2)], cores=2)
+        [1.75]
     """
-    needs = [replace(need, prepare=min(need.prepare, cores)) for need in needs]
+    needs = [_within(need, cores) for need in needs]
     greedy = sum(need.takes_all for need in needs)
     finite = sum(need.prepare + need.loop for need in needs if not need.takes_all)
     takes = max(cores / len(needs), (cores - finite) / greedy) if greedy else 0.0
@@ -74,6 +77,14 @@ def shares(needs: Sequence[Need], cores: float) -> list[float]:
         max(LEAST, round(slower * takes - need.loop if need.takes_all else slower * need.prepare, 9))
         for need in needs
     ]
+
+
+def _within(need: Need, cores: float) -> Need:
+    """The need of a loader that runs alone on so many cores."""
+    if need.takes_all or need.prepare + need.loop <= cores:
+        return need
+    slower = cores / (need.prepare + need.loop)
+    return replace(need, prepare=slower * need.prepare, loop=slower * need.loop)
 
 
 class Threads:

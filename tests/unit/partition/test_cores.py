@@ -16,8 +16,8 @@ def test_each_gets_what_it_needs_if_there_is_enough():
 
 def test_all_are_slowed_down_equally_if_there_is_not():
     needs = [Need(3, 1), Need(6, 0), Need(10, 4)]
-    given = shares(needs, cores=12)
-    slower = 12 / 24
+    given = shares(needs, cores=14)
+    slower = 14 / 24
     assert given == [pytest.approx(slower * need.prepare) for need in needs]
 
 
@@ -33,6 +33,12 @@ def test_no_need_counts_as_more_than_all_cores():
     light, endless = shares([Need(0.5, 0), Need(1000, 0)], cores=2)
     assert light == pytest.approx(0.5 * 2 / 2.5)
     assert endless == pytest.approx(2 * 2 / 2.5)
+
+
+def test_who_prepares_gets_the_cores_that_a_waiting_loop_does_not_use():
+    """The loop would take more than all cores if it never waited. As it waits, it takes an eighth of that."""
+    assert shares([Need(14, 2)], cores=2) == [pytest.approx(1.75)]
+    assert shares([Need(14, 2), Need(14, 2)], cores=2) == [pytest.approx(0.875)] * 2
 
 
 def test_nobody_gets_nothing():
