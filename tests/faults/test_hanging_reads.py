@@ -220,6 +220,7 @@ def test_a_job_that_ended_while_a_thread_hung_leaves_nothing_to_the_others(run, 
         assert epoch_of(loader) == (list(range(48)), [])
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("what", ["come_back", "close_and_come_back"])
 def test_what_a_thread_that_hangs_may_write_to_stays_its_own_until_it_comes_back(
     run, flat_folder, name, what, tmp_path

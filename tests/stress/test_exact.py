@@ -17,7 +17,7 @@ from sizes import size
 
 import seneca
 
-SIGNALS = int(os.environ.get("SENECA_TEST_KILLS") or size(12, 24))
+SIGNALS = int(os.environ.get("SENECA_TEST_KILLS") or size(9, 24))
 PARTS = size(1, 2)
 JOBS = 4
 A_ROUND = 3  # signals while as many jobs as there are go through their epochs

@@ -17,7 +17,7 @@ from pathlib import Path
 import namespaces
 import pytest
 import slow_reads
-from redis_servers import PROGRAM, needs_redis
+from redis_servers import PROGRAM, needs_redis, put_first
 
 import seneca
 from seneca import transforms as T
@@ -75,6 +75,7 @@ def servers(hosts, tmp_path):
         options = ["--bind", host.address, "--port", "6379", "--unixsocket", str(socket), "--save", ""]
         options += ["--protected-mode", "no", "--dir", str(tmp_path)]
         running.append(subprocess.Popen([*host.command, PROGRAM, *options], stdout=subprocess.DEVNULL))
+        put_first(running[-1])
         sockets.append(socket)
     until = time.monotonic() + 60
     while not all(socket.exists() for socket in sockets):
@@ -113,6 +114,7 @@ def truth(folder, way):
     return sorted(hashlib.sha256(one.tobytes()).hexdigest() for one in made)
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("way", ["native", "workers"])
 def test_three_hosts_read_storage_in_the_first_epoch_alone(hosts, servers, tmp_path, way):
     folder, place = make_pictures(tmp_path / "pictures", count=COUNT, classes=2), tmp_path / "place"

@@ -58,6 +58,7 @@ def test_each_of_several_jobs_gets_each_sample_once_an_epoch(host: Host, small_p
     assert host.segments() == []
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize("count", [2, 4])
 def test_jobs_on_real_pictures(host: Host, imagenet_sample, count):
     samples = len(seneca.ImageFolder(imagenet_sample))

@@ -156,6 +156,7 @@ def test_ranks_divide_each_epoch(run, case):
     assert_divided([rank[case] for rank in run.ranks], CASES[case]["count"], CASES[case]["drop"])
 
 
+@pytest.mark.small(2)
 @pytest.mark.parametrize("case", [case for case in CASES if case != KILLED])
 def test_ranks_share_one_segment_with_another_job(run, case):
     assert_shared([rank[case] for rank in run.ranks], run.neighbour[case], CASES[case]["count"])

@@ -319,6 +319,7 @@ def slurm(tmp_path):
 
 
 @needs_redis
+@pytest.mark.small(1)
 @pytest.mark.parametrize("status", [0, 3])
 def test_a_script_for_slurm_starts_a_server_that_the_run_reaches_and_ends_it(slurm, tmp_path, status):
     script = printed("slurm").replace("8GiB", "64MiB")

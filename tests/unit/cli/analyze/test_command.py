@@ -56,6 +56,7 @@ def run(*arguments, **options):
     return process.returncode, out, err
 
 
+@pytest.mark.small(1)
 @pytest.mark.parametrize(("workers", "status"), [(0, 7), (1, 0)])
 def test_it_says_for_what_the_step_waits_and_passes_on_the_status(tmp_path, workers, status, scratch_folder):
     flags = ["--json", "found.json", "--html", "found.html"]

@@ -115,6 +115,7 @@ def test_other_loaders_are_measured_too(files, loader, samples):
     assert [len(one.batches) > 0 for one in found.alone] == [True, True]
 
 
+@pytest.mark.whole_size(shown_by="test_pictures_are_measured_on_the_native_path_too")
 def test_senecas_own_loader_is_compared_with_torchs(files):
     ran = start(files, "import seneca\ntrain(seneca.DataLoader(Files(), 4, shuffle=True, num_workers=1))")
     assert (ran.returncode, ran.stderr) == (0, "")
