@@ -415,13 +415,16 @@ def test_without_colours_and_with_a_given_depth_aug_mix_has_fewer_operations():
     assert max(len(edits) for edits in drawn) == 4 * 3 + 2
 
 
+DRAWS = size(500, 1500)
+
+
 @pytest.mark.parametrize("all_ops", [True, False])
 def test_the_twin_mixes_as_the_native_core(all_ops):
     """Of each picture one value of the changed pixels and the average change."""
     args, pixels = {**AUG_MIX, "all_ops": all_ops, "fill": FILL}, PICTURES[4]
     for what in (lambda out: np.abs(out - pixels.astype(float)).mean(), lambda out: float(out[20, 30, 1])):
         samples = [
-            [what(engine("aug_mix", args, pixels, k)) for k in range(size(500, 1500))] for engine in (native, in_pillow)
+            [what(engine("aug_mix", args, pixels, k)) for k in range(DRAWS)] for engine in (native, in_pillow)
         ]
         assert ks_2samp(*samples).pvalue > LUCK
 
