@@ -9,13 +9,13 @@ from libc.string cimport memcpy, memset
 
 from seneca._core.codes import picture_error
 from seneca._core.codes cimport SN_OK
+from seneca._core.op cimport filter_of
 from seneca._core.plan cimport (
     SN_BFLOAT16,
     SN_FLOAT16,
     SN_FLOAT32,
     SN_UINT8,
     Plan,
-    filter_of,
     sn_plan_pixel_bytes,
 )
 from seneca._core.rng cimport SN_STREAM_AUGMENT, SN_STREAM_ERASE, sn_rng, sn_rng_start

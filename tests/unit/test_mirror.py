@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MOST_LINES = 600
+MOST_LINES = {".py": 600, ".pyx": 400}  # of a test, and of the border, which decides nothing
 
 # Of no module, but of how all of them stand to each other and to the documentation.
 OF_ALL = {"test_architecture.py", "test_examples.py", "test_imports.py", "test_mirror.py"}
@@ -16,6 +16,7 @@ OF_ALL = {"test_architecture.py", "test_examples.py", "test_imports.py", "test_m
 # Modules that the tests of those that use them show, and that show nothing by themselves.
 WITHOUT = {
     "_core/codes": "what codes mean: the errors in _core/test_segment.py, test_codec_damage.py",
+    "_core/op": "one transform of a pipeline: all of _core/test_codec_*.py, transforms/test_pipeline.py",
     "_core/participant": "what members and workers have in common: _core/test_worker.py",
     "_core/plan": "pipelines as C has them: all of _core/test_codec_*.py, transforms/test_pipeline.py",
     "_core/undecoded": "pictures that are left to Pillow: test_loader.py, native/test_fetchers.py",
@@ -95,9 +96,9 @@ def violations(root, without, of_all=()):
         yield f"test_mirror.py says why seneca/{module} has no test, and there is no such module"
     for file in sorted(file for file in files if module_of(file, known) is None):
         yield f"tests/unit/{file.as_posix()} is named after no module"
-    for path in sorted((root / "tests").rglob("*.py")):
-        if (lines := path.read_text().count("\n")) > MOST_LINES:
-            yield f"{path.relative_to(root)} has {lines} lines, more than {MOST_LINES}"
+    for path in sorted([*(root / "tests").rglob("*.py"), *(root / "seneca").rglob("*.pyx")]):
+        if (lines := path.read_text().count("\n")) > MOST_LINES[path.suffix]:
+            yield f"{path.relative_to(root)} has {lines} lines, more than {MOST_LINES[path.suffix]}"
 
 
 def test_tests_lie_where_the_code_lies():
@@ -133,6 +134,11 @@ def test_every_reason_is_given():
         ({"tests/unit/test_plan.py": ""}, {}, "tests/unit/test_plan.py is named after no module"),
         ({"tests/stress/test_jobs.py": "#\n" * 601}, {}, "test_jobs.py has 601 lines"),
         ({"tests/engine.py": "#\n" * 601}, {}, "engine.py has 601 lines"),
+        (
+            {"seneca/_core/codec.pyx": "#\n" * 401, "tests/unit/_core/test_codec.py": ""},
+            {},
+            "codec.pyx has 401 lines, more than 400",
+        ),
     ],
 )
 def test_the_check_sees(tmp_path, files, without, message):
