@@ -61,8 +61,8 @@ class Work:
         read_bytes: Bytes read from storage, if Seneca reads.
         stall_ns: Nanoseconds that the training loop waited for samples, by cause: ``storage``, ``decode``,
             ``augment``, ``item`` (user's code that makes a whole item), ``batch`` (all other computing),
-            ``cores`` (too few were free), ``other``. What hides behind the training step is no cause. See
-            :func:`seneca.tuning.telemetry.stall_parts`.
+            ``cores`` (too few were free), ``peers`` (other jobs make exact copies), ``other``. What hides
+            behind the training step is no cause. See :func:`seneca.tuning.telemetry.stall_parts`.
         spent_ns: Nanoseconds of those who prepare, by the same names. ``storage`` and ``cores`` are
             wall-clock time, the others CPU time.
         epoch, place, places: The number of the last epoch, how many of its samples are delivered, and how

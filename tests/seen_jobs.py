@@ -5,7 +5,7 @@ from pathlib import Path
 from seneca.segments import JobSeen, Segment, State, View, Work
 
 BEGAN_MS = 1_000_000
-CAUSES = ("storage", "decode", "augment", "item", "batch", "cores", "other")
+CAUSES = ("storage", "decode", "augment", "item", "batch", "cores", "peers", "other")
 FORMS = ("storage", "encoded", "decoded", "augmented")
 
 

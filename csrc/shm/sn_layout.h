@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 #define SN_MAGIC 0x31304143454E4553u /* "SENECA01", little endian */
-#define SN_LAYOUT_VERSION 14u
+#define SN_LAYOUT_VERSION 15u
 
 #define SN_GRANULE 4096u     /* payload space is given out in pages */
 #define SN_HUGE_PAGE 2097152u /* records of many samples lie in these, where the kernel has them */
@@ -160,8 +160,9 @@ enum sn_cause {
     SN_CAUSE_ITEM = 3,  /* ran the user's code that makes an item */
     SN_CAUSE_BATCH = 4, /* made a batch of samples, and all else that they do */
     SN_CAUSE_CORES = 5, /* waited for a core */
-    SN_CAUSE_OTHER = 6, /* nothing that was seen */
-    SN_CAUSES = 7
+    SN_CAUSE_PEERS = 6, /* made nothing: other jobs make its exact copies, or are to come near */
+    SN_CAUSE_OTHER = 7, /* nothing that was seen */
+    SN_CAUSES = 8
 };
 
 /* What the loaders of one process have done since it attached, and where its last epoch is. */

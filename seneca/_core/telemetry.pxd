@@ -6,7 +6,7 @@ from libc.stdint cimport uint64_t
 cdef extern from "shm/sn_layout.h" nogil:
     enum:
         SN_CAUSE_STORAGE, SN_CAUSE_DECODE, SN_CAUSE_AUGMENT, SN_CAUSE_ITEM, SN_CAUSE_BATCH, SN_CAUSE_CORES
-        SN_CAUSE_OTHER
+        SN_CAUSE_PEERS, SN_CAUSE_OTHER
 
     ctypedef struct sn_work:
         uint64_t since_ms, told_ms
@@ -15,8 +15,8 @@ cdef extern from "shm/sn_layout.h" nogil:
         uint64_t prepared, staged
         uint64_t skipped, damaged
         uint64_t read_bytes
-        uint64_t stall_ns[7]
-        uint64_t spent_ns[7]
+        uint64_t stall_ns[8]
+        uint64_t spent_ns[8]
         uint64_t epoch, place, places
         uint64_t threads, batch_size
         uint64_t rank, ranks

@@ -9,7 +9,7 @@ __all__ = ["CAUSES", "NAME_BYTES", "tell_work"]
 
 FORMS = ("storage", "encoded", "decoded", "augmented")
 CAUSES = {"storage": SN_CAUSE_STORAGE, "decode": SN_CAUSE_DECODE, "augment": SN_CAUSE_AUGMENT, "item": SN_CAUSE_ITEM,
-          "batch": SN_CAUSE_BATCH, "cores": SN_CAUSE_CORES, "other": SN_CAUSE_OTHER}
+          "batch": SN_CAUSE_BATCH, "cores": SN_CAUSE_CORES, "peers": SN_CAUSE_PEERS, "other": SN_CAUSE_OTHER}
 NAME_BYTES = 95
 
 

@@ -20,7 +20,7 @@ DASHES = ("", "6 3", "2 3", "9 3 2 3")  # of the jobs beyond the colours
 FORM_COLOURS = {"storage": "#e15759", "encoded": "#edc948", "decoded": "#59a14f", "augmented": "#4e79a7"}
 CAUSE_COLOURS = {
     "storage": "#e15759", "decode": "#59a14f", "augment": "#4e79a7", "item": "#b07aa1", "batch": "#76b7b2",
-    "cores": "#f28e2b", "other": "#8c8c8c",
+    "cores": "#f28e2b", "peers": "#9c755f", "other": "#8c8c8c",
 }  # fmt: skip
 MEANWHILE = {
     "storage": "for storage",
@@ -29,6 +29,7 @@ MEANWHILE = {
     "item": "for the dataset's own code",
     "batch": "for batches to be put together",
     "cores": "for a free core",
+    "peers": "for other jobs",
     "other": "for what was not seen",
 }
 

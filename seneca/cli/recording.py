@@ -17,7 +17,7 @@ from seneca.segments import State
 
 __all__ = ["CAUSES", "KEPT_FORMS", "MOST_POINTS", "CacheTrack", "JobTrack", "Recording"]
 
-CAUSES = ("storage", "decode", "augment", "item", "batch", "cores", "other")
+CAUSES = ("storage", "decode", "augment", "item", "batch", "cores", "peers", "other")
 KEPT_FORMS = ("encoded", "decoded", "augmented")
 MOST_POINTS = 600
 

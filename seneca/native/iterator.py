@@ -285,6 +285,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             counts={name: getattr(counts, name) for name in ("prepared", "staged", "skipped", "damaged")},
             place=self._progress.yielded - self._in_hand,
             preparers=self._prefetcher.threads if self._close.alive else (),
+            peer_wait_s=counts.peer_wait_s,
         )
 
     def _tell(self, ready: Ready | None = None, *, failed: bool = False) -> None:

@@ -37,6 +37,7 @@ DOING = {
     "item": "the dataset's own code",
     "batch": "making batches",
     "cores": "a free core",
+    "peers": "other jobs of the same seed",
     "other": "other things",
 }
 
@@ -46,6 +47,7 @@ WITHOUT_MODEL = {
     "augment": "more workers (num_workers) help while cores are free",
     "item": "more workers (num_workers) help while cores are free; a profiler shows what __getitem__ does",
     "batch": "more workers (num_workers) help while cores are free; a profiler shows what collate_fn does",
+    "peers": "jobs with share='exact' prepare for each other: start them together, with as many workers each",
     "cores": "other processes take the cores: give this one more, or start fewer workers and threads in all",
     "other": "",
 }
@@ -91,9 +93,10 @@ class Diagnosis:
             known.
         causes: The part of ``waited`` that each cause has, the largest first: what those who prepare did in
             the same time. ``storage``, ``decode``, ``augment``, ``item`` (the dataset's own code), ``batch``,
-            ``cores`` (they waited for a core), ``other``.
+            ``cores`` (they waited for a core), ``peers`` (other jobs made the copies), ``other``.
         remedies: What would remove the wait, by the model of ``seneca plan``; the most useful first.
-        advice: What helps in general, where the model cannot be asked; empty: it can, or nothing is wrong.
+        advice: What helps in general, where the model cannot be asked, or does not know the largest cause;
+            empty: it can, or nothing is wrong.
     """
 
     epoch: int
@@ -150,9 +153,12 @@ def diagnose(times: EpochTimes, known: ModelInputs | None) -> Diagnosis:
         if seconds > 0
     }
     remedies: tuple[Remedy, ...] = ()
-    if waited >= NO_MATTER and known is not None:
-        remedies = tuple(sorted(_remedies(waited, known), key=lambda one: -one.removes))
-    advice = "" if known is not None or waited < NO_MATTER else WITHOUT_MODEL[next(iter(causes), "other")]
+    own = waited - causes.get("peers", 0.0)  # no resource of this job removes the rest
+    if own >= NO_MATTER and known is not None:
+        remedies = tuple(sorted(_remedies(own, known), key=lambda one: -one.removes))
+    most = next(iter(causes), "other")
+    is_asked = known is not None and most != "peers"
+    advice = "" if is_asked or waited < NO_MATTER else WITHOUT_MODEL[most]
     return Diagnosis(*of, waited, causes, remedies, advice)
 
 

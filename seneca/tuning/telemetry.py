@@ -39,6 +39,7 @@ class WorkDone:
         spent: What preparing samples has taken.
         delivered: Samples that were delivered, without the batch that the training loop is at.
         stall_s: Seconds that the training loop waited for samples; None: not known.
+        peer_wait_s: Of these, the seconds in which it waited for other jobs alone.
         reads_here: Whether this process reads the loader's files. The kernel counts what this process
             reads.
         copy_bytes: The size of an AUGMENTED copy in bytes; 0: not known yet.
@@ -61,6 +62,7 @@ class WorkDone:
     items_s: tuple[float, float] = (0.0, 0.0)
     place: int = 0
     preparers: tuple[int, ...] = ()
+    peer_wait_s: float = 0.0
 
 
 NOTHING = WorkDone(Spent(), 0, None, False, 0)
@@ -106,7 +108,7 @@ class Telemetry:
         self._last = NOTHING
         self._shown = NO_EPOCH
         self._cores: dict[int, tuple[int, int]] = {}
-        self._cpu_ns = self._stalled_ns = self._seen_ns = 0
+        self._cpu_ns = self._stalled_ns = self._peers_ns = self._seen_ns = 0
         self._epoch: int | None = None
         self._began = self._until = 0.0
         self._place_before = 0
@@ -198,16 +200,20 @@ class Telemetry:
         if done.stall_s is None:
             return {}
         self._stalled_ns += round((done.stall_s - (before.stall_s or 0.0)) * NS)
+        self._peers_ns += round((done.peer_wait_s - before.peer_wait_s) * NS)
         total = sum(spent.values())
         if total == 0 and self._stalled_ns <= NS and not ended:
             return {}  # who worked may be known with the next batch
         stalled, self._stalled_ns = self._stalled_ns, 0
         seen, self._seen_ns = self._seen_ns, 0
+        for_peers = min(stalled, self._peers_ns)
+        self._peers_ns = 0
+        own = stalled - for_peers
         if total == 0:
-            return {"other": stalled}
+            return {"peers": for_peers, "other": own}
         parts = stall_parts(spent, self._shown["threads"], max(0, seen - stalled))
         total = sum(parts.values())
-        return {cause: stalled * ns // total for cause, ns in parts.items()}
+        return {"peers": for_peers, **{cause: own * ns // total for cause, ns in parts.items()}}
 
     def _spent(self, before: WorkDone, done: WorkDone) -> dict[str, int]:
         """What those who prepare have spent, in nanoseconds by cause."""

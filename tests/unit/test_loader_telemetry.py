@@ -94,6 +94,16 @@ def test_why_items_take_long_is_told(name):
     assert str(found).startswith("epoch 0 waited ")
 
 
+def test_a_wait_for_other_jobs_is_told_as_such(picture_folder, name):
+    loader = pictures(picture_folder, 1, cache=name)
+    for _ in loader:
+        # What a batch tells whose copies other jobs were making.
+        loader._session.counts.stall_s += 0.5
+        loader._session.counts.peer_wait_s += 0.5
+    assert told(name).stall_ns["peers"] == pytest.approx(3e9)
+    assert next(iter(loader.diagnose().causes)) == "peers"
+
+
 def test_torchs_own_loader_over_a_shared_dataset_tells_what_it_can(name):
     shared = seneca.SharedDataset(Slow(400), cache=name, cache_bytes="4MiB")
     batches = seneca.OpportunisticBatchSampler(RandomSampler(shared), 8, drop_last=False)

@@ -49,6 +49,7 @@ CAUSES = {
     "augment": "prep",
     "item": "prep",
     "batch": "prep",
+    "peers": "prep",
     "cores": "cores",
 }
 

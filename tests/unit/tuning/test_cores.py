@@ -13,7 +13,7 @@ from seneca.tuning import cores
 from seneca.tuning.cores import CoreShare
 
 GROUP = 7
-CAUSES = ("storage", "decode", "augment", "item", "batch", "cores", "other")
+CAUSES = ("storage", "decode", "augment", "item", "batch", "cores", "peers", "other")
 
 
 @pytest.fixture(autouse=True)

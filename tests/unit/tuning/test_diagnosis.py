@@ -55,11 +55,22 @@ def test_what_is_not_known_is_not_guessed(nothing):
         ("item", "__getitem__"),
         ("batch", "collate_fn"),
         ("cores", "other processes"),
+        ("peers", "start them together"),
     ],
 )
 def test_without_a_model_the_largest_cause_is_answered(cause, word):
     found = diagnose(times(**{"other": 1.0, cause: 30.0}), None)
     assert found.remedies == () and word in found.advice and word in str(found).lower()
+
+
+def test_more_threads_here_do_not_end_a_wait_for_other_jobs():
+    """Half of the epoch is waited, most of it for other jobs. Two threads take half of what is left."""
+    found = diagnose(times(decode=20.0, peers=30.0), inputs())
+    (threads,) = [one for one in found.remedies if "thread" in one.what]
+    assert threads.removes == pytest.approx(0.20)
+    assert "30% for other jobs of the same seed, 20% for decoding" in str(found)
+    alone = diagnose(times(peers=30.0), inputs())
+    assert alone.remedies == () and "Jobs with share='exact'" in str(alone)
 
 
 def test_a_second_thread_halves_what_a_thread_takes():

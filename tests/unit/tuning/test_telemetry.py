@@ -127,11 +127,25 @@ def test_a_wait_belongs_to_what_was_done_in_the_same_time(cache, cores):
     loader.tick(lambda: done(50, 4.0, (2.0, 2.0, 1.0, 1.0)), ended=True)
     seen = told(cache)
     assert {cause: ns / NS for cause, ns in seen.spent_ns.items()} == {
-        **{"storage": 2, "decode": 3, "augment": 1, "item": 0, "batch": 1, "cores": 1, "other": 0}
+        **{"storage": 2, "decode": 3, "augment": 1, "item": 0, "batch": 1, "cores": 1, "peers": 0, "other": 0}
     }
     assert {cause: ns / NS for cause, ns in seen.stall_ns.items()} == {
-        **{"storage": 1, "decode": 1.5, "augment": 0.5, "item": 0, "batch": 0.5, "cores": 0.5, "other": 0}
+        **{"storage": 1, "decode": 1.5, "augment": 0.5, "item": 0, "batch": 0.5, "cores": 0.5},
+        **{"peers": 0, "other": 0},
     }
+
+
+def test_a_wait_for_other_jobs_is_told_apart(cache, cores):
+    """Of 4 s three belong to other jobs. Of what is left the threads' times say the cause."""
+    loader = Telemetry(cache, None)
+    begin(loader, done())
+    loader.tick(lambda: done(50, 4.0, (0.0, 2.0, 0.0, 0.0), peer_wait_s=3.0), ended=True)
+    assert {cause: ns for cause, ns in told(cache).stall_ns.items() if ns} == {"peers": 3 * NS, "decode": NS}
+    loader.tick(lambda: done(50, 5.5, (0.0, 2.0, 0.0, 0.0), peer_wait_s=4.0), ended=True)
+    assert {cause: ns for cause, ns in told(cache).stall_ns.items() if ns} == {
+        **{"peers": 4 * NS, "decode": NS, "other": NS // 2}
+    }
+    assert loader.epoch_times().stall_s["peers"] == 4.0
 
 
 SPENT = {"storage": 30, "decode": 30, "augment": 20, "item": 0, "batch": 10, "cores": 10}
