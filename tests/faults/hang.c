@@ -8,13 +8,16 @@
  *   HANG_LETS    if set, signals interrupt such a read, as where a file system in user space allows it; else they
  *                do not, as with a dead NFS server
  *
- * Asked with each call, so that a process may set them for itself.
+ * Asked with each call, so that a process may set them for itself. A signal that comes once HANG_HERE is there finds the
+ * read hanging: until then it is held back.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,12 +42,20 @@ ssize_t read(int fd, void *buffer, size_t count)
     const char *ending = getenv("HANG_FILE"), *gate = getenv("HANG_GATE");
 
     if (ending && gate && access(gate, F_OK) == 0 && is_the_file(fd, ending)) {
+        sigset_t all, before;
+        int is_interrupted = 0;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
         int here = open(getenv("HANG_HERE"), O_CREAT | O_EXCL | O_WRONLY, 0600);
         int hangs = here >= 0 || !getenv("HANG_ONCE");
         close(here);
-        while (hangs && access(gate, F_OK) == 0)
-            if (nanosleep(&pause, NULL) != 0 && getenv("HANG_LETS"))
-                return -1; /* EINTR */
+        while (hangs && !is_interrupted && access(gate, F_OK) == 0)
+            is_interrupted = ppoll(NULL, 0, &pause, &before) != 0 && getenv("HANG_LETS");
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        if (is_interrupted) {
+            errno = EINTR;
+            return -1;
+        }
     }
     return syscall(SYS_read, fd, buffer, count);
 }

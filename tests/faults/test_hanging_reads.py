@@ -21,7 +21,7 @@ from seneca._runtime.regular_files import Piece, open_regular, read_regular
 from seneca.tuning.storage import read_storage
 
 HERE = Path(__file__).parent
-HUNG_S = 20.0  # what is promised takes 2 s; what takes this long hangs
+HUNG_S = 60.0  # what is promised takes 2 s on a quiet machine; what takes this long hangs
 STARTED_S = 120.0
 
 
