@@ -132,8 +132,8 @@ class Resumable(ABC):
                 f"the state is of rank {rank} of {of}, and this is rank {here}: "
                 f"give load_state_dict a list of the states of all {of} ranks. One state is enough for all "
                 "ranks only at the beginning or the end of an epoch. In between, the number of ranks must be "
-                'the same, and nothing may change their orders: share is not "augmented", on_error="raise" '
-                "and in_order=True"
+                "the same, and nothing may change their orders: "
+                'share="decoded", "none" or "exact", on_error="raise" and in_order=True'
             )
         return state
 
