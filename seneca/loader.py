@@ -92,9 +92,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             still serve. ``"exact"``: as ``"none"``, but jobs of one seed share augmented copies. Give each of
             them ``generator=torch.Generator().manual_seed(seed)``, the same ``persistent_workers``, and
             samplers that draw the same.
-        on_error: What a file does that cannot be decoded. ``"raise"``: it raises an error that names it, and
-            iterating may go on with the next batch. ``"skip"``: the next sample takes its place, and one
-            warning tells of it.
+        on_error: What happens if a file cannot be decoded. ``"raise"``: the loader raises an error that names
+            the file, and iterating may go on with the next batch. ``"skip"``: the next sample takes its
+            place, and one warning tells of it.
         memory_format: ``torch.channels_last``: the three channels of a pixel lie together in memory, which
             convolutions on GPUs prefer. The shape stays ``(B, 3, height, width)``. If torch loads, batches
             are ``torch.contiguous_format``, and a warning says so.
@@ -494,12 +494,12 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             * ``checked``: samples served from the cache that were made again.
             * ``different``: samples in ``checked`` that differed.
             * ``in_vain``: with ``share="exact"`` on the native path: samples in ``prepared`` that another job
-              was to make, and did not, or not soon enough.
+              was to make, but did not make in time.
             * ``read_bytes``: bytes read from storage, if Seneca reads.
             * ``stall_s``: seconds that iterating waited.
             * ``workers``: threads, or worker processes, that prepare now.
-            * ``peer_wait_s``: likewise: seconds in which nothing of a batch was left but copies that other
-              jobs were making.
+            * ``peer_wait_s``: with ``share="exact"`` on the native path: seconds in which a batch lacked only
+              copies that other jobs were making.
             * ``longest_peer_wait_s``: the longest of these waits for one batch.
             * ``cache``: what the shared cache holds, see :meth:`seneca.SampleCache.stats`. None: there is no
               cache.
@@ -536,9 +536,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
     def diagnose(self) -> Diagnosis:
         """Say why the training loop waits for samples, and what would remove the wait.
 
-        It is about the epoch that began last, so far or as a whole. At the end of each epoch the logger
-        ``seneca.epochs`` logs the same line, at level INFO. If the host was not measured yet, this may read
-        some files, for some tenths of a second.
+        It describes the epoch that began last: so far, or as a whole if it has ended. At the end of each
+        epoch the logger ``seneca.epochs`` logs the same line, at level INFO. If the host was not measured
+        yet, this may read some files, for some tenths of a second.
 
         Returns:
             A :class:`Diagnosis`. ``print(loader.diagnose())`` prints it as one line.

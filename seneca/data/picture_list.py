@@ -39,7 +39,7 @@ class PictureList(PictureDataset):
 
     Raises:
         FileNotFoundError, IsADirectoryError: There is no file at a path. The message names the entry.
-        OSError: A path cannot be asked, or it is no regular file.
+        OSError: The file system gives no answer about a path, or the path is no regular file.
         TypeError: An entry is no pair, or its path is no path.
         ValueError: There are no entries, a path is listed twice, or an option has a wrong value.
 

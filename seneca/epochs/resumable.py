@@ -130,9 +130,10 @@ class Resumable(ABC):
             here = " of ".join(map(str, ranks))
             raise StateError(
                 f"the state is of rank {rank} of {of}, and this is rank {here}: "
-                f"give load_state_dict a list of the states of all {of} ranks; one alone does for the others "
-                "only at an epoch's end, and for as many ranks where each keeps its order for certain: "
-                'with share="decoded" or "none", on_error="raise" and in_order=True'
+                f"give load_state_dict a list of the states of all {of} ranks. One state is enough for all "
+                "ranks only at the beginning or the end of an epoch. In between, the number of ranks must be "
+                "the same, and nothing may change their orders: "
+                'share="decoded", "none" or "exact", on_error="raise" and in_order=True'
             )
         return state
 

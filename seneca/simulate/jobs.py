@@ -16,7 +16,7 @@ class Job:
     Attributes:
         speed: The samples that it consumes in a unit of time while it never waits, as a share of
             ``n_samples``.
-        start: When it comes. It may have to wait for a place, see ``at_once`` of :class:`Scenario`.
+        start: When the job comes. It may have to wait for a place, see ``at_once`` of :class:`Scenario`.
         epochs: It leaves after so many epochs; None: epochs do not end it.
         end: It leaves at this time, in mid-epoch; None: time does not end it.
         jitter: The standard deviation of a batch's step time, divided by its mean. Step times are gamma

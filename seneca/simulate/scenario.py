@@ -13,9 +13,9 @@ class Scenario:
     """Jobs on one host. Equal scenarios have equal outcomes.
 
     Preparing takes time. The host's rate is ``preparing`` times the samples that the jobs would consume
-    together if they never waited. Of more jobs than ``at_once``, the fastest count. It prepares samples in
-    the order of the draws, on ``threads`` threads. A batch is ready when its last sample is ready. With
-    ``preparing=0.5``, jobs that do not share wait half of their time.
+    together if they never waited. If there are more jobs than ``at_once``, only the fastest count for this.
+    The host prepares samples in the order of the draws, on ``threads`` threads. A batch is ready when its
+    last sample is ready. With ``preparing=0.5``, jobs that do not share wait half of their time.
 
     Attributes:
         jobs: The jobs. They run in one process here, but each has its own handle.

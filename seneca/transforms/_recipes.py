@@ -140,11 +140,11 @@ class AugMix(Transform):
     """Blend a picture with chains of random operations ("AugMix", Hendrycks et al.).
 
     Args:
-        severity: How many of the 10 magnitudes are chosen from, from the least on.
-        mixture_width: How many chains are blended; at most 15, and with ``chain_depth`` at most 30
-            operations, each chain counted as one.
+        severity: The magnitude of each operation is drawn from so many of the least of 10 magnitudes.
+        mixture_width: How many chains are blended. ``mixture_width * (n + 1)`` is at most 30, where ``n`` is
+            the largest number of operations that a chain may have.
         chain_depth: How many operations a chain has; 0 or below: 1 to 3, drawn for each chain.
-        alpha: The parameter of Dirichlet's and the beta distribution, of which the weights are.
+        alpha: The parameter of the Dirichlet and beta distributions from which the weights are drawn.
         all_ops: Whether brightness, contrast, colour and sharpness are among the operations.
         interpolation: ``"nearest"`` or ``"bilinear"``, or torchvision's or Pillow's constant.
         fill: The colour of what lies outside the picture, from 0 to 255: one number, or red, green, blue.

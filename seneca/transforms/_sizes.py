@@ -30,7 +30,8 @@ class ResizeKeepRatio(Transform):
 
     Args:
         size: ``(height, width)``, or one int for both.
-        longest: 0: the picture covers this size. 1: the picture fits into it. Between: the factor is.
+        longest: 0: the picture covers this size. 1: the picture fits into it. A number between
+            0 and 1: the factor lies between the two, in proportion.
         interpolation: ``"bilinear"``, ``"bicubic"``, or ``"random"``, which chooses between them.
         random_scale_prob: The probability that the result's sides are multiplied by a random factor.
         random_scale_range: The least and the greatest factor.

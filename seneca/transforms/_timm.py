@@ -129,7 +129,7 @@ class TimmAugMix(Transform):
             :class:`TimmAugment`. Each is equally probable.
         width: How many chains are blended.
         depth: How many operations a chain has; 0 or below: 1 to 3, drawn for each chain.
-        alpha: The parameter of Dirichlet's and the beta distribution, of which the weights are.
+        alpha: The parameter of the Dirichlet and beta distributions from which the weights are drawn.
         magnitude_std, magnitude_max, translate, interpolation, fill: As for :class:`TimmAugment`.
 
     Raises:

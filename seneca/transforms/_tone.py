@@ -26,7 +26,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class RandomInvert(Transform):
-    """Turn each value into 255 less it, with a given probability.
+    """Replace each value ``v`` by ``255 - v``, with a given probability.
 
     Args:
         p: The probability, in [0, 1].

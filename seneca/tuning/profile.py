@@ -66,7 +66,7 @@ def profile(
 ) -> Profile:
     """Measure this host with a dataset and its transform, or recall an earlier measurement.
 
-    A measurement takes some 15 s. To this come listing the files and the first two calls of ``step``. It
+    A measurement takes some 15 s. Listing the files and the first two calls of ``step`` come on top. It
     takes longer only if a single file or step takes seconds. It reads at most 5,120 files for storage and
     4,096 for the work. It first asks the kernel to drop the files for storage from the page cache.
     Otherwise it would measure memory.

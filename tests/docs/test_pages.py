@@ -47,7 +47,7 @@ NOT_RUN = {
         "it serves; cli/test_remote.py starts one"
     ),
     'SENECA_REMOTE="rediss://node1?ssl_ca_certs=/etc/our-ca.crt,node2,node3" python train.py': "as above",
-    "make demo": "it takes a minute; tests/unit/test_cli.py runs `seneca demo` at a small size",
+    "make demo": "it takes a minute; tests/unit/cli/test_demo.py runs `seneca demo` at a small size",
     "make test": "it is what runs this",
 }
 FRAMEWORKS = {"accelerate", "lightning", "timm", "transformers"}
