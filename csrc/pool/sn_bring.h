@@ -121,6 +121,8 @@ static inline int sn_place_is_to_be_fetched(const sn_place *place)
 /* A task is done. */
 static inline void sn_pool_finish_task(sn_pool *pool, sn_batch *batch)
 {
+    if (batch->context->progress)
+        atomic_fetch_add_explicit(batch->context->progress, 1, memory_order_relaxed);
     if (++batch->finished == sn_batch_tasks(batch))
         pthread_cond_broadcast(&pool->progress);
 }
