@@ -155,6 +155,7 @@ void sn_regroup_find(sn_regroup *regroup, const sn_client *client, uint32_t wind
     }
     regroup->drew = drew;
     regroup->drew_at = progress_of(segment, regroup->row);
+    regroup->turn_ns = 0;
 }
 
 static void end_wait(sn_regroup *regroup)
@@ -179,14 +180,17 @@ int sn_regroup_may_draw(sn_regroup *regroup, const sn_segment *segment, uint32_t
         regroup->moved_at = finished;
         regroup->moved_ns = now_ns;
     }
+    if (regroup->turn_ns == 0)
+        regroup->turn_ns = now_ns;
+    int is_long = now_ns - regroup->turn_ns > patience_ns;
     uint64_t expected_ns = (uint64_t)regroup->gap * regroup->in_front * (regroup->passed_ns / regroup->samples);
     int is_there = atomic_load(&segment->rows[row].state) == SN_ROW_LIVE && order_of(segment, row) == regroup->order;
     int is_near = drawn_by(segment, row) + regroup->window >= drawn;
-    int stands = now_ns - regroup->moved_ns > patience_ns;
+    int stands = now_ns - regroup->moved_ns > (is_long ? patience_ns / 2 : patience_ns);
     int is_slow = now_ns - regroup->began_ns > SLOW * expected_ns;
     if (!is_there || is_near || stands || is_slow) {
         end_wait(regroup);
         return 1;
     }
-    return finished - regroup->drew_at >= SN_SLOWER * regroup->drew;
+    return finished - regroup->drew_at >= (is_long ? SN_SLOWER / 2 : SN_SLOWER) * regroup->drew;
 }

@@ -27,8 +27,9 @@
  *   it stands      it has finished nothing for the caller's patience: it was stopped or killed, or its user does other things
  *   it is slow     twice the time is over in which this member, were it alone, would have made what lies between
  *
- * So one that is stopped, or dies, costs one patience, once. While it goes on, the member in front draws at an eighth of its
- * pace: its training goes on.
+ * While it goes on, the member in front draws at an eighth of its pace, so that its training goes on; and at a quarter, if
+ * a batch has waited for longer than the patience. Then half of the patience is enough. So one that is stopped, or dies, is
+ * waited for once, for one patience; or for half of one more than the batch had waited before, while it went on.
  *
  * Nothing hangs on what is read here but speed: which samples a job is given, and what is in them, is the same.
  *
@@ -60,6 +61,7 @@ typedef struct {
     uint32_t drew, drew_at;  /* by this member's last draw; what the laggard had finished then */
     uint32_t moved_at;       /* what it had finished when that was looked at last */
     uint64_t began_ns, moved_ns; /* when it was first looked at, and when it had last moved; 0: not looked at yet */
+    uint64_t turn_ns;            /* when this member was first told not to draw, since it drew; 0: it was not yet */
     uint32_t over[SN_MAX_ROWS];  /* generations that were waited for before; 0: none */
 } sn_regroup;
 

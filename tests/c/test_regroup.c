@@ -132,6 +132,33 @@ static void one_in_front_draws_at_an_eighth_of_the_pace_of_one_that_is_behind(vo
     leave(&front);
 }
 
+/* A patience is as long as a batch is to wait for this pace. */
+static void a_batch_that_has_waited_long_waits_for_half_of_that(void)
+{
+    job front, behind;
+
+    set_apart(&front, 1000, &behind, 100);
+    go(&front, BATCH, 1);
+    CHECK(!may_draw(&front));
+    for (uint32_t made = 1; made < SN_SLOWER / 2 * BATCH; made++) {
+        front.now += PATIENCE / 2; /* no more, where it waits so long: then it stands */
+        finish(&behind, 1);
+        CHECK(!may_draw(&front));
+    }
+    finish(&behind, 1);
+    CHECK(may_draw(&front) && sn_member_waits_for_laggard(front.member));
+    go(&front, BATCH, 1);
+    CHECK(!may_draw(&front));
+    finish(&behind, SN_SLOWER / 2 * BATCH);
+    CHECK(!may_draw(&front)); /* the next batch has waited for no time yet */
+    front.now += PATIENCE;
+    CHECK(!may_draw(&front));
+    front.now += 1;
+    CHECK(may_draw(&front));
+    leave(&front);
+    leave(&behind);
+}
+
 static void it_goes_on_once_the_other_is_near_and_does_not_wait_for_it_again(void)
 {
     job front, behind;
@@ -159,17 +186,21 @@ static void one_that_stands_costs_one_patience_and_no_more_in_the_epoch(void)
 
     set_apart(&front, 1000, &behind, 100);
     go(&front, BATCH, 1);
-    for (uint32_t turn = 0; turn < 10; turn++) { /* while it goes on, it has its patience anew */
+    CHECK(!may_draw(&front));
+    front.now += PATIENCE;
+    CHECK(!may_draw(&front));
+    finish(&behind, 1); /* while it goes on, it has its patience anew; half of it, where the batch waits so long */
+    for (uint32_t turn = 0; turn < 10; turn++) {
         CHECK(!may_draw(&front));
-        front.now += PATIENCE;
+        front.now += PATIENCE / 2;
         CHECK(!may_draw(&front));
         finish(&behind, 1);
     }
     CHECK(!may_draw(&front));
-    front.now += PATIENCE;
+    front.now += PATIENCE / 2;
     CHECK(!may_draw(&front));
     front.now += 1;
-    CHECK(may_draw(&front));
+    CHECK(may_draw(&front) && !sn_member_waits_for_laggard(front.member));
     go(&behind, 20, 1);
     for (uint32_t turn = 0; turn < 20; turn++) {
         go(&front, BATCH, 1);
@@ -272,6 +303,36 @@ static void of_several_the_last_that_pays_is_waited_for(void)
     leave(&behind[1]);
 }
 
+/* Whether three that are together wait for so many that are at their beginning. */
+static int three_wait_for(uint32_t n_behind)
+{
+    job front[3], behind[2];
+
+    for (uint32_t i = 0; i < 3; i++)
+        front[i] = join(i, 0);
+    for (uint32_t at = 0; at < 2500; at += BATCH)
+        for (uint32_t i = 0; i < 3; i++)
+            go(&front[i], BATCH, 1);
+    for (uint32_t i = 0; i < n_behind; i++) {
+        behind[i] = join(3 + i, 0);
+        go(&behind[i], 40, 1);
+    }
+    go(&front[0], BATCH, 1);
+    int held = !may_draw(&front[0]);
+    for (uint32_t i = 0; i < 3; i++)
+        leave(&front[i]);
+    for (uint32_t i = 0; i < n_behind; i++)
+        leave(&behind[i]);
+    return held;
+}
+
+/* One in front waits at this distance, as another play shows. */
+static void it_pays_less_the_more_wait_and_more_the_more_come(void)
+{
+    CHECK(!three_wait_for(1));
+    CHECK(three_wait_for(2));
+}
+
 static void one_that_died_is_not_waited_for_once_that_is_found(void)
 {
     job front, behind = join(MOST, 0);
@@ -298,12 +359,14 @@ int main(int argc, char **argv)
     seed = check_seed(argc, argv);
     cache_make(&shared, MOST + 1, job_keys, N_SAMPLES, STAGE * SN_GRANULE, split);
     one_in_front_draws_at_an_eighth_of_the_pace_of_one_that_is_behind();
+    a_batch_that_has_waited_long_waits_for_half_of_that();
     it_goes_on_once_the_other_is_near_and_does_not_wait_for_it_again();
     one_that_stands_costs_one_patience_and_no_more_in_the_epoch();
     one_that_is_slow_is_waited_for_twice_as_long_as_the_one_in_front_would_need();
     only_jobs_that_the_loader_limits_wait_and_only_for_such_jobs_of_their_order();
     it_waits_only_if_the_stage_is_too_small_and_it_pays();
     of_several_the_last_that_pays_is_waited_for();
+    it_pays_less_the_more_wait_and_more_the_more_come();
     one_that_died_is_not_waited_for_once_that_is_found();
     cache_check_and_close(&shared);
     printf("test_regroup: all plays\n");
