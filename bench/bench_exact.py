@@ -231,7 +231,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--stage", type=float, default=0.02, help="of the dataset, where jobs are apart")
     parser.add_argument("--cache-mib", type=int, default=256, help="where they start together")
     parser.add_argument(
-        "--after", choices=["previous", "first"], default="previous", help="whose progress lets the next job go"
+        "--after", choices=["previous", "first"], default="previous", help="which job lets the next one go"
     )
     parser.add_argument("--rounds", type=int, default=3, help="of rate and waits; 0: only preparations")
     parser.add_argument("--json", type=Path, help="also write what was found to this file")

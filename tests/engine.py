@@ -62,7 +62,7 @@ SLOT = np.dtype([
 ])  # fmt: skip
 MAX_ROWS = 128
 assert ROW.itemsize == SLOT.itemsize == 64
-assert LAYOUT_VERSION == 14, "the records above are those of layout 14"
+assert LAYOUT_VERSION == 15, "the records above are those of layout 15"
 
 
 class Records:

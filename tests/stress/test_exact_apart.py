@@ -1,4 +1,4 @@
-"""Jobs of one seed that are apart: those in front go slowly until one that is behind is near, but not if it stands.
+"""Jobs of one seed that are apart: those in front go slowly until the last is near, but not if it stands.
 
 SENECA_TEST_KILLS says how many signals are sent. Pictures are large and copies small: preparing is the limit.
 """
@@ -97,7 +97,8 @@ def has_been_given(job, samples):
 def set_apart(host: Host, folder, round_):
     """Jobs that are amid their epoch, and one that has just begun it."""
     begins = [host.folder / f"begin{round_}-{part}" for part in ("front", "behind")]
-    jobs = [host.start(train(folder, begin, f"{host.name}-{round_}")) for begin in FRONT * begins[:1] + begins[1:]]
+    name = f"{host.name}-{round_}"
+    jobs = [host.start(train(folder, begin, name)) for begin in FRONT * begins[:1] + begins[1:]]
     wait_until(lambda: all(SUMS in job.delivered() for job in jobs))
     begins[0].touch()
     wait_until(lambda: has_been_given(jobs[0], FRONT_AT))
