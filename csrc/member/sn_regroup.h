@@ -1,5 +1,5 @@
 /*
- * sn_regroup.h -- a member goes slowly until those that are far behind in the same order have come near.
+ * sn_regroup.h -- a member goes slowly until a laggard, one that is far behind in the same order, has come near.
  *
  *   a draw --sn_regroup_find()--> a laggard, or nobody
  *                                    |
