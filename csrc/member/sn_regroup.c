@@ -54,7 +54,8 @@ void sn_regroup_taken(sn_regroup *regroup, const sn_segment *segment, uint32_t r
     regroup->passed_ns += now_ns - before;
     regroup->samples += samples;
     regroup->batches++;
-    int limits = regroup->batches >= LEAST_BATCHES && regroup->waited_ns * LIMIT_SHARE >= regroup->passed_ns;
+    int limits = regroup->batches >= LEAST_BATCHES && regroup->samples > 0 &&
+                 regroup->waited_ns * LIMIT_SHARE >= regroup->passed_ns;
     if (limits != regroup->waits)
         atomic_store_explicit(&segment->telemetry[row].waits, (uint32_t)limits, memory_order_relaxed);
     regroup->waits = limits;

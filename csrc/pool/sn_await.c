@@ -30,7 +30,7 @@ uint64_t sn_patience_ns(uint64_t mean_ns)
     return 2 * mean_ns < SN_MOST_PATIENCE_NS ? SN_MOST_PATIENCE_NS : 2 * mean_ns;
 }
 
-/* Four preparations of the laggard may be on their way to a core; but it may have begun none if it stands. */
+/* The most that a copy is waited for: the laggard shares the cores with all others, and may get none for a while. */
 static uint64_t laggard_patience_ns(uint64_t mean_ns)
 {
     return 2 * mean_ns < SN_MOST_PATIENCE_NS ? SN_MOST_PATIENCE_NS : 2 * mean_ns;

@@ -33,15 +33,15 @@
 typedef struct {
     sn_batch *first, *last;        /* with places that are AWAITED, in the order in which they were drawn */
     uint64_t since_ns[SN_MAX_ROWS]; /* the clock of who writes: when it began; before the wait did, it does not count */
-    uint64_t before_draw_ns; /* that the next batch to be drawn was waited with */
+    uint64_t before_draw_ns; /* that the member has waited since its last draw */
 } sn_await;
 
 /* How long to wait for a writer that commits nothing: four preparations, within limits; but two of them if these take
  * longer than the upper limit. `mean_ns`: of one, here. */
 uint64_t sn_patience_ns(uint64_t mean_ns);
 
-/* Before a draw that nothing of is left to take: wait until the member may draw (member/sn_regroup.h). 0: it may; SN_BUSY
- * after `timeout_ms`, or when a signal has interrupted it: ask again. With 0 it looks, and does not wait. */
+/* Wait until the member may draw (member/sn_regroup.h). 0: it may. SN_BUSY: not within `timeout_ms`, or a signal has
+ * interrupted the wait: ask again. With 0 it looks, and does not wait. */
 int sn_await_turn(sn_await *await, sn_pool *pool, sn_member *member, int timeout_ms);
 
 /* A batch is about to be drawn; it was drawn, and is to be submitted after this. */

@@ -185,7 +185,7 @@ typedef struct {
     _Atomic uint32_t generation; /* of the row that wrote it */
     _Atomic uint64_t words[SN_TELEMETRY_WORDS]; /* an sn_work, and room for more */
     /* SN_ROW_MEMBER, in an order that others have too: what its owner tells them, see sn_regroup.h; 0: nothing. */
-    _Atomic uint32_t progress; /* places that it has finished, and more: only the difference counts */
+    _Atomic uint32_t progress; /* counts the places that it has finished, from any number on */
     _Atomic uint32_t waits;    /* whether its training loop waits for batches */
 } sn_telemetry;
 
