@@ -8,7 +8,9 @@ Method. All jobs are processes that train on the same pictures without a step: t
 Nothing is kept across epochs. *Together*: all are let go when the last is ready. *Apart*: each is let go
 when the one before has been given a part of its first epoch, so that the last begins ``--apart`` of an
 epoch after the first; and the cache has room for ``--stage`` of the dataset. That should be more than
-what all jobs have in flight: batches of 8, three at a time, are 192 samples of eight jobs. Preparations
+what all jobs have in flight: batches of 8, three at a time, are 192 samples of eight jobs. Jobs in front
+go slowly for those that come later. With ``--after first`` each is therefore let go when the first job
+has been given another such part: it is ``--apart`` through its epoch when the last begins. Preparations
 are summed over the jobs, and divided by samples x epochs. The rate of four jobs is that of their slowest,
 in rounds that take turns with ``"augmented"``; the ratio of each round is taken, and medians are shown.
 *Disturbed*: of four jobs one is stopped for a while again and again, and one is killed. An extra wait is
@@ -42,7 +44,7 @@ STOP_S, PAUSE_S = 0.3, 0.2  # a job is stopped for so long, and then goes on for
 
 
 def work(voice: Voice, number: int, folder: str, cache: str, setup: dict[str, Any]) -> dict[str, Any]:
-    """One job: all epochs of its loader; says when it has been given the part after which the next begins."""
+    """One job: all epochs of its loader; says when it has been given each part after which another begins."""
     import torch
 
     import seneca
@@ -65,7 +67,8 @@ def work(voice: Voice, number: int, folder: str, cache: str, setup: dict[str, An
     loader.explain()  # its files are listed
     voice.say("ready", os.getpid())
     voice.wait()
-    sums, delivered, has_told = [], 0, False
+    sums, delivered, told = [], 0, 0
+    starts = setup["first_starts"] if number == 0 else setup["others_start"]
     began = time.monotonic()
     for _ in range(setup["epochs"]):
         digest = hashlib.blake2b(digest_size=8)
@@ -73,8 +76,8 @@ def work(voice: Voice, number: int, folder: str, cache: str, setup: dict[str, An
             digest.update(images.numpy().tobytes())
             digest.update(labels.numpy().tobytes())
             delivered += len(labels)
-            if not has_told and delivered >= setup["apart"] * len(loader.dataset):
-                has_told = True
+            while told < starts and delivered >= (told + 1) * setup["apart"] * len(loader.dataset):
+                told += 1
                 voice.say("begun")
         sums.append(digest.hexdigest())
     return {**loader.stats(), "sums": sums, "per_s": delivered / (time.monotonic() - began), "cache": None}
@@ -83,12 +86,14 @@ def work(voice: Voice, number: int, folder: str, cache: str, setup: dict[str, An
 def run(folder: Path, jobs: int, setup: dict[str, Any], disturb: bool = False) -> list[dict[str, Any]]:
     """What the jobs tell that have come to their end."""
     cache = f"bench-exact-{secrets.token_hex(4)}"
-    with started([(work, (str(folder), cache, setup))] * jobs) as processes:
+    by_first = setup["apart"] and setup["after"] == "first"
+    starts = {"first_starts": jobs if by_first else 1, "others_start": 0 if by_first else 1}
+    with started([(work, (str(folder), cache, {**setup, **starts}))] * jobs) as processes:
         pids = [job.hear("ready") for job in processes]
         for job in processes:
             job.tell()
             if setup["apart"]:
-                job.hear("begun")
+                (processes[0] if by_first else job).hear("begun")
         if not setup["apart"]:
             for job in processes:
                 job.hear("begun")
@@ -143,7 +148,7 @@ def measure(folder: Path, samples: int, options: argparse.Namespace) -> dict[str
             "threads": options.threads,
             "epochs": options.epochs,
         },
-        **{"share": "exact", "apart": 0.0, "cache_bytes": f"{options.cache_mib}MiB"},
+        **{"share": "exact", "apart": 0.0, "after": options.after, "cache_bytes": f"{options.cache_mib}MiB"},
     }
     alone = sums_of(run(folder, 1, setup))
     found: dict[str, Any] = {"preparations": [], "rates": [], "waits": []}
@@ -191,6 +196,8 @@ def show(found: dict[str, Any], options: argparse.Namespace) -> None:
     report.print_table(
         f"share='exact', a stage of {100 * options.stage:g} % where they are apart", head, lines
     )
+    if not found["rates"]:
+        return
     ratios = [round_["exact"] / round_["augmented"] for round_ in found["rates"]]
     rates = [
         f"{statistics.median(one[share] for one in found['rates']):,.0f}" for share in ("exact", "augmented")
@@ -223,7 +230,10 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--stage", type=float, default=0.02, help="of the dataset, where jobs are apart")
     parser.add_argument("--cache-mib", type=int, default=256, help="where they start together")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--after", choices=["previous", "first"], default="previous", help="which job lets the next one go"
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="of rate and waits; 0: only preparations")
     parser.add_argument("--json", type=Path, help="also write what was found to this file")
     options = parser.parse_args(arguments)
     print(report.machine(("torch",)))

@@ -499,7 +499,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             * ``stall_s``: seconds that iterating waited.
             * ``workers``: threads, or worker processes, that prepare now.
             * ``peer_wait_s``: with ``share="exact"`` on the native path: seconds in which a batch lacked only
-              copies that other jobs were making.
+              copies that other jobs were making, or was not drawn because other jobs were far behind.
             * ``longest_peer_wait_s``: the longest of these waits for one batch.
             * ``cache``: what the shared cache holds, see :meth:`seneca.SampleCache.stats`. None: there is no
               cache.

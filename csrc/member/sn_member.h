@@ -9,6 +9,8 @@
  *              |
  *              +-- or awaits what another job's member makes: looks again, see sn_divide.h
  *              |
+ *              +-- or waits before a draw, for a member that is far behind: see sn_regroup.h
+ *              |
  *              +-- or is given the samples, by a sampler of the user's: it has no order, and others expect it nowhere
  *
  * A member with a thread that hangs in its place is retired before it can be closed: its row, which its living
@@ -80,6 +82,19 @@ int sn_member_draw_given(sn_member *member, const uint32_t *samples, uint32_t n,
  * else; the others are as they were. */
 int sn_member_look_again(sn_member *member, sn_item *const *items, uint32_t n_items, int takes_over,
                          const uint64_t blamed[SN_MAX_ROWS / 64]);
+
+/* Whether it may draw now, or is to wait for a member that is far behind in the same order: see sn_regroup.h. Asked again
+ * and again; `patience_ns`: while that one finishes nothing. Takes no lock. */
+int sn_member_may_draw(sn_member *member, uint64_t patience_ns, uint64_t now_ns);
+
+/* Whether it waits for one so far, so that it draws slowly. */
+int sn_member_waits_for_laggard(const sn_member *member);
+
+/* The training loop has taken a batch, which it has waited for so long. `slowly`: it was drawn so. */
+void sn_member_taken(sn_member *member, uint32_t samples, uint64_t waited_ns, uint64_t now_ns, int slowly);
+
+/* Where to count the places that it has finished, for those that wait for it; NULL: nobody does. */
+_Atomic uint32_t *sn_member_progress(const sn_member *member);
 
 /* The claims to what a draw holds, of a member that hands over; in the order of `items`. How many of the claims name a
  * slot. */

@@ -30,6 +30,39 @@ uint64_t sn_patience_ns(uint64_t mean_ns)
     return 2 * mean_ns < SN_MOST_PATIENCE_NS ? SN_MOST_PATIENCE_NS : 2 * mean_ns;
 }
 
+/* The most that a copy is waited for: the laggard shares the cores with all others, and may get none for a while. */
+static uint64_t laggard_patience_ns(uint64_t mean_ns)
+{
+    return 2 * mean_ns < SN_MOST_PATIENCE_NS ? SN_MOST_PATIENCE_NS : 2 * mean_ns;
+}
+
+int sn_await_turn(sn_await *await, sn_pool *pool, sn_member *member, int timeout_ms)
+{
+    if (!sn_member_waits_for_laggard(member))
+        return 0;
+    uint64_t patience = laggard_patience_ns(sn_pool_mean_ns(pool)), now = now_ns();
+    uint64_t until = now + (uint64_t)timeout_ms * 1000000;
+    struct timespec pause = {.tv_nsec = MOST_PAUSE_NS};
+    int was_interrupted = 0;
+
+    while (!sn_member_may_draw(member, patience, now)) {
+        if (now >= until || was_interrupted)
+            return SN_BUSY;
+        was_interrupted = nanosleep(&pause, NULL) != 0;
+        uint64_t slept = now_ns() - now;
+        await->before_draw_ns += slept;
+        now += slept;
+    }
+    return 0;
+}
+
+void sn_await_begin(sn_await *await, const sn_member *member, sn_batch *batch)
+{
+    batch->slowly = await->before_draw_ns > 0 || sn_member_waits_for_laggard(member);
+    batch->peer_wait_ns = await->before_draw_ns;
+    await->before_draw_ns = 0;
+}
+
 void sn_await_add(sn_await *await, sn_batch *batch)
 {
     batch->n_awaited = 0;
@@ -201,7 +234,7 @@ static void give_up(sn_await *await, sn_pool *pool, sn_member *member, sn_batch 
 
 int sn_await_batch(sn_await *await, sn_pool *pool, sn_member *member, sn_batch *batch, int timeout_ms)
 {
-    uint64_t until = now_ns() + (uint64_t)timeout_ms * 1000000, pause = LEAST_PAUSE_NS;
+    uint64_t began = now_ns(), until = began + (uint64_t)timeout_ms * 1000000, pause = LEAST_PAUSE_NS;
     int rc;
 
     for (;;) {
@@ -227,5 +260,9 @@ int sn_await_batch(sn_await *await, sn_pool *pool, sn_member *member, sn_batch *
         forget_settled(await);
         pause = batch->n_awaited < before ? LEAST_PAUSE_NS : pause < MOST_PAUSE_NS ? 2 * pause : pause;
     }
+    uint64_t ended = now_ns();
+    batch->wait_ns += ended - began;
+    if (rc == 0)
+        sn_member_taken(member, batch->n_places, batch->wait_ns, ended, batch->slowly);
     return rc;
 }

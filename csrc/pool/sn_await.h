@@ -1,5 +1,5 @@
 /*
- * sn_await.h -- batches of which other jobs make some copies: until when to wait for these, and what to do instead.
+ * sn_await.h -- until when to wait for other jobs: for copies that these make, and before a draw, until they are near.
  *
  *   a place:  AWAITED --its copy is READY------------------------------------> DRAWN: served
  *                |  \--another member had not drawn it, and nothing else
@@ -19,7 +19,8 @@
  *
  * Lives in   private memory of the iterator.
  * Callers    the iterator's thread.
- * Blocking   sn_await_batch() up to its time-out, and 10 ms for the lock where it looks again.
+ * Blocking   sn_await_batch() and sn_await_turn() up to their time-outs, the first also 10 ms for the lock where it looks
+ *            again.
  */
 #ifndef SN_AWAIT_H
 #define SN_AWAIT_H
@@ -32,13 +33,19 @@
 typedef struct {
     sn_batch *first, *last;        /* with places that are AWAITED, in the order in which they were drawn */
     uint64_t since_ns[SN_MAX_ROWS]; /* the clock of who writes: when it began; before the wait did, it does not count */
+    uint64_t before_draw_ns; /* that the member has waited since its last draw */
 } sn_await;
 
 /* How long to wait for a writer that commits nothing: four preparations, within limits; but two of them if these take
  * longer than the upper limit. `mean_ns`: of one, here. */
 uint64_t sn_patience_ns(uint64_t mean_ns);
 
-/* A batch was drawn, and is to be submitted after this. */
+/* Wait until the member may draw (member/sn_regroup.h). 0: it may. SN_BUSY: not within `timeout_ms`, or a signal has
+ * interrupted the wait: ask again. With 0 it looks, and does not wait. */
+int sn_await_turn(sn_await *await, sn_pool *pool, sn_member *member, int timeout_ms);
+
+/* A batch is about to be drawn; it was drawn, and is to be submitted after this. */
+void sn_await_begin(sn_await *await, const sn_member *member, sn_batch *batch);
 void sn_await_add(sn_await *await, sn_batch *batch);
 
 /* A batch is dropped, or complete. */

@@ -62,6 +62,7 @@ typedef struct {
     uint32_t epoch;
     uint32_t check_every;     /* of the places that are served from ENCODED or DECODED; 0: none is checked */
     sn_note *notes;           /* sample -> its note, written as it is drawn; NULL: nobody wants to know */
+    _Atomic uint32_t *progress; /* counts the places that are finished, for other jobs; NULL: nobody waits for them */
 } sn_context;
 
 /* Nanoseconds that a place took, 0 for what it did not need and for what sn_finish() does. */
@@ -141,8 +142,10 @@ typedef struct sn_batch {
 
     /* The iterator's thread's, see sn_await.h. */
     uint32_t n_awaited;
-    uint64_t peer_wait_ns;     /* that it waited for others' copies alone */
+    uint64_t peer_wait_ns;     /* that it waited for others' copies alone, or was not drawn for the sake of others */
     uint64_t peer_wait_from_ns; /* when that began; 0: it has not */
+    uint64_t wait_ns;           /* that the training loop waited for it, once it was drawn */
+    int slowly;                 /* it was drawn while the member waited for others, see member/sn_regroup.h */
     struct sn_batch *next_awaiting;
 } sn_batch;
 

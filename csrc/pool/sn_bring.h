@@ -118,10 +118,12 @@ static inline int sn_place_is_to_be_fetched(const sn_place *place)
     return place->stage == SN_DRAWN && place->batch->context->is_external && sn_place_needs_file(place);
 }
 
-/* A task is done. */
+/* A task is done. As many as there are copies are not counted as places. */
 static inline void sn_pool_finish_task(sn_pool *pool, sn_batch *batch)
 {
-    if (++batch->finished == sn_batch_tasks(batch))
+    if (++batch->finished > batch->n_copies && batch->context->progress)
+        atomic_fetch_add_explicit(batch->context->progress, 1, memory_order_relaxed);
+    if (batch->finished == sn_batch_tasks(batch))
         pthread_cond_broadcast(&pool->progress);
 }
 

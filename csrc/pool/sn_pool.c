@@ -468,6 +468,14 @@ sn_pool_load sn_pool_look(sn_pool *pool, const sn_batch *batch)
     return load;
 }
 
+uint64_t sn_pool_mean_ns(sn_pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    uint64_t mean_ns = (uint64_t)(pool->ahead.busy_ns + pool->ahead.awaited_ns);
+    pthread_mutex_unlock(&pool->mutex);
+    return mean_ns;
+}
+
 void sn_pool_drop(sn_pool *pool, sn_batch *batch)
 {
     if (pool->owner != getpid())

@@ -72,6 +72,9 @@ typedef struct {
 
 sn_pool_load sn_pool_look(sn_pool *pool, const sn_batch *batch);
 
+/* Its mean_ns alone. */
+uint64_t sn_pool_mean_ns(sn_pool *pool);
+
 /* Abandon what was not begun of a batch. It is complete, and nobody works on it, once the places in hand are done. */
 void sn_pool_drop(sn_pool *pool, sn_batch *batch);
 

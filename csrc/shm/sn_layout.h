@@ -43,7 +43,7 @@
 #define SN_CHANGES 8u        /* of the split that are remembered */
 #define SN_EXAMPLES 64u      /* kinds of payloads of which examples are remembered */
 #define SN_EXAMPLE_SAMPLES 4u /* of each */
-#define SN_TELEMETRY_WORDS 63u /* of what a process tells of its work */
+#define SN_TELEMETRY_WORDS 62u /* of what a process tells of its work */
 #define SN_NONE UINT32_MAX   /* no slot, no granule, no row */
 #define SN_KEEP_FOREVER UINT32_MAX
 
@@ -185,6 +185,9 @@ typedef struct {
     _Atomic uint32_t sequence; /* odd: it is being written; 0: nothing was told */
     _Atomic uint32_t generation; /* of the row that wrote it */
     _Atomic uint64_t words[SN_TELEMETRY_WORDS]; /* an sn_work, and room for more */
+    /* SN_ROW_MEMBER, in an order that others have too: what its owner tells them, see sn_regroup.h; 0: nothing. */
+    _Atomic uint32_t progress; /* counts the places that it has finished, from any number on */
+    _Atomic uint32_t waits;    /* whether its training loop waits for batches */
 } sn_telemetry;
 
 _Static_assert(sizeof(sn_telemetry) == 512, "eight cache lines");

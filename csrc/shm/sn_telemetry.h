@@ -5,7 +5,7 @@
  *
  * These are hints. Nothing that a job is served hangs on them, and a rebuild neither reads nor changes them. A block
  * names the generation of the row that wrote it. One that a former occupant left is of another generation, therefore
- * nobody has to clear it.
+ * nobody has to clear it. Members tell each other two numbers besides, in the blocks of their own rows (sn_regroup.h).
  *
  * Lives in   the segment, a block for each row.
  * Callers    the owner of a row of kind SN_ROW_HOLDER writes its block, from one thread at a time. Anybody reads.

@@ -102,6 +102,7 @@ int sn_row_claim(sn_segment *segment, const sn_participant *who, uint32_t *out)
     if (who->kind == SN_ROW_MEMBER) {
         record->expects = who->expects != 0;
         record->has_timetable = 0;
+        atomic_store_explicit(&segment->telemetry[row].waits, 0, memory_order_relaxed);
     }
     record->pid = (int32_t)getpid();
     record->staged = 0;

@@ -22,6 +22,9 @@ cdef extern from "member/sn_member.h" nogil:
     ctypedef struct sn_member:
         pass
 
+    ctypedef struct atomic_uint32 "_Atomic uint32_t":
+        pass
+
     ctypedef struct sn_member_options:
         sn_epoch epoch
         uint64_t job_key
@@ -46,6 +49,7 @@ cdef extern from "member/sn_member.h" nogil:
     void sn_member_done(sn_member *member, const sn_item *items, uint32_t n_items)
     void sn_member_offer_done(sn_member *member, const sn_offer *offer)
     uint32_t sn_member_left(const sn_member *member)
+    atomic_uint32 *sn_member_progress(const sn_member *member)
     int sn_member_expects(const sn_member *member)
     uint32_t sn_member_out_of_turn(const sn_member *member)
     int sn_member_retire(sn_member *member)

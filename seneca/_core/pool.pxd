@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 from seneca._core.codec cimport sn_view
-from seneca._core.member cimport Member, sn_member
+from seneca._core.member cimport Member, atomic_uint32, sn_member
 from seneca._core.participant cimport sn_item, sn_offer
 from seneca._core.plan cimport Plan, sn_plan
 from seneca._core.remote cimport Remote, sn_remote
@@ -35,6 +35,7 @@ cdef extern from "pool/sn_batch.h" nogil:
         uint64_t seed, nonce, job_key
         uint32_t epoch, check_every
         sn_note *notes
+        atomic_uint32 *progress
 
     ctypedef struct sn_spent:
         uint64_t read, blocked, prepare, decode, augment
@@ -126,6 +127,8 @@ cdef extern from "pool/sn_await.h" nogil:
     ctypedef struct sn_await:
         pass
 
+    int sn_await_turn(sn_await *await_, sn_pool *pool, sn_member *member, int timeout_ms)
+    void sn_await_begin(sn_await *await_, const sn_member *member, sn_batch *batch)
     void sn_await_add(sn_await *await_, sn_batch *batch)
     void sn_await_forget(sn_await *await_, sn_batch *batch)
     void sn_await_look(sn_await *await_, sn_pool *pool, sn_member *member)

@@ -13,7 +13,7 @@ from posix.unistd cimport getpid
 from seneca._core.codes import picture_error
 from seneca.errors import SegmentError
 from seneca._core.codes cimport SN_E_CLOSED, SN_E_FOR_PILLOW
-from seneca._core.member cimport sn_member_expects
+from seneca._core.member cimport sn_member_expects, sn_member_progress
 from seneca._core.plan cimport sn_dtype_bytes, sn_plan_mask_bytes
 
 __all__ = ["READS_AHEAD", "Batch", "Stream", "StreamClosed"]
@@ -117,6 +117,7 @@ cdef class Stream:
             remote.lend(&self.context.remote, self.context.dataset, dataset)
         self.context.seed = seed
         self.context.nonce = nonce
+        self.context.progress = sn_member_progress(member.handle)
         self.context.epoch = epoch
         self.context.check_every = check_every
         # Not all at the same time, and also in epochs that are shorter.
@@ -148,6 +149,15 @@ cdef class Stream:
             if not self.closed and self.owner == getpid():
                 with nogil:
                     sn_pool_limit(self.pool, threads)
+
+    def may_draw(self, int timeout_ms):
+        """Whether to draw, within the time: else jobs of the same order that are far behind are to come near first."""
+        cdef int rc = 0
+        with self.lock:
+            self.open()
+            with nogil:
+                rc = sn_await_turn(&self.awaited, self.pool, self.member.handle, timeout_ms)
+        return rc == 0
 
     def draw(self, out, masks=None):
         """Draw a batch and have it prepared into ``out``, C-contiguous, one item a sample in order; of pairs into
@@ -220,6 +230,7 @@ cdef class Stream:
                 sn_batch_settle(other.handle, self.member.handle)
         with nogil:
             sn_await_look(&self.awaited, self.pool, self.member.handle)
+            sn_await_begin(&self.awaited, self.member.handle, batch.handle)
             if first_turn != NULL:
                 rc = sn_batch_draw_given(batch.handle, self.member.handle, &self.offers, &self.until_check, indices,
                                          first_turn)

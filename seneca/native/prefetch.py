@@ -191,8 +191,11 @@ class Prefetcher:
             return Ready(indices, first.buffer)
 
     def _draw(self) -> None:
-        """Draw until the next batch and ``ahead`` more are under way, or the epoch has no more."""
-        while self._left and len(self._under_way) <= self._ahead:
+        """Draw until the next batch and ``ahead`` more are under way, or the epoch has no more.
+
+        While other jobs of the same order are to come near, nothing is drawn ahead.
+        """
+        while self._left and len(self._under_way) <= self._ahead and self._may_draw():
             samples = self._stream.member.left if self._to_fill is None else self._to_fill
             if samples == 0:
                 break
@@ -202,6 +205,20 @@ class Prefetcher:
             self._left -= 1
             if self._to_fill is not None:
                 self._to_fill -= size
+
+    def _may_draw(self) -> bool:
+        """Whether to draw. If nothing is under way, wait until it is."""
+        if self._stream.may_draw(0):
+            return True
+        if self._under_way:
+            return False
+        began = time.perf_counter()
+        try:
+            while not self._stream.may_draw(LOOK_UP_MS):
+                pass  # between two waits the interpreter delivers signals
+        finally:
+            self._counts.stall_s += time.perf_counter() - began
+        return True
 
     def _complete(self, entry: UnderWay) -> np.ndarray:
         """Wait for a batch, once, and return its good samples. They move to the front if some are bad."""

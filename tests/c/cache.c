@@ -19,6 +19,7 @@ static void share_mapping(sn_segment *handle, const sn_segment *with)
     CHECK(munmap(handle->head, handle->bytes) == 0);
     handle->head = with->head;
     handle->rows = with->rows;
+    handle->telemetry = with->telemetry;
     handle->slots = with->slots;
     handle->first = with->first;
     handle->wants = with->wants;

@@ -155,7 +155,9 @@ static void open_job(job *j, uint32_t epoch)
                               .seed = seed,
                               .job_key = j->number,
                               .epoch = epoch,
-                              .notes = j->notes};
+                              .notes = j->notes,
+                              .progress = sn_member_progress(j->member)};
+    CHECK(j->context.progress);
     j->context.item_bytes = plan_item_bytes(j->context.plan, j->context.height, j->context.width);
     j->pool = sn_pool_new(j->threads, j->threads, MAX_PIXELS);
     j->lone = sn_codec_new(MAX_PIXELS);
@@ -165,6 +167,8 @@ static void open_job(job *j, uint32_t epoch)
 
 static void draw(job *j)
 {
+    while (sn_await_turn(&j->await, j->pool, j->member, 30) != 0)
+        ;
     uint32_t left = sn_member_left(j->member), n = left < BATCH ? left : BATCH, indices[BATCH];
     sn_batch *batch = sn_batch_new(&j->context, n, 0);
 
@@ -175,6 +179,7 @@ static void draw(job *j)
         for (uint32_t i = 0; i < j->n_under_way; i++)
             sn_batch_settle(j->under_way[i], j->member);
     sn_await_look(&j->await, j->pool, j->member);
+    sn_await_begin(&j->await, j->member, batch);
     CHECK_EQUAL(sn_batch_draw(batch, j->member, &j->offers, &j->until_check, indices), 0, "%u left", left);
     sn_await_add(&j->await, batch);
     j->under_way[j->n_under_way++] = batch;

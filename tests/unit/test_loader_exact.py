@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import random
+import time
 
 import numpy as np
 import pytest
@@ -143,6 +144,37 @@ def test_alone_it_is_what_share_none_gives(picture_folder, name, kind):
     exact = digests(load(make(picture_folder), cache=name))
     assert exact == digests(load(make(picture_folder), cache=name, share="none"))
     assert exact == digests(load(make(picture_folder), cache=None))
+
+
+@pytest.mark.parametrize("step_s", [0, 0.05])
+def test_only_a_job_that_waits_for_its_loader_lets_one_that_is_behind_come_near(picture_folder, name, step_s):
+    """The one behind stands, as nobody asks it for batches. So it is waited for once."""
+    # The stage is what both have in flight, twice.
+    options = {"batch_size": 1, "cache": name, "split": "70-30-0", "cache_bytes": "64MiB"}
+    large = seneca.ImageFolder(picture_folder, T.Compose([T.RandomResizedCrop(1000), T.ToTensor()]))
+    ahead = {"num_workers": 1, "prefetch_factor": 1} if step_s else {}
+    front, behind = load(large, job="a", **options, **ahead), load(large, job="b", **options)
+    batches, late = iter(front), iter(behind)
+
+    def train(steps):
+        for _ in range(steps):
+            next(batches)
+            time.sleep(step_s)
+
+    train(16)
+    for _ in range(6):
+        next(late)
+    assert front.stats()["peer_wait_s"] == 0
+    for _ in range(6):  # on a busy machine both may take longer for other things at first
+        train(4)
+        waited = front.stats()["peer_wait_s"]
+        if waited:
+            break
+        next(late), next(late), next(late)
+    assert (waited > 0) == (step_s == 0)
+    assert front.stats()["longest_peer_wait_s"] == waited <= front.stats()["stall_s"]
+    train(4)
+    assert front.stats()["peer_wait_s"] == waited
 
 
 def test_jobs_of_other_seeds_share_no_copies_and_get_their_own(picture_folder, name):
