@@ -18,7 +18,6 @@ times that are not exponential (IEEE Trans. Comm. 27(8), 1979).
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import numpy as np
@@ -67,12 +66,12 @@ TORCH = Model("torch", torch_loader, _estimate)
 
 
 def _jobs(profile: Profile, jobs: Jobs) -> Jobs:
-    """The jobs as they are. Without workers, a step takes as much longer as its samples take to be made."""
+    """The jobs, with loops that also take batches. Without workers they make the samples themselves."""
     if jobs.threads != 0:
-        return jobs
+        return jobs.longer(profile.item_take_s)
     busy = min(jobs.count, profile.cores)
     made_s = _with(_cost(profile), busy, profile) + _from_disk(profile) * profile.storage[0].latency_s
-    return dataclasses.replace(jobs, step_per_s=tuple(1 / (1 / pace + made_s) for pace in jobs.paces))
+    return jobs.longer(made_s)
 
 
 def _from_disk(profile: Profile) -> float:
@@ -92,8 +91,9 @@ def _work(profile: Profile, splits: int, jobs: Jobs) -> Work:
     )  # all wait so long beside each other
     spread = (profile.encoded.std_bytes / profile.encoded.mean_bytes) ** 2
     a_worker_s = workers / _closed(workers, made_s, profile.cores, apart_s, served_s, spread)
+    take_s = profile.item_take_s if jobs.threads != 0 else 0.0
     # Without workers the steps are slower instead, see _jobs().
-    loads = (file_bytes, item.all_s + profile.step_cpu_s, a_worker_s if jobs.threads != 0 else 0.0)
+    loads = (file_bytes, item.all_s + profile.step_cpu_s + take_s, a_worker_s if jobs.threads != 0 else 0.0)
     nothing = np.zeros(splits)
     return Work(
         per_preparation=np.repeat(np.array(loads)[:, None], splits, axis=1),

@@ -64,13 +64,15 @@ def profile_of_run(deep: Deep, name: str) -> Profile:
     of_script: dict[str, Any] = {
         "item": item,
         "step_per_s": told["batch_samples"] / told["step_s"],
-        "step_cpu_s": (told["step_cpu_s"] + deep.alone[0].loop_cpu_s) / told["batch_samples"],
+        "step_cpu_s": told["step_cpu_s"] / told["batch_samples"],
+        "item_take_s": deep.alone[0].loop_cpu_s / told["batch_samples"],
         "workers": told["workers"],
         "batch_size": max(1, round(told["batch_samples"])),
     }
     if "profile" in told:
         native = Profile.from_json(told["profile"])
-        native = dataclasses.replace(native, notes=(*native.notes, *notes), **of_script)
+        take_s = told["take_s"] / told["batch_samples"]
+        native = dataclasses.replace(native, take_s=take_s, notes=(*native.notes, *notes), **of_script)
         return _by_page_cache(native, items[0][1])
     if told["files"]:
         rates = read_storage([Piece(path) for path in told["files"]], STORAGE_S)
@@ -105,6 +107,7 @@ def profile_of_run(deep: Deep, name: str) -> Profile:
         augmented=size,
         batch_bytes=round(size.mean_bytes),
         staged=False,
+        take_s=of_script["item_take_s"],  # Seneca's workers hand over as torch's do
         notes=tuple(notes),
         **of_script,
     )

@@ -121,6 +121,16 @@ def test_the_page_cache_has_all_free_memory():
     assert torch_loader(tight, ANY, Jobs()).page_cache == pytest.approx(0.138, abs=0.001)
 
 
+def test_a_step_waits_while_the_loop_takes_its_batch():
+    fast = round_profile(item=Cost(1e-4, 1e-4), item_take_s=2e-3, take_s=5e-3, free_memory_bytes=10**11)
+    jobs = Jobs(step_per_s=100.0, threads=4)
+    assert predicted(fast, jobs) == (pytest.approx(1 / 12e-3), "step")
+    assert bottleneck(fast, ANY, jobs).samples_per_s == pytest.approx(1 / 15e-3)
+    assert solve(fast, jobs, model=BOTTLENECK).samples_per_s == pytest.approx(1 / 15e-3)
+    without_workers = Jobs(step_per_s=100.0, threads=0)  # there is nobody to take it from
+    assert predicted(fast, without_workers) == (pytest.approx(1 / 10.1e-3), "step")
+
+
 def test_no_split_changes_anything():
     rates = {torch_loader(SCRIPT, split, Jobs()).samples_per_s for split in (ANY, Split(1, 0, 0))}
     assert rates == {solve(SCRIPT, Jobs(), model=TORCH).samples_per_s}
@@ -139,5 +149,7 @@ def test_samples_without_stages_are_never_kept():
 
 
 def test_the_cpu_of_the_step_is_of_every_delivery_with_seneca_too():
-    there = bottleneck(round_profile(step_cpu_s=1e-3), Split(1, 0, 0), Jobs())
-    assert there.ceilings["cpu"] == pytest.approx(4 / (1.6e-3 + 0.5 * 1e-4 + 1e-4 + 1e-3))
+    there = bottleneck(round_profile(step_cpu_s=1e-3, take_s=1e-4), Split(1, 0, 0), Jobs())
+    assert there.ceilings["cpu"] == pytest.approx(4 / (1.6e-3 + 0.5 * 1e-4 + 1e-4 + 1e-3 + 1e-4))
+    torchs = torch_loader(round_profile(item=Cost(2e-3, 3e-3), step_cpu_s=1e-3, item_take_s=1e-3), ANY, Jobs())
+    assert torchs.ceilings["cpu"] == pytest.approx(4 / (3e-3 + 1e-3 + 1e-3))
