@@ -23,7 +23,7 @@ takes half a millisecond of CPU. Therefore the script gets up to 2,000 samples/s
 hides what the hooks cost. Beside that, the hooks are called 100,000 times around nothing. Of quick batches
 the hooks measure some, and let the others pass. The CPU that both kinds of calls take, as often as they come,
 is given as a share of the time of a batch at 2,000 samples/s. Run it on a quiet machine: a core that
-something else takes is a stall that was not planted. What something else disturbs is measured again (quiet.py).
+something else takes is a stall that was not planted. What was disturbed is measured again (quiet.py).
 
     python -m bench.bench_analyze
     python -m bench.bench_analyze --only-cost

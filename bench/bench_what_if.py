@@ -6,10 +6,10 @@ another number of workers, other storage, a faster GPU, more jobs, or Seneca's l
 Method. Two scripts run under ``seneca analyze --deep``, both with torch's own loader: one whose samples read
 a file and use CPU for a known time, and one that decodes real pictures with torchvision. Their storage is
 really held back (``slow_reads.py``), below any page cache. Then each change is made, and its samples/s are
-measured: those of all jobs together, over the same seconds, after the first epochs. The error is
-``predicted / measured - 1``. With Seneca, the measured jobs have the split that the plan has chosen.
+measured: those of all jobs together, over the same seconds, after the first epochs, and within epochs. The
+error is ``predicted / measured - 1``. With Seneca, the measured jobs have the split that the plan has chosen.
 
-Run it on a quiet machine. What something else disturbs is measured again (quiet.py).
+Run it on a quiet machine. What was disturbed is measured again (quiet.py).
 
     python -m bench.bench_what_if --data train/
 """

@@ -47,7 +47,7 @@ def least_disturbed(measure: Callable[[], T]) -> tuple[T, float]:
 
 
 def host_s() -> tuple[float, float]:
-    """Seconds, of all cores together, since this machine began: stolen by the hypervisor; used by programs."""
+    """Seconds of all cores since this machine began: stolen by the hypervisor; used by programs."""
     with open("/proc/stat") as file:
         user, nice, system, _, _, irq, softirq, stolen = map(int, file.readline().split()[1:9])
     tick = os.sysconf("SC_CLK_TCK")

@@ -43,10 +43,10 @@ def shares(needs: Sequence[Need], cores: float) -> list[float]:
     """Divide the cores: how many each loader's samples are prepared by.
 
     Method: if there are enough cores, each loader gets what it needs, and those that take all share the rest.
-    Else all are slowed down equally: each gets the same part of its need. No loader's need counts as more than
-    all cores; one that is larger is made smaller as a whole, because a loop that waits needs less itself. A
-    loader that takes all counts as if it needed an equal part of the cores, or of what the others leave, if
-    that is more.
+    Else all are slowed down equally: each gets the same part of its need. No loader's need counts as more
+    than all cores; one that is larger is made smaller as a whole, because a loop that waits needs less
+    itself. A loader that takes all counts as if it needed an equal part of the cores, or of what the others
+    leave, if that is more.
 
     This is Lobster's aim, threads to the job that waits (Lobster, ICPP 2022, Algorithm 1), as a closed
     formula over all jobs of the host. The training loops' own cores are set aside first, as measured.

@@ -104,10 +104,10 @@ class Profile:
         staged: Whether samples are made in stages: read, decoded, augmented. If not, they are made by the
             dataset's own Python in one go, and no stage of theirs is kept.
         step_per_s: The samples a second that a training job takes by itself (T_GPU); None: any number.
-        step_cpu_s: The CPU seconds that the process of the training loop takes for a sample's share of a step.
-        take_s: The CPU seconds that the training loop takes to get a sample's share of a batch that is ready,
-            from Seneca's loader.
-        item_take_s: The same from torch's loader, whose workers hand batches over.
+        step_cpu_s: The CPU seconds of a step in the process of the training loop, for one sample.
+        take_s: The CPU seconds in which the training loop gets a batch that is ready from Seneca's loader,
+            for one sample.
+        item_take_s: The same for torch's loader, whose workers hand batches over.
         item: What a worker of torch's loader takes for a sample whose file is in the page cache: making it,
             putting it into a batch, handing it over; None: that was not measured.
         workers: The workers of the script that was measured; None: it was no script.

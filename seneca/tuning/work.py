@@ -101,7 +101,8 @@ def work_through(
             if piece is None:
                 return
             try:
-                first = not _one(work, lock, codec, pipeline, piece, index, next(places), max_pixels) and first
+                out = next(places)
+                first = not _one(work, lock, codec, pipeline, piece, index, out, max_pixels) and first
             except Exception as error:
                 failed.append(error)
 

@@ -151,5 +151,6 @@ def test_samples_without_stages_are_never_kept():
 def test_the_cpu_of_the_step_is_of_every_delivery_with_seneca_too():
     there = bottleneck(round_profile(step_cpu_s=1e-3, take_s=1e-4), Split(1, 0, 0), Jobs())
     assert there.ceilings["cpu"] == pytest.approx(4 / (1.6e-3 + 0.5 * 1e-4 + 1e-4 + 1e-3 + 1e-4))
-    torchs = torch_loader(round_profile(item=Cost(2e-3, 3e-3), step_cpu_s=1e-3, item_take_s=1e-3), ANY, Jobs())
+    there = round_profile(item=Cost(2e-3, 3e-3), step_cpu_s=1e-3, item_take_s=1e-3)
+    torchs = torch_loader(there, ANY, Jobs())
     assert torchs.ceilings["cpu"] == pytest.approx(4 / (3e-3 + 1e-3 + 1e-3))

@@ -331,7 +331,8 @@ def time_to_take(seneca, loader):
     """
     options = {"batch_size": loader.batch_size or 1, "shuffle": True, "num_workers": 1}
     batches = iter(seneca.DataLoader(loader.dataset, cache=None, collate_fn=loader.collate_fn, **options))
-    until, took = time.monotonic() + TAKE_S, []
+    took: list[float] = []
+    until = time.monotonic() + TAKE_S
     next(batches)  # the epoch begins with it
     while time.monotonic() < until or not took:
         time.sleep(APART_S)
