@@ -108,8 +108,8 @@ class Profile:
         take_s: The CPU seconds in which the training loop gets a batch that is ready from Seneca's loader,
             for one sample.
         item_take_s: The same for torch's loader, whose workers hand batches over.
-        served_spread: The squared coefficient of variation of the times in which storage serves a request; None:
-            workers read whole files, and the times differ as the sizes do.
+        served_spread: The squared coefficient of variation of the times in which storage serves a request.
+            None: workers read whole files, and the times differ as the sizes do.
         item: What a worker of torch's loader takes for a sample whose file is in the page cache: making it,
             putting it into a batch, handing it over; None: that was not measured.
         workers: The workers of the script that was measured; None: it was no script.
