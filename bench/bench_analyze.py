@@ -23,7 +23,7 @@ takes half a millisecond of CPU. Therefore the script gets up to 2,000 samples/s
 hides what the hooks cost. Beside that, the hooks are called 100,000 times around nothing. Of quick batches
 the hooks measure some, and let the others pass. The CPU that both kinds of calls take, as often as they come,
 is given as a share of the time of a batch at 2,000 samples/s. Run it on a quiet machine: a core that
-something else takes is a stall that was not planted. What a hypervisor disturbs is measured again (quiet.py).
+something else takes is a stall that was not planted. What was disturbed is measured again (quiet.py).
 
     python -m bench.bench_analyze
     python -m bench.bench_analyze --only-cost
@@ -50,7 +50,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import report
 import slow_reads
 from links import make_links
-from quiet import least_stolen
+from quiet import least_disturbed
 
 from seneca.cli.analyze.inject import seneca_analyze_hooks as hooks
 from seneca.testing import make_pictures
@@ -273,7 +273,7 @@ def main() -> None:
         for setting in (*OF_TORCH, *OF_SENECA, *OF_PICTURES):
             of_pictures = setting.loader == "pictures"
             before = bench.cpu_of_pictures() if of_pictures else setting.cpu
-            answer, stolen = least_stolen(lambda one=setting: bench.found(bench.line(one), one.storage))
+            answer, others = least_disturbed(lambda one=setting: bench.found(bench.line(one), one.storage))
             after = bench.cpu_of_pictures() if of_pictures else setting.cpu
             setting = replace(setting, cpu=(before + after) / 2)
             a_sample = bench.picture_bytes if of_pictures else FILE_BYTES
@@ -290,14 +290,14 @@ def main() -> None:
                     *(f"{value:g}" for value in (round(setting.cpu, 2), setting.step, setting.workers)),
                     *(f"{planted[name]:.0%} {answer['shares'][name]:.0%}" for name in NAMES),
                     f"{off:.1f}",
-                    f"{stolen:.1%}",
+                    f"{others:.1%}",
                     answer["bottleneck"] + ("" if is_right else " WRONG"),
                 ]
             )
         ranks, slow = bench.slow_rank()
         if options.rounds:
             print_cost(bench, options.rounds)
-    head = ["loader", "MB/s", "cpu ms", "step ms", "W", *NAMES, "off", "stolen", "bottleneck"]
+    head = ["loader", "MB/s", "cpu ms", "step ms", "W", *NAMES, "off", "others", "bottleneck"]
     report.print_table("planted and found shares of the time", head, lines)
     within = sum(off <= 5 for off in worst)
     print(

@@ -6,10 +6,10 @@ another number of workers, other storage, a faster GPU, more jobs, or Seneca's l
 Method. Two scripts run under ``seneca analyze --deep``, both with torch's own loader: one whose samples read
 a file and use CPU for a known time, and one that decodes real pictures with torchvision. Their storage is
 really held back (``slow_reads.py``), below any page cache. Then each change is made, and its samples/s are
-measured: those of all jobs together, over the same seconds, after the first epochs. The error is
-``predicted / measured - 1``. With Seneca, the measured jobs have the split that the plan has chosen.
+measured: those of all jobs together, over the same seconds, after the first epochs, and within epochs. The
+error is ``predicted / measured - 1``. With Seneca, the measured jobs have the split that the plan has chosen.
 
-Run it on a quiet machine. What a hypervisor disturbs is measured again (quiet.py).
+Run it on a quiet machine. What was disturbed is measured again (quiet.py).
 
     python -m bench.bench_what_if --data train/
 """
@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import links
 import report
 import slow_reads
-from quiet import least_stolen
+from quiet import least_disturbed
 
 from seneca.testing import make_pictures
 
@@ -185,9 +185,9 @@ def main() -> None:
             if options.only not in text:
                 continue
             if before not in profiles:
-                profiles[before], _ = least_stolen(lambda before=before: bench.profile(before))
+                profiles[before], _ = least_disturbed(lambda before=before: bench.profile(before))
             plan = bench.predicted(profiles[before], text, after)
-            measured, stolen = least_stolen(lambda after=after, plan=plan: bench.measured(after, plan))
+            measured, others = least_disturbed(lambda after=after, plan=plan: bench.measured(after, plan))
             errors.append(plan["samples_per_s"] / measured - 1)
             kept = "" if after.kept is None else f" cache={after.kept:.0%}"
             found.append({"before": vars(before), "change": text + kept, "plan": plan, "measured": measured})
@@ -198,11 +198,11 @@ def main() -> None:
                     plan["limited_by"],
                     *(f"{value:,.1f}" for value in (plan["samples_per_s"], measured)),
                     f"{errors[-1]:+.1%}",
-                    f"{stolen:.1%}",
+                    f"{others:.1%}",
                 ]
             )
             print(*lines[-1], flush=True)
-    head = ["change", "split", "limited by", "predicted", "measured", "error", "stolen"]
+    head = ["change", "split", "limited by", "predicted", "measured", "error", "others"]
     report.print_table("samples/s of all jobs, predicted from one run and measured", head, lines)
     worst = max(map(abs, errors))
     print(f"{len(errors)} changes: mean error {statistics.fmean(map(abs, errors)):.1%}, worst {worst:.1%}")

@@ -23,7 +23,7 @@ from compiled import compile_library
 
 BUCKET, RATE, FOLDER = "SLOW_READS_BUCKET", "SLOW_READS_BYTES_PER_S", "SLOW_READS_FOLDER"
 ANSWER = "SLOW_READS_ANSWER_US"
-BUCKET_BYTES = 16
+BUCKET_BYTES = 24
 
 
 class NotHeldBack(RuntimeError):
@@ -97,5 +97,5 @@ def held_back(file: str) -> Iterator[None]:
 
 def bytes_paid() -> int:
     """Bytes that all processes of the bucket have read beneath the folder so far."""
-    _, paid = struct.unpack("=QQ", Path(os.environ[BUCKET]).read_bytes())
+    _, paid, _ = struct.unpack("=QQQ", Path(os.environ[BUCKET]).read_bytes())
     return int(paid)

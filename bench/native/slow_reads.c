@@ -6,7 +6,11 @@
  *
  * Preloaded (LD_PRELOAD), so that Python's reads and those of the core's threads come by alike.
  *
- * Lives in   each process of a benchmark; the bucket in a file of 16 bytes, which all of them map.
+ * An idle bucket saves nothing up: as with a disk, time without a reader is lost. A read lasts as long as its
+ * bytes cost, on average. Who wakes up too late has that time taken off what the next read waits, because the
+ * kernel's timers were late, and no storage.
+ *
+ * Lives in   each process of a benchmark; the bucket in a file of 24 bytes, which all of them map.
  * Callers    any thread.
  * Blocking   a read of the folder's until its bytes are paid for and the time of an answer is over; no other.
  * Ordering   relaxed: no other memory hangs on the bucket's words.
@@ -31,12 +35,13 @@
 #include <unistd.h>
 
 #define SECOND_NS 1000000000u
-#define BURST_NS (SECOND_NS / 5000) /* what an idle bucket holds: as with a disk, time without a reader is lost */
+#define MOST_LATE_NS (SECOND_NS / 5000) /* who wakes up later than this waited for a core, not for a timer */
 #define VISIBLE __attribute__((visibility("default")))
 
 typedef struct {
     _Atomic uint64_t paid_until_ns; /* when the last byte that was asked for is there, by CLOCK_MONOTONIC */
     _Atomic uint64_t bytes;         /* asked for so far; bench/slow_reads.py looks at it */
+    _Atomic uint64_t late_ns;       /* how much too late the last reader woke up; MOST_LATE_NS at most */
 } bucket;
 
 static bucket *shared; /* NULL: nothing is held back */
@@ -97,16 +102,19 @@ static void pay(uint64_t bytes)
     uint64_t until_ns = atomic_load_explicit(&shared->paid_until_ns, memory_order_relaxed), mine_ns;
 
     do {
-        uint64_t earliest_ns = now_ns() - BURST_NS;
+        uint64_t earliest_ns = now_ns() - atomic_load_explicit(&shared->late_ns, memory_order_relaxed);
         mine_ns = (until_ns > earliest_ns ? until_ns : earliest_ns) + cost_ns;
     } while (!atomic_compare_exchange_weak_explicit(&shared->paid_until_ns, &until_ns, mine_ns,
                                                     memory_order_relaxed, memory_order_relaxed));
     atomic_fetch_add_explicit(&shared->bytes, bytes, memory_order_relaxed);
-    if (mine_ns < now_ns() + answer_ns)
-        mine_ns = now_ns() + answer_ns;
-    struct timespec mine = {(time_t)(mine_ns / SECOND_NS), (long)(mine_ns % SECOND_NS)};
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &mine, NULL) == EINTR)
+    uint64_t answered_ns = now_ns() + answer_ns;
+    uint64_t wake_ns = mine_ns > answered_ns ? mine_ns : answered_ns;
+    struct timespec wake = {(time_t)(wake_ns / SECOND_NS), (long)(wake_ns % SECOND_NS)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &wake, NULL) == EINTR)
         ;
+    uint64_t late_ns = now_ns() - wake_ns;
+    atomic_store_explicit(&shared->late_ns, late_ns < MOST_LATE_NS ? late_ns : MOST_LATE_NS,
+                          memory_order_relaxed);
 }
 
 static ssize_t held_back(int fd, ssize_t got)

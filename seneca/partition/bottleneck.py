@@ -64,7 +64,7 @@ def bottleneck(profile: Profile, split: Split, jobs: Jobs) -> Prediction:
     Returns:
         The prediction. ``ceilings`` has what each of ``RESOURCES``, and the steps, would allow.
     """
-    return predict_by(_work(profile, shares_of(split), jobs), split, jobs)
+    return predict_by(_work(profile, shares_of(split), jobs), split, jobs.longer(profile.take_s))
 
 
 def predict_by(work: Work, split: Split, jobs: Jobs) -> Prediction:
@@ -99,7 +99,7 @@ def estimate_by(work: Work, jobs: Jobs) -> Estimates:
 
 
 def _estimate(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Estimates:
-    return estimate_by(_work(profile, shares, jobs), jobs)
+    return estimate_by(_work(profile, shares, jobs), jobs.longer(profile.take_s))
 
 
 BOTTLENECK = Model("bottleneck", bottleneck, _estimate)
@@ -180,7 +180,7 @@ def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Work:
         per_delivery=np.stack(
             [
                 0.0 * ones,
-                (profile.batch.all_s + profile.step_cpu_s) * ones,
+                (profile.batch.all_s + profile.step_cpu_s + profile.take_s) * ones,
                 profile.batch.one_s * ones,
                 (staged_bytes + profile.batch_bytes) * ones,
                 0.0 * ones,

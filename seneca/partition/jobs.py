@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from seneca.partition.hosts import ALONE, Hosts
@@ -68,6 +68,13 @@ class Jobs:
         if len(steps) != self.count or not all(step > 0 for step in steps):
             raise ValueError(f"step_per_s is one number above 0 or one a job, but got {self.step_per_s!r}")
         object.__setattr__(self, "paces", tuple(map(float, steps)))
+
+    def longer(self, seconds: float) -> Jobs:
+        """The same jobs, with training loops that need so much more time for each sample."""
+        if not seconds:
+            return self  # with the same paces to the last digit
+        spans = [1.0 / pace + seconds for pace in self.paces]
+        return replace(self, step_per_s=tuple(1.0 / span for span in spans))
 
     @property
     def in_flight(self) -> int:

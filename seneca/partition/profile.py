@@ -16,7 +16,7 @@ from typing import Any
 
 __all__ = ["PROFILE_VERSION", "Cost", "Profile", "ProfileError", "Reading", "Size"]
 
-PROFILE_VERSION = 2  # raise it when a field is added or removed, or its meaning changes
+PROFILE_VERSION = 3  # raise it when a field is added or removed, or its meaning changes
 
 
 class ProfileError(ValueError):
@@ -104,7 +104,12 @@ class Profile:
         staged: Whether samples are made in stages: read, decoded, augmented. If not, they are made by the
             dataset's own Python in one go, and no stage of theirs is kept.
         step_per_s: The samples a second that a training job takes by itself (T_GPU); None: any number.
-        step_cpu_s: The CPU seconds that the process of the training loop takes for a sample.
+        step_cpu_s: The CPU seconds of a step in the process of the training loop, for one sample.
+        take_s: The CPU seconds in which the training loop gets a batch that is ready from Seneca's loader,
+            for one sample.
+        item_take_s: The same for torch's loader, whose workers hand batches over.
+        served_spread: The squared coefficient of variation of the times in which storage serves a request.
+            None: workers read whole files, and the times differ as the sizes do.
         item: What a worker of torch's loader takes for a sample whose file is in the page cache: making it,
             putting it into a batch, handing it over; None: that was not measured.
         workers: The workers of the script that was measured; None: it was no script.
@@ -143,6 +148,9 @@ class Profile:
     staged: bool = True
     step_per_s: float | None = None
     step_cpu_s: float = 0.0
+    take_s: float = 0.0
+    item_take_s: float = 0.0
+    served_spread: float | None = None
     item: Cost | None = None
     workers: int | None = None
     batch_size: int | None = None
@@ -174,8 +182,10 @@ class Profile:
         ):
             if not (math.isfinite(value) and value > 0):
                 raise ProfileError(f"a profile's {name} is more than 0, but got {value!r}")
-        if not (math.isfinite(self.step_cpu_s) and self.step_cpu_s >= 0):
-            raise ProfileError(f"a profile's step_cpu_s is 0 or more, but got {self.step_cpu_s!r}")
+        for name in ("step_cpu_s", "take_s", "item_take_s"):
+            seconds = getattr(self, name)
+            if not (math.isfinite(seconds) and seconds >= 0):
+                raise ProfileError(f"a profile's {name} is 0 or more, but got {seconds!r}")
         for name in _COSTS:
             cost = getattr(self, name)
             for field, value in () if cost is None else dataclasses.asdict(cost).items():

@@ -18,7 +18,6 @@ times that are not exponential (IEEE Trans. Comm. 27(8), 1979).
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import numpy as np
@@ -29,9 +28,12 @@ from seneca.partition.jobs import Jobs
 from seneca.partition.profile import Cost, Profile, ProfileError
 from seneca.partition.split import Split
 
-__all__ = ["TORCH", "torch_loader"]
+__all__ = ["TORCH", "spread_by_waits", "torch_loader"]
 
 RESOURCES = ("storage", "cpu", "workers")
+USED_UP = 0.95  # of what storage gives
+MOST_SPREAD = 4.0
+BISECTIONS = 20
 
 
 def torch_loader(profile: Profile, split: Split, jobs: Jobs) -> Prediction:
@@ -67,12 +69,12 @@ TORCH = Model("torch", torch_loader, _estimate)
 
 
 def _jobs(profile: Profile, jobs: Jobs) -> Jobs:
-    """The jobs as they are. Without workers, a step takes as much longer as its samples take to be made."""
+    """The jobs, with loops that also take batches. Without workers they make the samples themselves."""
     if jobs.threads != 0:
-        return jobs
+        return jobs.longer(profile.item_take_s)
     busy = min(jobs.count, profile.cores)
     made_s = _with(_cost(profile), busy, profile) + _from_disk(profile) * profile.storage[0].latency_s
-    return dataclasses.replace(jobs, step_per_s=tuple(1 / (1 / pace + made_s) for pace in jobs.paces))
+    return jobs.longer(made_s)
 
 
 def _from_disk(profile: Profile) -> float:
@@ -86,14 +88,12 @@ def _work(profile: Profile, splits: int, jobs: Jobs) -> Work:
     from_disk = _from_disk(profile)
     file_bytes = from_disk * profile.encoded.mean_bytes
     made_s = _with(item, min(workers, profile.cores), profile)
-    served_s = file_bytes * jobs.hosts.count / profile.storage_bytes_per_s
-    apart_s = max(
-        0.0, from_disk * profile.storage[0].latency_s - served_s
-    )  # all wait so long beside each other
-    spread = (profile.encoded.std_bytes / profile.encoded.mean_bytes) ** 2
+    apart_s, served_s = _reading(profile, jobs.hosts.count)
+    spread = _spread_of_sizes(profile) if profile.served_spread is None else profile.served_spread
     a_worker_s = workers / _closed(workers, made_s, profile.cores, apart_s, served_s, spread)
+    take_s = profile.item_take_s if jobs.threads != 0 else 0.0
     # Without workers the steps are slower instead, see _jobs().
-    loads = (file_bytes, item.all_s + profile.step_cpu_s, a_worker_s if jobs.threads != 0 else 0.0)
+    loads = (file_bytes, item.all_s + profile.step_cpu_s + take_s, a_worker_s if jobs.threads != 0 else 0.0)
     nothing = np.zeros(splits)
     return Work(
         per_preparation=np.repeat(np.array(loads)[:, None], splits, axis=1),
@@ -107,6 +107,48 @@ def _work(profile: Profile, splits: int, jobs: Jobs) -> Work:
         memory_bytes=nothing,
         resources=RESOURCES,
     )
+
+
+def _reading(profile: Profile, hosts: int = 1) -> tuple[float, float]:
+    """The seconds of a sample that pass at storage for all workers beside each other, and in turns."""
+    from_disk = _from_disk(profile)
+    served_s = from_disk * profile.encoded.mean_bytes * hosts / profile.storage_bytes_per_s
+    return max(0.0, from_disk * profile.storage[0].latency_s - served_s), served_s
+
+
+def _spread_of_sizes(profile: Profile) -> float:
+    return (profile.encoded.std_bytes / profile.encoded.mean_bytes) ** 2
+
+
+def spread_by_waits(profile: Profile, workers: int, waits_s: float) -> float | None:
+    """How much the times differ in which storage serves, by what workers were seen to wait for it.
+
+    Files that are read as wholes differ as their sizes do. A script may read a file in several requests: a
+    small one then waits for the large ones of other workers.
+
+    Args:
+        profile: The rest of the measurement.
+        workers: Their number, at most one a core.
+        waits_s: What a sample waited for storage.
+
+    Returns:
+        The squared coefficient of variation, at most ``MOST_SPREAD``. None: the waits do not tell, because
+        one worker waits for nobody, or because storage is used up and they would be as long in any case.
+    """
+    made_s = _with(_cost(profile), workers, profile)
+    apart_s, served_s = _reading(profile)
+
+    def rate(spread: float) -> float:
+        return _closed(workers, made_s, profile.cores, apart_s, served_s, spread)
+
+    if workers < 2 or served_s == 0 or rate(_spread_of_sizes(profile)) > USED_UP / served_s:
+        return None
+    wanted = workers / (made_s + waits_s)
+    low, high = 0.0, MOST_SPREAD
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rate(middle) > wanted else (low, middle)
+    return high
 
 
 def _closed(workers: int, made_s: float, cores: int, apart_s: float, served_s: float, spread: float) -> float:

@@ -115,12 +115,21 @@ def _read(pieces: list[AnyPiece], readers: int, until: float) -> tuple[Reading, 
         thread.join()
     if failed:
         raise failed[0]
+    latency_s = statistics.median(took for _, took, _ in done)
+    whole = sum(got for _, _, got in done)
+    return Reading(readers, _bytes_per_s(done, began, readers), latency_s), len(done), whole
+
+
+def _bytes_per_s(done: list[tuple[float, float, int]], began: float, readers: int) -> float:
+    """The rate of reads, of which each is told as when it ended, how long it took, and its bytes."""
     ended = max(when for when, _, _ in done)  # not when the threads end: they may have to wait for a core
     # Idle storage gives more at first: token buckets are full, and disks' caches read ahead.
-    settled = began + UNSETTLED * (ended - began) if len(done) > 4 * readers else began
-    bytes_per_s = sum(got for when, _, got in done if when > settled) / (ended - settled)
-    latency_s = statistics.median(took for _, took, _ in done)
-    return Reading(readers, bytes_per_s, latency_s), len(done), sum(got for _, _, got in done)
+    unsettled = began + UNSETTLED * (ended - began)
+    # The clock starts as a read ends. Else a part of its bytes would count that came before.
+    settled = min(when for when, _, _ in done if when > unsettled)
+    if len(done) <= 4 * readers or settled == ended:
+        settled = began
+    return sum(got for when, _, got in done if when > settled) / (ended - settled)
 
 
 def _read_whole(piece: AnyPiece, buffer: bytearray) -> int:

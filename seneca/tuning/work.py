@@ -7,6 +7,7 @@ busy cores take from each other (memory, caches, the second thread of a core) is
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 import threading
 import time
@@ -25,6 +26,7 @@ from seneca.transforms._pipeline import Pipeline
 __all__ = ["STAGES", "Work", "costs", "work_through"]
 
 STAGES = ("fetch", "decode", "augment", "prepare", "batch")
+BATCH_BYTES = 8 << 20  # at least; it is more than a core's own caches hold
 NUMPY_TYPES = {"uint8": np.uint8, "float16": np.float16, "bfloat16": np.uint16, "float32": np.float32}
 
 
@@ -49,6 +51,18 @@ def batch_shape(pipeline: Pipeline) -> tuple[int, ...]:
     """The shape of one sample in a batch."""
     height, width = pipeline.output_size
     return (height, width, 3) if pipeline.channels_last else (3, height, width)
+
+
+def room_for_samples(pipeline: Pipeline) -> np.ndarray:
+    """Memory for the samples of a batch. The kernel has given all of it, and no core holds it in its caches.
+
+    A loader writes each sample to memory that it has not used for some batches.
+    """
+    shape, of = batch_shape(pipeline), np.dtype(NUMPY_TYPES[pipeline.dtype])
+    samples = 1 + -(-BATCH_BYTES // (math.prod(shape) * of.itemsize))
+    room = np.empty((samples, *shape), of)
+    room.fill(0)
+    return room
 
 
 def work_through(
@@ -79,7 +93,7 @@ def work_through(
 
     def thread() -> None:
         codec = Codec(max_pixels)
-        out = np.empty(batch_shape(pipeline), NUMPY_TYPES[pipeline.dtype])
+        places = itertools.cycle(room_for_samples(pipeline))
         first = True
         while not failed and (first or time.perf_counter() < until):
             with lock:
@@ -87,6 +101,7 @@ def work_through(
             if piece is None:
                 return
             try:
+                out = next(places)
                 first = not _one(work, lock, codec, pipeline, piece, index, out, max_pixels) and first
             except Exception as error:
                 failed.append(error)

@@ -40,7 +40,7 @@ WAYS = """if True:
     path = sys.argv[1]
     def paid():
         with open(os.environ["SLOW_READS_BUCKET"], "rb") as file:
-            return struct.unpack("=QQ", file.read())[1]
+            return struct.unpack("=QQQ", file.read())[1]
     def refused(path):
         fd = os.open(path, os.O_WRONLY)
         try:
@@ -130,8 +130,30 @@ def test_two_processes_have_one_bucket(held):
         reader.stdin.flush()
     times = [tuple(map(float, reader.communicate()[0].split())) for reader in readers]
     assert slow_reads.bytes_paid() == 800_000
-    # What was in the bucket at the begin is 10 ms worth.
+    # What the last readers woke up too late is taken off, and is far less than 10 ms.
     assert max(ended for _, ended in times) - min(began for began, _ in times) >= 0.8 - 0.01
+
+
+AFTER_A_PAUSE = """if True:
+    import json, os, struct, sys, time
+    file = os.open(sys.argv[1], os.O_RDONLY)
+    def bucket():
+        with open(os.environ["SLOW_READS_BUCKET"], "rb") as file:
+            return struct.unpack("=QQQ", file.read())
+    found = []
+    for _ in range(10):
+        time.sleep(0.005)
+        late, asked = bucket()[2], time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        os.pread(file, 40_000, 0)
+        found.append([asked - late, bucket()[0]])
+    print(json.dumps(found))"""
+
+
+def test_a_bucket_saves_nothing_up_while_nobody_reads(held):
+    folder, environment = held(40_000_000)
+    (folder / "file").write_bytes(bytes(40_000))
+    found = run(AFTER_A_PAUSE, environment, folder / "file")
+    assert all(paid_until - earliest >= 1_000_000 for earliest, paid_until in found)  # what 40 kB cost
 
 
 def test_that_nothing_is_held_back_is_noticed_and_nothing_left(held, tmp_path):

@@ -21,6 +21,7 @@ from seneca.cli.analyze.stalls import parts_of_batches
 from seneca.cli.analyze.trace import Alone, Deep
 from seneca.cli.plan import reads_ahead
 from seneca.partition import TORCH, Cost, Jobs, Prediction, Profile, Reading, Size, solve
+from seneca.partition.torch_model import spread_by_waits
 from seneca.tuning import host
 from seneca.tuning.storage import read_storage
 
@@ -60,18 +61,20 @@ def profile_of_run(deep: Deep, name: str) -> Profile:
         )
     cores = host.cores()
     items = [_item_and_wait(alone, told["batch_samples"]) for alone in deep.alone]
-    item = Cost(items[0][0], items[-1][0])
+    item = _cost_of(items[0][0], items[-1][0])
     of_script: dict[str, Any] = {
         "item": item,
         "step_per_s": told["batch_samples"] / told["step_s"],
-        "step_cpu_s": (told["step_cpu_s"] + deep.alone[0].loop_cpu_s) / told["batch_samples"],
+        "step_cpu_s": told["step_cpu_s"] / told["batch_samples"],
+        "item_take_s": deep.alone[0].loop_cpu_s / told["batch_samples"],
         "workers": told["workers"],
         "batch_size": max(1, round(told["batch_samples"])),
     }
     if "profile" in told:
         native = Profile.from_json(told["profile"])
-        native = dataclasses.replace(native, notes=(*native.notes, *notes), **of_script)
-        return _by_page_cache(native, items[0][1])
+        take_s = told["take_s"] / told["batch_samples"]
+        native = dataclasses.replace(native, take_s=take_s, notes=(*native.notes, *notes), **of_script)
+        return _by_waits(native, deep.alone, items)
     if told["files"]:
         rates = read_storage([Piece(path) for path in told["files"]], STORAGE_S)
         storage, cold = _a_sample(rates.readings, told["files_a_sample"]), rates.cold
@@ -105,17 +108,25 @@ def profile_of_run(deep: Deep, name: str) -> Profile:
         augmented=size,
         batch_bytes=round(size.mean_bytes),
         staged=False,
+        take_s=of_script["item_take_s"],  # Seneca's workers hand over as torch's do
         notes=tuple(notes),
         **of_script,
     )
-    return _by_page_cache(found, items[0][1]) if told["files"] else found
+    return _by_waits(found, deep.alone, items) if told["files"] else found
 
 
-def _by_page_cache(profile: Profile, waits_s: float) -> Profile:
-    """The profile, without memory for the page cache if files that it should have were waited for."""
+def _by_waits(profile: Profile, alone: list[Alone], items: list[tuple[float, float]]) -> Profile:
+    """The profile, by what workers waited for files that the page cache should have had.
+
+    If they waited, it is taken to have no memory. How much longer several workers waited than one then tells
+    how they read.
+    """
+    waits_s = items[0][1]
     if waits_s < AGAIN * profile.storage[0].latency_s or waits_s < SLOW_S:
         return profile
-    return dataclasses.replace(profile, free_memory_bytes=0, notes=(*profile.notes, WITHOUT_PAGE_CACHE))
+    slow = dataclasses.replace(profile, free_memory_bytes=0, notes=(*profile.notes, WITHOUT_PAGE_CACHE))
+    spread = spread_by_waits(slow, alone[-1].workers, items[-1][1])
+    return dataclasses.replace(slow, served_spread=spread)
 
 
 def _item_and_wait(alone: Alone, batch_samples: float) -> tuple[float, float]:
@@ -128,6 +139,11 @@ def _item_and_wait(alone: Alone, batch_samples: float) -> tuple[float, float]:
     _, waits, delays = (float(part.mean()) for part in parts_of_batches(alone.batches))
     whole = alone.workers * alone.batch_s
     return max(LEAST_S, whole - waits - delays) / batch_samples, waits / batch_samples
+
+
+def _cost_of(one_s: float, all_s: float) -> Cost:
+    """The cost with one worker and with one a core. If more workers seem to take less, that is chance."""
+    return Cost(one_s, all_s) if all_s >= one_s else Cost(*[(one_s + all_s) / 2] * 2)
 
 
 def _a_sample(readings: Sequence[Reading], files: float) -> tuple[Reading, ...]:

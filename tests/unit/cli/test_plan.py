@@ -214,10 +214,10 @@ def test_a_bad_plan_is_one_line_and_status_2(saved, arguments, message):
 
 
 def test_a_profile_of_another_version_is_one_line_and_status_2(saved):
-    saved.write_text(json.dumps({**json.loads(saved.read_text()), "version": 3}))
+    saved.write_text(json.dumps({**json.loads(saved.read_text()), "version": 2}))
     result = RUN.invoke(app, ["plan", "--profile", str(saved)])
     assert result.exit_code == 2
     assert result.stderr == (
-        f"seneca plan: {saved}: a profile of version 3, and this Seneca reads version 2: "
+        f"seneca plan: {saved}: a profile of version 2, and this Seneca reads version 3: "
         "measure again with `seneca profile`\n"
     )

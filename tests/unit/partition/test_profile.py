@@ -58,9 +58,9 @@ def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path, monkeypat
     [
         ("{", "no profile of Seneca's"),
         ("[1]", "it has no version"),
-        ('{"version": 7}', "a profile of version 7, and this Seneca reads version 2"),
-        ('{"version": 2}', "not the fields of version 2"),
-        ('{"version": 2, "speed": 3}', "not the fields of version 2"),
+        ('{"version": 7}', "a profile of version 7, and this Seneca reads version 3"),
+        ('{"version": 3}', "not the fields of version 3"),
+        ('{"version": 3, "speed": 3}', "not the fields of version 3"),
     ],
 )
 def test_what_is_no_profile_of_this_version_is_refused_in_one_line(tmp_path, text, message):
@@ -89,6 +89,8 @@ def test_what_is_no_profile_of_this_version_is_refused_in_one_line(tmp_path, tex
         ({"item": Cost(0.0, 0.0)}, r"item\.all_s"),
         ({"item": Cost(-1.0, 1.0)}, r"item\.one_s"),
         ({"step_cpu_s": float("inf")}, "step_cpu_s"),
+        ({"take_s": -1e-3}, "a profile's take_s"),
+        ({"item_take_s": float("nan")}, "item_take_s"),
     ],
 )
 def test_rates_that_cannot_be_are_refused(changes, name):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from profiles import ROUND, round_profile
@@ -12,13 +14,14 @@ from seneca.partition import (
     Cost,
     Jobs,
     ProfileError,
+    Reading,
     Split,
     bottleneck,
     default_split,
     solve,
     torch_loader,
 )
-from seneca.partition.torch_model import _closed
+from seneca.partition.torch_model import MOST_SPREAD, _closed, spread_by_waits
 
 # Four cores; storage gives 20, 35 and 50 MB/s to 1, 2 and 4 readers, files have 97,952 bytes; no page cache.
 SCRIPT = round_profile(item=Cost(2e-3, 3e-3), free_memory_bytes=0, step_cpu_s=1e-3)
@@ -51,6 +54,30 @@ def test_workers_whose_files_differ_wait_longer():
     assert differ == pytest.approx(3 / (2e-3 + 9 / 5 * 1e-3))
     assert differ < equal < 1000
     assert _closed(100, 2e-3, 100, 0.0, 1e-3, 0.0) == 1000
+
+
+SLOW = round_profile(item=Cost(2e-3, 2e-3), storage=(Reading(1, 50e6, 97_952 / 50e6),), free_memory_bytes=0)
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.3, 1.0, 2.5])
+def test_waits_of_workers_tell_how_they_read(spread):
+    reads = dataclasses.replace(SLOW, served_spread=spread)
+    waits_s = 2 / torch_loader(reads, ANY, Jobs(threads=2)).samples_per_s - 2e-3
+    assert spread_by_waits(SLOW, 2, waits_s) == pytest.approx(spread, abs=1e-3)
+    reading, by_sizes = (torch_loader(one, ANY, Jobs(threads=2)).samples_per_s for one in (reads, SLOW))
+    assert (reading < by_sizes) == (spread > (30_000 / 97_952) ** 2)
+
+
+def test_waits_that_no_model_explains_count_as_the_most_it_knows():
+    assert spread_by_waits(SLOW, 2, 1.0) == MOST_SPREAD
+    assert spread_by_waits(SLOW, 2, 0.0) == pytest.approx(0.0, abs=1e-3)
+
+
+def test_waits_do_not_always_tell_how_workers_read():
+    assert spread_by_waits(SLOW, 1, 2e-3) is None  # it waits for nobody
+    assert spread_by_waits(SLOW, 4, 6e-3) is None  # storage is used up
+    in_memory = dataclasses.replace(SLOW, free_memory_bytes=10**11)
+    assert spread_by_waits(in_memory, 2, 1e-3) is None  # storage is not asked
 
 
 def test_more_workers_than_cores_take_turns():
@@ -121,6 +148,16 @@ def test_the_page_cache_has_all_free_memory():
     assert torch_loader(tight, ANY, Jobs()).page_cache == pytest.approx(0.138, abs=0.001)
 
 
+def test_a_step_waits_while_the_loop_takes_its_batch():
+    fast = round_profile(item=Cost(1e-4, 1e-4), item_take_s=2e-3, take_s=5e-3, free_memory_bytes=10**11)
+    jobs = Jobs(step_per_s=100.0, threads=4)
+    assert predicted(fast, jobs) == (pytest.approx(1 / 12e-3), "step")
+    assert bottleneck(fast, ANY, jobs).samples_per_s == pytest.approx(1 / 15e-3)
+    assert solve(fast, jobs, model=BOTTLENECK).samples_per_s == pytest.approx(1 / 15e-3)
+    without_workers = Jobs(step_per_s=100.0, threads=0)  # there is nobody to take it from
+    assert predicted(fast, without_workers) == (pytest.approx(1 / 10.1e-3), "step")
+
+
 def test_no_split_changes_anything():
     rates = {torch_loader(SCRIPT, split, Jobs()).samples_per_s for split in (ANY, Split(1, 0, 0))}
     assert rates == {solve(SCRIPT, Jobs(), model=TORCH).samples_per_s}
@@ -139,5 +176,8 @@ def test_samples_without_stages_are_never_kept():
 
 
 def test_the_cpu_of_the_step_is_of_every_delivery_with_seneca_too():
-    there = bottleneck(round_profile(step_cpu_s=1e-3), Split(1, 0, 0), Jobs())
-    assert there.ceilings["cpu"] == pytest.approx(4 / (1.6e-3 + 0.5 * 1e-4 + 1e-4 + 1e-3))
+    there = bottleneck(round_profile(step_cpu_s=1e-3, take_s=1e-4), Split(1, 0, 0), Jobs())
+    assert there.ceilings["cpu"] == pytest.approx(4 / (1.6e-3 + 0.5 * 1e-4 + 1e-4 + 1e-3 + 1e-4))
+    there = round_profile(item=Cost(2e-3, 3e-3), step_cpu_s=1e-3, item_take_s=1e-3)
+    torchs = torch_loader(there, ANY, Jobs())
+    assert torchs.ceilings["cpu"] == pytest.approx(4 / (3e-3 + 1e-3 + 1e-3))

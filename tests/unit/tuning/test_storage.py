@@ -86,3 +86,15 @@ def test_a_file_that_has_gone_is_named(picture_folder):
         work.work_through(
             pieces, compile_transform(measure.default_transform()), MAX_PIXELS, threads=2, seconds=60
         )
+
+
+@pytest.mark.parametrize("began", [0.0, 0.05, 0.1, 0.15])
+def test_a_rate_counts_no_bytes_that_came_before_its_clock_started(began):
+    done = [(0.2 * number, 0.2, 1000) for number in range(1, 21)]  # a file of 1000 bytes each 0.2 s
+    assert storage._bytes_per_s(done, began, readers=1) == pytest.approx(5000)
+
+
+def test_few_reads_all_count():
+    assert storage._bytes_per_s([(1.0, 1.0, 500), (2.0, 1.0, 700)], 0.0, readers=2) == 600
+    one_late = [(0.1, 0.1, 100)] * 5 + [(2.0, 2.0, 700)]
+    assert storage._bytes_per_s(one_late, 0.0, readers=1) == 600

@@ -43,3 +43,20 @@ def test_every_picture_is_worked_on_once_whatever_the_threads(picture_folder):
     done = work.work_through(pieces, pipeline, MAX_PIXELS, threads=3, seconds=60)
     assert sorted(done.seconds) == list(range(48))
     assert sorted(done.encoded) == sorted(os.path.getsize(piece.path) for piece in pieces)
+
+
+def test_samples_are_written_to_memory_that_no_core_has_in_its_caches(picture_folder, monkeypatch):
+    written, write = [], work.batch_write
+
+    def noted(plan, picture, out, *draws):
+        written.append(out.__array_interface__["data"][0])
+        write(plan, picture, out, *draws)
+
+    monkeypatch.setattr(work, "batch_write", noted)
+    pieces = [Piece(path) for path in sorted(map(str, picture_folder.rglob("*.jpg")))]
+    pipeline = compile_transform(T.Compose([T.RandomResizedCrop(224), T.ToTensor()]))
+    work.work_through(pieces, pipeline, MAX_PIXELS, threads=1, seconds=60)
+    apart = 224 * 224 * 3 * 4
+    in_turns = written.index(written[0], 1)
+    assert len(set(written[:in_turns])) == in_turns
+    assert in_turns * apart >= work.BATCH_BYTES

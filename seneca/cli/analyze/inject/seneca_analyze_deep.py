@@ -25,7 +25,8 @@ CORES = "SENECA_ANALYZE_DEEP"  # the environment's variable: how many cores the 
 WARM_UP = 5  # steps, which do not count: a script's first steps also compile, tune and allocate
 AS_IT_IS, REPLAYED, HELD = 30, 30, 8  # steps, steps, batches
 WANTED = WARM_UP + AS_IT_IS + REPLAYED  # batches
-LOOK_S, ALONE_S = 2.0, 3.0  # for the files of some samples; for each number of workers
+LOOK_S, ALONE_S = 4.0, 4.0  # for the files of some samples; for each number of workers
+TAKE_S, APART_S = 2.0, 10e-3  # for taking batches of Seneca's; between two of them
 MOST_FILES = 4096
 MEASURED = "measured"  # a file in the trace: rank 0 has measured
 
@@ -317,6 +318,26 @@ def with_seneca(loader):
     try:
         seneca = importlib.import_module("seneca")  # the script's, which may have none
         profile = seneca.profile(loader.dataset, batch_size=loader.batch_size or 1, fresh=True)
+        take_s = time_to_take(seneca, loader)
     except Exception as error:  # it is not here, the dataset is no folder of pictures, or it is damaged
         return {"no_profile": str(error)}
-    return {"profile": profile.to_json()}
+    return {"profile": profile.to_json(), "take_s": take_s}
+
+
+def time_to_take(seneca, loader):
+    """The CPU time in which a loop takes a batch from Seneca's loader. It also draws the next one then.
+
+    Between two batches the loop does something else, as with a step.
+    """
+    options = {"batch_size": loader.batch_size or 1, "shuffle": True, "num_workers": 1}
+    batches = iter(seneca.DataLoader(loader.dataset, cache=None, collate_fn=loader.collate_fn, **options))
+    took: list[float] = []
+    until = time.monotonic() + TAKE_S
+    next(batches)  # the epoch begins with it
+    while time.monotonic() < until or not took:
+        time.sleep(APART_S)
+        began = time.thread_time()
+        if next(batches, None) is None:
+            break
+        took.append(time.thread_time() - began)
+    return statistics.fmean(took) if took else 0.0

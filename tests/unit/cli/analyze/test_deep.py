@@ -34,6 +34,7 @@ TOLD = {
     "samples": 700,
     "workers": 3,
     "no_profile": "no folder of pictures",
+    "take_s": 0.004,
 }
 MEASURED = [alone(1, 0.11, 0.02, 0.01), alone(2, 0.06, 0.02)]
 
@@ -47,7 +48,8 @@ def quick(monkeypatch):
 def test_an_item_is_the_time_of_a_worker_without_waiting_for_storage():
     found = deep.profile_of_run(Deep(TOLD, MEASURED), "Rows of 700")
     assert found.item == Cost(pytest.approx(8e-3), pytest.approx(1e-2))
-    assert (found.step_per_s, found.step_cpu_s) == (pytest.approx(50), pytest.approx(2.5e-3))
+    assert (found.step_per_s, found.step_cpu_s) == (pytest.approx(50), pytest.approx(2e-3))
+    assert found.item_take_s == found.take_s == pytest.approx(5e-4)  # no native path: as from torch's workers
     assert (found.workers, found.batch_size, found.samples, found.staged) == (3, 10, 700, False)
     assert Profile.from_json(found.to_json()) == found
 
@@ -82,11 +84,27 @@ def test_storage_that_is_waited_for_again_has_no_page_cache():
     assert again.free_memory_bytes == 0 and again.notes == (deep.WITHOUT_PAGE_CACHE,)
 
 
+def test_the_waits_of_several_workers_tell_how_files_are_read():
+    native = round_profile(storage=(Reading(1, 50e6, 97_952 / 50e6),)).to_json()
+    told = {**TOLD, "profile": native}
+    runs = [[alone(1, 0.04, 0.02), alone(2, batch_s, 2 * batch_s - 0.02)] for batch_s in (0.0225, 0.025)]
+    found = [deep.profile_of_run(Deep(told, run), "Rows").served_spread for run in runs]
+    assert 0 < found[0] < found[1]
+    cached = [alone(1, 0.021, 0.001), alone(2, 0.0125, 0.005)]
+    assert deep.profile_of_run(Deep(told, cached), "Rows").served_spread is None
+
+
+def test_more_workers_never_take_less_for_an_item():
+    found = deep.profile_of_run(Deep(TOLD, [alone(1, 0.11, 0.02), alone(2, 0.05, 0.02)]), "Rows of 700")
+    assert found.item == Cost(pytest.approx(8.5e-3), pytest.approx(8.5e-3))
+
+
 def test_what_runs_natively_keeps_its_own_rates():
     native = round_profile(samples=700)
     found = deep.profile_of_run(Deep({**TOLD, "profile": native.to_json()}, MEASURED), "Rows of 700")
     assert found.item == Cost(pytest.approx(8e-3), pytest.approx(1e-2))
-    own = ("item", "step_per_s", "step_cpu_s", "workers", "batch_size")
+    assert (found.item_take_s, found.take_s) == (pytest.approx(5e-4), pytest.approx(4e-4))
+    own = ("item", "step_per_s", "step_cpu_s", "workers", "batch_size", "take_s", "item_take_s")
     assert dataclasses.replace(found, **{name: getattr(native, name) for name in own}) == native
 
 

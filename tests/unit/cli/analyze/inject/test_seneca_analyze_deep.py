@@ -138,6 +138,7 @@ def test_pictures_are_measured_on_the_native_path_too(picture_folder, tmp_path):
     assert (ran.returncode, ran.stderr) == (0, "")
     told = read_trace(tmp_path / "trace").deep.told
     assert '"pipeline"' in told["profile"] and told["files_a_sample"] == 1
+    assert 0 < told["take_s"] < deep.TAKE_S
 
 
 def test_a_dataset_that_fails_alone_is_told_and_the_run_ends_well(files):
