@@ -99,7 +99,7 @@ def held(path):
 
 def read_from_storage(place):
     """Bytes that all processes together have read there: the count of what holds their reads back."""
-    return struct.unpack("QQ", (place / "bucket").read_bytes())[1]
+    return struct.unpack("=QQQ", (place / "bucket").read_bytes())[1]
 
 
 def truth(folder, way):

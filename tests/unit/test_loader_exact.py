@@ -146,7 +146,7 @@ def test_alone_it_is_what_share_none_gives(picture_folder, name, kind):
     assert exact == digests(load(make(picture_folder), cache=None))
 
 
-@pytest.mark.parametrize("step_s", [0, 0.05])
+@pytest.mark.parametrize("step_s", [0, 0.1])
 def test_only_a_job_that_waits_for_its_loader_lets_one_that_is_behind_come_near(picture_folder, name, step_s):
     """The one behind stands, as nobody asks it for batches. So it is waited for once."""
     # The stage is what both have in flight, twice.

@@ -77,7 +77,10 @@ def asked(loader, server):
     return loader.stats()["remote"].get(server.name, {"hits": 0})
 
 
-@pytest.mark.parametrize("method, workers", [("fork", 2), ("spawn", 1), ("forkserver", 1), ("fork", 0)])
+WAYS = [("spawn", 1), ("fork", 0)] + size([], [("fork", 2), ("forkserver", 1)])  # methods, and numbers of workers
+
+
+@pytest.mark.parametrize("method, workers", WAYS)
 def test_what_one_host_has_read_no_other_reads(folder, truth, server, host, method, workers):
     wanted = sorted(truth.values())
     first = host(seneca.ImageFolder(folder, in_python), server.url, method, workers)

@@ -96,7 +96,7 @@ def test_a_step_gets_its_batches_again_and_then_the_run_ends(files):
         assert one.batch_s > 0 and (one.batches["samples"] == 4).all() and len(one.batches) > 2
 
 
-@pytest.mark.small(1)
+@pytest.mark.whole_size(shown_by="test_a_step_gets_its_batches_again_and_then_the_run_ends")
 @pytest.mark.parametrize(
     ("loader", "samples"),
     [
