@@ -77,7 +77,8 @@ def asked(loader, server):
     return loader.stats()["remote"].get(server.name, {"hits": 0})
 
 
-WAYS = [("spawn", 1), ("fork", 0)] + size([], [("fork", 2), ("forkserver", 1)])  # methods, and numbers of workers
+# Methods, and numbers of workers.
+WAYS = size([("spawn", 1), ("fork", 0)], [("fork", 2), ("spawn", 1), ("forkserver", 1), ("fork", 0)])
 
 
 @pytest.mark.parametrize("method, workers", WAYS)
