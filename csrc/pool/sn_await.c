@@ -21,26 +21,24 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+/* The most that anything is waited for: also a laggard, which shares the cores with all others, and may get none for a while. */
+static uint64_t most_patience_ns(uint64_t mean_ns)
+{
+    return 2 * mean_ns < SN_MOST_PATIENCE_NS ? SN_MOST_PATIENCE_NS : 2 * mean_ns;
+}
+
 uint64_t sn_patience_ns(uint64_t mean_ns)
 {
     if (4 * mean_ns < SN_LEAST_PATIENCE_NS)
         return SN_LEAST_PATIENCE_NS;
-    if (4 * mean_ns < SN_MOST_PATIENCE_NS)
-        return 4 * mean_ns;
-    return 2 * mean_ns < SN_MOST_PATIENCE_NS ? SN_MOST_PATIENCE_NS : 2 * mean_ns;
-}
-
-/* The most that a copy is waited for: the laggard shares the cores with all others, and may get none for a while. */
-static uint64_t laggard_patience_ns(uint64_t mean_ns)
-{
-    return 2 * mean_ns < SN_MOST_PATIENCE_NS ? SN_MOST_PATIENCE_NS : 2 * mean_ns;
+    return 4 * mean_ns < SN_MOST_PATIENCE_NS ? 4 * mean_ns : most_patience_ns(mean_ns);
 }
 
 int sn_await_turn(sn_await *await, sn_pool *pool, sn_member *member, int timeout_ms)
 {
     if (!sn_member_waits_for_laggard(member))
         return 0;
-    uint64_t patience = laggard_patience_ns(sn_pool_mean_ns(pool)), now = now_ns();
+    uint64_t patience = most_patience_ns(sn_pool_mean_ns(pool)), now = now_ns();
     uint64_t until = now + (uint64_t)timeout_ms * 1000000;
     struct timespec pause = {.tv_nsec = MOST_PAUSE_NS};
     int was_interrupted = 0;
