@@ -48,7 +48,7 @@ def test_a_disturbed_call_is_repeated_and_the_least_disturbed_counts(
 def test_what_a_process_that_was_waited_for_has_used_is_its_own():
     before = own_s()
     subprocess.run([sys.executable, "-c", BUSY], check=True)
-    assert own_s() - before >= 0.5
+    assert own_s() - before > 0.45  # it is counted in ticks
 
 
 def test_the_kernel_counts_what_is_stolen_and_what_is_used():

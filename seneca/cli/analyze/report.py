@@ -30,7 +30,12 @@ from seneca.partition import Profile
 
 __all__ = ["Findings", "LoaderFindings", "find", "say"]
 
-WAITS_FOR = {"fetch": "storage", "prep": "preparing", "cores": "a free core"}
+WAITS_FOR = {
+    "fetch": "storage",
+    "prep": "preparing",
+    "cores": "a free core",
+    "handover": "taking batches that are ready",
+}
 FORMAT = 1
 LEAST_STOLEN = 0.02  # a smaller share of the CPU time that a hypervisor takes is not told
 LEAST_LATE = 0.05  # a rank that is late in a smaller share of the steps is not told
@@ -91,7 +96,7 @@ class Findings:
         """The answer. It is about the first loader."""
         first = self.loaders[0]
         waited = first.stalls.waited
-        if waited < NO_MATTER:
+        if first.stalls.bottleneck == "compute":
             return f"The training step is the limit: it waits {waited:.0%} of the time for its samples."
         ranks = {one.epochs.rank for one in self.loaders}
         where = f" of rank {first.epochs.rank}" if len(ranks) > 1 else ""
@@ -290,7 +295,7 @@ def say(found: Findings) -> None:
     table = Table(box=None, pad_edge=False)
     ranked = any(one.epochs.rank is not None for one in found.loaders)
     columns = ("loader", *(("rank",) if ranked else ()), "workers", "steps", "samples/s")
-    for column in (*columns, "waits", "storage", "preparing", "cores", "cpu ms", "blocked ms"):
+    for column in (*columns, "waits", "storage", "preparing", "cores", "handover", "cpu ms", "blocked ms"):
         table.add_column(column, justify="left" if column == "loader" else "right", no_wrap=True)
     for one in found.loaders:
         rates, shares = one.rates, one.stalls
@@ -301,7 +306,7 @@ def say(found: Findings) -> None:
             str(rates.workers),
             str(rates.steps),
             f"{rates.samples_per_s:,.0f}",
-            *(f"{share:.0%}" for share in (shares.waited, shares.fetch, shares.prep, shares.cores)),
+            *(f"{share:.0%}" for share in (shares.waited, *(getattr(shares, name) for name in WAITS_FOR))),
             "-" if unseen else f"{rates.cpu_s * 1e3:.1f}",
             "-" if unseen else f"{rates.blocked_s * 1e3:.1f}",
         )

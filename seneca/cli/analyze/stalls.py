@@ -14,6 +14,10 @@ seconds. The stall is what a step takes longer than the computing alone. Of it, 
 would cost if all files were in memory. *fetch* is what reading adds. *cores* is what the lack of cores adds.
 Where workers are measured, not modelled, the parts are scaled to the wait that was measured. Without workers
 nothing overlaps, and each part is what was measured.
+
+By the mean, batches may come in time, and yet the loop waits. A quarter of the steps wait no longer than the
+*handover*: the loop takes a batch that is ready, and no faster worker would shorten that. The rest of the
+wait is for batches that take longer than the mean. It is divided as the time of a batch is.
 """
 
 from __future__ import annotations
@@ -38,6 +42,7 @@ __all__ = [
 ]
 
 NO_MATTER = 0.05  # a smaller share of the time is no wait worth a remedy
+MUCH_HANDOVER = 0.1  # no remedy but another loader makes it shorter: a smaller share is not named
 LEAST_GAIN = 0.02  # a remedy that removes less is not told
 LATE = 0.1  # of a step: the delay at which a rank is late
 USED_UP = 0.1  # of a batch's own time: the wait for cores that means something
@@ -77,6 +82,7 @@ class Rates:
         seconds: From the first batch of each epoch to its end, of all epochs together.
         first_s: Waiting for the first batch of an epoch.
         wait_s: Waiting for a batch. With a GPU, what the GPU had nothing to do.
+        short_wait_s: A quarter of the steps wait no longer than this.
         compute_s: The rest of a step.
         compute_cpu_s: CPU that the process of the training loop takes in the rest of a step.
         cpu_s: CPU of a batch.
@@ -94,6 +100,7 @@ class Rates:
     seconds: float
     first_s: float
     wait_s: float
+    short_wait_s: float
     compute_s: float
     compute_cpu_s: float
     cpu_s: float
@@ -125,24 +132,26 @@ class Stalls:
         fetch: Waiting for what storage has not given yet.
         prep: Waiting for samples that are decoded, augmented and put into batches.
         cores: Waiting because too few cores are free.
+        handover: Taking batches that are ready.
     """
 
     compute: float
     fetch: float
     prep: float
     cores: float
+    handover: float = 0.0
 
     @property
     def waited(self) -> float:
         """The share of the time that the step waits."""
-        return self.fetch + self.prep + self.cores
+        return self.fetch + self.prep + self.cores + self.handover
 
     @property
     def bottleneck(self) -> str:
         """What limits the loop: ``compute``, or the cause for which it waits most."""
-        if self.waited < NO_MATTER:
+        if self.waited - self.handover < NO_MATTER and self.handover < MUCH_HANDOVER:
             return "compute"
-        return max(("fetch", "prep", "cores"), key=lambda name: float(getattr(self, name)))
+        return max(("fetch", "prep", "cores", "handover"), key=lambda name: float(getattr(self, name)))
 
 
 def rates_of(epochs: Epochs, cores: float, stolen: float = 0.0) -> Rates | None:
@@ -160,9 +169,8 @@ def rates_of(epochs: Epochs, cores: float, stolen: float = 0.0) -> Rates | None:
     seconds = sum(
         float(one[-1]["begin"] + one[-1]["wall"] - one[0]["begin"] - one[0]["wall"]) for one in whole
     )
-    waited = sum(float(one["wall"][1:].sum()) for one in whole)
-    if epochs.idle:
-        waited = sum(float(one["wall"][1:].sum()) for one in epochs.idle)
+    waits = np.concatenate([one["wall"][1:] for one in epochs.idle or whole])
+    waited = float(waits.sum())
     computing_cpu = np.concatenate([one["cpu"][1:] - one["others"][:-1] for one in whole])
     computing_cpu = computing_cpu[~np.isnan(computing_cpu)]  # those of quick steps that were measured
     made = epochs.batches
@@ -175,6 +183,7 @@ def rates_of(epochs: Epochs, cores: float, stolen: float = 0.0) -> Rates | None:
         seconds=seconds,
         first_s=float(np.mean([one[0]["wall"] for one in epochs.steps])),
         wait_s=waited / steps,
+        short_wait_s=float(np.quantile(waits, 0.25)) if len(waits) else 0.0,
         compute_s=max(0.0, seconds - waited) / steps,
         compute_cpu_s=max(0.0, float(computing_cpu.mean())) if len(computing_cpu) else 0.0,
         cpu_s=parts[0],
@@ -252,17 +261,30 @@ def _grouped(causes: dict[str, float]) -> dict[str, float]:
 
 def stalls(rates: Rates) -> Stalls:
     """Why the step waits, by the method of this module."""
-    waited = rates.wait_s / rates.step_s if rates.step_s else 0.0
+    step_s = rates.step_s or 1.0  # a loop that takes no time does not wait
+    handover_s = 0.0
     parts = rates.causes or _modelled(rates)
-    total = sum(parts.values())
-    if total <= 0:  # the batches come in time: the step waits for their handing over
-        parts, total = {"fetch": 0.0, "prep": 1.0, "cores": 0.0}, 1.0
-    return Stalls(1.0 - waited, **{name: waited * part / total for name, part in parts.items()})
+    if not any(parts.values()):
+        parts = _of_a_batch(rates)
+        if any(parts.values()):
+            handover_s = min(rates.wait_s, rates.short_wait_s)
+        else:  # no batch was seen as it was made
+            parts["prep"] = 1.0
+    scale = (rates.wait_s - handover_s) / step_s / sum(parts.values())
+    return Stalls(
+        compute=1.0 - rates.wait_s / step_s,
+        **{name: scale * part for name, part in parts.items()},
+        handover=handover_s / step_s,
+    )
+
+
+def _of_a_batch(rates: Rates) -> dict[str, float]:
+    return {"fetch": rates.blocked_s, "prep": rates.cpu_s, "cores": rates.delay_s}
 
 
 def _modelled(rates: Rates) -> dict[str, float]:
     if rates.workers == 0:
-        return {"fetch": rates.blocked_s, "prep": rates.cpu_s, "cores": rates.delay_s}
+        return _of_a_batch(rates)
     compute = rates.compute_s
     prepared = rates.cpu_s / rates.workers
     fetched = (rates.cpu_s + rates.blocked_s) / rates.workers
@@ -282,7 +304,6 @@ def remedies(rates: Rates) -> list[Remedy]:
 
     More workers, and files in memory, leave the wait for cores as it is. If workers wait for cores and there
     are as many workers as cores, the cores are used up: the script has had all that it can get of them.
-    Nothing here removes the wait for batches that are ready but must be handed over.
     """
     waited = stalls(rates).waited
     if waited < NO_MATTER:

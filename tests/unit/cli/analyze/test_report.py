@@ -31,6 +31,15 @@ def test_a_step_that_does_not_wait_is_the_limit():
     assert sentence == "The training step is the limit: it waits 0% of the time for its samples."
 
 
+def test_that_it_takes_long_to_get_batches_that_are_ready_is_said():
+    assert found(waits(0.3, 0.7)).sentence() == (
+        "30% of the time the training step waits: 30% for taking batches that are ready."
+    )
+    assert found(waits(0.06, 0.94)).sentence() == (
+        "The training step is the limit: it waits 6% of the time for its samples."
+    )
+
+
 def test_the_answer_is_about_the_loader_that_took_most_of_the_time():
     answer = found(waits(count=5, dataset="Validation"), waits(count=50), waits(count=5, dataset="Test"))
     assert answer.loaders[0].name == "Rows of 40"
@@ -98,7 +107,8 @@ def test_the_steps_of_the_warm_up_do_not_count(monkeypatch):
 def test_json_has_all_that_the_table_has():
     content = json.loads(found(waits()).to_json(["python", "train.py"], 3))
     assert (content["status"], content["command"]) == (3, ["python", "train.py"])
-    assert content["shares"] == pytest.approx({"compute": 0.25, "fetch": 0.75, "prep": 0.0, "cores": 0.0})
+    shares = {"compute": 0.25, "fetch": 0.75, "prep": 0.0, "cores": 0.0, "handover": 0.0}
+    assert content["shares"] == pytest.approx(shares)
     (one,) = content["loaders"]
     assert (one["dataset"], one["batch_size"], one["rates"]["steps"]) == ("Rows", 4, 10)
     assert one["remedies"][0]["what"] == "4 workers instead of 1"

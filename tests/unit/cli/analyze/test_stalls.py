@@ -14,6 +14,7 @@ RATES = Rates(
     seconds=10.0,
     first_s=1.0,
     wait_s=0.0,
+    short_wait_s=0.0,
     compute_s=0.01,
     compute_cpu_s=0.0,
     cpu_s=0.0,
@@ -39,7 +40,7 @@ def test_the_first_step_of_an_epoch_and_what_follows_the_last_are_left_out():
         epochs(steps([5.0, 0.1, 0.3], 0.2, cpu=0.05), steps([7.0, 0.2], 0.2), made=made), cores=2
     )
     assert (found.steps, found.first_s) == (3, 6.0)
-    assert found.wait_s == pytest.approx(0.2)
+    assert (found.wait_s, found.short_wait_s) == pytest.approx((0.2, 0.15))
     assert found.compute_s == pytest.approx(0.2)
     assert found.seconds == pytest.approx(1.2)
     assert found.compute_cpu_s == pytest.approx(0.1 / 3)
@@ -72,7 +73,7 @@ def test_with_a_gpu_its_idle_time_counts():
     one = epochs(steps([0.0, 0.9, 0.9], 0.1))
     one.idle = [steps([0.0, 0.2, 0.4], 0.7)]
     found = rates_of(one, cores=2)
-    assert found.wait_s == pytest.approx(0.3)
+    assert (found.wait_s, found.short_wait_s) == pytest.approx((0.3, 0.25))
     assert found.step_s == pytest.approx(1.0)
 
 
@@ -109,9 +110,26 @@ def test_the_wait_is_divided_as_ds_analyzer_does(measured, wanted, bottleneck):
     assert found.bottleneck == bottleneck
 
 
-def test_batches_that_come_in_time_are_waited_for_because_they_are_handed_over():
-    found = stalls(rates(wait_s=0.01, cpu_s=0.002, blocked_s=0.006, workers=1))
+def test_to_get_batches_that_are_ready_is_no_stall():
+    found = stalls(rates(wait_s=0.01, short_wait_s=0.01, cpu_s=0.002, blocked_s=0.006))
+    assert shares(found) == (0.5, 0.0, 0.0, 0.0)
+    assert found.handover == pytest.approx(0.5)
+    assert (found.waited, found.bottleneck) == (pytest.approx(0.5), "handover")
+    found = stalls(rates(wait_s=0.0009, short_wait_s=0.0009, cpu_s=0.002, blocked_s=0.006))
+    assert (found.handover, found.bottleneck) == (pytest.approx(0.08, abs=0.01), "compute")
+
+
+def test_batches_that_come_in_time_by_the_mean_alone_are_waited_for_as_they_are_made():
+    found = stalls(rates(wait_s=0.01, short_wait_s=0.002, cpu_s=0.002, blocked_s=0.006))
+    assert shares(found) == (0.5, 0.3, 0.1, 0.0)
+    assert found.handover == pytest.approx(0.1)
+    assert found.bottleneck == "fetch"
+
+
+def test_of_batches_that_nobody_saw_nothing_is_handover():
+    found = stalls(rates(wait_s=0.01, short_wait_s=0.01))
     assert shares(found) == (0.5, 0.0, 0.5, 0.0)
+    assert found.handover == 0.0
 
 
 def test_what_a_hypervisor_takes_is_no_waiting_for_storage():
