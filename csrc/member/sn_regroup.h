@@ -9,7 +9,7 @@
  *
  * Members whose copies are exact divide the making only while they are near each other (sn_divide.h), and the stage
  * serves one that is behind only if what lies between fits into it. Else each sample is made twice. Where preparing is
- * the limit, members that are together are also faster than one that is behind, which so falls further back. Their orders
+ * the limit, members that are together are also faster than one that is behind. It then falls further back. Their orders
  * may not change. Therefore those in front go slowly for a while.
  *
  * When it pays. Let m members be in front, `left` the samples that these have yet to draw, and k members behind by no more
@@ -18,8 +18,8 @@
  * itself then.
  *
  * Who waits, and for whom. Only a member whose training loop waits for batches (`waits` in its row's telemetry), for
- * another of which the same is true. A job whose step is the limit is never held up, and nobody waits for it: it would not
- * come nearer. A member waits only for one that has drawn less than itself, so no two wait for each other.
+ * another of which the same is true. A job whose step is the limit is never held up. Nobody waits for it, because it would not
+ * come nearer. A member waits only for one that has drawn less than itself. Therefore no two wait for each other.
  *
  * How long. A laggard is waited for once an epoch, in one stretch. That ends for good when
  *
@@ -28,8 +28,8 @@
  *   it is slow     twice the time is over in which this member, were it alone, would have made what lies between
  *
  * While it goes on, the member in front draws at an eighth of its pace, so that its training goes on; and at a quarter, if
- * a batch has waited for longer than the patience. Then half of the patience is enough. So one that is stopped, or dies, is
- * waited for once, for one patience; or for half of one more than the batch had waited before, while it went on.
+ * a batch has waited for longer than the patience. Then half of the patience is enough. Therefore a laggard that is stopped, or
+ * dies, costs one wait: of one patience, or of half of one where the batch had waited for longer while the laggard went on.
  *
  * Nothing hangs on what is read here but speed: which samples a job is given, and what is in them, is the same.
  *
@@ -45,7 +45,7 @@
 
 #include "../store/sn_serve.h"
 
-#define SN_SLOWER 8u /* the pace of who waits is such a part of the laggard's */
+#define SN_SLOWER 8u /* a member that waits draws at this part of the laggard's pace */
 
 typedef struct {
     /* How fast this member's batches are taken, of late; without those that were drawn slowly. */
