@@ -168,8 +168,11 @@ class TimmAugMix(Transform):
 
 def mixed_chains(width_name: str, width: int, depth_name: str, depth: int) -> tuple[int, int]:
     """Depth, 0 where it is drawn, and width of a mix, checked."""
-    depth = max(0, whole(depth_name, depth, -(2**31), MOST_EDITS))
-    return depth, whole(width_name, width, 1, (MOST_EDITS - 2) // ((depth or MOST_DEPTH) + 1))
+    most = MOST_EDITS - 2  # edits, of which each chain takes one more than it is deep
+    depth = max(0, whole(depth_name, depth, -(2**31), 2**31 - 1))
+    if depth >= most:
+        raise ValueError(f"{depth_name}: at most {most - 1} run natively, but got {depth}")
+    return depth, whole(width_name, width, 1, most // ((depth or MOST_DEPTH) + 1))
 
 
 def spread(alpha: float) -> float:

@@ -22,7 +22,7 @@ from seneca.transforms._pipeline import compile_transform
         (lambda: T.TrivialAugmentWide(fill="red"), TypeError, "fill: a number or"),
         (lambda: T.AugMix(0), ValueError, "severity: from 1 to 10"),
         (lambda: T.AugMix(mixture_width=8), ValueError, "mixture_width: from 1 to 7 run natively"),
-        (lambda: T.AugMix(chain_depth=31), ValueError, "mixture_width: from 1 to 0"),
+        (lambda: T.AugMix(chain_depth=31), ValueError, "chain_depth: at most 29 run natively, but got 31"),
         (lambda: T.AugMix(alpha=0), ValueError, "alpha: a positive number"),
         (
             lambda: T.AugMix(interpolation="bicubic"),
