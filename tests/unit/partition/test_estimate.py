@@ -9,7 +9,9 @@ from seneca.partition.estimate import shares_of
 
 @pytest.mark.parametrize("model", [BOTTLENECK, PAPER], ids=lambda model: model.name)
 def test_both_forms_of_a_model_say_the_same_of_a_split(model):
-    profile, split, jobs = round_profile(), Split(0.5, 0.3, 0.2), Jobs(2)
+    # The step and what the loop takes to get a batch are the limit.
+    profile = round_profile(take_s=1e-3)
+    split, jobs = Split(0.5, 0.3, 0.2), Jobs(2, step_per_s=100.0)
     one, many = model.predict(profile, split, jobs), model.estimate(profile, shares_of(split), jobs)
     assert many.samples_per_s.tolist() == [pytest.approx(one.samples_per_s)]
     assert many.memory_bytes.tolist() == [pytest.approx(one.memory_bytes)]
