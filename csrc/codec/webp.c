@@ -10,7 +10,7 @@
 #define RIFF_BYTES 12 /* RIFF, a length, WEBP */
 #define CHUNK_BYTES 8 /* of a chunk without data: name, length */
 #define EXTENDED_BYTES 10
-#define IS_ANIMATED 0x02 /* of the flags, the first byte of VP8X */
+#define NOT_OF_ONE_PICTURE 0xC3 /* flags in the first byte of VP8X: is animated; those that libwebp refuses */
 
 int sn_webp_version(void)
 {
@@ -58,7 +58,7 @@ static bool is_one_picture(const uint8_t *bytes, size_t length, bool upright, pi
         if (data > left || (data & 1) > left - data)
             return false;
         if (is_named(chunk, "VP8X")) {
-            if (at != RIFF_BYTES || data != EXTENDED_BYTES || (chunk[CHUNK_BYTES] & IS_ANIMATED))
+            if (at != RIFF_BYTES || data != EXTENDED_BYTES || (chunk[CHUNK_BYTES] & NOT_OF_ONE_PICTURE))
                 return false;
             is_extended = true;
             out->width = side(chunk + CHUNK_BYTES + 4);

@@ -115,7 +115,7 @@ def test_a_picture_is_turned_as_its_exif_says(tmp_path):
         lambda data: riff(*chunks_of(data), *chunks_of(data)),
         lambda data: riff((b"ALPH", b"\0ab"), *chunks_of(data)),
         lambda data: extended(data, 20, 30),
-        lambda data: extended(data, 20, 31, flags=0x02),
+        *(lambda data, flag=flag: extended(data, 20, 31, flags=flag) for flag in (0x02, 0x01, 0x40, 0x80)),
         lambda data: extended(data, 20, 31, before=[(b"ANIM", bytes(6))]),
         lambda data: extended(data, 20, 31, after=[(b"abcd", b"ef")]),
         lambda data: extended(data, 20, 31, after=[(b"ICCP", b"ef")]),
@@ -126,7 +126,7 @@ def test_a_picture_is_turned_as_its_exif_says(tmp_path):
     ],
     ids=[
         "more than it says", "less than it says", "another length", "exif in the small container",
-        "two pictures", "alpha in the small container", "another size", "animated", "frames",
+        "two pictures", "alpha in the small container", "another size", "animated", "flag 1", "flag 64", "flag 128", "frames",
         "a chunk nobody knows", "a late profile", "two headers", "no picture", "no chunk", "a sound",
     ],
 )  # fmt: skip
