@@ -126,8 +126,9 @@ def test_a_picture_is_turned_as_its_exif_says(tmp_path):
     ],
     ids=[
         "more than it says", "less than it says", "another length", "exif in the small container",
-        "two pictures", "alpha in the small container", "another size", "animated", "flag 1", "flag 64", "flag 128", "frames",
-        "a chunk nobody knows", "a late profile", "two headers", "no picture", "no chunk", "a sound",
+        "two pictures", "alpha in the small container", "another size", "animated", "flag 1", "flag 64",
+        "flag 128", "frames", "a chunk nobody knows", "a late profile", "two headers", "no picture",
+        "no chunk", "a sound",
     ],
 )  # fmt: skip
 def test_what_is_rare_or_damaged_is_left_to_pillow(change):
