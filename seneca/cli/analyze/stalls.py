@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 NO_MATTER = 0.05  # a smaller share of the time is no wait worth a remedy
-MUCH_HANDOVER = 0.1  # no remedy but another loader makes it shorter: a smaller share is not named
+MUCH_HANDOVER = 0.1  # a smaller share is not named, because only another loader would shorten it
 LEAST_GAIN = 0.02  # a remedy that removes less is not told
 LATE = 0.1  # of a step: the delay at which a rank is late
 USED_UP = 0.1  # of a batch's own time: the wait for cores that means something
@@ -149,9 +149,12 @@ class Stalls:
     @property
     def bottleneck(self) -> str:
         """What limits the loop: ``compute``, or the cause for which it waits most."""
-        if self.waited - self.handover < NO_MATTER and self.handover < MUCH_HANDOVER:
+        waits = {"fetch": self.fetch, "prep": self.prep, "cores": self.cores}
+        if self.handover >= MUCH_HANDOVER:
+            waits["handover"] = self.handover
+        if sum(waits.values()) < NO_MATTER:
             return "compute"
-        return max(("fetch", "prep", "cores", "handover"), key=lambda name: float(getattr(self, name)))
+        return max(waits, key=waits.__getitem__)
 
 
 def rates_of(epochs: Epochs, cores: float, stolen: float = 0.0) -> Rates | None:
@@ -305,8 +308,8 @@ def remedies(rates: Rates) -> list[Remedy]:
     More workers, and files in memory, leave the wait for cores as it is. If workers wait for cores and there
     are as many workers as cores, the cores are used up: the script has had all that it can get of them.
     """
-    waited = stalls(rates).waited
-    if waited < NO_MATTER:
+    why = stalls(rates)
+    if why.bottleneck == "compute":
         return []
     if rates.cpu_s + rates.blocked_s == 0:
         return list(rates.remedies)
@@ -335,7 +338,7 @@ def remedies(rates: Rates) -> list[Remedy]:
         Remedy("twice as many cores", removes(rates.workers, rates.cpu_s + rates.blocked_s, 2 * cores)),
     ]
     # The wait may be longer by the model than it was measured. No more can be removed than there is.
-    told = [Remedy(one.what, min(one.removes, waited)) for one in found if one.removes >= LEAST_GAIN]
+    told = [Remedy(one.what, min(one.removes, why.waited - why.handover)) for one in found if one.removes >= LEAST_GAIN]
     return sorted(told, key=lambda one: -one.removes)
 
 

@@ -124,6 +124,9 @@ def test_batches_that_come_in_time_by_the_mean_alone_are_waited_for_as_they_are_
     assert shares(found) == (0.5, 0.3, 0.1, 0.0)
     assert found.handover == pytest.approx(0.1)
     assert found.bottleneck == "fetch"
+    found = stalls(rates(wait_s=0.0018, short_wait_s=0.001, cpu_s=0.008))
+    assert (found.prep, found.handover) == pytest.approx((0.068, 0.085), abs=0.001)
+    assert found.bottleneck == "prep", "a handover of less than a tenth is not named"
 
 
 def test_of_batches_that_nobody_saw_nothing_is_handover():
