@@ -338,7 +338,11 @@ def remedies(rates: Rates) -> list[Remedy]:
         Remedy("twice as many cores", removes(rates.workers, rates.cpu_s + rates.blocked_s, 2 * cores)),
     ]
     # The wait may be longer by the model than it was measured. No more can be removed than there is.
-    told = [Remedy(one.what, min(one.removes, why.waited - why.handover)) for one in found if one.removes >= LEAST_GAIN]
+    told = [
+        Remedy(one.what, min(one.removes, why.waited - why.handover))
+        for one in found
+        if one.removes >= LEAST_GAIN
+    ]
     return sorted(told, key=lambda one: -one.removes)
 
 
