@@ -24,7 +24,9 @@ takes half a millisecond of CPU. Therefore the script gets up to 2,000 samples/s
 hides what the hooks cost. Beside that, the hooks are called 100,000 times around nothing. Of quick batches
 the hooks measure some, and let the others pass. The CPU that both kinds of calls take, as often as they come,
 is given as a share of the time of a batch at 2,000 samples/s. ``twice without`` compares two runs without the
-command: a cost that is smaller than their difference cannot be told from it. Run it on a quiet machine: a core that
+command: a cost of time that is smaller than their difference cannot be told from it. With two workers on two
+cores the kernel may give the cores in several ways, and the time depends on them. ``CPU`` is that of the
+script and its workers, and hardly does. Run it on a quiet machine: a core that
 something else takes is a stall that was not planted. What was disturbed is measured again (quiet.py).
 
     python -m bench.bench_analyze
@@ -103,6 +105,23 @@ class Setting:
         }
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What the command adds to an epoch, as shares. One value a round.
+
+    Args:
+        per_s: Samples/s without the command.
+        times: It adds to the time of the epoch.
+        again: A second epoch without the command adds to the time of the first.
+        cpus: The command adds to the CPU time of the script and its workers.
+    """
+
+    per_s: float
+    times: list[float]
+    again: list[float]
+    cpus: list[float]
+
+
 def bottleneck(shares: dict[str, float]) -> str:
     """The planted bottleneck."""
     return max(NAMES[1:], key=shares.__getitem__) if shares["compute"] < 1 - NO_MATTER else "compute"
@@ -169,7 +188,7 @@ class Bench:
 
     def cpu_of_pictures(self) -> float:
         """Milliseconds that Seneca's own pipeline takes for a picture."""
-        seconds = float(self.run(self.line(Setting("pictures", 0, 0, 0, 1))))
+        seconds = float(self.run(self.line(Setting("pictures", 0, 0, 0, 1))).split()[0])
         return 1e3 * seconds / (self.steps - 1) / BATCH
 
     def slow_rank(self) -> tuple[dict, int]:
@@ -178,23 +197,22 @@ class Bench:
         arguments = ["--sleep=60", "--step=5", "--workers=1", f"--steps={self.steps}", "--slow-rank=1"]
         return self.found([*runner, str(SCRIPT), *arguments]), 1
 
-    def cost(self, batch: int, workers: int, rounds: int) -> tuple[float, list[float], list[float]]:
-        """Samples/s without the command, and for each round two ratios of an epoch's seconds.
-
-        The first is of an epoch under the command to the mean of the two around it that had none. The second
-        is of the later of these two to the earlier. It shows what the command did not cause.
-        """
+    def cost(self, batch: int, workers: int, rounds: int) -> Cost:
+        """Measure epochs under the command, and before and after each of them epochs without it."""
         samples = max(80 * self.steps, 8 * batch)
         own = [sys.executable, str(SCRIPT), f"--steps={samples // batch}", f"--batch={batch}"]
         own += [f"--cpu={1e3 * batch / PER_S}", f"--workers={workers}"]
         under = [sys.executable, "-m", "seneca.cli", "analyze", *own]
-        alone, ratios, again = [], [], []
-        for _ in range(rounds):
-            before, with_it, after = (float(self.run(line)) for line in (own, under, own))
-            alone += [before, after]
-            ratios.append(with_it / ((before + after) / 2))
-            again.append(after / before)
-        return (samples - batch) / statistics.median(alone), ratios, again
+        took = [
+            [[float(word) for word in self.run(line).split()[:2]] for line in (own, under, own)]
+            for _ in range(rounds)
+        ]
+        alone = [epoch[0] for before, _, after in took for epoch in (before, after)]
+        times, cpus = (
+            [under[i] / ((before[i] + after[i]) / 2) - 1 for before, under, after in took] for i in (0, 1)
+        )
+        again = [after[0] / before[0] - 1 for before, _, after in took]
+        return Cost((samples - batch) / statistics.median(alone), times, again, cpus)
 
 
 def cost_of_calls(apart_s: float, calls: int = 100_000) -> dict[str, float]:
@@ -237,15 +255,14 @@ def print_cost(bench: Bench, rounds: int) -> None:
     lines = []
     for batch in (1, 32, 256):
         for workers in (0, 2):
-            per_s, ratios, again = bench.cost(batch, workers, rounds)
+            cost = bench.cost(batch, workers, rounds)
             often = min(1.0, batch / PER_S / hooks.APART_S)  # how many of the batches are measured
             both = often * sum(all_measured.values()) + (1 - often) * sum(passed.values())
             lines.append(
                 [
-                    *(f"{batch}", f"{workers}", f"{per_s:,.0f}"),
-                    f"{statistics.median(ratios) - 1:+.2%}",
-                    f"{min(ratios) - 1:+.2%} to {max(ratios) - 1:+.2%}",
-                    f"{min(again) - 1:+.2%} to {max(again) - 1:+.2%}",
+                    *(f"{batch}", f"{workers}", f"{cost.per_s:,.0f}"),
+                    *(f"{statistics.median(of):+.2%}" for of in (cost.times, cost.cpus)),
+                    *(f"{min(of):+.1%} to {max(of):+.1%}" for of in (cost.times, cost.again, cost.cpus)),
                     f"{both * PER_S / batch / 1e6:.2%}",
                 ]
             )
@@ -254,8 +271,8 @@ def print_cost(bench: Bench, rounds: int) -> None:
         f"{passed['step']:.1f} and {passed['batch']:.1f} us for quick ones that pass\n"
         f"share: of the time of a batch at {PER_S:,} samples/s"
     )
-    head = ["batch", "W", "samples/s", "time", "range", "twice without", "share"]
-    report.print_table("time of an epoch under the command", head, lines)
+    head = ["batch", "W", "samples/s", "time", "CPU", "times", "twice without", "CPUs", "share"]
+    report.print_table("what an epoch takes more under the command", head, lines)
 
 
 def main() -> None:

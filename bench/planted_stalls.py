@@ -1,6 +1,6 @@
 """A training script whose stalls are known, for ``bench_analyze.py`` and ``bench_cores.py``.
 
-It prints the seconds of its epoch, or how many steps came late.
+It prints the seconds of its epoch and the CPU seconds, or how many steps came late.
 
 Each sample reads a file, which slow storage may hold back (``slow_reads.py``), sleeps, and uses CPU. Each
 step sleeps, as if a GPU computed. With ranks, all of them wait for each other after each step.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import sys
 import time
 from pathlib import Path
@@ -70,6 +71,12 @@ def loader_of(options: argparse.Namespace, rank: int) -> torch.utils.data.DataLo
     return seneca.DataLoader(data, options.batch, num_workers=options.workers, cache=None)
 
 
+def cpu_s() -> float:
+    """The CPU seconds of this process and of its workers that have ended."""
+    used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
 def workers(text: str) -> int | str:
     """The argument ``--workers``."""
     return text if text == "auto" else int(text)
@@ -97,7 +104,7 @@ def main() -> None:
     if ranked:
         dist.init_process_group("gloo")
     loader = loader_of(options, dist.get_rank() if ranked else 0)
-    began, asked, late = None, time.perf_counter(), []
+    began, asked, late, used_s = None, time.perf_counter(), [], cpu_s()
     for _ in loader:
         late.append(time.perf_counter() - asked > LATE * options.step / 1e3)
         began = began or time.perf_counter()
@@ -112,7 +119,7 @@ def main() -> None:
         told = json.dumps({"rank": dist.get_rank() if ranked else 0, "late": sum(counted) / len(counted)})
         sys.stdout.write(f"{told}\n")  # in one piece: the other rank writes to the same pipe
     else:
-        print(time.perf_counter() - began)
+        print(time.perf_counter() - began, cpu_s() - used_s)
     if ranked:
         dist.destroy_process_group()
 

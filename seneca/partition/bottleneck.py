@@ -151,7 +151,7 @@ def _work(profile: Profile, shares: np.ndarray, jobs: Jobs) -> Work:
     ahead = jobs.reads_ahead if jobs.threads != 0 else 0  # without threads, the training loop reads
     readers = threads + jobs.count * ahead
     cpu, threads_busy = (
-        decoded * augment + encoded * prepare + storage * (fetch + prepare)
+        decoded * augment + (encoded + storage) * prepare + not_served * fetch
         for augment, prepare, fetch in (
             (profile.augment.all_s, profile.prepare.all_s, profile.fetch.all_s),
             (profile.augment.one_s, profile.prepare.one_s, profile.fetch.one_s),

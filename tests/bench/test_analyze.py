@@ -33,12 +33,12 @@ def test_the_cost_is_a_table_of_all_settings(monkeypatch, capsys):
     class Pretended:
         def cost(self, batch, workers, rounds):
             asked.append((batch, workers, rounds))
-            return 2000.0, [1.01, 1.03, 1.02]
+            return bench_analyze.Cost(2000.0, [0.01, 0.03, 0.02], [0.0, 0.0, 0.0], [0.0, 0.002, 0.001])
 
     costs = {0.0: {"step": 4.0, "batch": 6.0}, math.inf: {"step": 2.0, "batch": 0.0}}
     monkeypatch.setattr(bench_analyze, "cost_of_calls", costs.__getitem__)
     bench_analyze.print_cost(Pretended(), 3)
     printed = capsys.readouterr().out
     assert asked == [(batch, workers, 3) for batch in (1, 32, 256) for workers in (0, 2)]
-    assert printed.count("+2.00%") == 6 and "4.0 us a step" in printed
+    assert printed.count("+2.00%") == printed.count("+0.10%") == 6 and "4.0 us a step" in printed
     assert printed.count("0.48%") == 2  # of batches of one: a twentieth takes 10 us, the others 2
