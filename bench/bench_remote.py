@@ -7,7 +7,8 @@ of all hosts, and the servers, share those cores.
 * ``get``: the CPU time that the client and the server take for a GET of 110 KB (ImageNet's mean), on one
   connection: by TCP, with TLS on top of it, and by a Unix socket. Rounds take turns.
 * ``one``: one job whose files all lie on a server, beside the same job whose files all lie in its own cache
-  as ENCODED. Rounds take turns; the ratio is of each round.
+  as ENCODED. Rounds take turns; the ratios are of each round. The server takes its time from the same cores.
+  Therefore the CPU time of the job is compared too: it is what a server on another host would leave.
 * ``hosts``: storage that gives so many megabytes a second to all hosts together (``slow_reads.py``), and 1, 2
   and 3 hosts, each with a server of its own. The servers together have room for the dataset. Epochs after the
   first are timed. Beside it one host without servers. ``cores`` is the CPU time of hosts and servers for a
@@ -47,6 +48,7 @@ from report import machine, print_table  # noqa: E402
 PROGRAM = shutil.which("valkey-server") or shutil.which("redis-server")
 FILE_BYTES = 110_000
 EPOCHS = 4
+EPOCHS_OF_ONE = 13  # of a job whose CPU time is compared, which the kernel counts in hundredths of a second
 GETS = 20_000
 
 HOST = """
@@ -129,10 +131,12 @@ class Host:
         workers: int,
         size: int,
         host: namespaces.Namespace | None = None,
+        epochs: int = EPOCHS,
         **more: str,
     ) -> None:
+        self.epochs = epochs
         folder.mkdir(mode=0o700, exist_ok=True)
-        arguments = [str(data), remote, str(int(encoded)), str(workers), str(size), str(EPOCHS)]
+        arguments = [str(data), remote, str(int(encoded)), str(workers), str(size), str(epochs)]
         self.process = subprocess.Popen(
             [*([] if host is None else host.command), sys.executable, "-c", HOST, *arguments],
             stdin=subprocess.PIPE,
@@ -168,10 +172,10 @@ class Rates(NamedTuple):
 
 
 def rates(hosts: Sequence[Host], servers: Sequence[int] = ()) -> Rates:
-    """Run hosts, whose servers are these processes."""
+    """Run hosts, which have equally many epochs, and whose servers are these processes."""
     first, samples, seconds, read, used = 0.0, 0, 0.0, 0, 0.0
     processes = [*(host.process.pid for host in hosts), *servers]
-    for epoch in range(EPOCHS):
+    for epoch in range(hosts[0].epochs):
         for host in hosts:
             assert host.line() == "ready\n"
         began, before = time.perf_counter(), sum(map(cpu_of, processes))
@@ -223,19 +227,33 @@ def get_costs(scratch: Path, rounds: int) -> list[list[str]]:
     ]
 
 
-def one_job(data: Path, scratch: Path, rounds: int, size: int) -> tuple[list[float], dict[str, list[float]]]:
-    """Samples/s of a job with its own ENCODED cache; and with servers, divided by that."""
+def one_job(
+    data: Path, scratch: Path, rounds: int, size: int
+) -> tuple[list[float], dict[str, list[tuple[float, float]]]]:
+    """Samples/s of a job with its own ENCODED cache. With servers: samples/s, and the CPU time of the job for
+    a sample, each divided by that of its own cache."""
     own: list[float] = []
-    ratios: dict[str, list[float]] = {"TCP": [], "Unix socket": []}
+    ratios: dict[str, list[tuple[float, float]]] = {"TCP": [], "Unix socket": []}
+    options: dict[str, Any] = {"workers": 2, "size": size, "epochs": EPOCHS_OF_ONE}
     with server(scratch / "one", 1000) as (url, unix, _):
         for number in range(rounds):
             folder = scratch / f"own-{number}"
-            own.append(rates([Host(data, "", folder, encoded=True, workers=2, size=size)]).later)
+            alone = rates([Host(data, "", folder, encoded=True, **options)])
+            own.append(alone.later)
             shutil.rmtree(folder)
             for way, remote in (("TCP", url), ("Unix socket", unix)):
-                host = Host(data, remote, scratch / "none", encoded=False, workers=2, size=size)
-                ratios[way].append(rates([host]).later / own[-1])
+                served = rates([Host(data, remote, scratch / "none", encoded=False, **options)])
+                speed = served.later / alone.later
+                ratios[way].append((speed, served.cores / alone.cores / speed))
     return own, ratios
+
+
+def of_rounds(ratios: Sequence[tuple[float, float]]) -> list[str]:
+    """The median and the range of each of the two ratios."""
+    both = list(zip(*ratios, strict=True))
+    return [
+        text for of in both for text in (f"{statistics.median(of):.2f}", f"{min(of):.2f} to {max(of):.2f}")
+    ]
 
 
 def several(data: Path, scratch: Path, megabytes: int, size: int, megabits: int = 0) -> list[list[str]]:
@@ -305,11 +323,8 @@ def main() -> None:
         )
         print_table(
             f"one job: of {statistics.median(found['own']):,.0f} samples/s with its files in its own cache",
-            ["way", "of that", "rounds"],
-            [
-                [way, f"{statistics.median(of):.2f}", f"{min(of):.2f} to {max(of):.2f}"]
-                for way, of in found["ratios"].items()
-            ],
+            ["way", "of that", "rounds", "CPU of the job for a sample", "rounds"],
+            [[way, *of_rounds(of)] for way, of in found["ratios"].items()],
         )
     links = f", links of {args.namespaces:,} Mb/s" if args.namespaces else ""
     print_table(

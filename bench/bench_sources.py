@@ -9,8 +9,8 @@ Other loaders (``source_peers.py``) load the same pictures with torchvision's tr
 processes as Seneca has threads: ``datasets in torch`` the table, ``webdataset`` the shards with its own
 loader, ``streaming`` shards of MosaicML Streaming, which alone reads those. What is not installed is named.
 
-``bucket`` is the same folder in a bucket whose server waits 20 ms before each answer. That server is a
-process on the same cores, and takes its part of them. ``job ms`` is the processor's time of the job for a
+``bucket`` is the same folder in a bucket whose server, nginx, waits 20 ms before each answer. It runs on the
+same cores, and takes its part of them. ``job ms`` is the processor's time of the job for a
 sample, with its worker processes, and without the server's.
 
     python -m bench.bench_sources --data train/
@@ -19,6 +19,7 @@ sample, with its worker processes, and without the server's.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import multiprocessing
@@ -37,7 +38,7 @@ sys.path[:0] = [str(ROOT / "bench"), str(ROOT)]
 
 from job_loaders import import_torchvision  # noqa: E402
 from links import pictures_of  # noqa: E402
-from object_server import BUCKET, bucket_of  # noqa: E402
+from object_server import BUCKET, bucket_of, why_not  # noqa: E402
 from report import machine, print_table  # noqa: E402
 from source_peers import PEERS, loader_of_peer, missing, write_mds, write_shards  # noqa: E402
 
@@ -87,6 +88,9 @@ def pack(data: Path, scratch: Path) -> dict[str, str]:
         if peer == "streaming":
             write_mds(pictures, scratch / "mds")
         found[peer] = str(scratch / forms[peer])
+    if (why := why_not()) is not None:
+        print(f"bucket: left out; {why}")
+        return found
     if importlib.util.find_spec("obstore"):
         found["bucket (obstore)"] = f"s3://{BUCKET}/"
     if importlib.util.find_spec("s3fs"):
@@ -171,9 +175,11 @@ def main() -> None:
             sources = {what: where for what, where in sources.items() if what in wanted}
         rates: dict[str, list[float]] = {what: [] for what in sources}
         costs: dict[str, list[float]] = {what: [] for what in sources}
-        with bucket_of(args.data, WAIT_S) as url:
-            os.environ |= {"AWS_ENDPOINT_URL": url, "AWS_DEFAULT_REGION": "us-east-1"}
-            os.environ |= {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any"}
+        with contextlib.ExitStack() as servers:
+            if any(what.startswith("bucket") for what in sources):
+                os.environ["AWS_ENDPOINT_URL"] = servers.enter_context(bucket_of(args.data, WAIT_S))
+                os.environ["AWS_DEFAULT_REGION"] = "us-east-1"
+                os.environ |= {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any"}
             for _ in range(args.rounds):
                 for what, where in sources.items():
                     rate, cost = run(what, where, args.seconds)
