@@ -23,7 +23,8 @@ For the cost, the script runs in turns with ``seneca analyze`` and without, and 
 takes half a millisecond of CPU. Therefore the script gets up to 2,000 samples/s without workers, and no step
 hides what the hooks cost. Beside that, the hooks are called 100,000 times around nothing. Of quick batches
 the hooks measure some, and let the others pass. The CPU that both kinds of calls take, as often as they come,
-is given as a share of the time of a batch at 2,000 samples/s. Run it on a quiet machine: a core that
+is given as a share of the time of a batch at 2,000 samples/s. ``twice without`` compares two runs without the
+command: a cost that is smaller than their difference cannot be told from it. Run it on a quiet machine: a core that
 something else takes is a stall that was not planted. What was disturbed is measured again (quiet.py).
 
     python -m bench.bench_analyze
@@ -177,18 +178,23 @@ class Bench:
         arguments = ["--sleep=60", "--step=5", "--workers=1", f"--steps={self.steps}", "--slow-rank=1"]
         return self.found([*runner, str(SCRIPT), *arguments]), 1
 
-    def cost(self, batch: int, workers: int, rounds: int) -> tuple[float, list[float]]:
-        """Samples/s without the command; for each round, the seconds under it divided by those without."""
+    def cost(self, batch: int, workers: int, rounds: int) -> tuple[float, list[float], list[float]]:
+        """Samples/s without the command, and for each round two ratios of an epoch's seconds.
+
+        The first is of an epoch under the command to the mean of the two around it that had none. The second
+        is of the later of these two to the earlier. It shows what the command did not cause.
+        """
         samples = max(80 * self.steps, 8 * batch)
         own = [sys.executable, str(SCRIPT), f"--steps={samples // batch}", f"--batch={batch}"]
         own += [f"--cpu={1e3 * batch / PER_S}", f"--workers={workers}"]
         under = [sys.executable, "-m", "seneca.cli", "analyze", *own]
-        alone, ratios = [], []
+        alone, ratios, again = [], [], []
         for _ in range(rounds):
             before, with_it, after = (float(self.run(line)) for line in (own, under, own))
             alone += [before, after]
             ratios.append(with_it / ((before + after) / 2))
-        return (samples - batch) / statistics.median(alone), ratios
+            again.append(after / before)
+        return (samples - batch) / statistics.median(alone), ratios, again
 
 
 def cost_of_calls(apart_s: float, calls: int = 100_000) -> dict[str, float]:
@@ -231,7 +237,7 @@ def print_cost(bench: Bench, rounds: int) -> None:
     lines = []
     for batch in (1, 32, 256):
         for workers in (0, 2):
-            per_s, ratios = bench.cost(batch, workers, rounds)
+            per_s, ratios, again = bench.cost(batch, workers, rounds)
             often = min(1.0, batch / PER_S / hooks.APART_S)  # how many of the batches are measured
             both = often * sum(all_measured.values()) + (1 - often) * sum(passed.values())
             lines.append(
@@ -239,6 +245,7 @@ def print_cost(bench: Bench, rounds: int) -> None:
                     *(f"{batch}", f"{workers}", f"{per_s:,.0f}"),
                     f"{statistics.median(ratios) - 1:+.2%}",
                     f"{min(ratios) - 1:+.2%} to {max(ratios) - 1:+.2%}",
+                    f"{min(again) - 1:+.2%} to {max(again) - 1:+.2%}",
                     f"{both * PER_S / batch / 1e6:.2%}",
                 ]
             )
@@ -247,7 +254,7 @@ def print_cost(bench: Bench, rounds: int) -> None:
         f"{passed['step']:.1f} and {passed['batch']:.1f} us for quick ones that pass\n"
         f"share: of the time of a batch at {PER_S:,} samples/s"
     )
-    head = ["batch", "W", "samples/s", "time", "range", "share"]
+    head = ["batch", "W", "samples/s", "time", "range", "twice without", "share"]
     report.print_table("time of an epoch under the command", head, lines)
 
 
