@@ -1,8 +1,8 @@
 """torchvision's datasets of pictures with masks or boxes, recognised as such.
 
-Its transforms treat a PIL image as a picture, and leave plain numbers alone. Therefore masks and boxes have to
-be wrapped, with ``torchvision.datasets.wrap_dataset_for_transforms_v2``. torchvision is known by the names of
-its types, and never imported.
+Its transforms treat a PIL image as a picture, and leave plain numbers alone. Therefore masks and boxes have
+to be wrapped, with ``torchvision.datasets.wrap_dataset_for_transforms_v2``. torchvision is known by the names
+of its types, and never imported.
 """
 
 from __future__ import annotations

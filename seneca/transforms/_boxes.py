@@ -1,4 +1,4 @@
-"""torchvision's transforms of a picture and its boxes: Seneca's for the picture, and torchvision's for the boxes.
+"""torchvision's transforms of a picture and its boxes: Seneca moves the picture, torchvision the boxes.
 
 The native core moves the picture, and says how: ``sn_moves`` in ``csrc/codec/sn_plan.h``. torchvision's own
 steps then move the boxes, with these numbers in place of drawn ones. Therefore the values, the type, the
@@ -169,7 +169,9 @@ class _BoxRecogniser(WithPicture):
 
     def _take_for_boxes(self, name: str, step: Any) -> None:
         if not hasattr(step, "transform"):
-            raise NotNative(f"{name} of this torchvision cannot move boxes alone: use torchvision 0.21 or later")
+            raise NotNative(
+                f"{name} of this torchvision cannot move boxes alone: use torchvision 0.21 or later"
+            )
         if name == SANITIZE and (
             step.labels_getter not in ("default", None) or not is_theirs(step._labels_getter)
         ):
@@ -181,7 +183,9 @@ class _BoxRecogniser(WithPicture):
             raise NotNative(f"{name} is not one that the native path knows for boxes: use RandomResizedCrop")
         margins = name == "Pad" or (name == "RandomCrop" and (step.padding or step.pad_if_needed))
         if margins and step.padding_mode != "constant":
-            raise NotNative(f'torchvision pads no boxes with {step.padding_mode!r}: use padding_mode="constant"')
+            raise NotNative(
+                f'torchvision pads no boxes with {step.padding_mode!r}: use padding_mode="constant"'
+            )
         return super().translated(name, self.filled(step))
 
     def members(self, group: str, transform: Any) -> list[Transform]:

@@ -165,12 +165,10 @@ def test_pictures_and_boxes_are_moved_as_torchvision_moves_them(name):
     assert not isinstance(known, str), known
     pipeline = compile_transform(known.transform, moves=True)
     rng, codec, plan = np.random.default_rng(seed), Codec(), pipeline.plan
-    for index in range(PICTURES // len(RECIPES)):
+    for index in range(-(-PICTURES // len(RECIPES))):
         print(f"seed {seed}, index {index}")
         picture, boxes, data = made(rng)
-        theirs, their_boxes = moved(
-            pipeline.steps, [picture, boxes], replay.Numbers(seed, 0, 0, index)
-        )
+        theirs, their_boxes = moved(pipeline.steps, [picture, boxes], replay.Numbers(seed, 0, 0, index))
         for make, given in (codec.augment_encoded, data), (codec.augment_decoded, codec.decode(plan, data)):
             ours = make(plan, given, seed, 0, 0, index)
             found = known.moved({"boxes": boxes}, codec.moves())["boxes"]
@@ -197,5 +195,7 @@ def test_boxes_are_distributed_as_torchvisions(tmp_path):
     for place in range(4):
         sides = [[float(target["boxes"][0, place]) for _, target in some] for some in (theirs, ours)]
         assert stats.ks_2samp(*sides).pvalue > 1e-4
-        seen = [[white[place] for white in (white_of(one) for one, _ in some) if white] for some in (theirs, ours)]
+        seen = [
+            [white[place] for white in (white_of(one) for one, _ in some) if white] for some in (theirs, ours)
+        ]
         assert stats.ks_2samp(*seen).pvalue > 1e-4

@@ -1,4 +1,4 @@
-"""Jobs that share pictures with boxes: each gets each picture once an epoch, and its boxes are where it is white."""
+"""Jobs that share pictures with boxes: each gets each once an epoch, and its boxes are where it is white."""
 
 import random
 import time

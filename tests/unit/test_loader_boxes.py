@@ -114,7 +114,14 @@ def test_a_loader_yields_what_torchs_yields(make, recipe, workers, tmp_path):
 @pytest.mark.parametrize("split", ["100-0-0", "0-100-0", "30-30-40"])
 def test_boxes_are_where_the_picture_shows_them_from_each_form(coco, name, split):
     loader = loader_of(
-        dataset_of(coco), 7, cache=name, cache_bytes="8MiB", split=split, check_every=2, num_workers=1, shuffle=True
+        dataset_of(coco),
+        7,
+        cache=name,
+        cache_bytes="8MiB",
+        split=split,
+        check_every=2,
+        num_workers=1,
+        shuffle=True,
     )
     for _ in range(3):
         for index, picture, target in items_of(loader):
@@ -186,8 +193,8 @@ def test_copies_are_exact_where_that_is_wanted(coco, name):
     for job in "ab":
         generator = torch.Generator().manual_seed(3)
         loader = loader_of(
-            dataset_of(coco), 6, shuffle=True, generator=generator, share="exact", cache=name, cache_bytes="8MiB",
-            job=job,
+            dataset_of(coco), 6, shuffle=True, generator=generator, share="exact", cache=name,
+            cache_bytes="8MiB", job=job,
         )  # fmt: skip
         epochs.append([(index, picture.clone(), target) for index, picture, target in items_of(loader)])
     for (index, picture, target), (other, theirs, their_target) in zip(*epochs, strict=True):

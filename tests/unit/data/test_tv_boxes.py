@@ -56,7 +56,9 @@ def test_a_wrapped_dataset_is_native_and_follows_changes(dataset):
     wrap = wrapped(dataset)
     boxed = pairs_of(wrap)
     assert isinstance(boxed, Boxed) and pairs_of(wrap) is boxed
-    assert explained(wrap).startswith(f"native: {type(wrap).__name__} and its transforms run in the native core")
+    assert explained(wrap).startswith(
+        f"native: {type(wrap).__name__} and its transforms run in the native core"
+    )
     assert "torchvision moves the boxes likewise" in explained(wrap)
     samples = boxed.samples
     assert pairs_of(wrap).samples is samples
@@ -78,7 +80,9 @@ def test_boxes_that_are_not_wrapped_are_explained_with_the_remedy(dataset):
 def test_why_a_transform_is_not_native_is_explained(dataset):
     dataset.transforms = v2.Compose([v2.RandomIoUCrop(), v2.Resize((9, 9)), v2.ToImage()])
     text = explained(wrapped(dataset))
-    assert text.startswith("opaque: its transforms run as Python, because RandomIoUCrop chooses its part by the")
+    assert text.startswith(
+        "opaque: its transforms run as Python, because RandomIoUCrop chooses its part by the"
+    )
 
 
 @pytest.mark.parametrize("keys", ["all", ["boxes", "masks"]])

@@ -82,7 +82,10 @@ def test_boxes_are_moved_by_the_numbers_of_the_native_core():
 
 def test_sizes_that_were_drawn_are_those_of_boxes():
     known = recognised(
-        v2.ScaleJitter((40, 40)), v2.RandomShortestSize(30), v2.RandomCrop(16, pad_if_needed=True), v2.ToImage()
+        v2.ScaleJitter((40, 40)),
+        v2.RandomShortestSize(30),
+        v2.RandomCrop(16, pad_if_needed=True),
+        v2.ToImage(),
     )
     moves = moves_of(20, 30, (0, 0, 33, 50), (0, 0, 30, 45), (10, 20, 16, 16))
     target = target_of([[3.0, 4.0, 29.0, 19.0]], 20, 30)
