@@ -141,6 +141,7 @@ def inspect_dataset(
     memory: Memory | None = None,
     files_found: tuple[bytes, int] | None = None,
     verify_files: VerifyFiles = "epoch",
+    for_workers: bool = True,
 ) -> Support:
     """Look at a dataset as it is now. Picture files are asked for their size and time of modification.
 
@@ -153,6 +154,8 @@ def inspect_dataset(
         memory: What earlier looks have remembered. It makes this look faster.
         files_found: Fingerprint and size of the picture files, if the caller has just asked for them.
         verify_files: ``"run"``: files are not asked if this process has asked before.
+        for_workers: Whether to find out what workers can share of pictures with masks or boxes, also if these
+            run natively. That takes a walk over all annotations.
 
     Raises:
         OSError: A file of pictures has gone.
@@ -190,7 +193,9 @@ def inspect_dataset(
             )
         pairs = pairs_of(base)
         if pairs is not None:
-            return _of_pairs(base, pairs, own, look, worker_init_fn, channels_last, shares, verify_files)
+            return _of_pairs(
+                base, pairs, own, look, worker_init_fn, channels_last, shares, verify_files, for_workers
+            )
         if not shares:
             return Support("unshared", ("cache=None",), base, own)
         return _of_any(base, own, look, worker_init_fn)
@@ -317,6 +322,7 @@ def _of_pairs(
     channels_last: bool,
     shares: bool,
     verify_files: VerifyFiles,
+    for_workers: bool,
 ) -> Support:
     """Of a dataset whose items are a picture and what belongs to it. ``pairs``: see :func:`pairs_of`."""
     known: PairTransform | BoxTransform | str = pairs
@@ -326,7 +332,8 @@ def _of_pairs(
         known = recognise_pair(pairs.transforms)
     others = Support("unshared", ("cache=None",), base, own)
     try:  # what torch's workers share, if they have to load it
-        others = _of_any(base, own, look, worker_init_fn) if shares else others
+        if shares and (for_workers or isinstance(known, str)):
+            others = _of_any(base, own, look, worker_init_fn)
     except NotFingerprinted as error:
         others = Support("unshared", (str(error),), base, own)
     if isinstance(known, str):

@@ -125,3 +125,14 @@ def test_captions_are_no_boxes(tmp_path):
     dataset = make_coco(tmp_path, 3, TRANSFORMS)
     dataset.__class__ = torchvision.datasets.CocoCaptions
     assert pairs_of(wrapped(dataset)) is None
+
+
+def test_a_native_look_does_not_walk_over_all_annotations(dataset, monkeypatch):
+    def walk(*given):
+        raise AssertionError("a million annotations take minutes")
+
+    wrap = wrapped(dataset)
+    loader = seneca.DataLoader(wrap, 2, cache="never-made", worker_init_fn=print, num_workers=1)
+    assert "loaded by torch's workers" in loader.explain() and loader._grade().stages is not None
+    monkeypatch.setattr(seneca.data.support, "_of_any", walk)
+    assert explained(wrap).startswith("native")
