@@ -13,7 +13,7 @@ from posix.unistd cimport getpid
 from seneca._core.codes import picture_error
 from seneca.errors import SegmentError
 from seneca._core.codes cimport SN_E_CLOSED, SN_E_FOR_PILLOW
-from seneca._core.member cimport sn_member_expects, sn_member_progress
+from seneca._core.member cimport sn_member_copy_bytes, sn_member_expects, sn_member_progress
 from seneca._core.plan cimport sn_dtype_bytes
 
 __all__ = ["READS_AHEAD", "Batch", "Stream", "StreamClosed"]
@@ -102,6 +102,8 @@ cdef class Stream:
         self.context.width = plan.width
         self.context.item_bytes = <uint64_t>3 * plan.height * plan.width * sn_dtype_bytes(plan.value.dtype)
         self.context.beside_bytes = plan.beside_bytes
+        if sn_member_copy_bytes(member.handle) < plan.copy_bytes:
+            raise ValueError(f"a copy has {plan.copy_bytes} bytes, but the member makes room for {member.copy_bytes}")
         if member.segment is not None:
             self.context.segment = member.segment.handle
             self.context.job_key = member.segment.job_key

@@ -124,7 +124,7 @@ T = TypeVar("T", Pairs, Boxed)
 def _remembered(dataset: Any, now: T) -> T:
     """The object that was made of this dataset before, which becomes what ``now`` is."""
     known = _known.get(id(dataset))
-    if known is None or known[0]() is not dataset or type(known[1]) is not type(now):
+    if known is None or known[0]() is not dataset:
         number = id(dataset)
         gone = weakref.ref(dataset, lambda _: _known.pop(number, None))
         known = _known[number] = gone, now

@@ -244,6 +244,18 @@ def test_single_items_come_without_a_batch(coco):
         assert_same(target, dataset[index][1])
 
 
+def test_default_collate_makes_of_items_what_it_makes_of_torchs(coco):
+    dataset = dataset_of(coco, FIXED)
+    ours = seneca.DataLoader(dataset, 1, cache=None)
+    assert ours.explain().startswith("native")
+    for (picture, target), (other, their_target) in zip(
+        ours, torch.utils.data.DataLoader(dataset, 1), strict=True
+    ):
+        assert type(picture) is type(other) and picture.shape == other.shape
+        assert torch.equal(target["boxes"], their_target["boxes"])
+        assert torch.equal(target["image_id"], their_target["image_id"])
+
+
 def test_a_batch_sampler_and_a_subset_give_their_samples(coco):
     some = Subset(dataset_of(coco), [7, 3, 11, 2, 19])
     batches = BatchSampler(RandomSampler(some, replacement=True, num_samples=9), 4, drop_last=False)

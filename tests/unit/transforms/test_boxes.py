@@ -135,6 +135,12 @@ def test_what_is_refused_is_told_why(why):
     assert isinstance(found, str) and why in found
 
 
+def test_a_labels_getter_that_was_put_in_is_refused():
+    step = v2.SanitizeBoundingBoxes()
+    step._labels_getter = lambda inputs: inputs[1]["labels"]
+    assert "has a labels_getter of your own" in recognise_boxes(v2.Compose([step, v2.ToImage()]))
+
+
 def test_colours_and_margins_are_those_of_pictures():
     crop = v2.RandomCrop(9, pad_if_needed=True, fill={"others": 7}, padding_mode="constant")
     known = recognised(v2.RandomApply([v2.ColorJitter(0.3)]), v2.RandomGrayscale(), crop, v2.ToImage())
