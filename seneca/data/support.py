@@ -359,7 +359,7 @@ def _of_pairs(
         why=(f"{_name(base)} and its transforms run in the native core, {what}",),
         files=files,
         pipeline=pipeline,
-        targets=Targets(pairs, known) if isinstance(known, BoxTransform) else None,
+        targets=Targets(pairs, pairs.keys, known) if isinstance(known, BoxTransform) else None,
         total_bytes=files.total_bytes() if shares else 0,
         max_pixels=pairs.max_pixels,
         made_of=None,

@@ -36,6 +36,7 @@ class Boxed:
         root: The folder in which the files are.
         samples: ``(path of the picture, number)`` of every sample.
         transforms: The function of a picture and its target.
+        keys: What names the annotations of each sample: the id of its picture, or a file.
         max_pixels: The most pixels that a picture may have.
     """
 
@@ -46,15 +47,29 @@ class Boxed:
         self.root = os.fspath(self._inner.root)
         self.samples = [(path, number) for number, path in enumerate(_paths(name, self._inner))]
         self.transforms = dataset.transforms
+        self.keys = list(self._keys_now())
 
-    def target(self, number: int, height: int, width: int) -> Any:
-        """The target of a sample before transforms, whose picture has this size."""
-        inner = self._inner
+    def _keys_now(self) -> list[Any]:
+        keys: list[Any] = self._inner.ids if self._name == COCO else self._inner.annotations
+        return keys
+
+    def target(self, number: int, key: Any, height: int, width: int) -> Any:
+        """The target of a sample before transforms, whose picture has this size.
+
+        Raises:
+            RuntimeError: The sample has another key now than ``key``.
+        """
+        inner, keys = self._inner, self._keys_now()
+        if keys[number : number + 1] != [key]:
+            raise RuntimeError(
+                f"sample {number} of {type(inner).__name__} was {key!r} when the epoch began, and is another "
+                "one now: change the dataset between two epochs"
+            )
         if self._name == COCO:
-            annotations = inner._load_target(inner.ids[number])
+            annotations = inner._load_target(key)
         else:
             parse = sys.modules["torchvision.datasets.voc"].ET_parse
-            annotations = inner.parse_voc_xml(parse(inner.annotations[number]).getroot())
+            annotations = inner.parse_voc_xml(parse(key).getroot())
         # The wrapper asks a picture for its size alone.
         return self._wrapper(number, (Image.new("L", (width, height), None), annotations))[1]
 
@@ -64,10 +79,12 @@ class Targets(NamedTuple):
 
     Attributes:
         boxed: The annotations.
+        keys: Those of the epoch, as in :class:`Boxed`.
         known: The transform.
     """
 
     boxed: Boxed
+    keys: list[Any]
     known: BoxTransform
 
     def picture(self, picture: torch.Tensor) -> Any:
@@ -79,7 +96,8 @@ class Targets(NamedTuple):
     def target(self, number: int, moves: np.ndarray) -> Any:
         """The target of an item, whose picture was moved like this (:meth:`BoxTransform.moved`)."""
         height, width = moves[:2].tolist()
-        return self.known.moved(self.boxed.target(number, height, width), moves)
+        target = self.boxed.target(number, self.keys[number], height, width)
+        return self.known.moved(target, moves)
 
 
 def why_not_boxed(name: str, dataset: Any) -> str | None:

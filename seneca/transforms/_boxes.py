@@ -7,6 +7,7 @@ format and the order of roundings are torchvision's.
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -176,7 +177,7 @@ class _BoxRecogniser(WithPicture):
             step.labels_getter not in ("default", None) or not is_theirs(step._labels_getter)
         ):
             raise NotNative(f'{name} has a labels_getter of your own: use labels_getter="default"')
-        self.steps.append((name, step))
+        self.steps.append((name, copy.deepcopy(step)))  # an epoch goes on with the step as it was
 
     def translated(self, name: str, step: Any) -> Transform:
         if name not in MOVE and name not in COLOURS and name not in GROUPS:

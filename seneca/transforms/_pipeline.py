@@ -31,7 +31,8 @@ __all__ = [
 ]
 
 # This number is part of every fingerprint. Raise it when the same description gives other pixels than
-# before. Then jobs with two versions of Seneca never serve each other's payloads.
+# before, or when ``sn_moves`` changes. Then jobs with two versions of Seneca never serve each other's
+# payloads.
 PIXELS_VERSION = 1
 
 MAX_PIXELS = 64_000_000  # the default limit for a picture, as in csrc/codec

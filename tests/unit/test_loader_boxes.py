@@ -297,6 +297,17 @@ def test_where_threads_cannot_torchs_workers_load_them(coco, name):
         assert_same(target, dataset[index][1])
 
 
+def test_torchs_own_loader_shares_whole_items(coco, name):
+    dataset = dataset_of(coco, FIXED)
+    shared = seneca.SharedDataset(dataset, cache=name, cache_bytes="8MiB")
+    loader = torch.utils.data.DataLoader(shared, 6, num_workers=1, collate_fn=collate)
+    for _ in range(2):
+        targets = [target for _, some in loader for target in some]
+        assert len(targets) == COUNT
+        for index, target in enumerate(targets):
+            assert_same(target, dataset[index][1])
+
+
 def test_what_is_not_native_is_what_torch_gives(tmp_path):
     steps = [v2.RandomIoUCrop(), v2.Resize((20, 20)), v2.ToImage()]
     dataset = wrapped(make_voc_boxes(tmp_path, 4, v2.Compose(steps)))

@@ -40,7 +40,7 @@ def test_targets_are_those_of_the_wrapped_dataset(dataset):
     wrap.transforms = None
     for number in range(6):
         picture, target = wrap[number]
-        same(boxed.target(number, picture.height, picture.width), target)
+        same(boxed.target(number, boxed.keys[number], picture.height, picture.width), target)
 
 
 @pytest.mark.parametrize("keys", [["boxes"], ["bbox", "area", "segmentation", "boxes"], ["labels"]])
@@ -49,7 +49,7 @@ def test_other_keys_are_given_as_the_wrapper_gives_them(tmp_path, keys):
     boxed = pairs_of(wrap)
     for number in range(3):
         picture, target = wrap[number]
-        same(boxed.target(number, picture.height, picture.width), target)
+        same(boxed.target(number, boxed.keys[number], picture.height, picture.width), target)
 
 
 def test_a_wrapped_dataset_is_native_and_follows_changes(dataset):
@@ -136,3 +136,14 @@ def test_a_native_look_does_not_walk_over_all_annotations(dataset, monkeypatch):
     assert "loaded by torch's workers" in loader.explain() and loader._grade().stages is not None
     monkeypatch.setattr(seneca.data.support, "_of_any", walk)
     assert explained(wrap).startswith("native")
+
+
+def test_a_dataset_that_changes_in_an_epoch_is_named(dataset):
+    wrap = wrapped(dataset)
+    epoch = iter(seneca.DataLoader(wrap, None, cache=None))
+    next(epoch)
+    names = dataset.ids if hasattr(dataset, "ids") else dataset.targets
+    names.reverse()
+    pairs_of(wrap)  # a look, as of explain()
+    with pytest.raises(RuntimeError, match="change the dataset between two epochs"):
+        list(epoch)

@@ -135,6 +135,14 @@ def test_what_is_refused_is_told_why(why):
     assert isinstance(found, str) and why in found
 
 
+def test_an_epoch_goes_on_with_the_steps_as_they_were():
+    step = v2.Resize((20, 30))
+    known = recognised(step, v2.ToImage())
+    step.size = (2, 3)
+    found = known.moved(target_of([[0.0, 0.0, 4.0, 4.0]], 40, 60), moves_of(40, 60))
+    assert found["boxes"].canvas_size == (20, 30)
+
+
 def test_a_labels_getter_that_was_put_in_is_refused():
     step = v2.SanitizeBoundingBoxes()
     step._labels_getter = lambda inputs: inputs[1]["labels"]
