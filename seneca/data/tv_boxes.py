@@ -18,7 +18,7 @@ from seneca.transforms._boxes import BoxTransform
 from seneca.transforms._genuine import is_theirs
 from seneca.transforms._pipeline import MAX_PIXELS
 
-__all__ = ["DETECTION", "Boxed", "Targets", "why_not_boxed"]
+__all__ = ["DETECTION", "Boxed", "Targets", "boxed_of"]
 
 COCO, VOC = "torchvision.datasets.coco.CocoDetection", "torchvision.datasets.voc.VOCDetection"
 DETECTION = (COCO, VOC)
@@ -100,8 +100,8 @@ class Targets(NamedTuple):
         return self.known.moved(target, moves)
 
 
-def why_not_boxed(name: str, dataset: Any) -> str | None:
-    """Why the items of a wrapped dataset for detection do not run natively; None: they may."""
+def boxed_of(name: str, dataset: Any) -> Boxed | str:
+    """The pictures of a wrapped dataset for detection; or the reason why its items do not run natively."""
     inner, keys = dataset._dataset, vars(dataset).get("_target_keys")
     kind = type(inner)
     changed = [one for one in OWN_METHODS if one in vars(inner) or not is_theirs(getattr(kind, one, None))]
@@ -110,10 +110,9 @@ def why_not_boxed(name: str, dataset: Any) -> str | None:
     if name == COCO and keys is not None and (keys == "all" or "masks" in keys):
         return 'masks of instances do not run natively: leave "masks" out of target_keys'
     try:
-        _paths(name, inner)
+        return Boxed(name, dataset)
     except (AttributeError, IndexError, KeyError, TypeError) as error:
         return f"its annotations name no files of pictures ({error!r})"
-    return None
 
 
 def _paths(name: str, inner: Any) -> list[str]:

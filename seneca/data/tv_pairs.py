@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from PIL import Image
 
 from seneca.data.segmentation import SegmentationFolder
-from seneca.data.tv_boxes import DETECTION, Boxed, why_not_boxed
+from seneca.data.tv_boxes import DETECTION, Boxed, boxed_of
 from seneca.transforms._apply import MASK_MODES
 from seneca.transforms._genuine import is_theirs
 from seneca.transforms._pipeline import MAX_PIXELS
@@ -64,8 +64,8 @@ def pairs_of(dataset: Any) -> SegmentationFolder | Pairs | Boxed | str | None:
     if name in DETECTION:
         if inner is None:
             return f"its boxes are plain numbers, which transforms of v2 leave alone: {WRAP}"
-        why = why_not_boxed(name, dataset)
-        return why or _remembered(dataset, Boxed(name, dataset))
+        boxed = boxed_of(name, dataset)
+        return boxed if isinstance(boxed, str) else _remembered(dataset, boxed)
     paths = _paths_of(name, dataset if inner is None else inner)
     if paths is None or not is_theirs(vars(kind).get("__getitem__")):
         return None
