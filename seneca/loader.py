@@ -329,7 +329,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         if isinstance(self.dataset, SharedDataset):
             self.dataset.loaded_with(self.worker_init_fn)
             return self.dataset.look()
-        return inspect_dataset(
+        look = functools.partial(
+            inspect_dataset,
             self.dataset,
             key=self.key,
             channels_last=self._options.channels_last,
@@ -338,6 +339,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             memory=self._memory,
             verify_files=self.verify_files,
         )
+        support = look(for_workers=False)
+        if support.name != "native" or support.stages is not None or not self._not_native_because(support):
+            return support
+        return look()
 
     def check_worker_number_rationality(self) -> None:
         """Warn of more workers than cores, as torch does. They may be threads, which torch's words deny."""

@@ -24,6 +24,7 @@ struct sn_codec {
     sn_masker masker;
     sn_buffer whole; /* a picture that is no JPEG */
     uint64_t max_pixels;
+    sn_moves moves; /* of the last run */
     int is_of_mask; /* the last failure */
     char message[SN_JPEG_MESSAGE];
 };
@@ -90,6 +91,11 @@ const char *sn_codec_message(const sn_codec *codec)
 int sn_codec_is_of_mask(const sn_codec *codec)
 {
     return codec->is_of_mask;
+}
+
+const sn_moves *sn_codec_moves(const sn_codec *codec)
+{
+    return &codec->moves;
 }
 
 void sn_pair_begin(uint8_t header[SN_PAIR_HEADER], uint32_t picture_length)
@@ -198,6 +204,7 @@ static int run(sn_codec *codec, const sn_op *ops, uint32_t n_ops, bool fast, sn_
 
     route.misfit = NULL;
     rc = sn_route_lay(&route, ops, n_ops, rng, height, width, codec->max_pixels);
+    codec->moves = route.moves;
     if (rc == SN_OK)
         rc = sn_augment(&codec->augmenter, &route, picture ? NULL : codec->jpeg, fast, picture, out, view);
     if (rc == SN_OK && mask != NULL) {

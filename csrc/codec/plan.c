@@ -160,7 +160,8 @@ static bool check_erase(const sn_erase *erase)
 
 int sn_plan_check(const sn_plan *plan)
 {
-    if (plan->n_ops > SN_PLAN_MAX_OPS || plan->n_head > plan->n_ops)
+    if (plan->n_ops > SN_PLAN_MAX_OPS || plan->n_head > plan->n_ops || plan->has_moves > 1 ||
+        (plan->has_moves && (plan->n_head > 0 || plan->is_pair)))
         return SN_E_PLAN;
     for (uint32_t i = 0; i < plan->n_ops; i++)
         if (!check_op(&plan->ops[i], i < plan->n_head, plan->n_ops - i))

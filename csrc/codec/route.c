@@ -111,6 +111,12 @@ static void vflip(sn_route *route)
     pass->top = pass->height - pass->top - pass->window.height;
 }
 
+/* The next entry of how the picture was moved. */
+static void note(sn_route *route, sn_rect drawn)
+{
+    route->moves.drawn[route->n_drawn++] = drawn;
+}
+
 static int resize(sn_route *route, uint32_t height, uint32_t width, uint32_t filter,
                   uint64_t max_pixels)
 {
@@ -208,6 +214,16 @@ static int pad(sn_route *route, const uint32_t sides[4], const sn_border *border
                    pass->width + sides[0] + sides[2], border, max_pixels);
 }
 
+/* An op that is applied or not moves the whole picture. */
+static bool draw_whether(sn_route *route, const sn_op *op, sn_rng *rng)
+{
+    const sn_pass *pass = last_of(route);
+    bool is_applied = sn_rng_double(rng) < op->probability;
+
+    note(route, is_applied ? (sn_rect){0, 0, pass->height, pass->width} : (sn_rect){0, 0, 0, 0});
+    return is_applied;
+}
+
 static int random_crop(sn_route *route, const sn_op *op, const sn_border *border, sn_rng *rng,
                        uint64_t max_pixels)
 {
@@ -241,6 +257,7 @@ static int random_crop(sn_route *route, const sn_op *op, const sn_border *border
         box.left = sn_rng_below(rng, width - op->width + 1);
         crop(route, &box);
     }
+    note(route, box);
     return SN_OK;
 }
 
@@ -275,8 +292,11 @@ static int resize_keep_ratio(sn_route *route, const sn_op *op, sn_rng *rng, uint
 /* Both sides times a number, rounded down; a row is kept where torchvision fails. */
 static int resize_by(sn_route *route, double height, double width, uint32_t filter, uint64_t max_pixels)
 {
-    return resize(route, (uint32_t)fmin(fmax(1, floor(height)), UINT32_MAX),
-                  (uint32_t)fmin(fmax(1, floor(width)), UINT32_MAX), filter, max_pixels);
+    sn_rect to = {0, 0, (uint32_t)fmin(fmax(1, floor(height)), UINT32_MAX),
+                  (uint32_t)fmin(fmax(1, floor(width)), UINT32_MAX)};
+
+    note(route, to);
+    return resize(route, to.height, to.width, filter, max_pixels);
 }
 
 /* In single floats, as torchvision multiplies what torch has drawn. It divides the target's second number, its
@@ -313,6 +333,7 @@ static int zoom_out(sn_route *route, const sn_op *op, sn_rng *rng, const sn_bord
         return refuse(route, (uint32_t)fminf(height, 1u << 31), (uint32_t)fminf(width, 1u << 31));
     left = floorf((width - (float)pass->width) * (float)sn_rng_double(rng));
     top = floorf((height - (float)pass->height) * (float)sn_rng_double(rng));
+    note(route, (sn_rect){(uint32_t)top, (uint32_t)left, (uint32_t)height, (uint32_t)width});
     return reframe(route, -(int64_t)top, -(int64_t)left, (uint32_t)height, (uint32_t)width, border, max_pixels);
 }
 
@@ -399,6 +420,7 @@ static int add_op(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pi
         break;
     case SN_OP_RANDOM_RESIZED_CROP:
         box = draw_box(op, rng, height, width);
+        note(route, box);
         crop(route, &box);
         rc = resize(route, op->height, op->width, draw_filter(op, rng), max_pixels);
         break;
@@ -415,13 +437,15 @@ static int add_op(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pi
     case SN_OP_RANDOM_ZOOM_OUT:
         if (sn_rng_double(rng) < op->probability)
             rc = zoom_out(route, op, rng, &border, max_pixels);
+        else
+            note(route, (sn_rect){0, 0, 0, 0});
         break;
     case SN_OP_RANDOM_HFLIP:
-        if (sn_rng_double(rng) < op->probability)
+        if (draw_whether(route, op, rng))
             flip(route);
         break;
     case SN_OP_RANDOM_VFLIP:
-        if (sn_rng_double(rng) < op->probability)
+        if (draw_whether(route, op, rng))
             vflip(route);
         break;
     case SN_OP_PAD:
@@ -521,6 +545,8 @@ int sn_route_lay(sn_route *route, const sn_op *ops, uint32_t n_ops, sn_rng *rng,
     route->n_passes = 1;
     route->passes[0] = untouched(height, width);
     route->n_edits = 0;
+    route->n_drawn = 0;
+    route->moves = (sn_moves){.height = height, .width = width};
     route->misfit = NULL;
     return add_ops(route, ops, n_ops, rng, max_pixels);
 }

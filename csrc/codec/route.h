@@ -105,6 +105,8 @@ typedef struct {
     sn_pass passes[SN_ROUTE_MAX_PASSES];
     uint32_t n_edits;
     sn_edit edits[SN_ROUTE_MAX_EDITS];
+    uint32_t n_drawn; /* entries of `moves` */
+    sn_moves moves;
 
     /* After SN_E_PLAN: the crop that is larger than the picture, and that picture's size. After
      * SN_E_TOO_LARGE: the size that is over the limit. */

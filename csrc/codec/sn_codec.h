@@ -63,6 +63,10 @@ const char *sn_codec_message(const sn_codec *codec);
 /* Whether the last call failed because of a pair's mask, and not of its picture. */
 int sn_codec_is_of_mask(const sn_codec *codec);
 
+/* How the last call has moved the picture, until the next call: by sn_codec_augment_encoded(), or by
+ * sn_codec_augment_decoded() with a plan without head, all of the plan's ops. */
+const sn_moves *sn_codec_moves(const sn_codec *codec);
+
 /* Read the header of a JPEG alone. 0, or a failure as above: SN_E_FOR_PILLOW of all other formats. */
 int sn_codec_probe(sn_codec *codec, const uint8_t *bytes, size_t length, uint32_t *height,
                    uint32_t *width);

@@ -15,6 +15,8 @@
 
 #include <stdint.h>
 
+#include "rect.h"
+
 #define SN_PLAN_MAX_OPS 16
 
 enum sn_op_kind {
@@ -205,13 +207,32 @@ typedef struct {
 
     uint32_t is_pair;    /* 1: each sample is a picture and its mask, see mask.h */
     uint32_t mask_dtype; /* enum sn_mask_dtype: of the batch's masks */
+    uint32_t has_moves;  /* 1: sn_moves follow the pixels of AUGMENTED, and there is no head */
 } sn_plan;
+
+/* How a picture was moved: what a caller needs to move its boxes likewise. Each random op that moves has an entry, in
+ * their order:
+ *   RANDOM_RESIZED_CROP, RANDOM_CROP   the part that is cut out, of the padded picture
+ *   RANDOM_HFLIP, RANDOM_VFLIP         the picture
+ *   SCALE_JITTER, RANDOM_SHORTEST_SIZE the new size
+ *   RANDOM_ZOOM_OUT                    the place of the picture on its canvas, and the canvas's size
+ * All zero: the op did nothing. Warps have none. */
+typedef struct {
+    uint32_t height, width; /* before the first op */
+    sn_rect drawn[SN_PLAN_MAX_OPS];
+} sn_moves;
 
 /* How many bytes a pixel of DECODED and AUGMENTED has: red, green and blue, and the mask's if there is one. All
  * pixels of the picture come first, then those of the mask. */
 static inline uint32_t sn_plan_pixel_bytes(const sn_plan *plan)
 {
     return plan->is_pair ? 4 : 3;
+}
+
+/* How many bytes AUGMENTED of this size has. */
+static inline uint64_t sn_plan_copy_bytes(const sn_plan *plan, uint32_t height, uint32_t width)
+{
+    return (uint64_t)sn_plan_pixel_bytes(plan) * height * width + (plan->has_moves ? sizeof(sn_moves) : 0);
 }
 
 /* How many bytes a pixel of a batch's masks has; 0: there are none. */

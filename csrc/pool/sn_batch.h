@@ -48,7 +48,7 @@ typedef struct {
     const sn_plan *plan;
     uint32_t height, width;   /* of an AUGMENTED copy */
     uint64_t item_bytes;      /* of one sample in the output */
-    uint64_t mask_bytes;      /* of one mask in the output of pairs, else 0 */
+    uint64_t beside_bytes;    /* of what goes beside one sample: a mask, or sn_moves; 0: nothing */
     sn_segment *segment;      /* NULL: private */
     const char *paths;        /* NUL-terminated, one after another */
     const uint64_t *path_at;  /* sample, or container -> its path's offset; of pairs 2 * sample, and its mask's next */
@@ -128,7 +128,7 @@ typedef struct sn_batch {
     sn_place *places;
     uint32_t n_places;
     uint8_t *out;   /* n_places * context->item_bytes */
-    uint8_t *masks; /* of pairs: n_places * context->mask_bytes */
+    uint8_t *beside; /* n_places * context->beside_bytes: the masks of pairs, or how pictures were moved */
     sn_copy *copies;
     uint32_t n_copies;
 

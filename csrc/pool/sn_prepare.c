@@ -151,7 +151,7 @@ static uint8_t *pixels_for(sn_scratch *scratch, const sn_context *context, const
 {
     if (place->item.target_slot != SN_NONE)
         return sn_slot_payload(context->segment, &context->segment->slots[place->item.target_slot]);
-    size_t needed = (size_t)sn_plan_pixel_bytes(context->plan) * context->height * context->width;
+    size_t needed = (size_t)sn_plan_copy_bytes(context->plan, context->height, context->width);
     return sn_grow(&scratch->pixels, &scratch->pixels_capacity, needed) == 0 ? scratch->pixels : NULL;
 }
 
@@ -164,11 +164,24 @@ static void deliver(const sn_context *context, sn_place *place, const uint8_t *p
         sn_slot_commit(context->segment, place->item.target_slot);
     sn_rng_start(&rng, seed_of(context, place), 0, context->epoch, place->item.sample, SN_STREAM_ERASE);
     sn_batch_write(context->plan, pixels, context->height, context->width, &rng, out);
-    if (context->mask_bytes)
-        sn_batch_write_mask(context->plan, pixels + (size_t)3 * context->height * context->width, context->height,
-                            context->width, place->batch->masks + (size_t)(place - place->batch->places) * context->mask_bytes);
+    if (context->beside_bytes) {
+        const uint8_t *behind = pixels + (size_t)3 * context->height * context->width;
+        uint8_t *beside = place->batch->beside + (size_t)(place - place->batch->places) * context->beside_bytes;
+
+        if (context->plan->has_moves)
+            memcpy(beside, behind, sizeof(sn_moves));
+        else
+            sn_batch_write_mask(context->plan, behind, context->height, context->width, beside);
+    }
     place->status = 0;
     settle(place);
+}
+
+/* Behind the pixels that the codec has just made: how it moved them. */
+static void append_moves(const sn_scratch *scratch, const sn_context *context, uint8_t *pixels)
+{
+    if (context->plan->has_moves)
+        memcpy(pixels + (size_t)3 * context->height * context->width, sn_codec_moves(scratch->codec), sizeof(sn_moves));
 }
 
 /* How many bytes the mask of a pair has; 0: there is none. */
@@ -428,9 +441,10 @@ int sn_prepare(sn_scratch *scratch, const sn_context *context, sn_place *place, 
 
     if (rc == SN_MISS)
         return SN_MISS;
-    if (rc == 0)
+    if (rc == 0) {
+        append_moves(scratch, context, pixels);
         deliver(context, place, pixels, out);
-    else if (rc == SN_E_FOR_PILLOW || (rc == -EINTR && scratch->is_interruptible))
+    } else if (rc == SN_E_FOR_PILLOW || (rc == -EINTR && scratch->is_interruptible))
         place->status = rc; /* Pillow's work: the slot stays reserved for sn_finish(); or to be done again */
     else {
         place->is_of_mask |= !why && sn_codec_is_of_mask(scratch->codec);
@@ -460,8 +474,10 @@ void sn_finish(sn_scratch *scratch, const sn_context *context, sn_place *place, 
     }
     if (rc == 0 && place->item.keep == SN_DECODED)
         keep_decoded(place, &decoded);
-    if (rc == 0)
+    if (rc == 0) {
+        append_moves(scratch, context, pixels);
         deliver(context, place, pixels, out);
-    else
+    } else {
         sn_abandon(context, place, rc, sn_codec_message(scratch->codec));
+    }
 }

@@ -3,7 +3,7 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from seneca._core.plan cimport sn_plan
+from seneca._core.plan cimport sn_moves, sn_plan
 from seneca._core.rng cimport sn_rng
 
 
@@ -24,6 +24,7 @@ cdef extern from "codec/sn_codec.h" nogil:
     sn_codec *sn_codec_new(uint64_t max_pixels)
     void sn_codec_free(sn_codec *codec)
     const char *sn_codec_message(const sn_codec *codec)
+    const sn_moves *sn_codec_moves(const sn_codec *codec)
     int sn_codec_probe(sn_codec *codec, const uint8_t *data, size_t length, uint32_t *height,
                        uint32_t *width)
     int sn_codec_decode(sn_codec *codec, const sn_plan *plan, const uint8_t *data, size_t length,

@@ -16,6 +16,7 @@ from seneca._core.plan cimport (
     SN_FLOAT32,
     SN_UINT8,
     Plan,
+    sn_moves,
     sn_plan_pixel_bytes,
 )
 from seneca._core.rng cimport SN_STREAM_AUGMENT, SN_STREAM_ERASE, sn_rng, sn_rng_start
@@ -223,6 +224,15 @@ cdef class Codec:
             rc = sn_codec_augment_decoded(self.handle, &plan.value, &rng, &source, &out[0])
         self.leave(rc)
         return shaped(plan, array)
+
+    def moves(self):
+        """How the last call of these two has moved its picture, as a batch says it (``sn_moves``): uint32, flat."""
+        array = np.empty(sizeof(sn_moves) // 4, np.uint32)
+        cdef uint32_t[::1] out = array
+        self.enter()
+        memcpy(&out[0], sn_codec_moves(self.handle), sizeof(sn_moves))
+        self.leave(SN_OK)
+        return array
 
 
 def resize(const uint8_t[:, :, :] picture, size, box, interpolation="bilinear", antialias=True):

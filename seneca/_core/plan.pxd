@@ -26,10 +26,14 @@ cdef extern from "codec/sn_plan.h" nogil:
         float mean[3]
         float std[3]
         sn_erase erase
-        uint32_t is_pair, mask_dtype
+        uint32_t is_pair, mask_dtype, has_moves
+
+    ctypedef struct sn_moves:
+        uint32_t height, width
 
     uint32_t sn_dtype_bytes(uint32_t dtype)
     uint32_t sn_plan_pixel_bytes(const sn_plan *plan)
+    uint64_t sn_plan_copy_bytes(const sn_plan *plan, uint32_t height, uint32_t width)
     uint32_t sn_plan_mask_bytes(const sn_plan *plan)
 
 
@@ -121,3 +125,5 @@ cdef extern from "codec/route.h" nogil:
 cdef class Plan:
     cdef sn_plan value       # checked once, then never changed: read it from any thread
     cdef readonly uint32_t height, width  # of AUGMENTED; 0 where they depend on the picture
+    cdef readonly uint64_t copy_bytes     # of AUGMENTED
+    cdef readonly uint64_t beside_bytes   # of what goes beside one sample of a batch: a mask, or how it was moved

@@ -1,5 +1,6 @@
 """The border to sn_plan.h: a transform in Python's words as the plan that the core runs."""
 
+from libc.stdint cimport uint64_t
 from libc.string cimport memset
 
 from seneca._core.codes import picture_error
@@ -68,13 +69,14 @@ cdef class Plan:
         apply_orientation: Turn pictures as their EXIF orientation says.
         mask: Of pairs of a picture and a mask: the type of the batch's masks, ``"uint8"`` or ``"int64"``. None:
             there are no masks.
+        moves: Whether batches say how each picture was moved, as ``sn_moves`` does. There is then no head.
 
     Raises:
         PlanError: An argument out of range, an unknown kind, too many ops, a random head.
     """
 
     def __init__(self, ops, n_head, dtype, channels_last, mean, std, *, scale=True, erase=None,
-                 decode="exact", apply_orientation=False, mask=None):
+                 decode="exact", apply_orientation=False, mask=None, moves=False):
         cdef size_t k
         memset(&self.value, 0, sizeof(sn_plan))
         flat = list(flattened(ops))
@@ -91,6 +93,7 @@ cdef class Plan:
             self.value.channels_last = bool(channels_last)
             self.value.is_pair = mask is not None
             self.value.mask_dtype = SN_MASK_UINT8 if mask is None else word("mask", _MASK_DTYPES, mask)
+            self.value.has_moves = bool(moves)
             self.value.divisor = 255 if scale else 1
             for k in range(3):
                 self.value.mean[k] = mean[k]
@@ -106,6 +109,10 @@ cdef class Plan:
                             f"mean={mean!r}, std={std!r}, erase={erase!r}")
         if sn_plan_output_size(&self.value, &self.height, &self.width) != SN_OK:
             self.height = self.width = 0
+        self.copy_bytes = sn_plan_copy_bytes(&self.value, self.height, self.width)
+        self.beside_bytes = <uint64_t>self.height * self.width * sn_plan_mask_bytes(&self.value)
+        if moves:
+            self.beside_bytes = sizeof(sn_moves)
 
     def output_size(self):
         """``(height, width)`` of every AUGMENTED picture.

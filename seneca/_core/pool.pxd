@@ -23,7 +23,7 @@ cdef extern from "pool/sn_batch.h" nogil:
     ctypedef struct sn_context:
         const sn_plan *plan
         uint32_t height, width
-        uint64_t item_bytes, mask_bytes
+        uint64_t item_bytes, beside_bytes
         sn_segment *segment
         const char *paths
         const uint64_t *path_at
@@ -61,7 +61,7 @@ cdef extern from "pool/sn_batch.h" nogil:
         sn_place *places
         uint32_t n_places
         uint8_t *out
-        uint8_t *masks
+        uint8_t *beside
 
     ctypedef struct sn_batch_sums:
         uint32_t served[4]
@@ -154,7 +154,7 @@ cdef class Stream:
     cdef uint64_t n_samples    # that have files
     cdef int owner             # the process that has the threads
     cdef sn_pool *open(self) except NULL
-    cdef Batch draw_with_offers(self, out, masks, given, turns)
+    cdef Batch draw_with_offers(self, out, beside, given, turns)
     cdef bint end(self, int patience_ms)
     cdef object leave_behind(self)
 

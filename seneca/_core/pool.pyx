@@ -13,8 +13,8 @@ from posix.unistd cimport getpid
 from seneca._core.codes import picture_error
 from seneca.errors import SegmentError
 from seneca._core.codes cimport SN_E_CLOSED, SN_E_FOR_PILLOW
-from seneca._core.member cimport sn_member_expects, sn_member_progress
-from seneca._core.plan cimport sn_dtype_bytes, sn_plan_mask_bytes
+from seneca._core.member cimport sn_member_copy_bytes, sn_member_expects, sn_member_progress
+from seneca._core.plan cimport sn_dtype_bytes
 
 __all__ = ["READS_AHEAD", "Batch", "Stream", "StreamClosed"]
 
@@ -101,7 +101,9 @@ cdef class Stream:
         self.context.height = plan.height
         self.context.width = plan.width
         self.context.item_bytes = <uint64_t>3 * plan.height * plan.width * sn_dtype_bytes(plan.value.dtype)
-        self.context.mask_bytes = <uint64_t>plan.height * plan.width * sn_plan_mask_bytes(&plan.value)
+        self.context.beside_bytes = plan.beside_bytes
+        if sn_member_copy_bytes(member.handle) < plan.copy_bytes:
+            raise ValueError(f"a copy has {plan.copy_bytes} bytes, but the member makes room for {member.copy_bytes}")
         if member.segment is not None:
             self.context.segment = member.segment.handle
             self.context.job_key = member.segment.job_key
@@ -159,9 +161,10 @@ cdef class Stream:
                 rc = sn_await_turn(&self.awaited, self.pool, self.member.handle, timeout_ms)
         return rc == 0
 
-    def draw(self, out, masks=None):
-        """Draw a batch and have it prepared into ``out``, C-contiguous, one item a sample in order; of pairs into
-        ``masks`` likewise.
+    def draw(self, out, beside=None):
+        """Draw a batch and have it prepared into ``out``, C-contiguous, one item a sample in order.
+
+        What goes beside pictures is written into ``beside`` likewise: the masks of pairs, or how pictures were moved.
 
         What earlier batches left to be kept is offered on the way. Either the batch is under way
         when this returns, or nothing was drawn.
@@ -171,9 +174,9 @@ cdef class Stream:
         """
         with self.lock:
             self.open()
-            return self.draw_with_offers(out, masks, None, None) if self.member.left else None
+            return self.draw_with_offers(out, beside, None, None) if self.member.left else None
 
-    def draw_given(self, out, samples, turns, masks=None):
+    def draw_given(self, out, samples, turns, beside=None):
         """The same of these samples, uint32, for a member that is given them. No ``copies`` are noted.
 
         Args:
@@ -183,7 +186,7 @@ cdef class Stream:
             raise IndexError(int(samples.max()))
         with self.lock:
             self.open()
-            return self.draw_with_offers(out, masks, samples, turns)
+            return self.draw_with_offers(out, beside, samples, turns)
 
     def flush(self):
         """Offer what the last batches left to be kept; no draw follows that would."""
@@ -196,12 +199,12 @@ cdef class Stream:
                     pass
                 batch.done()
 
-    cdef Batch draw_with_offers(self, out, masks, given, turns):
+    cdef Batch draw_with_offers(self, out, beside, given, turns):
         cdef uint8_t[::1] flat = out.reshape(-1).view(np.uint8)
         cdef uint64_t room = <uint64_t>flat.shape[0] // self.context.item_bytes
         cdef uint32_t wanted = <uint32_t>min(room, <uint64_t>(self.member.left if given is None else len(given)))
         cdef uint32_t[::1] samples
-        cdef uint8_t[::1] of_masks
+        cdef uint8_t[::1] flat_beside
         cdef const uint64_t[::1] of_draws
         cdef const uint64_t *first_turn = NULL
         cdef uint32_t nothing
@@ -210,17 +213,17 @@ cdef class Stream:
         cdef int rc
         # All that may fail comes first: what is drawn is submitted.
         batch = Batch.__new__(Batch, self, wanted, self.offers.n)
-        batch.out = out, masks
+        batch.out = out, beside
         batch.indices = np.empty(wanted, np.uint32) if given is None else np.array(given, np.uint32)
         if wanted:
             samples = batch.indices
             indices = &samples[0]
             batch.handle.out = &flat[0]
-            if self.context.mask_bytes:
-                of_masks = masks.reshape(-1).view(np.uint8)
-                if <uint64_t>of_masks.shape[0] < wanted * self.context.mask_bytes:
-                    raise ValueError(f"masks has {of_masks.shape[0]} bytes, for {wanted} samples")
-                batch.handle.masks = &of_masks[0]
+            if self.context.beside_bytes:
+                flat_beside = beside.reshape(-1).view(np.uint8)
+                if <uint64_t>flat_beside.shape[0] < wanted * self.context.beside_bytes:
+                    raise ValueError(f"beside has {flat_beside.shape[0]} bytes, for {wanted} samples")
+                batch.handle.beside = &flat_beside[0]
             if given is not None:
                 of_draws = turns
                 first_turn = &of_draws[0]

@@ -73,7 +73,7 @@ def finish(Batch batch not None, uint32_t position, decoded):
     cdef const uint8_t[:, ::1] mask
     cdef const uint8_t[:, :, ::1] picture
     is_pair = isinstance(decoded, tuple)
-    if is_pair != bool(batch.handle.context.mask_bytes):
+    if is_pair != bool(batch.handle.context.plan.is_pair):
         raise TypeError("a pair is (picture, mask), and nothing else is")
     picture = decoded[0] if is_pair else decoded
     cdef sn_place *place = place_of(batch, position)

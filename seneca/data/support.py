@@ -1,7 +1,7 @@
 """How much of a dataset can be shared, found by looking at it, and the reasons in plain words.
 
-* **native**: pictures in folders, or pairs of a picture and a mask, with transforms that the native core
-  runs. C threads prepare them.
+* **native**: pictures in folders, pairs of a picture and a mask, or pictures with boxes, with transforms that
+  the native core runs. C threads prepare them.
 * **staged**: ENCODED and DECODED are shared besides whole items. Python does the work.
 * **opaque**: any other dataset. Its items are shared as they are.
 * **unshared**: nothing of it can be shared. torch loads it.
@@ -27,14 +27,16 @@ from seneca.data.files import PictureFiles, files_of
 from seneca.data.joined import JoinedFolders, joined
 from seneca.data.sources.arrow import is_table
 from seneca.data.stages import ByStages, Opaque, Pictures, StagedDataset, Stages, number_of
+from seneca.data.tv_boxes import Boxed, Targets
 from seneca.data.tv_pairs import pairs_of
 from seneca.epochs.dataset_state import has_state
 from seneca.epochs.lengths import length_of
 from seneca.errors import NotFingerprinted
 from seneca.identity import Look, MadeOf, Memory, Watch
 from seneca.options import VerifyFiles
+from seneca.transforms._boxes import BoxTransform, recognise_boxes
 from seneca.transforms._genuine import is_theirs, replaced_in_torchvision
-from seneca.transforms._pairs import recognise_pair
+from seneca.transforms._pairs import PairTransform, recognise_pair
 from seneca.transforms._pipeline import (
     MAX_PIXELS,
     ONES,
@@ -87,6 +89,7 @@ class Support:
             None: not known.
         made_of: What the names of a dataset that is not native were made of.
         watch: Tells whether any of that changes.
+        targets: Of native pictures with boxes: what makes their targets; None of others.
     """
 
     name: Literal["native", "staged", "opaque", "unshared"]
@@ -101,6 +104,7 @@ class Support:
     samples: bytes | None = None
     made_of: MadeOf | None = None
     watch: Watch | None = None
+    targets: Targets | None = None
 
     def told_by(self) -> str:
         """In plain words: what distinguishes the dataset from others, and what that does not see."""
@@ -137,6 +141,7 @@ def inspect_dataset(
     memory: Memory | None = None,
     files_found: tuple[bytes, int] | None = None,
     verify_files: VerifyFiles = "epoch",
+    for_workers: bool = True,
 ) -> Support:
     """Look at a dataset as it is now. Picture files are asked for their size and time of modification.
 
@@ -149,6 +154,8 @@ def inspect_dataset(
         memory: What earlier looks have remembered. It makes this look faster.
         files_found: Fingerprint and size of the picture files, if the caller has just asked for them.
         verify_files: ``"run"``: files are not asked if this process has asked before.
+        for_workers: Whether to find out what workers can share of pictures with masks or boxes, also if these
+            run natively. That takes a walk over all annotations.
 
     Raises:
         OSError: A file of pictures has gone.
@@ -186,7 +193,9 @@ def inspect_dataset(
             )
         pairs = pairs_of(base)
         if pairs is not None:
-            return _of_pairs(base, pairs, own, look, worker_init_fn, channels_last, shares, verify_files)
+            return _of_pairs(
+                base, pairs, own, look, worker_init_fn, channels_last, shares, verify_files, for_workers
+            )
         if not shares:
             return Support("unshared", ("cache=None",), base, own)
         return _of_any(base, own, look, worker_init_fn)
@@ -313,12 +322,18 @@ def _of_pairs(
     channels_last: bool,
     shares: bool,
     verify_files: VerifyFiles,
+    for_workers: bool,
 ) -> Support:
     """Of a dataset whose items are a picture and what belongs to it. ``pairs``: see :func:`pairs_of`."""
-    known = pairs if isinstance(pairs, str) else recognise_pair(pairs.transforms)
+    known: PairTransform | BoxTransform | str = pairs
+    if isinstance(pairs, Boxed):
+        known = recognise_boxes(pairs.transforms)
+    elif not isinstance(pairs, str):
+        known = recognise_pair(pairs.transforms)
     others = Support("unshared", ("cache=None",), base, own)
     try:  # what torch's workers share, if they have to load it
-        others = _of_any(base, own, look, worker_init_fn) if shares else others
+        if shares and (for_workers or isinstance(known, str)):
+            others = _of_any(base, own, look, worker_init_fn)
     except NotFingerprinted as error:
         others = Support("unshared", (str(error),), base, own)
     if isinstance(known, str):
@@ -327,15 +342,24 @@ def _of_pairs(
     files = files_of(pairs)
     if shares and verify_files == "epoch":
         files.look()
+    has_boxes = isinstance(known, BoxTransform)
+    what = "for pictures and masks alike"
+    if has_boxes:
+        what = "and torchvision moves the boxes likewise, in this process"
     pipeline = compile_transform(
-        known.transform, channels_last=channels_last, max_pixels=pairs.max_pixels, mask=known.mask
+        known.transform,
+        channels_last=channels_last,
+        max_pixels=pairs.max_pixels,
+        mask=known.mask if isinstance(known, PairTransform) else None,
+        moves=has_boxes,
     )
     return dataclasses.replace(
         others,
         name="native",
-        why=(f"{_name(base)} and its transforms run in the native core, for pictures and masks alike",),
+        why=(f"{_name(base)} and its transforms run in the native core, {what}",),
         files=files,
         pipeline=pipeline,
+        targets=Targets(pairs, pairs.keys, known) if isinstance(known, BoxTransform) else None,
         total_bytes=files.total_bytes() if shares else 0,
         max_pixels=pairs.max_pixels,
         made_of=None,

@@ -1,8 +1,8 @@
-"""torchvision's datasets of pictures and masks, recognised as pairs.
+"""torchvision's datasets of pictures with masks or boxes, recognised as such.
 
-Its transforms treat a PIL image as a picture. Therefore masks have to be wrapped, with
-``torchvision.datasets.wrap_dataset_for_transforms_v2``. torchvision is known by the names of its types, and
-never imported.
+Its transforms treat a PIL image as a picture, and leave plain numbers alone. Therefore masks and boxes have
+to be wrapped, with ``torchvision.datasets.wrap_dataset_for_transforms_v2``. torchvision is known by the names
+of its types, and never imported.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import os
 import sys
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from PIL import Image
 
 from seneca.data.segmentation import SegmentationFolder
+from seneca.data.tv_boxes import DETECTION, Boxed, boxed_of
 from seneca.transforms._apply import MASK_MODES
 from seneca.transforms._genuine import is_theirs
 from seneca.transforms._pipeline import MAX_PIXELS
@@ -24,7 +25,6 @@ __all__ = ["Pairs", "pairs_of"]
 
 WRAPPERS = "torchvision.tv_tensors._dataset_wrapper"
 WRAP = "wrap it with torchvision.datasets.wrap_dataset_for_transforms_v2"
-DETECTION = ("torchvision.datasets.coco.CocoDetection", "torchvision.datasets.voc.VOCDetection")
 
 
 class Pairs:
@@ -44,15 +44,15 @@ class Pairs:
         self.root, self.samples, self.transforms = root, samples, transforms
 
 
-_known: dict[int, tuple[weakref.ref[Any], Pairs]] = {}
+_known: dict[int, tuple[weakref.ref[Any], Pairs | Boxed]] = {}
 
 
-def pairs_of(dataset: Any) -> SegmentationFolder | Pairs | str | None:
-    """The pairs of a dataset.
+def pairs_of(dataset: Any) -> SegmentationFolder | Pairs | Boxed | str | None:
+    """The pairs of a dataset, or its pictures with boxes.
 
     Returns:
-        The pairs; for a dataset that has not changed the same object each time. Or the reason why items of
-        pictures and what belongs to them do not run natively. None: it is no dataset of pairs.
+        The pairs or pictures; for a dataset that has not changed the same object each time. Or the reason why
+        items of pictures and what belongs to them do not run natively. None: it is no such dataset.
     """
     if type(dataset) is SegmentationFolder:
         return dataset
@@ -62,7 +62,10 @@ def pairs_of(dataset: Any) -> SegmentationFolder | Pairs | str | None:
     if getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is not kind:
         return None
     if name in DETECTION:
-        return f"boxes do not run natively: {kind.__name__} is prepared by torch's workers"
+        if inner is None:
+            return f"its boxes are plain numbers, which transforms of v2 leave alone: {WRAP}"
+        boxed = boxed_of(name, dataset)
+        return boxed if isinstance(boxed, str) else _remembered(dataset, boxed)
     paths = _paths_of(name, dataset if inner is None else inner)
     if paths is None or not is_theirs(vars(kind).get("__getitem__")):
         return None
@@ -72,7 +75,7 @@ def pairs_of(dataset: Any) -> SegmentationFolder | Pairs | str | None:
     if (mode := _mode_of(masks[0])) is not None:
         return f"masks have one byte a pixel to run natively, but {masks[0]} has Pillow's mode {mode!r}"
     samples = list(zip(pictures, masks, strict=True))
-    return _remembered(dataset, os.fspath(inner.root), samples)
+    return _remembered(dataset, Pairs(os.fspath(inner.root), samples, dataset.transforms))
 
 
 def _unwrapped(dataset: Any) -> Any:
@@ -115,14 +118,18 @@ def _mode_of(path: str) -> str | None:
         return None
 
 
-def _remembered(dataset: Any, root: str, samples: list[tuple[str, str]]) -> Pairs:
+T = TypeVar("T", Pairs, Boxed)
+
+
+def _remembered(dataset: Any, now: T) -> T:
+    """The object that was made of this dataset before, which becomes what ``now`` is."""
     known = _known.get(id(dataset))
     if known is None or known[0]() is not dataset:
         number = id(dataset)
         gone = weakref.ref(dataset, lambda _: _known.pop(number, None))
-        known = _known[number] = gone, Pairs(root, samples, dataset.transforms)
-    pairs = known[1]
-    if pairs.samples != samples:
-        pairs.samples = samples
-    pairs.root, pairs.transforms = root, dataset.transforms
-    return pairs
+        known = _known[number] = gone, now
+    before: T = known[1]  # type: ignore[assignment]
+    if before.samples != now.samples:
+        before.samples = now.samples
+    vars(before).update({**vars(now), "samples": before.samples})
+    return before

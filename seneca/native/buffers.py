@@ -30,13 +30,15 @@ class Buffer(NamedTuple):
 
     Attributes:
         tensor: The pictures.
-        arrays: The same as the core writes them; of pairs, the masks after them.
+        arrays: The same as the core writes them; after them the masks, or the moves.
         masks: The masks of pairs, (samples, 1, height, width); None: there are none.
+        moves: How pictures were moved that have boxes, uint32 (samples, n); None: nobody wants to know.
     """
 
     tensor: torch.Tensor
     arrays: tuple[np.ndarray, ...]
     masks: torch.Tensor | None = None
+    moves: np.ndarray | None = None
 
 
 class BatchBuffers:
@@ -50,6 +52,7 @@ class BatchBuffers:
         at_once: The most batches that are under way.
         pinned: Whether to take page-locked memory, from which a GPU copies directly.
         masks: Of pairs: the dtype of their masks. None: there are none.
+        moves: How many numbers say how a picture was moved; 0: none do.
 
     Example:
         >>> half = {"dtype": torch.float16, "channels_last": True}
@@ -69,11 +72,13 @@ class BatchBuffers:
         at_once: int,
         pinned: bool,
         masks: torch.dtype | None = None,
+        moves: int = 0,
     ) -> None:
         channels, height, width = shape
         self._shapes = [((height, width, channels) if channels_last else shape, dtype)]
         if masks is not None:
             self._shapes.append(((1, height, width), masks))
+        self._moves = moves
         self._channels_last = channels_last
         self._most = at_once + SPARE
         self._pinned = pinned
@@ -88,6 +93,9 @@ class BatchBuffers:
         else:
             tensors, arrays = self._in_one_mapping(shapes)
         pictures = tensors[0].permute(0, 3, 1, 2) if self._channels_last else tensors[0]
+        if self._moves:
+            moves = np.empty((samples, self._moves), np.uint32)
+            return Buffer(pictures, (*arrays, moves), moves=moves)
         return Buffer(pictures, tuple(arrays), tensors[1] if len(tensors) > 1 else None)
 
     def _in_one_mapping(self, shapes: list[Any]) -> tuple[list[torch.Tensor], list[np.ndarray]]:

@@ -18,6 +18,7 @@ from torch.utils.data import default_collate
 
 from seneca.data.stages import number_of
 from seneca.data.support import Support
+from seneca.data.tv_boxes import Targets
 from seneca.epochs.generators import fixed_generators
 
 __all__ = ["Collation", "PictureView", "collates_plainly"]
@@ -84,6 +85,7 @@ def collates_plainly(loader: Any, support: Support) -> bool:
     assert support.files is not None
     return (
         loader.collate_fn is default_collate
+        and support.targets is None
         and (support.files.are_pairs or support.files.has_whole_labels())
         and _target_transform(support) is None
     )
@@ -115,12 +117,18 @@ class Collation:
         self._samples = support.files.samples
         self._collate = loader.collate_fn
         self._target_transform = _target_transform(support)
+        self._boxes = support.targets
         self._is_as_in_workers = loader.num_workers > 0
         self._is_single = loader.batch_sampler is None
         self._of_epoch = seed, number
 
     def __call__(
-        self, pictures: torch.Tensor, samples: np.ndarray, place: int, masks: torch.Tensor | None = None
+        self,
+        pictures: torch.Tensor,
+        samples: np.ndarray,
+        place: int,
+        masks: torch.Tensor | None = None,
+        moves: np.ndarray | None = None,
     ) -> Any:
         """Make a batch.
 
@@ -129,9 +137,13 @@ class Collation:
             samples: Which samples they are of.
             place: How many samples, or batches, of the epoch came before.
             masks: The masks of pairs, which are the targets.
+            moves: How the pictures were moved, if boxes are to be moved likewise.
         """
         targets: list[Any]
         with self._as_in_a_worker(place):
+            if self._boxes is not None:
+                assert moves is not None
+                return self._with_boxes(self._boxes, pictures, samples, moves)
             if masks is None:
                 targets = [self._samples[sample][1] for sample in samples.tolist()]
             else:
@@ -145,6 +157,15 @@ class Collation:
                 return [pictures, default_collate(tuple(targets))]
             items = list(zip(PictureView.of(pictures), targets, strict=True))
             return tree_map_only(PictureView, PictureView.plain, self._collate(items))
+
+    def _with_boxes(
+        self, boxes: Targets, pictures: torch.Tensor, samples: np.ndarray, moves: np.ndarray
+    ) -> Any:
+        views = [boxes.picture(view) for view in PictureView.of(pictures)]
+        targets = map(boxes.target, samples.tolist(), moves)
+        items = list(zip(views, targets, strict=True))
+        made = self._collate(items[0] if self._is_single else items)
+        return tree_map_only(PictureView, PictureView.plain, made)
 
     @contextlib.contextmanager
     def _as_in_a_worker(self, place: int) -> Iterator[None]:

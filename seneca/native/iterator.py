@@ -103,7 +103,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             self._collation = Collation(loader, support, self._source.seed, plan.number)
             self._pins = inputs.pinned
         height, width = pipeline.output_size
-        self._copy_bytes = pipeline.pixel_bytes * height * width
+        self._copy_bytes = pipeline.plan.copy_bytes
         self._in_hand = 0  # samples of the batch that the training loop has
         self._prefetcher = self._source.prefetcher(
             stream,
@@ -115,6 +115,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
                 at_once=ahead + 1,
                 pinned=inputs.pinned,
                 masks=None if pipeline.mask is None else getattr(torch, pipeline.mask),
+                moves=pipeline.plan.beside_bytes // 4 if pipeline.moves else 0,
             ),
             decode=functools.partial(_decoded, support),
             path_of=lambda index, of_mask: files.path_of(index, of_mask=of_mask),
@@ -158,7 +159,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             augmented=augmented,
             height=height,
             width=width,
-            copy_bytes=pipeline.pixel_bytes * height * width,
+            copy_bytes=pipeline.plan.copy_bytes,
             in_flight=self._source.batch_size * (_batches_ahead(loader) + 1),
             keeps=True,
             exact_family=family,
@@ -261,7 +262,9 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             if self._labels is None:
                 return [pictures, masks]
             return pictures, torch.from_numpy(self._labels[ready.indices])
-        data = self._collation(pictures, ready.indices, self._source.place(self._prefetcher), masks)
+        place = self._source.place(self._prefetcher)
+        moves = None if ready.out.moves is None else ready.out.moves[:count]
+        data = self._collation(pictures, ready.indices, place, masks, moves)
         return pin_memory(data) if self._pins else data
 
     def _note_distrust(self) -> None:

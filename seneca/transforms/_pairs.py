@@ -21,7 +21,7 @@ from seneca.transforms._pipeline import NativeTransform, Step
 from seneca.transforms._recognise import GROUPS, Recogniser, images_stay_images
 from seneca.transforms._translate import V2, NotNative, known_as
 
-__all__ = ["PairTransform", "recognise_pair"]
+__all__ = ["COLOURS", "PairTransform", "WithPicture", "recognise_pair", "steps_of"]
 
 MASK_DTYPES = ("uint8", "int64")
 TAKE_NO_MASKS = ("RandAugment", "TrivialAugmentWide", "AutoAugment")  # torchvision raises a TypeError
@@ -96,26 +96,71 @@ def recognise_pair(transforms: object) -> PairTransform | str:
         return f"{replaced} was replaced"
     recogniser = _PairRecogniser()
     try:
-        for step in _steps(transforms):
+        for step in steps_of(transforms):
             recogniser.take(step)
         return PairTransform(recogniser.result(), recogniser.mask_dtype)
     except NotNative as reason:
         return str(reason)
 
 
-def _steps(transform: Any) -> list[Any]:
-    """The steps of a transform. Composes of v2 are taken apart, also nested ones."""
+def steps_of(transform: Any) -> list[Any]:
+    """The steps of a transform. Composes of v2 are taken apart, also nested ones.
+
+    Raises:
+        NotNative: The transform takes a picture alone.
+    """
     if isinstance(transform, NativeTransform):
-        raise NotNative(f"Seneca's {type(transform).__name__} takes no mask: use torchvision.transforms.v2")
+        raise NotNative(
+            f"Seneca's {type(transform).__name__} takes no mask and no boxes: use torchvision.transforms.v2"
+        )
     name = known_as(transform)
     if name is not None and not type(transform).__module__.startswith(V2):
-        raise NotNative(f"{name} of torchvision.transforms takes no mask: use torchvision.transforms.v2")
+        raise NotNative(
+            f"{name} of torchvision.transforms takes no mask and no boxes: use torchvision.transforms.v2"
+        )
     if name != "Compose":
         return [transform]
-    return [step for inner in transform.transforms for step in _steps(inner)]
+    return [step for inner in transform.transforms for step in steps_of(inner)]
 
 
-class _PairRecogniser(Recogniser):
+class WithPicture(Recogniser):
+    """Follows a picture beside which there is something else: dicts of torchvision's tell the types apart."""
+
+    def members(self, group: str, transform: Any) -> list[Transform]:
+        steps_of(transform)  # each must be of v2
+        return super().members(group, transform)
+
+    def filled(self, step: Any) -> Any:
+        """The step with the fill of the picture alone."""
+        fills = vars(step).get("_fill")
+        if not isinstance(fills, dict):
+            return step
+        like = copy.copy(step)
+        like.fill = _for_type(fills, self._picture_type(), None)
+        return like
+
+    def converting(self, step: Any) -> Any:
+        """``ToDtype`` of the picture alone; None: it leaves the picture as it is."""
+        if not isinstance(step.dtype, dict):
+            return step
+        like = copy.copy(step)
+        like.dtype = _for_type(step.dtype, self._picture_type(), KeyError)
+        if like.dtype is KeyError:
+            raise NotNative(f"ToDtype names no dtype for a {self._picture_type().__name__}")
+        return None if like.dtype is None else like
+
+    def _picture_type(self) -> type:
+        """The type by which torchvision's dicts know the picture."""
+        import torch  # loaded: torchvision imports it
+        from PIL import Image
+
+        if self.dtype is None:
+            return Image.Image
+        image: type = sys.modules["torchvision.tv_tensors"].Image
+        return image if self.is_image else torch.Tensor
+
+
+class _PairRecogniser(WithPicture):
     """Follows a picture and its mask from one step to the next."""
 
     def __init__(self) -> None:
@@ -126,7 +171,10 @@ class _PairRecogniser(Recogniser):
     def take(self, step: Any) -> None:
         name = known_as(step)
         if name == "ToDtype":
-            step = self._for_picture(step)
+            if isinstance(step.dtype, dict) and not self.mask_is_pure:
+                mask = _for_type(step.dtype, sys.modules["torchvision.tv_tensors"].Mask, KeyError)
+                self._mask_becomes("ToDtype", mask)
+            step = self.converting(step)
             if step is None:
                 return
         elif name == "ConvertImageDtype":
@@ -151,43 +199,13 @@ class _PairRecogniser(Recogniser):
         if name in MOVE and self.mask_is_pure:
             raise NotNative(f"{name} leaves the mask alone behind ToPureTensor: put it in front")
         fills = vars(step).get("_fill")
-        if not isinstance(fills, dict):
-            return super().translated(name, step)
-        like = copy.copy(step)
-        like.fill = _for_type(fills, self._picture_type(), None)
-        mask_fill = _for_type(fills, sys.modules["torchvision.tv_tensors"].Mask, None) or 0
+        mask_fill = 0
+        if isinstance(fills, dict):
+            mask_fill = _for_type(fills, sys.modules["torchvision.tv_tensors"].Mask, None) or 0
         if mask_fill not in range(256):
             raise NotNative(f"{name} fills masks with {mask_fill!r}, which is no whole number from 0 to 255")
-        made = super().translated(name, like)
+        made = super().translated(name, self.filled(step))
         return Filled(made, int(mask_fill)) if mask_fill else made
-
-    def members(self, group: str, transform: Any) -> list[Transform]:
-        for step in _steps(transform):
-            del step  # each must be of v2
-        return super().members(group, transform)
-
-    def _picture_type(self) -> type:
-        """The type by which torchvision's dicts know the picture."""
-        import torch  # loaded: torchvision imports it
-        from PIL import Image
-
-        if self.dtype is None:
-            return Image.Image
-        image: type = sys.modules["torchvision.tv_tensors"].Image
-        return image if self.is_image else torch.Tensor
-
-    def _for_picture(self, step: Any) -> Any:
-        """Note what ``ToDtype`` makes of the mask. The step of the picture alone; None: there is none."""
-        if not isinstance(step.dtype, dict):
-            return step
-        if not self.mask_is_pure:
-            mask = _for_type(step.dtype, sys.modules["torchvision.tv_tensors"].Mask, KeyError)
-            self._mask_becomes("ToDtype", mask)
-        like = copy.copy(step)
-        like.dtype = _for_type(step.dtype, self._picture_type(), KeyError)
-        if like.dtype is KeyError:
-            raise NotNative(f"ToDtype names no dtype for a {self._picture_type().__name__}")
-        return None if like.dtype is None else like
 
     def _mask_becomes(self, name: str, dtype: Any) -> None:
         if dtype is KeyError:

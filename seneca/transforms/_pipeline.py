@@ -31,7 +31,8 @@ __all__ = [
 ]
 
 # This number is part of every fingerprint. Raise it when the same description gives other pixels than
-# before. Then jobs with two versions of Seneca never serve each other's payloads.
+# before, or when ``sn_moves`` changes. Then jobs with two versions of Seneca never serve each other's
+# payloads.
 PIXELS_VERSION = 1
 
 MAX_PIXELS = 64_000_000  # the default limit for a picture, as in csrc/codec
@@ -95,6 +96,8 @@ class Pipeline:
         max_pixels: Pictures with more pixels are refused. Jobs with different limits share nothing.
         mask: Of pairs of a picture and a mask: the type of the batch's masks, ``"uint8"`` or ``"int64"``.
             None: there are only pictures.
+        moves: Whether batches say how each picture was moved, because there are boxes to move likewise. Then
+            there is no head: DECODED is the whole picture, whose size the boxes need.
     """
 
     steps: tuple[Step, ...]
@@ -109,15 +112,13 @@ class Pipeline:
     channels_last: bool = False
     max_pixels: int = MAX_PIXELS
     mask: str | None = None
-
-    @property
-    def pixel_bytes(self) -> int:
-        """How many bytes a pixel of DECODED and AUGMENTED has: the mask of a pair has one of them."""
-        return 3 if self.mask is None else 4
+    moves: bool = False
 
     @property
     def n_head(self) -> int:
-        """How many of the leading steps are deterministic."""
+        """How many of the leading steps are the head."""
+        if self.moves:
+            return 0
         for position, step in enumerate(self.steps):
             if step.kind not in DETERMINISTIC:
                 return position
@@ -126,7 +127,7 @@ class Pipeline:
     @property
     def deterministic(self) -> bool:
         """Whether a picture gives the same AUGMENTED pixels every time."""
-        return self.n_head == len(self.steps)
+        return all(step.kind in DETERMINISTIC for step in self.steps)
 
     @functools.cached_property
     def plan(self) -> Plan:
@@ -145,6 +146,7 @@ class Pipeline:
             decode=self.decode,
             apply_orientation=self.apply_orientation,
             mask=self.mask,
+            moves=self.moves,
         )
 
     @functools.cached_property
@@ -155,7 +157,7 @@ class Pipeline:
     @functools.cached_property
     def augmented_fingerprint(self) -> int:
         """64 bits that are equal if AUGMENTED payloads are interchangeable. The batch is no part of them."""
-        return _fingerprint(self._description("augmented", self.steps))
+        return _fingerprint(self._description("augmented, moves" if self.moves else "augmented", self.steps))
 
     def _description(self, form: str, steps: tuple[Step, ...]) -> str:
         """All that decides a form's pixels, but for the decoder. The order of a dict has no effect."""
@@ -197,12 +199,13 @@ def compile_transform(
     channels_last: bool = False,
     max_pixels: int = MAX_PIXELS,
     mask: str | None = None,
+    moves: bool = False,
 ) -> Pipeline:
     """Check a transform and compile it to a pipeline.
 
     Args:
         transform: A transform of ``seneca.transforms``.
-        decode, apply_orientation, channels_last, max_pixels, mask: As in :class:`Pipeline`.
+        decode, apply_orientation, channels_last, max_pixels, mask, moves: As in :class:`Pipeline`.
 
     Returns:
         The pipeline. Equal transforms give equal pipelines with equal fingerprints.
@@ -249,6 +252,7 @@ def compile_transform(
         channels_last,
         max_pixels,
         mask,
+        moves,
     )
 
 

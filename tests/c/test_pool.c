@@ -348,7 +348,8 @@ static uint64_t seed_of(const iterator *who, uint64_t turn)
     return turn ? (seed + who->job) ^ sn_mix64(turn) : seed + who->job;
 }
 
-/* The item that `who` makes of a sample in a turn with these numbers, by way of DECODED or straight. */
+/* The item that `who` makes of a sample in a turn with these numbers, by way of DECODED or straight; behind it how its
+ * picture was moved, if the plan says that. */
 static int make_alone(const stream *s, const iterator *who, uint64_t turn, uint64_t nonce, uint32_t epoch, uint32_t i,
                       int by_decoded, uint64_t deliverers_turn, uint8_t *item)
 {
@@ -378,14 +379,28 @@ static int make_alone(const stream *s, const iterator *who, uint64_t turn, uint6
     sn_rng_start(&rng, seed_of(s->who, deliverers_turn), 0, s->context.epoch, i, SN_STREAM_ERASE);
     if (rc == 0)
         sn_batch_write(plan, pixels, height, width, &rng, item);
+    if (rc == 0 && plan->has_moves)
+        memcpy(item + s->context.item_bytes, sn_codec_moves(s->lone), sizeof(sn_moves));
     free(pixels);
     return rc;
 }
 
-/* Some other job made this copy for some epoch of its own. */
-static int is_of_another(const stream *s, uint32_t i, uint64_t turn, const uint8_t *item)
+/* Whether a place of a batch has what was made alone. */
+static int is_same(const stream *s, const sn_place *place, const uint8_t *made, const uint8_t *item)
 {
-    uint8_t *made = malloc(s->context.item_bytes);
+    const sn_context *context = &s->context;
+    const uint8_t *beside = place->batch->beside + (size_t)(place - place->batch->places) * context->beside_bytes;
+
+    return memcmp(made, item, context->item_bytes) == 0 &&
+           memcmp(made + context->item_bytes, beside, context->beside_bytes) == 0;
+}
+
+/* Some other job made this copy for some epoch of its own. */
+static int is_of_another(const stream *s, const sn_place *place, const uint8_t *item)
+{
+    uint8_t *made = malloc(s->context.item_bytes + s->context.beside_bytes);
+    uint64_t turn = place->turn;
+    uint32_t i = place->item.sample;
     int found = 0;
 
     CHECK(made);
@@ -395,7 +410,7 @@ static int is_of_another(const stream *s, uint32_t i, uint64_t turn, const uint8
                 for (int by_decoded = 0; by_decoded < 2 && !found; by_decoded++)
                     found = maker->job != s->who->job && maker->plan == s->who->plan &&
                             make_alone(s, maker, of, nonce_of(maker, epoch), epoch, i, by_decoded, turn, made) == 0 &&
-                            memcmp(made, item, s->context.item_bytes) == 0;
+                            is_same(s, place, made, item);
     free(made);
     return found;
 }
@@ -411,7 +426,7 @@ static void check_place(stream *s, const sn_place *place, const uint8_t *item)
     CHECK(atomic_load(&place->settled));
     if (drawn->source == SN_AUGMENTED) {
         CHECK_EQUAL(place->status, 0, "sample %u", i);
-        CHECK_EQUAL(is_of_another(s, i, place->turn, item), 1, "sample %u, plan %u", i, s->who->plan);
+        CHECK_EQUAL(is_of_another(s, place, item), 1, "sample %u, plan %u", i, s->who->plan);
         return;
     }
     switch (from->content) {
@@ -422,12 +437,12 @@ static void check_place(stream *s, const sn_place *place, const uint8_t *item)
         rc = -ENOENT;
         break;
     default:
-        made = malloc(s->context.item_bytes);
+        made = malloc(s->context.item_bytes + s->context.beside_bytes);
         CHECK(made);
         rc = make_alone(s, s->who, place->turn, drawn->target_slot != SN_NONE ? s->context.nonce : 0, s->context.epoch,
                         i, drawn->source == SN_DECODED || drawn->keep == SN_DECODED, place->turn, made);
         if (rc == 0 && place->status == 0)
-            CHECK_EQUAL(memcmp(made, item, s->context.item_bytes), 0, "sample %u, from form %d, %s", i, drawn->source,
+            CHECK_EQUAL(is_same(s, place, made, item), 1, "sample %u, from form %d, %s", i, drawn->source,
                         drawn->target_slot != SN_NONE ? "staged" : "not staged");
         free(made);
         if (rc == SN_E_FOR_PILLOW)
@@ -463,6 +478,7 @@ static void open_stream(stream *s, uint32_t epoch)
     s->until_check = CHECK_EVERY;
     CHECK(sn_plan_output_size(s->context.plan, &s->context.height, &s->context.width) == 0);
     s->context.item_bytes = plan_item_bytes(s->context.plan, s->context.height, s->context.width);
+    s->context.beside_bytes = s->context.plan->has_moves ? sizeof(sn_moves) : 0;
 
     sn_member_options options = {
         .epoch = {.n_samples = N_SAMPLES,
@@ -476,6 +492,7 @@ static void open_stream(stream *s, uint32_t epoch)
                    .augmented_pipeline = 200 + who->plan,
                    .height = (uint16_t)s->context.height,
                    .width = (uint16_t)s->context.width,
+                   .copy_bytes = (uint32_t)sn_plan_copy_bytes(s->context.plan, s->context.height, s->context.width),
                    .shares = who->shares,
                    .keeps = who->keeps},
         .process_row = segment ? shared.rows[who->handle] : SN_NONE,
@@ -544,7 +561,8 @@ static void draw(stream *s, uint32_t room)
 
     CHECK(batch);
     batch->out = malloc(wanted * s->context.item_bytes + !wanted);
-    CHECK(batch->out);
+    batch->beside = malloc(wanted * s->context.beside_bytes + 1);
+    CHECK(batch->out && batch->beside);
     settle(s);
     s->under_way[s->n_under_way++] = batch;
     CHECK_EQUAL(draw_into(s, batch, wanted, indices), 0, "of %u left", left);
@@ -573,6 +591,7 @@ static void draw(stream *s, uint32_t room)
 static void free_batch(sn_batch *batch)
 {
     free(batch->out);
+    free(batch->beside);
     sn_batch_free(batch);
 }
 
@@ -756,6 +775,8 @@ int main(int argc, char **argv)
 
     seed = check_seed(argc, argv);
     plans_make(plans);
+    plans[PLAN_TRAIN].has_moves = 1;
+    CHECK(sn_plan_check(&plans[PLAN_TRAIN]) == 0);
     make_files();
     lay_out();
     for (int i = 0; i < N_ITERATORS; i++)

@@ -4,7 +4,6 @@ import gc
 import pickle
 
 import pytest
-import torch
 from pair_folders import make_pets, make_voc
 from PIL import Image
 from torchvision_here import torchvision, v2
@@ -108,29 +107,3 @@ def test_what_is_not_torchvisions_is_not_known(voc, monkeypatch):
     assert not isinstance(pairs_of(dataset), Pairs)
     monkeypatch.setattr(datasets.VOCSegmentation, "__getitem__", lambda self, index: (0, 0))
     assert pairs_of(wrap(datasets.VOCSegmentation(voc.root, transforms=TRANSFORMS))) is None
-
-
-def test_boxes_of_coco_are_explained():
-    dataset = datasets.CocoDetection.__new__(
-        datasets.CocoDetection
-    )  # without pycocotools, which reads its list
-    assert "boxes do not run natively" in pairs_of(dataset)
-
-
-def test_boxes_of_voc_are_explained(tmp_path):
-    root = make_voc(tmp_path, 2)
-    base = root / "VOCdevkit" / "VOC2012"
-    (base / "ImageSets" / "Main").mkdir()
-    names = (base / "ImageSets" / "Segmentation" / "train.txt").read_text()
-    (base / "ImageSets" / "Main" / "train.txt").write_text(names)
-    (base / "Annotations").mkdir()
-    for name in names.split():
-        box = "<bndbox><xmin>1</xmin><ymin>2</ymin><xmax>9</xmax><ymax>8</ymax></bndbox>"
-        one = f"<object><name>cat</name>{box}</object>"
-        size = "<size><width>40</width><height>40</height></size>"
-        (base / "Annotations" / f"{name}.xml").write_text(f"<annotation>{size}{one}</annotation>")
-    dataset = wrap(datasets.VOCDetection(root, transforms=TRANSFORMS))
-    assert "opaque: boxes do not run natively" in explained(dataset)
-    loader = seneca.DataLoader(dataset, 2, cache=None, collate_fn=list)
-    [(_, target), _] = next(iter(loader))
-    assert torch.is_tensor(target["boxes"])

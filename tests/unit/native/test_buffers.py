@@ -14,8 +14,8 @@ def buffers(**options):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.uint8])
 @pytest.mark.parametrize("channels_last", [False, True])
 def test_tensor_and_array_are_one_memory(dtype, channels_last):
-    tensor, (array,), masks = buffers(dtype=dtype, channels_last=channels_last)(2)
-    assert masks is None
+    tensor, (array,), masks, moves = buffers(dtype=dtype, channels_last=channels_last)(2)
+    assert masks is None and moves is None
     assert tensor.shape == (2, 3, 4, 5) and tensor.dtype == dtype
     array[:] = np.arange(array.size).reshape(array.shape) % 200
     seen = tensor.permute(0, 2, 3, 1) if channels_last else tensor
@@ -31,6 +31,13 @@ def test_masks_have_memory_of_their_own(dtype, masks):
     assert pictures.shape == (3, 3, 4, 5) and classes.shape == (3, 1, 4, 5)
     pictures[:], classes[:] = 7, np.arange(60).reshape(3, 1, 4, 5)
     assert bool((made.tensor == 7).all()) and made.masks.flatten().tolist() == list(range(60))
+
+
+def test_how_pictures_were_moved_has_memory_of_its_own():
+    made = buffers(moves=6)(3)
+    pictures, moves = made.arrays
+    assert made.moves is moves and moves.shape == (3, 6) and moves.dtype == np.uint32
+    assert pictures.shape == (3, 3, 4, 5) and made.masks is None
 
 
 def test_a_batch_that_is_held_keeps_its_memory_and_another_takes_what_was_let_go_of():

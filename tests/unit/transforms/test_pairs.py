@@ -116,7 +116,7 @@ def test_members_of_groups_have_fills_too():
     "steps, words",
     [
         ([CROP], "the result is a PIL image"),
-        ([v1.CenterCrop(20), v2.ToImage()], "takes no mask: use torchvision.transforms.v2"),
+        ([v1.CenterCrop(20), v2.ToImage()], "takes no mask and no boxes: use torchvision.transforms.v2"),
         ([T.CenterCrop(20), v2.ToImage()], "Seneca's CenterCrop takes no mask"),
         ([v2.RandAugment(), CROP, v2.ToImage()], "RandAugment takes no masks"),
         ([v2.ElasticTransform(), CROP, v2.ToImage()], "ElasticTransform is not one that the native"),
@@ -125,7 +125,7 @@ def test_members_of_groups_have_fills_too():
         ([v2.ScaleJitter((9, 9)), CROP, v2.ToImage()], "ScaleJitter is not one that the native"),
         ([v2.AutoAugment(), CROP, v2.ToImage()], "AutoAugment takes no masks"),
         ([v2.RandomApply([v2.TrivialAugmentWide()]), CROP, v2.ToImage()], "Wide takes no masks"),
-        ([v2.RandomApply([v1.RandomRotation(3)]), CROP, v2.ToImage()], "takes no mask: use"),
+        ([v2.RandomApply([v1.RandomRotation(3)]), CROP, v2.ToImage()], "takes no mask and no boxes: use"),
         ([v2.ToImage(), v2.ToPureTensor(), CROP], "the mask alone behind ToPureTensor: put it in front"),
         ([v2.ToImage(), CROP, v2.ToDtype({Mask: torch.float32, "others": None})], "masks of float32: only"),
         ([v2.ToImage(), CROP, v2.ConvertImageDtype(torch.float32)], "masks of float32: only uint8 and int64"),

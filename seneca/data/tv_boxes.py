@@ -1,0 +1,122 @@
+"""torchvision's datasets for detection: their pictures run natively, and their targets are torchvision's.
+
+A target is made anew each time from the annotations, by the code of the dataset and of its wrapper. Only the
+pictures go through the cache. Therefore jobs with other annotations can share them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from PIL import Image
+
+from seneca.transforms._boxes import BoxTransform
+from seneca.transforms._genuine import is_theirs
+from seneca.transforms._pipeline import MAX_PIXELS
+
+__all__ = ["DETECTION", "Boxed", "Targets", "boxed_of"]
+
+COCO, VOC = "torchvision.datasets.coco.CocoDetection", "torchvision.datasets.voc.VOCDetection"
+DETECTION = (COCO, VOC)
+OWN_METHODS = ("__getitem__", "_load_image", "_load_target", "parse_voc_xml")
+
+
+class Boxed:
+    """The pictures of a wrapped dataset for detection, and the annotations that belong to them.
+
+    Args:
+        name: The name of the dataset's type, one of ``DETECTION``.
+        dataset: The wrapped dataset.
+
+    Attributes:
+        root: The folder in which the files are.
+        samples: ``(path of the picture, number)`` of every sample.
+        transforms: The function of a picture and its target.
+        keys: What names the annotations of each sample: the id of its picture, or a file.
+        max_pixels: The most pixels that a picture may have.
+    """
+
+    max_pixels = MAX_PIXELS
+
+    def __init__(self, name: str, dataset: Any) -> None:
+        self._name, self._inner, self._wrapper = name, dataset._dataset, dataset._wrapper
+        self.root = os.fspath(self._inner.root)
+        self.samples = [(path, number) for number, path in enumerate(_paths(name, self._inner))]
+        self.transforms = dataset.transforms
+        self.keys = list(self._keys_now())
+
+    def _keys_now(self) -> list[Any]:
+        keys: list[Any] = self._inner.ids if self._name == COCO else self._inner.annotations
+        return keys
+
+    def target(self, number: int, key: Any, height: int, width: int) -> Any:
+        """The target of a sample before transforms, whose picture has this size.
+
+        Raises:
+            RuntimeError: The sample has another key now than ``key``.
+        """
+        inner, keys = self._inner, self._keys_now()
+        if keys[number : number + 1] != [key]:
+            raise RuntimeError(
+                f"sample {number} of {type(inner).__name__} was {key!r} when the epoch began, and is another "
+                "one now: change the dataset between two epochs"
+            )
+        if self._name == COCO:
+            annotations = inner._load_target(key)
+        else:
+            parse = sys.modules["torchvision.datasets.voc"].ET_parse
+            annotations = inner.parse_voc_xml(parse(key).getroot())
+        # The wrapper asks a picture for its size alone.
+        return self._wrapper(number, (Image.new("L", (width, height), None), annotations))[1]
+
+
+class Targets(NamedTuple):
+    """What makes the items of a dataset for detection, once the native core has moved the pictures.
+
+    Attributes:
+        boxed: The annotations.
+        keys: Those of the epoch, as in :class:`Boxed`.
+        known: The transform.
+    """
+
+    boxed: Boxed
+    keys: list[Any]
+    known: BoxTransform
+
+    def picture(self, picture: torch.Tensor) -> Any:
+        """The picture of an item, of the type that torchvision's transforms make."""
+        if not self.known.is_image:
+            return picture
+        return sys.modules["torchvision.tv_tensors"].Image(picture.as_subclass(torch.Tensor))
+
+    def target(self, number: int, moves: np.ndarray) -> Any:
+        """The target of an item, whose picture was moved like this (:meth:`BoxTransform.moved`)."""
+        height, width = moves[:2].tolist()
+        target = self.boxed.target(number, self.keys[number], height, width)
+        return self.known.moved(target, moves)
+
+
+def boxed_of(name: str, dataset: Any) -> Boxed | str:
+    """The pictures of a wrapped dataset for detection; or the reason why its items do not run natively."""
+    inner, keys = dataset._dataset, vars(dataset).get("_target_keys")
+    kind = type(inner)
+    changed = [one for one in OWN_METHODS if one in vars(inner) or not is_theirs(getattr(kind, one, None))]
+    if changed:
+        return f"{kind.__name__}.{changed[0]} was replaced"
+    if name == COCO and keys is not None and (keys == "all" or "masks" in keys):
+        return 'masks of instances do not run natively: leave "masks" out of target_keys'
+    try:
+        return Boxed(name, dataset)
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        return f"its annotations name no files of pictures ({error!r})"
+
+
+def _paths(name: str, inner: Any) -> list[str]:
+    """The file of every picture."""
+    if name == VOC:
+        return list(map(os.fspath, inner.images))
+    return [os.path.join(inner.root, inner.coco.loadImgs(one)[0]["file_name"]) for one in inner.ids]

@@ -1,0 +1,201 @@
+"""Boxes are moved as torchvision moves them, by the geometry that the native core gave their picture.
+
+The native core draws the numbers of a sample. Here the same numbers are drawn again (tests/replay.py), and
+torchvision's functional calls of v2 move the boxes and the PIL picture with them. Boxes are equal to the bit.
+"""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+import replay
+import torch
+from box_folders import boxes_of, make_coco, white_of, wrapped
+from PIL import Image
+from scipy import stats
+from sizes import size
+from torchvision_here import torchvision, v2
+
+import seneca
+from seneca._core.codec import Codec
+from seneca.transforms._boxes import recognise_boxes
+from seneca.transforms._pipeline import compile_transform
+
+F = v2.functional
+BoundingBoxes = torchvision.tv_tensors.BoundingBoxes
+PICTURES = size(200, 1000)
+
+HFLIP, VFLIP = v2.RandomHorizontalFlip(), v2.RandomVerticalFlip()
+RRC = v2.RandomResizedCrop((48, 40), scale=(0.2, 1.0), ratio=(0.5, 2.0))
+JITTER = v2.ColorJitter(0.4, hue=0.1)
+ANY_CROP = v2.RandomCrop((50, 60), padding=(2, 3, 4, 5), pad_if_needed=True)
+
+RECIPES = {
+    "usual": [RRC, HFLIP],
+    "flipped first": [HFLIP, VFLIP, RRC, VFLIP],
+    "flipped before a resize": [HFLIP, VFLIP, v2.Resize((37, 91)), HFLIP],
+    "short side": [v2.Resize(57), ANY_CROP, HFLIP],
+    "at most": [v2.Resize(60, max_size=70), v2.CenterCrop((56, 64)), HFLIP, VFLIP],
+    "margins": [v2.Pad((4, 3, 2, 1), fill=255), HFLIP, ANY_CROP, VFLIP],
+    "colours between": [HFLIP, JITTER, RRC, v2.RandomApply([JITTER], 0.5), v2.RandomGrayscale(0.3), VFLIP],
+    "twice": [v2.Resize(80), RRC, HFLIP, v2.Resize((99, 21)), VFLIP],
+    "zoomed out": [v2.RandomZoomOut(p=0.7), v2.RandomZoomOut(side_range=(1, 1.5)), HFLIP, RRC],
+    "large scale jitter": [v2.ScaleJitter((60, 60)), HFLIP, v2.RandomCrop((60, 60), pad_if_needed=True)],
+    "one of some sizes": [v2.RandomShortestSize([40, 55, 70], max_size=90), VFLIP, ANY_CROP],
+}
+
+
+def resize(sample, _numbers, size, max_size=None):
+    wanted = [size] if isinstance(size, int) else list(size)
+    return [F.resize(one, wanted, max_size=max_size) for one in sample]
+
+
+def resized_crop(sample, numbers, size, scale, ratio):
+    box = replay.box_of(numbers, sample[0].height, sample[0].width, scale, ratio)
+    return [F.resized_crop(one, *box, list(size)) for one in sample]
+
+
+def hflip(sample, numbers, p):
+    return list(map(F.horizontal_flip, sample)) if numbers.double() < p else sample
+
+
+def vflip(sample, numbers, p):
+    return list(map(F.vertical_flip, sample)) if numbers.double() < p else sample
+
+
+def pad(sample, _numbers, padding, fill=(0, 0, 0)):
+    return [F.pad(one, list(padding), list(fill)) for one in sample]
+
+
+def random_crop(sample, numbers, size, padding=(0, 0, 0, 0), pad_if_needed=False, fill=(0, 0, 0)):
+    sample = pad(sample, numbers, padding, fill)
+    across, down = max(0, size[1] - sample[0].width), max(0, size[0] - sample[0].height)
+    if pad_if_needed:
+        sample = pad(sample, numbers, (across, down, across, down), fill)
+    height, width = sample[0].height, sample[0].width
+    if (height, width) == tuple(size):
+        return sample
+    place = numbers.below(height - size[0] + 1), numbers.below(width - size[1] + 1)
+    return [F.crop(one, *place, *size) for one in sample]
+
+
+def zoom_out(sample, numbers, p, scale, fill=(0, 0, 0)):
+    if numbers.double() >= p:
+        return sample
+    had_height, had_width = sample[0].height, sample[0].width
+    factor = np.float32(numbers.uniform(*scale))
+    height, width = int(np.float32(had_height) * factor), int(np.float32(had_width) * factor)
+    left = int(np.float32(width - had_width) * np.float32(numbers.double()))
+    top = int(np.float32(height - had_height) * np.float32(numbers.double()))
+    padding = [left, top, width - left - had_width, height - top - had_height]
+    return [F.pad(one, padding, list(fill)) for one in sample]
+
+
+def scale_jitter(sample, numbers, size, scale):
+    height, width = sample[0].height, sample[0].width
+    factor = np.float32(min(size[1] / height, size[0] / width)) * np.float32(numbers.uniform(*scale))
+    new = [int(np.float32(height) * factor), int(np.float32(width) * factor)]
+    return [F.resize(one, new) for one in sample]
+
+
+def shortest_size(sample, numbers, sizes, max_size=None):
+    height, width = sample[0].height, sample[0].width
+    factor = sizes[numbers.below(len(sizes))] / min(height, width)
+    if max_size:
+        factor = min(factor, max_size / max(height, width))
+    return [F.resize(one, [int(height * factor), int(width * factor)]) for one in sample]
+
+
+def colours(sample, numbers, **args):
+    picture, boxes = sample
+    done = replay.color_jitter(np.asarray(picture), numbers, **args)
+    return [Image.fromarray(np.ascontiguousarray(done)), boxes]
+
+
+def greyed(sample, numbers, p):
+    done = replay.random_grayscale(np.asarray(sample[0]), numbers, p)
+    return [Image.fromarray(np.ascontiguousarray(done)), sample[1]]
+
+
+def applied(sample, numbers, p, steps):
+    return moved(steps, sample, numbers) if numbers.double() < p else sample
+
+
+STEPS = {
+    "resize": resize,
+    "center_crop": lambda sample, _, size: [F.center_crop(one, list(size)) for one in sample],
+    "random_resized_crop": resized_crop,
+    "random_hflip": hflip,
+    "random_vflip": vflip,
+    "pad": pad,
+    "random_crop": random_crop,
+    "random_zoom_out": zoom_out,
+    "scale_jitter": scale_jitter,
+    "random_shortest_size": shortest_size,
+    "color_jitter": colours,
+    "random_grayscale": greyed,
+    "random_apply": applied,
+}
+
+
+def moved(steps, sample, numbers):
+    """A picture and its boxes after ``steps``, by torchvision's functional calls."""
+    for kind, given in steps:
+        sample = STEPS[kind](sample, numbers, **given)
+    return sample
+
+
+def made(rng):
+    """A picture, its boxes, and its file."""
+    height, width = rng.integers(30, 130, 2).tolist()
+    smooth = Image.fromarray(rng.integers(0, 256, (9, 9, 3), np.uint8))
+    file = io.BytesIO()
+    smooth.resize((width, height), Image.Resampling.BICUBIC).save(file, str(rng.choice(["PNG", "JPEG"])))
+    boxes = torch.from_numpy(boxes_of(rng, height, width)).float()
+    picture = Image.open(file).convert("RGB")
+    return picture, BoundingBoxes(boxes, format="XYXY", canvas_size=(height, width)), file.getvalue()
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_pictures_and_boxes_are_moved_as_torchvision_moves_them(name):
+    seed = sum(map(ord, name))
+    known = recognise_boxes(v2.Compose([*RECIPES[name], v2.ToImage()]))
+    assert not isinstance(known, str), known
+    pipeline = compile_transform(known.transform, moves=True)
+    rng, codec, plan = np.random.default_rng(seed), Codec(), pipeline.plan
+    for index in range(-(-PICTURES // len(RECIPES))):
+        print(f"seed {seed}, index {index}")
+        picture, boxes, data = made(rng)
+        theirs, their_boxes = moved(pipeline.steps, [picture, boxes], replay.Numbers(seed, 0, 0, index))
+        for make, given in (codec.augment_encoded, data), (codec.augment_decoded, codec.decode(plan, data)):
+            ours = make(plan, given, seed, 0, 0, index)
+            found = known.moved({"boxes": boxes}, codec.moves())["boxes"]
+            assert torch.equal(found, their_boxes) and found.dtype == their_boxes.dtype
+            assert found.canvas_size == their_boxes.canvas_size == ours.shape[:2]
+            apart = np.abs(ours.astype(int) - np.asarray(theirs).astype(int))
+            assert apart.mean() <= 0.3 and (apart <= 2).mean() >= 0.99
+
+
+def test_boxes_are_distributed_as_torchvisions(tmp_path):
+    """The corners of boxes, and of what pictures show there, by two Kolmogorov-Smirnov tests each."""
+    n = size(400, 2000)
+    steps = [v2.ToImage(), v2.RandomResizedCrop(24, scale=(0.3, 1)), v2.RandomHorizontalFlip(0.3)]
+    dataset = wrapped(make_coco(tmp_path, 40, v2.Compose(steps)))
+    torch.manual_seed(11)
+    print("seed 11")
+    theirs, ours = [], []
+    for _ in range(n // len(dataset)):
+        theirs += [dataset[index] for index in range(len(dataset))]
+    loader = seneca.DataLoader(dataset, batch_size=40, shuffle=True, cache=None, collate_fn=list)
+    assert loader.explain().startswith("native")
+    while len(ours) < n:
+        ours += next(iter(loader))
+    for place in range(4):
+        sides = [[float(target["boxes"][0, place]) for _, target in some] for some in (theirs, ours)]
+        assert stats.ks_2samp(*sides).pvalue > 1e-4
+        seen = [
+            [white[place] for white in (white_of(one) for one, _ in some) if white] for some in (theirs, ours)
+        ]
+        assert stats.ks_2samp(*seen).pvalue > 1e-4
