@@ -5,10 +5,12 @@ Seneca's own (grade native)? Does it stay as fast with what scripts add: a sampl
 worker_init_fn, a target_transform, a collate_fn that mixes pictures? And a dataset of which Seneca knows
 nothing, in a job that is alone and has nothing to share: is it as fast as with torch's DataLoader (grade
 opaque)? How much faster than torch's DataLoader with Pillow-SIMD are PNGs and WebPs, and the usual recipes of
-augmentation, if Seneca's loader recognises them? And pairs of a picture and a mask, as for segmentation?
+augmentation, if Seneca's loader recognises them? And pairs of a picture and a mask, as for segmentation, and
+pictures with boxes, as for detection?
 
 Pairs are torchvision's VOCSegmentation of the photographs with made-up masks of 21 classes, PNGs with a
-palette. The picture is cropped while it is a PIL image, where Pillow-SIMD resizes it.
+palette. Boxes are those of its VOCDetection, three made-up ones in each photograph. The picture is cropped
+while it is a PIL image, where Pillow-SIMD resizes it.
 
 Method. Every measurement is a process of its own with two workers; after a second it counts for
 ``--seconds``. Rounds go over all rows in turn; a ratio is the median of the rounds' ratios, as a busy
@@ -65,6 +67,7 @@ COMPARED = {
     "MixUp in collate_fn": "torchvision's folder",
     "PNGs": "PNGs, torch",
     "pairs, seneca": "pairs, torch",
+    "boxes, seneca": "boxes, torch",
     "WebPs": "WebPs, torch",
     "opaque pictures, seneca": "opaque pictures, torch",
     "opaque tensors, seneca": "opaque tensors, torch",
@@ -150,6 +153,23 @@ def pairs(folder: str) -> Any:
     return torchvision.datasets.wrap_dataset_for_transforms_v2(dataset)
 
 
+def boxes(folder: str) -> Any:
+    """Likewise for detection."""
+    import torch
+    from torchvision_here import torchvision
+
+    v2 = torchvision.transforms.v2
+    steps = [v2.RandomResizedCrop(320), v2.RandomHorizontalFlip(), v2.SanitizeBoundingBoxes(), v2.ToImage()]
+    steps += [v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)]
+    dataset = torchvision.datasets.VOCDetection(folder, transforms=v2.Compose(steps))
+    return torchvision.datasets.wrap_dataset_for_transforms_v2(dataset)
+
+
+def apart(items: Any) -> Any:
+    """The collate_fn of torchvision's reference for detection: pictures, and targets."""
+    return tuple(zip(*items, strict=True))
+
+
 def timm_folder(folder: str) -> Any:
     """As timm's train.py writes it, with the RandAugment and the erasing of its recipes."""
     from torchvision_here import torchvision  # first: timm imports it
@@ -210,6 +230,8 @@ def habit(row: str, dataset: Any) -> dict[str, Any]:
         options["worker_init_fn"] = seed_worker
     if row == "MixUp in collate_fn":
         options["collate_fn"] = Mixed(len(dataset.classes))
+    if row.startswith("boxes"):
+        options["collate_fn"] = apart
     if row == "target_transform":
         dataset.target_transform = float
     return options
@@ -227,6 +249,7 @@ def loader_of(row: str, folder: str) -> Any:
         "opaque pictures": lambda: Wrapped(torchvision_folder(folder)),
         "opaque tensors": Tensors,
         "pairs": lambda: pairs(folder),
+        "boxes": lambda: boxes(folder),
         TIMM: lambda: timm_folder(folder),
         **{name: partial(torchvision_folder, folder, name) for name in RECIPES},
     }.get(what, lambda: torchvision_folder(folder))()
@@ -257,14 +280,15 @@ def make_folders(data: Path, folder: Path) -> dict[str, str]:
 
 
 def make_voc(data: Path, folder: Path) -> None:
-    """Links to pictures and made-up masks, as VOCSegmentation finds them."""
+    """Links to pictures, made-up masks and made-up boxes, as VOCSegmentation and VOCDetection find them."""
     import numpy as np
     from PIL import Image
 
     rng = np.random.default_rng(0)
     base, once = folder / "VOCdevkit" / "VOC2012", folder / "once"
-    folders = [base / "JPEGImages", base / "SegmentationClass", base / "ImageSets" / "Segmentation", once]
-    for one in folders:
+    folders = [base / "JPEGImages", base / "SegmentationClass", base / "Annotations", once]
+    lists = [base / "ImageSets" / name for name in ("Segmentation", "Main")]
+    for one in folders + lists:
         one.mkdir(parents=True)
     pictures_once = pictures_of(data)[:MASKS]
     for number, path in enumerate(pictures_once):
@@ -274,15 +298,30 @@ def make_voc(data: Path, folder: Path) -> None:
         mask = mask.rotate(float(rng.uniform(-30, 30)))
         mask.putpalette(rng.integers(0, 256, 768).tolist())
         mask.save(once / f"{number}.png")
+        (once / f"{number}.xml").write_text(
+            f"<annotation>{''.join(_object(rng, *size) for _ in range(3))}</annotation>"
+        )
     for number in range(PAIR_LINKS):
         source = number % len(pictures_once)
         (folders[0] / f"{number}.jpg").symlink_to(pictures_once[source].resolve())
         (folders[1] / f"{number}.png").symlink_to(once / f"{source}.png")
-    (folders[2] / "train.txt").write_text("".join(f"{number}\n" for number in range(PAIR_LINKS)))
+        (folders[2] / f"{number}.xml").symlink_to(once / f"{source}.xml")
+    for one in lists:
+        (one / "train.txt").write_text("".join(f"{number}\n" for number in range(PAIR_LINKS)))
+
+
+def _object(rng: Any, width: int, height: int) -> str:
+    """An object of VOC, whose box lies anywhere in a picture."""
+    left, right = sorted(rng.choice(width, 2, replace=False).tolist())
+    top, bottom = sorted(rng.choice(height, 2, replace=False).tolist())
+    box = f"<xmin>{left}</xmin><ymin>{top}</ymin><xmax>{right}</xmax><ymax>{bottom}</ymax>"
+    return f"<object><name>dog</name><bndbox>{box}</bndbox></object>"
 
 
 def kind_of(row: str) -> str:
     """Which of the folders a row reads."""
+    if row.startswith("boxes"):
+        return "pairs"
     return next((kind for kind in KINDS if row.lower().startswith(kind)), "jpeg")
 
 
