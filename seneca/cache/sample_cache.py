@@ -274,7 +274,7 @@ def shared_cache(
         elif cache.segment.fingerprint != dataset.fingerprint():
             raise errors.SegmentMismatchError(
                 f"the cache {name!r} holds another dataset, or this one before its files changed; "
-                "give each dataset a name of its own"
+                "give each dataset a name of its own, and whole items another one than native pictures"
             )
     return cache
 

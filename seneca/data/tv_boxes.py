@@ -60,7 +60,7 @@ class Boxed:
             RuntimeError: The sample has another key now than ``key``.
         """
         inner, keys = self._inner, self._keys_now()
-        if keys[number : number + 1] != [key]:
+        if number >= len(keys) or keys[number] != key:
             raise RuntimeError(
                 f"sample {number} of {type(inner).__name__} was {key!r} when the epoch began, and is another "
                 "one now: change the dataset between two epochs"

@@ -79,6 +79,10 @@ def _whole_of(tensors: Any = (), dim: int = 0, *, out: Any = None) -> torch.Tens
     return whole if are_all else None
 
 
+def _channels_last(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous(memory_format=torch.channels_last) if tensor.dim() == 4 else tensor
+
+
 def collates_plainly(loader: Any, support: Support) -> bool:
     """Whether a batch is a tensor of pictures and one of whole labels or of masks, as ``default_collate``
     makes them."""
@@ -118,6 +122,7 @@ class Collation:
         self._collate = loader.collate_fn
         self._target_transform = _target_transform(support)
         self._boxes = support.targets
+        self._is_channels_last = support.pipeline is not None and support.pipeline.channels_last
         self._is_as_in_workers = loader.num_workers > 0
         self._is_single = loader.batch_sampler is None
         self._of_epoch = seed, number
@@ -165,7 +170,10 @@ class Collation:
         targets = map(boxes.target, samples.tolist(), moves)
         items = list(zip(views, targets, strict=True))
         made = self._collate(items[0] if self._is_single else items)
-        return tree_map_only(PictureView, PictureView.plain, made)
+        made = tree_map_only(PictureView, PictureView.plain, made)
+        if self._is_channels_last:  # torch.stack of tv_tensors.Image makes a contiguous batch
+            made = tree_map_only(torch.Tensor, _channels_last, made)
+        return made
 
     @contextlib.contextmanager
     def _as_in_a_worker(self, place: int) -> Iterator[None]:

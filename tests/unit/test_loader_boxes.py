@@ -216,6 +216,18 @@ def test_pillow_decodes_what_the_core_does_not(tmp_path, name):
     assert loader.stats()["served"]["decoded"] + loader.stats()["served"]["encoded"] > 0
 
 
+@pytest.mark.parametrize("end", [[], [v2.ToPureTensor()]], ids=["Image", "pure"])
+def test_stacked_pictures_have_the_memory_format_of_the_loader(coco, end):
+    def stacked(items):
+        return torch.stack([picture for picture, _ in items]), [target for _, target in items]
+
+    dataset = dataset_of(coco, [v2.Resize((24, 30)), v2.ToImage(), *end])
+    loader = loader_of(dataset, 3, collate_fn=stacked, memory_format=torch.channels_last)
+    plain = loader_of(dataset, 3, collate_fn=stacked)
+    for (pictures, _), (same, _) in zip(loader, plain, strict=True):
+        assert pictures.is_contiguous(memory_format=torch.channels_last) and torch.equal(pictures, same)
+
+
 def test_a_damaged_picture_is_skipped_with_its_target(tmp_path):
     coco = make_coco(tmp_path, 9)
     bad = coco.root / coco.coco.imgs[coco.ids[4]]["file_name"]

@@ -85,6 +85,22 @@ def test_why_a_transform_is_not_native_is_explained(dataset):
     )
 
 
+def test_the_reason_is_told_without_a_cache_too(dataset):
+    dataset.transforms = v2.Compose([v2.RandomIoUCrop(), v2.Resize((9, 9)), v2.ToImage()])
+    text = seneca.DataLoader(wrapped(dataset), cache=None).explain()
+    assert text.startswith("not shared: its transforms run as Python, because RandomIoUCrop")
+    assert text.endswith("; cache=None")
+
+
+def test_ids_may_be_any_sequence(tmp_path):
+    coco = make_coco(tmp_path, 3, TRANSFORMS)
+    coco.ids = tuple(reversed(coco.ids))
+    loader = seneca.DataLoader(wrapped(coco), 2, cache=None, collate_fn=list)
+    assert loader.explain().startswith("native")
+    found = [target["image_id"] for batch in loader for _, target in batch]
+    assert found == list(coco.ids)
+
+
 @pytest.mark.parametrize("keys", ["all", ["boxes", "masks"]])
 def test_masks_of_instances_are_explained(tmp_path, keys):
     text = explained(wrapped(make_coco(tmp_path, 3, TRANSFORMS), keys))
