@@ -352,13 +352,13 @@ def main() -> None:
     for row in rows:
         speed = statistics.median(seen[row])
         ratios: list[float] = []
-        if row in COMPARED:
+        if COMPARED.get(row) in seen:
             ratios = [ours / theirs for ours, theirs in zip(seen[row], seen[COMPARED[row]], strict=True)]
         ratio = statistics.median(ratios) if ratios else None
         span = f"{min(ratios):.2f} to {max(ratios):.2f}" if ratios else ""
         cpu_ms = statistics.median(used[row])
         cheaper = None
-        if row in COMPARED:
+        if COMPARED.get(row) in seen:
             both_used = zip(used[COMPARED[row]], used[row], strict=True)
             cheaper = statistics.median(theirs / ours for theirs, ours in both_used)
         cpu_ratio = f"{cheaper:.3f}" if cheaper else ""

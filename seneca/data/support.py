@@ -283,8 +283,9 @@ def _of_pictures(
         apply_orientation=orientation,
         max_pixels=max_pixels,
     )  # its results may have any size, because it only decodes and runs the head
+    in_python = f"the transform runs as Python, because {known}"
     if not shares:
-        return Support("unshared", ("cache=None",), base, own, files)
+        return Support("unshared", (in_python, "cache=None"), base, own, files)
     code = [look.identify(part, "the transform") for part in (head, tail)]
     init = _identity_of_init(look, worker_init_fn)
     stages = Pictures(
@@ -299,7 +300,7 @@ def _of_pictures(
         max_pixels=max_pixels,
     )
     kept = f", kept after {', '.join(map(_name, [*steps, *head]))}" if steps or head else ""
-    why = f"the transform runs as Python, because {known}; pictures are decoded natively{kept}"
+    why = f"{in_python}; pictures are decoded natively{kept}"
     seen: dict[str, Any] = {"made_of": code[1].made_of, "watch": look.watch}
     return Support("staged", (why,), base, own, files, None, stages, total_bytes, **seen)
 

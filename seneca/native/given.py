@@ -198,6 +198,7 @@ class GivenPrefetcher(Prefetcher):
             if first.failures and not self._skip:
                 raise first.failures[0]
             if len(indices) == 0 < first.size:
+                self._source.ask(1)  # the iterator has asked for one batch, and this one is none
                 continue
             self._counts.delivered += len(indices)
             return Ready(indices, first.buffer)

@@ -294,7 +294,7 @@ class SharedDataset(Dataset[Any]):
         if terms is None:
             why = "; ".join(support.why)
             if self.cache is None:
-                why = "cache=None"
+                why = "; ".join(dict.fromkeys((*support.why, "cache=None")))
             elif support.stages is not None:
                 why = f"whole items are all that could be, but share={self.share!r}"
             return f"not shared: {why}"

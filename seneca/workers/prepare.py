@@ -189,7 +189,8 @@ class Preparer:
         if epoch is None:
             raise ValueError(
                 "share='exact' needs the seed and the number of the epoch, which nobody has told here: load "
-                "with seneca.DataLoader, or give torch's a batch_sampler=seneca.OpportunisticBatchSampler"
+                "with seneca.DataLoader and a batch_size, or give torch's a "
+                "batch_sampler=seneca.OpportunisticBatchSampler"
             )
         if epoch != self._seeded.epoch:
             self._seeded.epoch = self._again.epoch = epoch

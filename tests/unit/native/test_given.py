@@ -157,12 +157,13 @@ def test_what_a_sampler_raises_is_raised(picture_folder, workers):
         list(loader_of(dataset, sampler=fails(), batch_size=2, num_workers=workers))
 
 
-def test_bad_pictures_are_left_out_if_they_are_to_be_skipped(picture_folder):
+@pytest.mark.parametrize("workers", [0, 2])
+def test_bad_pictures_are_left_out_if_they_are_to_be_skipped(picture_folder, workers):
     dataset = seneca.ImageFolder(picture_folder, CROP)
     os.truncate(dataset.samples[5][0], 60)
     batches = [[1, 5, 2], [5], [5, 3], [4]]
     with pytest.warns(seneca.SenecaWarning, match="skipped a sample that cannot be read"):
-        loader = loader_of(dataset, batch_sampler=batches, on_error="skip", num_workers=2)
+        loader = loader_of(dataset, batch_sampler=batches, on_error="skip", num_workers=workers)
         found = [len(images) for images, _ in loader]
     assert found == [2, 1, 1] and loader.stats()["skipped"] == 3 and loader.stats()["delivered"] == 4
     given = iter(loader_of(dataset, batch_sampler=batches))
