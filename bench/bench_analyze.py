@@ -25,9 +25,9 @@ hides what the hooks cost. Beside that, the hooks are called 100,000 times aroun
 the hooks measure some, and let the others pass. The CPU that both kinds of calls take, as often as they come,
 is given as a share of the time of a batch at 2,000 samples/s. ``twice without`` compares two runs without the
 command: a cost of time that is smaller than their difference cannot be told from it. With two workers on two
-cores the kernel may give the cores in several ways, and the time depends on them. ``CPU`` is that of the
-script and its workers, and hardly does. Run it on a quiet machine: a core that
-something else takes is a stall that was not planted. What was disturbed is measured again (quiet.py).
+cores, the time depends on how the kernel divides the cores. The CPU time of the script and its workers
+(``CPU``) hardly does. Run it on a quiet machine: a core that something else takes is a stall that was not
+planted. What was disturbed is measured again (quiet.py).
 
     python -m bench.bench_analyze
     python -m bench.bench_analyze --only-cost

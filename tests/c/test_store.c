@@ -32,7 +32,8 @@
 #define N_MORTALS 8
 #define N_EPOCHS 60   /* of each player */
 #define N_EXCHANGES 30 /* the first so many; then all have orders of their own, and what is kept makes room */
-#define SIDE 48     /* of a staged copy: two granules */
+#define SIDE 48     /* of a staged copy, in pixels */
+#define BESIDE 1000 /* bytes that it has behind its pixels: two granules in all */
 #define HAND 8      /* samples in flight */
 #define MOST_OFFERS 8
 #define PAYLOAD_BYTES (5u << 19)
@@ -211,6 +212,7 @@ static void play(player *p, uint32_t epoch, uint32_t steps)
                    .augmented_pipeline = 22,
                    .height = SIDE,
                    .width = SIDE,
+                   .copy_bytes = 3 * SIDE * SIDE + BESIDE,
                    .shares = sn_rng_below(&p->rng, 8) != 0,
                    .keeps = !exchanges || sn_rng_below(&p->rng, 4) != 0},
         .process_row = p->process_row,

@@ -545,3 +545,11 @@ def test_explain_of_pictures(picture_folder):
     )
     python = seneca.DataLoader(folder_of_v(picture_folder, v1.Compose([negate])), cache="mine").explain()
     assert python.startswith("staged: the transform runs as Python, because ")
+
+
+def test_the_reason_is_told_without_a_cache_too(tmp_path):
+    seneca.testing.make_pictures(tmp_path, count=2)
+    dataset = seneca.ImageFolder(tmp_path, lambda picture: picture)
+    explained = seneca.DataLoader(dataset, cache=None).explain()
+    assert explained.startswith("not shared: the transform runs as Python, because ")
+    assert explained.endswith("; cache=None")

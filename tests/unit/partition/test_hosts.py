@@ -6,7 +6,20 @@ import math
 import pytest
 from profiles import ROUND, round_profile
 
-from seneca.partition import ALONE, PAPER, Cost, Hosts, Jobs, Split, bottleneck, torch_loader
+from seneca.partition import (
+    ALONE,
+    PAPER,
+    Cost,
+    Hosts,
+    Jobs,
+    Reading,
+    Size,
+    Split,
+    bottleneck,
+    solve,
+    torch_loader,
+)
+from seneca.partition.drift import WORTH
 from seneca.partition.hosts import REMOTE_CPU_S_PER_BYTE
 
 FILE = 97_952
@@ -61,6 +74,35 @@ def test_items_that_are_made_whole_come_from_no_server():
     profile = round_profile(staged=False, cache_bytes=4096, free_memory_bytes=4096)
     with_servers = bottleneck(profile, KEPT, Jobs(hosts=Hosts(2, remote_bytes=FILES)))
     assert with_servers == bottleneck(profile, KEPT, Jobs(hosts=Hosts(2)))
+
+
+@pytest.mark.parametrize("storage", [40e6, 200e6, 1e9])
+@pytest.mark.parametrize("cores", [8, 32])
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_split_that_counts_on_servers_is_not_worth_a_change(storage, cores, count):
+    samples, file_bytes, decoded_bytes = 1_281_167, 110e3, 560e3  # about ImageNet's
+    servers = Hosts(4, nic_bytes_per_s=3.125e9, remote_bytes=int(samples * file_bytes))
+    for share in (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8):
+        memory = int(share * samples * decoded_bytes)
+        profile = round_profile(
+            samples=samples,
+            cores=cores,
+            cache_bytes=memory,
+            free_memory_bytes=memory + 8 * 10**9,
+            storage=(Reading(64, storage, 1e-3),),
+            memory_bytes_per_s=40e9,
+            encoded=Size(file_bytes),
+            decoded=Size(decoded_bytes),
+            fetch=Cost(25e-6, 30e-6),
+            decode=Cost(0.6e-3, 0.62e-3),
+            augment=Cost(0.36e-3, 0.38e-3),
+            prepare=Cost(0.98e-3, 1e-3),
+            batch=Cost(40e-6, 45e-6),
+        )
+        alone, with_servers = Jobs(count), Jobs(count, hosts=servers)
+        best = solve(profile, with_servers).samples_per_s
+        unaware = bottleneck(profile, solve(profile, alone).split, with_servers).samples_per_s
+        assert 1.0 <= best / unaware * (1 + 1e-9) < WORTH, share
 
 
 def test_torchs_loader_on_several_hosts():
