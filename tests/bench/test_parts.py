@@ -436,7 +436,7 @@ def test_the_drop_in_benchmark_compares_the_same_samples(picture_folder, tmp_pat
     for ours, theirs in bench_drop_in.COMPARED.items():
         if ours.startswith(bench_drop_in.TIMM) and importlib.util.find_spec("timm") is None:
             continue
-        folder = tmp_path / "pairs" if ours.startswith("pairs") else picture_folder
+        folder = tmp_path / "pairs" if bench_drop_in.kind_of(ours) == "pairs" else picture_folder
         loaders = [bench_drop_in.loader_of(row, str(folder)) for row in (ours, theirs)]
         assert len(loaders[0]) == len(loaders[1])
         if "opaque" not in ours and not ours.endswith("torch"):
