@@ -12,7 +12,8 @@
  * blocks, which zlib only copies. libpng still reads it and does all else: filters, palettes, and its checks.
  *
  * Only usual, undamaged files are written anew. Of all others libpng reads the original, and decides as if this were
- * not here.
+ * not here. There is one exception: deflate has two reserved lengths, the symbols 286 and 287, which no encoder writes.
+ * zlib refuses them. libdeflate takes them for 258, which is safe, and the checksum then has to fit.
  *
  * Lives in   the caller's buffer, behind the room for the picture.
  * Callers    png, any threads.
