@@ -49,7 +49,7 @@ def require_libjpeg():
 def has(header):
     """Whether this header is there.
 
-    Without that of libpng or libwebp Pillow decodes PNGs or WebPs; without that of libdeflate PNGs take longer.
+    Without libpng or libwebp Pillow decodes PNGs or WebPs. Without libdeflate PNGs take longer.
     """
     compiler = os.environ.get("CC", "cc").split()
     with contextlib.suppress(FileNotFoundError):
