@@ -104,8 +104,9 @@ sdist: $(PACKAGING)      ## dist/*.tar.gz: the sources, which pip compiles
 	rm -f dist/*.tar.gz
 	$(BIN)/python -m build --no-isolation --sdist --outdir dist . >/dev/null
 
-# From the sdist, therefore a file that the sdist lacks is missed. auditwheel copies libjpeg-turbo, libpng and libwebp into it.
-wheel: sdist             ## dist/*.whl: compiled, with its own libjpeg-turbo, libpng and libwebp
+# From the sdist, therefore a file that the sdist lacks is missed. auditwheel copies libjpeg-turbo, libpng, libwebp and
+# libdeflate into it.
+wheel: sdist             ## dist/*.whl: compiled, with its own libjpeg-turbo, libpng, libwebp and libdeflate
 	rm -rf build/wheel dist/*.whl
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel dist/*.tar.gz
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair --strip --wheel-dir dist build/wheel/*.whl
@@ -160,12 +161,13 @@ $(DOCS)/.built: $(BUILT) constraints-docs.txt
 ASAN := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 TSAN := -O1 -g -fno-omit-frame-pointer -fsanitize=thread -Wno-tsan
 
-# Where a header is missing, Pillow decodes that format.
+# Where the header of a format is missing, Pillow decodes it; without that of libdeflate libpng inflates.
 has = $(shell $(CC) -E -include $(1) -xc /dev/null >/dev/null 2>&1 && echo yes)
 HAS_PNG := $(call has,png.h)
 HAS_WEBP := $(call has,webp/decode.h)
-C_FORMATS := $(HAS_PNG:yes=-DSN_HAVE_PNG) $(HAS_WEBP:yes=-DSN_HAVE_WEBP)
-C_LIBRARIES := -ljpeg $(HAS_PNG:yes=-lpng) $(HAS_WEBP:yes=-lwebp) -lpthread -ldl -lm -lrt
+HAS_DEFLATE := $(call has,libdeflate.h)
+C_FORMATS := $(HAS_PNG:yes=-DSN_HAVE_PNG) $(HAS_WEBP:yes=-DSN_HAVE_WEBP) $(HAS_DEFLATE:yes=-DSN_HAVE_DEFLATE)
+C_LIBRARIES := -ljpeg $(HAS_PNG:yes=-lpng) $(HAS_WEBP:yes=-lwebp) $(HAS_DEFLATE:yes=-ldeflate) -lpthread -ldl -lm -lrt
 
 C_FOLDER := build/$(FLAVOUR)
 C_TESTS := $(patsubst tests/c/%.c,$(C_FOLDER)/%,$(wildcard tests/c/test_*.c))

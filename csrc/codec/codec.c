@@ -13,6 +13,7 @@
 #include "png.h"
 #include "route.h"
 #include "simd.h"
+#include "stored.h"
 #include "webp.h"
 
 #define DEFAULT_MAX_PIXELS 64000000
@@ -48,6 +49,11 @@ int sn_codec_libjpeg_turbo(void)
 int sn_codec_libpng(void)
 {
     return sn_png_version();
+}
+
+int sn_codec_libdeflate(void)
+{
+    return sn_png_deflate_version();
 }
 
 int sn_codec_libwebp(void)

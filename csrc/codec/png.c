@@ -7,44 +7,33 @@
 #include <png.h>
 #include <string.h>
 
-#define SIGNATURE_BYTES 8
-#define CHUNK_BYTES 12 /* of a chunk without data: length, name, checksum */
-#define MOST_SIDE 65535
+#include "png_chunks.h"
+#include "stored.h"
 
 int sn_png_version(void)
 {
     return PNG_LIBPNG_VER;
 }
 
-static uint32_t big_endian(const uint8_t *bytes)
-{
-    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
-}
-
-static bool is_named(const uint8_t *chunk, const char *name)
-{
-    return memcmp(chunk + 4, name, 4) == 0;
-}
-
 /* Whether the chunks before the pixels say something that only Pillow heeds. */
 static bool is_for_pillow(const uint8_t *bytes, size_t length, bool upright)
 {
-    size_t at = SIGNATURE_BYTES;
+    size_t at = SN_PNG_SIGNATURE;
 
-    while (length - at >= CHUNK_BYTES) {
+    while (length - at >= SN_PNG_CHUNK) {
         const uint8_t *chunk = bytes + at;
-        uint32_t data = big_endian(chunk);
+        uint32_t data = sn_png_number(chunk);
 
-        if (is_named(chunk, "IDAT"))
+        if (sn_png_is_named(chunk, "IDAT"))
             return false;
-        if (is_named(chunk, "acTL"))
+        if (sn_png_is_named(chunk, "acTL"))
             return true;
-        if (upright && (is_named(chunk, "eXIf") || is_named(chunk, "tEXt") || is_named(chunk, "zTXt") ||
-                        is_named(chunk, "iTXt")))
+        if (upright && (sn_png_is_named(chunk, "eXIf") || sn_png_is_named(chunk, "tEXt") ||
+                        sn_png_is_named(chunk, "zTXt") || sn_png_is_named(chunk, "iTXt")))
             return true;
-        if (data > length - at - CHUNK_BYTES)
+        if (data > length - at - SN_PNG_CHUNK)
             return true;
-        at += CHUNK_BYTES + data;
+        at += SN_PNG_CHUNK + data;
     }
     return true;
 }
@@ -125,7 +114,7 @@ static int decode(png_structp png, png_infop info, bool is_mask, uint64_t max_pi
     size_t stride = (size_t)(is_mask ? 1 : 3) * width;
     if (png_get_rowbytes(png, info) != stride)
         return SN_E_FOR_PILLOW;
-    if (sn_buffer_reserve(buffer, stride * height) != 0)
+    if (sn_buffer_reserve(buffer, stride * height) != 0) /* it does not move: a stored file left this room */
         return -ENOMEM;
     while (passes-- > 0)
         for (uint32_t y = 0; y < height; y++)
@@ -138,19 +127,21 @@ static int decode(png_structp png, png_infop info, bool is_mask, uint64_t max_pi
 static int read_as(bool is_mask, const uint8_t *bytes, size_t length, bool upright, uint64_t max_pixels,
                    sn_buffer *buffer, sn_view *out)
 {
-    if (length < SIGNATURE_BYTES || png_sig_cmp(bytes, 0, SIGNATURE_BYTES) != 0 ||
+    if (length < SN_PNG_SIGNATURE || png_sig_cmp(bytes, 0, SN_PNG_SIGNATURE) != 0 ||
         is_for_pillow(bytes, length, upright))
         return SN_E_FOR_PILLOW;
 
     source from = {bytes, length};
+    bool is_stored = sn_png_store(bytes, length, max_pixels, buffer, &from.bytes, &from.left);
     png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, NULL, give_up, ignore);
     png_infop info = png ? png_create_info_struct(png) : NULL;
     int rc = -ENOMEM;
 
     if (info) {
         png_set_read_fn(png, &from, read_bytes);
-        png_set_user_limits(png, MOST_SIDE, MOST_SIDE);
-        png_set_crc_action(png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
+        png_set_user_limits(png, SN_PNG_MOST_SIDE, SN_PNG_MOST_SIDE);
+        /* Of a stored file the checksums of critical chunks, the first action's, were checked in the original. */
+        png_set_crc_action(png, is_stored ? PNG_CRC_QUIET_USE : PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
         rc = decode(png, info, is_mask, max_pixels, buffer, out);
     }
     png_destroy_read_struct(&png, &info, NULL);

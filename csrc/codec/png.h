@@ -5,7 +5,9 @@
  * higher 8 are left, grey and palettes become RGB, and gamma and colour profiles are not applied.
  *
  * What is rare, damaged or too large is left to Pillow, which decides and words the error: grey of 16 bits, animations,
- * pictures that may have an orientation to apply, and whatever libpng refuses. libpng checks each checksum.
+ * pictures that may have an orientation to apply, and whatever libpng refuses. Each checksum is checked.
+ *
+ * libdeflate inflates what is usual and undamaged (stored.h), if Seneca was compiled with it; else libpng does, by zlib.
  *
  * Callers    any threads.
  * Blocking   never.
@@ -21,7 +23,8 @@
 #include "buffer.h"
 #include "sn_codec.h"
 
-/* Decode into `buffer`; *out is a view of it there. `upright`: an orientation would be applied.
+/* Decode into `buffer`; *out is a view of it there. `upright`: an orientation would be applied. With libdeflate the
+ * buffer also holds the rows as they were inflated, and the compressed stream.
  *
  * SN_OK; SN_E_FOR_PILLOW: Pillow decodes it, or knows why not; -ENOMEM. */
 int sn_png_read(const uint8_t *bytes, size_t length, bool upright, uint64_t max_pixels, sn_buffer *buffer,

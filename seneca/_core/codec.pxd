@@ -21,6 +21,7 @@ cdef extern from "codec/sn_codec.h" nogil:
     int sn_codec_libjpeg_turbo()
     int sn_codec_libpng()
     int sn_codec_libwebp()
+    int sn_codec_libdeflate()
     sn_codec *sn_codec_new(uint64_t max_pixels)
     void sn_codec_free(sn_codec *codec)
     const char *sn_codec_message(const sn_codec *codec)

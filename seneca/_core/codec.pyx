@@ -21,7 +21,7 @@ from seneca._core.plan cimport (
 )
 from seneca._core.rng cimport SN_STREAM_AUGMENT, SN_STREAM_ERASE, sn_rng, sn_rng_start
 
-__all__ = ["Codec", "batch_write", "jpeg_library", "libjpeg_turbo", "libpng", "libwebp", "resize", "simd"]
+__all__ = ["Codec", "batch_write", "jpeg_library", "libdeflate", "libjpeg_turbo", "libpng", "libwebp", "resize", "simd"]
 
 _ARRAYS = {
     SN_UINT8: np.dtype(np.uint8),
@@ -47,6 +47,12 @@ def libpng():
     """The version of libpng that the codec was compiled with, such as "1.6.39"; None: without, Pillow decodes PNGs."""
     cdef int number = sn_codec_libpng()
     return f"{number // 10000}.{number // 100 % 100}.{number % 100}" if number else None
+
+
+def libdeflate():
+    """The version of libdeflate that the codec was compiled with, such as "1.14"; None: without, PNGs take longer."""
+    cdef int number = sn_codec_libdeflate()
+    return f"{number >> 8}.{number & 255}" if number else None
 
 
 def libwebp():

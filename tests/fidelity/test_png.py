@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from sizes import size
 
-from seneca._core.codec import Codec
+from seneca._core.codec import Codec, libdeflate
 from seneca._core.plan import Plan
 from seneca.data.pairs import joined_bytes
 from seneca.errors import DecodeError, LeftToPillowError
@@ -24,17 +24,26 @@ OF_PAIRS = Plan([], *OPTIONS, mask="uint8")
 SIDES = [(1, 1), (1, 9), (9, 1), (3, 5), (17, 31), (64, 48)]
 
 
-def png(width, height, depth, colour, rows, *, chunks=(), interlace=0, before=b"", level=6):
-    """A PNG of these rows, each with its byte that names the filter."""
+def chunk(name, data, wrong=0):
+    """A chunk; its checksum is that of its content but for the bits in ``wrong``."""
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data) ^ wrong)
 
-    def chunk(name, data):
-        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
+def begun(width, height, depth, colour, interlace=0):
+    """The signature and the first chunk of a PNG."""
     head = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, interlace)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head)
+
+
+END = chunk(b"IEND", b"")
+
+
+def png(width, height, depth, colour, rows, *, chunks=(), interlace=0):
+    """A PNG of these rows, each with its byte that names the filter."""
     body = b"".join(chunk(name, data) for name, data in chunks)
-    data = zlib.compress(rows, level)
+    data = zlib.compress(rows)
     parts = [chunk(b"IDAT", data[at : at + 100]) for at in range(0, len(data), 100)]
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + body + b"".join(parts) + chunk(b"IEND", b"")
+    return begun(width, height, depth, colour, interlace) + body + b"".join(parts) + END
 
 
 CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
@@ -87,7 +96,7 @@ def decoded(data):
 def as_mask(codec, data):
     """The classes of a mask; the picture beside it has the size that its header says."""
     width, height = struct.unpack(">II", data[16:24]) if len(data) > 24 else (1, 1)
-    if not 0 < width * height < 2**16:
+    if not 0 < width * height < 2**19:
         width = height = 1
     picture = png(width, height, 8, 0, (b"\0" * (width + 1)) * height)
     return codec.decode(OF_PAIRS, joined_bytes(picture, data))[1]
@@ -174,6 +183,110 @@ def test_a_damaged_end_is_left_to_pillow(name):
     with pytest.raises(LeftToPillowError):
         decoded(data[:-8] + name + data[-4:])
     assert decoded(data).shape == (5, 5, 3)
+
+
+@pytest.mark.parametrize(
+    "width, height, colour",
+    [
+        (65_533, 1, 0), (65_534, 1, 0), (65_535, 1, 0), (254, 257, 0), (255, 256, 0), (32_767, 1, 6),
+        (65_534, 2, 0), (43_690, 1, 2), (254, 514, 3), (254, 1028, 0),
+    ],
+)  # fmt: skip
+def test_rows_of_about_65535_bytes_or_a_multiple_have_pillows_pixels(width, height, colour):
+    """libdeflate gives libpng the rows in blocks of so many bytes."""
+    data = made(colour, 8, width, height, np.random.default_rng(6))
+    assert np.array_equal(decoded(data), np.asarray(open_picture(data)))
+    if colour in (0, 3):
+        assert np.array_equal(as_mask(Codec(), data), open_mask(data))
+
+
+def cut(data, *places):
+    """IDATs that begin at these places of a stream."""
+    ends = [*places, len(data)]
+    return b"".join(chunk(b"IDAT", data[at:to]) for at, to in zip([0, *places], ends, strict=True))
+
+
+@pytest.mark.parametrize(
+    "places",
+    [[], [1], [2], [50, 50, 50], [0, 0], [10_000, 10_000], range(60), [-4], [-1], [-4, -3, -2, -1]],
+)
+def test_pixels_lie_in_any_number_of_chunks_also_empty_ones(places):
+    pixels = np.random.default_rng(7).integers(0, 4, (30, 100, 3), np.uint8)
+    stream = zlib.compress(b"".join(b"\0" + row.tobytes() for row in pixels))
+    places = [at % len(stream) if at < 0 else min(at, len(stream)) for at in places]
+    data = begun(100, 30, 8, 2) + cut(stream, *places) + END
+    assert np.array_equal(open_picture(data), pixels)
+    assert np.array_equal(decoded(data), pixels)
+
+
+def odd_files():
+    """What is odd, the file, and whether it is decoded. Its rows have no filter, or that of the row above."""
+    rng = np.random.default_rng(8)
+    filters, content = rng.integers(0, 2, (30, 1)) * 2, rng.integers(0, 4, (30, 300))
+    rows = np.hstack([filters, content]).astype(np.uint8).tobytes()
+    head, of_palette, stream = begun(100, 30, 8, 2), begun(300, 30, 8, 3), zlib.compress(rows)
+    idat, text, other = chunk(b"IDAT", stream), chunk(b"tEXt", b"A\0B"), b"A\0B"
+    palette = bytes(range(12))
+    five = rng.integers(0, 256, (5, 301), np.uint8)
+    five[:, 0] = 0
+    far = b"\x08\x1d" + zlib.compress(five.tobytes() * 6)[2:]  # it says that 256 bytes are looked back on
+    yield "nothing", head + idat + END, True
+    yield "bytes behind the last chunk", head + idat + END + b"\0" * 20, True
+    yield "a chunk behind the last one", head + idat + END + text, True
+    yield "bytes behind the stream", head + chunk(b"IDAT", stream + b"12345") + END, True
+    yield "a chunk of bytes behind the stream", head + idat + chunk(b"IDAT", b"12345") + END, True
+    yield "a second stream", head + idat + idat + END, True
+    yield "a second run of pixels", head + idat + text + idat + END, True
+    yield "a run cut in two", head + cut(stream[:99]) + text + cut(stream[99:]) + END, False
+    yield "an empty run behind", head + idat + text + chunk(b"IDAT", b"") + END, True
+    yield "no pixels", head + END, False
+    yield "empty pixels", head + chunk(b"IDAT", b"") + END, False
+    yield "a row is missing", head + chunk(b"IDAT", zlib.compress(rows[:-301])) + END, False
+    yield "a row too many", head + chunk(b"IDAT", zlib.compress(rows + rows[:301])) + END, True
+    yield "a filter that is none", head + chunk(b"IDAT", zlib.compress(b"\5" + rows[1:])) + END, False
+    yield "no end", head + idat, False
+    yield "an end with content", head + idat + chunk(b"IEND", other), True
+    yield "a wrong checksum of pixels", head + chunk(b"IDAT", stream, 1) + END, False
+    yield "a wrong checksum of the end", head + idat + chunk(b"IEND", b"", 1), False
+    yield "a wrong checksum of text", head + chunk(b"tEXt", other, 1) + idat + END, False
+    yield "a wrong checksum of text behind", head + idat + chunk(b"tEXt", other, 1) + END, False
+    yield "a wrong checksum of the rows", head + cut(stream[:-1] + bytes([stream[-1] ^ 1])) + END, False
+    yield "no checksum of the rows", head + chunk(b"IDAT", stream[:-4]) + END, False
+    yield "a damaged stream", head + chunk(b"IDAT", stream[:40] + b"\xff" * 9 + stream[49:]) + END, False
+    yield "a dictionary", head + chunk(b"IDAT", b"\x78\x3f" + stream[2:]) + END, False
+    yield "another method", head + chunk(b"IDAT", b"\x77\x0f" + stream[2:]) + END, False
+    yield "a window that is too small", head + chunk(b"IDAT", far) + END, libdeflate() is not None
+    yield "an unknown critical chunk", head + chunk(b"QuIp", other) + idat + END, False
+    yield "an unknown chunk", head + chunk(b"quIp", other) + idat + END, True
+    yield "a second header", head + head[8:] + idat + END, False
+    yield "a palette", of_palette + chunk(b"PLTE", palette) + idat + END, True
+    yield "a wrong checksum of a palette", of_palette + chunk(b"PLTE", palette, 1) + idat + END, False
+    yield "a palette behind", of_palette + idat + chunk(b"PLTE", palette) + END, False
+    yield "no palette", of_palette + idat + END, False
+    yield "a palette without use", head + chunk(b"PLTE", palette) + idat + END, True
+
+
+ODD = list(odd_files())
+
+
+@pytest.mark.parametrize("data, is_decoded", [odd[1:] for odd in ODD], ids=[odd[0] for odd in ODD])
+def test_an_odd_file_gives_pillows_pixels_or_is_left_to_pillow(data, is_decoded):
+    if is_decoded:
+        assert np.array_equal(decoded(data), np.asarray(open_picture(data)))
+        return
+    with pytest.raises(LeftToPillowError):
+        decoded(data)
+
+
+@pytest.mark.parametrize("data", [odd[1] for odd in ODD], ids=[odd[0] for odd in ODD])
+def test_an_odd_mask_gives_pillows_classes_or_is_left_to_pillow(data):
+    """The same as a grey or a mask with a palette, because a mask has one byte a pixel."""
+    grey = begun(300, 30, 8, 0) + data[33:] if data[25] == 2 else data
+    try:
+        ours = as_mask(Codec(), grey)
+    except LeftToPillowError:
+        return
+    assert np.array_equal(ours, open_mask(grey))
 
 
 def damaged(rng, pick):

@@ -40,16 +40,20 @@ def libjpeg(host: Host) -> Finding:
 
 
 def formats(host: Host) -> Finding:
-    """Whether the core decodes PNGs and WebPs itself."""
-    from seneca._core.codec import libpng, libwebp
+    """Whether the core decodes PNGs and WebPs itself, and PNGs as fast as it can."""
+    from seneca._core.codec import libdeflate, libpng, libwebp
 
-    versions = {"libpng": libpng(), "libwebp": libwebp()}
+    versions = {"libpng": libpng(), "libwebp": libwebp(), "libdeflate": libdeflate()}
     missing = [name for name, version in versions.items() if version is None]
     if not missing:
         return ok(", ".join(f"{name} {version}" for name, version in versions.items()))
-    pictures = " and ".join({"libpng": "PNGs", "libwebp": "WebPs"}[name] for name in missing)
+    formats = {"libpng": "PNGs", "libwebp": "WebPs"}
+    by_pillow = " and ".join(formats[name] for name in missing if name in formats)
+    effects = [f"Pillow decodes {by_pillow}, in one thread"] * bool(by_pillow)
+    if "libdeflate" in missing and "libpng" not in missing:
+        effects.append("PNGs take half as long again")
     return warning(
-        f"the core was compiled without {' and '.join(missing)}: Pillow decodes {pictures}, in one thread",
+        f"the core was compiled without {' and '.join(missing)}: {'; '.join(effects)}",
         f"sudo apt-get install {' '.join(f'{name}-dev' for name in missing)}, and compile Seneca again",
     )
 

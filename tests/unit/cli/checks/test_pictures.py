@@ -44,13 +44,30 @@ def test_a_library_that_is_not_told_is_unknown(planted, says):
 def test_a_core_without_a_format_names_the_package_that_brings_it(planted, says, monkeypatch):
     monkeypatch.setattr("seneca._core.codec.libpng", lambda: "1.6.39")
     monkeypatch.setattr("seneca._core.codec.libwebp", lambda: "1.2.4")
-    says(pictures.formats(planted.host), "ok", "libpng 1.6.39, libwebp 1.2.4")
+    monkeypatch.setattr("seneca._core.codec.libdeflate", lambda: "1.14")
+    says(pictures.formats(planted.host), "ok", "libpng 1.6.39, libwebp 1.2.4, libdeflate 1.14")
     monkeypatch.setattr("seneca._core.codec.libwebp", lambda: None)
     found = pictures.formats(planted.host)
     says(found, "warning", "Pillow decodes WebPs, in one thread", "install libwebp-dev")
     monkeypatch.setattr("seneca._core.codec.libpng", lambda: None)
     found = pictures.formats(planted.host)
     says(found, "warning", "Pillow decodes PNGs and WebPs", "install libpng-dev libwebp-dev")
+    monkeypatch.setattr("seneca._core.codec.libdeflate", lambda: None)
+    found = pictures.formats(planted.host)
+    says(found, "warning", "Pillow decodes PNGs and WebPs, in one thread", "libwebp-dev libdeflate-dev")
+    assert "half as long" not in found.found
+
+
+def test_a_core_without_libdeflate_says_that_pngs_take_longer(planted, says, monkeypatch):
+    monkeypatch.setattr("seneca._core.codec.libpng", lambda: "1.6.39")
+    monkeypatch.setattr("seneca._core.codec.libwebp", lambda: "1.2.4")
+    monkeypatch.setattr("seneca._core.codec.libdeflate", lambda: None)
+    found = pictures.formats(planted.host)
+    says(found, "warning", "without libdeflate: PNGs take half as long again", "install libdeflate-dev")
+    monkeypatch.setattr("seneca._core.codec.libwebp", lambda: None)
+    found = pictures.formats(planted.host)
+    words = "Pillow decodes WebPs, in one thread; PNGs take half as long again"
+    says(found, "warning", f"without libwebp and libdeflate: {words}", "install libwebp-dev libdeflate-dev")
 
 
 @pytest.fixture
