@@ -5,7 +5,8 @@ simulated, but "hosts" are processes that share no memory, on the cores of one m
 of all hosts, and the servers, share those cores.
 
 * ``get``: the CPU time that the client and the server take for a GET of 110 KB (ImageNet's mean), on one
-  connection: by TCP, with TLS on top of it, and by a Unix socket. Rounds take turns.
+  connection: by TCP, with TLS on top of it, and by a Unix socket. Files are asked for one by one, and four
+  at once, as loaders do. Rounds take turns.
 * ``one``: one job whose files all lie on a server, beside the same job whose files all lie in its own cache
   as ENCODED. Rounds take turns; the ratios are of each round. The server takes its time from the same cores.
   Therefore the CPU time of the job is compared too: it is what a server on another host would leave.
@@ -50,6 +51,7 @@ FILE_BYTES = 110_000
 EPOCHS = 4
 EPOCHS_OF_ONE = 13  # of a job whose CPU time is compared, which the kernel counts in hundredths of a second
 GETS = 20_000
+AT_ONCE = 4  # SN_REMOTE_AT_ONCE
 
 HOST = """
 import sys, time, seneca
@@ -209,10 +211,12 @@ def get_costs(scratch: Path, rounds: int) -> list[list[str]]:
             "TLS": ["127.0.0.1", str(tls)],
             "Unix socket": [unix[5:], "0"],
         }
-        found: dict[str, list[tuple[float, ...]]] = {way: [] for way in ways}
+        found: dict[tuple[str, int], list[tuple[float, ...]]] = {
+            (way, at_once): [] for way in ways for at_once in (1, AT_ONCE)
+        }
         for _ in range(rounds):
-            for way, where in ways.items():
-                line = [str(program), *where, str(FILE_BYTES), "100", str(GETS)]
+            for way, at_once in found:
+                line = [str(program), *ways[way], str(FILE_BYTES), "100", str(GETS), str(at_once)]
                 line += [str(scratch / "get" / "crt")] if way == "TLS" else []
                 before = cpu_of(process)
                 out = subprocess.run(line, capture_output=True, text=True, check=True).stdout
@@ -220,10 +224,10 @@ def get_costs(scratch: Path, rounds: int) -> list[list[str]]:
                     1e6 * (cpu_of(process) - before) / (GETS + 200)
                 )  # the files are put, and got, at first
                 client_us, wall_us = map(float, out.split())
-                found[way].append((client_us, served_us, wall_us))
+                found[way, at_once].append((client_us, served_us, wall_us))
     return [
-        [way, *(f"{statistics.median(one):.1f}" for one in zip(*of, strict=True))]
-        for way, of in found.items()
+        [way, str(at_once), *(f"{statistics.median(one):.1f}" for one in zip(*of, strict=True))]
+        for (way, at_once), of in found.items()
     ]
 
 
@@ -318,7 +322,7 @@ def main() -> None:
     if not args.only_hosts:
         print_table(
             f"a GET of {FILE_BYTES:,} bytes, microseconds",
-            ["way", "CPU of the client", "CPU of the server", "wall"],
+            ["way", "at once", "CPU of the client", "CPU of the server", "wall"],
             found["get"],
         )
         print_table(

@@ -11,6 +11,7 @@
 #define SPARE_READERS 1.25     /* of those that the means say are needed */
 #define MEAN_OVER 32.0         /* places */
 #define AHEAD_BYTES 67108864.0 /* of files that are read, or read ahead and not claimed */
+#define ASKED_BYTES 4194304.0  /* of files that one thread asks other hosts for at a time */
 
 /* Each reader has a descriptor: a part of those that this process may still open, because others need some too. */
 static uint32_t most_readers(void)
@@ -87,6 +88,19 @@ void sn_ahead_brought(sn_ahead *ahead, uint32_t files)
     add_to_mean(&ahead->together, files, ahead->together <= 0);
 }
 
+uint32_t sn_ahead_at_once(const sn_ahead *ahead)
+{
+    double most = ahead->file_bytes > 0 ? ASKED_BYTES / ahead->file_bytes : 1.0;
+
+    return most < 1.0 ? 1 : most < SN_REMOTE_AT_ONCE ? (uint32_t)most : SN_REMOTE_AT_ONCE;
+}
+
+void sn_ahead_saw(sn_ahead *ahead, size_t bytes)
+{
+    if (bytes)
+        add_to_mean(&ahead->file_bytes, (double)bytes, ahead->file_bytes <= 0);
+}
+
 void sn_ahead_add(sn_ahead *ahead, sn_place *place)
 {
     place->following = NULL;
@@ -97,8 +111,7 @@ void sn_ahead_add(sn_ahead *ahead, sn_place *place)
     ahead->last = place;
     ahead->n++;
     ahead->bytes += (double)place->file.length;
-    if (place->file.length)
-        add_to_mean(&ahead->file_bytes, (double)place->file.length, ahead->file_bytes <= 0);
+    sn_ahead_saw(ahead, place->file.length);
 }
 
 void sn_ahead_take(sn_ahead *ahead, sn_place *place)
@@ -140,7 +153,7 @@ void sn_ahead_keep_spare(sn_ahead *ahead, sn_file *file)
     if (!file->bytes)
         return;
     int is_large = (double)file->capacity > LARGE_SPARE * ahead->file_bytes;
-    if (ahead->n_spares < SN_MOST_SPARES && ahead->n_spares < 2 * ahead->readers && !is_large)
+    if (ahead->n_spares < SN_MOST_SPARES && ahead->n_spares < 2 * ahead->readers + ahead->hosts_asked && !is_large)
         ahead->spares[ahead->n_spares++] = *file;
     else
         free(file->bytes);

@@ -30,6 +30,7 @@ typedef struct {
     double awaited_ns, busy_ns;     /* means of a place: storage takes, preparing takes */
     double file_bytes;              /* the mean of a file */
     double together;                /* the mean of a request: files that it brings; 0: none has come */
+    uint32_t hosts_asked;           /* other hosts are asked for files: keep buffers for so many more */
     sn_file spares[SN_MOST_SPARES];
     uint32_t n_spares;
 } sn_ahead;
@@ -55,6 +56,12 @@ void sn_ahead_ended(sn_ahead *ahead, int rc);
 
 /* A request has brought so many files. */
 void sn_ahead_brought(sn_ahead *ahead, uint32_t files);
+
+/* For how many files to ask other hosts at a time, the first of them for the asking thread itself. */
+uint32_t sn_ahead_at_once(const sn_ahead *ahead);
+
+/* A file of so many bytes has come. */
+void sn_ahead_saw(sn_ahead *ahead, size_t bytes);
 
 /* A file is read. */
 void sn_ahead_add(sn_ahead *ahead, sn_place *place);

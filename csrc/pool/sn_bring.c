@@ -11,6 +11,7 @@
 
 #define READER_STACK (256u << 10)
 #define MOST_LOOKS 1024 /* at places ahead, for neighbours of one that is to be fetched: some ten microseconds */
+#define MOST_HOST_LOOKS 64 /* at places ahead, for what to ask other hosts for: before each place that is prepared */
 
 static uint32_t least(uint32_t a, uint32_t b)
 {
@@ -32,6 +33,140 @@ int sn_pool_start(sn_pool *pool, struct sn_thread *thread, void *(*run_as)(void 
     return failed;
 }
 
+/* -- Files that come -- */
+
+/* A place has its file now, or why there is none. `together`: how many places one request, which took so long, has
+ * brought. */
+static void have(sn_place *place, const sn_file *file, uint64_t took_ns, uint32_t together)
+{
+    place->file = *file;
+    place->is_read = 1;
+    place->spent.read = took_ns / together;
+    place->together = together;
+    place->was_awaited = 1;
+}
+
+/* The same, of a place that a preparer is to take. The mutex is held. */
+static void arrive(sn_pool *pool, sn_place *place, const sn_file *file, uint64_t took_ns, uint32_t together)
+{
+    have(place, file, took_ns, together);
+    place->stage = SN_READ_AHEAD;
+    sn_ahead_add(&pool->ahead, place);
+    pthread_cond_signal(&pool->work);
+    if (pool->n_preparers == 0)
+        pthread_cond_broadcast(&pool->progress); /* the thread that waits there prepares */
+}
+
+/* A request has not brought a place, and somebody else is to take it. The mutex is held. */
+static void give_back(sn_pool *pool, sn_place *place)
+{
+    sn_batch *batch = place->batch;
+    uint32_t number = (uint32_t)(place - batch->places);
+
+    place->stage = SN_DRAWN;
+    batch->next = least(batch->next, batch->n_copies + number);
+    batch->next_read = least(batch->next_read, number);
+    pool->is_all_read = 0;
+    pthread_cond_signal(&pool->reads);
+    if (!pool->is_external)
+        pthread_cond_signal(&pool->work);
+}
+
+/* -- Other hosts -- */
+
+/* Whether other hosts may have the file that a place needs. */
+static int may_hosts_have(const sn_place *place)
+{
+    return place->batch->context->remote && place->item.source == SN_STORAGE && !place->is_read && !place->skips_remote;
+}
+
+/* What to ask for: a place, if it needs that, and the next that nobody has read. The mutex is held. How many. */
+static uint32_t gather(const sn_pool *pool, sn_place *place, sn_place **asked)
+{
+    uint32_t n = 0, most = sn_ahead_at_once(&pool->ahead), looks = MOST_HOST_LOOKS;
+
+    if (may_hosts_have(place))
+        asked[n++] = place;
+    for (sn_batch *batch = pool->first; batch; batch = batch->following) {
+        uint32_t next = batch->next > batch->n_copies ? batch->next - batch->n_copies : 0;
+        for (uint32_t i = next; i < batch->n_places; i++) {
+            sn_place *other = &batch->places[i];
+            if (n == most || looks-- == 0)
+                return n;
+            if (batch->context == place->batch->context && other->stage == SN_DRAWN && may_hosts_have(other))
+                asked[n++] = other;
+        }
+    }
+    return n;
+}
+
+/* What has come of a place that this thread asked for and does not have in hand. The mutex is held. */
+static void end_asking(sn_pool *pool, sn_place *place, sn_file *file, uint64_t took_ns, uint32_t together)
+{
+    sn_ahead_ended(&pool->ahead, 0);
+    place->skips_remote = !file->is_remote;
+    if (file->is_remote && !place->batch->dropped) {
+        arrive(pool, place, file, took_ns, together);
+        return;
+    }
+    sn_ahead_keep_spare(&pool->ahead, file);
+    if (!place->batch->dropped) {
+        give_back(pool, place);
+        return;
+    }
+    sn_abandon(place->batch->context, place, SN_E_CLOSED, NULL);
+    sn_pool_finish_task(pool, place->batch);
+}
+
+/* Whether a thread asks before it prepares a place: the place needs it, or the preparers are about to run out of files. If
+ * all asked when there are none, all would wait at once. */
+static int is_to_ask(const sn_pool *pool, const sn_place *place)
+{
+    if (pool->is_external || !place->batch->context->remote)
+        return 0;
+    return may_hosts_have(place) || (pool->asking == 0 && pool->ahead.n < pool->limit);
+}
+
+uint64_t sn_pool_ask_hosts(sn_pool *pool, sn_place *place)
+{
+    sn_place *asked[SN_REMOTE_AT_ONCE];
+    uint32_t samples[SN_REMOTE_AT_ONCE];
+    sn_file files[SN_REMOTE_AT_ONCE];
+    uint32_t n = is_to_ask(pool, place) ? gather(pool, place, asked) : 0;
+
+    if (n == 0)
+        return 0;
+    pool->asking++;
+    pool->ahead.hosts_asked = SN_REMOTE_AT_ONCE * (pool->limit ? pool->limit : 1);
+    for (uint32_t i = 0; i < n; i++) {
+        samples[i] = asked[i]->item.sample;
+        files[i] = sn_ahead_spare(&pool->ahead);
+        if (asked[i] == place)
+            continue;
+        asked[i]->stage = SN_READING; /* this thread's, also where its batch is dropped meanwhile */
+        sn_ahead_began(&pool->ahead);
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    uint64_t began = sn_now_ns();
+    sn_ask_other_hosts(place->batch->context, samples, n, files);
+    uint64_t took = sn_now_ns() - began;
+    pthread_mutex_lock(&pool->mutex);
+    pool->asking--;
+    for (uint32_t i = 0; i < n; i++) {
+        if (asked[i] != place) {
+            end_asking(pool, asked[i], &files[i], took, n);
+            continue;
+        }
+        place->skips_remote = !files[i].is_remote;
+        sn_ahead_saw(&pool->ahead, files[i].length);
+        if (files[i].is_remote)
+            have(place, &files[i], took, n);
+        else
+            sn_ahead_keep_spare(&pool->ahead, &files[i]);
+    }
+    return took;
+}
+
 /* -- Reading ahead -- */
 
 /* The next place whose file nobody reads, if more may be read. */
@@ -50,6 +185,16 @@ static sn_place *claim_read(sn_pool *pool)
     return NULL;
 }
 
+/* As sn_read_ahead(). The mutex is held, but not while the file is read. */
+static int read_from_storage(sn_pool *pool, sn_place *place)
+{
+    place->file = sn_ahead_spare(&pool->ahead);
+    pthread_mutex_unlock(&pool->mutex);
+    int rc = sn_read_ahead(place->batch->context, place);
+    pthread_mutex_lock(&pool->mutex);
+    return rc;
+}
+
 static void *read_ahead(void *argument)
 {
     struct sn_thread *self = argument;
@@ -64,11 +209,9 @@ static void *read_ahead(void *argument)
         }
         place->stage = SN_READING;
         sn_ahead_began(&pool->ahead);
-        place->file = sn_ahead_spare(&pool->ahead);
         self->since_ms = sn_now_ms(CLOCK_MONOTONIC_COARSE);
-        pthread_mutex_unlock(&pool->mutex);
-        int rc = sn_read_ahead(place->batch->context, place);
-        pthread_mutex_lock(&pool->mutex);
+        sn_pool_ask_hosts(pool, place);
+        int rc = place->is_read ? 0 : read_from_storage(pool, place);
         self->since_ms = 0;
         sn_ahead_ended(&pool->ahead, rc);
         if (place->batch->dropped) {
@@ -122,33 +265,6 @@ void sn_pool_leave(sn_pool *pool)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-/* A file has come, or has failed to, and its place has it now. The mutex is held. `together`: how many places one
- * request, which took so long, has brought. */
-static void arrive(sn_pool *pool, sn_place *place, const sn_file *file, uint64_t took_ns, uint32_t together)
-{
-    place->file = *file;
-    place->is_read = 1;
-    place->spent.read = took_ns / together;
-    place->together = together;
-    place->was_awaited = 1;
-    place->stage = SN_READ_AHEAD;
-    sn_ahead_add(&pool->ahead, place);
-    pthread_cond_signal(&pool->work);
-    if (pool->n_preparers == 0)
-        pthread_cond_broadcast(&pool->progress); /* the thread that waits there prepares */
-}
-
-/* A place that a request should have brought is to be fetched by another one. The mutex is held. */
-static void fetch_again(sn_pool *pool, sn_place *place)
-{
-    sn_batch *batch = place->batch;
-
-    place->stage = SN_DRAWN;
-    batch->next_read = least(batch->next_read, (uint32_t)(place - batch->places));
-    pool->is_all_read = 0;
-    pthread_cond_signal(&pool->reads);
-}
-
 /* A request is over, the mutex held. */
 static void end_request(sn_pool *pool, sn_request *request)
 {
@@ -180,17 +296,6 @@ static void join_neighbours(sn_pool *pool, sn_request *request)
     } while (request->wanted.n > n);
 }
 
-/* Whether another host has left the bytes of a sample. The mutex is held, but not while that host is asked: the place
- * may be dropped meanwhile, and is not touched. */
-static int is_left_by_another_host(sn_pool *pool, const sn_context *context, uint32_t sample, sn_file *file)
-{
-    *file = sn_ahead_spare(&pool->ahead);
-    pthread_mutex_unlock(&pool->mutex);
-    int found = sn_is_from_another_host(context, sample, file);
-    pthread_mutex_lock(&pool->mutex);
-    return found;
-}
-
 /* Some places of a request are in it no longer, and what lies between the others may be too much now. The mutex is held. The
  * request of those that are neighbours still; NULL: there are none. */
 static sn_request *narrow(sn_pool *pool, sn_request *request)
@@ -217,30 +322,45 @@ static sn_request *narrow(sn_pool *pool, sn_request *request)
         }
     } while (request->wanted.n > joined);
     for (uint32_t i = first; i < n; i++)
-        fetch_again(pool, left[i]);
+        give_back(pool, left[i]);
     return request;
 }
 
-/* Take what other hosts have left of a request's places. The mutex is held, but not while they are asked. The request of what
- * they have not; NULL: nothing is left to be fetched. */
-static sn_request *ask_other_hosts(sn_pool *pool, const sn_context *context, sn_request *request)
+/* Take what other hosts have left of a request's places. The mutex is held, but not while they are asked: places may be
+ * dropped meanwhile. The request of what they have not; NULL: nothing is left to be fetched. */
+static sn_request *ask_for_request(sn_pool *pool, const sn_context *context, sn_request *request)
 {
     uint64_t ticket = request->wanted.ticket;
-    sn_file file;
 
-    for (uint32_t i = 0; request && i < request->wanted.n; i++) {
-        if (!request->places[i] || request->places[i]->skips_remote)
-            continue;
-        uint64_t began = sn_now_ns();
-        int found = is_left_by_another_host(pool, context, request->wanted.samples[i], &file);
-        request = sn_fetches_find(&pool->fetches, ticket);
-        if (found && request && request->places[i]) {
-            arrive(pool, sn_fetches_take(request, i), &file, sn_now_ns() - began, 1);
-            continue;
+    for (uint32_t at = 0; request && at < request->wanted.n;) {
+        uint32_t which[SN_REMOTE_AT_ONCE], samples[SN_REMOTE_AT_ONCE], n = 0, most = sn_ahead_at_once(&pool->ahead);
+        sn_file files[SN_REMOTE_AT_ONCE];
+
+        for (; at < request->wanted.n && n < most; at++) {
+            if (!request->places[at] || request->places[at]->skips_remote)
+                continue;
+            which[n] = at;
+            samples[n] = request->wanted.samples[at];
+            files[n++] = sn_ahead_spare(&pool->ahead);
         }
-        sn_ahead_keep_spare(&pool->ahead, &file);
-        if (request && request->places[i])
-            request->places[i]->skips_remote = 1;
+        if (n == 0)
+            break;
+        pthread_mutex_unlock(&pool->mutex);
+        uint64_t began = sn_now_ns();
+        sn_ask_other_hosts(context, samples, n, files);
+        uint64_t took = sn_now_ns() - began;
+        pthread_mutex_lock(&pool->mutex);
+        request = sn_fetches_find(&pool->fetches, ticket);
+        for (uint32_t i = 0; i < n; i++) {
+            sn_place *place = request ? request->places[which[i]] : NULL;
+            if (place && files[i].is_remote) {
+                arrive(pool, sn_fetches_take(request, which[i]), &files[i], took, n);
+                continue;
+            }
+            sn_ahead_keep_spare(&pool->ahead, &files[i]);
+            if (place)
+                place->skips_remote = 1;
+        }
     }
     return request ? narrow(pool, request) : NULL;
 }
@@ -260,7 +380,7 @@ int sn_pool_next_fetch(sn_pool *pool, sn_wanted *wanted, int timeout_ms)
             sn_request *request = sn_fetches_add(&pool->fetches, place, sn_now_ns());
             join_neighbours(pool, request);
             if (context->remote)
-                request = ask_other_hosts(pool, context, request);
+                request = ask_for_request(pool, context, request);
             if (request) {
                 *wanted = request->wanted;
                 rc = 0;
@@ -321,7 +441,7 @@ int sn_pool_fetched(sn_pool *pool, uint64_t ticket, const uint8_t *bytes, size_t
             continue;
         if (rc != 0 && n > 1) { /* the fault may be one place's alone */
             place->fetches_alone = 1;
-            fetch_again(pool, sn_fetches_take(request, i));
+            give_back(pool, sn_fetches_take(request, i));
             answered++;
             continue;
         }

@@ -57,6 +57,7 @@ struct sn_pool {
     int is_external; /* fetchers read, and no thread of ours */
     sn_fetches fetches;
     uint32_t fetchers; /* that have entered */
+    uint32_t asking;   /* threads that ask other hosts */
 };
 
 /* Begin a thread of the pool. 0, or why not. */
@@ -67,6 +68,11 @@ void sn_pool_wake_readers(sn_pool *pool, uint32_t beyond);
 
 /* After a place that is prepared, which took a core so long: choose how many readers there are. */
 void sn_pool_choose_readers(sn_pool *pool, const sn_place *place, uint64_t busy_ns);
+
+/* Before a place is prepared or read: ask other hosts, if the context names any, for its file and for those of the places
+ * that come next, which are then read ahead. The mutex is held, but not while the hosts are asked; the place is this
+ * thread's. How long that took, in nanoseconds. */
+uint64_t sn_pool_ask_hosts(sn_pool *pool, sn_place *place);
 
 /* A fetcher is about to call the next two, and has called them. The pool is not ended between the two. Whoever enters
  * knows that nobody has asked for its end: in Python, what asks holds the GIL, as the one who enters does. */

@@ -177,8 +177,10 @@ static void prepare(sn_pool *pool, struct sn_thread *self, sn_batch *batch, uint
     int is_ahead = place && place->is_read;
 
     self->since_ms = sn_now_ms(CLOCK_MONOTONIC_COARSE);
-    pthread_mutex_unlock(&pool->mutex);
     uint64_t began = sn_now_ns();
+    if (place)
+        place->spent.blocked += sn_pool_ask_hosts(pool, place);
+    pthread_mutex_unlock(&pool->mutex);
     int rc = run(&self->scratch, batch, task);
     uint64_t took = sn_now_ns() - began;
     pthread_mutex_lock(&pool->mutex);
@@ -418,6 +420,8 @@ int sn_pool_wait_until(sn_pool *pool, sn_batch *batch, uint64_t until_ns)
             if (pthread_cond_timedwait(&pool->progress, &pool->mutex, &deadline) != 0)
                 rc = SN_BUSY;
         } else {
+            if (place_of(own, task))
+                place_of(own, task)->spent.blocked += sn_pool_ask_hosts(pool, place_of(own, task));
             pthread_mutex_unlock(&pool->mutex);
             int is_missing = run(&pool->scratch, own, task) == SN_MISS;
             pthread_mutex_lock(&pool->mutex);

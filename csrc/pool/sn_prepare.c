@@ -35,21 +35,33 @@ static uint64_t now(clockid_t clock)
     return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-int sn_is_from_another_host(const sn_context *context, uint32_t sample, sn_file *file)
+void sn_ask_other_hosts(const sn_context *context, const uint32_t *samples, uint32_t n, sn_file *files)
 {
-    if (!context->remote || sn_remote_get(context->remote, context->dataset, sample, &file->bytes, &file->capacity,
-                                          &file->length) != 0)
-        return 0;
-    file->rc = file->is_of_mask = 0;
-    file->why = NULL;
-    file->is_remote = !context->pieces || context->pieces[sample].length == file->length;
-    return file->is_remote;
+    sn_wish wishes[SN_REMOTE_AT_ONCE];
+
+    for (uint32_t i = 0; i < n; i++)
+        wishes[i] = (sn_wish){.sample = samples[i], .bytes = files[i].bytes, .capacity = files[i].capacity};
+    sn_remote_get(context->remote, context->dataset, wishes, n);
+    for (uint32_t i = 0; i < n; i++) {
+        const sn_wish *wish = &wishes[i];
+        int fits = !context->pieces || context->pieces[samples[i]].length == wish->length;
+        files[i] = (sn_file){.bytes = wish->bytes, .capacity = wish->capacity};
+        if (wish->is_found && fits) {
+            files[i].length = wish->length;
+            files[i].is_remote = 1;
+        }
+    }
 }
 
-/* Have a sample's bytes: from another host, or else from storage, and then they are left for other hosts. */
-static void fetch(const sn_context *context, uint32_t sample, int is_interruptible, int is_ahead, sn_file *file)
+/* Have the file of a place: from another host, or else from storage, and then it is left for other hosts. */
+static void fetch(const sn_context *context, const sn_place *place, int is_interruptible, int is_ahead, sn_file *file)
 {
-    if (sn_is_from_another_host(context, sample, file))
+    uint32_t sample = place->item.sample;
+
+    file->is_remote = 0;
+    if (context->remote && !place->skips_remote)
+        sn_ask_other_hosts(context, &sample, 1, file);
+    if (file->is_remote)
         return;
     sn_read_file(context, sample, is_interruptible, is_ahead, file);
     if (context->remote && file->rc == 0)
@@ -69,7 +81,7 @@ static void fetch_timed(const sn_context *context, sn_place *place, int is_inter
     long slept = sleeps();
     uint64_t began = now(CLOCK_MONOTONIC);
 
-    fetch(context, place->item.sample, is_interruptible, is_ahead, file);
+    fetch(context, place, is_interruptible, is_ahead, file);
     place->spent.read = now(CLOCK_MONOTONIC) - began;
     place->was_awaited = place->spent.read > SLOW_NS && sleeps() > slept;
 }
@@ -314,7 +326,7 @@ static void load(sn_scratch *scratch, const sn_context *context, sn_place *place
         return;
     }
     fetch_timed(context, place, scratch->is_interruptible, 0, &scratch->file);
-    place->spent.blocked = place->spent.read;
+    place->spent.blocked += place->spent.read;
 }
 
 /* From the file in scratch memory. */

@@ -13,6 +13,8 @@
 #include "sn_socket.h"
 
 #define KEY_BYTES 64
+#define COMMAND_BYTES (KEY_BYTES + 32) /* of a GET, at the most */
+#define ASKED UINT32_MAX               /* no server's number */
 
 /* What ends each value. */
 typedef struct {
@@ -79,20 +81,15 @@ uint32_t sn_remote_server_of(const sn_remote *remote, const uint8_t *dataset, ui
     return best;
 }
 
-static sn_server *server_of(const sn_remote *remote, const uint8_t *dataset, uint32_t sample)
-{
-    return remote->places[sn_remote_server_of(remote, dataset, sample)].server;
-}
-
 int sn_remote_ping(sn_remote *remote, uint32_t at)
 {
     sn_server *self = remote->places[at].server;
-    sn_word ping[1] = {{"PING", 4}};
+    static const char ping[] = "*1\r\n$4\r\nPING\r\n";
     sn_answer answer;
 
-    if (remote->owner != getpid() || !sn_server_may_ask(self))
+    if (remote->owner != getpid() || !sn_server_may_ask(self, 0))
         return SN_MISS;
-    sn_connection *one = sn_server_ask(self, ping, 1, &answer);
+    sn_connection *one = sn_server_ask(self, (const uint8_t *)ping, sizeof ping - 1, &answer);
     if (!one)
         return SN_MISS;
     if (answer.kind != SN_ANSWER_OK) {
@@ -150,46 +147,90 @@ static size_t file_in(const uint8_t *value, size_t length, uint32_t sample, cons
     return is_ours ? length : SIZE_MAX;
 }
 
-int sn_remote_get(sn_remote *remote, const uint8_t *dataset, uint32_t sample, uint8_t **bytes, size_t *capacity,
-                  size_t *length)
+/* Read what a GET brings. 0, also where that is no file of ours; or the code for sn_server_give_up(). */
+static int take(sn_connection *one, const sn_answer *answer, const char *key, sn_wish *wish)
 {
-    char key[KEY_BYTES];
-    size_t key_length = (size_t)write_key(key, dataset, sample);
-    sn_server *self = server_of(remote, dataset, sample);
-    sn_word get[2] = {{"GET", 3}, {key, key_length}}, del[2] = {{"DEL", 3}, {key, key_length}};
-    sn_answer answer;
+    sn_word del[2] = {{"DEL", 3}, {key, strlen(key)}};
 
-    if (remote->owner != getpid() || !sn_server_may_ask(self))
-        return SN_MISS;
+    if (answer->kind != SN_ANSWER_BYTES)
+        return 0;
+    int rc = sn_connection_bytes(one, answer->length, &wish->bytes, &wish->capacity);
+    if (rc != 0)
+        return rc;
+    wish->length = file_in(wish->bytes, answer->length, wish->sample, key, (int)strlen(key));
+    wish->is_found = wish->length != SIZE_MAX;
+    if (!wish->is_found && sn_connection_say(one, del, 2) == 0)
+        one->owed++; /* that is answered behind all GETs, which were sent before */
+    return 0;
+}
+
+/* Get the files of samples that one server has. */
+static void get_from(sn_server *self, const uint8_t *dataset, sn_wish *const *wishes, uint32_t n)
+{
+    char keys[SN_REMOTE_AT_ONCE][KEY_BYTES];
+    uint8_t commands[SN_REMOTE_AT_ONCE * COMMAND_BYTES];
+    size_t length = 0;
+    sn_answer answer;
+    int rc = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        size_t key_length = (size_t)write_key(keys[i], dataset, wishes[i]->sample);
+        sn_word get[2] = {{"GET", 3}, {keys[i], key_length}};
+        length += sn_resp_command(commands + length, sizeof commands - length, 2, get, 2);
+    }
+    if (!sn_server_may_ask(self, n))
+        return;
     uint64_t began = sn_socket_now();
-    sn_connection *one = sn_server_ask(self, get, 2, &answer);
-    if (!one)
-        return SN_MISS;
-    size_t found = SIZE_MAX;
-    if (answer.kind == SN_ANSWER_BYTES) {
-        int rc = sn_connection_bytes(one, answer.length, bytes, capacity);
+    sn_connection *one = sn_server_ask(self, commands, length, &answer);
+    for (uint32_t i = 0; one && i < n; i++) {
+        if (i > 0)
+            rc = sn_server_next(one, &answer);
+        if (rc == 0)
+            rc = take(one, &answer, keys[i], wishes[i]);
         if (rc != 0) {
             sn_server_give_up(self, one, rc, &answer);
-            return SN_MISS;
+            return;
         }
-        found = file_in(*bytes, answer.length, sample, key, (int)key_length);
-        if (found == SIZE_MAX && sn_connection_say(one, del, 2) == 0)
-            one->owed++;
+        uint64_t now = sn_socket_now();
+        sn_remote_counts more = {.misses = 1, .wrong = answer.kind == SN_ANSWER_BYTES};
+        if (wishes[i]->is_found)
+            more = (sn_remote_counts){.hits = 1, .bytes = wishes[i]->length, .get_ns = now - began};
+        sn_server_count(self, &more);
+        began = now;
     }
-    sn_remote_counts more = {.misses = 1, .wrong = answer.kind == SN_ANSWER_BYTES};
-    if (found != SIZE_MAX)
-        more = (sn_remote_counts){.hits = 1, .bytes = found, .get_ns = sn_socket_now() - began};
-    sn_server_count(self, &more);
-    sn_server_done(self, one);
-    *length = found;
-    return found != SIZE_MAX ? 0 : SN_MISS;
+    if (one)
+        sn_server_done(self, one);
+}
+
+void sn_remote_get(sn_remote *remote, const uint8_t *dataset, sn_wish *wishes, uint32_t n)
+{
+    sn_wish *of_server[SN_REMOTE_AT_ONCE];
+    uint32_t server[SN_REMOTE_AT_ONCE];
+
+    for (uint32_t i = 0; i < n; i++) {
+        wishes[i].is_found = 0;
+        server[i] = sn_remote_server_of(remote, dataset, wishes[i].sample);
+    }
+    if (remote->owner != getpid())
+        return;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t asked = server[i], count = 0;
+        for (uint32_t k = i; k < n && asked != ASKED; k++) {
+            if (server[k] == asked) {
+                of_server[count++] = &wishes[k];
+                server[k] = ASKED;
+            }
+        }
+        if (count > 0)
+            get_from(remote->places[asked].server, dataset, of_server, count);
+    }
 }
 
 void sn_remote_put(sn_remote *remote, const uint8_t *dataset, uint32_t sample, const uint8_t *bytes, size_t length)
 {
     char key[KEY_BYTES];
     int key_length = write_key(key, dataset, sample);
-    sn_server *self = server_of(remote, dataset, sample);
+    sn_server *self = remote->places[sn_remote_server_of(remote, dataset, sample)].server;
     uint8_t head[256];
     trailer end = {.length = length, .sample = sample};
 

@@ -28,6 +28,7 @@
 
 #define SN_REMOTE_DATASET 16       /* bytes of a dataset's fingerprint, which `dataset` always is */
 #define SN_REMOTE_MOST (1u << 30)  /* bytes of a value */
+#define SN_REMOTE_AT_ONCE 4u       /* samples that are asked for together */
 
 typedef struct sn_remote sn_remote;
 
@@ -40,9 +41,19 @@ void sn_remote_free(sn_remote *remote);
 /* The server has another address now, as after a restart elsewhere. 0, or -EINVAL. */
 int sn_remote_move(sn_remote *remote, uint32_t server, const char *address);
 
-/* Get the file of a sample into a buffer from malloc(), which grows. 0, or SN_MISS: the buffer may have been overwritten. */
-int sn_remote_get(sn_remote *remote, const uint8_t *dataset, uint32_t sample, uint8_t **bytes,
-                  size_t *capacity, size_t *length);
+/* A sample that is asked for, and its file in a buffer from malloc(), which grows and may be overwritten in any case. */
+typedef struct {
+    uint32_t sample;
+    int is_found;
+    uint8_t *bytes;
+    size_t capacity, length;
+} sn_wish;
+
+/* Get the files of up to SN_REMOTE_AT_ONCE samples. A server gets the commands for all of its samples at once, and works
+ * on the next while this thread reads an answer. Of 110 KB on the loopback that takes 24 us of this thread's CPU time for
+ * each, against 44 us one by one, because it sleeps less often. With eight it takes 21 us, but two threads that prepare
+ * pictures on two cores then got 0.91 of the samples/s that they got without a server, in place of 0.95. */
+void sn_remote_get(sn_remote *remote, const uint8_t *dataset, sn_wish *wishes, uint32_t n);
 
 /* Leave the file of a sample there, unless it is there or there is no room. It is sent, but no answer is waited for. */
 void sn_remote_put(sn_remote *remote, const uint8_t *dataset, uint32_t sample,

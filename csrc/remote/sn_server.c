@@ -152,7 +152,7 @@ static sn_connection *take_idle(sn_server *self)
     return all;
 }
 
-int sn_server_may_ask(sn_server *self)
+int sn_server_may_ask(sn_server *self, uint32_t samples)
 {
     pthread_mutex_lock(&self->mutex);
     int is_alone = self->failures >= MOST_FAILURES;
@@ -160,7 +160,7 @@ int sn_server_may_ask(sn_server *self)
     if (may && is_alone)
         self->is_tried = 1;
     if (!may)
-        self->counts.skipped++;
+        self->counts.skipped += samples;
     pthread_mutex_unlock(&self->mutex);
     return may;
 }
@@ -353,19 +353,28 @@ static int read_owed(sn_server *self, sn_connection *one)
     return 0;
 }
 
-/* Send a command and read the first line of its answer. GONE: the connection had been closed since it was used; a fresh
- * one may serve. */
-static int ask(sn_server *self, sn_connection *one, const sn_word *words, uint32_t n, sn_answer *answer)
+int sn_server_next(sn_connection *one, sn_answer *answer)
 {
-    int was_used = !one->is_fresh;
-    int rc = sn_connection_say(one, words, n);
+    answer->kind = SN_ANSWER_NOTHING;
+    int rc = sn_connection_answer(one, SN_SERVER_MOST, answer);
+    if (rc == 0)
+        one->is_fresh = 0;
+    return rc == 0 && answer->kind == SN_ANSWER_ERROR ? -EPROTO : rc;
+}
 
+/* Send commands and read the first line of the first answer. GONE: the connection had been closed since it was used; a
+ * fresh one may serve. */
+static int ask(sn_server *self, sn_connection *one, const uint8_t *commands, size_t length, sn_answer *answer)
+{
+    struct iovec part = {.iov_base = (void *)commands, .iov_len = length};
+    int was_used = !one->is_fresh;
+    int rc = sn_connection_send(one, &part, 1);
+
+    answer->kind = SN_ANSWER_NOTHING;
     if (rc == 0)
         rc = read_owed(self, one);
     if (rc == 0)
-        rc = sn_connection_answer(one, SN_SERVER_MOST, answer);
-    if (rc == 0)
-        one->is_fresh = 0;
+        rc = sn_server_next(one, answer);
     return was_used && (rc == -ECONNRESET || rc == -EPIPE) ? GONE : rc;
 }
 
@@ -378,7 +387,7 @@ void sn_server_give_up(sn_server *self, sn_connection *one, int rc, const sn_ans
     failed(self, message);
 }
 
-sn_connection *sn_server_ask(sn_server *self, const sn_word *words, uint32_t n, sn_answer *answer)
+sn_connection *sn_server_ask(sn_server *self, const uint8_t *commands, size_t length, sn_answer *answer)
 {
     char message[SN_TLS_WHY];
 
@@ -388,10 +397,7 @@ sn_connection *sn_server_ask(sn_server *self, const sn_word *words, uint32_t n, 
             failed(self, message);
             return NULL;
         }
-        answer->kind = SN_ANSWER_NOTHING;
-        int rc = ask(self, one, words, n, answer);
-        if (rc == 0 && answer->kind == SN_ANSWER_ERROR)
-            rc = -EPROTO;
+        int rc = ask(self, one, commands, length, answer);
         if (rc == 0)
             return one;
         if (rc != GONE) {

@@ -64,14 +64,17 @@ void sn_server_free(sn_server *self);
 /* It has another address now. 0, or -EINVAL. */
 int sn_server_move(sn_server *self, const char *address);
 
-/* Whether a caller may ask now. If it may, sn_server_ask() has to follow. */
-int sn_server_may_ask(sn_server *self);
+/* Whether a caller may ask now. If it may, sn_server_ask() has to follow; else so many samples are skipped. */
+int sn_server_may_ask(sn_server *self, uint32_t samples);
 
-/* Send a command, and read the first line of the answer, which is no error. The connection, which has to end with
+/* Send commands, and read the first line of the first answer, which is no error. The connection, which has to end with
  * sn_server_done() or sn_server_give_up(); NULL: the server has failed, which is counted. */
-sn_connection *sn_server_ask(sn_server *self, const sn_word *words, uint32_t n, sn_answer *answer);
+sn_connection *sn_server_ask(sn_server *self, const uint8_t *commands, size_t length, sn_answer *answer);
 
-/* The answer was read, and the server serves. */
+/* Read the first line of the next answer, likewise. 0, or the code for sn_server_give_up(). */
+int sn_server_next(sn_connection *one, sn_answer *answer);
+
+/* All answers were read, and the server serves. */
 void sn_server_done(sn_server *self, sn_connection *one);
 
 /* The connection has failed with this code, after this answer. */

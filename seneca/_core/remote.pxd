@@ -36,11 +36,16 @@ cdef extern from "remote/sn_remote.h" nogil:
         int is_left_alone
         char message[SN_TLS_WHY]
 
+    ctypedef struct sn_wish:
+        uint32_t sample
+        int is_found
+        uint8_t *bytes
+        size_t capacity, length
+
     sn_remote *sn_remote_new(const sn_remote_server *servers, uint32_t n)
     void sn_remote_free(sn_remote *remote)
     int sn_remote_move(sn_remote *remote, uint32_t server, const char *address)
-    int sn_remote_get(sn_remote *remote, const uint8_t *dataset, uint32_t sample, uint8_t **bytes, size_t *capacity,
-                      size_t *length)
+    void sn_remote_get(sn_remote *remote, const uint8_t *dataset, sn_wish *wishes, uint32_t n)
     void sn_remote_put(sn_remote *remote, const uint8_t *dataset, uint32_t sample, const uint8_t *bytes, size_t length)
     int sn_remote_ping(sn_remote *remote, uint32_t server)
     uint32_t sn_remote_server_of(const sn_remote *remote, const uint8_t *dataset, uint32_t sample)

@@ -82,15 +82,13 @@ cdef class Remote:
     def get(self, bytes dataset, uint32_t sample):
         """The file of a sample; None: it is not there."""
         cdef const uint8_t *name = name_of(dataset)
-        cdef uint8_t *found = NULL
-        cdef size_t capacity = 0, length = 0
-        cdef int rc
+        cdef sn_wish wish = sn_wish(sample, 0, NULL, 0, 0)
         with nogil:
-            rc = sn_remote_get(self.handle, name, sample, &found, &capacity, &length)
+            sn_remote_get(self.handle, name, &wish, 1)
         try:
-            return PyBytes_FromStringAndSize(<char *>found, length) if rc == 0 else None
+            return PyBytes_FromStringAndSize(<char *>wish.bytes, wish.length) if wish.is_found else None
         finally:
-            free(found)
+            free(wish.bytes)
 
     def put(self, bytes dataset, uint32_t sample, bytes file):
         """Leave the file of a sample there. No answer is waited for."""

@@ -337,24 +337,32 @@ typedef struct {
 static void *asks(void *argument)
 {
     client *self = argument;
-    uint8_t *bytes = NULL, *right = malloc(MOST_BYTES + 1);
-    size_t capacity = 0, length;
+    sn_wish wishes[SN_REMOTE_AT_ONCE] = {0};
+    uint8_t *right = malloc(MOST_BYTES + 1);
     sn_rng rng;
 
     CHECK(right != NULL);
     sn_rng_start(&rng, self->seed, 0, 0, 0, SN_STREAM_REST);
-    for (uint32_t i = 0; i < TURNS; i++) {
-        uint32_t sample = sn_rng_below(&rng, SAMPLES);
-        file_of(sample, right);
-        if (sn_remote_get(self->remote, dataset, sample, &bytes, &capacity, &length) == 0) {
-            CHECK_EQUAL(length, length_of(sample), "sample %u", sample);
-            CHECK(memcmp(bytes, right, length) == 0);
-            self->hits++;
-        } else {
-            sn_remote_put(self->remote, dataset, sample, right, length_of(sample));
+    for (uint32_t n, asked = 0; asked < TURNS; asked += n) {
+        n = 1 + sn_rng_below(&rng, SN_REMOTE_AT_ONCE);
+        n = n < TURNS - asked ? n : TURNS - asked;
+        for (uint32_t i = 0; i < n; i++)
+            wishes[i].sample = sn_rng_below(&rng, SAMPLES);
+        sn_remote_get(self->remote, dataset, wishes, n);
+        for (uint32_t i = 0; i < n; i++) {
+            const sn_wish *wish = &wishes[i];
+            file_of(wish->sample, right);
+            if (wish->is_found) {
+                CHECK_EQUAL(wish->length, length_of(wish->sample), "sample %u", wish->sample);
+                CHECK(memcmp(wish->bytes, right, wish->length) == 0);
+                self->hits++;
+            } else {
+                sn_remote_put(self->remote, dataset, wish->sample, right, length_of(wish->sample));
+            }
         }
     }
-    free(bytes);
+    for (uint32_t i = 0; i < SN_REMOTE_AT_ONCE; i++)
+        free(wishes[i].bytes);
     free(right);
     return NULL;
 }

@@ -15,6 +15,7 @@ import torch
 from certificates import Authority
 from PIL import Image
 from redis_servers import RedisServer, TlsServer, needs_redis, needs_tls
+from sizes import size
 
 import seneca
 from seneca import transforms as T
@@ -191,6 +192,23 @@ def fail_in_the_middle_of_an_epoch(folder, alone, server, fault, workers):
 @pytest.mark.parametrize("fault", [kill, stop, restart_empty, fill_up, want_a_password])
 def test_a_server_fails_in_the_middle_of_an_epoch(folder, alone, server, fault, workers):
     fail_in_the_middle_of_an_epoch(folder, alone, server, fault, workers)
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_epochs_are_left_while_servers_are_asked(folder, server, workers):
+    """Servers have all files, or a part, or none. The epoch behind the one that was left is whole."""
+    rng = np.random.default_rng(workers)
+    one = loader(seneca.ImageFolder(folder, TRANSFORM), server.url, workers)
+    for round_ in range(size(20, 100)):
+        if round_ % 3 == 0:
+            assert server.tell("FLUSHALL") == "+OK"
+        epoch = iter(one)
+        for _ in range(rng.integers(0, 5)):
+            next(epoch)
+        del epoch
+        labels = torch.cat([labels for _, labels in one])
+        assert len(labels) == COUNT and labels.sum() == COUNT // 2
+    assert one.stats()["skipped"] == 0 and of(one, server)["hits"] > 0 and of(one, server)["misses"] > 0
 
 
 @pytest.fixture(scope="module")
