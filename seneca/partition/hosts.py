@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 __all__ = ["ALONE", "REMOTE_CPU_S_PER_BYTE", "Hosts"]
 
-REMOTE_CPU_S_PER_BYTE = 0.9e-9
-"""CPU seconds for a byte from a server by TCP: 0.4e-9 of the client and 0.5e-9 of the server, as
-``bench/bench_remote.py`` measures. Each host has a server, and serves as much as it is served."""
+REMOTE_CPU_S_PER_BYTE = 0.5e-9
+"""CPU seconds for a byte from a server by TCP: 0.2e-9 of the client and 0.3e-9 of the server, as
+``bench/bench_remote.py`` measures for four files at once. Each host has a server, and serves as much as it is
+served."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from seneca.partition import (
     solve,
     torch_loader,
 )
-from seneca.partition.drift import WORTH
 from seneca.partition.hosts import REMOTE_CPU_S_PER_BYTE
 
 FILE = 97_952
@@ -79,7 +78,7 @@ def test_items_that_are_made_whole_come_from_no_server():
 @pytest.mark.parametrize("storage", [40e6, 200e6, 1e9])
 @pytest.mark.parametrize("cores", [8, 32])
 @pytest.mark.parametrize("count", [1, 4])
-def test_a_split_that_counts_on_servers_is_not_worth_a_change(storage, cores, count):
+def test_a_split_that_counts_on_servers_gains_little(storage, cores, count):
     samples, file_bytes, decoded_bytes = 1_281_167, 110e3, 560e3  # about ImageNet's
     servers = Hosts(4, nic_bytes_per_s=3.125e9, remote_bytes=int(samples * file_bytes))
     for share in (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8):
@@ -102,7 +101,7 @@ def test_a_split_that_counts_on_servers_is_not_worth_a_change(storage, cores, co
         alone, with_servers = Jobs(count), Jobs(count, hosts=servers)
         best = solve(profile, with_servers).samples_per_s
         unaware = bottleneck(profile, solve(profile, alone).split, with_servers).samples_per_s
-        assert 1.0 <= best / unaware * (1 + 1e-9) < WORTH, share
+        assert 1.0 <= best / unaware * (1 + 1e-9) < 1.08, share
 
 
 def test_torchs_loader_on_several_hosts():
