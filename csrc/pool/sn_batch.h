@@ -6,7 +6,7 @@
  *   a place:  DRAWN -----------------------> CLAIMED --> prepared
  *               |                              ^
  *               +--> READING --> READ AHEAD ---+    while storage is slow: its file, by a thread that only reads;
- *               ^                              |    and each file that is fetched from elsewhere
+ *               ^                              |    and each file that is fetched from elsewhere, or from other hosts
  *               +---- bytes are wanted --------+    its cached payload is damaged: its file is to be fetched
  *   AWAITED ----^                                   another job makes its copy: passed over until then (sn_await.h)
  *

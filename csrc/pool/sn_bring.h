@@ -1,8 +1,9 @@
 /*
- * sn_bring.h -- a pool's fields, and how files come before a preparer needs them: by readers of its own, or by fetchers.
+ * sn_bring.h -- a pool's fields, and how files come before a preparer needs them: from other hosts, by readers, or by fetchers.
  *
  *   claim_read -->  a reader reads the file           --> ahead --> a preparer
  *             \-->  a fetcher: ticket ... its bytes  --/
+ *   gather     -->  a preparer asks other hosts      --/
  *
  * Fetchers wait for places in sn_pool_next_fetch(), and bring their bytes to sn_pool_fetched(). In between they hold a
  * ticket and no memory of the pool's. Once the places' batches are dropped the ticket is void: a fetcher that hangs in
