@@ -38,6 +38,7 @@ WAITS_FOR = {
 }
 FORMAT = 1
 LEAST_STOLEN = 0.02  # a smaller share of the CPU time that a hypervisor takes is not told
+SHORT_S = 1.0  # of a loop: what happens by chance in less time is a large share of it
 LEAST_LATE = 0.05  # a rank that is late in a smaller share of the steps is not told
 
 
@@ -197,6 +198,11 @@ def find(run: Run, cores: float, *, deep: bool = False) -> Findings:
         used = [loaders[0], *(one for one, _ in _also_used(loaders))]
         most = max(used, key=lambda one: one.stalls.waited)
         loaders.sort(key=lambda one: one is not most)
+    if loaders and loaders[0].rates.seconds < SHORT_S:
+        notes.append(
+            f"more than {loaders[0].rates.seconds:.2g} s of the loop over {loaders[0].name}: shares of so short a "
+            "time say little; let the script run longer"
+        )
     profile = None
     if measured is not None and loaders:
         loaders.sort(key=lambda one: not _is_of(one.epochs, measured.told))

@@ -26,6 +26,14 @@ def test_the_sentence_says_how_long_for_what_and_what_helps():
     )
 
 
+def test_of_a_short_loop_it_is_said_how_short_it_was():
+    (note,) = found(waits(0.006, 0.002)).notes
+    assert note == (
+        "more than 0.08 s of the loop over Rows of 40: shares of so short a time say little; let the script run longer"
+    )
+    assert found(waits(0.06, 0.05)).notes == []
+
+
 def test_a_step_that_does_not_wait_is_the_limit():
     sentence = found(waits(0.001, 1.0)).sentence()
     assert sentence == "The training step is the limit: it waits 0% of the time for its samples."
