@@ -7,7 +7,7 @@
 #include "png_chunks.h"
 
 #define IHDR_BYTES 13
-#define MOST_RAW (INT32_MAX / 2) /* with the headers of its blocks the length of one chunk may still say it */
+#define MOST_RAW (64u << 20) /* of larger pictures libpng inflates row after row, and needs no memory for all of them */
 #define MOST_IN_BLOCK 65535u
 #define BLOCK_HEADER 5
 #define ZLIB_HEADER 2

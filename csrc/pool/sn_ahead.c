@@ -95,6 +95,11 @@ uint32_t sn_ahead_at_once(const sn_ahead *ahead)
     return most < 1.0 ? 1 : most < SN_REMOTE_AT_ONCE ? (uint32_t)most : SN_REMOTE_AT_ONCE;
 }
 
+int sn_ahead_may_ask(const sn_ahead *ahead, uint32_t preparers)
+{
+    return ahead->n < preparers && ahead->bytes + sn_ahead_at_once(ahead) * ahead->file_bytes < AHEAD_BYTES;
+}
+
 void sn_ahead_saw(sn_ahead *ahead, size_t bytes)
 {
     if (bytes)
@@ -139,10 +144,11 @@ void sn_ahead_choose(sn_ahead *ahead, const sn_place *place, uint64_t busy_ns, u
 {
     int is_first = ahead->busy_ns <= 0;
 
-    add_to_mean(&ahead->awaited_ns, place->was_awaited ? (double)place->spent.read : 0.0, is_first);
+    add_to_mean(&ahead->awaited_ns, (double)place->awaited_ns, is_first);
+    add_to_mean(&ahead->read_ns, place->awaited_ns ? (double)place->spent.read : 0.0, is_first);
     add_to_mean(&ahead->busy_ns, (double)busy_ns, is_first);
     double ratio = ahead->busy_ns > 0 ? ahead->awaited_ns / ahead->busy_ns : 0.0;
-    double needed = ratio < LEAST_AWAITED ? 0.0 : SPARE_READERS * preparers * ratio;
+    double needed = ahead->read_ns < LEAST_AWAITED * ahead->busy_ns ? 0.0 : SPARE_READERS * preparers * ratio;
     ahead->readers = needed < ahead->most_readers ? (uint32_t)(needed + 0.999) : ahead->most_readers;
     if (ahead->readers < ahead->least_readers)
         ahead->readers = ahead->least_readers;

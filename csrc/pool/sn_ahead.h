@@ -27,7 +27,8 @@ typedef struct {
     double bytes;                   /* of those n files */
     uint32_t readers, most_readers; /* that may read at a time */
     uint32_t least_readers;         /* of external containers, which only readers read */
-    double awaited_ns, busy_ns;     /* means of a place: storage takes, preparing takes */
+    double read_ns, busy_ns;        /* means of a place: its share of what storage takes, preparing takes */
+    double awaited_ns;              /* the mean time that a file is under way: several may be at a time */
     double file_bytes;              /* the mean of a file */
     double together;                /* the mean of a request: files that it brings; 0: none has come */
     uint32_t hosts_asked;           /* other hosts are asked for files: keep buffers for so many more */
@@ -59,6 +60,9 @@ void sn_ahead_brought(sn_ahead *ahead, uint32_t files);
 
 /* For how many files to ask other hosts at a time, the first of them for the asking thread itself. */
 uint32_t sn_ahead_at_once(const sn_ahead *ahead);
+
+/* Whether so many preparers are about to run out of files, and there is room for those that other hosts may have. */
+int sn_ahead_may_ask(const sn_ahead *ahead, uint32_t preparers);
 
 /* A file of so many bytes has come. */
 void sn_ahead_saw(sn_ahead *ahead, size_t bytes);

@@ -37,19 +37,21 @@ int sn_pool_start(sn_pool *pool, struct sn_thread *thread, void *(*run_as)(void 
 
 /* A place has its file now, or why there is none. `together`: how many places one request, which took so long, has
  * brought. */
-static void have(sn_place *place, const sn_file *file, uint64_t took_ns, uint32_t together)
+static void have(sn_pool *pool, sn_place *place, const sn_file *file, uint64_t took_ns, uint32_t together)
 {
+    sn_ahead_keep_spare(&pool->ahead, &place->file); /* the buffer of an attempt that a signal has interrupted */
     place->file = *file;
     place->is_read = 1;
     place->spent.read = took_ns / together;
     place->together = together;
-    place->was_awaited = 1;
+    /* Fetchers are counted in requests; threads that ask other hosts, in files that are under way. */
+    place->awaited_ns = pool->is_external ? took_ns / together : took_ns;
 }
 
 /* The same, of a place that a preparer is to take. The mutex is held. */
 static void arrive(sn_pool *pool, sn_place *place, const sn_file *file, uint64_t took_ns, uint32_t together)
 {
-    have(place, file, took_ns, together);
+    have(pool, place, file, took_ns, together);
     place->stage = SN_READ_AHEAD;
     sn_ahead_add(&pool->ahead, place);
     pthread_cond_signal(&pool->work);
@@ -83,7 +85,7 @@ static int may_hosts_have(const sn_place *place)
 /* What to ask for: a place, if it needs that, and the next that nobody has read. The mutex is held. How many. */
 static uint32_t gather(const sn_pool *pool, sn_place *place, sn_place **asked)
 {
-    uint32_t n = 0, most = sn_ahead_at_once(&pool->ahead), looks = MOST_HOST_LOOKS;
+    uint32_t n = 0, most = sn_ahead_at_once(&pool->ahead), looks = may_hosts_have(place) ? MOST_LOOKS : MOST_HOST_LOOKS;
 
     if (may_hosts_have(place))
         asked[n++] = place;
@@ -100,16 +102,24 @@ static uint32_t gather(const sn_pool *pool, sn_place *place, sn_place **asked)
     return n;
 }
 
+/* Other hosts do not have the file of a place. What it cost to ask is a part of what storage costs. */
+static void note_miss(sn_pool *pool, sn_place *place, sn_file *file, uint64_t took_ns, uint32_t together)
+{
+    sn_ahead_keep_spare(&pool->ahead, file);
+    place->skips_remote = 1;
+    place->spent.read = took_ns / together;
+    place->awaited_ns = took_ns;
+}
+
 /* What has come of a place that this thread asked for and does not have in hand. The mutex is held. */
 static void end_asking(sn_pool *pool, sn_place *place, sn_file *file, uint64_t took_ns, uint32_t together)
 {
     sn_ahead_ended(&pool->ahead, 0);
-    place->skips_remote = !file->is_remote;
     if (file->is_remote && !place->batch->dropped) {
         arrive(pool, place, file, took_ns, together);
         return;
     }
-    sn_ahead_keep_spare(&pool->ahead, file);
+    note_miss(pool, place, file, took_ns, together);
     if (!place->batch->dropped) {
         give_back(pool, place);
         return;
@@ -124,7 +134,7 @@ static int is_to_ask(const sn_pool *pool, const sn_place *place)
 {
     if (pool->is_external || !place->batch->context->remote)
         return 0;
-    return may_hosts_have(place) || (pool->asking == 0 && pool->ahead.n < pool->limit);
+    return may_hosts_have(place) || (pool->asking == 0 && sn_ahead_may_ask(&pool->ahead, pool->limit));
 }
 
 uint64_t sn_pool_ask_hosts(sn_pool *pool, sn_place *place)
@@ -137,7 +147,7 @@ uint64_t sn_pool_ask_hosts(sn_pool *pool, sn_place *place)
     if (n == 0)
         return 0;
     pool->asking++;
-    pool->ahead.hosts_asked = SN_REMOTE_AT_ONCE * (pool->limit ? pool->limit : 1);
+    pool->ahead.hosts_asked = sn_ahead_at_once(&pool->ahead) * (pool->limit ? pool->limit : 1);
     for (uint32_t i = 0; i < n; i++) {
         samples[i] = asked[i]->item.sample;
         files[i] = sn_ahead_spare(&pool->ahead);
@@ -157,12 +167,12 @@ uint64_t sn_pool_ask_hosts(sn_pool *pool, sn_place *place)
             end_asking(pool, asked[i], &files[i], took, n);
             continue;
         }
-        place->skips_remote = !files[i].is_remote;
-        sn_ahead_saw(&pool->ahead, files[i].length);
-        if (files[i].is_remote)
-            have(place, &files[i], took, n);
-        else
-            sn_ahead_keep_spare(&pool->ahead, &files[i]);
+        if (files[i].is_remote) {
+            sn_ahead_saw(&pool->ahead, files[i].length);
+            have(pool, place, &files[i], took, n);
+        } else {
+            note_miss(pool, place, &files[i], took, n);
+        }
     }
     return took;
 }

@@ -170,6 +170,15 @@ static struct sn_thread *thread_at(const sn_pool *pool, uint32_t i)
 
 /* -- Preparing -- */
 
+/* A place is prepared: its file's buffer is used again, and how large files are is known. The mutex is held. */
+static void end_file(sn_pool *pool, sn_place *place, int was_ahead)
+{
+    if (!was_ahead) /* else it was seen as it came */
+        sn_ahead_saw(&pool->ahead, place->read_bytes);
+    if (place->status != SN_E_FOR_PILLOW || !sn_place_was_fetched(place->batch->context, place)) /* else Pillow needs it */
+        sn_ahead_keep_spare(&pool->ahead, &place->file);
+}
+
 /* Do a task. The mutex is held before and after it. `waited_ns`: how long the thread has waited for a file. */
 static void prepare(sn_pool *pool, struct sn_thread *self, sn_batch *batch, uint32_t task, uint64_t waited_ns)
 {
@@ -194,8 +203,7 @@ static void prepare(sn_pool *pool, struct sn_thread *self, sn_batch *batch, uint
         sn_pool_choose_readers(pool, place, took > read_here ? took - read_here : 0);
         if (is_ahead) /* before its reading began, the thread waited for something else */
             place->spent.blocked += least_ns(waited_ns, place->spent.read * (place->together ? place->together : 1));
-        if (place->status != SN_E_FOR_PILLOW || !sn_place_was_fetched(batch->context, place)) /* else Pillow needs it */
-            sn_ahead_keep_spare(&pool->ahead, &place->file);
+        end_file(pool, place, is_ahead);
     }
     sn_pool_finish_task(pool, batch);
 }
@@ -434,6 +442,8 @@ int sn_pool_wait_until(sn_pool *pool, sn_batch *batch, uint64_t until_ns)
                 rc = SN_BUSY;
                 break;
             }
+            if (place_of(own, task))
+                end_file(pool, place_of(own, task), 0);
             sn_pool_finish_task(pool, own);
             if (sn_now_ns() >= until_ns)
                 rc = SN_BUSY;
@@ -467,7 +477,7 @@ sn_pool_load sn_pool_look(sn_pool *pool, const sn_batch *batch)
     int may_fetch = pool->is_external && !pool->is_all_read; /* preparers wait for what others have yet to ask for */
     sn_pool_load load = {.is_idle = !pool->ahead.first && !first_drawn(pool) && !may_fetch,
                          .left = sn_batch_tasks(batch) - batch->finished,
-                         .mean_ns = (uint64_t)(pool->ahead.busy_ns + pool->ahead.awaited_ns)};
+                         .mean_ns = (uint64_t)(pool->ahead.busy_ns + pool->ahead.read_ns)};
     pthread_mutex_unlock(&pool->mutex);
     return load;
 }
@@ -475,7 +485,7 @@ sn_pool_load sn_pool_look(sn_pool *pool, const sn_batch *batch)
 uint64_t sn_pool_mean_ns(sn_pool *pool)
 {
     pthread_mutex_lock(&pool->mutex);
-    uint64_t mean_ns = (uint64_t)(pool->ahead.busy_ns + pool->ahead.awaited_ns);
+    uint64_t mean_ns = (uint64_t)(pool->ahead.busy_ns + pool->ahead.read_ns);
     pthread_mutex_unlock(&pool->mutex);
     return mean_ns;
 }

@@ -75,15 +75,18 @@ static long sleeps(void)
     return getrusage(RUSAGE_THREAD, &used) == 0 ? used.ru_nvcsw : 0;
 }
 
-/* Fetch the file of a place, and note how long that took. */
-static void fetch_timed(const sn_context *context, sn_place *place, int is_interruptible, int is_ahead, sn_file *file)
+/* Fetch the file of a place, note how long that took, and tell that. Other hosts may have been asked in vain before. */
+static uint64_t fetch_timed(const sn_context *context, sn_place *place, int is_interruptible, int is_ahead, sn_file *file)
 {
     long slept = sleeps();
     uint64_t began = now(CLOCK_MONOTONIC);
 
     fetch(context, place, is_interruptible, is_ahead, file);
-    place->spent.read = now(CLOCK_MONOTONIC) - began;
-    place->was_awaited = place->spent.read > SLOW_NS && sleeps() > slept;
+    uint64_t took = now(CLOCK_MONOTONIC) - began;
+    place->spent.read += took;
+    if (took > SLOW_NS && sleeps() > slept)
+        place->awaited_ns += took;
+    return took;
 }
 
 int sn_read_ahead(const sn_context *context, sn_place *place)
@@ -325,8 +328,7 @@ static void load(sn_scratch *scratch, const sn_context *context, sn_place *place
         place->is_read = 0;
         return;
     }
-    fetch_timed(context, place, scratch->is_interruptible, 0, &scratch->file);
-    place->spent.blocked += place->spent.read;
+    place->spent.blocked += fetch_timed(context, place, scratch->is_interruptible, 0, &scratch->file);
 }
 
 /* From the file in scratch memory. */
