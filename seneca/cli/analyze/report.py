@@ -200,8 +200,8 @@ def find(run: Run, cores: float, *, deep: bool = False) -> Findings:
         loaders.sort(key=lambda one: one is not most)
     if loaders and loaders[0].rates.seconds < SHORT_S:
         notes.append(
-            f"more than {loaders[0].rates.seconds:.2g} s of the loop over {loaders[0].name}: shares of so short a "
-            "time say little; let the script run longer"
+            f"more than {loaders[0].rates.seconds:.2g} s of the loop over {loaders[0].name}: "
+            "shares of so short a time say little; let the script run longer"
         )
     profile = None
     if measured is not None and loaders:

@@ -29,7 +29,8 @@ def test_the_sentence_says_how_long_for_what_and_what_helps():
 def test_of_a_short_loop_it_is_said_how_short_it_was():
     (note,) = found(waits(0.006, 0.002)).notes
     assert note == (
-        "more than 0.08 s of the loop over Rows of 40: shares of so short a time say little; let the script run longer"
+        "more than 0.08 s of the loop over Rows of 40: "
+        "shares of so short a time say little; let the script run longer"
     )
     assert found(waits(0.06, 0.05)).notes == []
 
