@@ -58,7 +58,7 @@ void sn_ahead_ended(sn_ahead *ahead, int rc);
 /* A request has brought so many files. */
 void sn_ahead_brought(sn_ahead *ahead, uint32_t files);
 
-/* For how many files to ask other hosts at a time, the first of them for the asking thread itself. */
+/* For how many files a thread asks other hosts at a time. */
 uint32_t sn_ahead_at_once(const sn_ahead *ahead);
 
 /* Whether so many preparers are about to run out of files, and there is room for those that other hosts may have. */
