@@ -202,18 +202,17 @@ def seed_worker(worker_id: int) -> None:
     random.seed(seed)
 
 
-class Mixed:
-    """torchvision's recipe for MixUp."""
+def mixing(classes: int) -> Any:
+    """torchvision's recipe for MixUp, as its documentation has it."""
+    from torch.utils.data import default_collate
+    from torchvision_here import torchvision
 
-    def __init__(self, classes: int) -> None:
-        from torchvision_here import torchvision
+    mixup = torchvision.transforms.v2.MixUp(num_classes=classes)
 
-        self.mix = torchvision.transforms.v2.MixUp(num_classes=classes)
+    def collate_fn(batch: Any) -> Any:
+        return mixup(*default_collate(batch))
 
-    def __call__(self, items: Any) -> Any:
-        from torch.utils.data import default_collate
-
-        return self.mix(*default_collate(items))
+    return collate_fn
 
 
 def habit(row: str, dataset: Any) -> dict[str, Any]:
@@ -229,7 +228,7 @@ def habit(row: str, dataset: Any) -> dict[str, Any]:
     if row == "worker_init_fn":
         options["worker_init_fn"] = seed_worker
     if row == "MixUp in collate_fn":
-        options["collate_fn"] = Mixed(len(dataset.classes))
+        options["collate_fn"] = mixing(len(dataset.classes))
     if row.startswith("boxes"):
         options["collate_fn"] = apart
     if row == "target_transform":

@@ -30,7 +30,7 @@ from seneca.epochs.progress import EpochProgress
 from seneca.epochs.resumable import ResumableLoader
 from seneca.epochs.samplers import seed_of
 from seneca.identity import Memory
-from seneca.native.collate import collates_plainly
+from seneca.native.collate import collates_plainly, who_collates
 from seneca.native.device import CopiedAhead, check_device
 from seneca.native.init_fn import can_be_left_out, only_seeds
 from seneca.native.iterator import NativeIterator
@@ -464,7 +464,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         if not self._goes_over_dataset():
             found.append(f"the order is that of {type(self._orders()[1]).__name__}")
         if not collates_plainly(self, support):
-            found.append("collate_fn and target_transform are called in this process")
+            found.append(who_collates(self, support))
         if self.worker_init_fn is not None:
             found.append(NOT_CALLED)
         return found

@@ -1,4 +1,4 @@
-/* batch.c -- sn_batch_write() of sn_codec.h: which of its loops run; and sn_batch_write_mask(). */
+/* batch.c -- sn_batch_write() of sn_codec.h: which of its loops run; sn_batch_write_mask(); sn_batch_mix_up(). */
 #include <string.h>
 
 #include "batch_kernels.h"
@@ -39,4 +39,15 @@ void sn_batch_write_mask(const sn_plan *plan, const uint8_t *mask, uint32_t heig
     }
     for (size_t k = 0; k < n_pixels; k++)
         numbers[k] = mask[k];
+}
+
+void sn_batch_mix_up(float *pictures, size_t count, size_t elements, float share, float rest, const float *last)
+{
+    for (size_t i = count; i-- > 0;) {
+        float *picture = pictures + i * elements;
+        const float *other = i > 0 ? picture - elements : last;
+
+        for (size_t k = 0; k < elements; k++)
+            picture[k] = picture[k] * share + other[k] * rest;
+    }
 }

@@ -115,4 +115,10 @@ void sn_batch_write(const sn_plan *plan, const uint8_t *augmented, uint32_t heig
 /* Cast the mask of a pair into its place among the batch's masks: sn_plan_mask_bytes() for each pixel. */
 void sn_batch_write_mask(const sn_plan *plan, const uint8_t *mask, uint32_t height, uint32_t width, void *out);
 
+/*
+ * MixUp in place: each picture of a batch becomes `share` of itself and `rest` of the one before it. `last` is a
+ * copy of the last picture, which comes before the first. Products and sum are rounded each, as torch does it.
+ */
+void sn_batch_mix_up(float *pictures, size_t count, size_t elements, float share, float rest, const float *last);
+
 #endif

@@ -40,6 +40,8 @@ cdef extern from "codec/sn_codec.h" nogil:
     void sn_batch_write(const sn_plan *plan, const uint8_t *augmented, uint32_t height,
                         uint32_t width, sn_rng *rng, void *out)
     void sn_batch_write_mask(const sn_plan *plan, const uint8_t *mask, uint32_t height, uint32_t width, void *out)
+    void sn_batch_mix_up(float *pictures, size_t count, size_t elements, float share, float rest,
+                         const float *last)
 
 
 cdef extern from "codec/library.h" nogil:

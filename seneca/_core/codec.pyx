@@ -308,6 +308,24 @@ def batch_write(Plan plan, const uint8_t[:, :, ::1] augmented, out, uint64_t see
         sn_batch_write(&plan.value, &augmented[0, 0, 0], height, width, &rng, &flat[0])
 
 
+def mix_up(float[:, ::1] pictures, double share):
+    """MixUp in place: each picture becomes ``share`` of itself and ``1 - share`` of the one before it.
+
+    The one before the first picture is the last. The values are those of torch's ``x * share + y * (1 - share)``.
+
+    Args:
+        pictures: float32 ``(pictures, elements)``.
+        share: The share of the picture itself.
+    """
+    cdef float[::1] last
+    cdef size_t count = pictures.shape[0], elements = pictures.shape[1]
+    if count == 0 or elements == 0:
+        return
+    last = np.array(pictures[count - 1])
+    with nogil:
+        sn_batch_mix_up(&pictures[0, 0], count, elements, <float>share, <float>(1.0 - share), &last[0])
+
+
 @functools.cache
 def jpeg_library():
     """A digest of the libjpeg-turbo that this process has loaded, as 32 hexadecimal digits.

@@ -20,8 +20,9 @@ from seneca.data.stages import number_of
 from seneca.data.support import Support
 from seneca.data.tv_boxes import Targets
 from seneca.epochs.generators import fixed_generators
+from seneca.native.mixing import mixing_of
 
-__all__ = ["Collation", "PictureView", "collates_plainly"]
+__all__ = ["Collation", "PictureView", "collates_plainly", "who_collates"]
 
 
 class PictureView(torch.Tensor):
@@ -95,6 +96,20 @@ def collates_plainly(loader: Any, support: Support) -> bool:
     )
 
 
+def who_collates(loader: Any, support: Support) -> str:
+    """In plain words: who runs the user's functions."""
+    if _mixing_of(loader, support) is None:
+        return "collate_fn and target_transform are called in this process"
+    return "collate_fn is MixUp or CutMix, which is computed in the batch's own memory"
+
+
+def _mixing_of(loader: Any, support: Support) -> Callable[[torch.Tensor, Any], Any] | None:
+    """:func:`~seneca.native.mixing.mixing_of`, where a batch is of pictures and labels."""
+    assert support.files is not None
+    are_labelled = support.targets is None and not support.files.are_pairs
+    return mixing_of(loader.collate_fn) if are_labelled and loader.batch_sampler is not None else None
+
+
 def _target_transform(support: Support) -> Callable[[Any], Any] | None:
     """Of a pair, ``transforms`` make the mask what it is."""
     assert support.files is not None
@@ -120,6 +135,7 @@ class Collation:
         assert support.files is not None
         self._samples = support.files.samples
         self._collate = loader.collate_fn
+        self._mix = _mixing_of(loader, support)
         self._target_transform = _target_transform(support)
         self._boxes = support.targets
         self._is_channels_last = support.pipeline is not None and support.pipeline.channels_last
@@ -160,6 +176,8 @@ class Collation:
                 return self._collate((pictures[0], first))
             if masks is None and self._collate is default_collate:  # the same, without a view of each picture
                 return [pictures, default_collate(tuple(targets))]
+            if self._mix is not None:
+                return self._mix(pictures, default_collate(targets))
             items = list(zip(PictureView.of(pictures), targets, strict=True))
             return tree_map_only(PictureView, PictureView.plain, self._collate(items))
 
