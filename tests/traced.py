@@ -13,6 +13,7 @@ ABOUT = {
     "kind": "torch",
     "dataset": "Rows",
     "samples": 40,
+    "dataset_number": 0,
     "batch_size": 4,
     "num_workers": 1,
     "prefetch_factor": 2,

@@ -249,7 +249,10 @@ class Profile:
         if isinstance(fields, dict) and "bottleneck" in fields:
             fields = fields.get("profile")
             if fields is None:
-                raise ProfileError("`seneca analyze` was run without --deep: there is no profile in it")
+                raise ProfileError(
+                    "there is no profile in it: `seneca analyze` was run without --deep, or --deep measured "
+                    "nothing, and the `notes` in it say why"
+                )
         if not isinstance(fields, dict) or "version" not in fields:
             raise ProfileError("no profile of Seneca's: it has no version")
         if fields["version"] != PROFILE_VERSION:

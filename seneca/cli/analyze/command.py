@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import os
 import platform
@@ -11,9 +10,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 
 from seneca._runtime.cgroups import cpu_quota
 from seneca.cli.analyze import inject
@@ -28,6 +26,7 @@ __all__ = ["CannotAnalyze", "run"]
 
 PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
+SI_KERNEL = 0x80  # siginfo(2): no process has sent the signal
 
 
 class CannotAnalyze(Exception):
@@ -58,7 +57,7 @@ def run(command: Sequence[str], json: Path | None, html: Path | None = None, *, 
     trace = Path(tempfile.mkdtemp(prefix="seneca-analyze-"))
     try:
         status = _status_of(command, trace, deep=deep)
-        found = find(read_trace(trace), _cores(), deep=deep)
+        found = find(read_trace(trace), _cores(), deep=deep, status=status)
         if not found.loaders:
             if status == 0:
                 raise CannotAnalyze(found.nothing)
@@ -77,42 +76,50 @@ def run(command: Sequence[str], json: Path | None, html: Path | None = None, *, 
 
 def _status_of(command: Sequence[str], trace: Path, *, deep: bool) -> int:
     folder = os.path.dirname(os.path.abspath(inject.__file__))
-    before = os.environ.get("PYTHONPATH")
+    path = os.environ.get("PYTHONPATH")
     environment = {
         **os.environ,
-        "PYTHONPATH": folder if not before else os.pathsep.join((folder, before)),
+        "PYTHONPATH": folder if not path else os.pathsep.join((folder, path)),
         "SENECA_ANALYZE_TRACE": str(trace),
     }
     environment.pop(CORES, None)
     if deep:
         environment[CORES] = str(host.cores())
+    handled = {*PASSED_ON, *FROM_TERMINAL, signal.SIGCHLD}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, handled)
     try:
-        script = subprocess.Popen(command, env=environment)
+        script = subprocess.Popen(
+            command, env=environment, preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        )
+        while script.poll() is None:
+            told = signal.sigwaitinfo(handled)
+            if _is_for_script(told):
+                script.send_signal(told.si_signo)
     except OSError as error:
         raise CannotAnalyze(
             f"cannot start {command[0]!r}: {error.strerror}; give the whole command, as `python train.py`"
         ) from None
-    with _signals_passed_on(script):
-        status = script.wait()
-    return 128 - status if status < 0 else status
-
-
-@contextlib.contextmanager
-def _signals_passed_on(script: subprocess.Popen[bytes]) -> Iterator[None]:
-    """A terminal gives Ctrl-C and Ctrl-\\ to the script itself. The command waits for what it makes of it."""
-
-    def pass_on(number: int, frame: FrameType | None) -> None:
-        if script.poll() is None:
-            script.send_signal(number)
-
-    before = {number: signal.signal(number, pass_on) for number in PASSED_ON}
-    for number in FROM_TERMINAL:
-        before[number] = signal.signal(number, lambda number, frame: None)
-    try:
-        yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        while signal.sigtimedwait(handled, 0) is not None:
+            pass  # they were for the script, which has ended
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return 128 - script.returncode if script.returncode < 0 else script.returncode
+
+
+def _is_for_script(told: signal.struct_siginfo) -> bool:
+    """Whether a signal has to be passed on to the script.
+
+    A terminal gives Ctrl-C and Ctrl-\\ to the script too. A program of this process group may signal the
+    whole group, as GNU ``timeout`` does. The rule is that of ``sudo``.
+    """
+    if told.si_signo in PASSED_ON:
+        return True
+    if told.si_signo not in FROM_TERMINAL or told.si_code == SI_KERNEL:
+        return False
+    try:
+        return told.si_pid == 0 or os.getpgid(told.si_pid) != os.getpgid(0)
+    except ProcessLookupError:  # the sender has ended
+        return True
 
 
 def _cores() -> float:

@@ -94,11 +94,13 @@ class Findings:
     also_waits: dict[str, float] = field(default_factory=dict)
 
     def sentence(self) -> str:
-        """The answer. It is about the first loader."""
+        """The answer. It is about the first loader, and names it if there are others."""
         first = self.loaders[0]
         waited = first.stalls.waited
+        is_alone = len({one.name for one in self.loaders}) == 1
+        step = "training step" if is_alone else f"step over {first.name}"
         if first.stalls.bottleneck == "compute":
-            return f"The training step is the limit: it waits {waited:.0%} of the time for its samples."
+            return f"The {step} is the limit: it waits {waited:.0%} of the time for its samples."
         ranks = {one.epochs.rank for one in self.loaders}
         where = f" of rank {first.epochs.rank}" if len(ranks) > 1 else ""
         parts = ", ".join(
@@ -106,9 +108,9 @@ class Findings:
             for name in sorted(WAITS_FOR, key=lambda name: -getattr(first.stalls, name))
             if getattr(first.stalls, name) >= 0.005
         )
-        text = f"{waited:.0%} of the time the training step{where} waits: {parts}."
+        text = f"{waited:.0%} of the time the {step}{where} waits: {parts}."
         if first.is_unseen:
-            text = f"{waited:.0%} of the time the training step{where} waits; for what was not seen."
+            text = f"{waited:.0%} of the time the {step}{where} waits; for what was not seen."
         for name, share in self.also_waits.items():
             text += f" It also waits {share:.0%} of the time for {name}."
         if first.remedies:
@@ -163,13 +165,14 @@ class Findings:
         return json.dumps(content, indent=2) + "\n"
 
 
-def find(run: Run, cores: float, *, deep: bool = False) -> Findings:
+def find(run: Run, cores: float, *, deep: bool = False, status: int = 0) -> Findings:
     """Find why the loops of a script waited.
 
     Args:
         run: The trace.
         cores: The number of cores that the script may use.
         deep: Whether the phases of ``--deep`` were wanted.
+        status: The status of the script.
     """
     loaders, notes = [], _notes(run)
     measured = run.deep
@@ -178,7 +181,8 @@ def find(run: Run, cores: float, *, deep: bool = False) -> Findings:
             epochs = _warm(epochs, measured.told["warm_at"])
         rates = rates_of(epochs, cores, run.stolen)
         if rates is not None:
-            loaders.append(LoaderFindings(epochs, rates, stalls(rates), remedies(rates)))
+            is_short = rates.seconds < SHORT_S
+            loaders.append(LoaderFindings(epochs, rates, stalls(rates), [] if is_short else remedies(rates)))
         else:
             size = epochs.about["batch_size"]
             which = _name(epochs) + ("" if size is None else f", {size} sample{'s' * (size != 1)} a batch,")
@@ -209,9 +213,9 @@ def find(run: Run, cores: float, *, deep: bool = False) -> Findings:
         profile = profile_of_run(measured, loaders[0].name)
         notes += profile.notes
     elif deep:
-        why = run.undeep or f"no loader gave {WANTED} batches, which it needs"
+        why = run.undeep or f"no loader gave the {WANTED} batches that it needs, in all epochs together"
         notes.append(f"--deep measured nothing: {why}")
-    nothing = "" if loaders else _why_nothing(run)
+    nothing = "" if loaders else _why_nothing(run, status)
     also_waits: dict[str, float] = {}
     for one, share in _also_used(loaders):
         also_waits[one.name] = also_waits.get(one.name, 0.0) + share
@@ -233,7 +237,7 @@ def _also_used(loaders: list[LoaderFindings]) -> list[tuple[LoaderFindings, floa
 
 def _is_of(epochs: Epochs, told: dict[str, Any]) -> bool:
     """Whether they are those of the loader that ``--deep`` measured."""
-    return (epochs.about["dataset"], epochs.about["samples"]) == (told["dataset"], told["samples"])
+    return all(epochs.about[name] == told[name] for name in ("dataset", "samples", "dataset_number"))
 
 
 def _warm(epochs: Epochs, warm_at: float) -> Epochs:
@@ -248,7 +252,13 @@ def _warm(epochs: Epochs, warm_at: float) -> Epochs:
 def _name(epochs: Epochs) -> str:
     about = epochs.about
     size = "" if about["samples"] is None else f" of {about['samples']:,}"
-    return f"{about['dataset']}{size}"
+    number = f", the {_nth(about['dataset_number'] + 1)}" if about["dataset_number"] else ""
+    return f"{about['dataset']}{size}{number}"
+
+
+def _nth(number: int) -> str:
+    last = 0 if number % 100 in (11, 12, 13) else number % 10
+    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') }"
 
 
 def _late(loaders: list[LoaderFindings]) -> dict[int, float]:
@@ -277,7 +287,7 @@ def _notes(run: Run) -> list[str]:
     return notes
 
 
-def _why_nothing(run: Run) -> str:
+def _why_nothing(run: Run, status: int) -> str:
     if run.python == 0:
         return (
             "no Python of the script was seen: python -S, -E and -I, and programs that clear PYTHONPATH, "
@@ -287,7 +297,8 @@ def _why_nothing(run: Run) -> str:
         return "the script did not import torch.utils.data: there is no loader to analyze"
     if not run.epochs:
         return "the script iterated over no torch.utils.data.DataLoader: there is no loader to analyze"
-    return "no loader gave more than one batch in an epoch: let the script run longer"
+    why = "no loader gave more than one batch in an epoch"
+    return f"{why}: let the script run longer" if status == 0 else f"{why} before the script failed"
 
 
 def say(found: Findings) -> None:

@@ -29,6 +29,8 @@ RECORDS = np.dtype(
 )
 assert RECORDS.itemsize == RECORD.size
 
+ABOUT = ("kind", "dataset", "samples", "dataset_number", "batch_size", "num_workers", "prefetch_factor")
+
 
 @dataclass
 class Epochs:
@@ -37,8 +39,8 @@ class Epochs:
     Attributes:
         pid: The process of the training loop.
         rank: Of that process in its run; None: it has none.
-        about: The loader: ``kind``, ``dataset``, ``samples``, ``batch_size``, ``num_workers``,
-            ``prefetch_factor``.
+        about: The loader: ``kind``, ``dataset``, ``samples``, ``dataset_number`` (among datasets that look
+            alike), ``batch_size``, ``num_workers``, ``prefetch_factor``.
         steps: The records of the steps, one array an epoch.
         batches: The records of the batches, of all epochs together.
         idle: The records of how long the GPU had nothing to do, one array an epoch.
@@ -170,10 +172,7 @@ def _add(
     records: dict[int, np.ndarray],
 ) -> None:
     """Add what an iterator did to what the others of its loader did: those that are alike."""
-    about = {
-        name: event[name]
-        for name in ("kind", "dataset", "samples", "batch_size", "num_workers", "prefetch_factor")
-    }
+    about = {name: event[name] for name in ABOUT}
     one = epochs.setdefault((pid, *about.values()), Epochs(pid, rank, about, together=False))
     if event["rank"] is not None:
         one.rank, one.together = event["rank"], True

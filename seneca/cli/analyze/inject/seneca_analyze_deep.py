@@ -10,6 +10,7 @@ steps. Therefore all ranks change together, and none has to tell the others. The
 alone, and the other ranks wait for it.
 """
 
+import collections
 import contextlib
 import importlib
 import itertools
@@ -37,18 +38,22 @@ class Phases:
     Args:
         trace: Gets what is measured.
         rank: Gives the rank of this process; None: it is alone.
+        number_of: Gives the number of a dataset among those that look like it.
     """
 
-    def __init__(self, trace, rank):
+    def __init__(self, trace, rank, number_of):
         self.trace = trace
         self.rank = rank
+        self.number_of = number_of
         self.loaders: Any = weakref.WeakKeyDictionary()  # of iterators
+        self.given: Any = weakref.WeakKeyDictionary()  # batches in the epoch, of iterators
         self.steps = {}  # of each dataset, by its id
         self.warm_at = {}  # of each dataset: when its warm-up was over
         self.batches = []
         self.chosen = None  # the id of the dataset whose loader is taken over
         self.replayed = 0
-        self.began = None  # the clocks of used() as the replay began
+        self.began: Any = None  # the clocks of used() as the replay began, in this epoch; None: it has not
+        self.took: Any = collections.Counter()  # of the clocks, in the epochs of the replay
         self.alone = False
 
     def install(self, base, plain_next):
@@ -71,10 +76,14 @@ class Phases:
             if loader is None or sys.modules["torch"].utils.data.get_worker_info() is not None:
                 return timed_next(iterator)
             number = id(loader.dataset)
-            if self.chosen == number:
-                return self.held(loader)
-            batch = timed_next(iterator)
-            self.note(number, batch)
+            try:
+                batch = self.held(iterator, loader) if self.chosen == number else timed_next(iterator)
+            except StopIteration:
+                self.given[iterator] = 0  # persistent workers' iterator has another epoch
+                raise
+            self.given[iterator] = self.given.get(iterator, 0) + 1
+            if self.chosen != number:
+                self.note(number, batch)
             return batch
 
         base.__init__, base.__next__ = __init__, __next__
@@ -90,17 +99,22 @@ class Phases:
             self.batches = [one for dataset, one in self.batches if dataset == number]
             self.chosen = number
 
-    def held(self, loader):
-        """A batch that the step has had before. After enough of them, measure and end the run."""
-        if self.replayed in (0, REPLAYED):
-            cuda = sys.modules["torch"].cuda
-            if cuda.is_initialized():
-                cuda.synchronize()
+    def held(self, iterator, loader):
+        """A batch that the step has had before. After enough of them, measure and end the run.
+
+        An epoch has as many of them as it has batches. What the script does between two epochs is no step.
+        """
+        is_over = self.given.get(iterator, 0) == length(iterator)
+        if self.replayed == REPLAYED or (is_over and self.began is not None):
             now = used()
-            if self.began is None:
-                self.began = now
-            else:
-                self.end(loader, {name: (now[name] - self.began[name]) / REPLAYED for name in now})
+            self.took.update({name: now[name] - self.began[name] for name in now})
+            self.began = None
+        if self.replayed == REPLAYED:
+            self.end(loader, {name: self.took[name] / REPLAYED for name in self.took})
+        if is_over:
+            raise StopIteration
+        if self.began is None:
+            self.began = used()
         self.replayed += 1
         return self.batches[self.replayed % len(self.batches)]
 
@@ -111,7 +125,8 @@ class Phases:
             self.alone = True
             try:
                 warm_at = self.warm_at[self.chosen]
-                self.trace.event("deep", warm_at=warm_at, **of_step, **measure(loader))
+                number = self.number_of(loader.dataset)
+                self.trace.event("deep", warm_at=warm_at, dataset_number=number, **of_step, **measure(loader))
             except Exception as error:  # the dataset is the user's, and may raise anything
                 self.trace.event("undeep", why=f"{type(error).__name__}: {error}")
             with open(measured, "w"):
@@ -122,7 +137,13 @@ class Phases:
 
 
 def used():
-    """The time; the CPU time of the process; how long this thread has waited for a core."""
+    """The time; the CPU time of the process; how long this thread has waited for a core.
+
+    The GPU has then done what it was given.
+    """
+    cuda = sys.modules["torch"].cuda
+    if cuda.is_initialized():
+        cuda.synchronize()
     waited = 0.0
     with contextlib.suppress(OSError), open("/proc/thread-self/schedstat") as file:
         waited = int(file.read().split()[1]) / 1e9
@@ -144,10 +165,10 @@ def measure(loader):
     }
 
 
-def length(dataset):
-    """The number of samples; None: the dataset has none, or cannot say."""
+def length(sized):
+    """The length of a dataset or of an iterator; None: it has none, or cannot say."""
     try:
-        return len(dataset)
+        return len(sized)
     except Exception:  # a user's __len__ may raise anything
         return None
 

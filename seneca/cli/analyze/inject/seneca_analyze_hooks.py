@@ -186,11 +186,38 @@ class GpuClock:
         self._trace.record(IDLE, iterator, -1, begin, first.elapsed_time(last) / 1e3, 0.0, 0.0, 0, 0.0)
 
 
+class Datasets:
+    """Numbers the datasets of this process that look alike, as those of training and of validation may.
+
+    A dataset that takes the place of one that is gone has its number. Thus a dataset that a script makes anew
+    for each epoch is one.
+    """
+
+    def __init__(self):
+        self._alike: Any = {}  # for each type and length: weak references, whose places are the numbers
+
+    def number(self, dataset):
+        """The number of a dataset among those that look like it. It is the same in all ranks."""
+        found = self._alike.setdefault((type(dataset), _length(dataset)), [])
+        free = len(found)
+        for number, one in reversed(list(enumerate(found))):
+            if one() is dataset:
+                return number
+            if one() is None:
+                free = number
+        try:
+            found[free : free + 1] = [weakref.ref(dataset)]
+        except TypeError:  # a list has no weak references
+            return 0
+        return free
+
+
 class Hooks:
     """Takes the place of the functions of torch's loader that are timed."""
 
-    def __init__(self, trace, phases=None):
+    def __init__(self, trace, phases=None, datasets=None):
         self.trace = trace
+        self.datasets = datasets or Datasets()
         self.phases = phases
         self.thread = Thread()
         os.register_at_fork(after_in_child=self.thread.renew)
@@ -307,6 +334,7 @@ class Hooks:
             kind=f"{type(iterator).__module__}.{type(iterator).__qualname__}",
             dataset=type(dataset).__qualname__,
             samples=_length(dataset),
+            dataset_number=self.datasets.number(dataset),
             batch_size=getattr(getattr(iterator, "_index_sampler", None), "batch_size", None),
             num_workers=getattr(iterator, "_num_workers", 0),
             prefetch_factor=getattr(iterator, "_prefetch_factor", None),
@@ -416,9 +444,9 @@ def begin(folder):
     """Set up the hooks in this process, and in those that it starts."""
     trace = Trace(folder)
     trace.event("python")
-    phases = None
+    phases, datasets = None, Datasets()
     if os.environ.get("SENECA_ANALYZE_DEEP"):  # the number of cores
         import seneca_analyze_deep
 
-        phases = seneca_analyze_deep.Phases(trace, rank)
-    sys.meta_path.insert(0, Finder(Hooks(trace, phases)))
+        phases = seneca_analyze_deep.Phases(trace, rank, datasets.number)
+    sys.meta_path.insert(0, Finder(Hooks(trace, phases, datasets)))

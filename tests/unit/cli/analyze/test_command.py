@@ -1,11 +1,13 @@
 """``seneca analyze``: a script runs as it would alone, and then it is said why it waited."""
 
+import fcntl
 import html
 import json
 import os
 import signal
 import subprocess
 import sys
+import termios
 import textwrap
 
 import pytest
@@ -37,9 +39,9 @@ def temporary_files(scratch_folder, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(scratch_folder))
 
 
-def start(tmp_path, script, *arguments, command=(), **options):
+def start(tmp_path, script, *arguments, command=(), before=(), **options):
     (tmp_path / "train.py").write_text(textwrap.dedent(script))
-    line = [sys.executable, "-m", "seneca.cli", "analyze", *options.pop("flags", ())]
+    line = [*before, sys.executable, "-m", "seneca.cli", "analyze", *options.pop("flags", ())]
     return subprocess.Popen(
         [*line, *(command or (sys.executable, "train.py", *arguments))],
         cwd=tmp_path,
@@ -93,6 +95,35 @@ def test_signals_are_passed_on(tmp_path, number):
     process.send_signal(number)
     _, err = process.communicate()
     assert (process.returncode, err) == (5, NO_LOADER)
+
+
+@pytest.mark.parametrize("way", ["terminal", "timeout", "another group"])
+def test_the_script_gets_one_interrupt_however_it_comes(tmp_path, way):
+    script = """
+        import signal, sys, time
+        seen = []
+        signal.signal(signal.SIGINT, lambda *_: seen.append(1))
+        print("ready", flush=True)
+        while not seen:
+            time.sleep(0.01)
+        time.sleep(0.5)
+        sys.exit(10 + len(seen))
+    """
+    master, terminal = os.openpty()
+    options = {"start_new_session": True}
+    if way == "terminal":
+        options |= {"stdin": terminal, "preexec_fn": lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)}
+    before = ["timeout", "--preserve-status", "-s", "INT", "4"] if way == "timeout" else []
+    process = start(tmp_path, script, before=before, **options)
+    assert process.stdout.readline() == "ready\n"
+    if way == "terminal":
+        os.write(master, b"\x03")
+    elif way == "another group":
+        process.send_signal(signal.SIGINT)
+    process.communicate()
+    os.close(master)
+    os.close(terminal)
+    assert process.returncode == 11
 
 
 def test_ctrl_c_is_the_scripts_and_what_there_was_is_said(tmp_path):

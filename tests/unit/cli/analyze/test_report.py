@@ -52,6 +52,8 @@ def test_that_it_takes_long_to_get_batches_that_are_ready_is_said():
 def test_the_answer_is_about_the_loader_that_took_most_of_the_time():
     answer = found(waits(count=5, dataset="Validation"), waits(count=50), waits(count=5, dataset="Test"))
     assert answer.loaders[0].name == "Rows of 40"
+    assert "the step over Rows of 40 waits" in answer.sentence()
+    assert "the training step waits" in found(waits(count=50)).sentence(), "one loader needs no name"
     assert json.loads(answer.to_json(["python"], 3))["bottleneck"] == "fetch"
 
 
@@ -65,7 +67,7 @@ def two_a_step(first_s, second_s):
 def test_what_the_step_waits_for_another_loader_too_is_said():
     answer = found(*two_a_step(0.3, 0.2))
     assert answer.sentence().startswith(
-        "30% of the time the training step waits: 30% for storage. "
+        "30% of the time the step over Rows of 40 waits: 30% for storage. "
         "It also waits 20% of the time for Unlabelled of 40."
     )
     content = json.loads(answer.to_json(["python"], 0))
@@ -75,7 +77,7 @@ def test_what_the_step_waits_for_another_loader_too_is_said():
 
 def test_of_loaders_that_each_step_uses_the_answer_is_about_the_one_that_is_waited_for():
     answer = found(*two_a_step(0.01, 0.5))
-    assert answer.sentence().startswith("50% of the time the training step waits")
+    assert answer.sentence().startswith("50% of the time the step over Unlabelled of 40 waits")
     assert answer.loaders[0].name == "Unlabelled of 40"
 
 
@@ -107,7 +109,7 @@ def test_the_steps_of_the_warm_up_do_not_count(monkeypatch):
     monkeypatch.setattr(report, "profile_of_run", lambda measured, name: round_profile())
     one = waits(0.3, 0.1)
     one.steps[0]["wall"][:5] = 20.0
-    told = {"dataset": "Rows", "samples": 40, "warm_at": one.steps[0]["begin"][5]}
+    told = {"dataset": "Rows", "samples": 40, "dataset_number": 0, "warm_at": one.steps[0]["begin"][5]}
     answer = find(Run(1, [TORCH], [one, waits(dataset="Validation")], False, deep=Deep(told, [])), cores=4)
     assert (answer.loaders[0].rates.steps, answer.loaders[1].rates.steps) == (5, 10)
     assert answer.loaders[0].stalls.waited == pytest.approx(0.75)

@@ -69,7 +69,7 @@ def test_iterators_of_loaders_that_are_alike_are_epochs_of_one(tmp_path):
     third = steps([0.1] * 4, 1.0, begin=300.0)
     third["iterator"] = 3
     rows = np.concatenate([steps([0.1] * 2, 1.0), second, third])
-    write(tmp_path, 7, rows, iterator(1), iterator(2), iterator(3, dataset="Validation"))
+    write(tmp_path, 7, rows, iterator(1), iterator(2), iterator(3, dataset_number=1))
     train, validation = read_trace(tmp_path).epochs
     assert [len(epoch) for epoch in train.steps] == [2, 3]
     assert [len(epoch) for epoch in validation.steps] == [4]

@@ -96,6 +96,35 @@ def test_a_step_gets_its_batches_again_and_then_the_run_ends(files):
         assert one.batch_s > 0 and (one.batches["samples"] == 4).all() and len(one.batches) > 2
 
 
+@pytest.mark.parametrize("workers", ["0", "1, persistent_workers=True"])
+def test_an_epoch_has_its_batches_and_validation_between_two_is_no_step(files, workers):
+    script = f"""
+        loader = DataLoader(Files(), 4, num_workers={workers})
+        for epoch in range(100):
+            for number, batch in enumerate(loader):
+                assert number < len(loader)
+                print(number)
+                time.sleep(0.004)
+            time.sleep(0.3)
+    """
+    ran = start(files, script)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert [int(line) for line in ran.stdout.split()] == [n % 10 for n in range(deep.WANTED)]
+    assert 0.004 <= read_trace(files / "trace").deep.told["step_s"] < 0.3 / 10
+
+
+def test_of_datasets_that_look_alike_the_measured_one_is_told(files):
+    script = """
+        first, second = DataLoader(Files(), 4), DataLoader(Files(), 4)
+        for batch in first:
+            pass
+        train(second)
+    """
+    ran = start(files, script)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert read_trace(files / "trace").deep.told["dataset_number"] == 1
+
+
 @pytest.mark.whole_size(shown_by="test_a_step_gets_its_batches_again_and_then_the_run_ends")
 @pytest.mark.parametrize(
     ("loader", "samples"),

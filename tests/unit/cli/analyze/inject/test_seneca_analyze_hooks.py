@@ -191,6 +191,29 @@ def test_of_quick_steps_and_batches_some_are_measured_and_all_steps_are_noted(tm
     assert 10 < of_steps.sum() < 10_000 and 10 < len(one.batches) < 10_000
 
 
+def test_datasets_that_look_alike_have_numbers(tmp_path):
+    """A dataset that is made anew for each epoch keeps its number, because the one before is gone."""
+    script = (
+        LOADER
+        + """
+    validation = Rows()
+    for epoch in range(3):
+        train = Rows()
+        for dataset in (validation, train):
+            for batch in DataLoader(dataset, 4):
+                pass
+    """
+    )
+    first, second = run(tmp_path, script).epochs
+    assert (first.about["dataset_number"], second.about["dataset_number"]) == (0, 1)
+    assert len(first.steps) == len(second.steps) == 3
+
+
+def test_what_has_no_weak_reference_is_one_dataset():
+    numbers = hooks.Datasets()
+    assert [numbers.number(dataset) for dataset in ([1, 2], [3, 4])] == [0, 0]
+
+
 @pytest.mark.parametrize("name", ["_MapDatasetFetcher", "_BaseDataLoaderIter"])
 def test_another_torch_is_told_and_works(tmp_path, name, monkeypatch):
     module = types.SimpleNamespace(_utils=types.SimpleNamespace(fetch=types.SimpleNamespace()))
