@@ -6,7 +6,7 @@ a bare C loop, through the loader, and through the loaders that others make?
 Method. All rows see the same pictures. The C loops (bench/native/decode_loop.c, compiled with csrc/
 when this runs) have the files in memory and no loader around the codec. "limit" decodes, of each
 picture, only the region that RandomResizedCrop(224) asks for, exactly as torchvision on Pillow
-would, and does nothing with it: nothing that is exact can be faster on this libjpeg. "exact" and
+would, and does nothing with it: no loader that decodes as Seneca does can be faster. "exact" and
 "fast" do the whole way on the same crops. Loaders read a folder of links to the same files, from the
 page cache, with as many workers as cores; those that can be told crop where the C loops crop, the
 others draw boxes from the same ranges. Every measurement is a process of its own, held to one core

@@ -12,6 +12,7 @@
 
 #include "../base/sn_status.h"
 #include "cmyk.h"
+#include "huffman.h"
 #include "orientation.h"
 
 /* A scan takes ten bytes of a file and a pass over all coefficients: up to 1 ns a pixel where it says nothing of
@@ -23,6 +24,16 @@
 #define MAX_SCANS_OF_LARGE 32
 #define MAX_SCANNED_PIXELS 2000000000ull
 #define ARITHMETIC_WEIGHT 4
+
+/* A step has come to what sn_huffman leaves to libjpeg. */
+#define AGAIN 1
+
+/* How struct jpeg_entropy_decoder begins, in every libjpeg-turbo up to now. libjpeg declares it in no header that is
+ * installed, but calls it through this pointer, once for each MCU. */
+typedef struct {
+    void (*start_pass)(j_decompress_ptr info);
+    boolean (*decode_mcu)(j_decompress_ptr info, JBLOCKROW *blocks);
+} entropy_decoder;
 
 /* What libjpeg may hold for one picture beyond the coefficients of max_pixels. */
 #define MEMORY_MARGIN (64L << 20)
@@ -41,6 +52,8 @@ struct sn_jpeg {
     int max_scans;         /* of the picture that is open */
     uint32_t orientation;  /* 1: stored upright, or not asked */
     uint32_t denominator;  /* of the size that is decoded */
+    bool plainly;          /* without sn_huffman */
+    sn_huffman *huffman;
     sn_buffer exif;        /* the Exif segments, put together */
     sn_buffer stored;      /* what was decoded, before it is turned */
 
@@ -122,6 +135,18 @@ static void on_progress(j_common_ptr info)
         fail(owner(info), SN_E_TOO_LARGE,
              "a JPEG of %u x %u pixels in more than %d scans, each a pass over all of them; no encoder writes so "
              "many: save it anew", jpeg->info.image_height, jpeg->info.image_width, jpeg->max_scans);
+}
+
+/* In place of libjpeg's own. */
+static boolean on_mcu(j_decompress_ptr info, JBLOCKROW *blocks)
+{
+    sn_jpeg *jpeg = owner((j_common_ptr)info);
+
+    if (!sn_huffman_decode(jpeg->huffman, blocks)) {
+        jpeg->rc = AGAIN;
+        longjmp(jpeg->jump, 1);
+    }
+    return TRUE;
 }
 
 static void source_init(j_decompress_ptr info)
@@ -273,6 +298,17 @@ static uint32_t crop_columns(sn_jpeg *jpeg)
     return first;
 }
 
+/* Columns of MCUs with pixels that are decoded. One component alone has MCUs of one block, which libjpeg counts in
+ * more than one way. */
+static void want_columns(sn_jpeg *jpeg, uint32_t first)
+{
+    const struct jpeg_decompress_struct *info = &jpeg->info;
+    uint32_t width = (uint32_t)(info->max_h_samp_factor * DCTSIZE) / jpeg->denominator;
+
+    if (info->num_components > 1 && info->output_width > 0)
+        sn_huffman_want(jpeg->huffman, first / width, (first + info->output_width - 1) / width);
+}
+
 static void read_lines(struct jpeg_decompress_struct *info, uint8_t *first, size_t stride, uint32_t count)
 {
     JSAMPROW lines[8];
@@ -292,7 +328,7 @@ static void read_region(sn_jpeg *jpeg)
     struct jpeg_decompress_struct *info = &jpeg->info;
     sn_rect region = jpeg->region;
     bool cmyk = info->num_components == 4;
-    bool whole;
+    bool whole, ours;
     uint32_t first_column = 0;
     size_t stride;
     uint8_t *pixels;
@@ -304,9 +340,14 @@ static void read_region(sn_jpeg *jpeg)
     info->scale_denom = jpeg->denominator;
     jpeg_start_decompress(info);
 
+    ours = !jpeg->plainly && sn_huffman_begin(jpeg->huffman, info);
+    if (ours)
+        ((entropy_decoder *)info->entropy)->decode_mcu = on_mcu;
     whole = is_smoothed(info);
     if (!whole)
         first_column = crop_columns(jpeg);
+    if (ours)
+        want_columns(jpeg, first_column);
     stride = (size_t)info->output_width * (cmyk ? 4 : 3);
     if (sn_buffer_reserve(jpeg->buffer, stride * region.height) != 0)
         fail(jpeg, -ENOMEM, "no memory for the pixels");
@@ -321,8 +362,11 @@ static void read_region(sn_jpeg *jpeg)
     /* Pillow refuses a bad marker after the last row, and so do we. A region that ends above leaves
      * the rest unread: that is where the time is saved, and the price is that damage below it goes
      * unnoticed. */
-    if (info->output_scanline == info->output_height)
+    if (info->output_scanline == info->output_height) {
+        if (ours)
+            sn_huffman_end(jpeg->huffman, info);
         jpeg_finish_decompress(info);
+    }
 
     if (cmyk)
         for (uint32_t row = 0; row < region.height; row++)
@@ -342,6 +386,11 @@ sn_jpeg *sn_jpeg_new(uint64_t max_pixels, char message[SN_JPEG_MESSAGE])
 
     if (jpeg == NULL)
         return NULL;
+    jpeg->huffman = sn_huffman_new();
+    if (jpeg->huffman == NULL) {
+        free(jpeg);
+        return NULL;
+    }
     jpeg_std_error(&jpeg->errors);
     jpeg->errors.error_exit = on_error;
     jpeg->errors.emit_message = on_warning;
@@ -364,6 +413,7 @@ void sn_jpeg_free(sn_jpeg *jpeg)
     sn_jpeg_close(jpeg);
     sn_buffer_release(&jpeg->exif);
     sn_buffer_release(&jpeg->stored);
+    sn_huffman_free(jpeg->huffman);
     free(jpeg);
 }
 
@@ -383,6 +433,7 @@ int sn_jpeg_open(sn_jpeg *jpeg, const uint8_t *bytes, size_t length, bool uprigh
     jpeg->upright = upright;
     jpeg->orientation = 1;
     jpeg->denominator = 1;
+    jpeg->plainly = false;
     rc = attempt(jpeg, read_header);
     if (rc == SN_OK) {
         swapped = sn_orientation_swaps(jpeg->orientation);
@@ -422,6 +473,13 @@ int sn_jpeg_read(sn_jpeg *jpeg, sn_rect region, sn_buffer *buffer, sn_view *out)
     jpeg->region = sn_orientation_stored(jpeg->orientation, region, height, width);
     jpeg->buffer = turned ? &jpeg->stored : buffer;
     rc = attempt(jpeg, read_region);
+    if (rc == AGAIN) {
+        sn_jpeg_close(jpeg);
+        jpeg->plainly = true;
+        rc = attempt(jpeg, read_header);
+        if (rc == SN_OK)
+            rc = attempt(jpeg, read_region);
+    }
     if (rc != SN_OK)
         return rc;
     *out = jpeg->view;

@@ -44,6 +44,7 @@ picture_file picture_make(const picture_kind *kind, sn_rng *rng)
     info.comp_info[0].h_samp_factor = kind->across;
     info.comp_info[0].v_samp_factor = kind->down;
     info.restart_interval = kind->restart;
+    info.optimize_coding = kind->optimised;
     if (kind->progressive)
         jpeg_simple_progression(&info);
     jpeg_start_compress(&info, TRUE);

@@ -21,6 +21,7 @@ typedef struct {
     uint8_t progressive;
     uint8_t restart; /* blocks between restart markers; 0: none */
     uint8_t quality;
+    uint8_t optimised; /* codes of its own */
 } picture_kind;
 
 typedef struct {

@@ -127,7 +127,7 @@ int main(int argc, char **argv)
     }
     for (uint32_t number = 0; number < PAIRS; number++) {
         uint32_t height = 1 + sn_rng_below(&rng, 90), width = 1 + sn_rng_below(&rng, 90);
-        picture_kind kind = {height, width, PICTURE_YCC, 2, 2, 0, 0, 80};
+        picture_kind kind = {height, width, PICTURE_YCC, 2, 2, 0, 0, 80, 0};
         picture_file picture = picture_make(&kind, &rng), mask = mask_make(height, width, &rng);
         picture_file pair = join(&picture, &mask);
 

@@ -1,0 +1,526 @@
+#include "huffman.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jpeglib.h>
+
+/* Bits that a look-up sees. With 10 the tables of a picture stay in the first cache, and two coefficients
+ * mostly fit. */
+#define LOOK 10
+#define ENTRIES (1u << LOOK)
+
+#define LONGEST_CODE 16
+#define FILLED 56 /* bits that a refill leaves at least */
+#define LOOKUPS 5 /* of LOOK bits, after a refill */
+#define BLOCK 64  /* coefficients */
+#define AWAY 64   /* an advance that leaves every block: the next code is taken by itself */
+
+/* A file without a marker in its last bytes is cut off. Where that is noticed depends on how far ahead of
+ * its need a decoder reads: close to the end libjpeg-turbo decides. */
+#define TAIL 64
+
+/* libjpeg-turbo's codes, and what is looked up by the next LOOK bits. */
+typedef struct {
+    uint8_t counts[LONGEST_CODE + 1]; /* as in the file, by which the tables are known */
+    uint8_t symbols[256];
+    bool is_made;
+
+    uint16_t one[ENTRIES];             /* bits << 8 | symbol; 0: a longer code */
+    uint32_t limit[LONGEST_CODE + 1];  /* codes up to this length are below, with 16 bits */
+    int32_t offset[LONGEST_CODE + 1];  /* from a code of this length to its symbol */
+} codes;
+
+/*
+ * An entry of two coefficients, or one and nothing:
+ *
+ *   bits 0-7    of the stream that it takes
+ *   bits 8-15   how far the first coefficient is from the last one before
+ *   bits 16-23  how far the second is from that; AWAY: too long for a look-up
+ *   bit  24     the block ends
+ *   bits 32-47  the first, bits 48-63 the second, of which 0 changes nothing
+ */
+#define ENDS (1u << 24)
+
+/* An entry that skips: bits 0-3 of the stream, bits 4-11 how far, bit 12 the block ends. */
+#define SKIP_ENDS (1u << 12)
+
+typedef struct {
+    codes codes;
+    uint64_t two[ENTRIES];
+    uint16_t skip[ENTRIES];
+} ac_table;
+
+/* An entry: bits << 24 | difference, as 16 bits; 0: longer. */
+typedef struct {
+    codes codes;
+    uint32_t whole[ENTRIES];
+} dc_table;
+
+/* The bits that come next are the highest of `bits`. */
+typedef struct {
+    const uint8_t *next, *end;
+    uint64_t bits;
+    int count;  /* of bits, with those that are made up */
+    int beyond; /* zeros that were made up where the data ended */
+    bool is_over;
+} reader;
+
+struct sn_huffman {
+    reader reader;
+    const uint8_t *tail;      /* what lies behind it is left to libjpeg-turbo */
+    uint32_t column, columns; /* of MCUs */
+    uint32_t first, last;     /* wanted columns */
+    uint32_t restart_interval, to_restart, restarts;
+    int n_blocks;
+    uint8_t component[D_MAX_BLOCKS_IN_MCU]; /* of each block */
+    const dc_table *dc[D_MAX_BLOCKS_IN_MCU];
+    const ac_table *ac[D_MAX_BLOCKS_IN_MCU];
+    uint32_t last_dc[MAX_COMPS_IN_SCAN];
+    dc_table dc_tables[NUM_HUFF_TBLS];
+    ac_table ac_tables[NUM_HUFF_TBLS];
+};
+
+/* Zigzag to natural order. */
+static const uint8_t natural[BLOCK] = {
+    0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
+    41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
+    30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
+
+#define INLINE inline __attribute__((always_inline))
+
+sn_huffman *sn_huffman_new(void)
+{
+    return calloc(1, sizeof(sn_huffman));
+}
+
+void sn_huffman_free(sn_huffman *huffman)
+{
+    free(huffman);
+}
+
+/* -- Tables -- */
+
+/* Whether the codes are others than before. jpeg_start_decompress() has refused those that are none. */
+static bool make_codes(codes *made, const JHUFF_TBL *from)
+{
+    uint32_t code = 0, n = 0;
+
+    if (made->is_made && memcmp(made->counts + 1, from->bits + 1, LONGEST_CODE) == 0 &&
+        memcmp(made->symbols, from->huffval, sizeof made->symbols) == 0)
+        return false;
+    memcpy(made->counts, from->bits, sizeof made->counts);
+    memcpy(made->symbols, from->huffval, sizeof made->symbols);
+    memset(made->one, 0, sizeof made->one);
+    for (uint32_t length = 1; length <= LONGEST_CODE; length++, code <<= 1) {
+        made->offset[length] = (int32_t)n - (int32_t)code;
+        for (uint32_t k = 0; k < made->counts[length]; k++, code++, n++) {
+            uint32_t alike = length <= LOOK ? 1u << (LOOK - length) : 0;
+
+            for (uint32_t i = 0; i < alike; i++)
+                made->one[code * alike + i] = (uint16_t)(length << 8 | made->symbols[n & 0xFF]);
+        }
+        made->limit[length] = code << (LONGEST_CODE - length);
+    }
+    made->is_made = true;
+    return true;
+}
+
+/* A value of `size` bits (F.12 of the standard): those that begin with 0 are negative. */
+static inline int32_t extend(uint32_t bits, uint32_t size)
+{
+    return (int32_t)bits - (bits >> (size - 1) ? 0 : (int32_t)((1u << size) - 1));
+}
+
+static void make_dc(dc_table *table)
+{
+    for (uint32_t i = 0; i < ENTRIES; i++) {
+        uint32_t length = table->codes.one[i] >> 8, size = table->codes.one[i] & 15, bits;
+        int32_t value = 0;
+
+        table->whole[i] = 0;
+        if (length == 0 || length + size > LOOK)
+            continue;
+        bits = i >> (LOOK - length - size) & ((1u << size) - 1);
+        if (size > 0)
+            value = extend(bits, size);
+        table->whole[i] = (length + size) << 24 | (uint16_t)value;
+    }
+}
+
+/* Codes of a look-up, one after another, as far as they fit with their values. */
+typedef struct {
+    uint32_t left;    /* bits behind them */
+    uint32_t advance; /* of all: four of them come to AWAY at most */
+    uint32_t ends;    /* ENDS: the last one ends the block */
+} codes_seen;
+
+/* The next one, if it fits. Without a branch: which codes fit is hard to predict. Returns its step, or 0. */
+static inline uint32_t see(codes_seen *seen, const uint32_t *steps, uint32_t bits)
+{
+    uint32_t step = steps[bits << (LOOK - seen->left) & (ENTRIES - 1)];
+
+    step = (step & 0xFF) <= seen->left && !seen->ends ? step : 0;
+    seen->left -= step & 0xFF;
+    seen->advance += step >> 8 & 0xFF;
+    seen->ends |= step & ENDS;
+    return step;
+}
+
+/* The first code of each look-up by itself: as in an entry of two, the value in bits 32-47. */
+static void make_steps(const codes *from, uint32_t *steps, int16_t *values)
+{
+    for (uint32_t i = 0; i < ENTRIES; i++) {
+        uint32_t length = from->one[i] >> 8, run = from->one[i] >> 4 & 15, size = from->one[i] & 15;
+        bool fits = length != 0 && length + size <= LOOK, ends = size == 0 && run != 15;
+
+        steps[i] = 0xFF; /* more bits than any look-up has */
+        values[i] = 0;
+        if (!fits)
+            continue;
+        steps[i] = (ends ? ENDS : (run + 1) << 8) | (length + size);
+        if (size > 0)
+            values[i] = (int16_t)extend(i >> (LOOK - length - size) & ((1u << size) - 1), size);
+    }
+}
+
+static void make_ac(ac_table *table)
+{
+    uint32_t steps[ENTRIES];
+    int16_t values[ENTRIES];
+
+    make_steps(&table->codes, steps, values);
+    for (uint32_t i = 0; i < ENTRIES; i++) {
+        codes_seen seen = {LOOK, 0, 0}, of_two;
+        uint32_t first = see(&seen, steps, i), second_at = i << (LOOK - seen.left) & (ENTRIES - 1), second, third;
+
+        if (first == 0) {
+            table->two[i] = AWAY << 16;
+            table->skip[i] = AWAY << 4;
+            continue;
+        }
+        second = see(&seen, steps, i);
+        of_two = seen;
+        third = see(&seen, steps, i);
+        if (third & ENDS)
+            of_two = seen;
+        see(&seen, steps, i);
+        table->two[i] = (uint64_t)(uint16_t)(second ? values[second_at] : 0) << 48 |
+                        (uint64_t)(uint16_t)values[i] << 32 | of_two.ends | of_two.advance << 16 |
+                        (first >> 8 & 0xFF) << 8 | (LOOK - of_two.left);
+        table->skip[i] = (uint16_t)((seen.ends ? SKIP_ENDS : 0) | seen.advance << 4 | (LOOK - seen.left));
+    }
+}
+
+/* -- Bits -- */
+
+static inline uint64_t load(const uint8_t *from)
+{
+    uint64_t bytes;
+
+    memcpy(&bytes, from, sizeof bytes);
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    bytes = __builtin_bswap64(bytes);
+#endif
+    return bytes;
+}
+
+static inline bool has_ff(uint64_t bytes)
+{
+    return ((~bytes - 0x0101010101010101) & bytes & 0x8080808080808080) != 0;
+}
+
+/* Byte by byte, without the 0 that follows an FF of the data. */
+static __attribute__((noinline)) void refill_slowly(reader *r)
+{
+    while (r->count < FILLED) {
+        if (!r->is_over && r->end - r->next >= 2) {
+            uint64_t byte = *r->next;
+
+            if (byte != 0xFF || r->next[1] == 0) {
+                r->next += byte == 0xFF ? 2 : 1;
+                r->bits |= byte << (56 - r->count);
+                r->count += 8;
+                continue;
+            }
+        }
+        r->is_over = true; /* a marker, or the end */
+        r->count += 8;
+        r->beyond += 8;
+    }
+}
+
+/* To FILLED bits or more. */
+static INLINE void refill(reader *r)
+{
+    reader other;
+
+    if (r->end - r->next >= 8) {
+        uint64_t bytes = load(r->next);
+
+        if (!has_ff(bytes)) {
+            /* Bits of a byte that is not taken are there already, and come again. */
+            r->bits |= bytes >> r->count;
+            r->next += (63 - r->count) >> 3;
+            r->count |= 56;
+            return;
+        }
+    }
+    other = *r; /* one whose address is taken: the fields of the other stay in registers */
+    refill_slowly(&other);
+    *r = other;
+}
+
+static INLINE void drop(reader *r, uint64_t n)
+{
+    r->bits <<= n;
+    r->count -= (int)n;
+}
+
+/* The next code, whatever its length; -1: none. */
+static INLINE int take_symbol(reader *r, const codes *from)
+{
+    uint32_t found = from->one[r->bits >> (64 - LOOK)], begin = (uint32_t)(r->bits >> 48);
+
+    if (found != 0) {
+        drop(r, found >> 8);
+        return found & 0xFF;
+    }
+    for (uint32_t length = LOOK + 1; length <= LONGEST_CODE; length++)
+        if (begin < from->limit[length]) {
+            drop(r, length);
+            return from->symbols[((begin >> (LONGEST_CODE - length)) + (uint32_t)from->offset[length]) & 0xFF];
+        }
+    return -1;
+}
+
+static INLINE int32_t take_value(reader *r, uint32_t size)
+{
+    uint32_t bits = (uint32_t)(r->bits >> (64 - size));
+
+    drop(r, size);
+    return extend(bits, size);
+}
+
+/* -- Blocks -- */
+
+static INLINE bool take_dc(reader *r, const dc_table *table, uint32_t *last)
+{
+    uint32_t found = table->whole[r->bits >> (64 - LOOK)];
+    int symbol;
+
+    if (found != 0) {
+        drop(r, found >> 24);
+        *last += (uint32_t)(int16_t)found;
+        return true;
+    }
+    symbol = take_symbol(r, &table->codes);
+    if (symbol < 0 || symbol > 15)
+        return false;
+    if (symbol > 0)
+        *last += (uint32_t)take_value(r, (uint32_t)symbol);
+    refill(r);
+    return true;
+}
+
+enum { FAILED, GOES_ON, ENDED };
+
+/* One code by itself, with the value behind it. *at: the last coefficient, in zigzag order. */
+static INLINE int take_one(reader *r, const codes *from, uint32_t *at, int16_t *block)
+{
+    int symbol;
+    uint32_t size;
+
+    refill(r);
+    symbol = take_symbol(r, from);
+    if (symbol < 0)
+        return FAILED;
+    size = symbol & 15;
+    if (size == 0 && symbol != 0xF0)
+        return ENDED;
+    *at += ((uint32_t)symbol >> 4) + 1;
+    if (*at >= BLOCK)
+        return FAILED;
+    if (size > 0) {
+        int32_t value = take_value(r, size);
+
+        if (block != NULL)
+            block[natural[*at]] = (int16_t)value;
+    }
+    return *at == BLOCK - 1 ? ENDED : GOES_ON;
+}
+
+/* The coefficients behind the first. */
+static INLINE bool take_ac(reader *r, const ac_table *table, int16_t *block)
+{
+    uint32_t at = 0;
+    int state;
+
+    for (;;) {
+        refill(r);
+#pragma GCC unroll 5
+        for (int k = 0; k < LOOKUPS; k++) {
+            uint64_t found = table->two[r->bits >> (64 - LOOK)];
+            uint32_t first = at + (uint32_t)(found >> 8 & 0xFF), second = at + (uint32_t)(found >> 16 & 0xFF);
+
+            if (__builtin_expect(second >= BLOCK - 1, false))
+                goto alone;
+            drop(r, found & 0xFF);
+            block[natural[first]] = (int16_t)(block[natural[first]] + (int16_t)(found >> 32));
+            block[natural[second]] = (int16_t)(block[natural[second]] + (int16_t)(found >> 48));
+            if (found & ENDS)
+                return true;
+            at = second;
+        }
+        continue;
+alone:
+        state = take_one(r, &table->codes, &at, block);
+        if (state != GOES_ON)
+            return state == ENDED;
+    }
+}
+
+static INLINE bool skip_ac(reader *r, const ac_table *table)
+{
+    uint32_t at = 0;
+    int state;
+
+    for (;;) {
+        refill(r);
+#pragma GCC unroll 5
+        for (int k = 0; k < LOOKUPS; k++) {
+            uint32_t found = table->skip[r->bits >> (64 - LOOK)], then = at + (found >> 4 & 0xFF);
+
+            if (__builtin_expect(then >= BLOCK - 1, false))
+                goto alone;
+            drop(r, found & 15);
+            if (found & SKIP_ENDS)
+                return true;
+            at = then;
+        }
+        continue;
+alone:
+        state = take_one(r, &table->codes, &at, NULL);
+        if (state != GOES_ON)
+            return state == ENDED;
+    }
+}
+
+/* -- MCUs -- */
+
+/* Past the marker that has to come now. What is left before it fills a byte, or is passed over by libjpeg-turbo too. */
+static bool restart(sn_huffman *huffman)
+{
+    reader *r = &huffman->reader;
+
+    refill(r);
+    if (!r->is_over || r->end - r->next < 2 || r->next[1] != 0xD0 + huffman->restarts % 8)
+        return false;
+    huffman->restarts++;
+    huffman->to_restart = huffman->restart_interval;
+    *r = (reader){r->next + 2, r->end, 0, 0, 0, false};
+    memset(huffman->last_dc, 0, sizeof huffman->last_dc);
+    return true;
+}
+
+bool sn_huffman_decode(sn_huffman *huffman, int16_t (**blocks)[64])
+{
+    bool is_wanted = blocks != NULL && huffman->column >= huffman->first && huffman->column <= huffman->last;
+    reader r;
+
+    if (huffman->restart_interval != 0) {
+        if (huffman->to_restart == 0 && !restart(huffman))
+            return false;
+        huffman->to_restart--;
+    }
+    huffman->column = huffman->column + 1 == huffman->columns ? 0 : huffman->column + 1;
+    r = huffman->reader;
+    for (int k = 0; k < huffman->n_blocks; k++) {
+        uint32_t *last_dc = &huffman->last_dc[huffman->component[k]];
+
+        refill(&r);
+        if (!take_dc(&r, huffman->dc[k], last_dc))
+            return false;
+        if (is_wanted) {
+            int16_t *block = *blocks[k];
+
+            block[0] = (int16_t)*last_dc;
+            if (!take_ac(&r, huffman->ac[k], block))
+                return false;
+        } else if (!skip_ac(&r, huffman->ac[k])) {
+            return false;
+        }
+    }
+    huffman->reader = r;
+    return r.count >= r.beyond && r.next <= huffman->tail;
+}
+
+/* -- Scans -- */
+
+/* A marker that ends a scan: neither a 0 that belongs to an FF, nor more of the FFs before a marker, nor a restart. */
+static bool is_end(uint8_t after_ff)
+{
+    return after_ff != 0 && after_ff != 0xFF && (after_ff & 0xF8) != 0xD0;
+}
+
+/* Up to where bytes may be read here: all, if such a marker is near the end. */
+static const uint8_t *find_tail(const uint8_t *begin, const uint8_t *end)
+{
+    const uint8_t *tail = end - begin > TAIL ? end - TAIL : begin;
+
+    for (const uint8_t *at = tail; end - at >= 2; at++)
+        if (at[0] == 0xFF && is_end(at[1]))
+            return end;
+    return tail;
+}
+
+bool sn_huffman_begin(sn_huffman *huffman, struct jpeg_decompress_struct *info)
+{
+    const uint8_t *begin = info->src->next_input_byte, *end = begin + info->src->bytes_in_buffer;
+
+    if (info->progressive_mode || info->arith_code || jpeg_has_multiple_scans(info) || info->data_precision != 8 ||
+        info->comps_in_scan != info->num_components || info->Ss != 0 || info->Se != BLOCK - 1 || info->Ah != 0 ||
+        info->Al != 0 || info->unread_marker != 0)
+        return false;
+    huffman->n_blocks = info->blocks_in_MCU;
+    for (int k = 0; k < info->blocks_in_MCU; k++) {
+        const jpeg_component_info *component = info->cur_comp_info[info->MCU_membership[k]];
+
+        if (!component->component_needed)
+            return false;
+        huffman->component[k] = (uint8_t)info->MCU_membership[k];
+        huffman->dc[k] = &huffman->dc_tables[component->dc_tbl_no];
+        huffman->ac[k] = &huffman->ac_tables[component->ac_tbl_no];
+    }
+    for (int k = 0; k < info->comps_in_scan; k++) {
+        int dc = info->cur_comp_info[k]->dc_tbl_no, ac = info->cur_comp_info[k]->ac_tbl_no;
+
+        if (make_codes(&huffman->dc_tables[dc].codes, info->dc_huff_tbl_ptrs[dc]))
+            make_dc(&huffman->dc_tables[dc]);
+        if (make_codes(&huffman->ac_tables[ac].codes, info->ac_huff_tbl_ptrs[ac]))
+            make_ac(&huffman->ac_tables[ac]);
+    }
+    memset(huffman->last_dc, 0, sizeof huffman->last_dc);
+    huffman->reader = (reader){begin, end, 0, 0, 0, false};
+    huffman->tail = find_tail(begin, end);
+    huffman->restart_interval = huffman->to_restart = info->restart_interval;
+    huffman->restarts = 0;
+    huffman->column = 0;
+    huffman->columns = info->MCUs_per_row;
+    sn_huffman_want(huffman, 0, info->MCUs_per_row - 1);
+    return true;
+}
+
+void sn_huffman_want(sn_huffman *huffman, uint32_t first, uint32_t last)
+{
+    huffman->first = first;
+    huffman->last = last;
+}
+
+void sn_huffman_end(const sn_huffman *huffman, struct jpeg_decompress_struct *info)
+{
+    info->src->next_input_byte = huffman->reader.next;
+    info->src->bytes_in_buffer = (size_t)(huffman->reader.end - huffman->reader.next);
+}
