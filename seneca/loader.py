@@ -522,7 +522,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         counts = {**vars(did), "served": dict(did.served), "unshared": 0}
         cores = self._session.cores or (None if self._shared is None else self._shared._session.cores)
         counts["workers"] = int(self.num_workers) if cores is None else cores.threads
-        for name in ("times", "spent_s", "blocked_s", "decoded_bytes"):
+        for name in ("times", "spent_s", "blocked_s", "decoded_bytes", "from_servers", "from_servers_s"):
             del counts[name]
         if self._shared is not None:
             of_workers = self._shared.stats()

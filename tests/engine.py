@@ -173,9 +173,9 @@ class Place:
         return Records(self.path)
 
 
-def keep(member, form, samples):
-    """Offer one-page payloads; how many were accepted."""
-    offers = [(sample, form, 3 * 30 * 40, 30, 40) for sample in samples]
+def keep(member, form, samples, height=30):
+    """Offer payloads, of one page or, with twice the height, of two; how many were accepted."""
+    offers = [(sample, form, 3 * height * 40, height, 40) for sample in samples]
     slots = [place for place in member.draw(0, offers)[1] if place]
     for slot, entry in slots:
         member.commit(slot)

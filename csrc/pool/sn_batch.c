@@ -180,10 +180,11 @@ void sn_batch_sum(const sn_batch *batch, sn_batch_sums *sums)
         sums->checked += place->check;
         sums->different += place->different;
         sums->n_read += place->spent.read != 0 && !place->is_remote;
+        sums->n_remote += place->is_remote;
         sums->n_prepare += place->spent.prepare != 0;
         sums->n_decode += place->spent.decode != 0;
         sums->n_augment += place->spent.augment != 0;
-        sums->spent.read += place->is_remote ? 0 : place->spent.read;
+        *(place->is_remote ? &sums->remote_ns : &sums->spent.read) += place->spent.read;
         sums->spent.blocked += place->spent.blocked;
         sums->spent.prepare += place->spent.prepare;
         sums->spent.decode += place->spent.decode;

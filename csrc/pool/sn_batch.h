@@ -196,6 +196,8 @@ typedef struct {
     uint32_t damaged, checked, different;
     uint32_t in_vain; /* prepared, although another job was to make the copy: it failed, left, or took too long */
     uint32_t n_read, n_prepare, n_decode, n_augment; /* places that took some of the time in `spent` */
+    uint32_t n_remote;  /* places whose files came from other hosts */
+    uint64_t remote_ns; /* asking for these files took so long, which is not in spent.read */
     uint64_t read_bytes, decoded_bytes;
     uint64_t peer_wait_ns;
     sn_spent spent;

@@ -62,10 +62,15 @@ int sn_serve_copy(sn_client *client, uint32_t slot, sn_item *item)
     return 0;
 }
 
+static int is_over_budget(const sn_segment *segment, uint32_t form)
+{
+    return segment->head->granules_of[form] > segment->head->budget_of[form];
+}
+
 static int evict_kept(sn_segment *segment)
 {
     for (uint32_t form = SN_ENCODED; form <= SN_DECODED; form++) {
-        if (segment->head->granules_of[form] <= segment->head->budget_of[form])
+        if (!is_over_budget(segment, form))
             continue;
         uint32_t list = form == SN_DECODED ? SN_LIST_DECODED : SN_LIST_ENCODED;
         for (uint32_t slot = segment->head->lists[list].head; slot != SN_NONE; slot = segment->slots[slot].list_next) {
@@ -162,13 +167,16 @@ static int has_room(const sn_segment *segment, enum sn_form form, uint32_t granu
     return segment->head->granules_of[form] + granules <= segment->head->budget_of[form];
 }
 
-/* Room for one more payload of this form, if it is as large as those that are there. */
+/* Room for one more payload of this form, if it is as large as those that are there. Where payloads of other sizes were
+ * freed, the share may have room for it, but in no place in one piece. */
 static int has_room_for_one(const sn_segment *segment, enum sn_form form)
 {
     const sn_header *head = segment->head;
     uint32_t there = head->lists[form == SN_DECODED ? SN_LIST_DECODED : SN_LIST_ENCODED].count;
     uint32_t mean = there ? head->granules_of[form] / there : 1;
-    return has_room(segment, form, mean ? mean : 1);
+    int may_fit =
+        mean <= head->largest_run || is_over_budget(segment, SN_ENCODED) || is_over_budget(segment, SN_DECODED);
+    return may_fit && has_room(segment, form, mean ? mean : 1);
 }
 
 static uint64_t kept_pipeline(const sn_client *client, enum sn_form form)

@@ -66,8 +66,8 @@ cdef extern from "pool/sn_batch.h" nogil:
     ctypedef struct sn_batch_sums:
         uint32_t served[4]
         uint32_t prepared, staged, damaged, checked, different, in_vain
-        uint32_t n_read, n_prepare, n_decode, n_augment
-        uint64_t read_bytes, decoded_bytes, peer_wait_ns
+        uint32_t n_read, n_prepare, n_decode, n_augment, n_remote
+        uint64_t remote_ns, read_bytes, decoded_bytes, peer_wait_ns
         sn_spent spent
 
     int sn_offers_collect(sn_offers *offers, sn_batch *batch)

@@ -389,6 +389,8 @@ cdef class Batch:
             "read_bytes": sums.read_bytes,
             "decoded_bytes": sums.decoded_bytes,
             "times": (sums.n_read, sums.n_prepare, sums.n_decode, sums.n_augment),
+            "from_servers": sums.n_remote,
+            "from_servers_s": sums.remote_ns * 1e-9,
             "blocked_s": sums.spent.blocked * 1e-9,
             "spent_s": (sums.spent.read * 1e-9, sums.spent.prepare * 1e-9, sums.spent.decode * 1e-9,
                         sums.spent.augment * 1e-9),

@@ -69,6 +69,11 @@ class RemoteCache:
         """What this process has asked of each server, by its name."""
         return {one.name: self.handle.look(i) for i, one in enumerate(self.servers)}
 
+    @property
+    def stored(self) -> int:
+        """The files of this process that the servers have kept."""
+        return sum(self.handle.look(i)["stored"] for i in range(len(self.servers)))
+
     def _tell_who_fails(self) -> None:
         with ThreadPoolExecutor(len(self.servers)) as threads:
             serving = list(threads.map(self.handle.ping, range(len(self.servers))))

@@ -276,7 +276,16 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
 
     def _work_done(self) -> WorkDone:
         counts = self._session.counts
-        spent = Spent(counts.times, counts.spent_s, counts.read_bytes, counts.decoded_bytes, counts.blocked_s)
+        spent = Spent(
+            counts.times,
+            counts.spent_s,
+            counts.read_bytes,
+            counts.decoded_bytes,
+            counts.blocked_s,
+            counts.from_servers,
+            counts.from_servers_s,
+            0 if self._session.remote is None else self._session.remote.stored,
+        )
         worked_on = counts.delivered - self._in_hand
         return WorkDone(
             spent,

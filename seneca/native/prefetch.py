@@ -50,6 +50,8 @@ class Counts:
     spent_s: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
     blocked_s: float = 0.0
     decoded_bytes: int = 0
+    from_servers: int = 0
+    from_servers_s: float = 0.0
 
     def add(self, done: dict[str, Any]) -> None:
         """Count what a finished batch took."""
@@ -68,6 +70,8 @@ class Counts:
         self.times = tuple(map(operator.add, self.times, done["times"]))
         self.spent_s = tuple(map(operator.add, self.spent_s, done["spent_s"]))
         self.blocked_s += done["blocked_s"]
+        self.from_servers += done["from_servers"]
+        self.from_servers_s += done["from_servers_s"]
 
 
 class Ready(NamedTuple):

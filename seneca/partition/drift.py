@@ -16,17 +16,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from seneca.partition.bottleneck import bottleneck
+from seneca.partition.hosts import ALONE, Hosts
 from seneca.partition.jobs import Jobs
 from seneca.partition.profile import Cost, Profile, Reading, Size
 from seneca.partition.solve import solve
 from seneca.partition.split import Split
 
-__all__ = ["Adaptation", "Change", "Seen", "Spent", "corrected", "profile_of"]
+__all__ = ["Adaptation", "Change", "Seen", "Spent", "corrected", "profile_of", "servers_of"]
 
 PARTED = 1.25  # a rate has changed if it is so many times what it was, or the inverse
 WORTH = 1.05  # a change is made if it gives so many times the samples a second expected now
 CHANGE_EVERY_S = 10.0
 ENOUGH = 64  # the mean of fewer measurements tells nothing
+HOLD_MORE = 0.1  # another share of the files that servers have is news if it differs by so much
 LEAST_COLD = 0.05  # a smaller share of the bytes tells nothing about storage
 SLOW_FOR_MEMORY, SLOW_S = 4.0, 1e-3  # a read that takes so much longer than the page cache comes from storage
 STAGES = ("read", "prepare", "decode", "augment")
@@ -44,6 +46,9 @@ class Spent:
         decoded_bytes: Bytes of the samples that were decoded to be kept.
         blocked_s: How long those who prepare waited for reads, by the wall clock. It is less than the time
             of the reads where files are read ahead.
+        from_servers: Files that servers of other hosts had. They are no reads.
+        from_servers_s: How long asking for these took in all, by the wall clock.
+        to_servers: Files that were read from storage, and that servers have kept.
     """
 
     times: tuple[int, ...] = (0, 0, 0, 0)
@@ -51,6 +56,9 @@ class Spent:
     read_bytes: int = 0
     decoded_bytes: int = 0
     blocked_s: float = 0.0
+    from_servers: int = 0
+    from_servers_s: float = 0.0
+    to_servers: int = 0
 
     def since(self, before: Spent) -> Spent:
         """What has been added since ``before``."""
@@ -60,6 +68,9 @@ class Spent:
             self.read_bytes - before.read_bytes,
             self.decoded_bytes - before.decoded_bytes,
             self.blocked_s - before.blocked_s,
+            self.from_servers - before.from_servers,
+            self.from_servers_s - before.from_servers_s,
+            self.to_servers - before.to_servers,
         )
 
     def plus(self, more: Spent) -> Spent:
@@ -70,6 +81,9 @@ class Spent:
             self.read_bytes + more.read_bytes,
             self.decoded_bytes + more.decoded_bytes,
             self.blocked_s + more.blocked_s,
+            self.from_servers + more.from_servers,
+            self.from_servers_s + more.from_servers_s,
+            self.to_servers + more.to_servers,
         )
 
     @property
@@ -137,6 +151,11 @@ class Adaptation:
         self._split: Split | None = None
         self._changed_at = -math.inf
 
+    @property
+    def servers(self) -> Hosts:
+        """What the servers of other hosts gave when that was last a reason, or no reason was needed."""
+        return self._jobs.hosts
+
     def knows(self, profile: Profile, why: str = "") -> None:
         """Take this profile as true from now on. With ``why`` it is also a reason to look for a split at
         once."""
@@ -170,12 +189,13 @@ class Adaptation:
             self._changed_at = now  # another process has changed it
         self._split = split
         profile = corrected(self.profile, seen)
-        reasons = [self._why] if self._why else _reasons(self.profile, profile, self._jobs, seen)
+        jobs = dataclasses.replace(seen.jobs, hosts=servers_of(self._jobs.hosts, profile, seen))
+        reasons = [self._why] if self._why else _reasons(self.profile, profile, self._jobs, jobs)
         if not reasons or now - self._changed_at < CHANGE_EVERY_S:
             return None
-        self.profile, self._jobs, self._why = profile, seen.jobs, ""
-        best = solve(profile, seen.jobs)
-        expected = bottleneck(profile, split, seen.jobs).samples_per_s
+        self.profile, self._jobs, self._why = profile, jobs, ""
+        best = solve(profile, jobs)
+        expected = bottleneck(profile, split, jobs).samples_per_s
         if best.samples_per_s < WORTH * expected:
             return None
         gain = f"{best.samples_per_s:,.0f} samples/s expected in place of {expected:,.0f}"
@@ -183,12 +203,12 @@ class Adaptation:
         return Change(best.split, "; ".join(reasons), gain)
 
 
-def _reasons(before: Profile, now: Profile, jobs_before: Jobs, seen: Seen) -> list[str]:
+def _reasons(before: Profile, now: Profile, jobs_before: Jobs, jobs: Jobs) -> list[str]:
     reasons = []
-    if seen.jobs.count != jobs_before.count:
-        reasons.append(f"{seen.jobs.count} job{'s' * (seen.jobs.count > 1)} in place of {jobs_before.count}")
+    if jobs.count != jobs_before.count:
+        reasons.append(f"{jobs.count} job{'s' * (jobs.count > 1)} in place of {jobs_before.count}")
     else:
-        paces = zip(sorted(jobs_before.paces), sorted(seen.jobs.paces), strict=True)
+        paces = zip(sorted(jobs_before.paces), sorted(jobs.paces), strict=True)
         parted = next(((a, b) for a, b in paces if _parted(a, b)), None)
         if parted is not None:
             was, becomes = map(_number, parted)
@@ -203,6 +223,13 @@ def _reasons(before: Profile, now: Profile, jobs_before: Jobs, seen: Seen) -> li
         reasons.append(f"storage gives {_number(rates[1] / 1e6)} MB/s in place of {_number(rates[0] / 1e6)}")
     elif now.free_memory_bytes == now.cache_bytes < before.free_memory_bytes:
         reasons.append("the page cache does not help")
+    files_bytes = now.samples * now.encoded.mean_bytes
+    a, b = (one.hosts.served(files_bytes) for one in (jobs_before, jobs))
+    if abs(a - b) > HOLD_MORE:
+        reasons.append(f"servers have {b:.0%} of the files in place of {a:.0%}")
+    elif b > 0 and _parted(*(network := [one.hosts.nic_bytes_per_s for one in (jobs_before, jobs)])):
+        was, becomes = (_number(one / 1e6) for one in network)
+        reasons.append(f"servers give {becomes} MB/s in place of {was}")
     return reasons
 
 
@@ -248,6 +275,34 @@ def corrected(profile: Profile, seen: Seen) -> Profile:
     ratio = expected_s / from_storage_s
     profile = dataclasses.replace(profile, free_memory_bytes=free)
     return profile.with_storage(profile.storage_bytes_per_s * ratio)
+
+
+def servers_of(before: Hosts, profile: Profile, seen: Seen) -> Hosts:
+    """What the servers of other hosts give this host, which is the only one in the answer.
+
+    Other hosts need not be known: what storage and servers give is measured while all of them read. A file
+    that a server has kept will come from there in the next epoch. The network gives no more than it has
+    shown: what it gave in this time, or would have given to one that asks without a pause, if that is more.
+
+    Args:
+        before: What the servers gave before, which stands until enough files were needed.
+        profile: The profile as it is now.
+        seen: What was seen in this time.
+    """
+    spent = seen.spent
+    files = spent.times[0] + spent.from_servers
+    if files < ENOUGH:
+        return before
+    held = spent.from_servers + min(spent.to_servers, spent.times[0])  # another loader's may be counted too
+    if held == 0:
+        return ALONE
+    bytes_per_s = before.nic_bytes_per_s
+    if spent.from_servers > 0:
+        mean_s = max(spent.from_servers_s / spent.from_servers, 1e-9)
+        asking = max(1.0, seen.jobs.count * spent.from_servers_s / max(seen.seconds, 1e-9))
+        bytes_per_s = asking * profile.encoded.mean_bytes / mean_s
+    held_bytes = round(held / files * profile.samples * profile.encoded.mean_bytes)
+    return Hosts(nic_bytes_per_s=bytes_per_s, remote_bytes=held_bytes, are_apart=True)
 
 
 def _readers(seen: Seen) -> float:

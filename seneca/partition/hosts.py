@@ -21,6 +21,7 @@ class Hosts:
         count: The number of hosts.
         nic_bytes_per_s: What the network card of a host receives, and at the same time sends.
         remote_bytes: The memory for files of the server on each host (``remote=``). 0: there are no servers.
+        are_apart: Whether no host runs a server itself. Then all that a server has comes by the network.
 
     Raises:
         ValueError: An argument is not as described. The message says which.
@@ -34,6 +35,7 @@ class Hosts:
     count: int = 1
     nic_bytes_per_s: float = math.inf
     remote_bytes: int = 0
+    are_apart: bool = False
 
     def __post_init__(self) -> None:
         if self.count < 1:
@@ -51,7 +53,7 @@ class Hosts:
     @property
     def elsewhere(self) -> float:
         """The share of these that lie on another host."""
-        return 1.0 - 1.0 / self.count
+        return 1.0 if self.are_apart else 1.0 - 1.0 / self.count
 
 
 ALONE = Hosts()

@@ -228,7 +228,8 @@ class SplitController:
             profile = self._find()[0]
         if profile is None or self._cache.segment.closed:
             return None
-        return ModelInputs(profile, self._jobs(time.monotonic()), split_of(self._cache.segment.split()[1]))
+        jobs = dataclasses.replace(self._jobs(time.monotonic()), hosts=self._adaptation.servers)
+        return ModelInputs(profile, jobs, split_of(self._cache.segment.split()[1]))
 
     def _find(self) -> tuple[Profile | None, str]:
         """What is known before any work was seen."""

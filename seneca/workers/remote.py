@@ -13,6 +13,7 @@ either path serve each other.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -131,7 +132,7 @@ class RemoteStages(TimedStages):
 
     Args:
         stages: The dataset's own.
-        counts: As :class:`TimedStages` has them: they count what is read from storage.
+        counts: As :class:`TimedStages` has them. What servers had is counted apart from what storage had.
         remote: The servers.
         source: The fingerprint of the dataset's files.
     """
@@ -145,8 +146,10 @@ class RemoteStages(TimedStages):
     def read(self, index: int) -> bytes:
         """The file as another host has left it; else from storage, and then it is left for other hosts."""
         handle = self._remote.cache.handle
+        began = time.perf_counter_ns()
         data = handle.get(self._source, index)
         if data is not None and (self._lengths is None or len(data) == int(self._lengths[index])):
+            self.note("from_servers", "from_servers_ns", time.perf_counter_ns() - began)
             self._came = data
             return data
         data = self.read_stored(index)

@@ -231,7 +231,16 @@ class WorkersSession:
         served = tuple(counts[form.name.lower()] for form in Form)
         progress = None if self._epoch is None else self._epoch()
         return WorkDone(
-            Spent(times, seconds, counts["read_bytes"], counts["decoded_bytes"], blocked_s=seconds[0]),
+            Spent(
+                times,
+                seconds,
+                counts["read_bytes"],
+                counts["decoded_bytes"],
+                blocked_s=seconds[0],
+                from_servers=counts["from_servers"],
+                from_servers_s=counts["from_servers_ns"] * 1e-9,
+                to_servers=sum(one["stored"] for one in self.remote_stats().values()),
+            ),
             sum(served),
             self.stall_s,
             reads_here=False,

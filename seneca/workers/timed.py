@@ -14,7 +14,8 @@ __all__ = ["AT", "COUNTERS", "SPENT", "TIMES", "TimedItems", "TimedStages"]
 
 # For the split's controller, in the order of seneca.partition.Spent. Times are nanoseconds.
 SPENT = ("reads", "prepares", "decodes", "augments", "read_ns", "prepare_ns", "decode_ns", "augment_ns")
-TIMES = (*SPENT, "decoded_bytes", "item_cpu_ns", "item_ns")  # what users are not shown
+# What users are not shown.
+TIMES = (*SPENT, "decoded_bytes", "from_servers", "from_servers_ns", "item_cpu_ns", "item_ns")
 COUNTERS = (
     *("storage", "encoded", "decoded", "augmented", "prepared", "staged", "unshared", "damaged"),
     *("read_bytes", "checked", "different"),
@@ -33,33 +34,34 @@ class TimedStages(KeptStages):
     def read(self, index: int) -> bytes:
         began = time.perf_counter_ns()
         data = self._stages.read(index)
-        self._note("reads", "read_ns", time.perf_counter_ns() - began)
+        self.note("reads", "read_ns", time.perf_counter_ns() - began)
         self._counts[AT["read_bytes"]] += len(data)
         return data
 
     def decode(self, index: int, data: bytes) -> Payload:
         began = time.thread_time_ns()
         decoded = self._stages.decode(index, data)
-        self._note("decodes", "decode_ns", time.thread_time_ns() - began)
+        self.note("decodes", "decode_ns", time.thread_time_ns() - began)
         self._counts[AT["decoded_bytes"]] += len(decoded.data)
         return decoded
 
     def augment(self, index: int, decoded: Payload) -> Any:
         began = time.thread_time_ns()
         item = self._stages.augment(index, decoded)
-        self._note("augments", "augment_ns", time.thread_time_ns() - began)
+        self.note("augments", "augment_ns", time.thread_time_ns() - began)
         return item
 
     def augment_encoded(self, index: int, data: bytes) -> Any:
         began = time.thread_time_ns()
         item = self._stages.augment_encoded(index, data)
-        self._note("prepares", "prepare_ns", time.thread_time_ns() - began)
+        self.note("prepares", "prepare_ns", time.thread_time_ns() - began)
         return item
 
     def present(self, index: int, augmented: Any) -> Any:
         return self._stages.present(index, augmented)
 
-    def _note(self, times: str, total: str, ns: int) -> None:
+    def note(self, times: str, total: str, ns: int) -> None:
+        """Count something that took so long."""
         self._counts[AT[times]] += 1
         self._counts[AT[total]] += ns
 

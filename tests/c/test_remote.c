@@ -1,22 +1,21 @@
 /*
  * test_remote.c -- samples' files on servers that answer rightly, wrongly, late, or not at all.
  *
- * The server is this file's own: it speaks as Redis does, and lies as it is told. It is met with and without TLS. Real
- * servers are met in tests/unit/_core/test_remote.py and test_remote_tls.py.
+ * The server is fake_host.h's. It is met with and without TLS. Real servers are met in tests/unit/_core/test_remote.py and
+ * test_remote_tls.py.
  */
 #define _GNU_SOURCE
 #include "base/sn_hash.h"
 #include "base/sn_rng.h"
 #include "base/sn_status.h"
 #include "check.h"
+#include "fake_host.h"
 #include "remote/sn_remote.h"
 #include "remote/sn_resp.h"
 #include "tls_front.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>
-#include <sys/socket.h>
 #include <time.h>
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -24,7 +23,7 @@
 #else
 #define FUZZED 10000000u
 #endif
-#define SAMPLES 64u
+#define SAMPLES HOST_SAMPLES
 #define MOST_BYTES 20000u
 #define CLIENTS 4u
 #define TURNS 1500u
@@ -137,181 +136,6 @@ static void check_commands(void)
     CHECK(memcmp(to, all, sizeof all - 1) == 0);
     for (size_t capacity = 0; capacity < sizeof all - 1; capacity++)
         CHECK_EQUAL(sn_resp_command(to, capacity, 4, words, 3), 0, "%zu bytes", capacity);
-}
-
-/* -- A server -- */
-
-enum lie { TRUTH, FLIPPED, OTHERS, SHORTER, RUBBISH, HALF, CLOSES, ERROR, SILENT, HUGE_LENGTH, LIES };
-
-static struct {
-    pthread_mutex_t mutex;
-    int listener;
-    uint16_t port;
-    uint8_t *values[SAMPLES];
-    size_t lengths[SAMPLES];
-    atomic_uint lies;    /* a bit for each lie that it may tell */
-    atomic_uint threads; /* that serve */
-    atomic_int ending;
-    atomic_uint told[LIES];
-    sn_rng rng;
-} host;
-
-static int read_line(FILE *in, char *line, size_t size)
-{
-    return fgets(line, (int)size, in) ? 0 : -1;
-}
-
-/* The words of a command; -1: the client has gone. */
-static int read_command(FILE *in, char **words, size_t *lengths)
-{
-    char line[64];
-    if (read_line(in, line, sizeof line) != 0)
-        return -1;
-    int n = atoi(line + 1);
-    CHECK(line[0] == '*' && n >= 1 && n <= 4);
-    for (int i = 0; i < n; i++) {
-        if (read_line(in, line, sizeof line) != 0)
-            return -1;
-        CHECK(line[0] == '$');
-        lengths[i] = (size_t)atol(line + 1);
-        CHECK(lengths[i] <= MOST_BYTES + 64);
-        words[i] = malloc(lengths[i] + 3);
-        CHECK(words[i] != NULL);
-        if (fread(words[i], 1, lengths[i] + 2, in) != lengths[i] + 2)
-            return -1;
-        words[i][lengths[i]] = '\0';
-    }
-    return n;
-}
-
-static enum lie choose_lie(void)
-{
-    unsigned may = atomic_load(&host.lies);
-    if (!may || sn_rng_below(&host.rng, 3))
-        return TRUTH;
-    enum lie lie = (enum lie)sn_rng_below(&host.rng, LIES);
-    return may >> lie & 1 ? lie : TRUTH;
-}
-
-/* Answer a GET; 0: the connection goes on. */
-static int answer_get(int fd, uint32_t sample)
-{
-    pthread_mutex_lock(&host.mutex);
-    enum lie lie = choose_lie();
-    uint32_t which = lie == OTHERS ? (sample + 1) % SAMPLES : sample;
-    size_t length = host.values[which] ? host.lengths[which] : 0;
-    uint8_t *value = malloc(length + 64);
-    CHECK(value != NULL);
-    size_t told = lie == SHORTER && length > 40 ? length - 1 : length;
-    int head = length ? sprintf((char *)value, "$%zu\r\n", told) : sprintf((char *)value, "$-1\r\n");
-    if (length) {
-        memcpy(value + head, host.values[which], told);
-        if (lie == FLIPPED)
-            value[(uint32_t)head + sn_rng_below(&host.rng, (uint32_t)length)] ^= (uint8_t)(1u << sn_rng_below(&host.rng, 8));
-        memcpy(value + head + told, "\r\n", 2);
-        told += 2;
-    }
-    atomic_fetch_add(&host.told[lie], 1);
-    uint32_t part = sn_rng_below(&host.rng, (uint32_t)(told + 3)) + 1;
-    pthread_mutex_unlock(&host.mutex);
-
-    size_t all = (size_t)head + told;
-    int goes_on = 0;
-    struct timespec long_pause = {.tv_nsec = 130000000};
-    if (lie == RUBBISH) {
-        goes_on = send(fd, "HTTP/1.1 400 Bad Request\r\nServer: none\r\n\r\n", 42, MSG_NOSIGNAL) == 42 ? 0 : -1;
-    } else if (lie == HUGE_LENGTH) {
-        goes_on = send(fd, "$4000000000\r\n", 13, MSG_NOSIGNAL) == 13 ? 0 : -1;
-    } else if (lie == ERROR) {
-        goes_on = send(fd, "-LOADING the dataset\r\n", 22, MSG_NOSIGNAL) == 22 ? 0 : -1;
-    } else if (lie == CLOSES) {
-        goes_on = -1;
-    } else if (lie == SILENT) {
-        nanosleep(&long_pause, NULL);
-        goes_on = -1;
-    } else {
-        size_t sent = lie == HALF && part < all ? part : all;
-        goes_on = send(fd, value, sent, MSG_NOSIGNAL) == (ssize_t)sent && sent == all ? 0 : -1;
-    }
-    free(value);
-    return goes_on;
-}
-
-static void *serve(void *argument)
-{
-    int fd = (int)(intptr_t)argument, goes_on = 0;
-    FILE *in = fdopen(dup(fd), "r");
-    CHECK(in != NULL);
-
-    while (goes_on == 0) {
-        char *words[4] = {NULL};
-        size_t lengths[4];
-        int n = read_command(in, words, lengths);
-        if (n < 0) {
-            goes_on = -1;
-        } else if (strcmp(words[0], "PING") == 0) {
-            goes_on = send(fd, "+PONG\r\n", 7, MSG_NOSIGNAL) == 7 ? 0 : -1;
-        } else {
-            uint32_t sample = (uint32_t)atol(strrchr(words[1], ':') + 1);
-            CHECK(sample < SAMPLES);
-            if (strcmp(words[0], "GET") == 0) {
-                goes_on = answer_get(fd, sample);
-            } else {
-                pthread_mutex_lock(&host.mutex);
-                const char *answer = ":1\r\n";
-                if (strcmp(words[0], "DEL") == 0) {
-                    free(host.values[sample]);
-                    host.values[sample] = NULL;
-                } else {
-                    CHECK(n == 4 && strcmp(words[0], "SET") == 0 && strcmp(words[3], "NX") == 0);
-                    answer = host.values[sample] ? "$-1\r\n" : "+OK\r\n";
-                    if (!host.values[sample]) {
-                        host.values[sample] = (uint8_t *)words[2];
-                        host.lengths[sample] = lengths[2];
-                        words[2] = NULL;
-                    }
-                }
-                pthread_mutex_unlock(&host.mutex);
-                goes_on = send(fd, answer, strlen(answer), MSG_NOSIGNAL) > 0 ? 0 : -1;
-            }
-        }
-        for (int i = 0; i < 4; i++)
-            free(words[i]);
-    }
-    fclose(in);
-    close(fd);
-    atomic_fetch_sub(&host.threads, 1);
-    return NULL;
-}
-
-static void *listens(void *argument)
-{
-    (void)argument;
-    for (;;) {
-        int fd = accept(host.listener, NULL, NULL);
-        if (fd < 0 || atomic_load(&host.ending)) {
-            if (fd >= 0)
-                close(fd);
-            return NULL;
-        }
-        pthread_t thread;
-        atomic_fetch_add(&host.threads, 1);
-        CHECK(pthread_create(&thread, NULL, serve, (void *)(intptr_t)fd) == 0);
-        pthread_detach(thread);
-    }
-}
-
-static void start_host(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof address;
-
-    pthread_mutex_init(&host.mutex, NULL);
-    host.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(host.listener >= 0 && bind(host.listener, (struct sockaddr *)&address, sizeof address) == 0 &&
-          listen(host.listener, 64) == 0 &&
-          getsockname(host.listener, (struct sockaddr *)&address, &length) == 0);
-    host.port = ntohs(address.sin_port);
 }
 
 /* -- Clients -- */
@@ -475,18 +299,15 @@ static void check_rendezvous(void)
 int main(int argc, char **argv)
 {
     uint64_t seed = check_seed(argc, argv);
-    pthread_t listener;
     sn_rng rng;
 
     sn_rng_start(&rng, seed, 0, 0, 0, SN_STREAM_REST);
-    sn_rng_start(&host.rng, seed, 0, 1, 0, SN_STREAM_REST);
     check_hash();
     check_answers();
     fuzz_answers(&rng);
     check_commands();
     check_rendezvous();
-    start_host();
-    CHECK(pthread_create(&listener, NULL, listens, NULL) == 0);
+    fake_host_start(seed);
     check_truth(seed);
     check_lies(seed, FLIPPED);
     secure.port = tls_front_start(host.port, &secure.settings);
@@ -498,13 +319,6 @@ int main(int argc, char **argv)
         printf("no TLS: there is no libssl, or no command openssl\n");
     }
     tls_front_end();
-    atomic_store(&host.ending, 1);
-    shutdown(host.listener, SHUT_RDWR);
-    pthread_join(listener, NULL);
-    while (atomic_load(&host.threads))
-        usleep(1000);
-    close(host.listener);
-    for (uint32_t i = 0; i < SAMPLES; i++)
-        free(host.values[i]);
+    fake_host_end();
     return 0;
 }

@@ -33,6 +33,26 @@ def test_after_a_change_of_the_shares_what_is_over_its_own_makes_room():
         member.close()
 
 
+def test_where_what_is_free_is_in_pieces_that_are_too_small_nothing_is_worth_offering():
+    with Place(100, 20 * PAGE, split=(0, 5000, 5000, 0)) as place:
+        segment = place.attach()
+        member = place.member(segment, keeps=True, shares=False, places=50)
+        for sample in range(5):
+            assert keep(member, ENCODED, [sample]) == 1
+            assert keep(member, DECODED, [10 + sample], height=60) == 1
+        assert keep(member, ENCODED, range(5, 10)) == 5
+        assert segment.change_split((0, 0, 10000, 0), 0, "a test")
+        assert member.draw(1)[0][0]["keep"] == DECODED, "what is over its share makes room"
+        # Of ten free pages those between the decoded ones lie apart.
+        assert keep(member, DECODED, range(20, 40), height=60) == 2
+        stats = segment.stats()
+        assert stats["payloads"] == {"encoded": 0, "decoded": 7, "augmented": 0}
+        assert stats["bytes"]["decoded"] + 6 * PAGE == stats["budget_bytes"]["decoded"]
+        assert member.draw(1)[0][0]["keep"] == 0
+        assert segment.check() is None
+        member.close()
+
+
 def test_two_jobs_take_room_for_the_stage_from_what_is_kept():
     with Place(1000, 64 * PAGE, split=(0, 10000, 0, 0)) as place:
         segments = [place.attach(job) for job in (1, 2)]

@@ -8,8 +8,10 @@ import pytest
 from profiles import round_profile
 
 from seneca.partition import (
+    ALONE,
     Adaptation,
     Cost,
+    Hosts,
     Jobs,
     Reading,
     Seen,
@@ -106,10 +108,10 @@ def test_reasons_are_written_as_people_do():
     split, halved = Split(0, 0, 1), round_profile().with_storage(2e9)
     limited = Adaptation(round_profile(), Jobs(1, step_per_s=500)).consider(0, split, seen(ONE))
     assert limited.why.startswith("a job's step takes any samples/s in place of 500: ")
-    [reason] = decision._reasons(halved, halved.with_storage(1.2e9), ONE, seen(ONE))
+    [reason] = decision._reasons(halved, halved.with_storage(1.2e9), ONE, ONE)
     assert reason == "storage gives 1,200 MB/s in place of 2,000"
     slow = dataclasses.replace(halved, prepare=Cost(1.5, 1.5))
-    [reason] = decision._reasons(halved, slow, ONE, seen(ONE))
+    [reason] = decision._reasons(halved, slow, ONE, ONE)
     assert reason == "to prepare takes 1,500 ms in place of 1.6"
 
 
@@ -187,6 +189,59 @@ def test_slow_reads_that_the_kernel_knows_nothing_of_are_not_helped_by_its_page_
     change = Adaptation(profile, ONE).consider(0, solve(profile).split, slow)
     assert "storage gives" in change.why
     assert change.split.encoded > solve(profile).split.encoded
+
+
+def from_servers(hits, reads=0, *, kept=0, hit_s=1e-4):
+    """So many files that servers had, and so many that storage had, of which servers have kept some."""
+    return Spent((reads, 0, 0, 0), from_servers=hits, from_servers_s=hits * hit_s, to_servers=kept)
+
+
+def test_where_servers_have_the_files_memory_is_for_decoded_samples_and_where_they_fail_for_files():
+    profile = round_profile()
+    adaptation, alone = chosen(profile)
+    assert alone.encoded > 0.9, "storage is slow"
+    change = adaptation.consider(0, alone, seen(what=from_servers(500)))
+    assert "servers have 100% of the files in place of 0%" in change.why
+    assert change.split == Split(0, 1, 0)
+    assert adaptation.consider(100, change.split, seen(what=from_servers(500))) is None
+    assert adaptation.consider(200, change.split, seen(what=spent(augment_s=4e-4))) is None, "none was needed"
+    back = adaptation.consider(300, change.split, seen(what=from_servers(0, 500)))
+    assert "servers have 0% of the files in place of 100%" in back.why
+    assert back.split == alone
+
+
+def test_files_that_servers_have_kept_count_before_they_are_needed_again():
+    adaptation, alone = chosen(round_profile())
+    assert adaptation.consider(0, alone, seen(what=from_servers(0, 500))) is None
+    change = adaptation.consider(100, alone, seen(what=from_servers(0, 500, kept=500)))
+    assert change.split == Split(0, 1, 0)
+
+
+def test_a_network_that_is_slower_than_storage_moves_nothing():
+    adaptation, alone = chosen(round_profile())
+    slow = from_servers(100, hit_s=0.02)  # by 5 MB/s
+    assert adaptation.consider(0, alone, seen(what=slow)) is None
+    faster = adaptation.consider(100, alone, seen(what=from_servers(500)))
+    assert "servers give 980 MB/s in place of 4.9" in faster.why
+
+
+def test_what_servers_give():
+    profile = round_profile()
+
+    def found(what, before=ALONE, jobs=ONE):
+        return decision.servers_of(before, profile, seen(jobs, what))
+
+    files = profile.samples * profile.encoded.mean_bytes
+    some = found(from_servers(75, 25))
+    assert (some.served(files), some.elsewhere) == (pytest.approx(0.75), 1.0)
+    assert some.nic_bytes_per_s == pytest.approx(97_952 / 1e-4), "to one that asks without a pause"
+    # Two jobs, each with 4 threads that wait for servers all the time: 400 files in 2 s.
+    assert found(from_servers(400, hit_s=0.02), jobs=TWO).nic_bytes_per_s == pytest.approx(400 * 97_952)
+    assert found(from_servers(30, 30), before=some) == some, "too few to tell"
+    assert found(from_servers(0, 100), before=some) == ALONE
+    kept = found(from_servers(0, 100, kept=150), before=some)
+    assert (kept.served(files), kept.nic_bytes_per_s) == (1.0, some.nic_bytes_per_s)
+    assert found(from_servers(0, 100, kept=50)) == Hosts(remote_bytes=round(files / 2), are_apart=True)
 
 
 def test_a_profile_is_made_of_what_was_seen():

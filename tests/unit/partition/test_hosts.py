@@ -54,6 +54,8 @@ def test_with_room_for_all_files_the_network_may_be_the_limit():
     assert found.samples_per_s == pytest.approx(10e6 / (0.5 * FILE))
     own = bottleneck(NOTHING, KEPT, Jobs(hosts=dataclasses.replace(slow, count=1)))
     assert own.ceilings["network"] == math.inf, "its own server is no network away"
+    apart = bottleneck(NOTHING, KEPT, Jobs(hosts=dataclasses.replace(slow, count=1, are_apart=True)))
+    assert apart.ceilings["network"] == pytest.approx(10e6 / FILE)
 
 
 def test_what_a_host_keeps_itself_comes_from_no_server():

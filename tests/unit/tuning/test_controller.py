@@ -104,7 +104,7 @@ def test_a_kept_profile_decides_the_first_split(picture_folder, caplog):
 def test_without_one_a_quick_look_does(picture_folder):
     _, loader = native(picture_folder)
     next(iter(loader))
-    [change] = loader.stats()["cache"]["split_changes"]
+    change = loader.stats()["cache"]["split_changes"][0]
     assert change["why"].startswith("by a quick look at ")
 
 

@@ -278,3 +278,22 @@ def test_tallies_of_workers_and_epochs_add_up():
     assert (name, sums["hits"], sums["failures"]) == ("a", 116, 2)
     assert sums["get_s"] == 1.0 and sums["left_alone"] and sums["message"] == "it is gone"
     assert tallies.added_to({"b": none}) == {"b": none}
+
+
+@pytest.mark.parametrize("path", ["native", "workers", "this process"])
+def test_what_comes_from_servers_and_goes_there_is_told_to_the_split_s_controller(folder, server, host, path):
+    """The second host reads a file of its own: a server has forgotten one."""
+    transform = T.Compose([T.RandomResizedCrop(16), T.ToTensor()]) if path == "native" else in_python
+    data = seneca.ImageFolder(folder, transform)
+    for _ in host(data, server.url, "fork", 1):
+        pass
+    assert server.tell("DBSIZE") == f":{COUNT}"
+    server.tell("DEL", f"seneca:{data.fingerprint().hex()}:7")
+    second = host(data, server.url, "fork", 0 if path == "this process" else 1)
+    iterator = iter(second)
+    for _ in iterator:
+        pass
+    told = iterator if path == "native" else second._shared_dataset()._session
+    spent = told._work_done().spent
+    assert (spent.from_servers, spent.times[0]) == (COUNT - 1, 1)
+    assert spent.from_servers_s > 0 and spent.to_servers >= 1
