@@ -129,7 +129,7 @@ static void draw(player *p)
     memcpy(answers, p->offers, sizeof answers);
     p->apart += sn_member_draw(p->member, wanted, items, &drawn, answers, n_offers) == SN_BUSY;
     p->draws++;
-    p->known += sn_rng_below(&p->rng, 16) == 0 && is_known(p);
+    p->known += sn_rng_below(&p->rng, 4) == 0 && is_known(p);
     CHECK_EQUAL(drawn, wanted < left ? wanted : left, "player %u", p->number);
     CHECK_EQUAL(sn_member_left(p->member), left - drawn, "player %u", p->number);
     for (uint32_t i = 0; i < drawn; i++) {
