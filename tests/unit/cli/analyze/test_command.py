@@ -227,4 +227,4 @@ def test_deep_ends_with_what_each_loader_would_give(tmp_path):
 def test_deep_says_that_the_script_was_too_short(tmp_path):
     status, _, err = run(tmp_path, SCRIPT, "0", "x", flags=["--deep"])
     assert status == 0
-    assert "Not seen: --deep measured nothing: no loader gave 65 batches, which it needs." in err
+    assert "Not seen: --deep measured nothing: no loader gave the 65 batches that it needs" in err
