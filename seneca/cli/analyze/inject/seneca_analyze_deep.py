@@ -82,14 +82,14 @@ class Phases:
                 self.given[iterator] = 0  # persistent workers' iterator has another epoch
                 raise
             self.given[iterator] = self.given.get(iterator, 0) + 1
-            if self.chosen != number:
+            if self.chosen is None:
                 self.note(number, batch)
             return batch
 
         base.__init__, base.__next__ = __init__, __next__
 
     def note(self, number, batch):
-        """Note a batch of the run as it is, of the dataset with that id."""
+        """Note a batch of the run as it is, of the dataset with that id. The first with enough is chosen."""
         self.steps[number] = count = self.steps.get(number, 0) + 1
         if count == WARM_UP:
             self.warm_at[number] = time.monotonic()

@@ -113,6 +113,23 @@ def test_an_epoch_has_its_batches_and_validation_between_two_is_no_step(files, w
     assert 0.004 <= read_trace(files / "trace").deep.told["step_s"] < 0.3 / 10
 
 
+def test_only_the_first_dataset_with_enough_batches_is_taken_over(files):
+    script = """
+        first, second = DataLoader(Files(), 4), iter(DataLoader(Stream(), 4))
+        for epoch in range(5):
+            for batch in first:
+                print(type(batch).__name__)
+        for step in range(60):
+            print(type(next(second)).__name__)
+        for batch in first:
+            print(type(batch).__name__)
+    """
+    ran = start(files, script)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.split() == ["dict"] * 50 + ["Tensor"] * 60 + ["dict"] * 10
+    assert read_trace(files / "trace").deep is None
+
+
 def test_of_datasets_that_look_alike_the_measured_one_is_told(files):
     script = """
         first, second = DataLoader(Files(), 4), DataLoader(Files(), 4)
