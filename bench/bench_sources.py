@@ -1,6 +1,6 @@
 """What does it cost to read pictures where they lie: in an archive, a Parquet file or a table?
 
-Method. The same pictures as a folder, a tar archive, a zip archive and, where ``datasets`` is installed, as
+Method. The same pictures, each several times, as a folder, a tar archive, a zip archive and, where ``datasets`` is installed, as
 a Parquet file and a Hugging Face table on disk. One job loads each with ``seneca.open()``, without a cache,
 for a few seconds. Each measurement is a process of its own. Rounds take turns; the ratio to the folder of
 the same round is taken, and medians are shown. ``shards`` are tar archives as WebDataset has them.
@@ -37,12 +37,13 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT)]
 
 from job_loaders import import_torchvision  # noqa: E402
-from links import pictures_of  # noqa: E402
+from links import make_links, pictures_of  # noqa: E402
 from object_server import BUCKET, bucket_of, why_not  # noqa: E402
 from report import machine, print_table  # noqa: E402
 from source_peers import PEERS, loader_of_peer, missing, write_mds, write_shards  # noqa: E402
 
 BATCH, SIZE, WORKERS = 32, 224, 2
+SAMPLES = 3000  # of an epoch: it lasts a second, and waits for the bucket's first answers once
 WAIT_S = 0.02  # of the bucket's server, for each answer
 
 
@@ -67,7 +68,7 @@ def write_tables(data: Path, path: Path, parquet: Path) -> None:
 def pack(data: Path, scratch: Path) -> dict[str, str]:
     """The same pictures in each kind of container; where each is, and the rows that there are."""
     pictures = pictures_of(data)
-    with tarfile.open(scratch / "all.tar", "w") as tar:
+    with tarfile.open(scratch / "all.tar", "w", dereference=True) as tar:
         tar.add(data, "all")
     with zipfile.ZipFile(scratch / "all.zip", "w") as archive:
         for path in pictures:
@@ -167,7 +168,9 @@ def main() -> None:
     packages = ["torch", "datasets", "pyarrow", "torchvision", "webdataset", "mosaicml-streaming"]
     print(machine([*packages, "pillow", "pillow-simd"]))
     with tempfile.TemporaryDirectory(prefix="seneca-bench-") as scratch:
-        sources = pack(args.data, Path(scratch))
+        data = Path(scratch) / "folder"
+        make_links(args.data, data, SAMPLES)
+        sources = pack(data, Path(scratch))
         if args.only:
             wanted = {"folder", *args.only.split(",")}
             if wanted - sources.keys():
@@ -177,7 +180,7 @@ def main() -> None:
         costs: dict[str, list[float]] = {what: [] for what in sources}
         with contextlib.ExitStack() as servers:
             if any(what.startswith("bucket") for what in sources):
-                os.environ["AWS_ENDPOINT_URL"] = servers.enter_context(bucket_of(args.data, WAIT_S))
+                os.environ["AWS_ENDPOINT_URL"] = servers.enter_context(bucket_of(data, WAIT_S))
                 os.environ["AWS_DEFAULT_REGION"] = "us-east-1"
                 os.environ |= {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any"}
             for _ in range(args.rounds):

@@ -275,12 +275,12 @@ void sn_pool_leave(sn_pool *pool)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-/* A request is over, the mutex held. */
+/* A request is over, the mutex held. Nobody is woken: its fetcher is about to ask for the next, and another would find
+ * nothing. Each wake for nothing takes a core from a preparer. */
 static void end_request(sn_pool *pool, sn_request *request)
 {
     sn_fetches_end(&pool->fetches, request);
     sn_ahead_ended(&pool->ahead, 0);
-    pthread_cond_signal(&pool->reads);
 }
 
 /* Have a request bring the neighbours of its places too, of those that nobody fetches. The mutex is held. A request that

@@ -85,8 +85,8 @@ void sn_pool_leave(sn_pool *pool);
 int sn_pool_next_fetch(sn_pool *pool, sn_wanted *wanted, int timeout_ms);
 
 /* The bytes of a ticket's range, which are copied; or `rc`, -errno, and `why` they cannot be fetched. Places that were to
- * be fetched together are then fetched one by one. Bytes are left for other hosts. SN_MISS: the ticket is void, and
- * nothing was done. */
+ * be fetched together are then fetched one by one. Bytes are left for other hosts. Whoever has brought them asks for the
+ * next, in the place of this request. SN_MISS: the ticket is void, and nothing was done. */
 int sn_pool_fetched(sn_pool *pool, uint64_t ticket, const uint8_t *bytes, size_t length, int rc, const char *why);
 
 static inline int64_t sn_now_ms(clockid_t clock)
