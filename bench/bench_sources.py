@@ -1,9 +1,10 @@
 """What does it cost to read pictures where they lie: in an archive, a Parquet file or a table?
 
-Method. The same pictures, each several times, as a folder, a tar archive, a zip archive and, where ``datasets`` is installed, as
-a Parquet file and a Hugging Face table on disk. One job loads each with ``seneca.open()``, without a cache,
-for a few seconds. Each measurement is a process of its own. Rounds take turns; the ratio to the folder of
-the same round is taken, and medians are shown. ``shards`` are tar archives as WebDataset has them.
+Method. The same pictures, each several times, as a folder, a tar archive, a zip archive and, where
+``datasets`` is installed, as a Parquet file and a Hugging Face table on disk. One job loads each with
+``seneca.open()``, without a cache, for a few seconds. Each measurement is a process of its own. Rounds take
+turns; the ratio to the folder of the same round is taken, and medians are shown. ``shards`` are tar archives
+as WebDataset has them.
 
 Other loaders (``source_peers.py``) load the same pictures with torchvision's transforms, in as many worker
 processes as Seneca has threads: ``datasets in torch`` the table, ``webdataset`` the shards with its own

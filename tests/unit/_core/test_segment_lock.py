@@ -332,6 +332,7 @@ def test_others_exchange_copies_of_a_pipeline_from_their_first_epoch_on_until_th
         assert place.records().rows["state"][2] and not segment.others_exchange(22), "nobody has reaped it"
         reader("close", 1)
         reader("leave")
+        reader.process.kill()  # else it waits for more, and holds what else this process has opened
 
 
 def test_a_killed_writer_s_slots_are_free_again():
