@@ -220,6 +220,8 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
         # torch's __del__ calls this even if a Ctrl-C has ended __init__ before there was any worker. It also
         # calls this in a forked child, where it would end the workers of the parent.
         if hasattr(self, "_workers") and self._owner == os.getpid():
+            for indices in cast(list[MessageQueue], self._index_queues):  # made by our context
+                indices.mend()
             super()._shutdown_workers()
 
     @property

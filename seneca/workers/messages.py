@@ -24,6 +24,7 @@ from seneca.epochs.dataset_state import OwnState, Told, has_state
 __all__ = ["BEGUN", "Context", "MessageQueue", "WorkerInit"]
 
 BEGUN = -1  # stands in the place of a batch's number: the worker has called the user's worker_init_fn
+LOCKED_S = 5.0  # that a lock may be held which is held for microseconds: longer, and nobody holds it any more
 
 
 class WorkerInit:
@@ -102,6 +103,17 @@ class MessageQueue(multiprocessing.queues.Queue):  # type: ignore[type-arg]
             if told is not None or not _is_batch(number):
                 obj = _Sent(number, data, worker.id, told)
         super().put(obj, block, timeout)
+
+    def mend(self) -> None:
+        """Release the lock of ``put()`` if an exception has left it taken: a later one would wait for ever.
+
+        If a worker dies, torch's signal handler raises in the main thread. If ``put()`` has just taken the
+        lock, and has not yet entered its ``with``, nothing releases it. Otherwise the queue's own thread may
+        hold the lock, but for a moment only.
+        """
+        lock = self._notempty  # type: ignore[attr-defined]
+        lock.acquire(timeout=LOCKED_S)
+        lock.release()
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         try:
