@@ -144,7 +144,7 @@ OF_SENECA = tuple(
 # step would wait for some batches and not for others, while the model above knows the mean alone.
 OF_PICTURES = tuple(
     Setting("pictures", storage, 0, step, workers)
-    for storage, step, workers in ((20, 20, 1), (40, 10, 1), (40, 50, 1), (20, 20, 2), (0, 3, 1), (0, 200, 1))
+    for storage, step, workers in ((20, 20, 1), (40, 10, 1), (40, 50, 1), (20, 20, 2), (0, 4, 1), (0, 200, 1))
 )
 
 
