@@ -42,7 +42,7 @@ def write_shards(pictures: Sequence[Path], folder: Path) -> None:
     folder.mkdir()
     labels = classes_of(pictures)
     for shard in range(SHARDS):
-        with tarfile.open(folder / f"train-{shard:03}.tar", "w") as tar:
+        with tarfile.open(folder / f"train-{shard:03}.tar", "w", dereference=True) as tar:
             for number in range(shard, len(pictures), SHARDS):
                 tar.add(pictures[number], f"{number:06}.jpg")
                 label = folder / "label"
