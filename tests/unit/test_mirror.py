@@ -45,7 +45,6 @@ WITHOUT = {
     "transforms/_portable_recipes": "the tests of tests/fidelity/test_recipes.py that run in both engines",
     "tuning/whole": "a profile in full: tuning/test_profile.py, tuning/test_quick.py",
     "workers/iterators": "torch's iterators, one by one: tests/contract",
-    "workers/messages": "what workers send: tests/contract, epochs/test_dataset_state_*.py",
     "workers/session": "what workers did and is told: test_loader_telemetry.py, tuning/test_controller.py",
     "workers/proof/board": "tests/identity/test_proof.py",
     "workers/proof/examples": "tests/identity/test_proof.py",
