@@ -18,7 +18,7 @@
 
 #define SN_MOST_READERS 64 /* files that are read ahead at a time: 3,000 a second where each takes 20 ms */
 #define SN_MOST_SPARES 128 /* buffers for files, kept for the next */
-#define SN_FIRST_FETCHES 32 /* at a time, before anything is known of them; and where the waiting thread prepares */
+#define SN_FIRST_FETCHES 64 /* at a time, before anything is known of them; and where the waiting thread prepares */
 #define SN_LEAST_FETCHES 4  /* at a time: one that is late must not hold up all */
 
 typedef struct {

@@ -375,6 +375,14 @@ static sn_request *ask_for_request(sn_pool *pool, const sn_context *context, sn_
     return request ? narrow(pool, request) : NULL;
 }
 
+int sn_pool_ends(sn_pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    int ends = pool->ending;
+    pthread_mutex_unlock(&pool->mutex);
+    return ends;
+}
+
 int sn_pool_next_fetch(sn_pool *pool, sn_wanted *wanted, int timeout_ms)
 {
     struct timespec deadline = sn_time_at(sn_now_ns() + (uint64_t)timeout_ms * 1000000);
@@ -428,8 +436,22 @@ static sn_file copy_of(sn_pool *pool, const uint8_t *bytes, size_t length, int r
     return file;
 }
 
-int sn_pool_fetched(sn_pool *pool, uint64_t ticket, const uint8_t *bytes, size_t length, int rc, const char *why)
+/* Take the memory that bytes have come in, and leave other memory there. */
+static sn_file exchanged(sn_pool *pool, sn_file *brought)
 {
+    sn_file spare = sn_ahead_spare(&pool->ahead), file = *brought;
+
+    brought->bytes = spare.bytes;
+    brought->capacity = spare.capacity;
+    return file;
+}
+
+/* `may_keep`: the memory of what is brought may be exchanged. */
+static int take_bytes(sn_pool *pool, uint64_t ticket, sn_file *brought, int may_keep)
+{
+    const uint8_t *bytes = brought->bytes;
+    const char *why = brought->why;
+    int rc = brought->rc;
     const sn_context *context = NULL;
     uint32_t came[SN_MOST_JOINED], n_came = 0, n = 0, answered = 0;
     uint64_t offset = 0, took = 0;
@@ -440,7 +462,7 @@ int sn_pool_fetched(sn_pool *pool, uint64_t ticket, const uint8_t *bytes, size_t
         n = request->wanted.n;
         offset = request->wanted.offset;
         took = sn_now_ns() - request->began_ns;
-        if (rc == 0 && length != request->wanted.length) {
+        if (rc == 0 && brought->length != request->wanted.length) {
             rc = -EIO;
             why = "its server has answered with another number of bytes";
         }
@@ -458,7 +480,9 @@ int sn_pool_fetched(sn_pool *pool, uint64_t ticket, const uint8_t *bytes, size_t
         uint32_t sample = request->wanted.samples[i];
         context = place->batch->context;
         const sn_piece *piece = &context->pieces[sample];
-        sn_file file = copy_of(pool, rc == 0 ? bytes + (piece->offset - offset) : NULL, piece->length, rc);
+        sn_file file = may_keep && n == 1 && rc == 0 && !context->remote /* the bytes are used below */
+                           ? exchanged(pool, brought)
+                           : copy_of(pool, rc == 0 ? bytes + (piece->offset - offset) : NULL, piece->length, rc);
         request = sn_fetches_find(&pool->fetches, ticket);
         if (!request || !request->places[i]) {
             sn_ahead_keep_spare(&pool->ahead, &file);
@@ -482,4 +506,21 @@ int sn_pool_fetched(sn_pool *pool, uint64_t ticket, const uint8_t *bytes, size_t
         sn_remote_put(context->remote, context->dataset, came[i], bytes + (piece->offset - offset), piece->length);
     }
     return answered ? 0 : SN_MISS;
+}
+
+int sn_pool_fetched(sn_pool *pool, uint64_t ticket, const uint8_t *bytes, size_t length, int rc, const char *why)
+{
+    sn_file brought = {.bytes = (uint8_t *)bytes, .length = length, .rc = rc, .why = why};
+
+    return take_bytes(pool, ticket, &brought, 0);
+}
+
+int sn_pool_fetched_in(sn_pool *pool, uint64_t ticket, uint8_t **bytes, size_t *capacity, size_t length)
+{
+    sn_file brought = {.bytes = *bytes, .capacity = *capacity, .length = length};
+    int rc = take_bytes(pool, ticket, &brought, 1);
+
+    *bytes = brought.bytes;
+    *capacity = brought.capacity;
+    return rc;
 }

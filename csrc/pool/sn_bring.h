@@ -75,10 +75,13 @@ void sn_pool_choose_readers(sn_pool *pool, const sn_place *place, uint64_t busy_
  * thread's. How long that took, in nanoseconds. */
 uint64_t sn_pool_ask_hosts(sn_pool *pool, sn_place *place);
 
-/* A fetcher is about to call the next two, and has called them. The pool is not ended between the two. Whoever enters
+/* A fetcher is about to call the next three, and has called them. The pool is not ended between the two. Whoever enters
  * knows that nobody has asked for its end: in Python, what asks holds the GIL, as the one who enters does. */
 void sn_pool_enter(sn_pool *pool);
 void sn_pool_leave(sn_pool *pool);
+
+/* Whether the pool is to end, which waits for those that have entered. */
+int sn_pool_ends(sn_pool *pool);
 
 /* Wait for places whose bytes one request can fetch: one, and its neighbours. What another host has left is taken here,
  * and nobody is asked to fetch it. 0; SN_BUSY: there is none within the time; SN_E_CLOSED: the pool ends. */
@@ -88,6 +91,10 @@ int sn_pool_next_fetch(sn_pool *pool, sn_wanted *wanted, int timeout_ms);
  * be fetched together are then fetched one by one. Bytes are left for other hosts. Whoever has brought them asks for the
  * next, in the place of this request. SN_MISS: the ticket is void, and nothing was done. */
 int sn_pool_fetched(sn_pool *pool, uint64_t ticket, const uint8_t *bytes, size_t length, int rc, const char *why);
+
+/* The same, of bytes in memory of malloc(). The pool may keep that, which spares a copy, and give other memory for it: NULL, if
+ * it has none. */
+int sn_pool_fetched_in(sn_pool *pool, uint64_t ticket, uint8_t **bytes, size_t *capacity, size_t length);
 
 static inline int64_t sn_now_ms(clockid_t clock)
 {

@@ -246,8 +246,9 @@ static int bring(stream *s, const sn_wanted *wanted)
 {
     uint64_t end = wanted->offset + wanted->length, begin = UINT64_MAX, last = 0, of_pieces = 0;
     int rc = 0;
-    /* In memory that is gone when the call returns. */
-    uint8_t *bytes = calloc(1, (size_t)wanted->length + 1);
+    /* In memory that is gone when the call returns, or that the pool may keep. */
+    size_t capacity = (size_t)wanted->length + 1;
+    uint8_t *bytes = calloc(1, capacity);
 
     CHECK(bytes && wanted->n > 0);
     for (uint32_t i = 0; i < wanted->n; i++) {
@@ -264,7 +265,12 @@ static int bring(stream *s, const sn_wanted *wanted)
     }
     CHECK(begin == wanted->offset && last == end); /* nothing is asked for before the first, or behind the last */
     CHECK(wanted->n == 1 || end - begin <= of_pieces + SN_MOST_GAP_BYTES);
-    rc = sn_pool_fetched(s->pool, wanted->ticket, bytes, wanted->length, rc, rc ? "is not there" : NULL);
+    if (rc == 0 && wanted->ticket % 2 == 0)
+        rc = sn_pool_fetched_in(s->pool, wanted->ticket, &bytes, &capacity, wanted->length);
+    else
+        rc = sn_pool_fetched(s->pool, wanted->ticket, bytes, wanted->length, rc, rc ? "is not there" : NULL);
+    if (bytes)
+        memset(bytes, 0xee, capacity);
     free(bytes);
     return rc;
 }

@@ -143,7 +143,16 @@ static void *fetch(void *argument)
         if (rc == 0) {
             const picture_file *file = &files[wanted.samples[0]];
             CHECK_EQUAL(wanted.n, 1, "sample %u", wanted.samples[0]);
-            rc = sn_pool_fetched(s->pool, wanted.ticket, file->bytes, file->length, file->bytes ? 0 : -ENOENT, NULL);
+            size_t capacity = file->length + 1;
+            uint8_t *bytes = malloc(capacity);
+            CHECK(bytes != NULL);
+            if (file->bytes)
+                memcpy(bytes, file->bytes, file->length);
+            if (file->bytes && wanted.ticket % 2 == 0)
+                rc = sn_pool_fetched_in(s->pool, wanted.ticket, &bytes, &capacity, file->length);
+            else
+                rc = sn_pool_fetched(s->pool, wanted.ticket, bytes, file->length, file->bytes ? 0 : -ENOENT, NULL);
+            free(bytes);
             CHECK(rc == 0 || rc == SN_MISS);
         }
         sn_pool_leave(s->pool);
