@@ -8,7 +8,8 @@ import threading
 from pathlib import Path
 
 from seneca.data.sources import stores
-from seneca.data.sources.stores import Found, Waiting
+from seneca.data.sources.stores import Found
+from seneca.data.sources.waiting import Waiting
 
 __all__ = ["Bucket", "Refused"]
 

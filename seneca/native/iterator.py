@@ -90,12 +90,12 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         threads = 0 if cores is None else cores.threads
         stream = self._stream(loader, plan, inputs, threads)
         objects = files.objects()
-        fetchers = None if objects is None else Fetchers(stream, objects)
+        fetchers = None if objects is None else Fetchers(stream, objects, inputs.remote is not None)
         self._close = finalize(self, _end, stream, cache, fetchers, order=FIRST)  # before a Ctrl-C could come
         if fetchers is not None:
             fetchers.start()
         self._source.begin(self._recorder)
-        ahead = _batches_ahead(loader)
+        ahead = _batches_ahead(loader, objects is not None)
         self._collation = None
         if collates_plainly(loader, support) and loader.batch_sampler is not None:
             self._labels = None if files.are_pairs else files.labels()
@@ -160,7 +160,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             height=height,
             width=width,
             copy_bytes=pipeline.plan.copy_bytes,
-            in_flight=self._source.batch_size * (_batches_ahead(loader) + 1),
+            in_flight=self._source.batch_size * (_batches_ahead(loader, files.objects() is not None) + 1),
             keeps=True,
             exact_family=family,
             **self._source.draws(pipeline.augmented_fingerprint),
@@ -305,9 +305,15 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         self._source.tell(self._prefetcher, ready, failed)
 
 
-def _batches_ahead(loader: Any) -> int:
-    """The number of batches prepared ahead of the one that is asked for."""
-    return 0 if loader.num_workers == 0 else loader.prefetch_factor or BATCHES_AHEAD
+def _batches_ahead(loader: Any, are_fetched: bool) -> int:
+    """The number of batches prepared ahead of the one that is asked for.
+
+    Pictures that are fetched need as many as torch has, so many for each worker: a request takes long.
+    """
+    if loader.num_workers == 0:
+        return 0
+    factor = loader.prefetch_factor or BATCHES_AHEAD
+    return factor * loader.num_workers if are_fetched else factor
 
 
 def _decoded(support: Support, index: int, data: bytes | None) -> Any:

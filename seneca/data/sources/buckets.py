@@ -26,8 +26,9 @@ import numpy as np
 from seneca.data.sources.archives import MOST_BYTES, Members, expand_ranges, kept_members, list_members
 from seneca.data.sources.archives import listing_of as listing_of_members
 from seneca.data.sources.listing import PIECE, STATED, Listing
-from seneca.data.sources.stores import PACKAGES, Found, GivenUp, Waiting, scheme_of, store_of
+from seneca.data.sources.stores import PACKAGES, Direct, Found, scheme_of, store_of
 from seneca.data.sources.tar import members_of_tar
+from seneca.data.sources.waiting import GivenUp, Waiting, seconds_for
 from seneca.errors import SourceError
 
 __all__ = ["ObjectPiece", "Objects", "is_bucket", "list_bucket"]
@@ -62,14 +63,63 @@ class Objects:
             OSError: They cannot be had, or the object is another by now. It names the object.
             GivenUp: Another thread has ended the wait.
         """
-        listing = self._listing
-        url = listing.containers[container]
-        found = Found(url, int(listing.stated["size_bytes"][container]), listing.etags[container])
-        return _piece(found, offset, length, waiting)
+        return _piece(self._found(container), offset, length, waiting)
 
     def read(self, container: int, offset: int, length: int) -> bytes:
         """The same, whose wait nobody ends."""
         return bytes(self.fetch(container, offset, length, Waiting()))
+
+    def are_direct(self) -> bool:
+        """Whether plain requests may bring them, as far as the first one tells."""
+        if not self._listing.containers:
+            return False
+        first = self._found(0)
+        return store_of(first.url).direct(first) is not None
+
+    def requests_for(self, pieces: Sequence[tuple[int, int, int]]) -> list[PlainRequest | None]:
+        """A plain request for each container, offset and length; None: only :meth:`fetch` brings it."""
+        requests: list[PlainRequest | None] = [None] * len(pieces)
+        groups: dict[Direct, list[tuple[int, str, Found]]] = {}
+        for at, (container, _, length) in enumerate(pieces):
+            found = self._found(container)
+            direct = store_of(found.url).direct(found)
+            if direct is not None and not direct[0].is_off and length:
+                groups.setdefault(direct[0], []).append((at, direct[1], found))
+        for how, members in groups.items():
+            try:
+                urls = how.urls_of([name for _, name, _ in members])
+            except Exception:  # no credentials, perhaps: fetch() says what is wrong, if anything is
+                how.is_off = True
+                continue
+            for (at, _, found), url in zip(members, urls, strict=True):
+                _, offset, length = pieces[at]
+                is_part = (offset, length) != (0, found.size)
+                requests[at] = PlainRequest(url, found.etag, is_part, round(1000 * seconds_for(length)))
+        return requests
+
+    def leave_to_package(self, container: int) -> None:
+        """:meth:`fetch` has read an object that a plain request could not: give none for its like again."""
+        found = self._found(container)
+        direct = store_of(found.url).direct(found)
+        if direct is not None:
+            direct[0].is_off = True
+
+    def _found(self, container: int) -> Found:
+        listing = self._listing
+        return Found(
+            listing.containers[container],
+            int(listing.stated["size_bytes"][container]),
+            listing.etags[container],
+        )
+
+
+class PlainRequest(NamedTuple):
+    """A GET of a URL, with the condition that the object has this etag: for all of it or a part."""
+
+    url: str
+    etag: str
+    is_part: bool
+    most_ms: int
 
 
 class ObjectPiece(NamedTuple):

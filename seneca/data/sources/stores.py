@@ -14,19 +14,19 @@ of it in Python. Else ``fsspec`` has a package for each scheme. Its coroutines r
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import datetime
+import functools
 import importlib.util
 import os
 import re
 import threading
-from collections.abc import Coroutine
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+from seneca.data.sources.waiting import CONNECT_S, SILENT_S, STARTS_S, Waiting, seconds_for
 from seneca.errors import SourceError
 
-__all__ = ["MOST_AT_A_TIME", "PACKAGES", "Found", "GivenUp", "Store", "Waiting", "scheme_of", "store_of"]
+__all__ = ["MOST_AT_A_TIME", "PACKAGES", "Direct", "Found", "Store", "scheme_of", "store_of"]
 
 PACKAGES = {
     "s3": "s3fs",
@@ -39,6 +39,8 @@ PACKAGES = {
 """What has to be installed for each scheme, besides ``fsspec``."""
 
 BY_OBSTORE = ("s3", "gs", "az")
+BY_SIGNED_URLS = ("s3",)  # other clouds may have to be asked for each signature
+SIGNED_FOR = datetime.timedelta(minutes=15)  # longer than any request takes
 STATUSES = {  # of the exceptions of obstore
     "NotFoundError": 404,
     "FileNotFoundError": 404,
@@ -47,12 +49,8 @@ STATUSES = {  # of the exceptions of obstore
     "UnauthenticatedError": 401,
 }
 MOST_AT_A_TIME = 64  # connections of a process to a store
-CONNECT_S, SILENT_S = 10, 30  # to connect; without a byte
-STARTS_S, SLOWEST = 40, 2**20  # an answer is given up after so many seconds, and one more for so many bytes
 ETAGS = ("ETag", "etag", "e_tag", "blob_id", "md5Hash", "generation")
 TIMES = ("LastModified", "last_modified", "Last-Modified", "updated", "mtime", "created")
-
-T = TypeVar("T")
 
 
 class Found(NamedTuple):
@@ -61,64 +59,6 @@ class Found(NamedTuple):
     url: str
     size: int
     etag: str
-
-
-class GivenUp(Exception):
-    """Nobody waits for this any more."""
-
-
-class Waiting:
-    """What a thread waits for, until another gives it up."""
-
-    def __init__(self) -> None:
-        self._over = threading.Event()
-        self._futures: set[concurrent.futures.Future[Any]] = set()
-        self._lock = threading.Lock()
-
-    def give_up(self) -> None:
-        """End what is waited for, and all that would be."""
-        self._over.set()
-        with self._lock:
-            under_way = list(self._futures)
-        for future in under_way:
-            future.cancel()
-
-    def pause(self, seconds: float) -> None:
-        """Wait for nothing."""
-        if self._over.wait(seconds):
-            raise GivenUp()
-
-    def run(self, work: Coroutine[Any, Any, T], seconds: float = STARTS_S) -> T:
-        """Wait for a coroutine in the loop of ``fsspec``.
-
-        Raises:
-            TimeoutError: It has not ended in time, and was cancelled.
-            GivenUp: Another thread has ended the wait.
-        """
-        from fsspec.asyn import get_loop
-
-        async def ended() -> tuple[T | None, Exception | None]:
-            try:
-                return await asyncio.wait_for(work, seconds), None
-            except Exception as error:  # as a result: asyncio makes a TimeoutError anew, without its file
-                return None, error
-
-        future = asyncio.run_coroutine_threadsafe(ended(), get_loop())
-        with self._lock:
-            self._futures.add(future)
-        if self._over.is_set():
-            future.cancel()  # give_up() may have looked before
-        try:
-            result, error = future.result()
-        except concurrent.futures.CancelledError:
-            raise GivenUp() from None
-        finally:
-            future.cancel()  # nothing, where it has ended; else a Ctrl-C has ended the wait
-            with self._lock:
-                self._futures.discard(future)
-        if error is not None:
-            raise error
-        return result  # type: ignore[return-value]
 
 
 def scheme_of(source: str) -> str | None:
@@ -145,8 +85,17 @@ def _as_found(url: str, about: dict[str, Any]) -> Found:
     return Found(url, size, etag)
 
 
-def _seconds(length: int) -> float:
-    return STARTS_S + length / SLOWEST
+class Direct:
+    """How plain requests bring the objects of one server or bucket, without its package.
+
+    Args:
+        urls_of: The URLs to request, with signatures if the server asks for them, given the names of objects.
+            It may raise anything.
+    """
+
+    def __init__(self, urls_of: Callable[[list[str]], list[str]]) -> None:
+        self.urls_of = urls_of
+        self.is_off = False  # the package brings what plain requests do not
 
 
 class Store:
@@ -195,8 +144,12 @@ class Store:
         The etag is asked for afterwards. Therefore what came is of this etag, or of an older one.
         """
         limits = {} if (start, end) == (0, found.size) else {"start": start, "end": end}
-        data = self._call(waiting, _seconds(end - start), "cat_file", self.path(found.url), **limits)
+        data = self._call(waiting, seconds_for(end - start), "cat_file", self.path(found.url), **limits)
         return data, self.found(found.url, waiting).etag
+
+    def direct(self, found: Found) -> tuple[Direct, str] | None:
+        """How a plain request brings an object, and its name for that; None: only :meth:`get` brings it."""
+        return None
 
     def _call(self, waiting: Waiting, seconds: float, name: str, *args: Any, **options: Any) -> Any:
         if self.fs.async_impl:
@@ -230,7 +183,7 @@ class _S3(Store):
             async with answer["Body"] as body:
                 return await body.read(), answer["ETag"]
 
-        return waiting.run(answered(), _seconds(end - start))
+        return waiting.run(answered(), seconds_for(end - start))
 
 
 class _Web(Store):
@@ -239,6 +192,7 @@ class _Web(Store):
     def _options(self) -> dict[str, Any]:
         import aiohttp
 
+        self._direct: dict[str, Direct] = {}  # of each server
         timeouts = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENT_S)
         return {"client_kwargs": {"timeout": timeouts, "trust_env": True}}  # proxies, and ~/.netrc
 
@@ -250,8 +204,17 @@ class _Web(Store):
 
     def get(self, found: Found, start: int, end: int, waiting: Waiting) -> tuple[Any, str]:
         condition = {"If-Match": found.etag} if found.etag.startswith('"') else {}
-        data, now = waiting.run(self._range(found.url, start, end, condition), _seconds(end - start))
+        data, now = waiting.run(self._range(found.url, start, end, condition), seconds_for(end - start))
         return data, now.etag
+
+    def direct(self, found: Found) -> tuple[Direct, str] | None:
+        if not found.etag.startswith('"'):
+            return None
+        server = found.url.split("/", 3)[2]
+        return self._direct.get(server) or self._direct.setdefault(server, Direct(self._encoded)), found.url
+
+    def _encoded(self, urls: list[str]) -> list[str]:
+        return [str(self.fs.encode_url(url)) for url in urls]
 
     async def _range(self, url: str, start: int, end: int, condition: dict[str, str]) -> tuple[bytes, Found]:
         """A part of a file, and what the file is now."""
@@ -299,18 +262,25 @@ class _Refused(Exception):
         self.status = status
 
 
+class _Bucket(NamedTuple):
+    """A bucket's store of ``obstore``, and plain requests with its signatures; None: there are none."""
+
+    store: Any
+    direct: Direct | None
+
+
 class _Obstore(Store):
     """The same by ``obstore``, whose threads are not Python's.
 
-    A request cannot be given up before it is late.
+    Its requests end when they are answered, or late.
     """
 
     def __init__(self, scheme: str) -> None:
         self.scheme = scheme
-        self._buckets: dict[str, Any] = {}
+        self._buckets: dict[str, _Bucket] = {}
         self._making = threading.Lock()
 
-    def _bucket(self, url: str) -> tuple[Any, str]:
+    def _bucket(self, url: str) -> tuple[_Bucket, str]:
         """The bucket of a URL, and the name in it."""
         from obstore.store import from_url
 
@@ -319,27 +289,31 @@ class _Obstore(Store):
             if name not in self._buckets:
                 client: dict[str, Any] = {
                     "connect_timeout": f"{CONNECT_S}s",
-                    "timeout": f"{_seconds(2**26):.0f}s",
+                    "timeout": f"{seconds_for(2**26):.0f}s",
                 }
                 options: dict[str, Any] = {"client_options": client, "retry_config": {"max_retries": 0}}
                 if self.scheme == "s3":
                     client |= {"allow_http": os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")}
                     options |= _of_boto3()
-                self._buckets[name] = from_url(f"{self.scheme}://{name}", **options)
+                store = from_url(f"{self.scheme}://{name}", **options)
+                direct = Direct(functools.partial(_signed, store)) if self.scheme in BY_SIGNED_URLS else None
+                self._buckets[name] = _Bucket(store, direct)
             return self._buckets[name], key
 
     def found(self, url: str, waiting: Waiting) -> Found:
         import obstore
 
         bucket, key = self._bucket(url)
-        return _as_found(url, dict(self._asked(lambda: obstore.head(bucket, key))))
+        return _as_found(url, dict(self._asked(lambda: obstore.head(bucket.store, key))))
 
     def below(self, url: str, waiting: Waiting) -> list[Found]:
         import obstore
 
         bucket, prefix = self._bucket(url)
         root = url[: len(url) - len(prefix)]
-        every = self._asked(lambda: [one for some in obstore.list(bucket, prefix or None) for one in some])
+        every = self._asked(
+            lambda: [one for some in obstore.list(bucket.store, prefix or None) for one in some]
+        )
         return [_as_found(root + one["path"], dict(one)) for one in every]
 
     def get(self, found: Found, start: int, end: int, waiting: Waiting) -> tuple[Any, str]:
@@ -351,10 +325,14 @@ class _Obstore(Store):
             options["range"] = (start, end)
 
         def answered() -> tuple[Any, str]:
-            answer = obstore.get(bucket, key, options=options)
+            answer = obstore.get(bucket.store, key, options=options)
             return answer.bytes(), str(answer.meta["e_tag"])
 
-        return self._asked(answered)
+        return self._asked(answered)  # type: ignore[no-any-return]
+
+    def direct(self, found: Found) -> tuple[Direct, str] | None:
+        bucket, key = self._bucket(found.url)
+        return None if bucket.direct is None else (bucket.direct, key)
 
     def _asked(self, ask: Any) -> Any:
         try:
@@ -365,6 +343,13 @@ class _Obstore(Store):
             if status is None and told is None:
                 raise
             raise _Refused(status or int(told[1]), error) from None  # type: ignore[index]
+
+
+def _signed(store: Any, names: list[str]) -> list[str]:
+    """The URLs of objects in a bucket, with signatures."""
+    import obstore
+
+    return list(obstore.sign(store, "GET", names, SIGNED_FOR))
 
 
 def _of_boto3() -> dict[str, Any]:

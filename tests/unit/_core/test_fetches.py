@@ -10,7 +10,7 @@ from test_damaged_payloads import ENCODED, damage, wipe_header
 import seneca
 from seneca import transforms as T
 from seneca._core.fetches import fetched, next_fetch, not_fetched
-from seneca._core.pool import StreamClosed
+from seneca._core.pool import READS_AHEAD, StreamClosed
 
 CROP = T.Compose([T.RandomResizedCrop(32), T.ToTensor()])
 
@@ -20,7 +20,7 @@ class ByHand:
 
     streams = []  # noqa: RUF012
 
-    def __init__(self, stream, objects):
+    def __init__(self, stream, objects, asks_hosts):
         self.streams.append(stream)
 
     def start(self):
@@ -31,11 +31,15 @@ class ByHand:
 
 
 @pytest.fixture
-def dataset(monkeypatch, picture_folder):
-    Bucket.made(monkeypatch, picture_folder)
+def bucket(monkeypatch, picture_folder):
     monkeypatch.setattr("seneca.native.iterator.Fetchers", ByHand)
-    yield seneca.open("gs://bucket/train/", CROP)
+    yield Bucket.made(monkeypatch, picture_folder)
     ByHand.streams.clear()
+
+
+@pytest.fixture
+def dataset(bucket):
+    return seneca.open("gs://bucket/train/", CROP)
 
 
 def loader_of(dataset, **options):
@@ -163,10 +167,13 @@ def test_why_bytes_did_not_come_is_the_sample_s_error(dataset, under_way):
     assert error.filename == dataset.samples[3][0]
 
 
-def test_files_ahead_are_limited_in_number(dataset, under_way):
+def test_files_ahead_are_limited_in_number(bucket, under_way):
     """Of a batch that is larger, while nothing is known of storage yet."""
-    stream, *_ = under_way(loader_of(dataset, batch_size=48))
-    tickets = [next_fetch(stream, 10_000)[0] for _ in range(32)]
+    for url, data in list(bucket.content.items()):
+        bucket.content[url.replace("class_", "class_9")] = data
+    dataset = seneca.open("gs://bucket/train/", CROP)
+    stream, *_ = under_way(loader_of(dataset, batch_size=96))
+    tickets = [next_fetch(stream, 10_000)[0] for _ in range(READS_AHEAD)]
     assert next_fetch(stream, 20) is None
     fetched(stream, tickets[0], dataset.read(0))
     assert next_fetch(stream, 10_000) is not None

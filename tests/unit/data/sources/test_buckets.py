@@ -13,7 +13,7 @@ import seneca
 from seneca import transforms as T
 from seneca.data.sources import buckets
 from seneca.data.sources.buckets import is_bucket, list_bucket
-from seneca.data.sources.stores import Waiting
+from seneca.data.sources.waiting import Waiting
 from seneca.errors import SourceError
 
 ENDINGS = (".jpg", ".jpeg")

@@ -1,16 +1,15 @@
 """One try with a store: what fsspec's file systems list and give, as objects with etags. Real servers are in
 tests/frameworks/test_buckets.py."""
 
-import asyncio
 import os
 import sys
-import threading
 
 import fsspec
 import pytest
 
 from seneca.data.sources import stores
-from seneca.data.sources.stores import Found, GivenUp, Store, Waiting, scheme_of, store_of
+from seneca.data.sources.stores import Found, Store, scheme_of, store_of
+from seneca.data.sources.waiting import Waiting
 from seneca.errors import SourceError
 
 
@@ -90,37 +89,6 @@ def test_a_child_has_stores_of_its_own(memory):
     if child == 0:
         os._exit(0 if store_of("memory://b") is not ours else 1)
     assert os.waitpid(child, 0)[1] == 0
-
-
-def test_an_error_comes_as_it_was_raised():
-    async def late():
-        raise TimeoutError(110, "late", "a file")
-
-    with pytest.raises(TimeoutError) as error:
-        Waiting().run(late())
-    assert error.value.filename == "a file"
-
-
-def test_a_wait_is_given_up_by_another_thread():
-    waiting, begun = Waiting(), threading.Event()
-
-    async def never():
-        begun.set()
-        await asyncio.sleep(1e6)
-
-    giver = threading.Thread(target=lambda: (begun.wait(), waiting.give_up()))
-    giver.start()
-    with pytest.raises(GivenUp):
-        waiting.run(never(), 1e6)
-    giver.join()
-    for wait in (lambda: waiting.pause(1e6), lambda: waiting.run(never(), 1e6)):
-        with pytest.raises(GivenUp):
-            wait()
-
-
-def test_a_wait_that_is_late_is_an_error():
-    with pytest.raises(asyncio.TimeoutError):
-        Waiting().run(asyncio.sleep(1e6), 0.01)
 
 
 class Hub:
