@@ -6,14 +6,15 @@ r"""Brings the bytes of pictures in buckets to a stream.
                                 \--missed--> queue --\
     Stream --next_fetch()----------------------------> threads with a request each ---> Stream
 
-Objects that a plain request for a URL brings are fetched by :class:`HttpFetcher`, without Python, which halves
+Objects that a plain request for a URL brings are fetched by :class:`HttpFetcher`, without Python. This halves
 the CPU time of fetching. For what it misses, and for all other objects, threads ask by the package of the
 scheme, which tries again and says what is wrong.
 
 The stream says what is wanted next, and how many requests are under way. One request brings samples
 that lie beside each other in an archive, if several batches ahead want them. If it fails, the stream asks
-for each of them again. A fetcher holds a ticket, and no memory of the stream's. If a server answers after the stream is closed, the ticket is void. Therefore
-closing waits for no server. A thread whose server hangs ends when its request is given up, or is late.
+for each of them again. A fetcher holds a ticket, and no memory of the stream's. If a server answers after the
+stream is closed, the ticket is void. Therefore closing waits for no server. A thread whose server hangs ends
+when its request is given up, or is late.
 """
 
 from __future__ import annotations
