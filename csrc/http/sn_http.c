@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define EVENTS 64           /* that one step takes */
-#define LARGE (1u << 20)    /* a larger buffer is not kept for the next request */
+#define EVENTS 64          /* that one step takes */
+#define LARGE (1u << 20)   /* a larger buffer is not kept for the next request */
+#define REFUSAL (64u << 10) /* bytes of what is not wanted that are received, because the connection then stays open */
 
 /* -- libcurl's functions and numbers, which are the same in each version -- */
 
@@ -63,8 +65,10 @@ enum {
     CONNECT_TIMEOUT_MS = 156,
     PROTOCOLS = 181,
     PATH_AS_IS = 234,
+    QUICK_EXIT = 322, /* from 7.87 on: nobody waits for the thread that looks up a name */
     WRITE_FUNCTION = 20011,
     HEADER_FUNCTION = 20079,
+    SOCKET_FUNCTION = 20148,
     MULTI_MOST_CONNECTIONS = 6,
     MULTI_SOCKET_DATA = 10002,
     MULTI_TIMER_DATA = 10005,
@@ -92,7 +96,7 @@ typedef struct {
     void *easy, *headers; /* NULL: no request is under way */
     sn_http_request request; /* its texts are gone */
     sn_http_answer answer;
-    uint64_t came;   /* bytes */
+    uint64_t came;   /* bytes of the body, wanted or not */
     uint64_t begins; /* they do, in the object, as the server says; UINT64_MAX: it says nothing */
 } transfer;
 
@@ -208,13 +212,22 @@ static size_t take_body(char *bytes, size_t size, size_t count, void *data)
     transfer *self = data;
     size_t length = size * count;
 
-    if (!is_wanted(self))
-        return length;
-    if (length > self->request.length - self->came)
-        return 0; /* more than was asked for: libcurl gives up */
-    memcpy(self->answer.bytes + self->came, bytes, length);
+    int wanted = is_wanted(self);
+
+    if (self->came + length > (wanted ? self->request.length : REFUSAL))
+        return 0; /* libcurl gives up */
+    if (wanted)
+        memcpy(self->answer.bytes + self->came, bytes, length);
     self->came += length;
     return length;
+}
+
+/* Programs that this process starts do not get its sockets. */
+static int close_on_exec(void *data, int fd, int purpose)
+{
+    (void)data, (void)purpose;
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    return 0;
 }
 
 static int watch(void *easy, int fd, int wants, void *data, void *of_socket)
@@ -338,6 +351,7 @@ static void set(const transfer *self, const sn_http_request *request)
     } numbers[] = {
         {NO_SIGNAL, 1},
         {PATH_AS_IS, 1},
+        {QUICK_EXIT, 1},
         {HTTP_VERSION, HTTP_1_1},
         {PROTOCOLS, PROTOCOL_HTTP | PROTOCOL_HTTPS},
         {CONNECT_TIMEOUT_MS, request->connect_ms},
@@ -359,6 +373,7 @@ static void set(const transfer *self, const sn_http_request *request)
     curl->curl_easy_setopt(self->easy, WRITE_FUNCTION, take_body);
     curl->curl_easy_setopt(self->easy, HEADER_DATA, (void *)self);
     curl->curl_easy_setopt(self->easy, HEADER_FUNCTION, take_header);
+    curl->curl_easy_setopt(self->easy, SOCKET_FUNCTION, close_on_exec);
 }
 
 /* Each request has a handle of its own. In one that is used again, libcurl before 8.1.1 writes to freed memory if a head's first
@@ -393,13 +408,11 @@ int sn_http_add(sn_http *self, const sn_http_request *request)
 /* What has come of a request that libcurl has ended like this. */
 static int judged(const transfer *self, int ended)
 {
+    if (self->answer.status && !is_wanted(self))
+        return -EPROTO;
     if (ended == LATE)
         return -ETIMEDOUT;
-    if (ended != DONE)
-        return -EIO;
-    if (!is_wanted(self))
-        return -EPROTO;
-    return self->came == self->request.length ? 0 : -EIO;
+    return ended == DONE && self->came == self->request.length ? 0 : -EIO;
 }
 
 /* Tell of the requests that have ended. */

@@ -1,6 +1,5 @@
 #include "sn_http_fetcher.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,9 +9,9 @@
 #define PATIENCE_MS 2 /* for so many; then fewer will do */
 #define IDLE_MS 60000 /* the pool wakes us when it ends */
 
-static void miss(sn_http_fetcher *self, const sn_wanted *wanted, int rc, long status)
+static void miss(sn_http_fetcher *self, const sn_wanted *wanted, long status)
 {
-    self->missed[self->n_missed++] = (sn_missed){*wanted, rc, status};
+    self->missed[self->n_missed++] = (sn_missed){*wanted, status};
 }
 
 static void take(void *data, uint32_t request, int rc, sn_http_answer *answer)
@@ -20,14 +19,10 @@ static void take(void *data, uint32_t request, int rc, sn_http_answer *answer)
     sn_http_fetcher *self = data;
     const sn_wanted *wanted = &self->under_way[request];
 
-    if (rc == 0 && strcmp(answer->etag, self->etags[request]) != 0)
-        rc = -ESTALE;
-    if (rc != 0) {
-        miss(self, wanted, rc, answer->status);
-        return;
-    }
-    sn_pool_fetched_in(self->pool, wanted->ticket, &answer->bytes, &answer->capacity, wanted->length);
-    self->came++;
+    if (rc == 0 && strcmp(answer->etag, self->etags[request]) == 0)
+        sn_pool_fetched_in(self->pool, wanted->ticket, &answer->bytes, &answer->capacity, wanted->length);
+    else
+        miss(self, wanted, answer->status);
 }
 
 void sn_http_fetcher_add(sn_http_fetcher *self, uint32_t which, sn_http_request request)
@@ -38,7 +33,7 @@ void sn_http_fetcher_add(sn_http_fetcher *self, uint32_t which, sn_http_request 
     request.length = wanted->length;
     int number = sn_http_add(self->http, &request);
     if (number < 0) {
-        miss(self, wanted, number, 0);
+        miss(self, wanted, 0);
         return;
     }
     self->under_way[number] = *wanted;

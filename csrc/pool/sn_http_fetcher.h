@@ -17,10 +17,9 @@
 #define SN_HTTP_FETCHER_WANTED 16 /* ranges that are handed out at a time, at the most */
 #define SN_HTTP_FETCHER_LOOK_MS 20
 
-/* A range that has not been fetched. */
+/* A range that has not been fetched, or of which another object came. */
 typedef struct {
     sn_wanted wanted;
-    int rc;      /* as sn_http_done() has it; -ESTALE: it is another object by now */
     long status; /* of HTTP; 0: no server has answered */
 } sn_missed;
 
@@ -32,7 +31,6 @@ typedef struct {
     char etags[SN_HTTP_AT_ONCE][SN_HTTP_TEXT];
     sn_missed missed[SN_HTTP_AT_ONCE]; /* since the run before the last */
     uint32_t n_missed;
-    uint64_t came; /* ranges that were fetched */
     sn_pool *pool; /* during a run */
 } sn_http_fetcher;
 

@@ -45,7 +45,6 @@ cdef extern from "http/sn_http.h" nogil:
 cdef extern from "pool/sn_http_fetcher.h" nogil:
     ctypedef struct sn_missed:
         sn_wanted wanted
-        int rc
         long status
 
     ctypedef struct sn_http_fetcher:
@@ -54,7 +53,6 @@ cdef extern from "pool/sn_http_fetcher.h" nogil:
         uint32_t n_wanted
         sn_missed *missed
         uint32_t n_missed
-        uint64_t came
 
     int sn_http_fetcher_run(sn_http_fetcher *self, sn_pool *pool)
     void sn_http_fetcher_add(sn_http_fetcher *self, uint32_t which, sn_http_request request)
@@ -193,8 +191,10 @@ cdef class HttpFetcher:
 
     def close(self):
         """Give up what is under way. The connections are then another stream's."""
+        cdef sn_http *http = self.own.http
         if self.connections.owner == getpid():
-            sn_http_give_up(self.own.http)
+            with nogil:  # a connection that is begun may have to be waited for
+                sn_http_give_up(http)
             _idle.append(self.connections)
         self.connections, self.own.http = None, NULL
 
@@ -203,8 +203,7 @@ cdef class HttpFetcher:
 
         Returns:
             What is wanted, as :func:`next_fetch` has it: up to 16 of these, and there is room to :meth:`add` them.
-            And what is missed: ``(wanted, errno, status of HTTP)``. ESTALE: the object has another etag by now.
-            Status 0: no server has answered.
+            And what is missed: ``(wanted, status of HTTP)``. Status 0: no server has answered.
 
         Raises:
             StreamClosed: The stream is closed.
@@ -218,8 +217,7 @@ cdef class HttpFetcher:
         if rc == SN_E_CLOSED:
             raise StreamClosed()
         missed = [
-            (as_tuple(&self.own.missed[i].wanted), -self.own.missed[i].rc, self.own.missed[i].status)
-            for i in range(self.own.n_missed)
+            (as_tuple(&self.own.missed[i].wanted), self.own.missed[i].status) for i in range(self.own.n_missed)
         ]
         self.own.n_missed = 0
         return [as_tuple(&self.own.wanted[i]) for i in range(self.own.n_wanted)], missed
@@ -245,8 +243,3 @@ cdef class HttpFetcher:
         request.connect_ms, request.silent_s, request.whole_ms = connect_ms, silent_s, whole_ms
         request.offset = request.length = 0
         sn_http_fetcher_add(self.own, which, request)
-
-    @property
-    def came(self):
-        """How many ranges were fetched."""
-        return self.own.came

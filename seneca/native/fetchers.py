@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Fetchers"]
 
 LOOK_UP_MS = 60_000  # the stream wakes its threads when it is closed
-FOR_THE_MOMENT = (408, 425, 429)  # statuses of HTTP
+FOR_THE_MOMENT = (408, 425, 429)  # statuses of HTTP, besides those from 500 on
 ENDS_S = 1.0  # that threads are waited for, which need no time unless a server hangs
 
 
@@ -69,10 +69,9 @@ class Fetchers:
             with contextlib.suppress(OSError):  # there is no libcurl
                 http = HttpFetcher(self._stream)
                 self._missed = queue.SimpleQueue()
-        if self._missed is None:
-            with self._lock:
-                self._start_one()
-        else:
+        with self._lock:
+            self._start_one()
+        if self._missed is not None:
             self._start_thread(self._run_http, http)
 
     def end(self) -> None:
@@ -98,18 +97,19 @@ class Fetchers:
         self._idle += 1
 
     def _use_one(self) -> None:
-        """A thread has something to fetch: there is one more if all have. Below 0 that many have to wait."""
+        """A thread has something to fetch: one more is begun if all have. Below 0 that many have to wait."""
         with self._lock:
             self._idle -= 1
             if self._idle <= 0 and len(self._threads) < READS_AHEAD:
-                self._start_one()
+                with contextlib.suppress(RuntimeError):  # no more can be begun here: there is one at least
+                    self._start_one()
 
     def _run_http(self, http: HttpFetcher) -> None:
         with contextlib.suppress(StreamClosed), contextlib.closing(http):
             while True:
                 wanted, missed = http.run()
-                for one, number, status in missed:
-                    self._ask_package(one, is_telling=_is_telling(number, status, http.came > 0))
+                for one, status in missed:
+                    self._ask_package(one, is_telling=status not in FOR_THE_MOMENT and status < 500)
                 requests = self._objects.requests_for([one[2:] for one in wanted])
                 for which, request in enumerate(requests):
                     if request is None:
@@ -148,7 +148,7 @@ class Fetchers:
                     continue
                 wanted, is_telling = found
                 if self._fetch(*wanted) and is_telling:
-                    self._objects.leave_to_package(wanted[2])
+                    self._objects.was_in_vain(wanted[2])
                 with self._lock:
                     self._idle += 1
 
@@ -166,16 +166,3 @@ class Fetchers:
             fetched(self._stream, ticket, data)
             return True
         return False
-
-
-def _is_telling(number: int, status: int, has_worked: bool) -> bool:
-    """Whether a fault would tell that only the package can read these objects, if it then can.
-
-    Args:
-        number: The fault, as an ``errno``.
-        status: Of HTTP; 0: no server has answered.
-        has_worked: :class:`HttpFetcher` has fetched something of them.
-    """
-    if number == errno.EPROTO:  # a refusal, which may be of the plain request; or of any, for the moment
-        return status not in FOR_THE_MOMENT and status < 500
-    return status == 0 and not has_worked

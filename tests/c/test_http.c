@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <strings.h>
@@ -122,6 +123,14 @@ static int answer(int fd, const question *asked, sn_rng *rng)
         while (!is_released)
             pthread_cond_wait(&released, &mutex);
         pthread_mutex_unlock(&mutex);
+    }
+    if (is(how, "endless")) {
+        static const char zeros[64 << 10];
+        int head_length = snprintf(head, sizeof head, "HTTP/1.1 200 As told\r\nContent-Length: 999999999999\r\n\r\n");
+        send_all(fd, head, (size_t)head_length);
+        while (send_all(fd, zeros, sizeof zeros) == 0)
+            usleep(1000);
+        return -1;
     }
     if (is(how, "all_of_it")) {
         status = 200;
@@ -283,6 +292,32 @@ static void check_answers(sn_http *http)
     }
 }
 
+/* A server that sends all of a large object, or refuses at any length, is not listened to until it is late. */
+static void check_endless(sn_http *http)
+{
+    outcome got = {0};
+
+    begin(http, &got, "endless", 0, 1000);
+    await(http, &got);
+    CHECK_EQUAL(got.rc, -EPROTO, "status %ld", got.status);
+}
+
+/* Whether programs that this process starts would get its connections. */
+static void check_descriptors(void)
+{
+    uint32_t found = 0;
+
+    for (int fd = 3; fd < 1024; fd++) {
+        struct sockaddr_in peer = {0};
+        socklen_t size = sizeof peer;
+        if (getpeername(fd, (struct sockaddr *)&peer, &size) != 0 || ntohs(peer.sin_port) != port)
+            continue;
+        CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+        found++;
+    }
+    CHECK(found > 0);
+}
+
 static void check_late(sn_http *http)
 {
     outcome got = {0};
@@ -358,8 +393,10 @@ int main(int argc, char **argv)
         return 0;
     }
     check_answers(http);
+    check_endless(http);
     check_late(http);
     check_many(http, &rng);
+    check_descriptors();
     fuzz_heads(http, &rng);
     check_give_up(http);
     sn_http_free(http);

@@ -71,38 +71,43 @@ class Objects:
 
     def are_direct(self) -> bool:
         """Whether plain requests may bring them, as far as the first one tells."""
-        if not self._listing.containers:
-            return False
-        first = self._found(0)
-        return store_of(first.url).direct(first) is not None
+        return bool(self._listing.containers) and self._direct(0) is not None
 
     def requests_for(self, pieces: Sequence[tuple[int, int, int]]) -> list[PlainRequest | None]:
         """A plain request for each container, offset and length; None: only :meth:`fetch` brings it."""
         requests: list[PlainRequest | None] = [None] * len(pieces)
-        groups: dict[Direct, list[tuple[int, str, Found]]] = {}
+        groups: dict[Direct, list[tuple[int, str]]] = {}
         for at, (container, _, length) in enumerate(pieces):
-            found = self._found(container)
-            direct = store_of(found.url).direct(found)
-            if direct is not None and not direct[0].is_off and length:
-                groups.setdefault(direct[0], []).append((at, direct[1], found))
+            direct = self._direct(container)
+            if direct is not None and length:
+                groups.setdefault(direct[0], []).append((at, direct[1]))
         for how, members in groups.items():
+            how.asked += len(members)
             try:
-                urls = how.urls_of([name for _, name, _ in members])
+                urls = how.urls_of([name for _, name in members])
             except Exception:  # no credentials, perhaps: fetch() says what is wrong, if anything is
-                how.is_off = True
+                how.in_vain += len(members)
                 continue
-            for (at, _, found), url in zip(members, urls, strict=True):
-                _, offset, length = pieces[at]
+            for (at, _), url in zip(members, urls, strict=True):
+                container, offset, length = pieces[at]
+                found = self._found(container)
                 is_part = (offset, length) != (0, found.size)
                 requests[at] = PlainRequest(url, found.etag, is_part, round(1000 * seconds_for(length)))
         return requests
 
-    def leave_to_package(self, container: int) -> None:
-        """:meth:`fetch` has read an object that a plain request could not: give none for its like again."""
-        found = self._found(container)
-        direct = store_of(found.url).direct(found)
+    def was_in_vain(self, container: int) -> None:
+        """:meth:`fetch` has read an object that a plain request could not."""
+        direct = self._direct(container)
         if direct is not None:
-            direct[0].is_off = True
+            direct[0].in_vain += 1
+
+    def _direct(self, container: int) -> tuple[Direct, str] | None:
+        found = self._found(container)
+        try:
+            direct = store_of(found.url).direct(found)
+        except Exception:  # there is no package for it, or no bucket: fetch() says so
+            return None
+        return None if direct is None or direct[0].is_off else direct
 
     def _found(self, container: int) -> Found:
         listing = self._listing

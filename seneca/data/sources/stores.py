@@ -40,6 +40,7 @@ PACKAGES = {
 
 BY_OBSTORE = ("s3", "gs", "az")
 BY_SIGNED_URLS = ("s3",)  # other clouds may have to be asked for each signature
+LEAST_IN_VAIN, MOST_IN_VAIN = 3, 0.05  # plain requests: so many, and that share of them
 SIGNED_FOR = datetime.timedelta(minutes=15)  # longer than any request takes
 STATUSES = {  # of the exceptions of obstore
     "NotFoundError": 404,
@@ -91,11 +92,20 @@ class Direct:
     Args:
         urls_of: The URLs to request, with signatures if the server asks for them, given the names of objects.
             It may raise anything.
+
+    Attributes:
+        asked: How many requests were made.
+        in_vain: How many of them failed, although the package then fetched the object.
     """
 
     def __init__(self, urls_of: Callable[[list[str]], list[str]]) -> None:
         self.urls_of = urls_of
-        self.is_off = False  # the package brings what plain requests do not
+        self.asked = self.in_vain = 0
+
+    @property
+    def is_off(self) -> bool:
+        """Whether plain requests are of no use here: now and then one may fail."""
+        return self.in_vain >= LEAST_IN_VAIN and self.in_vain > MOST_IN_VAIN * self.asked
 
 
 class Store:

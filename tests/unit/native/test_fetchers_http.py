@@ -15,6 +15,7 @@ import seneca
 from seneca import transforms as T
 from seneca._core.fetches import Connections
 from seneca.data.sources import buckets, stores
+from seneca.errors import SourceError
 from seneca.native import fetchers
 
 CROP = T.Compose([T.RandomResizedCrop(32), T.ToTensor()])
@@ -138,15 +139,10 @@ def test_the_package_is_asked_for_nothing(bucket, picture_folder):
 
 
 @pytest.mark.parametrize(
-    ("fault", "is_left"),
-    [
-        (301, True), (403, True), (404, True), (429, False), (503, False),
-        ("another etag", False), ("no etag", False), ("longer", False), ("shorter", False), ("cut", False),
-        ("no answer", False), ("rubbish", False),
-    ],
-)  # fmt: skip
-def test_what_fails_is_asked_of_the_package(bucket, picture_folder, fault, is_left):
-    """A refusal may be of the plain request alone. Then the package is asked for all that follows."""
+    "fault",
+    [301, 403, 404, 429, 503, "another etag", "no etag", "longer", "shorter", "cut", "no answer", "rubbish"],
+)
+def test_what_fails_is_asked_of_the_package(bucket, picture_folder, fault):
     dataset = seneca.open("gs://bucket/train/", CROP)
     url = sorted(bucket.content)[-1]
     loader, folder = loader_of(dataset), loader_of(seneca.open(picture_folder, CROP))
@@ -154,7 +150,7 @@ def test_what_fails_is_asked_of_the_package(bucket, picture_folder, fault, is_le
     bucket.faults[url] = fault
     assert torch.equal(pixels(loader), pixels(folder))
     assert bucket.asked[url] == 1
-    assert bucket.how.is_off == is_left
+    assert not bucket.how.is_off
 
 
 @pytest.mark.parametrize("fault", ["another part", "all of it"])
@@ -213,8 +209,9 @@ def test_a_forked_child_has_connections_of_its_own(bucket, picture_folder):
     assert bucket.clients & before, "the connections of this process are open still"
 
 
-def test_a_server_that_never_works_is_left(bucket, picture_folder):
-    bucket.faults = dict.fromkeys(bucket.content, "no answer")
+@pytest.mark.parametrize("fault", [403, "no etag", "no answer"])
+def test_a_server_that_never_works_is_left(bucket, picture_folder, fault):
+    bucket.faults = dict.fromkeys(bucket.content, fault)
     loader, folder = both(picture_folder)
     assert torch.equal(pixels(loader), pixels(folder))
     assert bucket.how.is_off
@@ -241,3 +238,26 @@ def test_what_both_refuse_is_named(bucket):
     with pytest.raises(FileNotFoundError, match="is not there") as error:
         pixels(loader_of(dataset))
     assert error.value.filename == url
+
+
+def test_a_server_that_is_overloaded_is_not_left(bucket, picture_folder):
+    bucket.faults = dict.fromkeys(bucket.content, 503)
+    loader, folder = both(picture_folder)
+    assert torch.equal(pixels(loader), pixels(folder))
+    assert not bucket.how.is_off
+
+
+def test_a_container_without_a_store_is_named(bucket, monkeypatch):
+    """As where its package is not installed, and the first container has another."""
+    dataset = seneca.open("gs://bucket/train/", CROP)
+    url = dataset.samples[3][0]
+
+    def direct(found):
+        if found.url == url:
+            raise SourceError("no package")
+        return bucket.how, found.url
+
+    monkeypatch.setattr(bucket, "direct", direct)
+    bucket.first[url] = [SourceError("no package")]
+    with pytest.raises(OSError, match="no package"):
+        pixels(loader_of(dataset))
