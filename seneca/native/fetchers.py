@@ -80,8 +80,7 @@ class Fetchers:
             return
         self._waiting.give_up()
         if self._missed is not None:
-            for _ in self._threads:
-                self._missed.put(None)
+            self._missed.put(None)
         until = time.monotonic() + ENDS_S
         for thread in self._threads:
             if thread is not threading.current_thread():
@@ -137,6 +136,7 @@ class Fetchers:
             return wanted, False
         missed = self._missed.get()
         if missed is None:
+            self._missed.put(None)  # for the next thread
             raise StreamClosed()
         return missed
 
