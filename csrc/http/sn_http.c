@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../base/sn_library.h"
+
 #define EVENTS 64          /* that one step takes */
 #define LARGE (1u << 20)   /* a larger buffer is not kept for the next request */
 #define REFUSAL (64u << 10) /* bytes of what is not wanted that are received, because the connection then stays open */
@@ -109,26 +111,10 @@ struct sn_http {
     transfer transfers[SN_HTTP_AT_ONCE];
 };
 
-/* As OpenSSL for other hosts (remote/sn_tls.c): the library that is loaded already, else one whose names do not mix with a
- * program's own. */
-static void *load_library(void)
-{
-    int how = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
-    void *library = NULL;
-
-#if defined(RTLD_DEEPBIND) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    how |= RTLD_DEEPBIND;
-#endif
-    for (int is_new = 0; is_new < 2 && !library; is_new++)
-        for (size_t i = 0; i < sizeof LIBRARIES / sizeof *LIBRARIES && !library; i++)
-            library = dlopen(LIBRARIES[i], is_new ? how : how | RTLD_NOLOAD);
-    return library;
-}
-
 /* 0, or `why` not. */
 static int load(functions *self, char *why)
 {
-    void *library = load_library(), *found;
+    void *library = sn_library(LIBRARIES, sizeof LIBRARIES / sizeof *LIBRARIES), *found;
 
     if (!library) {
         snprintf(why, SN_HTTP_TEXT, "neither %s nor %s can be loaded here", LIBRARIES[0], LIBRARIES[1]);

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../base/sn_library.h"
 #include "sn_socket.h"
 
 #define CHUNK 65536 /* bytes that are encrypted before they are sent, and received before they are decrypted */
@@ -108,26 +109,9 @@ struct sn_tls {
     char why[SN_TLS_WHY];
 };
 
-/* A library that the process has loaded already is used before another: what else uses OpenSSL here found that one. A
- * program may have OpenSSL linked into itself, whose names must not get mixed with the library's: DEEPBIND, which
- * sanitizers do not allow. */
-static void *load_library(void)
-{
-    int how = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
-    void *library = NULL;
-
-#if defined(RTLD_DEEPBIND) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    how |= RTLD_DEEPBIND;
-#endif
-    for (int is_new = 0; is_new < 2 && !library; is_new++)
-        for (size_t i = 0; i < sizeof LIBRARIES / sizeof *LIBRARIES && !library; i++)
-            library = dlopen(LIBRARIES[i], is_new ? how : how | RTLD_NOLOAD);
-    return library;
-}
-
 static int load(openssl *self, char *why)
 {
-    void *library = load_library();
+    void *library = sn_library(LIBRARIES, sizeof LIBRARIES / sizeof *LIBRARIES);
 
     if (!library) {
         snprintf(why, SN_TLS_WHY, "TLS needs OpenSSL, but neither %s nor %s can be loaded here; install openssl",
