@@ -316,6 +316,7 @@ class Lmdb:
         import lmdb
 
         self.sound, self.places, self.keys = [], [], []
+        self.values: set[tuple[str, int, int]] = set()  # where the databases say that values are
         for count, most in ((6, 3000), (120, 900)):
             with tempfile.TemporaryDirectory() as folder:
                 path = f"{folder}/it"
@@ -332,6 +333,7 @@ class Lmdb:
             self.sound.append(data)
             assert len(found) == count
             self.keys.append({key for key, *_ in found})
+            self.values |= {(key, offset, length) for key, offset, length, _ in found}
             used = [at for at in range(0, len(data), 4096) if data[at + 10] & 7]
             nodes = [at + 16 for at in used if data[at + 10] & 3]
             self.places.append([0, 16, 64, 112, 4112, 4160, 4208, *used, *nodes, *nodes])
@@ -351,8 +353,9 @@ class Lmdb:
         sound = self.sound[self.number]
         for key, offset, length in found:
             beginning = data[offset : offset + 4]
-            # A key whose own bytes are damaged is another key: nothing in the format tells.
-            is_known = key in self.keys[self.number]
+            # A key whose own bytes are damaged is another key: nothing in the format tells. Nor does anything
+            # tell if pages of one database lie in another, and point there as into their own.
+            is_known = key in self.keys[self.number] and (key, offset, length) not in self.values
             if is_known and length >= 4 and beginning == sound[offset : offset + 4]:
                 assert beginning == PICTURE + bytes([int(key)]), f"{key} has another one's bytes"
 
