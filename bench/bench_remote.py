@@ -16,6 +16,10 @@ of all hosts, and the servers, share those cores.
   second of these epochs: where it is all that the machine has, the cores limit, and no network or storage.
   With ``--namespaces 1000`` each host and its server have a network namespace of their own, and links that
   carry 1,000 Mb/s each way (``namespaces.py``). Bytes then go through the kernel's network, as between hosts.
+* ``copies``: two hosts whose jobs have one seed, on one server that has all files, with ``share="exact"``:
+  a host takes copies that the other has left there. Beside it the same jobs with ``share="none"``, where each
+  host prepares all. No cache keeps anything from epoch to epoch. Each picture is there four times, by another
+  name: an epoch takes some seconds. Rounds take turns.
 
     python -m bench.bench_remote --data train/
 """
@@ -54,15 +58,20 @@ GETS = 20_000
 AT_ONCE = 4  # SN_REMOTE_AT_ONCE
 
 HOST = """
-import sys, time, seneca
+import sys, time, torch, seneca
 from seneca import transforms as T
 
-folder, remote, encoded, workers, size, epochs = sys.argv[1:]
+folder, remote, kind, workers, size, epochs = sys.argv[1:]
 data = seneca.ImageFolder(folder, T.Compose([T.RandomResizedCrop(int(size)), T.ToTensor()]))
-own = {"cache": "host", "split": "100-0-0", "cache_bytes": "1GiB", "share": "none"}
+caches = {
+    "none": {"cache": None},
+    "encoded": {"cache": "host", "split": "100-0-0", "cache_bytes": "1GiB", "share": "none"},
+    "alone": {"cache": "host", "split": "0-0-100", "cache_bytes": "128MiB", "share": "none"},
+    "exact": {"cache": "host", "split": "0-0-100", "cache_bytes": "128MiB", "share": "exact"},
+}
 loader = seneca.DataLoader(
     data, 32, shuffle=True, num_workers=int(workers), persistent_workers=True, remote=remote or False,
-    **(own if encoded == "1" else {"cache": None}),
+    generator=torch.Generator().manual_seed(1), **caches[kind],
 )
 for epoch in range(int(epochs)):
     print("ready", flush=True)
@@ -103,7 +112,7 @@ def server(
     if tls:
         options += ["--tls-port", str(tls), "--tls-auth-clients", "no"]
         options += ["--tls-cert-file", certificate(folder), "--tls-key-file", str(folder / "key")]
-    options += ["--dir", str(folder), "--maxmemory", f"{megabytes}mb", "--maxmemory-policy", "noeviction"]
+    options += ["--dir", str(folder), "--maxmemory", f"{megabytes}mb", "--maxmemory-policy", "volatile-ttl"]
     prefix = [] if host is None else host.command
     process = subprocess.Popen([*prefix, str(PROGRAM), *options], stdout=subprocess.DEVNULL)
     try:
@@ -129,7 +138,7 @@ class Host:
         remote: str,
         folder: Path,
         *,
-        encoded: bool,
+        kind: str,
         workers: int,
         size: int,
         host: namespaces.Namespace | None = None,
@@ -138,7 +147,7 @@ class Host:
     ) -> None:
         self.epochs = epochs
         folder.mkdir(mode=0o700, exist_ok=True)
-        arguments = [str(data), remote, str(int(encoded)), str(workers), str(size), str(epochs)]
+        arguments = [str(data), remote, kind, str(workers), str(size), str(epochs)]
         self.process = subprocess.Popen(
             [*([] if host is None else host.command), sys.executable, "-c", HOST, *arguments],
             stdin=subprocess.PIPE,
@@ -242,11 +251,11 @@ def one_job(
     with server(scratch / "one", 1000) as (url, unix, _):
         for number in range(rounds):
             folder = scratch / f"own-{number}"
-            alone = rates([Host(data, "", folder, encoded=True, **options)])
+            alone = rates([Host(data, "", folder, kind="encoded", **options)])
             own.append(alone.later)
             shutil.rmtree(folder)
             for way, remote in (("TCP", url), ("Unix socket", unix)):
-                served = rates([Host(data, remote, scratch / "none", encoded=False, **options)])
+                served = rates([Host(data, remote, scratch / "none", kind="none", **options)])
                 speed = served.later / alone.later
                 ratios[way].append((speed, served.cores / alone.cores / speed))
     return own, ratios
@@ -258,6 +267,33 @@ def of_rounds(ratios: Sequence[tuple[float, float]]) -> list[str]:
     return [
         text for of in both for text in (f"{statistics.median(of):.2f}", f"{min(of):.2f} to {max(of):.2f}")
     ]
+
+
+def four_times(data: Path, folder: Path) -> Path:
+    """A folder in which each picture has four names."""
+    for path in sorted(data.rglob("*")):
+        if not path.is_file():
+            continue
+        for number in range(4):
+            other = folder / path.parent.name / f"{number}-{path.name}"
+            other.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, other)
+    return folder
+
+
+def copies(data: Path, scratch: Path, rounds: int, size: int) -> dict[str, list[Rates]]:
+    """Two hosts that prepare all pictures each, and that share copies."""
+    pictures = four_times(data, scratch / "four-times")
+    found: dict[str, list[Rates]] = {"alone": [], "exact": []}
+    for number in range(rounds):
+        for kind, of in found.items():
+            with server(scratch / f"copies-{kind}-{number}", 4000) as (url, _, process):
+                hosts = [
+                    Host(pictures, url, scratch / f"{kind}-{number}-{i}", kind=kind, workers=1, size=size)
+                    for i in range(2)
+                ]
+                of.append(rates(hosts, [process]))
+    return found
 
 
 def several(data: Path, scratch: Path, megabytes: int, size: int, megabits: int = 0) -> list[list[str]]:
@@ -277,7 +313,7 @@ def several(data: Path, scratch: Path, megabytes: int, size: int, megabits: int 
             ]
             ending = "?insecure=true" if megabits else ""
             urls = ",".join(url + ending for url, _, _ in there)
-            options = {"encoded": False, "workers": 1, "size": size}
+            options = {"kind": "none", "workers": 1, "size": size}
             all_ = [
                 Host(data, urls, scratch / f"host-{i}", **options, host=where[i], **slow)  # type: ignore[arg-type]
                 for i in range(hosts)
@@ -318,6 +354,7 @@ def main() -> None:
         if not args.only_hosts:
             found["get"] = get_costs(scratch, args.rounds)
             found["own"], found["ratios"] = one_job(args.data, scratch, args.rounds, args.size)
+            found["copies"] = copies(args.data.resolve(), scratch, args.rounds, args.size)
         found["hosts"] = several(args.data.resolve(), scratch, args.megabytes, args.size, args.namespaces)
     if not args.only_hosts:
         print_table(
@@ -329,6 +366,19 @@ def main() -> None:
             f"one job: of {statistics.median(found['own']):,.0f} samples/s with its files in its own cache",
             ["way", "of that", "rounds", "CPU of the job for a sample", "rounds"],
             [[way, *of_rounds(of)] for way, of in found["ratios"].items()],
+        )
+        alone, exact = ([did.later for did in found["copies"][kind]] for kind in ("alone", "exact"))
+        ratios = [shared / own for shared, own in zip(exact, alone, strict=True)]
+        print_table(
+            "two hosts of one seed and one thread each, on one server, later epochs",
+            ["each prepares all, samples/s", "they share copies", "ratio", "rounds"],
+            [
+                [
+                    *(f"{statistics.median(one):,.0f}" for one in (alone, exact)),
+                    f"{statistics.median(ratios):.2f}",
+                    f"{min(ratios):.2f} to {max(ratios):.2f}",
+                ]
+            ],
         )
     links = f", links of {args.namespaces:,} Mb/s" if args.namespaces else ""
     print_table(

@@ -500,6 +500,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             * ``different``: samples in ``checked`` that differed.
             * ``in_vain``: with ``share="exact"`` on the native path: samples in ``prepared`` that another job
               was to make, but did not make in time.
+            * ``copies_from_servers``: with ``share="exact"`` on the native path: augmented copies that other
+              hosts had left on the servers in ``remote``. They are in ``served`` too.
             * ``read_bytes``: bytes read from storage, if Seneca reads.
             * ``stall_s``: seconds that iterating waited.
             * ``workers``: threads, or worker processes, that prepare now.

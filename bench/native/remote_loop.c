@@ -40,7 +40,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < length; i++)
         file[i] = (uint8_t)(i * 2654435761u >> 13);
     for (uint32_t i = 0; i < files; i++) {
-        sn_remote_put(remote, dataset, i, file, length);
+        sn_remote_put(remote, dataset, i, file, length, (sn_terms){0});
         wishes->sample = i;
         sn_remote_get(remote, dataset, wishes, 1);
         if (!wishes->is_found || wishes->length != length)

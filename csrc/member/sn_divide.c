@@ -115,6 +115,7 @@ int sn_divide_serve(sn_peers *peers, sn_client *client, uint32_t sample, enum sn
         item->awaited = SN_AWAITS_PEER;
         return 0;
     }
+    item->role = sn_near_role(&peers->hosts, sample);
     if (is_source_wanted)
         sn_serve_source(client, sample, item);
     uint32_t drawn = atomic_load_explicit(&row_of(client)->drawn, memory_order_relaxed);

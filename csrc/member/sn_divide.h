@@ -18,6 +18,9 @@
  * If a member leaves, only its own samples get other owners. A peer is *late* from the time when somebody waited for
  * it in vain (sn_peers_blame()) until it draws again.
  *
+ * With several hosts each host divides all samples among its own members so. What a member makes may have another host as
+ * its owner (base/sn_near.h): then it asks that host for the copy first.
+ *
  * Who may wait for whom. Only SN_AWAITS_COPY is ever waited for: a slot that its writer has reserved, and that the
  * writer makes without waiting for anybody. So no two members wait for each other. The wait is bounded by the caller
  * (pool/sn_await.h). What SN_AWAITS_PEER stands for is made here before anybody waits. No member of the peers need
@@ -31,6 +34,7 @@
 #ifndef SN_DIVIDE_H
 #define SN_DIVIDE_H
 
+#include "../base/sn_near.h"
 #include "../draw/sn_order.h"
 #include "../store/sn_serve.h"
 
@@ -39,6 +43,7 @@ typedef struct {
     struct {
         uint32_t generation, drawn; /* as it was when somebody waited in vain; generation 0: it is not late */
     } late[SN_MAX_ROWS];
+    sn_near hosts;           /* that make the same copies; n 0: this one is alone */
     uint32_t expected_until; /* so much of its order is drawn: until then others of its pipeline are expected */
 } sn_peers;
 

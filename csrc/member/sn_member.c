@@ -406,6 +406,16 @@ int sn_member_may_draw(sn_member *member, uint64_t patience_ns, uint64_t now_ns)
            sn_regroup_may_draw(&member->regroup, member->segment, drawn_of(member), patience_ns, now_ns);
 }
 
+uint64_t sn_member_place(const sn_member *member)
+{
+    return (uint64_t)member->options.epoch.epoch * member->chooser.order.perm.n + drawn_of(member);
+}
+
+void sn_member_near(sn_member *member, const sn_near *near)
+{
+    member->chooser.peers.hosts = *near;
+}
+
 static void make_apart(sn_item *item)
 {
     item->awaited = SN_AWAITS_NOTHING;

@@ -31,6 +31,7 @@
 #ifndef SN_MEMBER_H
 #define SN_MEMBER_H
 
+#include "../base/sn_near.h"
 #include "../draw/sn_order.h"
 #include "../store/sn_serve.h"
 
@@ -73,6 +74,12 @@ int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t 
  * `substitutes`: its order is uniformly random. Of another order, others would come to its samples in that order. */
 int sn_member_draw_given(sn_member *member, const uint32_t *samples, uint32_t n, sn_item *items, sn_offer *offers,
                          uint32_t n_offers);
+
+/* How many places it has come to, of all epochs. */
+uint64_t sn_member_place(const sn_member *member);
+
+/* These other hosts make the same copies from now on, of a member whose copies are exact. */
+void sn_member_near(sn_member *member, const sn_near *near);
 
 /* Look again for what these places await, of a member whose copies are exact: as they were drawn, and not done.
  * `takes_over`: what nobody makes yet is this member's to make. `blamed`: a bit for each row that was waited for in

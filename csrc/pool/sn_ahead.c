@@ -160,7 +160,7 @@ void sn_ahead_keep_spare(sn_ahead *ahead, sn_file *file)
         return;
     int is_large = (double)file->capacity > LARGE_SPARE * ahead->file_bytes;
     if (ahead->n_spares < SN_MOST_SPARES && ahead->n_spares < 2 * ahead->readers + ahead->hosts_asked && !is_large)
-        ahead->spares[ahead->n_spares++] = *file;
+        ahead->spares[ahead->n_spares++] = (sn_file){.bytes = file->bytes, .capacity = file->capacity};
     else
         free(file->bytes);
     memset(file, 0, sizeof *file);

@@ -55,8 +55,13 @@ int sn_await_turn(sn_await *await, sn_pool *pool, sn_member *member, int timeout
     return 0;
 }
 
-void sn_await_begin(sn_await *await, const sn_member *member, sn_batch *batch)
+void sn_await_begin(sn_await *await, sn_member *member, sn_batch *batch)
 {
+    if (batch->context->hosts) {
+        sn_near near;
+        sn_hosts_near(batch->context->hosts, sn_member_place(member), &near);
+        sn_member_near(member, &near);
+    }
     batch->slowly = await->before_draw_ns > 0 || sn_member_waits_for_laggard(member);
     batch->peer_wait_ns = await->before_draw_ns;
     await->before_draw_ns = 0;

@@ -45,7 +45,7 @@ uint64_t sn_patience_ns(uint64_t mean_ns);
 int sn_await_turn(sn_await *await, sn_pool *pool, sn_member *member, int timeout_ms);
 
 /* A batch is about to be drawn; it was drawn, and is to be submitted after this. */
-void sn_await_begin(sn_await *await, const sn_member *member, sn_batch *batch);
+void sn_await_begin(sn_await *await, sn_member *member, sn_batch *batch);
 void sn_await_add(sn_await *await, sn_batch *batch);
 
 /* A batch is dropped, or complete. */

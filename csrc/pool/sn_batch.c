@@ -172,19 +172,22 @@ void sn_batch_sum(const sn_batch *batch, sn_batch_sums *sums)
         sums->read_bytes += place->read_bytes;
         if (place->status != 0)
             continue;
-        sums->served[place->item.source]++;
-        sums->prepared += place->item.source != SN_AUGMENTED;
+        int is_made = place->item.source != SN_AUGMENTED && !place->is_copy;
+        sums->served[place->is_copy ? SN_AUGMENTED : place->item.source]++;
+        sums->prepared += is_made;
         sums->staged += place->item.target_slot != SN_NONE;
         sums->damaged += place->damaged;
-        sums->in_vain += place->was_coming && place->item.source != SN_AUGMENTED;
+        sums->in_vain += place->was_coming && is_made;
         sums->checked += place->check;
         sums->different += place->different;
-        sums->n_read += place->spent.read != 0 && !place->is_remote;
+        sums->n_read += place->spent.read != 0 && !place->is_remote && !place->is_copy;
         sums->n_remote += place->is_remote;
+        sums->n_copies += place->is_copy;
         sums->n_prepare += place->spent.prepare != 0;
         sums->n_decode += place->spent.decode != 0;
         sums->n_augment += place->spent.augment != 0;
-        *(place->is_remote ? &sums->remote_ns : &sums->spent.read) += place->spent.read;
+        if (!place->is_copy)
+            *(place->is_remote ? &sums->remote_ns : &sums->spent.read) += place->spent.read;
         sums->spent.blocked += place->spent.blocked;
         sums->spent.prepare += place->spent.prepare;
         sums->spent.decode += place->spent.decode;

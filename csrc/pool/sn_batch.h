@@ -21,6 +21,7 @@
 
 #include "../codec/sn_codec.h"
 #include "../member/sn_member.h"
+#include "../remote/sn_hosts.h"
 #include "../remote/sn_remote.h"
 #include "../shm/sn_segment.h"
 
@@ -57,6 +58,8 @@ typedef struct {
     uint8_t is_external;      /* containers are no files of this host: sn_pool_fetched() brings each piece's bytes */
     sn_remote *remote;        /* what other hosts have read may be there; NULL: there are none */
     uint8_t dataset[SN_REMOTE_DATASET]; /* as it is called there */
+    sn_hosts *hosts;          /* with which copies are shared there; NULL: with none */
+    uint8_t copies[SN_REMOTE_DATASET]; /* as this epoch's are called there */
     uint64_t seed, nonce;     /* nonce: mixed into what is staged for others */
     uint64_t job_key;
     uint32_t epoch;
@@ -84,6 +87,7 @@ typedef struct {
     const char *why; /* static; NULL: strerror(-rc) */
     int rc;
     int is_remote;   /* it came from another host's memory, and not from storage */
+    int is_copy;     /* and is no file, but the sample's AUGMENTED copy */
     int is_of_mask;  /* `rc` is that of a pair's mask */
 } sn_file;
 
@@ -93,6 +97,7 @@ typedef struct sn_place {
     int32_t status;     /* 0; SN_E_FOR_PILLOW: wants sn_finish(); else the failure */
     uint32_t read_bytes; /* from storage */
     uint8_t is_remote;   /* its file came from another host's memory */
+    uint8_t is_copy;     /* its copy did, and there was no file */
     uint8_t is_of_mask;  /* a pair has failed because of its mask */
     uint32_t damaged;    /* what it was to be served from, and it was served from storage instead */
     uint8_t check;       /* compare what it is served from with the file: see sn_context.check_every */
@@ -134,7 +139,8 @@ typedef struct sn_batch {
 
     /* Under the pool's mutex. A task is a copy or a place, in this order. */
     uint64_t number;    /* of the batches that were submitted */
-    uint32_t next;      /* no task before it is DRAWN */
+    uint32_t next;      /* no task before it is DRAWN, but for those that ask */
+    uint32_t next_asking; /* no place before it is DRAWN and asks */
     uint32_t next_read; /* no place before it may be read ahead */
     uint32_t claimed, finished;
     int dropped;
@@ -191,12 +197,13 @@ void sn_batch_done(sn_batch *batch, sn_member *member);
 
 /* What a complete batch took. */
 typedef struct {
-    uint32_t served[SN_FORMS]; /* by the form that they were served from */
+    uint32_t served[SN_FORMS]; /* by the form that they were served from, here or on another host */
     uint32_t prepared, staged; /* not served from a copy; of which one was made for others */
     uint32_t damaged, checked, different;
     uint32_t in_vain; /* prepared, although another job was to make the copy: it failed, left, or took too long */
     uint32_t n_read, n_prepare, n_decode, n_augment; /* places that took some of the time in `spent` */
-    uint32_t n_remote;  /* places whose files came from other hosts */
+    uint32_t n_copies;  /* places whose copies came from other hosts */
+    uint32_t n_remote;  /* places whose files did */
     uint64_t remote_ns; /* asking for these files took so long, which is not in spent.read */
     uint64_t read_bytes, decoded_bytes;
     uint64_t peer_wait_ns;

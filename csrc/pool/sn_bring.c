@@ -13,11 +13,6 @@
 #define MOST_LOOKS 1024 /* at places ahead, for neighbours of one that is to be fetched: some ten microseconds */
 #define MOST_HOST_LOOKS 64 /* at places ahead, for what to ask other hosts for: before each place that is prepared */
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 int sn_pool_start(sn_pool *pool, struct sn_thread *thread, void *(*run_as)(void *), size_t stack_bytes)
 {
     pthread_attr_t attributes;
@@ -63,11 +58,9 @@ static void arrive(sn_pool *pool, sn_place *place, const sn_file *file, uint64_t
 static void give_back(sn_pool *pool, sn_place *place)
 {
     sn_batch *batch = place->batch;
-    uint32_t number = (uint32_t)(place - batch->places);
 
     place->stage = SN_DRAWN;
-    batch->next = least(batch->next, batch->n_copies + number);
-    batch->next_read = least(batch->next_read, number);
+    sn_batch_return(batch, (uint32_t)(place - batch->places));
     pool->is_all_read = 0;
     pthread_cond_signal(&pool->reads);
     if (!pool->is_external)
@@ -76,15 +69,40 @@ static void give_back(sn_pool *pool, sn_place *place)
 
 /* -- Other hosts -- */
 
-/* Whether other hosts may have the file that a place needs. */
+/* Whether other hosts may have what a place needs: its file, or its copy. */
 static int may_hosts_have(const sn_place *place)
 {
-    return place->batch->context->remote && place->item.source == SN_STORAGE && !place->is_read && !place->skips_remote;
+    return place->batch->context->remote && (place->item.source == SN_STORAGE || sn_place_asks(place)) &&
+           !place->is_read && !place->skips_remote;
+}
+
+/* What to ask for, into memory that was used before. The mutex is held. */
+static sn_asked asked_of(sn_pool *pool, const sn_place *place)
+{
+    return (sn_asked){.sample = place->item.sample, .wants_file = place->item.source == SN_STORAGE,
+                      .wants_copy = (uint8_t)sn_place_asks(place), .file = sn_ahead_spare(&pool->ahead)};
+}
+
+/* The next places of a batch that ask for copies, after one that does. The mutex is held. How many, with that one. */
+static uint32_t gather_asking(const sn_pool *pool, sn_place *place, sn_place **asked)
+{
+    sn_batch *batch = place->batch;
+    uint32_t n = 0, most = sn_ahead_at_once(&pool->ahead);
+
+    asked[n++] = place;
+    for (uint32_t i = batch->next_asking; i < batch->n_places && n < most; i++) {
+        sn_place *other = &batch->places[i];
+        if (other->stage == SN_DRAWN && sn_place_asks(other))
+            asked[n++] = other;
+    }
+    return n;
 }
 
 /* What to ask for: a place, if it needs that, and the next that nobody has read. The mutex is held. How many. */
 static uint32_t gather(const sn_pool *pool, sn_place *place, sn_place **asked)
 {
+    if (sn_place_asks(place) && may_hosts_have(place))
+        return gather_asking(pool, place, asked);
     uint32_t n = 0, most = sn_ahead_at_once(&pool->ahead), looks = may_hosts_have(place) ? MOST_LOOKS : MOST_HOST_LOOKS;
 
     if (may_hosts_have(place))
@@ -95,7 +113,8 @@ static uint32_t gather(const sn_pool *pool, sn_place *place, sn_place **asked)
             sn_place *other = &batch->places[i];
             if (n == most || looks-- == 0)
                 return n;
-            if (batch->context == place->batch->context && other->stage == SN_DRAWN && may_hosts_have(other))
+            if (batch->context == place->batch->context && other->stage == SN_DRAWN && may_hosts_have(other) &&
+                !sn_place_asks(other))
                 asked[n++] = other;
         }
     }
@@ -139,39 +158,36 @@ static int is_to_ask(const sn_pool *pool, const sn_place *place)
 
 uint64_t sn_pool_ask_hosts(sn_pool *pool, sn_place *place)
 {
-    sn_place *asked[SN_REMOTE_AT_ONCE];
-    uint32_t samples[SN_REMOTE_AT_ONCE];
-    sn_file files[SN_REMOTE_AT_ONCE];
-    uint32_t n = is_to_ask(pool, place) ? gather(pool, place, asked) : 0;
+    sn_place *places[SN_REMOTE_AT_ONCE];
+    sn_asked asked[SN_REMOTE_AT_ONCE];
+    uint32_t n = is_to_ask(pool, place) ? gather(pool, place, places) : 0;
 
     if (n == 0)
         return 0;
     pool->asking++;
     pool->ahead.hosts_asked = sn_ahead_at_once(&pool->ahead) * (pool->limit ? pool->limit : 1);
     for (uint32_t i = 0; i < n; i++) {
-        samples[i] = asked[i]->item.sample;
-        files[i] = sn_ahead_spare(&pool->ahead);
-        if (asked[i] == place)
+        asked[i] = asked_of(pool, places[i]);
+        if (places[i] == place)
             continue;
-        asked[i]->stage = SN_READING; /* this thread's, also where its batch is dropped meanwhile */
+        places[i]->stage = SN_READING; /* this thread's, also where its batch is dropped meanwhile */
         sn_ahead_began(&pool->ahead);
     }
     pthread_mutex_unlock(&pool->mutex);
     uint64_t began = sn_now_ns();
-    sn_ask_other_hosts(place->batch->context, samples, n, files);
+    sn_ask_other_hosts(place->batch->context, asked, n);
     uint64_t took = sn_now_ns() - began;
     pthread_mutex_lock(&pool->mutex);
     pool->asking--;
     for (uint32_t i = 0; i < n; i++) {
-        if (asked[i] != place) {
-            end_asking(pool, asked[i], &files[i], took, n);
-            continue;
-        }
-        if (files[i].is_remote) {
-            sn_ahead_saw(&pool->ahead, files[i].length);
-            have(pool, place, &files[i], took, n);
+        sn_file *file = &asked[i].file;
+        if (places[i] != place) {
+            end_asking(pool, places[i], file, took, n);
+        } else if (file->is_remote) {
+            sn_ahead_saw(&pool->ahead, file->length);
+            have(pool, place, file, took, n);
         } else {
-            note_miss(pool, place, &files[i], took, n);
+            note_miss(pool, place, file, took, n);
         }
     }
     return took;
@@ -179,7 +195,14 @@ uint64_t sn_pool_ask_hosts(sn_pool *pool, sn_place *place)
 
 /* -- Reading ahead -- */
 
-/* The next place whose file nobody reads, if more may be read. */
+/* Whether nobody has the file of a place that fetchers bring, or that may be read ahead. */
+static int is_to_be_read(const sn_pool *pool, const sn_place *place)
+{
+    return pool->is_external ? sn_place_is_to_be_fetched(place)
+                             : place->stage == SN_DRAWN && place->item.source == SN_STORAGE;
+}
+
+/* The next place whose file nobody reads, if more may be read. Places that ask come last; only fetchers ask for them. */
 static sn_place *claim_read(sn_pool *pool)
 {
     if (!sn_pool_may_read(pool))
@@ -187,8 +210,13 @@ static sn_place *claim_read(sn_pool *pool)
     for (sn_batch *batch = pool->first; batch; batch = batch->following)
         while (batch->next_read < batch->n_places) {
             sn_place *place = &batch->places[batch->next_read++];
-            if (pool->is_external ? sn_place_is_to_be_fetched(place)
-                                  : place->stage == SN_DRAWN && place->item.source == SN_STORAGE)
+            if (is_to_be_read(pool, place) && !sn_place_asks(place))
+                return place;
+        }
+    for (sn_batch *batch = pool->is_external ? pool->first : NULL; batch; batch = batch->following)
+        while (batch->next_asking < batch->n_places) {
+            sn_place *place = &batch->places[batch->next_asking++];
+            if (is_to_be_read(pool, place) && sn_place_asks(place))
                 return place;
         }
     pool->is_all_read = 1; /* until the next batch comes */
@@ -299,6 +327,7 @@ static void join_neighbours(sn_pool *pool, sn_request *request)
             for (uint32_t i = batch->next_read; i < batch->n_places && looks > 0; i++, looks--) {
                 sn_place *place = &batch->places[i];
                 if (sn_place_is_to_be_fetched(place) && !place->fetches_alone && batch->context == context &&
+                    sn_place_asks(place) == sn_place_asks(request->places[0]) &&
                     sn_fetches_join(&pool->fetches, request, place))
                     place->stage = SN_READING;
             }
@@ -343,31 +372,30 @@ static sn_request *ask_for_request(sn_pool *pool, const sn_context *context, sn_
     uint64_t ticket = request->wanted.ticket;
 
     for (uint32_t at = 0; request && at < request->wanted.n;) {
-        uint32_t which[SN_REMOTE_AT_ONCE], samples[SN_REMOTE_AT_ONCE], n = 0, most = sn_ahead_at_once(&pool->ahead);
-        sn_file files[SN_REMOTE_AT_ONCE];
+        uint32_t which[SN_REMOTE_AT_ONCE], n = 0, most = sn_ahead_at_once(&pool->ahead);
+        sn_asked asked[SN_REMOTE_AT_ONCE];
 
         for (; at < request->wanted.n && n < most; at++) {
             if (!request->places[at] || request->places[at]->skips_remote)
                 continue;
             which[n] = at;
-            samples[n] = request->wanted.samples[at];
-            files[n++] = sn_ahead_spare(&pool->ahead);
+            asked[n++] = asked_of(pool, request->places[at]);
         }
         if (n == 0)
             break;
         pthread_mutex_unlock(&pool->mutex);
         uint64_t began = sn_now_ns();
-        sn_ask_other_hosts(context, samples, n, files);
+        sn_ask_other_hosts(context, asked, n);
         uint64_t took = sn_now_ns() - began;
         pthread_mutex_lock(&pool->mutex);
         request = sn_fetches_find(&pool->fetches, ticket);
         for (uint32_t i = 0; i < n; i++) {
             sn_place *place = request ? request->places[which[i]] : NULL;
-            if (place && files[i].is_remote) {
-                arrive(pool, sn_fetches_take(request, which[i]), &files[i], took, n);
+            if (place && asked[i].file.is_remote) {
+                arrive(pool, sn_fetches_take(request, which[i]), &asked[i].file, took, n);
                 continue;
             }
-            sn_ahead_keep_spare(&pool->ahead, &files[i]);
+            sn_ahead_keep_spare(&pool->ahead, &asked[i].file);
             if (place)
                 place->skips_remote = 1;
         }
@@ -425,7 +453,7 @@ static sn_file copy_of(sn_pool *pool, const uint8_t *bytes, size_t length, int r
 
     pthread_mutex_unlock(&pool->mutex);
     file.length = 0;
-    file.is_remote = 0;
+    file.is_remote = file.is_copy = 0;
     file.why = NULL;
     file.rc = rc == 0 ? sn_grow(&file.bytes, &file.capacity, length + 1) : rc;
     if (file.rc == 0 && length) {
@@ -503,7 +531,8 @@ static int take_bytes(sn_pool *pool, uint64_t ticket, sn_file *brought, int may_
     pthread_mutex_unlock(&pool->mutex);
     for (uint32_t i = 0; i < n_came && context->remote; i++) {
         const sn_piece *piece = &context->pieces[came[i]];
-        sn_remote_put(context->remote, context->dataset, came[i], bytes + (piece->offset - offset), piece->length);
+        sn_remote_put(context->remote, context->dataset, came[i], bytes + (piece->offset - offset), piece->length,
+                      (sn_terms){0});
     }
     return answered ? 0 : SN_MISS;
 }

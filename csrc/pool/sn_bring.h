@@ -126,6 +126,26 @@ static inline int sn_pool_may_read(const sn_pool *pool)
     return sn_ahead_may_read(&pool->ahead, pool->limit, pool->fetches.bytes);
 }
 
+/* Whether a copy of a place is to be asked for. It is left until nothing else is to be done here: the longer its owner has,
+ * the likelier it is there. A copy does not say whether what this host has kept is right. */
+static inline int sn_place_asks(const sn_place *place)
+{
+    int is_brought = place->batch->context->is_external && !sn_place_needs_file(place); /* only fetchers ask then */
+
+    return place->item.role == SN_ASKS_FOR_COPY && !is_brought && !place->check && !place->skips_remote;
+}
+
+/* A place is DRAWN again, or for the first time. The mutex is held. */
+static inline void sn_batch_return(sn_batch *batch, uint32_t place)
+{
+    if (place + batch->n_copies < batch->next)
+        batch->next = place + batch->n_copies;
+    if (place < batch->next_read)
+        batch->next_read = place;
+    if (place < batch->next_asking)
+        batch->next_asking = place;
+}
+
 /* Whether a place is to be fetched before a preparer can take it. */
 static inline int sn_place_is_to_be_fetched(const sn_place *place)
 {

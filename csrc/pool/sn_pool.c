@@ -18,11 +18,6 @@
 /* A fault of a thread of ours has to be seen where it happens. */
 static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 static uint64_t least_ns(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
@@ -33,6 +28,8 @@ static int run(sn_scratch *scratch, sn_batch *batch, uint32_t task)
 {
     const sn_context *context = batch->context;
 
+    if (context->hosts)
+        sn_hosts_meet(context->hosts);
     if (task >= batch->n_copies) {
         uint32_t place = task - batch->n_copies;
         return sn_prepare(scratch, context, &batch->places[place], batch->out + place * context->item_bytes);
@@ -86,10 +83,11 @@ static void put_on_queue(sn_pool *pool, sn_batch *batch)
 
 static int is_for_preparers(const sn_place *place)
 {
-    return place->stage == SN_DRAWN && !sn_place_is_to_be_fetched(place);
+    return place->stage == SN_DRAWN && !sn_place_is_to_be_fetched(place) && !sn_place_asks(place);
 }
 
-/* The first batch with a task that a preparer can take and that was not read ahead; its `next` is that task. */
+/* The first batch with a task that a preparer can take, that was not read ahead and does not ask; its `next` is that
+ * task. */
 static sn_batch *first_drawn(sn_pool *pool)
 {
     for (sn_batch *batch = pool->first; batch; batch = batch->following) {
@@ -102,7 +100,21 @@ static sn_batch *first_drawn(sn_pool *pool)
     return NULL;
 }
 
-/* The next task: the earliest batch's, and of that a place that was read ahead before one that must be read. */
+/* The first batch with a place that asks, which its `next_asking` is. */
+static sn_batch *first_asking(sn_pool *pool)
+{
+    for (sn_batch *batch = pool->is_external ? NULL : pool->first; batch; batch = batch->following) {
+        for (; batch->next_asking < batch->n_places; batch->next_asking++) {
+            const sn_place *place = &batch->places[batch->next_asking];
+            if (place->stage == SN_DRAWN && sn_place_asks(place))
+                return batch;
+        }
+    }
+    return NULL;
+}
+
+/* The next task: the earliest batch's, and of that a place that was read ahead before one that must be read. A place that
+ * asks comes after all others. */
 static sn_batch *claim(sn_pool *pool, uint32_t *task)
 {
     sn_place *ahead = pool->ahead.first;
@@ -117,6 +129,8 @@ static sn_batch *claim(sn_pool *pool, uint32_t *task)
         *task = batch->n_copies + (uint32_t)(ahead - batch->places);
     } else if (batch) {
         *task = batch->next++;
+    } else if ((batch = first_asking(pool))) {
+        *task = batch->n_copies + batch->next_asking++;
     } else {
         return NULL;
     }
@@ -132,11 +146,12 @@ static void unclaim(sn_pool *pool, sn_batch *batch, uint32_t task)
 {
     if (batch->claimed-- == sn_batch_tasks(batch))
         put_on_queue(pool, batch);
-    batch->next = least(batch->next, task);
     if (place_of(batch, task)) {
         place_of(batch, task)->stage = SN_DRAWN;
-        batch->next_read = least(batch->next_read, task - batch->n_copies);
+        sn_batch_return(batch, task - batch->n_copies);
         pool->is_all_read = 0;
+    } else if (task < batch->next) {
+        batch->next = task;
     }
 }
 
@@ -458,12 +473,10 @@ int sn_pool_wait_until(sn_pool *pool, sn_batch *batch, uint64_t until_ns)
 void sn_pool_release(sn_pool *pool, sn_place *place)
 {
     sn_batch *batch = place->batch;
-    uint32_t at = (uint32_t)(place - batch->places);
 
     pthread_mutex_lock(&pool->mutex);
     place->stage = SN_DRAWN;
-    batch->next = least(batch->next, batch->n_copies + at);
-    batch->next_read = least(batch->next_read, at);
+    sn_batch_return(batch, (uint32_t)(place - batch->places));
     pool->is_all_read = 0;
     pthread_cond_signal(&pool->work);
     if (pool->is_external)
@@ -475,7 +488,7 @@ sn_pool_load sn_pool_look(sn_pool *pool, const sn_batch *batch)
 {
     pthread_mutex_lock(&pool->mutex);
     int may_fetch = pool->is_external && !pool->is_all_read; /* preparers wait for what others have yet to ask for */
-    sn_pool_load load = {.is_idle = !pool->ahead.first && !first_drawn(pool) && !may_fetch,
+    sn_pool_load load = {.is_idle = !pool->ahead.first && !first_drawn(pool) && !first_asking(pool) && !may_fetch,
                          .left = sn_batch_tasks(batch) - batch->finished,
                          .mean_ns = (uint64_t)(pool->ahead.busy_ns + pool->ahead.read_ns)};
     pthread_mutex_unlock(&pool->mutex);

@@ -35,37 +35,72 @@ static uint64_t now(clockid_t clock)
     return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-void sn_ask_other_hosts(const sn_context *context, const uint32_t *samples, uint32_t n, sn_file *files)
+static size_t copy_bytes(const sn_context *context)
+{
+    return (size_t)sn_plan_copy_bytes(context->plan, context->height, context->width);
+}
+
+/* Whether what other hosts have left can be what was asked for. */
+static int fits(const sn_context *context, const sn_wish *wish, int is_copy)
+{
+    if (is_copy)
+        return wish->length == copy_bytes(context);
+    return !context->pieces || context->pieces[wish->sample].length == wish->length;
+}
+
+/* Ask for the copies that are wanted, or for the files that are. */
+static void ask(const sn_context *context, sn_asked *asked, uint32_t n, int for_copies)
 {
     sn_wish wishes[SN_REMOTE_AT_ONCE];
+    sn_file *files[SN_REMOTE_AT_ONCE];
+    uint32_t n_wishes = 0;
 
-    for (uint32_t i = 0; i < n; i++)
-        wishes[i] = (sn_wish){.sample = samples[i], .bytes = files[i].bytes, .capacity = files[i].capacity};
-    sn_remote_get(context->remote, context->dataset, wishes, n);
     for (uint32_t i = 0; i < n; i++) {
-        const sn_wish *wish = &wishes[i];
-        int fits = !context->pieces || context->pieces[samples[i]].length == wish->length;
-        files[i] = (sn_file){.bytes = wish->bytes, .capacity = wish->capacity};
-        if (wish->is_found && fits) {
-            files[i].length = wish->length;
-            files[i].is_remote = 1;
-        }
+        sn_file *file = &asked[i].file;
+        if (file->is_remote || !(for_copies ? asked[i].wants_copy : asked[i].wants_file))
+            continue;
+        files[n_wishes] = file;
+        wishes[n_wishes++] = (sn_wish){.sample = asked[i].sample, .bytes = file->bytes, .capacity = file->capacity};
     }
+    if (n_wishes == 0)
+        return;
+    if (for_copies)
+        sn_hosts_get(context->hosts, context->copies, wishes, n_wishes);
+    else
+        sn_remote_get(context->remote, context->dataset, wishes, n_wishes);
+    for (uint32_t i = 0; i < n_wishes; i++) {
+        *files[i] = (sn_file){.bytes = wishes[i].bytes, .capacity = wishes[i].capacity};
+        if (!wishes[i].is_found || !fits(context, &wishes[i], for_copies))
+            continue;
+        files[i]->length = wishes[i].length;
+        files[i]->is_remote = 1;
+        files[i]->is_copy = for_copies;
+    }
+}
+
+void sn_ask_other_hosts(const sn_context *context, sn_asked *asked, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        asked[i].file = (sn_file){.bytes = asked[i].file.bytes, .capacity = asked[i].file.capacity};
+    ask(context, asked, n, 1);
+    ask(context, asked, n, 0);
 }
 
 /* Have the file of a place: from another host, or else from storage, and then it is left for other hosts. */
 static void fetch(const sn_context *context, const sn_place *place, int is_interruptible, int is_ahead, sn_file *file)
 {
-    uint32_t sample = place->item.sample;
+    sn_asked asked = {.sample = place->item.sample, .wants_file = 1, .file = *file};
 
     file->is_remote = 0;
-    if (context->remote && !place->skips_remote)
-        sn_ask_other_hosts(context, &sample, 1, file);
+    if (context->remote && !place->skips_remote) {
+        sn_ask_other_hosts(context, &asked, 1);
+        *file = asked.file;
+    }
     if (file->is_remote)
         return;
-    sn_read_file(context, sample, is_interruptible, is_ahead, file);
+    sn_read_file(context, asked.sample, is_interruptible, is_ahead, file);
     if (context->remote && file->rc == 0)
-        sn_remote_put(context->remote, context->dataset, sample, file->bytes, file->length);
+        sn_remote_put(context->remote, context->dataset, asked.sample, file->bytes, file->length, (sn_terms){0});
 }
 
 /* How often this thread has gone to sleep. One whose core is taken away does not. */
@@ -166,17 +201,18 @@ static uint8_t *pixels_for(sn_scratch *scratch, const sn_context *context, const
 {
     if (place->item.target_slot != SN_NONE)
         return sn_slot_payload(context->segment, &context->segment->slots[place->item.target_slot]);
-    size_t needed = (size_t)sn_plan_copy_bytes(context->plan, context->height, context->width);
-    return sn_grow(&scratch->pixels, &scratch->pixels_capacity, needed) == 0 ? scratch->pixels : NULL;
+    return sn_grow(&scratch->pixels, &scratch->pixels_capacity, copy_bytes(context)) == 0 ? scratch->pixels : NULL;
 }
 
-/* Commit first: others may be waiting for it, and a held slot stays readable. */
+/* Commit first: others may be waiting for it, and a held slot stays readable. Other hosts wait as well. */
 static void deliver(const sn_context *context, sn_place *place, const uint8_t *pixels, uint8_t *out)
 {
     sn_rng rng;
 
     if (place->item.target_slot != SN_NONE)
         sn_slot_commit(context->segment, place->item.target_slot);
+    if (place->item.role == SN_LEAVES_COPY)
+        sn_hosts_put(context->hosts, context->copies, place->item.sample, pixels, copy_bytes(context));
     sn_rng_start(&rng, seed_of(context, place), 0, context->epoch, place->item.sample, SN_STREAM_ERASE);
     sn_batch_write(context->plan, pixels, context->height, context->width, &rng, out);
     if (context->beside_bytes) {
@@ -429,11 +465,38 @@ static void see_whether_to_trust(sn_scratch *scratch, const sn_context *context,
         place->item.source = SN_STORAGE;
 }
 
+/* From the copy that another host has left. */
+static void use_copy(const sn_context *context, sn_place *place, uint8_t *out)
+{
+    const uint8_t *pixels = place->file.bytes;
+
+    if (place->item.target_slot != SN_NONE) {
+        uint8_t *staged = sn_slot_payload(context->segment, &context->segment->slots[place->item.target_slot]);
+        memcpy(staged, pixels, copy_bytes(context));
+        pixels = staged;
+    }
+    place->is_read = 0;
+    place->is_copy = 1;
+    deliver(context, place, pixels, out);
+}
+
+/* A copy was made here, since `began`. */
+static void note_made(const sn_context *context, const sn_place *place, uint64_t began)
+{
+    if (place->item.role != SN_ALONE)
+        sn_hosts_made(context->hosts, now(CLOCK_MONOTONIC) - began);
+}
+
 int sn_prepare(sn_scratch *scratch, const sn_context *context, sn_place *place, uint8_t *out)
 {
+    uint64_t began = now(CLOCK_MONOTONIC);
     const char *why = NULL; /* NULL: the codec has the reason */
     int rc = SN_E_DECODE;
 
+    if (place->is_read && place->file.is_copy) {
+        use_copy(context, place, out);
+        return 0;
+    }
     see_whether_to_trust(scratch, context, place);
     if (place->item.source == SN_AUGMENTED) {
         const sn_slot *copy = &context->segment->slots[place->item.source_slot];
@@ -457,6 +520,7 @@ int sn_prepare(sn_scratch *scratch, const sn_context *context, sn_place *place, 
         return SN_MISS;
     if (rc == 0) {
         append_moves(scratch, context, pixels);
+        note_made(context, place, began);
         deliver(context, place, pixels, out);
     } else if (rc == SN_E_FOR_PILLOW || (rc == -EINTR && scratch->is_interruptible))
         place->status = rc; /* Pillow's work: the slot stays reserved for sn_finish(); or to be done again */
@@ -472,6 +536,7 @@ void sn_finish(sn_scratch *scratch, const sn_context *context, sn_place *place, 
     sn_view decoded;
     sn_rng rng;
 
+    place->item.role = SN_ALONE; /* another host's Pillow may be another, with other pixels */
     uint8_t *pixels = pixels_for(scratch, context, place);
     int rc = pixels ? sn_codec_head(scratch->codec, context->plan, picture, &decoded) : -ENOMEM;
     if (rc == 0) {

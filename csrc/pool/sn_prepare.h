@@ -48,9 +48,17 @@ int sn_place_needs_file(const sn_place *place);
 /* Whether the place's file came over a network. Pillow then gets it from place->file, and it is not fetched again. */
 int sn_place_was_fetched(const sn_context *context, const sn_place *place);
 
-/* Get the bytes that other hosts have left of up to SN_REMOTE_AT_ONCE samples, where the context names such hosts. A file
- * that was found is good, and says is_remote. */
-void sn_ask_other_hosts(const sn_context *context, const uint32_t *samples, uint32_t n, sn_file *files);
+/* What other hosts are asked for. */
+typedef struct {
+    uint32_t sample;
+    uint8_t wants_copy; /* the AUGMENTED copy */
+    uint8_t wants_file; /* or else the file */
+    sn_file file;       /* memory that may be used; then what has come */
+} sn_asked;
+
+/* Get what other hosts have left of up to SN_REMOTE_AT_ONCE samples, where the context names such hosts. What was found is
+ * good, and says is_remote. */
+void sn_ask_other_hosts(const sn_context *context, sn_asked *asked, uint32_t n);
 
 /* The rest of the way for a picture that was decoded elsewhere (status SN_E_FOR_PILLOW): from place->kept,
  * where that is, from place->file where that has it, from the slot that the place is served from, or from the file

@@ -14,6 +14,7 @@
 
 #define KEY_BYTES 64
 #define COMMAND_BYTES (KEY_BYTES + 32) /* of a GET, at the most */
+#define TERMS_BYTES 64
 #define ASKED UINT32_MAX               /* no server's number */
 
 /* What ends each value. */
@@ -226,12 +227,28 @@ void sn_remote_get(sn_remote *remote, const uint8_t *dataset, sn_wish *wishes, u
     }
 }
 
-void sn_remote_put(sn_remote *remote, const uint8_t *dataset, uint32_t sample, const uint8_t *bytes, size_t length)
+/* What follows the value in a SET. How many words it is, of at most 3. */
+static uint32_t write_terms(char *tail, size_t room, sn_terms terms, int *length)
+{
+    char lives[12];
+
+    *length = snprintf(tail, room, "\r\n%s", terms.replaces ? "" : "$2\r\nNX\r\n");
+    if (terms.lives_ms == 0)
+        return terms.replaces ? 0 : 1;
+    int digits = snprintf(lives, sizeof lives, "%u", terms.lives_ms);
+    *length += snprintf(tail + *length, room - (size_t)*length, "$2\r\nPX\r\n$%d\r\n%s\r\n", digits, lives);
+    return terms.replaces ? 2 : 3;
+}
+
+void sn_remote_put(sn_remote *remote, const uint8_t *dataset, uint32_t sample, const uint8_t *bytes, size_t length,
+                   sn_terms terms)
 {
     char key[KEY_BYTES];
     int key_length = write_key(key, dataset, sample);
     sn_server *self = remote->places[sn_remote_server_of(remote, dataset, sample)].server;
     uint8_t head[256];
+    char tail[TERMS_BYTES];
+    int tail_length;
     trailer end = {.length = length, .sample = sample};
 
     if (length == 0 || length > SN_REMOTE_MOST || remote->owner != getpid() || !sn_server_wants(self))
@@ -239,11 +256,11 @@ void sn_remote_put(sn_remote *remote, const uint8_t *dataset, uint32_t sample, c
     memcpy(end.magic, MAGIC, sizeof MAGIC);
     end.check = check_of(bytes, length, key, key_length);
     sn_word set[3] = {{"SET", 3}, {key, (size_t)key_length}, {NULL, length + sizeof end}};
-    size_t head_length = sn_resp_command(head, sizeof head, 4, set, 3);
-    static const char tail[] = "\r\n$2\r\nNX\r\n";
+    uint32_t more = write_terms(tail, sizeof tail, terms, &tail_length);
+    size_t head_length = sn_resp_command(head, sizeof head, 3 + more, set, 3);
     struct iovec parts[4] = {{head, head_length},
                              {(void *)bytes, length},
                              {&end, sizeof end},
-                             {(void *)tail, sizeof tail - 1}};
+                             {tail, (size_t)tail_length}};
     sn_server_tell(self, parts, 4);
 }

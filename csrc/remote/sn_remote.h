@@ -55,9 +55,15 @@ typedef struct {
  * pictures on two cores then got 0.91 of the samples/s that they got without a server, in place of 0.95. */
 void sn_remote_get(sn_remote *remote, const uint8_t *dataset, sn_wish *wishes, uint32_t n);
 
-/* Leave the file of a sample there, unless it is there or there is no room. It is sent, but no answer is waited for. */
-void sn_remote_put(sn_remote *remote, const uint8_t *dataset, uint32_t sample,
-                   const uint8_t *bytes, size_t length);
+/* All zero: it stays as long as the server does, and what is there stays. */
+typedef struct {
+    uint32_t lives_ms; /* it is gone after that; 0: it is not */
+    int replaces;      /* what is there */
+} sn_terms;
+
+/* Leave the file of a sample there, unless there is no room. It is sent, but no answer is waited for. */
+void sn_remote_put(sn_remote *remote, const uint8_t *dataset, uint32_t sample, const uint8_t *bytes, size_t length,
+                   sn_terms terms);
 
 /* Ask a server whether it serves this client: 0; else why not is in its message. */
 int sn_remote_ping(sn_remote *remote, uint32_t server);

@@ -29,6 +29,7 @@ typedef struct {
     uint8_t keep;      /* the form worth offering once it is there; 0: none */
     uint8_t awaited;   /* enum sn_awaited */
     uint8_t peer;      /* SN_AWAITS_COPY: the row of who is making it */
+    uint32_t role;     /* enum sn_role, of a copy that is made here */
     uint32_t source_slot, source_entry; /* pinned payload; SN_NONE for SN_STORAGE */
     uint32_t target_slot, target_entry; /* reserved for the AUGMENTED copy; SN_NONE: not staged */
 } sn_item;

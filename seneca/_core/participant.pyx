@@ -13,6 +13,7 @@ __all__ = ["ITEM", "Participant"]
 
 ITEM = np.dtype([
     ("sample", np.uint32), ("source", np.uint8), ("keep", np.uint8), ("awaited", np.uint8), ("peer", np.uint8),
+    ("role", np.uint32),
     ("source_slot", np.uint32), ("source_entry", np.uint32),
     ("target_slot", np.uint32), ("target_entry", np.uint32),
 ])

@@ -6,7 +6,7 @@ from seneca._core.codec cimport sn_view
 from seneca._core.member cimport Member, atomic_uint32, sn_member
 from seneca._core.participant cimport sn_item, sn_offer
 from seneca._core.plan cimport Plan, sn_plan
-from seneca._core.remote cimport Remote, sn_remote
+from seneca._core.remote cimport Hosts, Remote, sn_hosts, sn_remote
 from seneca._core.segment cimport sn_segment
 
 
@@ -32,6 +32,8 @@ cdef extern from "pool/sn_batch.h" nogil:
         uint8_t is_external
         sn_remote *remote
         uint8_t dataset[16]
+        sn_hosts *hosts
+        uint8_t copies[16]
         uint64_t seed, nonce, job_key
         uint32_t epoch, check_every
         sn_note *notes
@@ -66,7 +68,7 @@ cdef extern from "pool/sn_batch.h" nogil:
     ctypedef struct sn_batch_sums:
         uint32_t served[4]
         uint32_t prepared, staged, damaged, checked, different, in_vain
-        uint32_t n_read, n_prepare, n_decode, n_augment, n_remote
+        uint32_t n_read, n_prepare, n_decode, n_augment, n_remote, n_copies
         uint64_t remote_ns, read_bytes, decoded_bytes, peer_wait_ns
         sn_spent spent
 
@@ -128,7 +130,7 @@ cdef extern from "pool/sn_await.h" nogil:
         pass
 
     int sn_await_turn(sn_await *await_, sn_pool *pool, sn_member *member, int timeout_ms)
-    void sn_await_begin(sn_await *await_, const sn_member *member, sn_batch *batch)
+    void sn_await_begin(sn_await *await_, sn_member *member, sn_batch *batch)
     void sn_await_add(sn_await *await_, sn_batch *batch)
     void sn_await_forget(sn_await *await_, sn_batch *batch)
     void sn_await_look(sn_await *await_, sn_pool *pool, sn_member *member)
@@ -141,11 +143,12 @@ cdef class Batch
 cdef class Stream:
     cdef sn_pool *pool         # owned; NULL once all of it is given back
     cdef bint closed           # nothing may be drawn any more
-    cdef sn_context context          # points into what the next six keep alive
+    cdef sn_context context          # points into what the next seven keep alive
     cdef readonly Member member
     cdef Plan plan
     cdef object paths, path_at, copies
     cdef Remote remote
+    cdef Hosts hosts
     cdef sn_await awaited      # batches of which other jobs make some copies
     cdef sn_offers offers      # owned: private payloads to offer in the next draw
     cdef uint32_t until_check  # places until the next that is checked

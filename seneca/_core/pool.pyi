@@ -4,7 +4,7 @@ import numpy as np
 
 from seneca._core.member import Member
 from seneca._core.plan import Plan
-from seneca._core.remote import Remote
+from seneca._core.remote import Hosts, Remote
 
 READS_AHEAD: int
 
@@ -32,6 +32,8 @@ class Stream:
         check_every: int = 0,
         remote: Remote | None = None,
         dataset: bytes = b"",
+        hosts: Hosts | None = None,
+        exact_copies: bytes = b"",
     ) -> None: ...
     def limit(self, threads: int) -> None: ...
     def thread_numbers(self) -> tuple[int, ...]: ...

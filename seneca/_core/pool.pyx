@@ -71,11 +71,12 @@ cdef class Stream:
         check_every: Of so many samples that are served from ENCODED or DECODED one is compared with its file. If they
             differ, nobody trusts the segment any more. 0: none is.
         remote, dataset: Servers that other hosts use too, and the dataset's fingerprint there; None: there are none.
+        hosts, exact_copies: With which exact copies are shared there, and how this epoch's are called; None: with none.
     """
 
     def __cinit__(self, Member member not None, Plan plan not None, bytes paths, path_at, pieces=None, stated=None,
                   external=False, *, seed, epoch, nonce, threads, most=None, max_pixels=0, copies=None, check_every=0,
-                  Remote remote=None, bytes dataset=b""):
+                  Remote remote=None, bytes dataset=b"", Hosts hosts=None, bytes exact_copies=b""):
         cdef const uint64_t[::1] offsets = path_at, places, containers
         cdef uint32_t[:, ::1] notes
         cdef uint32_t n_threads = threads
@@ -117,6 +118,9 @@ cdef class Stream:
         if remote is not None:
             self.remote = remote
             remote.lend(&self.context.remote, self.context.dataset, dataset)
+        if hosts is not None:
+            self.hosts = hosts
+            hosts.lend(&self.context.hosts, self.context.copies, exact_copies)
         self.context.seed = seed
         self.context.nonce = nonce
         self.context.progress = sn_member_progress(member.handle)
@@ -389,6 +393,7 @@ cdef class Batch:
             "read_bytes": sums.read_bytes,
             "decoded_bytes": sums.decoded_bytes,
             "times": (sums.n_read, sums.n_prepare, sums.n_decode, sums.n_augment),
+            "copies_from_servers": sums.n_copies,
             "from_servers": sums.n_remote,
             "from_servers_s": sums.remote_ns * 1e-9,
             "blocked_s": sums.spent.blocked * 1e-9,

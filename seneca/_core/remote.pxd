@@ -42,14 +42,28 @@ cdef extern from "remote/sn_remote.h" nogil:
         uint8_t *bytes
         size_t capacity, length
 
+    ctypedef struct sn_terms:
+        uint32_t lives_ms
+        int replaces
+
     sn_remote *sn_remote_new(const sn_remote_server *servers, uint32_t n)
     void sn_remote_free(sn_remote *remote)
     int sn_remote_move(sn_remote *remote, uint32_t server, const char *address)
     void sn_remote_get(sn_remote *remote, const uint8_t *dataset, sn_wish *wishes, uint32_t n)
-    void sn_remote_put(sn_remote *remote, const uint8_t *dataset, uint32_t sample, const uint8_t *bytes, size_t length)
+    void sn_remote_put(sn_remote *remote, const uint8_t *dataset, uint32_t sample, const uint8_t *bytes, size_t length,
+                       sn_terms terms)
     int sn_remote_ping(sn_remote *remote, uint32_t server)
     uint32_t sn_remote_server_of(const sn_remote *remote, const uint8_t *dataset, uint32_t sample)
     void sn_remote_look(sn_remote *remote, uint32_t server, sn_remote_counts *counts)
+
+
+cdef extern from "remote/sn_hosts.h" nogil:
+    ctypedef struct sn_hosts:
+        pass
+
+    sn_hosts *sn_hosts_new(sn_remote *remote, const uint8_t *sequence, uint64_t self)
+    void sn_hosts_free(sn_hosts *hosts)
+    void sn_hosts_begin(sn_hosts *hosts, const uint8_t *copies)
 
 
 cdef class Remote:
@@ -57,3 +71,9 @@ cdef class Remote:
     cdef readonly tuple names
     cdef int lend(self, sn_remote **handle, uint8_t *to, bytes dataset) except -1
     cdef int check(self, uint32_t server) except -1
+
+
+cdef class Hosts:
+    cdef sn_hosts *handle  # owned
+    cdef Remote remote     # which it uses
+    cdef int lend(self, sn_hosts **handle, uint8_t *to, bytes copies) except -1

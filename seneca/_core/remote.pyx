@@ -4,7 +4,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
-__all__ = ["Remote"]
+__all__ = ["Hosts", "Remote"]
 
 NAMES = ("hits", "misses", "skipped", "stored", "refused", "failures", "wrong", "bytes")
 
@@ -95,8 +95,9 @@ cdef class Remote:
         cdef const uint8_t *name = name_of(dataset)
         cdef const uint8_t *bytes_ = <const uint8_t *><const char *>file
         cdef size_t length = len(file)
+        cdef sn_terms terms = sn_terms(0, 0)
         with nogil:
-            sn_remote_put(self.handle, name, sample, bytes_, length)
+            sn_remote_put(self.handle, name, sample, bytes_, length, terms)
 
     def ping(self, uint32_t server):
         """Whether a server serves this client. If not, its message in :meth:`look` says why."""
@@ -134,4 +135,30 @@ cdef class Remote:
     cdef int check(self, uint32_t server) except -1:
         if server >= len(self.names):
             raise IndexError(server)
+        return 0
+
+
+cdef class Hosts:
+    """The hosts that share exact copies on these servers, for all epochs of one loader.
+
+    Args:
+        remote: The servers.
+        sequence: 16 bytes that name the copies of all epochs, and the order in which hosts come to them.
+        host: 64 bits that name this host.
+    """
+
+    def __cinit__(self, Remote remote not None, bytes sequence, uint64_t host):
+        self.remote = remote
+        self.handle = sn_hosts_new(remote.handle, name_of(sequence), host)
+        if self.handle == NULL:
+            raise MemoryError()
+
+    def __dealloc__(self):
+        sn_hosts_free(self.handle)
+
+    cdef int lend(self, sn_hosts **handle, uint8_t *to, bytes copies) except -1:
+        """Begin an epoch whose copies have this name. Give the handle and the name to whoever keeps this object alive."""
+        memcpy(to, name_of(copies), SN_REMOTE_DATASET)
+        sn_hosts_begin(self.handle, to)
+        handle[0] = self.handle
         return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pwd
 import re
@@ -16,6 +17,7 @@ __all__ = [
     "checked",
     "file_name_of",
     "folder_in_force",
+    "identity_of",
     "opened",
     "others",
     "path_of",
@@ -56,6 +58,20 @@ def file_name_of(name: str) -> str:
 def path_of(name: str, folder: str) -> str:
     """The file of a cache in a folder of segments."""
     return os.path.join(folder, file_name_of(name))
+
+
+def identity_of(path: str) -> int:
+    """64 bits that tell a cache's file from those of all other caches, also on other hosts.
+
+    Containers of one machine have the same boot, but not the same file.
+
+    Raises:
+        OSError: There is no such file.
+    """
+    status = os.stat(path)
+    with open("/proc/sys/kernel/random/boot_id", "rb") as boot:
+        text = f"{boot.read()!r} {status.st_dev} {status.st_ino}"
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 def opened(path: str, *, creates: bool = False) -> int:

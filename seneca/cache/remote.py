@@ -71,7 +71,7 @@ class RemoteCache:
 
     @property
     def stored(self) -> int:
-        """The files of this process that the servers have kept."""
+        """The files and copies of this process that the servers have kept."""
         return sum(self.handle.look(i)["stored"] for i in range(len(self.servers)))
 
     def _tell_who_fails(self) -> None:

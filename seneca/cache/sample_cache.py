@@ -68,6 +68,7 @@ class SampleCache:
         created: Whether this process made the cache.
         job: The key of the training run as which this process joined.
         folder: Where its segment lies: ``/dev/shm``, or what ``SENECA_DIR`` named when this process joined.
+        path: The file of its segment.
 
     Example:
         >>> import tempfile, seneca
@@ -85,7 +86,7 @@ class SampleCache:
         self.name = name
         self.job = job
         self.folder = folder
-        self._path = path_of(name, folder)
+        self.path = path_of(name, folder)
         self.created: bool = segment.created
         self._segment = segment
         self._owner = os.getpid()
@@ -93,7 +94,7 @@ class SampleCache:
         if segment.reserved_bytes < segment.payload_bytes:
             self._growth = Background(Growth(segment, name, folder).step, "seneca-growth")
         # Runs when this is collected, and at the end of the process: the last made is left first.
-        self._leave = finalize(self, _leave, segment, self._growth, self._path, self._owner, True, order=LAST)
+        self._leave = finalize(self, _leave, segment, self._growth, self.path, self._owner, True, order=LAST)
 
     @classmethod
     def create(
@@ -212,7 +213,7 @@ class SampleCache:
         """
         if self._leave.alive:
             try:
-                _leave(self._segment, self._growth, self._path, self._owner)
+                _leave(self._segment, self._growth, self.path, self._owner)
             except errors.SegmentError:
                 if self._growth is not None:
                     self._growth.begin()  # it is not left
@@ -426,7 +427,7 @@ class _Patience:
     """
 
     def __init__(self, name: str, path: str) -> None:
-        self._name, self._path = name, path
+        self._name, self.path = name, path
         self._tell_at = time.monotonic() + TELL_AFTER_S
         self._give_up_at = time.monotonic() + GIVE_UP_AFTER_S
         self._blocks = -1
@@ -447,7 +448,7 @@ class _Patience:
         elif time.monotonic() >= self._give_up_at:
             raise errors.SegmentError(
                 f"the cache {self._name!r} is locked by another process, which seems to be stopped; "
-                f"continue or end it, or remove {self._path}"
+                f"continue or end it, or remove {self.path}"
             )
         self._tell(f"waiting for another process to make the cache {self._name!r}")
 

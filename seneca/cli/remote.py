@@ -61,7 +61,7 @@ class Serving:
     tls: tuple[Path, Path] | None = None
 
     def configuration(self) -> str:
-        """The lines of ``redis.conf``. Nothing goes to disk, and no file makes room for another."""
+        """The lines of ``redis.conf``. Nothing goes to disk. Copies make room for files, no file does."""
         threads = min(4, int(cores_allowed().number) // 2)
         lines = [
             f"bind {' '.join(self.bind)}",
@@ -71,7 +71,7 @@ class Serving:
             f"dir {self.folder}",
             f"aclfile {self.folder / 'users.acl'}",
             f"maxmemory {self.memory}",
-            "maxmemory-policy noeviction",
+            "maxmemory-policy volatile-ttl",
             'save ""',
             "appendonly no",
             *([f"io-threads {threads}"] if threads > 1 else []),
@@ -293,7 +293,7 @@ def _kubernetes(memory: int, tls: tuple[Path, Path] | None) -> str:
     script = (
         f"printf 'user default on >%s {RIGHTS}\\n' \"$PASSWORD\" > /run/seneca/users.acl && "
         f"exec valkey-server --bind '*' {listening} --dir /run/seneca --aclfile /run/seneca/users.acl "
-        f"--maxmemory {memory} --maxmemory-policy noeviction --save '' --appendonly no"
+        f"--maxmemory {memory} --maxmemory-policy volatile-ttl --save '' --appendonly no"
     )
     secret = {"secretKeyRef": {"name": "seneca-remote", "key": "password"}}
     server = {

@@ -167,6 +167,10 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         )
         if cache is not None and not member.shared:
             self._session.warn(f"this epoch shares nothing: {member.why_private}")
+        others: dict[str, Any] = {}
+        if is_exact and member.shared:
+            sequence = files.fingerprint(), family, plan.rank, plan.ranks, plan.count
+            others = self._session.sharing(inputs, sequence, augmented)
         self._recorder = record_deliveries(
             loader,
             plan,
@@ -193,6 +197,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             check_every=0 if cache is None else options.check_every or 0,
             remote=None if remote is None else remote.handle,
             dataset=b"" if remote is None else files.fingerprint(),
+            **others,
         )
 
     def _begin_control(self, job: Jobs, inputs: Inputs) -> None:

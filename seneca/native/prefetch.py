@@ -41,6 +41,7 @@ class Counts:
     checked: int = 0
     different: int = 0
     in_vain: int = 0
+    copies_from_servers: int = 0
     read_bytes: int = 0
     stall_s: float = 0.0
     peer_wait_s: float = 0.0
@@ -63,6 +64,7 @@ class Counts:
         self.different += done["different"]
         self.damaged += done["damaged"]
         self.in_vain += done["in_vain"]
+        self.copies_from_servers += done["copies_from_servers"]
         self.peer_wait_s += done["peer_wait_s"]
         self.longest_peer_wait_s = max(self.longest_peer_wait_s, done["peer_wait_s"])
         self.read_bytes += done["read_bytes"]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from seneca._core.remote import Hosts
 from seneca._runtime.distributed import job_key
 from seneca._runtime.warn import warn
 from seneca.cache import MISTAKES, SampleCache, distrust_text, shared_cache
+from seneca.cache.objects import identity_of
 from seneca.cache.remote import RemoteCache, remote_cache
 from seneca.data.support import Support
 from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
@@ -63,6 +66,7 @@ class Session:
         self.telemetry: Telemetry | None = None
         self.cores: CoreShare | None = None
         self.last_indices: np.ndarray | None = None
+        self._hosts: tuple[Any, Hosts] | None = None  # what they share, and they
         self._given_up: tuple[bytes, str] | None = None  # files that are no longer shared, and why
         self._warned = False
 
@@ -133,6 +137,28 @@ class Session:
             self.remote.begin()
         return Inputs(support, options, self._join(support.files, options), pinned, self.remote)
 
+    def sharing(self, inputs: Inputs, sequence: tuple[Any, ...], epoch: int) -> dict[str, Any]:
+        """What a :class:`Stream` is told of other hosts that share its exact copies.
+
+        Args:
+            inputs: What the epoch is prepared from.
+            sequence: Names the copies of all epochs, and the order in which hosts come to them.
+            epoch: The name of the epoch's copies.
+
+        Returns:
+            Keyword arguments; none if there are no servers, or if the host's cache is gone.
+        """
+        if inputs.cache is None or inputs.remote is None:
+            return {}
+        try:
+            host = identity_of(inputs.cache.path)
+        except FileNotFoundError:
+            return {}
+        key = sequence, host, inputs.remote
+        if self._hosts is None or self._hosts[0] != key:
+            self._hosts = key, Hosts(inputs.remote.handle, _digest(sequence), host)
+        return {"hosts": self._hosts[1], "exact_copies": _digest((sequence, epoch))}
+
     def _join(self, files: Any, options: Options) -> SampleCache | None:
         name, folder = options.cache, None
         if isinstance(name, SampleCache):
@@ -183,3 +209,8 @@ class Session:
             text = distrust_text(cache.name, *why, own_job=why[0] == cache.segment.job_key)
             self._given_up = cache.segment.fingerprint, text
             warn(text)
+
+
+def _digest(names: tuple[Any, ...]) -> bytes:
+    """16 bytes that name what these bytes and numbers do."""
+    return hashlib.blake2b(repr(names).encode(), digest_size=16).digest()

@@ -7,6 +7,8 @@
 
 #include "check.h"
 
+#define MOST_WORDS 6
+
 fake_host host;
 
 static int read_line(FILE *in, char *line, size_t size)
@@ -21,7 +23,7 @@ static int read_command(FILE *in, char **words, size_t *lengths)
     if (read_line(in, line, sizeof line) != 0)
         return -1;
     int n = atoi(line + 1);
-    CHECK(line[0] == '*' && n >= 1 && n <= 4);
+    CHECK(line[0] == '*' && n >= 1 && n <= MOST_WORDS);
     for (int i = 0; i < n; i++) {
         if (read_line(in, line, sizeof line) != 0)
             return -1;
@@ -46,19 +48,46 @@ static enum lie choose_lie(void)
     return may >> lie & 1 ? lie : TRUTH;
 }
 
-/* Answer a GET; 0: the connection goes on. */
-static int answer_get(int fd, uint32_t sample)
+/* The number of a name, in hexadecimal digits. The mutex is held. */
+static uint32_t number_of(const char *name, size_t length)
 {
+    uint32_t i = 0;
+
+    CHECK(length < sizeof host.names[0]);
+    while (i < HOST_NAMES && host.names[i][0] && strncmp(host.names[i], name, length) != 0)
+        i++;
+    CHECK(i < HOST_NAMES);
+    memcpy(host.names[i], name, length);
+    return i;
+}
+
+/* What a key, "seneca:name:sample", is of. The mutex is held. */
+static void find_key(const char *key, uint32_t *name, uint32_t *sample)
+{
+    const char *begin = strchr(key, ':') + 1, *end = strchr(begin, ':');
+    uint64_t number = strtoull(end + 1, NULL, 10);
+
+    *name = number_of(begin, (size_t)(end - begin));
+    CHECK(number < HOST_SAMPLES || number == UINT32_MAX);
+    *sample = number < HOST_SAMPLES ? (uint32_t)number : HOST_SAMPLES;
+}
+
+/* Answer a GET; 0: the connection goes on. */
+static int answer_get(int fd, const char *key)
+{
+    uint32_t name, sample;
+
     pthread_mutex_lock(&host.mutex);
+    find_key(key, &name, &sample);
     enum lie lie = choose_lie();
     uint32_t which = lie == OTHERS ? (sample + 1) % HOST_SAMPLES : sample;
-    size_t length = host.values[which] ? host.lengths[which] : 0;
+    size_t length = host.values[name][which] ? host.lengths[name][which] : 0;
     uint8_t *value = malloc(length + 64);
     CHECK(value != NULL);
     size_t told = lie == SHORTER && length > 40 ? length - 1 : length;
     int head = length ? sprintf((char *)value, "$%zu\r\n", told) : sprintf((char *)value, "$-1\r\n");
     if (length) {
-        memcpy(value + head, host.values[which], told);
+        memcpy(value + head, host.values[name][which], told);
         if (lie == FLIPPED)
             value[(uint32_t)head + sn_rng_below(&host.rng, (uint32_t)length)] ^= (uint8_t)(1u << sn_rng_below(&host.rng, 8));
         memcpy(value + head + told, "\r\n", 2);
@@ -90,6 +119,34 @@ static int answer_get(int fd, uint32_t sample)
     return goes_on;
 }
 
+/* Do a DEL or a SET. The value that is kept is taken out of `words`. */
+static const char *change(char **words, size_t *lengths, int n)
+{
+    const char *answer = ":1\r\n";
+    uint32_t name, sample;
+
+    pthread_mutex_lock(&host.mutex);
+    find_key(words[1], &name, &sample);
+    uint8_t **value = &host.values[name][sample];
+    if (strcmp(words[0], "DEL") == 0) {
+        free(*value);
+        *value = NULL;
+    } else {
+        int may_replace = n == 3 || strcmp(words[3], "NX") != 0, at = may_replace ? 3 : 4;
+        CHECK(strcmp(words[0], "SET") == 0 && (n == at || (n == at + 2 && strcmp(words[at], "PX") == 0)));
+        CHECK(n == at || atol(words[at + 1]) > 0);
+        answer = *value && !may_replace ? "$-1\r\n" : "+OK\r\n";
+        if (!*value || may_replace) {
+            free(*value);
+            *value = (uint8_t *)words[2];
+            host.lengths[name][sample] = lengths[2];
+            words[2] = NULL;
+        }
+    }
+    pthread_mutex_unlock(&host.mutex);
+    return answer;
+}
+
 /* One end of a connection takes the place of another: 0 is none. */
 static void note_connection(int from, int to)
 {
@@ -113,38 +170,20 @@ static void *serve(void *argument)
         goes_on = -1;
 
     while (goes_on == 0) {
-        char *words[4] = {NULL};
-        size_t lengths[4];
+        char *words[MOST_WORDS] = {NULL};
+        size_t lengths[MOST_WORDS];
         int n = read_command(in, words, lengths);
         if (n < 0 || atomic_load(&host.is_dead)) {
             goes_on = -1;
         } else if (strcmp(words[0], "PING") == 0) {
             goes_on = send(fd, "+PONG\r\n", 7, MSG_NOSIGNAL) == 7 ? 0 : -1;
+        } else if (strcmp(words[0], "GET") == 0) {
+            goes_on = answer_get(fd, words[1]);
         } else {
-            uint32_t sample = (uint32_t)atol(strrchr(words[1], ':') + 1);
-            CHECK(sample < HOST_SAMPLES);
-            if (strcmp(words[0], "GET") == 0) {
-                goes_on = answer_get(fd, sample);
-            } else {
-                pthread_mutex_lock(&host.mutex);
-                const char *answer = ":1\r\n";
-                if (strcmp(words[0], "DEL") == 0) {
-                    free(host.values[sample]);
-                    host.values[sample] = NULL;
-                } else {
-                    CHECK(n == 4 && strcmp(words[0], "SET") == 0 && strcmp(words[3], "NX") == 0);
-                    answer = host.values[sample] ? "$-1\r\n" : "+OK\r\n";
-                    if (!host.values[sample]) {
-                        host.values[sample] = (uint8_t *)words[2];
-                        host.lengths[sample] = lengths[2];
-                        words[2] = NULL;
-                    }
-                }
-                pthread_mutex_unlock(&host.mutex);
-                goes_on = send(fd, answer, strlen(answer), MSG_NOSIGNAL) > 0 ? 0 : -1;
-            }
+            const char *answer = change(words, lengths, n);
+            goes_on = send(fd, answer, strlen(answer), MSG_NOSIGNAL) > 0 ? 0 : -1;
         }
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < MOST_WORDS; i++)
             free(words[i]);
     }
     fclose(in);
@@ -192,9 +231,11 @@ void fake_host_start(uint64_t seed)
 
 static void forget_values(void)
 {
-    for (uint32_t i = 0; i < HOST_SAMPLES; i++) {
-        free(host.values[i]);
-        host.values[i] = NULL;
+    for (uint32_t name = 0; name < HOST_NAMES; name++) {
+        for (uint32_t i = 0; i <= HOST_SAMPLES; i++) {
+            free(host.values[name][i]);
+            host.values[name][i] = NULL;
+        }
     }
 }
 
@@ -216,13 +257,17 @@ void fake_host_come_back(void)
     atomic_store(&host.is_dead, 0);
 }
 
-uint32_t fake_host_count(void)
+uint32_t fake_host_count(const void *name)
 {
+    char digits[2 * 16 + 1];
     uint32_t n = 0;
 
+    for (int i = 0; i < 16; i++)
+        sprintf(digits + 2 * i, "%02x", ((const uint8_t *)name)[i]);
     pthread_mutex_lock(&host.mutex);
+    uint32_t number = number_of(digits, strlen(digits));
     for (uint32_t i = 0; i < HOST_SAMPLES; i++)
-        n += host.values[i] != NULL;
+        n += host.values[number][i] != NULL;
     pthread_mutex_unlock(&host.mutex);
     return n;
 }

@@ -1,7 +1,10 @@
 /*
  * fake_host.h -- a server that speaks as Redis does, lies as it is told, and dies when it has to.
  *
- *   client --GET, SET NX, DEL, PING--> a thread for each connection --> values of HOST_SAMPLES samples
+ *   client --GET, SET, DEL, PING--> a thread for each connection --> values of HOST_SAMPLES samples, and one that is
+ *                                                                    no sample, of each of HOST_NAMES names
+ *
+ * It keeps what a SET with PX brings for ever.
  *
  * Lives in   threads of its own, on the loopback; one a program.
  * Callers    any thread.
@@ -17,6 +20,7 @@
 #include "base/sn_rng.h"
 
 #define HOST_SAMPLES 64u
+#define HOST_NAMES 16u
 #define HOST_MOST_BYTES 65536u
 #define HOST_CONNECTIONS 64u
 
@@ -27,8 +31,9 @@ typedef struct {
     int listener;
     pthread_t listens;
     uint16_t port;
-    uint8_t *values[HOST_SAMPLES];
-    size_t lengths[HOST_SAMPLES];
+    char names[HOST_NAMES][40]; /* in its keys, as they came first */
+    uint8_t *values[HOST_NAMES][HOST_SAMPLES + 1];
+    size_t lengths[HOST_NAMES][HOST_SAMPLES + 1];
     int connections[HOST_CONNECTIONS]; /* descriptors; 0: none */
     atomic_uint lies;    /* a bit for each lie that it may tell */
     atomic_uint threads; /* that serve */
@@ -47,8 +52,8 @@ void fake_host_start(uint64_t seed);
 void fake_host_die(void);
 void fake_host_come_back(void);
 
-/* How many samples it has. */
-uint32_t fake_host_count(void);
+/* How many samples it has of a name, of 16 bytes. */
+uint32_t fake_host_count(const void *name);
 
 /* End, once all clients are gone. */
 void fake_host_end(void);

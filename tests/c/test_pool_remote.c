@@ -4,6 +4,8 @@
  *
  *   files (JPEG, missing) --> 4 iterators, each a thread with a pool of its own --> one client --> fake_host.h
  *
+ * At last the iterators share copies there as well, each as a host of its own: a place's copy is its owner's, or made here.
+ *
  * Preparers ask for files before they prepare, readers before they read, fetchers before they fetch. One iterator has no
  * threads, and prepares while it waits. Batches are delivered in any order, dropped while they are asked for, and left
  * under way at an epoch's end.
@@ -31,7 +33,7 @@
 #define MOST_THREADS 4
 
 /* The epochs, one after another. The server is empty at first. */
-enum { FILLS, SERVES, IS_LEFT, DIES, COMES_BACK, SERVES_AGAIN, N_EPOCHS };
+enum { FILLS, SERVES, IS_LEFT, DIES, COMES_BACK, SERVES_AGAIN, SHARES, SHARES_AND_IS_LEFT, SHARES_AND_DIES, N_EPOCHS };
 
 static const struct {
     uint32_t threads;
@@ -39,7 +41,7 @@ static const struct {
 } iterators[N_ITERATORS] = {{3, 0}, {2, 0}, {0, 0}, {2, 1}};
 
 typedef struct {
-    uint64_t served, read, failed, dropped, drawn;
+    uint64_t served, read, failed, dropped, drawn, copies;
 } counts;
 
 typedef struct {
@@ -47,6 +49,7 @@ typedef struct {
     sn_member *member;
     sn_pool *pool;
     sn_context context;
+    sn_hosts *hosts;
     sn_batch *under_way[DEPTH];
     uint32_t n_under_way;
     uint8_t times[N_SAMPLES];
@@ -70,6 +73,24 @@ static sn_remote *client;
 static pthread_barrier_t epoch_begins, epoch_ends;
 static atomic_uint delivered; /* of all iterators, in this epoch */
 static stream streams[N_ITERATORS];
+
+static const uint8_t dataset[SN_REMOTE_DATASET] = "a dataset's name";
+
+static void name_copies(uint32_t epoch, uint8_t name[SN_REMOTE_DATASET])
+{
+    memcpy(name, "epoch's copies  ", SN_REMOTE_DATASET);
+    name[SN_REMOTE_DATASET - 1] = (uint8_t)epoch;
+}
+
+static int shares(const stream *s)
+{
+    return s->epoch >= SHARES;
+}
+
+static int may_drop(const stream *s)
+{
+    return s->epoch == IS_LEFT || s->epoch == DIES || s->epoch > SHARES;
+}
 
 static void pass_us(int us)
 {
@@ -172,10 +193,15 @@ static void open_stream(stream *s)
     s->context = (sn_context){.plan = &plans[PLAN_TRAIN],
                               .paths = paths,
                               .path_at = path_at,
-                              .seed = seed + s->number,
+                              .seed = shares(s) ? seed : seed + s->number,
                               .epoch = s->epoch,
-                              .remote = client,
-                              .dataset = "a dataset's name"};
+                              .remote = client};
+    memcpy(s->context.dataset, dataset, sizeof dataset);
+    if (shares(s)) {
+        s->context.hosts = s->hosts;
+        name_copies(s->epoch, s->context.copies);
+        sn_hosts_begin(s->hosts, s->context.copies);
+    }
     if (iterators[s->number].is_external) {
         s->context.is_external = 1;
         s->context.pieces = pieces;
@@ -189,7 +215,7 @@ static void open_stream(stream *s)
                   .samples = all,
                   .count = N_SAMPLES,
                   .places = N_SAMPLES,
-                  .seed = s->context.seed,
+                  .seed = seed + s->number,
                   .epoch = s->epoch},
         .job_key = s->number,
         .client = {.height = (uint16_t)s->context.height, .width = (uint16_t)s->context.width},
@@ -203,6 +229,18 @@ static void open_stream(stream *s)
     memset(s->times, 0, sizeof s->times);
     for (uint32_t i = 0; i < N_FETCHERS && s->context.is_external; i++)
         CHECK(pthread_create(&s->fetchers[i], NULL, fetch, s) == 0);
+}
+
+/* As if all iterators were members of hosts that are near. */
+static void give_roles(const stream *s, sn_batch *batch)
+{
+    sn_near near = {.self = 1 + s->number, .asks = 1, .leaves = 1};
+
+    for (uint32_t i = 0; i < N_ITERATORS; i++)
+        if (i != s->number)
+            near.others[near.n++] = 1 + i;
+    for (uint32_t i = 0; i < batch->n_places; i++)
+        batch->places[i].item.role = sn_near_role(&near, batch->places[i].item.sample);
 }
 
 static void draw(stream *s)
@@ -219,6 +257,8 @@ static void draw(stream *s)
     CHECK_EQUAL(sn_batch_draw(batch, s->member, &offers, &until_check, indices), 0, "of %u left", left);
     for (uint32_t i = 0; i < wanted; i++)
         CHECK_EQUAL(s->times[indices[i]]++, 0, "sample %u", indices[i]);
+    if (shares(s))
+        give_roles(s, batch);
     s->counts.drawn += wanted;
     s->under_way[s->n_under_way++] = batch;
     sn_pool_submit(s->pool, batch);
@@ -235,8 +275,9 @@ static void check_place(stream *s, const sn_place *place, const uint8_t *item)
 
     CHECK(pixels && made && atomic_load(&place->settled));
     CHECK_EQUAL(place->status, file->bytes ? 0 : -ENOENT, "sample %u", i);
-    CHECK_EQUAL(place->read_bytes, place->is_remote ? 0 : file->length, "sample %u", i);
-    CHECK(!place->damaged && (file->bytes || !place->is_remote));
+    CHECK_EQUAL(place->read_bytes, place->is_remote || place->is_copy ? 0 : file->length, "sample %u", i);
+    CHECK(!place->damaged && (file->bytes || !(place->is_remote || place->is_copy)));
+    CHECK(!place->is_copy || (place->item.role == SN_ASKS_FOR_COPY && !place->is_remote));
     if (file->bytes) {
         sn_rng_start(&rng, s->context.seed, 0, s->epoch, i, SN_STREAM_AUGMENT);
         CHECK_EQUAL(sn_codec_augment_encoded(s->lone, s->context.plan, &rng, file->bytes, file->length, pixels), 0,
@@ -261,7 +302,7 @@ static void free_batch(stream *s, uint32_t at)
 static void deliver(stream *s, uint32_t at)
 {
     sn_batch *batch = s->under_way[at];
-    uint32_t remote = 0;
+    uint32_t remote = 0, copies = 0;
     sn_batch_sums sums;
 
     while (sn_pool_wait(s->pool, batch, (int)sn_rng_below(&s->rng, 3)) != 0)
@@ -271,15 +312,19 @@ static void deliver(stream *s, uint32_t at)
 
         check_place(s, place, batch->out + i * s->context.item_bytes);
         remote += place->is_remote;
+        copies += place->is_copy;
         s->counts.failed += place->status != 0;
     }
     sn_batch_sum(batch, &sums);
     CHECK_EQUAL(sums.n_remote, remote, "a batch of %u", batch->n_places);
+    CHECK_EQUAL(sums.n_copies, copies, "a batch of %u", batch->n_places);
+    CHECK_EQUAL(sums.served[SN_AUGMENTED], copies, "a batch of %u", batch->n_places);
     CHECK(!remote == !sums.remote_ns);
     s->counts.served += remote;
+    s->counts.copies += copies;
     s->counts.read += sums.n_read;
     uint32_t before = atomic_fetch_add(&delivered, batch->n_places);
-    if (s->epoch == DIES && before < N_SAMPLES && before + batch->n_places >= N_SAMPLES)
+    if ((s->epoch == DIES || s->epoch == SHARES_AND_DIES) && before < N_SAMPLES && before + batch->n_places >= N_SAMPLES)
         fake_host_die();
     sn_batch_done(batch, s->member);
     free_batch(s, at);
@@ -325,10 +370,10 @@ static void run_epoch(stream *s)
     while (sn_member_left(s->member) || s->n_under_way) {
         while (s->n_under_way < DEPTH && sn_member_left(s->member))
             draw(s);
-        if (s->epoch == IS_LEFT && sn_rng_below(&s->rng, 20) == 0)
+        if ((s->epoch == IS_LEFT || s->epoch == SHARES_AND_IS_LEFT) && sn_rng_below(&s->rng, 20) == 0)
             return;
         uint32_t at = sn_rng_below(&s->rng, s->n_under_way);
-        if ((s->epoch == IS_LEFT || s->epoch == DIES) && sn_rng_below(&s->rng, 3) == 0)
+        if (may_drop(s) && sn_rng_below(&s->rng, 3) == 0)
             drop(s, at);
         else
             deliver(s, at);
@@ -364,6 +409,7 @@ static counts sum_of_all(void)
         sum.failed += streams[i].counts.failed;
         sum.dropped += streams[i].counts.dropped;
         sum.drawn += streams[i].counts.drawn;
+        sum.copies += streams[i].counts.copies;
     }
     return sum;
 }
@@ -381,20 +427,29 @@ static int check_epoch(uint32_t epoch, int knows)
     sn_remote_look(client, 0, &after);
     counts sum = sum_of_all();
     uint64_t hits = after.hits - before.hits, misses = after.misses - before.misses, skipped = after.skipped - before.skipped;
-    printf("test_pool_remote: epoch %u: %" PRIu64 " drawn, %" PRIu64 " from the server, %" PRIu64 " read, %" PRIu64 " failed, %" PRIu64
+    printf("test_pool_remote: epoch %u: %" PRIu64 " drawn, %" PRIu64 " copies, %" PRIu64 " from the server, %" PRIu64 " read, %" PRIu64 " failed, %" PRIu64
            " dropped; %" PRIu64 " hits, %" PRIu64 " misses, %" PRIu64 " not asked, %" PRIu64 " failures\n",
-           epoch, sum.drawn, sum.served, sum.read, sum.failed, sum.dropped, hits, misses, skipped,
+           epoch, sum.drawn, sum.copies, sum.served, sum.read, sum.failed, sum.dropped, hits, misses, skipped,
            after.failures - before.failures);
     CHECK_EQUAL(after.wrong, 0, "%s", after.message);
-    CHECK(hits + misses + skipped <= sum.drawn); /* each place is asked for once */
+    CHECK(epoch >= SHARES || hits + misses + skipped <= sum.drawn); /* each place is asked for once */
+    CHECK(epoch == SHARES ? sum.copies > 0 : epoch > SHARES || sum.copies == 0);
     int is_calm = after.failures == before.failures && skipped == 0;
     if (epoch == DIES)
         CHECK(!is_calm && sum.dropped > 0);
     if (epoch == DIES || epoch == IS_LEFT)
         return is_calm;
-    CHECK_EQUAL(sum.served, hits, "epoch %u", epoch);
-    CHECK_EQUAL(sum.served + sum.read + sum.failed, sum.drawn, "epoch %u", epoch);
+    if (epoch > SHARES)
+        return is_calm;
+    CHECK_EQUAL(sum.served + sum.copies + sum.read + sum.failed, sum.drawn, "epoch %u", epoch);
     CHECK_EQUAL(sum.failed, N_ITERATORS * (N_SAMPLES - n_files), "epoch %u", epoch);
+    if (epoch == SHARES) {
+        uint8_t copies[SN_REMOTE_DATASET];
+        name_copies(epoch, copies);
+        CHECK(sum.copies <= fake_host_count(copies) * (N_ITERATORS - 1));
+        return is_calm;
+    }
+    CHECK_EQUAL(sum.served, hits, "epoch %u", epoch);
     if (is_calm)
         CHECK_EQUAL(hits + misses, sum.drawn, "epoch %u", epoch);
     if (is_calm && knows)
@@ -406,7 +461,7 @@ static int check_epoch(uint32_t epoch, int knows)
 
 static void wait_until_it_has_all(void)
 {
-    while (fake_host_count() < n_files) /* what was left last is sent, and no answer was waited for */
+    while (fake_host_count(dataset) < n_files) /* what was left last is sent, and no answer was waited for */
         pass_us(1000);
 }
 
@@ -433,6 +488,8 @@ int main(int argc, char **argv)
         streams[i].number = i;
         streams[i].lone = sn_codec_new(MAX_PIXELS);
         CHECK(streams[i].lone);
+        streams[i].hosts = sn_hosts_new(client, dataset, i + 1);
+        CHECK(streams[i].hosts);
         sn_rng_start(&streams[i].rng, seed, 0, 1, i, SN_STREAM_CHOOSE);
         pthread_mutex_init(&streams[i].gate, NULL);
         CHECK(pthread_create(&threads[i], NULL, iterate, &streams[i]) == 0);
@@ -449,6 +506,7 @@ int main(int argc, char **argv)
     for (uint32_t i = 0; i < N_ITERATORS; i++) {
         pthread_join(threads[i], NULL);
         pthread_mutex_destroy(&streams[i].gate);
+        sn_hosts_free(streams[i].hosts);
         sn_codec_free(streams[i].lone);
     }
     sn_remote_free(client);

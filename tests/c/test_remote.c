@@ -181,7 +181,7 @@ static void *asks(void *argument)
                 CHECK(memcmp(wish->bytes, right, wish->length) == 0);
                 self->hits++;
             } else {
-                sn_remote_put(self->remote, dataset, wish->sample, right, length_of(wish->sample));
+                sn_remote_put(self->remote, dataset, wish->sample, right, length_of(wish->sample), (sn_terms){0});
             }
         }
     }

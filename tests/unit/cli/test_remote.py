@@ -140,6 +140,21 @@ def test_memory_is_what_was_asked_for(tmp_path):
         assert 50 < one.look(0)["stored"] < 68 and "OOM" in one.look(0)["message"]
 
 
+@needs_redis
+def test_copies_make_room_for_files_and_no_file_for_copies(tmp_path):
+    """Copies are left for some seconds, files for ever."""
+    with Served(tmp_path) as served:
+        for copy in range(80):
+            served.says("SET", f"seneca:{'c' * 32}:{copy}", "x" * 1_000_000, "NX", "PX", "600000")
+        one = served.client()
+        for sample in range(40):
+            one.put(DATASET, sample, bytes(1_000_000))
+            assert one.get(DATASET, sample) is not None, "it has taken the place of a copy"
+        for copy in range(80):
+            served.says("SET", f"seneca:{'d' * 32}:{copy}", "x" * 1_000_000, "NX", "PX", "600000")
+        assert all(one.get(DATASET, sample) is not None for sample in range(40))
+
+
 def test_without_a_server_it_says_what_to_install(tmp_path):
     line = command("--memory", "1GiB", "--folder", tmp_path)
     done = subprocess.run(line, capture_output=True, text=True, env=environment(PATH=str(tmp_path)))

@@ -1,0 +1,263 @@
+"""Hosts that share exact copies on servers, and fail: each gets what it gets alone."""
+
+from __future__ import annotations
+
+import glob
+import os
+import signal
+import socket
+import tarfile
+
+import pytest
+import ready
+import torch
+from pair_folders import make_pairs
+from PIL import Image
+from redis_servers import RedisServer, needs_redis
+from torchvision_here import torchvision, v2
+
+import seneca
+from seneca import transforms as T
+from seneca.testing import make_pictures
+
+pytestmark = needs_redis
+COUNT = 96
+BATCH = 8
+EPOCHS = 6
+TRANSFORM = T.Compose([T.RandomResizedCrop(32), T.RandomHorizontalFlip(), T.ToTensor(), T.RandomErasing(0.5)])
+
+CROPS = v2.Compose(
+    [
+        *(v2.ToImage(), v2.RandomResizedCrop(32), v2.RandomHorizontalFlip()),
+        v2.ToDtype({torchvision.tv_tensors.Mask: torch.int64, "others": torch.float32}, scale=True),
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = make_pictures(tmp_path_factory.mktemp("pictures"), count=COUNT, classes=2, sides=(400, 600))
+    first = sorted(folder.rglob("*.jpg"))[0]
+    Image.new("RGB", (60, 50), (9, 8, 7)).save(first.with_suffix(".bmp"))  # Pillow decodes it
+    first.unlink()
+    return folder
+
+
+@pytest.fixture
+def server(tmp_path):
+    with RedisServer(tmp_path / "redis") as server:
+        yield server
+
+
+@pytest.fixture
+def hosts(name):
+    """Names of caches: a job of one shares no memory with a job of another, as on two hosts."""
+    return f"{name}-a", f"{name}-b", f"{name}-c"
+
+
+def loader(dataset, cache, remote, seed=5, workers=2, **others):
+    return seneca.DataLoader(
+        dataset,
+        BATCH,
+        shuffle=True,
+        num_workers=workers,
+        generator=torch.Generator().manual_seed(seed),
+        share="exact",
+        cache=cache,
+        cache_bytes="1MiB",
+        remote=remote,
+        **others,
+    )
+
+
+def cloned(batch):
+    return [part.clone() for part in batch]
+
+
+def epochs_in_step(*loaders, epochs=EPOCHS, at_batch=None):
+    """What each gives, epoch by epoch, where all take a batch in turn. ``at_batch`` is told of each turn."""
+    given = [[[] for _ in range(epochs)] for _ in loaders]
+    turn = 0
+    for epoch in range(epochs):
+        iterators = [iter(one) for one in loaders]
+        for _ in range(len(loaders[0])):
+            for host, iterator in enumerate(iterators):
+                given[host][epoch].append(cloned(next(iterator)))
+            if at_batch is not None:
+                at_batch(turn)
+            turn += 1
+        assert all(next(iterator, None) is None for iterator in iterators)
+    return given
+
+
+def same(some, others):
+    return len(some) == len(others) and all(
+        torch.equal(part, wanted)
+        for batch, right in zip(some, others, strict=True)
+        for part, wanted in zip(batch, right, strict=True)
+    )
+
+
+def alone(dataset, name, epochs=EPOCHS, **others):
+    """What one host gives that has no server."""
+    one = loader(dataset, f"{name}-alone", False, **others)
+    return [[cloned(batch) for batch in one] for _ in range(epochs)]
+
+
+def counts(one):
+    did = one.stats()
+    assert did["prepared"] + did["copies_from_servers"] == did["delivered"] - did["repeated"]
+    return did["prepared"], did["copies_from_servers"]
+
+
+def archive_of(folder, tmp_path):
+    with tarfile.open(tmp_path / "all.tar", "w") as archive:
+        for path in sorted(folder.rglob("*.*")):
+            if path.is_file():
+                archive.add(path, path.relative_to(folder))
+    return tmp_path / "all.tar"
+
+
+@pytest.mark.parametrize(("kind", "workers"), [("folder", 2), ("folder", 0), ("tar", 1), ("pairs", 2)])
+def test_two_hosts_make_each_copy_about_once(folder, server, tmp_path, name, hosts, kind, workers):
+    def dataset():
+        if kind == "pairs":
+            return seneca.SegmentationFolder(*pairs, CROPS)
+        return seneca.ImageFolder(folder, TRANSFORM) if kind == "folder" else seneca.open(archive, TRANSFORM)
+
+    archive = archive_of(folder, tmp_path)
+    (tmp_path / "pairs").mkdir()
+    pairs = make_pairs(tmp_path / "pairs", COUNT, sides=(400, 600))
+    wanted = alone(dataset(), name)
+    one, other = (loader(dataset(), host, server.url, workers=workers) for host in hosts[:2])
+    for given in epochs_in_step(one, other):
+        assert [same(*both) for both in zip(given, wanted, strict=True)] == [True] * EPOCHS
+    prepared = [counts(host)[0] for host in (one, other)]
+    copies = [counts(host)[1] for host in (one, other)]
+    # Until they have met, each makes all; later a host may ask before the other has made a copy.
+    assert sum(copies) > EPOCHS * COUNT // 3, (prepared, copies)
+    if workers > 0:  # else the second draws what the first has made, and never before it
+        assert min(copies) > EPOCHS * COUNT // 20, (prepared, copies)
+
+
+def test_jobs_of_one_host_share_in_memory_what_servers_bring(folder, server, name, hosts):
+    wanted = alone(seneca.ImageFolder(folder, TRANSFORM), name)
+    jobs = [
+        loader(seneca.ImageFolder(folder, TRANSFORM), host, server.url, job=job)
+        for host, job in ((hosts[0], "1"), (hosts[0], "2"), (hosts[1], "3"))
+    ]
+    for given in epochs_in_step(*jobs):
+        assert [same(*both) for both in zip(given, wanted, strict=True)] == [True] * EPOCHS
+    made = [job.stats() for job in jobs]
+    assert sum(did["copies_from_servers"] for did in made) > EPOCHS * COUNT // 4, made
+    assert sum(did["prepared"] for did in made) < 2 * EPOCHS * COUNT, made
+
+
+def test_hosts_of_other_seeds_or_transforms_get_their_own(folder, server, name, hosts):
+    """Batches alone decide: what they ask for is called otherwise."""
+    wanted = [alone(seneca.ImageFolder(folder, TRANSFORM), f"{name}-{seed}", seed=seed) for seed in (5, 6)]
+    jobs = [
+        loader(seneca.ImageFolder(folder, TRANSFORM), host, server.url, seed=seed)
+        for host, seed in zip(hosts, (5, 6), strict=False)
+    ]
+    for given, right in zip(epochs_in_step(*jobs), wanted, strict=True):
+        assert [same(*both) for both in zip(given, right, strict=True)] == [True] * EPOCHS
+    assert [counts(job)[1] for job in jobs] == [0, 0]
+
+
+def keys(server, pattern):
+    """The keys of a server. Names of samples' files and of their copies look alike."""
+    with socket.create_connection(("127.0.0.1", server.port), 5) as connection:
+        connection.sendall(f"KEYS {pattern}\r\n".encode())
+        lines = connection.makefile("rb")
+        found = int(lines.readline()[1:])
+        return [(lines.readline(), lines.readline().strip().decode())[1] for _ in range(found)]
+
+
+def test_planted_copies_are_not_used(folder, server, name, hosts):
+    wanted = alone(seneca.ImageFolder(folder, TRANSFORM), name, 1)
+    pair = [loader(seneca.ImageFolder(folder, TRANSFORM), host, server.url) for host in hosts[:2]]
+    epochs_in_step(*pair, epochs=1)
+    short_lived = [key for key in keys(server, "seneca:*") if int(server.tell("PTTL", key)[1:]) > 0]
+    copies = [key for key in short_lived if not key.endswith(":4294967295")]  # and not the roster
+    assert len(copies) > COUNT // 4
+    for key in copies:
+        server.tell("SETRANGE", key, "100", "wrong")
+    third = loader(seneca.ImageFolder(folder, TRANSFORM), hosts[2], server.url)
+    (given,) = epochs_in_step(third, epochs=1)
+    assert same(given[0], wanted[0])
+    (told,) = third.stats()["remote"].values()
+    assert told["wrong"] > 0 and counts(third)[1] == 0
+
+
+def kill(server):
+    server.kill()
+
+
+def stop(server):
+    server.stop()
+
+
+def restart_empty(server):
+    server.kill()
+    server.start()
+
+
+def fill_up(server):
+    assert server.tell("CONFIG", "SET", "maxmemory", "1mb") == "+OK"
+
+
+@pytest.mark.parametrize("fail", [kill, stop, restart_empty, fill_up])
+def test_a_server_that_fails_costs_no_sample(folder, server, name, hosts, fail):
+    wanted = alone(seneca.ImageFolder(folder, TRANSFORM), name)
+    pair = [loader(seneca.ImageFolder(folder, TRANSFORM), host, server.url) for host in hosts[:2]]
+    at = 2 * COUNT // BATCH + 5
+    given = epochs_in_step(*pair, at_batch=lambda turn: fail(server) if turn == at else None)
+    for host in given:
+        assert [same(*both) for both in zip(host, wanted, strict=True)] == [True] * EPOCHS
+
+
+JOB = """
+import sys, time, hashlib, torch, seneca
+from seneca import transforms as T
+transform = T.Compose([T.RandomResizedCrop(32), T.RandomHorizontalFlip(), T.ToTensor(), T.RandomErasing(0.5)])
+loader = seneca.DataLoader(seneca.ImageFolder(sys.argv[1], transform), 8, shuffle=True, num_workers=2,
+                           generator=torch.Generator().manual_seed(5), share="exact", cache=sys.argv[3],
+                           cache_bytes="1MiB", remote=sys.argv[2])
+sys.stdin.readline()
+for epoch in range(8):
+    digest, seen = hashlib.sha256(), []
+    for images, labels in loader:
+        digest.update(images.numpy().tobytes() + labels.numpy().tobytes())
+        seen += map(int, loader.last_indices)
+        time.sleep(0.01)
+    assert sorted(seen) == list(range(len(loader.dataset))), seen
+    print(digest.hexdigest(), loader.stats()["copies_from_servers"], flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_host_that_dies_leaves_the_others_what_they_get_alone(folder, server, hosts, how):
+    def start(host):
+        return ready.Script("-c", JOB, folder, server.url, host)
+
+    jobs = [start(host) for host in hosts]
+    try:
+        for job in jobs:
+            job.stdin.write("\n")
+            job.stdin.flush()
+        told = [[job.stdout.readline().split() for _ in range(3)] for job in jobs]
+        assert sum(int(copies) for host in told for _, copies in host[-1:]) > 0
+        jobs[0].send_signal(how)
+        for job, before in zip(jobs[1:], told[1:], strict=True):
+            out, errors = job.communicate()
+            assert job.returncode == 0, errors
+            before += [line.split() for line in out.splitlines()]
+    finally:
+        jobs[0].kill()
+        jobs[0].wait()
+        for left in glob.glob(f"/dev/shm/*{hosts[0]}*"):
+            os.unlink(left)
+    first, second = ([digest for digest, _ in host] for host in told[1:])
+    assert len(first) == 8 and first == second
+    assert [digest for digest, _ in told[0]] == first[:3]
