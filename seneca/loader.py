@@ -119,8 +119,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             no file is rewritten while the job runs. Use it if storage takes seconds to answer for all files.
         remote: Redis or Valkey servers that keep the files of pictures for several hosts:
             ``"redis://:password@host1,host2"`` or ``"unix:/path/of/socket"``. A sample that a server lacks
-            comes from storage, and is left there for the others. None: as the environment variable
-            ``SENECA_REMOTE`` says. False: none.
+            comes from storage, and is left there for the others. With ``share="exact"`` the servers also pass
+            augmented copies from host to host. None: as the environment variable ``SENECA_REMOTE`` says.
+            False: none.
         snapshot_every_n_steps: No effect. torchdata's ``StatefulDataLoader`` has this argument. The state of
             this loader is exact after every batch.
         num_workers: As torch's. On the native path it is the number of threads of this process that
@@ -450,7 +451,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
                 forms = "ENCODED, DECODED" + (", AUGMENTED" if augmented else "")
                 shared = f"shared in the cache {name!r}: {forms}{self._of_seed()}\n{support.told_by()}"
             if servers := self._options.remote_wanted:
-                shared += f"\nfiles are shared with other hosts by {', '.join(one.name for one in servers)}"
+                are_exact = self.share == "exact" and self.cache is not None
+                what = "files and exact copies" if are_exact else "files"
+                shared += f"\n{what} are shared with other hosts by {', '.join(one.name for one in servers)}"
             return f"native: {'; '.join([*support.why, *self._besides(support)])}; {shared}"
         first, *more = self._shared_dataset().explain(support).split("\n")
         first += self._of_seed() if more else ""
@@ -511,7 +514,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             * ``cache``: what the shared cache holds, see :meth:`seneca.SampleCache.stats`. None: there is no
               cache.
             * ``remote``: what this process and its workers have asked of each server in ``remote``:
-              ``hits``, ``misses``, ``skipped`` (it was left alone), ``stored``, ``refused`` (it was full),
+              ``hits``, ``misses``, ``skipped`` (it was left alone), ``stored``, ``short_lived`` (copies that
+              were sent, and what hosts tell each other; most are in ``stored``), ``refused`` (it was full),
               ``failures``, ``wrong`` (values with a wrong checksum), ``bytes`` and ``get_s`` of the hits,
               ``left_alone``, and the last ``message``.
         """

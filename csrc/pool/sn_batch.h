@@ -29,8 +29,10 @@
 typedef struct {
     uint32_t slot; /* SN_NONE: it is this iterator's alone */
     uint32_t generation;
-    uint32_t form; /* that it is served from */
+    uint32_t form; /* that it is served from; SN_FROM_HOST: another host has left a copy */
 } sn_note;
+
+#define SN_FROM_HOST 254u
 
 /* Where a sample's bytes are, if its file has those of other samples too. */
 typedef struct {
@@ -139,8 +141,8 @@ typedef struct sn_batch {
 
     /* Under the pool's mutex. A task is a copy or a place, in this order. */
     uint64_t number;    /* of the batches that were submitted */
-    uint32_t next;      /* no task before it is DRAWN, but for those that ask */
-    uint32_t next_asking; /* no place before it is DRAWN and asks */
+    uint32_t next;      /* no task before it is DRAWN, but for those that want another host's copy */
+    uint32_t next_wanting; /* the first place that may be DRAWN and want one */
     uint32_t next_read; /* no place before it may be read ahead */
     uint32_t claimed, finished;
     int dropped;

@@ -69,10 +69,22 @@ static void give_back(sn_pool *pool, sn_place *place)
 
 /* -- Other hosts -- */
 
+sn_place *sn_pool_first_wanting(sn_pool *pool)
+{
+    for (sn_batch *batch = pool->first; batch; batch = batch->following) {
+        for (; batch->next_wanting < batch->n_places; batch->next_wanting++) {
+            sn_place *place = &batch->places[batch->next_wanting];
+            if (place->stage == SN_DRAWN && sn_place_wants_copy(place))
+                return place;
+        }
+    }
+    return NULL;
+}
+
 /* Whether other hosts may have what a place needs: its file, or its copy. */
 static int may_hosts_have(const sn_place *place)
 {
-    return place->batch->context->remote && (place->item.source == SN_STORAGE || sn_place_asks(place)) &&
+    return place->batch->context->remote && (place->item.source == SN_STORAGE || sn_place_wants_copy(place)) &&
            !place->is_read && !place->skips_remote;
 }
 
@@ -80,19 +92,19 @@ static int may_hosts_have(const sn_place *place)
 static sn_asked asked_of(sn_pool *pool, const sn_place *place)
 {
     return (sn_asked){.sample = place->item.sample, .wants_file = place->item.source == SN_STORAGE,
-                      .wants_copy = (uint8_t)sn_place_asks(place), .file = sn_ahead_spare(&pool->ahead)};
+                      .wants_copy = (uint8_t)sn_place_wants_copy(place), .file = sn_ahead_spare(&pool->ahead)};
 }
 
-/* The next places of a batch that ask for copies, after one that does. The mutex is held. How many, with that one. */
-static uint32_t gather_asking(const sn_pool *pool, sn_place *place, sn_place **asked)
+/* A place that wants a copy, and the next of its batch that do. The mutex is held. How many. */
+static uint32_t gather_wanting(const sn_pool *pool, sn_place *place, sn_place **asked)
 {
     sn_batch *batch = place->batch;
     uint32_t n = 0, most = sn_ahead_at_once(&pool->ahead);
 
     asked[n++] = place;
-    for (uint32_t i = batch->next_asking; i < batch->n_places && n < most; i++) {
+    for (uint32_t i = batch->next_wanting; i < batch->n_places && n < most; i++) {
         sn_place *other = &batch->places[i];
-        if (other->stage == SN_DRAWN && sn_place_asks(other))
+        if (other->stage == SN_DRAWN && sn_place_wants_copy(other))
             asked[n++] = other;
     }
     return n;
@@ -101,8 +113,8 @@ static uint32_t gather_asking(const sn_pool *pool, sn_place *place, sn_place **a
 /* What to ask for: a place, if it needs that, and the next that nobody has read. The mutex is held. How many. */
 static uint32_t gather(const sn_pool *pool, sn_place *place, sn_place **asked)
 {
-    if (sn_place_asks(place) && may_hosts_have(place))
-        return gather_asking(pool, place, asked);
+    if (sn_place_wants_copy(place) && may_hosts_have(place))
+        return gather_wanting(pool, place, asked);
     uint32_t n = 0, most = sn_ahead_at_once(&pool->ahead), looks = may_hosts_have(place) ? MOST_LOOKS : MOST_HOST_LOOKS;
 
     if (may_hosts_have(place))
@@ -114,18 +126,20 @@ static uint32_t gather(const sn_pool *pool, sn_place *place, sn_place **asked)
             if (n == most || looks-- == 0)
                 return n;
             if (batch->context == place->batch->context && other->stage == SN_DRAWN && may_hosts_have(other) &&
-                !sn_place_asks(other))
+                !sn_place_wants_copy(other))
                 asked[n++] = other;
         }
     }
     return n;
 }
 
-/* Other hosts do not have the file of a place. What it cost to ask is a part of what storage costs. */
+/* Other hosts do not have what a place needs. If storage has to give it, what it cost to ask is a part of what that costs. */
 static void note_miss(sn_pool *pool, sn_place *place, sn_file *file, uint64_t took_ns, uint32_t together)
 {
     sn_ahead_keep_spare(&pool->ahead, file);
     place->skips_remote = 1;
+    if (place->item.source != SN_STORAGE)
+        return;
     place->spent.read = took_ns / together;
     place->awaited_ns = took_ns;
 }
@@ -202,23 +216,20 @@ static int is_to_be_read(const sn_pool *pool, const sn_place *place)
                              : place->stage == SN_DRAWN && place->item.source == SN_STORAGE;
 }
 
-/* The next place whose file nobody reads, if more may be read. Places that ask come last; only fetchers ask for them. */
+/* The next place whose file nobody reads, if more may be read. Of places that want a copy, only fetchers get one. */
 static sn_place *claim_read(sn_pool *pool)
 {
     if (!sn_pool_may_read(pool))
         return NULL;
-    for (sn_batch *batch = pool->first; batch; batch = batch->following)
+    sn_place *wanting = pool->is_external ? sn_pool_first_wanting(pool) : NULL;
+    for (sn_batch *batch = pool->first; batch && !(wanting && sn_place_is_due(wanting, batch)); batch = batch->following)
         while (batch->next_read < batch->n_places) {
             sn_place *place = &batch->places[batch->next_read++];
-            if (is_to_be_read(pool, place) && !sn_place_asks(place))
+            if (is_to_be_read(pool, place) && !sn_place_wants_copy(place))
                 return place;
         }
-    for (sn_batch *batch = pool->is_external ? pool->first : NULL; batch; batch = batch->following)
-        while (batch->next_asking < batch->n_places) {
-            sn_place *place = &batch->places[batch->next_asking++];
-            if (is_to_be_read(pool, place) && sn_place_asks(place))
-                return place;
-        }
+    if (wanting)
+        return wanting;
     pool->is_all_read = 1; /* until the next batch comes */
     return NULL;
 }
@@ -316,6 +327,7 @@ static void end_request(sn_pool *pool, sn_request *request)
 static void join_neighbours(sn_pool *pool, sn_request *request)
 {
     const sn_context *context = request->places[0]->batch->context;
+    int want_copies = sn_place_wants_copy(request->places[0]);
     uint32_t n, looks;
 
     if (request->places[0]->fetches_alone || request->wanted.length == context->containers[request->wanted.container].size_bytes)
@@ -324,10 +336,11 @@ static void join_neighbours(sn_pool *pool, sn_request *request)
         n = request->wanted.n;
         looks = MOST_LOOKS;
         for (sn_batch *batch = pool->first; batch && looks > 0; batch = batch->following) {
-            for (uint32_t i = batch->next_read; i < batch->n_places && looks > 0; i++, looks--) {
+            uint32_t from = want_copies ? batch->next_wanting : batch->next_read;
+            for (uint32_t i = from; i < batch->n_places && looks > 0; i++, looks--) {
                 sn_place *place = &batch->places[i];
                 if (sn_place_is_to_be_fetched(place) && !place->fetches_alone && batch->context == context &&
-                    sn_place_asks(place) == sn_place_asks(request->places[0]) &&
+                    sn_place_wants_copy(place) == want_copies &&
                     sn_fetches_join(&pool->fetches, request, place))
                     place->stage = SN_READING;
             }

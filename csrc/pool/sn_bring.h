@@ -126,13 +126,24 @@ static inline int sn_pool_may_read(const sn_pool *pool)
     return sn_ahead_may_read(&pool->ahead, pool->limit, pool->fetches.bytes);
 }
 
-/* Whether a copy of a place is to be asked for. It is left until nothing else is to be done here: the longer its owner has,
- * the likelier it is there. A copy does not say whether what this host has kept is right. */
-static inline int sn_place_asks(const sn_place *place)
+/* Whether another host is to be asked for the copy of a place. Such a place is left for later: the longer the other host
+ * has, the likelier its copy is there. Where containers are external, fetchers ask, and they bring only files. A place that
+ * is checked needs its file: a copy does not say whether what is kept here is right. */
+static inline int sn_place_wants_copy(const sn_place *place)
 {
-    int is_brought = place->batch->context->is_external && !sn_place_needs_file(place); /* only fetchers ask then */
+    int may_ask = !place->batch->context->is_external || sn_place_needs_file(place);
 
-    return place->item.role == SN_ASKS_FOR_COPY && !is_brought && !place->check && !place->skips_remote;
+    return place->item.role == SN_ASKS_FOR_COPY && may_ask && !place->check && !place->skips_remote;
+}
+
+/* The first place that is DRAWN and wants a copy; NULL: there is none. The mutex is held. */
+sn_place *sn_pool_first_wanting(sn_pool *pool);
+
+/* Whether a place that wants a copy comes before what else is to be done, of which `next` is the earliest batch: it waits
+ * for the others of its batch and of the one behind it. */
+static inline int sn_place_is_due(const sn_place *wanting, const sn_batch *next)
+{
+    return next->number > wanting->batch->number + 1;
 }
 
 /* A place is DRAWN again, or for the first time. The mutex is held. */
@@ -142,8 +153,8 @@ static inline void sn_batch_return(sn_batch *batch, uint32_t place)
         batch->next = place + batch->n_copies;
     if (place < batch->next_read)
         batch->next_read = place;
-    if (place < batch->next_asking)
-        batch->next_asking = place;
+    if (place < batch->next_wanting)
+        batch->next_wanting = place;
 }
 
 /* Whether a place is to be fetched before a preparer can take it. */

@@ -83,10 +83,10 @@ static void put_on_queue(sn_pool *pool, sn_batch *batch)
 
 static int is_for_preparers(const sn_place *place)
 {
-    return place->stage == SN_DRAWN && !sn_place_is_to_be_fetched(place) && !sn_place_asks(place);
+    return place->stage == SN_DRAWN && !sn_place_is_to_be_fetched(place) && !sn_place_wants_copy(place);
 }
 
-/* The first batch with a task that a preparer can take, that was not read ahead and does not ask; its `next` is that
+/* The first batch with a task that a preparer can take, that was not read ahead and wants no copy; its `next` is that
  * task. */
 static sn_batch *first_drawn(sn_pool *pool)
 {
@@ -100,27 +100,23 @@ static sn_batch *first_drawn(sn_pool *pool)
     return NULL;
 }
 
-/* The first batch with a place that asks, which its `next_asking` is. */
-static sn_batch *first_asking(sn_pool *pool)
+/* The first place that wants a copy, and that a preparer can take. */
+static sn_place *first_wanting(sn_pool *pool)
 {
-    for (sn_batch *batch = pool->is_external ? NULL : pool->first; batch; batch = batch->following) {
-        for (; batch->next_asking < batch->n_places; batch->next_asking++) {
-            const sn_place *place = &batch->places[batch->next_asking];
-            if (place->stage == SN_DRAWN && sn_place_asks(place))
-                return batch;
-        }
-    }
-    return NULL;
+    return pool->is_external ? NULL : sn_pool_first_wanting(pool);
 }
 
-/* The next task: the earliest batch's, and of that a place that was read ahead before one that must be read. A place that
- * asks comes after all others. */
+/* The next task: the earliest batch's, and of that a place that was read ahead before one that must be read. Places that
+ * want a copy come after the others of their batch and of the next. */
 static sn_batch *claim(sn_pool *pool, uint32_t *task)
 {
-    sn_place *ahead = pool->ahead.first;
+    sn_place *ahead = pool->ahead.first, *wanting = first_wanting(pool);
     sn_batch *batch = first_drawn(pool);
 
-    if (ahead && (!batch || ahead->batch->number < batch->number ||
+    if (wanting && (!ahead || sn_place_is_due(wanting, ahead->batch)) && (!batch || sn_place_is_due(wanting, batch))) {
+        batch = wanting->batch;
+        *task = batch->n_copies + (uint32_t)(wanting - batch->places);
+    } else if (ahead && (!batch || ahead->batch->number < batch->number ||
                   (ahead->batch == batch && batch->next >= batch->n_copies))) {
         sn_ahead_take(&pool->ahead, ahead);
         if (!pool->is_all_read && sn_pool_may_read(pool))
@@ -129,8 +125,6 @@ static sn_batch *claim(sn_pool *pool, uint32_t *task)
         *task = batch->n_copies + (uint32_t)(ahead - batch->places);
     } else if (batch) {
         *task = batch->next++;
-    } else if ((batch = first_asking(pool))) {
-        *task = batch->n_copies + batch->next_asking++;
     } else {
         return NULL;
     }
@@ -488,7 +482,7 @@ sn_pool_load sn_pool_look(sn_pool *pool, const sn_batch *batch)
 {
     pthread_mutex_lock(&pool->mutex);
     int may_fetch = pool->is_external && !pool->is_all_read; /* preparers wait for what others have yet to ask for */
-    sn_pool_load load = {.is_idle = !pool->ahead.first && !first_drawn(pool) && !first_asking(pool) && !may_fetch,
+    sn_pool_load load = {.is_idle = !pool->ahead.first && !first_drawn(pool) && !first_wanting(pool) && !may_fetch,
                          .left = sn_batch_tasks(batch) - batch->finished,
                          .mean_ns = (uint64_t)(pool->ahead.busy_ns + pool->ahead.read_ns)};
     pthread_mutex_unlock(&pool->mutex);

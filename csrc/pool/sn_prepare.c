@@ -477,6 +477,8 @@ static void use_copy(const sn_context *context, sn_place *place, uint8_t *out)
     }
     place->is_read = 0;
     place->is_copy = 1;
+    if (context->notes)
+        context->notes[place->item.sample].form = SN_FROM_HOST;
     deliver(context, place, pixels, out);
 }
 
@@ -536,7 +538,6 @@ void sn_finish(sn_scratch *scratch, const sn_context *context, sn_place *place, 
     sn_view decoded;
     sn_rng rng;
 
-    place->item.role = SN_ALONE; /* another host's Pillow may be another, with other pixels */
     uint8_t *pixels = pixels_for(scratch, context, place);
     int rc = pixels ? sn_codec_head(scratch->codec, context->plan, picture, &decoded) : -ENOMEM;
     if (rc == 0) {

@@ -17,12 +17,12 @@
 #define MEAN_OVER 4.0     /* meetings, of the pace */
 #define EPOCHS 2
 #define COSTS_OVER 128.0  /* copies, of what they take */
-#define GOT_OVER 16.0     /* probes */
+#define FOUND_OVER 16.0   /* probes */
 
 /* One line of the roster. */
 typedef struct {
     uint64_t host;
-    uint64_t time_ns; /* as the host's own clock has it: others only see whether it goes on */
+    uint64_t time_ns; /* since the host's boot, which its name has in it: others only see whether it goes on */
     uint64_t epochs[EPOCHS]; /* the name of its copies now, and in the epoch before; 0: there was none */
     uint64_t place;
     uint64_t asks; /* for all copies that others own, and not only for probes */
@@ -47,7 +47,7 @@ struct sn_hosts {
     uint64_t met_ns, met_place;
     double pace;              /* samples in a nanosecond; 0: not known */
     double made_ns, asked_ns; /* of a thread, for one copy; 0: not known */
-    double got;               /* of the probes that are asked for: the others may not be left yet; 1 at first */
+    double found; /* the share of probes that were there when they were asked for; 1 at first */
 };
 
 static uint64_t now(clockid_t clock)
@@ -66,7 +66,7 @@ sn_hosts *sn_hosts_new(sn_remote *remote, const uint8_t sequence[SN_REMOTE_DATAS
     hosts->remote = remote;
     memcpy(hosts->sequence, sequence, sizeof hosts->sequence);
     hosts->self = self;
-    hosts->got = 1.0;
+    hosts->found = 1.0;
     atomic_init(&hosts->lives_ms, SN_LEAST_COPY_MS);
     pthread_mutex_init(&hosts->mutex, NULL);
     return hosts;
@@ -101,7 +101,7 @@ static other *find(sn_hosts *hosts, uint64_t host, uint64_t now_ns)
     return is_here(oldest, now_ns) ? NULL : oldest;
 }
 
-/* Take over what the roster says. The mutex is held. */
+/* Take over what the roster says. Another host may have written it that knew less: a time only goes on. The mutex is held. */
 static void read_roster(sn_hosts *hosts, const uint8_t *bytes, size_t length, uint64_t now_ns)
 {
     line one;
@@ -109,7 +109,7 @@ static void read_roster(sn_hosts *hosts, const uint8_t *bytes, size_t length, ui
     for (size_t at = 0; at + sizeof one <= length; at += sizeof one) {
         memcpy(&one, bytes + at, sizeof one);
         other *known = one.host == hosts->self ? NULL : find(hosts, one.host, now_ns);
-        if (known && (known->line.host != one.host || known->line.time_ns != one.time_ns))
+        if (known && (known->line.host != one.host || one.time_ns > known->line.time_ns))
             *known = (other){one, now_ns};
     }
 }
@@ -128,7 +128,7 @@ static void measure(sn_hosts *hosts, uint64_t now_ns, uint64_t place)
 /* Whether copies pay: always, as long as that is not known. The mutex is held. */
 static int pays(const sn_hosts *hosts)
 {
-    return hosts->made_ns <= 0 || hosts->asked_ns <= hosts->got * hosts->made_ns;
+    return hosts->made_ns <= 0 || hosts->asked_ns <= hosts->found * hosts->made_ns;
 }
 
 /* Write the roster of those that are here, and of this host: how many lines. The mutex is held. */
@@ -136,7 +136,7 @@ static uint32_t write_roster(const sn_hosts *hosts, uint64_t now_ns, uint64_t pl
 {
     uint32_t n = 0;
 
-    lines[n++] = (line){hosts->self, now(CLOCK_REALTIME), {hosts->epochs[0], hosts->epochs[1]}, place, (uint64_t)pays(hosts)};
+    lines[n++] = (line){hosts->self, now_ns, {hosts->epochs[0], hosts->epochs[1]}, place, (uint64_t)pays(hosts)};
     for (uint32_t i = 0; i < hosts->n; i++)
         if (is_here(&hosts->others[i], now_ns))
             lines[n++] = hosts->others[i].line;
@@ -252,7 +252,7 @@ void sn_hosts_get(sn_hosts *hosts, const uint8_t *copies, sn_wish *wishes, uint3
     add_to_mean(&hosts->asked_ns, (double)took / n, n);
     for (uint32_t i = 0; i < n; i++)
         if (sn_near_is_probe(wishes[i].sample))
-            hosts->got += (wishes[i].is_found - hosts->got) / GOT_OVER;
+            hosts->found += (wishes[i].is_found - hosts->found) / FOUND_OVER;
     pthread_mutex_unlock(&hosts->mutex);
 }
 

@@ -6,17 +6,17 @@
  *
  *   a sample's owner (base/sn_near.h) --SET NX PX--> its copy, for some seconds --GET--> the other hosts
  *
- * A host is *here* as long as its time in the roster goes on. Two hosts that write at the same moment undo each other's
- * line, and both write it again half a second later. Therefore a host is gone only after three seconds. The roster
- * decides no more than how even the work is: whoever lacks a copy makes it.
+ * A host is *here* as long as its time in the roster goes on. If two hosts write at the same moment, the line of one is lost
+ * until it writes again, half a second later. Therefore a host is gone only after three seconds. The roster decides no more
+ * than how even the work is: whoever lacks a copy makes it.
  *
  * Copies *pay* if a thread gets one sooner than it makes one. Where the network is slow or full, or the other hosts do not
  * keep up, they do not: then this host asks for few, and the others leave few for it.
  *
  * A host is *near* if one of its last two epochs is one of this host's, and if a copy that one of the two leaves on a server is
  * still there when the other comes to its sample, at this host's pace. Of another host nothing would be found. A copy stays
- * twice as long as the host that is furthest behind needs to come to it. More would cost the server: it needs as much memory
- * as all copies that are there, and memory that it has used before costs it half of the time of new memory.
+ * twice as long as the host that is furthest behind needs to come to it, and no longer: a server that takes new memory for
+ * each copy works twice as long on it as one that uses the memory of the last again.
  *
  * Lives in   private memory; one handle for all epochs of a loader. The servers outlive it.
  * Callers    sn_hosts_begin(), sn_hosts_near() the iterator's thread; the others any thread.

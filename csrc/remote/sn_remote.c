@@ -262,5 +262,5 @@ void sn_remote_put(sn_remote *remote, const uint8_t *dataset, uint32_t sample, c
                              {(void *)bytes, length},
                              {&end, sizeof end},
                              {tail, (size_t)tail_length}};
-    sn_server_tell(self, parts, 4);
+    sn_server_tell(self, parts, 4, terms.lives_ms != 0);
 }

@@ -422,7 +422,7 @@ int sn_server_wants(sn_server *self)
     return it_does;
 }
 
-void sn_server_tell(sn_server *self, struct iovec *parts, size_t n)
+void sn_server_tell(sn_server *self, struct iovec *parts, size_t n, int is_short_lived)
 {
     sn_answer nothing = {.kind = SN_ANSWER_NOTHING};
     char message[SN_TLS_WHY];
@@ -435,6 +435,9 @@ void sn_server_tell(sn_server *self, struct iovec *parts, size_t n)
     int rc = sn_connection_send(one, parts, n);
     if (rc == 0) {
         one->owed++;
+        pthread_mutex_lock(&self->mutex);
+        self->counts.short_lived += is_short_lived != 0;
+        pthread_mutex_unlock(&self->mutex);
         give_connection(self, one);
     } else if (rc == -EPIPE || rc == -ECONNRESET) {
         sn_connection_close(one); /* the next GET finds out whether the server is there */

@@ -46,6 +46,7 @@ typedef struct {
     uint64_t hits, misses;  /* GETs that were answered */
     uint64_t skipped;       /* samples that were not asked for: the server was left alone */
     uint64_t stored;        /* SETs that were answered with OK */
+    uint64_t short_lived;   /* SETs that were sent of what goes by itself: copies, rosters */
     uint64_t refused;       /* SETs that failed because the server's memory is full */
     uint64_t failures;      /* of connections, and answers that are none */
     uint64_t wrong;         /* values with another checksum, sample or length */
@@ -83,8 +84,8 @@ void sn_server_give_up(sn_server *self, sn_connection *one, int rc, const sn_ans
 /* Whether something may be sent to be stored: the server serves, and has room. */
 int sn_server_wants(sn_server *self);
 
-/* Send a SET, whose answer is read later. `parts` is overwritten. */
-void sn_server_tell(sn_server *self, struct iovec *parts, size_t n);
+/* Send a SET, whose answer is read later. `parts` is overwritten. `is_short_lived`: what it sets goes by itself. */
+void sn_server_tell(sn_server *self, struct iovec *parts, size_t n, int is_short_lived);
 
 /* Add what was found out about answers: hits, misses, wrong, bytes and get_ns. */
 void sn_server_count(sn_server *self, const sn_remote_counts *more);

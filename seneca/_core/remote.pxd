@@ -32,7 +32,7 @@ cdef extern from "remote/sn_remote.h" nogil:
         const sn_tls_settings *tls
 
     ctypedef struct sn_remote_counts:
-        uint64_t hits, misses, skipped, stored, refused, failures, wrong, bytes, get_ns
+        uint64_t hits, misses, skipped, stored, short_lived, refused, failures, wrong, bytes, get_ns
         int is_left_alone
         char message[SN_TLS_WHY]
 

@@ -6,7 +6,7 @@ from libc.string cimport memcpy
 
 __all__ = ["Hosts", "Remote"]
 
-NAMES = ("hits", "misses", "skipped", "stored", "refused", "failures", "wrong", "bytes")
+NAMES = ("hits", "misses", "skipped", "stored", "short_lived", "refused", "failures", "wrong", "bytes")
 
 
 cdef const uint8_t *name_of(bytes dataset) except NULL:
@@ -123,7 +123,7 @@ cdef class Remote:
         self.check(server)
         with nogil:
             sn_remote_look(self.handle, server, &counts)
-        values = (counts.hits, counts.misses, counts.skipped, counts.stored, counts.refused, counts.failures,
+        values = (counts.hits, counts.misses, counts.skipped, counts.stored, counts.short_lived, counts.refused, counts.failures,
                   counts.wrong, counts.bytes)
         return {
             **dict(zip(NAMES, values, strict=True)),

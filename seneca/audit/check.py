@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from seneca.audit.log import FORM_UNKNOWN, NO_SLOT, SUFFIX, BadLog, Content, Header, read, read_header
+from seneca.audit.log import FORM_FROM_HOST, FORM_UNKNOWN, NO_SLOT, SUFFIX, BadLog, Content, Header, read, read_header
 from seneca.audit.randomness import TELLS_FROM, Orders, Test
 
 __all__ = ["INVARIANTS", "Report", "Violation", "check"]
@@ -172,6 +172,7 @@ def _read(entry: _Entry, report: Report, copies: _Copies) -> Content:
     forms = np.bincount(content.records["form"], minlength=FORM_UNKNOWN + 1)
     for form, name in enumerate(FORMS):
         report.served[name] += int(forms[form])
+    report.served["augmented"] += int(forms[FORM_FROM_HOST])
     copies.add(entry, content.records)
     if len(content.differed):
         h, of_worker = entry.header, entry.header.kind == "served"

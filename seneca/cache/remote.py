@@ -71,8 +71,9 @@ class RemoteCache:
 
     @property
     def stored(self) -> int:
-        """The files and copies of this process that the servers have kept."""
-        return sum(self.handle.look(i)["stored"] for i in range(len(self.servers)))
+        """The files of this process that the servers have kept, at the least."""
+        seen = [self.handle.look(i) for i in range(len(self.servers))]
+        return sum(max(0, one["stored"] - one["short_lived"]) for one in seen)
 
     def _tell_who_fails(self) -> None:
         with ThreadPoolExecutor(len(self.servers)) as threads:

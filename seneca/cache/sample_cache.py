@@ -427,7 +427,7 @@ class _Patience:
     """
 
     def __init__(self, name: str, path: str) -> None:
-        self._name, self.path = name, path
+        self._name, self._path = name, path
         self._tell_at = time.monotonic() + TELL_AFTER_S
         self._give_up_at = time.monotonic() + GIVE_UP_AFTER_S
         self._blocks = -1
@@ -448,7 +448,7 @@ class _Patience:
         elif time.monotonic() >= self._give_up_at:
             raise errors.SegmentError(
                 f"the cache {self._name!r} is locked by another process, which seems to be stopped; "
-                f"continue or end it, or remove {self.path}"
+                f"continue or end it, or remove {self._path}"
             )
         self._tell(f"waiting for another process to make the cache {self._name!r}")
 

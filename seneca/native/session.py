@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import PIL
+from PIL import features
 
+from seneca._core import codec
 from seneca._core.remote import Hosts
 from seneca._runtime.distributed import job_key
 from seneca._runtime.warn import warn
@@ -146,18 +150,18 @@ class Session:
             epoch: The name of the epoch's copies.
 
         Returns:
-            Keyword arguments; none if there are no servers, or if the host's cache is gone.
+            Keyword arguments; none if there are no servers, or if this host's cache cannot be named.
         """
         if inputs.cache is None or inputs.remote is None:
             return {}
         try:
             host = identity_of(inputs.cache.path)
-        except FileNotFoundError:
+        except OSError:
             return {}
         key = sequence, host, inputs.remote
         if self._hosts is None or self._hosts[0] != key:
-            self._hosts = key, Hosts(inputs.remote.handle, _digest(sequence), host)
-        return {"hosts": self._hosts[1], "exact_copies": _digest((sequence, epoch))}
+            self._hosts = key, Hosts(inputs.remote.handle, _digest(sequence, _decoders()), host)
+        return {"hosts": self._hosts[1], "exact_copies": _digest(sequence, _decoders(), epoch)}
 
     def _join(self, files: Any, options: Options) -> SampleCache | None:
         name, folder = options.cache, None
@@ -211,6 +215,13 @@ class Session:
             warn(text)
 
 
-def _digest(names: tuple[Any, ...]) -> bytes:
-    """16 bytes that name what these bytes and numbers do."""
+@functools.cache
+def _decoders() -> tuple[Any, ...]:
+    """The versions of the libraries here that decode pictures, besides libjpeg-turbo, which pipelines name."""
+    found = tuple((name, features.version(name)) for name in sorted(features.get_supported()))
+    return PIL.__version__, found, codec.libwebp(), codec.libpng()
+
+
+def _digest(*names: Any) -> bytes:
+    """16 bytes that name what these texts, bytes and numbers do."""
     return hashlib.blake2b(repr(names).encode(), digest_size=16).digest()

@@ -108,6 +108,34 @@ static void meet(const uint32_t *who, uint32_t n, uint32_t expected, const uint6
     CHECK_EQUAL(seen, n, "hosts see %u others", expected);
 }
 
+/* Hosts may go on writing what they knew of one that is gone, the newer line after the older. */
+static void check_old_rosters(void)
+{
+    sn_wish rosters[2] = {{.sample = UINT32_MAX}, {.sample = UINT32_MAX}};
+
+    for (int i = 0; i < 2; i++) {
+        sn_hosts_begin(hosts[1], epoch_2); /* it meets at once */
+        sn_hosts_meet(hosts[1]);
+        do {
+            sn_remote_get(client, sequence, &rosters[i], 1); /* the SET may be under way */
+        } while (!rosters[i].is_found || (i == 1 && memcmp(rosters[0].bytes, rosters[1].bytes, rosters[0].length) == 0));
+    }
+    for (int turn = 0; turn < 80; turn++) {
+        const sn_wish *roster = &rosters[turn % 2];
+        sn_remote_put(client, sequence, UINT32_MAX, roster->bytes, roster->length,
+                      (sn_terms){.lives_ms = 10000, .replaces = 1});
+        sn_hosts_begin(hosts[0], turn % 2 ? epoch_1 : epoch_2);
+        sn_hosts_meet(hosts[0]);
+        if (turn == 2)
+            CHECK_EQUAL(count_near(0, 10), 1, "it was just here");
+        pass_ms(50);
+    }
+    CHECK_EQUAL(count_near(0, 10), 0, "it is gone, whatever others write");
+    sn_hosts_begin(hosts[0], epoch_2);
+    free(rosters[0].bytes);
+    free(rosters[1].bytes);
+}
+
 static void check_roster(void)
 {
     static const uint32_t all[] = {0, 1, 2}, two[] = {0, 1}, one[] = {0};
@@ -142,6 +170,7 @@ static void check_roster(void)
         pass_ms(100);
     }
     CHECK_EQUAL(count_near(0, 10), 0, "both are gone");
+    check_old_rosters();
     meet(all, 3, 2, places);
     meet(one, 1, 2, places);
 }

@@ -302,7 +302,7 @@ static void free_batch(stream *s, uint32_t at)
 static void deliver(stream *s, uint32_t at)
 {
     sn_batch *batch = s->under_way[at];
-    uint32_t remote = 0, copies = 0;
+    uint32_t remote = 0, copies = 0, failed = 0;
     sn_batch_sums sums;
 
     while (sn_pool_wait(s->pool, batch, (int)sn_rng_below(&s->rng, 3)) != 0)
@@ -313,15 +313,17 @@ static void deliver(stream *s, uint32_t at)
         check_place(s, place, batch->out + i * s->context.item_bytes);
         remote += place->is_remote;
         copies += place->is_copy;
-        s->counts.failed += place->status != 0;
+        failed += place->status != 0;
     }
     sn_batch_sum(batch, &sums);
     CHECK_EQUAL(sums.n_remote, remote, "a batch of %u", batch->n_places);
     CHECK_EQUAL(sums.n_copies, copies, "a batch of %u", batch->n_places);
     CHECK_EQUAL(sums.served[SN_AUGMENTED], copies, "a batch of %u", batch->n_places);
+    CHECK_EQUAL(sums.prepared, batch->n_places - failed - copies, "a batch of %u", batch->n_places);
     CHECK(!remote == !sums.remote_ns);
     s->counts.served += remote;
     s->counts.copies += copies;
+    s->counts.failed += failed;
     s->counts.read += sums.n_read;
     uint32_t before = atomic_fetch_add(&delivered, batch->n_places);
     if ((s->epoch == DIES || s->epoch == SHARES_AND_DIES) && before < N_SAMPLES && before + batch->n_places >= N_SAMPLES)
@@ -459,6 +461,61 @@ static int check_epoch(uint32_t epoch, int knows)
     return is_calm;
 }
 
+/* -- Neighbours -- */
+
+/* Places that want copies, whose pieces lie side by side in one container: fetchers bring them by one request, as they do
+ * others, once the server has nothing of them. */
+static void check_neighbours(enum sn_role role)
+{
+    static sn_piece side_by_side[N_SAMPLES];
+    static const sn_container container = {.size_bytes = 1000000};
+    uint32_t all[N_SAMPLES], indices[N_SAMPLES], until_check = 0;
+    sn_context context = {.plan = &plans[PLAN_TRAIN], .remote = client, .hosts = streams[0].hosts, .is_external = 1,
+                          .pieces = side_by_side, .containers = &container, .path_at = path_at};
+    uint8_t bytes[N_SAMPLES * 100] = {0};
+    sn_offers offers = {0};
+    sn_wanted wanted;
+    sn_member *member;
+    int joined;
+
+    memcpy(context.dataset, role ? "joined and asked" : "joined and alone", SN_REMOTE_DATASET);
+    memcpy(context.copies, "copies of joined", SN_REMOTE_DATASET);
+    for (uint32_t i = 0; i < N_SAMPLES; i++) {
+        all[i] = i;
+        side_by_side[i] = (sn_piece){.offset = 100 * i, .length = 100};
+    }
+    CHECK(sn_plan_output_size(context.plan, &context.height, &context.width) == 0);
+    context.item_bytes = plan_item_bytes(context.plan, context.height, context.width);
+    sn_member_options options = {
+        .epoch = {.n_samples = N_SAMPLES, .samples = all, .count = N_SAMPLES, .places = N_SAMPLES},
+        .client = {.height = (uint16_t)context.height, .width = (uint16_t)context.width},
+        .process_row = SN_NONE,
+        .in_flight = N_SAMPLES,
+    };
+    CHECK_EQUAL(sn_member_open(NULL, &options, &member, &joined), 0, "role %d", role);
+    sn_pool *pool = sn_pool_new(1, 1, MAX_PIXELS);
+    sn_batch *batch = sn_batch_new(&context, N_SAMPLES, 0);
+    CHECK(pool && batch);
+    batch->out = malloc(N_SAMPLES * context.item_bytes);
+    CHECK(batch->out);
+    CHECK_EQUAL(sn_batch_draw(batch, member, &offers, &until_check, indices), 0, "role %d", role);
+    for (uint32_t i = 0; i < N_SAMPLES; i++)
+        batch->places[i].item.role = role;
+    sn_pool_submit(pool, batch);
+    CHECK_EQUAL(sn_pool_next_fetch(pool, &wanted, 1000), 0, "role %d", role);
+    CHECK_EQUAL(wanted.n, N_SAMPLES, "role %d", role);
+    CHECK_EQUAL(sn_pool_fetched(pool, wanted.ticket, bytes, wanted.length, 0, NULL), 0, "role %d", role);
+    while (sn_pool_wait(pool, batch, 10) != 0)
+        ; /* zeros are no pictures: all have failed */
+    while (sn_pool_end(pool, 10) != 0)
+        ;
+    sn_pool_free(pool);
+    sn_batch_done(batch, member);
+    free(batch->out);
+    sn_batch_free(batch);
+    sn_member_close(member);
+}
+
 static void wait_until_it_has_all(void)
 {
     while (fake_host_count(dataset) < n_files) /* what was left last is sent, and no answer was waited for */
@@ -494,6 +551,8 @@ int main(int argc, char **argv)
         pthread_mutex_init(&streams[i].gate, NULL);
         CHECK(pthread_create(&threads[i], NULL, iterate, &streams[i]) == 0);
     }
+    check_neighbours(SN_ALONE);
+    check_neighbours(SN_ASKS_FOR_COPY);
     for (uint32_t epoch = 0, is_calm = 0; epoch < N_EPOCHS; epoch++) {
         if (epoch == COMES_BACK)
             fake_host_come_back();

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import tarfile
+import time
 
 import pytest
 import ready
@@ -18,6 +19,8 @@ from torchvision_here import torchvision, v2
 
 import seneca
 from seneca import transforms as T
+from seneca.audit.check import check
+from seneca.native import session
 from seneca.testing import make_pictures
 
 pytestmark = needs_redis
@@ -64,9 +67,8 @@ def loader(dataset, cache, remote, seed=5, workers=2, **others):
         generator=torch.Generator().manual_seed(seed),
         share="exact",
         cache=cache,
-        cache_bytes="1MiB",
         remote=remote,
-        **others,
+        **{"cache_bytes": "1MiB", **others},
     )
 
 
@@ -163,6 +165,56 @@ def test_hosts_of_other_seeds_or_transforms_get_their_own(folder, server, name, 
     for given, right in zip(epochs_in_step(*jobs), wanted, strict=True):
         assert [same(*both) for both in zip(given, right, strict=True)] == [True] * EPOCHS
     assert [counts(job)[1] for job in jobs] == [0, 0]
+
+
+def test_hosts_whose_decoders_are_of_other_versions_share_no_copies(folder, server, hosts, monkeypatch):
+    pair = [loader(seneca.ImageFolder(folder, TRANSFORM), host, server.url) for host in hosts[:2]]
+    versions = {pair[0]._session: "12.1", pair[1]._session: "12.2"}
+    sharing = session.Session.sharing
+
+    def with_versions(self, *arguments):
+        monkeypatch.setattr(session, "_decoders", lambda: versions[self])
+        return sharing(self, *arguments)
+
+    monkeypatch.setattr(session.Session, "sharing", with_versions)
+    epochs_in_step(*pair)
+    assert [counts(one)[1] for one in pair] == [0, 0]
+
+
+def test_a_host_that_cannot_be_named_prepares_all(folder, server, name, hosts, monkeypatch):
+    def refuse(path):
+        raise PermissionError(path)
+
+    monkeypatch.setattr(session, "identity_of", refuse)
+    wanted = alone(seneca.ImageFolder(folder, TRANSFORM), name, 2)
+    pair = [loader(seneca.ImageFolder(folder, TRANSFORM), host, server.url) for host in hosts[:2]]
+    for given in epochs_in_step(*pair, epochs=2):
+        assert [same(*both) for both in zip(given, wanted, strict=True)] == [True, True]
+    assert [counts(one)[1] for one in pair] == [0, 0]
+
+
+def test_what_is_counted(folder, server, hosts, tmp_path, monkeypatch):
+    """Copies are no reads and no files that servers keep, and the audit's log tells the same as stats()."""
+    monkeypatch.setenv("SENECA_AUDIT", str(tmp_path / "audit"))
+    for _ in loader(seneca.ImageFolder(folder, TRANSFORM), hosts[2], server.url):
+        pass  # the server has all files
+    while int(server.tell("DBSIZE")[1:]) < COUNT:
+        time.sleep(0.01)
+    decoded = {"split": "0-80-20", "cache_bytes": "256MiB"}
+    pair = [loader(seneca.ImageFolder(folder, TRANSFORM), host, server.url, **decoded) for host in hosts[:2]]
+    for _ in range(EPOCHS):
+        iterators = [iter(one) for one in pair]
+        for _ in range(COUNT // BATCH):
+            assert all(len(next(iterator)) == 2 for iterator in iterators)
+        spent = [iterator._work_done().spent for iterator in iterators]
+        assert all(next(iterator, None) is None for iterator in iterators)
+    assert [one.times[0] for one in spent] == [0, 0]
+    assert all(one.to_servers <= COUNT for one in spent), "the first loader has left them, in this process"
+    did = [one.stats() for one in pair]
+    assert sum(one["copies_from_servers"] for one in did) > 0
+    report = check(tmp_path / "audit")
+    assert report.violations == []
+    assert report.served["augmented"] == sum(one["served"]["augmented"] for one in did)
 
 
 def keys(server, pattern):
