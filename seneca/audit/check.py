@@ -26,7 +26,17 @@ from typing import Any
 
 import numpy as np
 
-from seneca.audit.log import FORM_FROM_HOST, FORM_UNKNOWN, NO_SLOT, SUFFIX, BadLog, Content, Header, read, read_header
+from seneca.audit.log import (
+    FORM_FROM_HOST,
+    FORM_UNKNOWN,
+    NO_SLOT,
+    SUFFIX,
+    BadLog,
+    Content,
+    Header,
+    read,
+    read_header,
+)
 from seneca.audit.randomness import TELLS_FROM, Orders, Test
 
 __all__ = ["INVARIANTS", "Report", "Violation", "check"]

@@ -14,8 +14,8 @@ killed process leaves at most half a frame, at the end.
 
 The frame of a batch holds one :data:`RECORD` for each sample: its index, the form that it was served from,
 and its copy. A copy is named by a slot of the segment and the slot's generation. A sample that no other job
-can get has no copy. With form AUGMENTED, another job made the copy; with any other form, it was made here. With
-form :data:`FORM_FROM_HOST` it was written here, as another host has made it.
+can get has no copy. With form AUGMENTED, another job made the copy; with any other form, it was made here.
+With form :data:`FORM_FROM_HOST` it was written here, as another host has made it.
 
 One process may deliver what another makes. If torch's workers make items, the loader's process writes what it
 delivered, with form :data:`FORM_UNKNOWN`. Each worker writes what it served, in files of kind ``served``;

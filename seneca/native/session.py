@@ -217,7 +217,7 @@ class Session:
 
 @functools.cache
 def _decoders() -> tuple[Any, ...]:
-    """The versions of the libraries here that decode pictures, besides libjpeg-turbo, which pipelines name."""
+    """The versions of what decodes pictures here, besides libjpeg-turbo, which pipelines name."""
     found = tuple((name, features.version(name)) for name in sorted(features.get_supported()))
     return PIL.__version__, found, codec.libwebp(), codec.libpng()
 
