@@ -9,7 +9,9 @@ of all hosts, and the servers, share those cores.
   at once, as loaders do. Rounds take turns.
 * ``one``: one job whose files all lie on a server, beside the same job whose files all lie in its own cache
   as ENCODED. Rounds take turns; the ratios are of each round. The server takes its time from the same cores.
-  Therefore the CPU time of the job is compared too: it is what a server on another host would leave.
+  Therefore the CPU time of the job is compared too: it is what a server on another host would leave. In the
+  last row the server has a core to itself, and the job, with one thread, has another: alone and beside the
+  server.
 * ``hosts``: storage that gives so many megabytes a second to all hosts together (``slow_reads.py``), and 1, 2
   and 3 hosts, each with a server of its own. The servers together have room for the dataset. Epochs after the
   first are timed. Beside it one host without servers. ``cores`` is the CPU time of hosts and servers for a
@@ -56,6 +58,7 @@ EPOCHS = 4
 EPOCHS_OF_ONE = 13  # of a job whose CPU time is compared, which the kernel counts in hundredths of a second
 GETS = 20_000
 AT_ONCE = 4  # SN_REMOTE_AT_ONCE
+APART = "TCP, a core each"
 
 HOST = """
 import sys, time, torch, seneca
@@ -143,6 +146,7 @@ class Host:
         size: int,
         host: namespaces.Namespace | None = None,
         epochs: int = EPOCHS,
+        core: int | None = None,
         **more: str,
     ) -> None:
         self.epochs = epochs
@@ -155,6 +159,8 @@ class Host:
             text=True,
             env={**os.environ, "PYTHONPATH": str(ROOT), "SENECA_DIR": str(folder), **more},
         )
+        if core is not None:
+            os.sched_setaffinity(self.process.pid, {core})
 
     def line(self) -> str:
         assert self.process.stdout is not None
@@ -246,18 +252,28 @@ def one_job(
     """Samples/s of a job with its own ENCODED cache. With servers: samples/s, and the CPU time of the job for
     a sample, each divided by that of its own cache."""
     own: list[float] = []
-    ratios: dict[str, list[tuple[float, float]]] = {"TCP": [], "Unix socket": []}
-    options: dict[str, Any] = {"workers": 2, "size": size, "epochs": EPOCHS_OF_ONE}
-    with server(scratch / "one", 1000) as (url, unix, _):
-        for number in range(rounds):
-            folder = scratch / f"own-{number}"
-            alone = rates([Host(data, "", folder, kind="encoded", **options)])
-            own.append(alone.later)
-            shutil.rmtree(folder)
-            for way, remote in (("TCP", url), ("Unix socket", unix)):
-                served = rates([Host(data, remote, scratch / "none", kind="none", **options)])
-                speed = served.later / alone.later
-                ratios[way].append((speed, served.cores / alone.cores / speed))
+    ratios: dict[str, list[tuple[float, float]]] = {"TCP": [], "Unix socket": [], APART: []}
+    options: dict[str, Any] = {"size": size, "epochs": EPOCHS_OF_ONE}
+    cores = sorted(os.sched_getaffinity(0))[:2]
+
+    def beside(ways: dict[str, str], **more: Any) -> float:
+        """Compare with a cache of the job's own, whose samples/s this is."""
+        folder = scratch / "own"
+        alone = rates([Host(data, "", folder, kind="encoded", **options, **more)])
+        shutil.rmtree(folder)
+        for way, remote in ways.items():
+            served = rates([Host(data, remote, scratch / "none", kind="none", **options, **more)])
+            speed = served.later / alone.later
+            ratios[way].append((speed, served.cores / alone.cores / speed))
+        return alone.later
+
+    with server(scratch / "one", 1000) as (url, unix, process):
+        for _ in range(rounds):
+            own.append(beside({"TCP": url, "Unix socket": unix}, workers=2))
+            if len(cores) == 2:
+                os.sched_setaffinity(process, {cores[1]})
+                beside({APART: url}, workers=1, core=cores[0])
+                os.sched_setaffinity(process, cores)
     return own, ratios
 
 
@@ -365,7 +381,7 @@ def main() -> None:
         print_table(
             f"one job: of {statistics.median(found['own']):,.0f} samples/s with its files in its own cache",
             ["way", "of that", "rounds", "CPU of the job for a sample", "rounds"],
-            [[way, *of_rounds(of)] for way, of in found["ratios"].items()],
+            [[way, *of_rounds(of)] for way, of in found["ratios"].items() if of],
         )
         alone, exact = ([did.later for did in found["copies"][kind]] for kind in ("alone", "exact"))
         ratios = [shared / own for shared, own in zip(exact, alone, strict=True)]

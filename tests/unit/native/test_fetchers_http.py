@@ -244,7 +244,8 @@ def test_a_server_that_is_overloaded_is_not_left(bucket, picture_folder):
     bucket.faults = dict.fromkeys(bucket.content, 503)
     loader, folder = both(picture_folder)
     assert torch.equal(pixels(loader), pixels(folder))
-    assert not bucket.how.is_off
+    how = bucket.how
+    assert how.in_vain <= how.asked - len(bucket.served), "only what this machine was too busy to connect"
 
 
 def test_a_container_without_a_store_is_named(bucket, monkeypatch):
