@@ -15,7 +15,19 @@ from typing import Any
 import pytest
 from certificates import OPENSSL, Authority
 
-__all__ = ["PROGRAM", "RedisServer", "TlsServer", "needs_redis", "needs_tls", "put_first", "until_it_listens"]
+__all__ = [
+    "PROGRAM",
+    "RedisServer",
+    "TlsServer",
+    "fill_up",
+    "kill",
+    "needs_redis",
+    "needs_tls",
+    "put_first",
+    "restart_empty",
+    "stop",
+    "until_it_listens",
+]
 
 PROGRAM = shutil.which("redis-server") or shutil.which("valkey-server")
 
@@ -152,3 +164,23 @@ class TlsServer(RedisServer):
         """Start it, empty."""
         super().start()
         until_it_listens(self.process, self.tls_port)
+
+
+# How a server fails, for tests that are given it.
+
+
+def kill(server):
+    server.kill()
+
+
+def stop(server):
+    server.stop()
+
+
+def restart_empty(server):
+    server.kill()
+    server.start()
+
+
+def fill_up(server):
+    assert server.tell("CONFIG", "SET", "maxmemory", "1mb") == "+OK"

@@ -14,7 +14,7 @@ import ready
 import torch
 from pair_folders import make_pairs
 from PIL import Image
-from redis_servers import RedisServer, needs_redis
+from redis_servers import RedisServer, fill_up, kill, needs_redis, restart_empty, stop
 from torchvision_here import torchvision, v2
 
 import seneca
@@ -240,23 +240,6 @@ def test_planted_copies_are_not_used(folder, server, name, hosts):
     assert same(given[0], wanted[0])
     (told,) = third.stats()["remote"].values()
     assert told["wrong"] > 0 and counts(third)[1] == 0
-
-
-def kill(server):
-    server.kill()
-
-
-def stop(server):
-    server.stop()
-
-
-def restart_empty(server):
-    server.kill()
-    server.start()
-
-
-def fill_up(server):
-    assert server.tell("CONFIG", "SET", "maxmemory", "1mb") == "+OK"
 
 
 @pytest.mark.parametrize("fail", [kill, stop, restart_empty, fill_up])

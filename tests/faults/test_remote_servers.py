@@ -14,7 +14,7 @@ import ready
 import torch
 from certificates import Authority
 from PIL import Image
-from redis_servers import RedisServer, TlsServer, needs_redis, needs_tls
+from redis_servers import RedisServer, TlsServer, fill_up, kill, needs_redis, needs_tls, restart_empty, stop
 from sizes import size
 
 import seneca
@@ -139,23 +139,6 @@ def test_hosts_read_each_file_from_storage_about_once(folder, server):
     misses = sum(misses for _, misses, _, _ in told)
     # Two jobs may read the same file before one of them has left it.
     assert COUNT <= misses < 2 * COUNT, told
-
-
-def kill(server):
-    server.kill()
-
-
-def stop(server):
-    server.stop()
-
-
-def restart_empty(server):
-    server.kill()
-    server.start()
-
-
-def fill_up(server):
-    assert server.tell("CONFIG", "SET", "maxmemory", "1mb") == "+OK"
 
 
 def want_a_password(server):
