@@ -111,7 +111,8 @@ typedef struct sn_place {
     char *message;      /* of a failure; owned */
     uint8_t *kept;      /* a private payload that might be kept; owned */
     sn_offer offer;     /* what it is */
-    uint64_t awaited_ns; /* that its file was under way, where that took its time: the thread that waited for it slept */
+    uint64_t awaited_ns; /* that its file was under way, where that took its time: the thread that waited for it slept. Of
+                          * files from other hosts: what no preparation hides */
     uint8_t is_read;     /* its file was read ahead */
     uint8_t skips_remote; /* another host has nothing of it, or what is damaged: it is fetched from its container */
     uint8_t fetches_alone; /* a request for it and its neighbours has failed */

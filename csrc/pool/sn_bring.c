@@ -39,8 +39,8 @@ static void have(sn_pool *pool, sn_place *place, const sn_file *file, uint64_t t
     place->is_read = 1;
     place->spent.read = took_ns / together;
     place->together = together;
-    /* Fetchers are counted in requests; threads that ask other hosts, in files that are under way. */
-    place->awaited_ns = pool->is_external ? took_ns / together : took_ns;
+    if (pool->is_external)
+        place->awaited_ns = took_ns / together; /* fetchers are counted in requests */
 }
 
 /* The same, of a place that a preparer is to take. The mutex is held. */
@@ -138,10 +138,8 @@ static void note_miss(sn_pool *pool, sn_place *place, sn_file *file, uint64_t to
 {
     sn_ahead_keep_spare(&pool->ahead, file);
     place->skips_remote = 1;
-    if (place->item.source != SN_STORAGE)
-        return;
-    place->spent.read = took_ns / together;
-    place->awaited_ns = took_ns;
+    if (place->item.source == SN_STORAGE)
+        place->spent.read = took_ns / together;
 }
 
 /* What has come of a place that this thread asked for and does not have in hand. The mutex is held. */
@@ -161,50 +159,97 @@ static void end_asking(sn_pool *pool, sn_place *place, sn_file *file, uint64_t t
     sn_pool_finish_task(pool, place->batch);
 }
 
-/* Whether a thread asks before it prepares a place: the place needs it, or the preparers are about to run out of files. If
- * all asked when there are none, all would wait at once. */
-static int is_to_ask(const sn_pool *pool, const sn_place *place)
+/* The mutex is held. `own`: the place that this thread has in hand. */
+static void begin_asking(sn_pool *pool, sn_asking *asking, const sn_place *own)
 {
-    if (pool->is_external || !place->batch->context->remote)
-        return 0;
-    return may_hosts_have(place) || (pool->asking == 0 && sn_ahead_may_ask(&pool->ahead, pool->limit));
+    pool->asking++;
+    pool->ahead.hosts_asked = sn_ahead_at_once(&pool->ahead) * (pool->limit ? pool->limit : 1);
+    for (uint32_t i = 0; i < asking->n; i++) {
+        asking->asked[i] = asked_of(pool, asking->places[i]);
+        if (asking->places[i] == own)
+            continue;
+        asking->places[i]->stage = SN_READING; /* this thread's, also where its batch is dropped meanwhile */
+        sn_ahead_began(&pool->ahead);
+    }
+}
+
+/* `awaited_ns`: what of that no preparation hides, and only more threads that ask can. */
+static void end_asking_for_all(sn_pool *pool, sn_asking *asking, sn_place *own, uint64_t awaited_ns)
+{
+    pool->asking--;
+    for (uint32_t i = 0; i < asking->n; i++) {
+        sn_place *place = asking->places[i];
+        sn_file *file = &asking->asked[i].file;
+        place->awaited_ns = awaited_ns;
+        if (place != own) {
+            end_asking(pool, place, file, asking->took_ns, asking->n);
+        } else if (file->is_remote) {
+            sn_ahead_saw(&pool->ahead, file->length);
+            have(pool, place, file, asking->took_ns, asking->n);
+        } else {
+            note_miss(pool, place, file, asking->took_ns, asking->n);
+        }
+    }
+}
+
+/* Of the time that asking takes: what is left if files are asked for while a place is prepared. Nothing is known of that
+ * before the first. */
+static uint64_t not_hidden(const sn_pool *pool, uint64_t took_ns)
+{
+    uint64_t hidden = pool->ahead.busy_ns > 0 ? (uint64_t)pool->ahead.busy_ns : UINT64_MAX;
+
+    return took_ns > hidden ? took_ns - hidden : 0;
 }
 
 uint64_t sn_pool_ask_hosts(sn_pool *pool, sn_place *place)
 {
-    sn_place *places[SN_REMOTE_AT_ONCE];
-    sn_asked asked[SN_REMOTE_AT_ONCE];
-    uint32_t n = is_to_ask(pool, place) ? gather(pool, place, places) : 0;
+    sn_asking asking;
 
-    if (n == 0)
+    if (pool->is_external || !may_hosts_have(place))
         return 0;
-    pool->asking++;
-    pool->ahead.hosts_asked = sn_ahead_at_once(&pool->ahead) * (pool->limit ? pool->limit : 1);
-    for (uint32_t i = 0; i < n; i++) {
-        asked[i] = asked_of(pool, places[i]);
-        if (places[i] == place)
-            continue;
-        places[i]->stage = SN_READING; /* this thread's, also where its batch is dropped meanwhile */
-        sn_ahead_began(&pool->ahead);
-    }
+    asking.n = gather(pool, place, asking.places);
+    begin_asking(pool, &asking, place);
     pthread_mutex_unlock(&pool->mutex);
     uint64_t began = sn_now_ns();
-    sn_ask_other_hosts(place->batch->context, asked, n);
-    uint64_t took = sn_now_ns() - began;
+    sn_ask_other_hosts(place->batch->context, asking.asked, asking.n);
+    asking.took_ns = sn_now_ns() - began;
     pthread_mutex_lock(&pool->mutex);
-    pool->asking--;
-    for (uint32_t i = 0; i < n; i++) {
-        sn_file *file = &asked[i].file;
-        if (places[i] != place) {
-            end_asking(pool, places[i], file, took, n);
-        } else if (file->is_remote) {
-            sn_ahead_saw(&pool->ahead, file->length);
-            have(pool, place, file, took, n);
-        } else {
-            note_miss(pool, place, file, took, n);
-        }
-    }
-    return took;
+    end_asking_for_all(pool, &asking, place, not_hidden(pool, asking.took_ns));
+    return asking.took_ns;
+}
+
+void sn_pool_ask_ahead(sn_pool *pool, sn_place *place, sn_asking *asking)
+{
+    asking->n = 0;
+    asking->context = place->batch->context;
+    /* If all asked when there are none, all would wait at once. */
+    if (pool->is_external || !asking->context->remote || pool->asking > 0 || !sn_ahead_may_ask(&pool->ahead, pool->limit))
+        return;
+    asking->n = gather(pool, place, asking->places);
+    if (asking->n == 0)
+        return;
+    begin_asking(pool, asking, NULL);
+    pthread_mutex_unlock(&pool->mutex);
+    uint64_t began = sn_now_ns();
+    sn_ask_for_files(asking->context, asking->asked, asking->n, &asking->question);
+    asking->took_ns = sn_now_ns() - began;
+    pthread_mutex_lock(&pool->mutex);
+}
+
+void sn_pool_take_ahead(sn_pool *pool, sn_asking *asking)
+{
+    if (asking->n == 0)
+        return;
+    pthread_mutex_unlock(&pool->mutex);
+    long slept = sn_thread_sleeps();
+    uint64_t began = sn_now_ns();
+    sn_take_files(asking->context, &asking->question);
+    asking->took_ns += sn_now_ns() - began;
+    int has_waited = sn_thread_sleeps() > slept;
+    pthread_mutex_lock(&pool->mutex);
+    for (uint32_t i = 0; i < asking->n; i++)
+        asking->places[i]->spent.blocked += asking->took_ns / asking->n;
+    end_asking_for_all(pool, asking, NULL, has_waited ? asking->took_ns : 0);
 }
 
 /* -- Reading ahead -- */

@@ -70,10 +70,27 @@ void sn_pool_wake_readers(sn_pool *pool, uint32_t beyond);
 /* After a place that is prepared, which took a core so long: choose how many readers there are. */
 void sn_pool_choose_readers(sn_pool *pool, const sn_place *place, uint64_t busy_ns);
 
-/* Before a place is prepared or read: ask other hosts, if the context names any, for its file and for those of the places
- * that come next, which are then read ahead. The mutex is held, but not while the hosts are asked; the place is this
+/* Before a place is prepared or read: if the context names other hosts, ask them for what it needs, and for the files of the
+ * places that come next, which are then read ahead. The mutex is held, but not while the hosts are asked; the place is this
  * thread's. How long that took, in nanoseconds. */
 uint64_t sn_pool_ask_hosts(sn_pool *pool, sn_place *place);
+
+/* Files that a preparer asks other hosts for while it prepares a place. */
+typedef struct {
+    const sn_context *context;
+    sn_place *places[SN_REMOTE_AT_ONCE];
+    sn_asked asked[SN_REMOTE_AT_ONCE];
+    uint32_t n; /* 0: it has not asked */
+    uint64_t took_ns;
+    sn_question question;
+} sn_asking;
+
+/* Before a place is prepared: if the preparers are about to run out of files, ask for some. They come meanwhile, and nobody
+ * waits for them. The mutex is held, but not while commands are sent. */
+void sn_pool_ask_ahead(sn_pool *pool, sn_place *place, sn_asking *asking);
+
+/* Behind that: take what has come. The mutex is held, but not meanwhile. */
+void sn_pool_take_ahead(sn_pool *pool, sn_asking *asking);
 
 /* A fetcher is about to call the next three, and has called them. The pool is not ended between the two. Whoever enters
  * knows that nobody has asked for its end: in Python, what asks holds the GIL, as the one who enters does. */

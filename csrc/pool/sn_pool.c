@@ -193,28 +193,33 @@ static void prepare(sn_pool *pool, struct sn_thread *self, sn_batch *batch, uint
 {
     sn_place *place = place_of(batch, task);
     int is_ahead = place && place->is_read;
+    uint64_t blocked = place ? place->spent.blocked : 0, began = sn_now_ns();
+    sn_asking asking;
 
+    asking.n = 0;
     self->since_ms = sn_now_ms(CLOCK_MONOTONIC_COARSE);
-    uint64_t began = sn_now_ns();
-    if (place)
+    if (place) {
         place->spent.blocked += sn_pool_ask_hosts(pool, place);
+        sn_pool_ask_ahead(pool, place, &asking);
+    }
     pthread_mutex_unlock(&pool->mutex);
     int rc = run(&self->scratch, batch, task);
     uint64_t took = sn_now_ns() - began;
     pthread_mutex_lock(&pool->mutex);
-    self->since_ms = 0;
     if (rc == SN_MISS) {
         put_back(pool, batch, task);
-        return;
+    } else {
+        if (place) {
+            uint64_t read_here = place->spent.blocked - blocked;
+            sn_pool_choose_readers(pool, place, took > read_here ? took - read_here : 0);
+            if (is_ahead) /* before its reading began, the thread waited for something else */
+                place->spent.blocked += least_ns(waited_ns, place->spent.read * (place->together ? place->together : 1));
+            end_file(pool, place, is_ahead);
+        }
+        sn_pool_finish_task(pool, batch); /* which may be the last of its batch, whose memory is gone then */
     }
-    if (place) {
-        uint64_t read_here = place->spent.blocked;
-        sn_pool_choose_readers(pool, place, took > read_here ? took - read_here : 0);
-        if (is_ahead) /* before its reading began, the thread waited for something else */
-            place->spent.blocked += least_ns(waited_ns, place->spent.read * (place->together ? place->together : 1));
-        end_file(pool, place, is_ahead);
-    }
-    sn_pool_finish_task(pool, batch);
+    sn_pool_take_ahead(pool, &asking);
+    self->since_ms = 0;
 }
 
 static void *work(void *argument)

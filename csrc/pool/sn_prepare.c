@@ -48,42 +48,68 @@ static int fits(const sn_context *context, const sn_wish *wish, int is_copy)
     return !context->pieces || context->pieces[wish->sample].length == wish->length;
 }
 
-/* Ask for the copies that are wanted, or for the files that are. */
-static void ask(const sn_context *context, sn_asked *asked, uint32_t n, int for_copies)
+/* Write wishes for the copies that are wanted, or for the files that are. How many. */
+static uint32_t write_wishes(sn_asked *asked, uint32_t n, int for_copies, sn_question *question)
 {
-    sn_wish wishes[SN_REMOTE_AT_ONCE];
-    sn_file *files[SN_REMOTE_AT_ONCE];
-    uint32_t n_wishes = 0;
-
+    question->n = 0;
     for (uint32_t i = 0; i < n; i++) {
         sn_file *file = &asked[i].file;
         if (file->is_remote || !(for_copies ? asked[i].wants_copy : asked[i].wants_file))
             continue;
-        files[n_wishes] = file;
-        wishes[n_wishes++] = (sn_wish){.sample = asked[i].sample, .bytes = file->bytes, .capacity = file->capacity};
+        question->files[question->n] = file;
+        question->wishes[question->n++] =
+            (sn_wish){.sample = asked[i].sample, .bytes = file->bytes, .capacity = file->capacity};
     }
-    if (n_wishes == 0)
-        return;
-    if (for_copies)
-        sn_hosts_get(context->hosts, context->copies, wishes, n_wishes);
-    else
-        sn_remote_get(context->remote, context->dataset, wishes, n_wishes);
-    for (uint32_t i = 0; i < n_wishes; i++) {
-        *files[i] = (sn_file){.bytes = wishes[i].bytes, .capacity = wishes[i].capacity};
-        if (!wishes[i].is_found || !fits(context, &wishes[i], for_copies))
+    return question->n;
+}
+
+/* What has come becomes the files that were asked for. */
+static void hand_out(const sn_context *context, const sn_question *question, int is_copy)
+{
+    for (uint32_t i = 0; i < question->n; i++) {
+        const sn_wish *wish = &question->wishes[i];
+        sn_file *file = question->files[i];
+        *file = (sn_file){.bytes = wish->bytes, .capacity = wish->capacity};
+        if (!wish->is_found || !fits(context, wish, is_copy))
             continue;
-        files[i]->length = wishes[i].length;
-        files[i]->is_remote = 1;
-        files[i]->is_copy = for_copies;
+        file->length = wish->length;
+        file->is_remote = 1;
+        file->is_copy = is_copy != 0;
     }
+}
+
+static void forget_lengths(sn_asked *asked, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        asked[i].file = (sn_file){.bytes = asked[i].file.bytes, .capacity = asked[i].file.capacity};
+}
+
+void sn_ask_for_files(const sn_context *context, sn_asked *asked, uint32_t n, sn_question *question)
+{
+    forget_lengths(asked, n);
+    write_wishes(asked, n, 0, question);
+    sn_remote_ask(context->remote, context->dataset, question->wishes, question->n, &question->asked);
+}
+
+void sn_take_files(const sn_context *context, const sn_question *question)
+{
+    sn_remote_take(&question->asked);
+    hand_out(context, question, 0);
 }
 
 void sn_ask_other_hosts(const sn_context *context, sn_asked *asked, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++)
-        asked[i].file = (sn_file){.bytes = asked[i].file.bytes, .capacity = asked[i].file.capacity};
-    ask(context, asked, n, 1);
-    ask(context, asked, n, 0);
+    sn_question question;
+
+    forget_lengths(asked, n);
+    if (write_wishes(asked, n, 1, &question) > 0) {
+        sn_hosts_get(context->hosts, context->copies, question.wishes, question.n);
+        hand_out(context, &question, 1);
+    }
+    if (write_wishes(asked, n, 0, &question) > 0) {
+        sn_remote_get(context->remote, context->dataset, question.wishes, question.n);
+        hand_out(context, &question, 0);
+    }
 }
 
 /* Have the file of a place: from another host, or else from storage, and then it is left for other hosts. */
@@ -103,8 +129,7 @@ static void fetch(const sn_context *context, const sn_place *place, int is_inter
         sn_remote_put(context->remote, context->dataset, asked.sample, file->bytes, file->length, (sn_terms){0});
 }
 
-/* How often this thread has gone to sleep. One whose core is taken away does not. */
-static long sleeps(void)
+long sn_thread_sleeps(void)
 {
     struct rusage used;
     return getrusage(RUSAGE_THREAD, &used) == 0 ? used.ru_nvcsw : 0;
@@ -113,13 +138,13 @@ static long sleeps(void)
 /* Fetch the file of a place, note how long that took, and tell that. Other hosts may have been asked in vain before. */
 static uint64_t fetch_timed(const sn_context *context, sn_place *place, int is_interruptible, int is_ahead, sn_file *file)
 {
-    long slept = sleeps();
+    long slept = sn_thread_sleeps();
     uint64_t began = now(CLOCK_MONOTONIC);
 
     fetch(context, place, is_interruptible, is_ahead, file);
     uint64_t took = now(CLOCK_MONOTONIC) - began;
     place->spent.read += took;
-    if (took > SLOW_NS && sleeps() > slept)
+    if (took > SLOW_NS && sn_thread_sleeps() > slept)
         place->awaited_ns += took;
     return took;
 }

@@ -39,6 +39,9 @@ void sn_scratch_free(sn_scratch *scratch);
  * a time, and sn_prepare() reads this one. */
 int sn_read_ahead(const sn_context *context, sn_place *place);
 
+/* How often this thread has gone to sleep. One whose core is taken away does not. */
+long sn_thread_sleeps(void);
+
 /* 0: it is prepared, or has failed. SN_MISS: its bytes are to be fetched first; nothing else was done. */
 int sn_prepare(sn_scratch *scratch, const sn_context *context, sn_place *place, uint8_t *out);
 
@@ -59,6 +62,20 @@ typedef struct {
 /* Get what other hosts have left of up to SN_REMOTE_AT_ONCE samples, where the context names such hosts. What was found is
  * good, and says is_remote. */
 void sn_ask_other_hosts(const sn_context *context, sn_asked *asked, uint32_t n);
+
+/* Files that other hosts were asked for, and that have to be taken. */
+typedef struct {
+    sn_remote_asked asked;
+    sn_wish wishes[SN_REMOTE_AT_ONCE];
+    sn_file *files[SN_REMOTE_AT_ONCE]; /* in the sn_asked */
+    uint32_t n;
+} sn_question;
+
+/* Ask for files, and for no copies, without waiting. The context names other hosts; `asked` stays until the files are taken. */
+void sn_ask_for_files(const sn_context *context, sn_asked *asked, uint32_t n, sn_question *question);
+
+/* Take them, and wait for those that have not come. What was found is good, and says is_remote. */
+void sn_take_files(const sn_context *context, const sn_question *question);
 
 /* The rest of the way for a picture that was decoded elsewhere (status SN_E_FOR_PILLOW): from place->kept,
  * where that is, from place->file where that has it, from the slot that the place is served from, or from the file

@@ -15,7 +15,6 @@
 #define KEY_BYTES 64
 #define COMMAND_BYTES (KEY_BYTES + 32) /* of a GET, at the most */
 #define TERMS_BYTES 64
-#define ASKED UINT32_MAX               /* no server's number */
 
 /* What ends each value. */
 typedef struct {
@@ -90,7 +89,9 @@ int sn_remote_ping(sn_remote *remote, uint32_t at)
 
     if (remote->owner != getpid() || !sn_server_may_ask(self, 0))
         return SN_MISS;
-    sn_connection *one = sn_server_ask(self, (const uint8_t *)ping, sizeof ping - 1, &answer);
+    sn_connection *one = sn_server_send(self, (const uint8_t *)ping, sizeof ping - 1);
+    if (one)
+        one = sn_server_receive(self, one, (const uint8_t *)ping, sizeof ping - 1, &answer);
     if (!one)
         return SN_MISS;
     if (answer.kind != SN_ANSWER_OK) {
@@ -149,53 +150,67 @@ static size_t file_in(const uint8_t *value, size_t length, uint32_t sample, cons
 }
 
 /* Read what a GET brings. 0, also where that is no file of ours; or the code for sn_server_give_up(). */
-static int take(sn_connection *one, const sn_answer *answer, const char *key, sn_wish *wish)
+static int take(sn_connection *one, const sn_answer *answer, const uint8_t *dataset, sn_wish *wish)
 {
-    sn_word del[2] = {{"DEL", 3}, {key, strlen(key)}};
+    char key[KEY_BYTES];
+    int key_length = write_key(key, dataset, wish->sample);
+    sn_word del[2] = {{"DEL", 3}, {key, (size_t)key_length}};
 
     if (answer->kind != SN_ANSWER_BYTES)
         return 0;
     int rc = sn_connection_bytes(one, answer->length, &wish->bytes, &wish->capacity);
     if (rc != 0)
         return rc;
-    wish->length = file_in(wish->bytes, answer->length, wish->sample, key, (int)strlen(key));
+    wish->length = file_in(wish->bytes, answer->length, wish->sample, key, key_length);
     wish->is_found = wish->length != SIZE_MAX;
     if (!wish->is_found && sn_connection_say(one, del, 2) == 0)
         one->owed++; /* that is answered behind all GETs, which were sent before */
     return 0;
 }
 
-/* Get the files of samples that one server has. */
-static void get_from(sn_server *self, const uint8_t *dataset, sn_wish *const *wishes, uint32_t n)
+/* The GETs of what one server is asked for: how many bytes. */
+static size_t write_gets(uint8_t *commands, size_t room, const uint8_t *dataset, const sn_remote_part *part)
 {
-    char keys[SN_REMOTE_AT_ONCE][KEY_BYTES];
-    uint8_t commands[SN_REMOTE_AT_ONCE * COMMAND_BYTES];
+    char key[KEY_BYTES];
     size_t length = 0;
-    sn_answer answer;
-    int rc = 0;
 
-    for (uint32_t i = 0; i < n; i++) {
-        size_t key_length = (size_t)write_key(keys[i], dataset, wishes[i]->sample);
-        sn_word get[2] = {{"GET", 3}, {keys[i], key_length}};
-        length += sn_resp_command(commands + length, sizeof commands - length, 2, get, 2);
+    for (uint32_t i = 0; i < part->n; i++) {
+        sn_word get[2] = {{"GET", 3}, {key, (size_t)write_key(key, dataset, part->wishes[i]->sample)}};
+        length += sn_resp_command(commands + length, room - length, 2, get, 2);
     }
-    if (!sn_server_may_ask(self, n))
-        return;
+    return length;
+}
+
+static void ask_server(const uint8_t *dataset, sn_remote_part *part)
+{
+    uint8_t commands[SN_REMOTE_AT_ONCE * COMMAND_BYTES];
+
+    if (sn_server_may_ask(part->server, part->n))
+        part->connection = sn_server_send(part->server, commands, write_gets(commands, sizeof commands, dataset, part));
+}
+
+static void take_from_server(const uint8_t *dataset, const sn_remote_part *part)
+{
+    sn_server *self = part->server;
+    uint8_t commands[SN_REMOTE_AT_ONCE * COMMAND_BYTES];
+    size_t length = write_gets(commands, sizeof commands, dataset, part);
     uint64_t began = sn_socket_now();
-    sn_connection *one = sn_server_ask(self, commands, length, &answer);
-    for (uint32_t i = 0; one && i < n; i++) {
-        if (i > 0)
-            rc = sn_server_next(one, &answer);
+    sn_answer answer;
+    sn_connection *one = sn_server_receive(self, part->connection, commands, length, &answer);
+
+    for (uint32_t i = 0; one && i < part->n; i++) {
+        sn_wish *wish = part->wishes[i];
+        int rc = i > 0 ? sn_server_next(one, &answer) : 0;
         if (rc == 0)
-            rc = take(one, &answer, keys[i], wishes[i]);
+            rc = take(one, &answer, dataset, wish);
         if (rc != 0) {
             sn_server_give_up(self, one, rc, &answer);
             return;
         }
         uint64_t now = sn_socket_now();
         sn_remote_counts more = {.misses = 1, .wrong = answer.kind == SN_ANSWER_BYTES};
-        if (wishes[i]->is_found)
-            more = (sn_remote_counts){.hits = 1, .bytes = wishes[i]->length, .get_ns = now - began};
+        if (wish->is_found)
+            more = (sn_remote_counts){.hits = 1, .bytes = wish->length, .get_ns = now - began};
         sn_server_count(self, &more);
         began = now;
     }
@@ -203,28 +218,45 @@ static void get_from(sn_server *self, const uint8_t *dataset, sn_wish *const *wi
         sn_server_done(self, one);
 }
 
-void sn_remote_get(sn_remote *remote, const uint8_t *dataset, sn_wish *wishes, uint32_t n)
+void sn_remote_ask(sn_remote *remote, const uint8_t *dataset, sn_wish *wishes, uint32_t n, sn_remote_asked *asked)
 {
-    sn_wish *of_server[SN_REMOTE_AT_ONCE];
-    uint32_t server[SN_REMOTE_AT_ONCE];
-
-    for (uint32_t i = 0; i < n; i++) {
+    asked->dataset = dataset;
+    asked->n_parts = 0;
+    for (uint32_t i = 0; i < n; i++)
         wishes[i].is_found = 0;
-        server[i] = sn_remote_server_of(remote, dataset, wishes[i].sample);
-    }
     if (remote->owner != getpid())
         return;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t asked = server[i], count = 0;
-        for (uint32_t k = i; k < n && asked != ASKED; k++) {
-            if (server[k] == asked) {
-                of_server[count++] = &wishes[k];
-                server[k] = ASKED;
-            }
+        sn_server *server = remote->places[sn_remote_server_of(remote, dataset, wishes[i].sample)].server;
+        uint32_t at = 0;
+        while (at < asked->n_parts && asked->parts[at].server != server)
+            at++;
+        sn_remote_part *part = &asked->parts[at];
+        if (at == asked->n_parts) {
+            asked->n_parts++;
+            part->server = server;
+            part->connection = NULL;
+            part->n = 0;
         }
-        if (count > 0)
-            get_from(remote->places[asked].server, dataset, of_server, count);
+        part->wishes[part->n++] = &wishes[i];
     }
+    for (uint32_t i = 0; i < asked->n_parts; i++)
+        ask_server(dataset, &asked->parts[i]);
+}
+
+void sn_remote_take(const sn_remote_asked *asked)
+{
+    for (uint32_t i = 0; i < asked->n_parts; i++)
+        if (asked->parts[i].connection)
+            take_from_server(asked->dataset, &asked->parts[i]);
+}
+
+void sn_remote_get(sn_remote *remote, const uint8_t *dataset, sn_wish *wishes, uint32_t n)
+{
+    sn_remote_asked asked;
+
+    sn_remote_ask(remote, dataset, wishes, n, &asked);
+    sn_remote_take(&asked);
 }
 
 /* What follows the value in a SET. How many words it is, of at most 3. */

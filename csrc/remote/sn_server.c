@@ -17,7 +17,6 @@
 #define LONGEST_NS 30000000000u
 #define FULL_NS 30000000000u     /* that it is given nothing while it has no room */
 #define TURN_NS 200000000u       /* that a caller waits for others to shake hands */
-#define GONE 1                   /* the server has closed a connection that it had answered on before */
 
 struct sn_server {
     char *user, *password;
@@ -362,20 +361,10 @@ int sn_server_next(sn_connection *one, sn_answer *answer)
     return rc == 0 && answer->kind == SN_ANSWER_ERROR ? -EPROTO : rc;
 }
 
-/* Send commands and read the first line of the first answer. GONE: the connection had been closed since it was used; a
- * fresh one may serve. */
-static int ask(sn_server *self, sn_connection *one, const uint8_t *commands, size_t length, sn_answer *answer)
+/* Whether the server has closed a connection that it had answered on before: a fresh one may serve. */
+static int is_gone(int was_fresh, int rc)
 {
-    struct iovec part = {.iov_base = (void *)commands, .iov_len = length};
-    int was_used = !one->is_fresh;
-    int rc = sn_connection_send(one, &part, 1);
-
-    answer->kind = SN_ANSWER_NOTHING;
-    if (rc == 0)
-        rc = read_owed(self, one);
-    if (rc == 0)
-        rc = sn_server_next(one, answer);
-    return was_used && (rc == -ECONNRESET || rc == -EPIPE) ? GONE : rc;
+    return !was_fresh && (rc == -ECONNRESET || rc == -EPIPE);
 }
 
 void sn_server_give_up(sn_server *self, sn_connection *one, int rc, const sn_answer *answer)
@@ -387,25 +376,48 @@ void sn_server_give_up(sn_server *self, sn_connection *one, int rc, const sn_ans
     failed(self, message);
 }
 
-sn_connection *sn_server_ask(sn_server *self, const uint8_t *commands, size_t length, sn_answer *answer)
+sn_connection *sn_server_send(sn_server *self, const uint8_t *commands, size_t length)
 {
+    sn_answer nothing = {.kind = SN_ANSWER_NOTHING};
     char message[SN_TLS_WHY];
 
     for (;;) {
+        struct iovec part = {.iov_base = (void *)commands, .iov_len = length};
         sn_connection *one = get_connection(self, message);
         if (!one) {
             failed(self, message);
             return NULL;
         }
-        int rc = ask(self, one, commands, length, answer);
+        int rc = sn_connection_send(one, &part, 1);
         if (rc == 0)
             return one;
-        if (rc != GONE) {
-            sn_server_give_up(self, one, rc, answer);
+        if (!is_gone(one->is_fresh, rc)) {
+            sn_server_give_up(self, one, rc, &nothing);
             return NULL;
         }
         sn_connection_close(one); /* the others are as old; each try is with one less */
     }
+}
+
+sn_connection *sn_server_receive(sn_server *self, sn_connection *one, const uint8_t *commands, size_t length,
+                                 sn_answer *answer)
+{
+    while (one) {
+        int was_fresh = one->is_fresh;
+        answer->kind = SN_ANSWER_NOTHING;
+        int rc = read_owed(self, one);
+        if (rc == 0)
+            rc = sn_server_next(one, answer);
+        if (rc == 0)
+            return one;
+        if (!is_gone(was_fresh, rc)) {
+            sn_server_give_up(self, one, rc, answer);
+            return NULL;
+        }
+        sn_connection_close(one);
+        one = sn_server_send(self, commands, length);
+    }
+    return NULL;
 }
 
 void sn_server_done(sn_server *self, sn_connection *one)

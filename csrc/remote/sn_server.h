@@ -1,7 +1,7 @@
 /*
  * sn_server.h -- one Redis or Valkey server: connections to it, and what is to be done while it fails.
  *
- *   may_ask --yes--> ask --> a connection with the answer --> done, or give_up
+ *   may_ask --yes--> send --> receive --> a connection with the answer --> done, or give_up
  *           --no --> it is left alone
  *
  * Connections are made as they are needed, and kept. After three failures in a row the server is left alone for a
@@ -65,12 +65,18 @@ void sn_server_free(sn_server *self);
 /* It has another address now. 0, or -EINVAL. */
 int sn_server_move(sn_server *self, const char *address);
 
-/* Whether a caller may ask now. If it may, sn_server_ask() has to follow; else so many samples are skipped. */
+/* Whether a caller may ask now. If it may, sn_server_send() has to follow; else so many samples are skipped. */
 int sn_server_may_ask(sn_server *self, uint32_t samples);
 
-/* Send commands, and read the first line of the first answer, which is no error. The connection, which has to end with
- * sn_server_done() or sn_server_give_up(); NULL: the server has failed, which is counted. */
-sn_connection *sn_server_ask(sn_server *self, const uint8_t *commands, size_t length, sn_answer *answer);
+/* Send commands. The connection, whose answers sn_server_receive() has to read; NULL: the server has failed, which is
+ * counted. */
+sn_connection *sn_server_send(sn_server *self, const uint8_t *commands, size_t length);
+
+/* Read the first line of the first answer, which is no error. If the server had closed the connection meanwhile, the commands
+ * are sent once more, on another one. The connection, which has to end with sn_server_done() or sn_server_give_up(); NULL: the
+ * server has failed, which is counted. */
+sn_connection *sn_server_receive(sn_server *self, sn_connection *one, const uint8_t *commands, size_t length,
+                                 sn_answer *answer);
 
 /* Read the first line of the next answer, likewise. 0, or the code for sn_server_give_up(). */
 int sn_server_next(sn_connection *one, sn_answer *answer);
