@@ -53,7 +53,7 @@ test-packages: wheel     ## sdist and wheel, installed into empty environments
 test-c:                  ## the tests in C, without Python; SEED=7 to repeat a run
 	@$(MAKE) --no-print-directory c-tests FLAVOUR=$@ C_FLAGS="-O2"
 
-test-arm:                ## the vector code for 64-bit ARM against plain C, in an emulator
+test-arm:                ## the vector code for 64-bit ARM against plain C, and checksums, in an emulator
 	@for tool in $(ARM_CC) $(ARM_RUN); do \
 	    command -v $$tool >/dev/null && continue; \
 	    echo "make test-arm: no $$tool here; apt-get install gcc-aarch64-linux-gnu qemu-user" >&2; \
@@ -63,6 +63,8 @@ test-arm:                ## the vector code for 64-bit ARM against plain C, in a
 	@$(ARM_CC) -std=gnu11 -O3 -ffp-contract=off $(C_WARNINGS) -Icsrc -static \
 	    -o build/test-arm/test_kernels $(KERNEL_SOURCES) -lm
 	@$(ARM_RUN) build/test-arm/test_kernels $(SEED)
+	@$(ARM_CC) -std=gnu11 -O3 $(C_WARNINGS) -Icsrc -static -o build/test-arm/test_hash tests/c/test_hash.c csrc/base/sn_hash.c
+	@$(ARM_RUN) build/test-arm/test_hash
 
 asan:                    ## test-c under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(MAKE) --no-print-directory c-tests FLAVOUR=$@ C_FLAGS="$(ASAN)"

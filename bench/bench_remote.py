@@ -8,7 +8,7 @@ of all hosts, and the servers, share those cores.
   connection: by TCP, with TLS on top of it, and by a Unix socket. Files are asked for one by one, and four
   at once, as loaders do. Rounds take turns.
 * ``one``: one job whose files all lie on a server, beside the same job whose files all lie in its own cache
-  as ENCODED. Rounds take turns; the ratios are of each round. The server takes its time from the same cores.
+  as ENCODED. Their epochs take turns; the ratios are of each round. The server takes its time from the same cores.
   Therefore the CPU time of the job is compared too: it is what a server on another host would leave. In the
   last row the server has a core to itself, and the job, with one thread, has another: alone and beside the
   server.
@@ -55,7 +55,7 @@ from report import machine, print_table  # noqa: E402
 PROGRAM = shutil.which("valkey-server") or shutil.which("redis-server")
 FILE_BYTES = 110_000
 EPOCHS = 4
-EPOCHS_OF_ONE = 13  # of a job whose CPU time is compared, which the kernel counts in hundredths of a second
+EPOCHS_OF_ONE = 21  # of a job whose CPU time is compared, which the kernel counts in hundredths of a second
 GETS = 20_000
 AT_ONCE = 4  # SN_REMOTE_AT_ONCE
 APART = "TCP, a core each"
@@ -83,6 +83,7 @@ for epoch in range(int(epochs)):
     for _ in loader:
         pass
     print(len(data), loader.stats()["read_bytes"] - before, flush=True)
+sys.stdin.readline()  # ending takes half a second of a core, which others may need
 """
 
 
@@ -246,6 +247,25 @@ def get_costs(scratch: Path, rounds: int) -> list[list[str]]:
     ]
 
 
+def by_turns(hosts: Sequence[Host]) -> list[tuple[float, float]]:
+    """Of each host: samples/s, and CPU seconds a sample, in its epochs after the first. Only one loads at a time, an
+    epoch each: what slows the machine for a while slows all."""
+    samples, seconds, used = ([0.0] * len(hosts) for _ in range(3))
+    for epoch in range(hosts[0].epochs):
+        for i, host in enumerate(hosts):
+            assert host.line() == "ready\n"
+            began, before = time.perf_counter(), cpu_of(host.process.pid)
+            host.begin()
+            count = int(host.line().split()[0])
+            if epoch > 0:
+                samples[i] += count
+                seconds[i] += time.perf_counter() - began
+                used[i] += cpu_of(host.process.pid) - before
+    for host in hosts:
+        host.end()
+    return [(n / s, u / n) for n, s, u in zip(samples, seconds, used, strict=True)]
+
+
 def one_job(
     data: Path, scratch: Path, rounds: int, size: int
 ) -> tuple[list[float], dict[str, list[tuple[float, float]]]]:
@@ -258,14 +278,13 @@ def one_job(
 
     def beside(ways: dict[str, str], **more: Any) -> float:
         """Compare with a cache of the job's own, whose samples/s this is."""
-        folder = scratch / "own"
-        alone = rates([Host(data, "", folder, kind="encoded", **options, **more)])
-        shutil.rmtree(folder)
-        for way, remote in ways.items():
-            served = rates([Host(data, remote, scratch / "none", kind="none", **options, **more)])
-            speed = served.later / alone.later
-            ratios[way].append((speed, served.cores / alone.cores / speed))
-        return alone.later
+        alone = Host(data, "", scratch / "own", kind="encoded", **options, **more)
+        served = [Host(data, remote, scratch / "none", kind="none", **options, **more) for remote in ways.values()]
+        (speed, cpu_s), *others = by_turns([alone, *served])
+        shutil.rmtree(scratch / "own")
+        for way, (its_speed, its_cpu_s) in zip(ways, others, strict=True):
+            ratios[way].append((its_speed / speed, its_cpu_s / cpu_s))
+        return speed
 
     with server(scratch / "one", 1000) as (url, unix, process):
         for _ in range(rounds):

@@ -13,7 +13,6 @@
 #include "sn_socket.h"
 
 #define KEY_BYTES 64
-#define COMMAND_BYTES (KEY_BYTES + 32) /* of a GET, at the most */
 #define TERMS_BYTES 64
 
 /* What ends each value. */
@@ -118,25 +117,29 @@ void sn_remote_free(sn_remote *remote)
 
 /* -- Samples -- */
 
-static int write_key(char *key, const uint8_t *dataset, uint32_t sample)
+/* Write "seneca:<the dataset's name, hexadecimal>:<the sample>": how many characters. */
+static size_t write_key(char key[KEY_BYTES], const uint8_t *dataset, uint32_t sample)
 {
-    char digits[2 * SN_REMOTE_DATASET + 1];
+    static const char prefix[] = "seneca:";
+    char *at = key + sizeof prefix - 1;
 
+    memcpy(key, prefix, sizeof prefix - 1);
     for (uint32_t i = 0; i < SN_REMOTE_DATASET; i++) {
-        digits[2 * i] = "0123456789abcdef"[dataset[i] >> 4];
-        digits[2 * i + 1] = "0123456789abcdef"[dataset[i] & 15];
+        *at++ = "0123456789abcdef"[dataset[i] >> 4];
+        *at++ = "0123456789abcdef"[dataset[i] & 15];
     }
-    digits[2 * SN_REMOTE_DATASET] = '\0';
-    return snprintf(key, KEY_BYTES, "seneca:%s:%u", digits, sample);
+    *at++ = ':';
+    at += sn_resp_number(at, sample);
+    return (size_t)(at - key);
 }
 
-static uint64_t check_of(const uint8_t *bytes, size_t length, const char *key, int key_length)
+static uint64_t check_of(const uint8_t *bytes, size_t length, const char *key, size_t key_length)
 {
-    return sn_hash64(bytes, length, sn_hash64(key, (size_t)key_length, 0));
+    return sn_checksum(bytes, length, sn_hash64(key, key_length, 0));
 }
 
 /* The length of the file in a value of ours; SIZE_MAX: it is none. */
-static size_t file_in(const uint8_t *value, size_t length, uint32_t sample, const char *key, int key_length)
+static size_t file_in(const uint8_t *value, size_t length, uint32_t sample, const char *key, size_t key_length)
 {
     trailer end;
 
@@ -153,8 +156,8 @@ static size_t file_in(const uint8_t *value, size_t length, uint32_t sample, cons
 static int take(sn_connection *one, const sn_answer *answer, const uint8_t *dataset, sn_wish *wish)
 {
     char key[KEY_BYTES];
-    int key_length = write_key(key, dataset, wish->sample);
-    sn_word del[2] = {{"DEL", 3}, {key, (size_t)key_length}};
+    size_t key_length = write_key(key, dataset, wish->sample);
+    sn_word del[2] = {{"DEL", 3}, {key, key_length}};
 
     if (answer->kind != SN_ANSWER_BYTES)
         return 0;
@@ -168,35 +171,26 @@ static int take(sn_connection *one, const sn_answer *answer, const uint8_t *data
     return 0;
 }
 
-/* The GETs of what one server is asked for: how many bytes. */
-static size_t write_gets(uint8_t *commands, size_t room, const uint8_t *dataset, const sn_remote_part *part)
-{
-    char key[KEY_BYTES];
-    size_t length = 0;
-
-    for (uint32_t i = 0; i < part->n; i++) {
-        sn_word get[2] = {{"GET", 3}, {key, (size_t)write_key(key, dataset, part->wishes[i]->sample)}};
-        length += sn_resp_command(commands + length, room - length, 2, get, 2);
-    }
-    return length;
-}
-
 static void ask_server(const uint8_t *dataset, sn_remote_part *part)
 {
-    uint8_t commands[SN_REMOTE_AT_ONCE * COMMAND_BYTES];
+    char key[KEY_BYTES];
 
+    part->length = 0;
+    for (uint32_t i = 0; i < part->n; i++) {
+        sn_word get[2] = {{"GET", 3}, {key, write_key(key, dataset, part->wishes[i]->sample)}};
+        part->length += sn_resp_command(part->commands + part->length, sizeof part->commands - part->length, 2, get, 2);
+    }
+    part->connection = NULL;
     if (sn_server_may_ask(part->server, part->n))
-        part->connection = sn_server_send(part->server, commands, write_gets(commands, sizeof commands, dataset, part));
+        part->connection = sn_server_send(part->server, part->commands, part->length);
 }
 
 static void take_from_server(const uint8_t *dataset, const sn_remote_part *part)
 {
     sn_server *self = part->server;
-    uint8_t commands[SN_REMOTE_AT_ONCE * COMMAND_BYTES];
-    size_t length = write_gets(commands, sizeof commands, dataset, part);
     uint64_t began = sn_socket_now();
     sn_answer answer;
-    sn_connection *one = sn_server_receive(self, part->connection, commands, length, &answer);
+    sn_connection *one = sn_server_receive(self, part->connection, part->commands, part->length, &answer);
 
     for (uint32_t i = 0; one && i < part->n; i++) {
         sn_wish *wish = part->wishes[i];
@@ -235,7 +229,6 @@ void sn_remote_ask(sn_remote *remote, const uint8_t *dataset, sn_wish *wishes, u
         if (at == asked->n_parts) {
             asked->n_parts++;
             part->server = server;
-            part->connection = NULL;
             part->n = 0;
         }
         part->wishes[part->n++] = &wishes[i];
@@ -276,7 +269,7 @@ void sn_remote_put(sn_remote *remote, const uint8_t *dataset, uint32_t sample, c
                    sn_terms terms)
 {
     char key[KEY_BYTES];
-    int key_length = write_key(key, dataset, sample);
+    size_t key_length = write_key(key, dataset, sample);
     sn_server *self = remote->places[sn_remote_server_of(remote, dataset, sample)].server;
     uint8_t head[256];
     char tail[TERMS_BYTES];
@@ -287,7 +280,7 @@ void sn_remote_put(sn_remote *remote, const uint8_t *dataset, uint32_t sample, c
         return;
     memcpy(end.magic, MAGIC, sizeof MAGIC);
     end.check = check_of(bytes, length, key, key_length);
-    sn_word set[3] = {{"SET", 3}, {key, (size_t)key_length}, {NULL, length + sizeof end}};
+    sn_word set[3] = {{"SET", 3}, {key, key_length}, {NULL, length + sizeof end}};
     uint32_t more = write_terms(tail, sizeof tail, terms, &tail_length);
     size_t head_length = sn_resp_command(head, sizeof head, 3 + more, set, 3);
     struct iovec parts[4] = {{head, head_length},

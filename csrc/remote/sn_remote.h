@@ -29,6 +29,7 @@
 #define SN_REMOTE_DATASET 16       /* bytes of a dataset's fingerprint, which `dataset` always is */
 #define SN_REMOTE_MOST (1u << 30)  /* bytes of a value */
 #define SN_REMOTE_AT_ONCE 4u       /* samples that are asked for together */
+#define SN_REMOTE_COMMAND 96u      /* bytes of a GET, at the most */
 
 typedef struct sn_remote sn_remote;
 
@@ -55,6 +56,8 @@ typedef struct {
     sn_connection *connection; /* NULL: it has not, for it fails */
     sn_wish *wishes[SN_REMOTE_AT_ONCE];
     uint32_t n;
+    size_t length; /* of the commands */
+    uint8_t commands[SN_REMOTE_AT_ONCE * SN_REMOTE_COMMAND];
 } sn_remote_part;
 
 /* What was asked for, and has to be taken. */

@@ -1,7 +1,6 @@
 #include "sn_resp.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "../base/sn_status.h"
@@ -59,16 +58,38 @@ int sn_resp_answer(const uint8_t *bytes, size_t n, uint64_t most, sn_answer *ans
     }
 }
 
+size_t sn_resp_number(char *to, uint64_t value)
+{
+    char backwards[SN_RESP_DIGITS];
+    size_t n = 0;
+
+    do
+        backwards[n++] = (char)('0' + value % 10);
+    while (value /= 10);
+    for (size_t i = 0; i < n; i++)
+        to[i] = backwards[n - 1 - i];
+    return n;
+}
+
+/* A line that says how many there are of something. */
+static size_t write_count(char *line, char kind, uint64_t count)
+{
+    line[0] = kind;
+    size_t n = 1 + sn_resp_number(line + 1, count);
+    line[n++] = '\r';
+    line[n++] = '\n';
+    return n;
+}
+
 size_t sn_resp_command(uint8_t *to, size_t capacity, uint32_t total, const sn_word *words, uint32_t n)
 {
-    char line[32];
+    char line[SN_RESP_DIGITS + 3];
     size_t at = 0;
 
     for (uint32_t i = 0; i <= n; i++) {
         const sn_word *word = i ? &words[i - 1] : NULL;
         size_t follows = word && word->bytes ? word->length + 2 : 0;
-        size_t length = (size_t)(word ? snprintf(line, sizeof line, "$%zu\r\n", word->length)
-                                      : snprintf(line, sizeof line, "*%u\r\n", total));
+        size_t length = word ? write_count(line, '$', word->length) : write_count(line, '*', total);
         if (length + follows > capacity - at)
             return 0;
         memcpy(to + at, line, length);

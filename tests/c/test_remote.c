@@ -5,7 +5,6 @@
  * test_remote_tls.py.
  */
 #define _GNU_SOURCE
-#include "base/sn_hash.h"
 #include "base/sn_rng.h"
 #include "base/sn_status.h"
 #include "check.h"
@@ -29,24 +28,6 @@
 #define TURNS 1500u
 
 static const uint8_t dataset[SN_REMOTE_DATASET] = "a dataset's name";
-
-/* -- The checksum -- */
-
-/* As other implementations have them. */
-static void check_hash(void)
-{
-    static const struct {
-        const char *text;
-        uint64_t seed, hash;
-    } known[] = {{"", 0, 0xEF46DB3751D8E999u},
-                 {"a", 0, 0xD24EC4F1A98C6E5Bu},
-                 {"abc", 0, 0x44BC2CF5AD770999u},
-                 {"Nobody inspects the spammish repetition", 0, 0xFBCEA83C8A378BF1u},
-                 {"Nobody inspects the spammish repetition", 7, 0x26F1AEB39B9B1F5Fu}};
-
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        CHECK_EQUAL(sn_hash64(known[i].text, strlen(known[i].text), known[i].seed), known[i].hash, "%s", known[i].text);
-}
 
 /* -- Answers -- */
 
@@ -302,7 +283,6 @@ int main(int argc, char **argv)
     sn_rng rng;
 
     sn_rng_start(&rng, seed, 0, 0, 0, SN_STREAM_REST);
-    check_hash();
     check_answers();
     fuzz_answers(&rng);
     check_commands();
