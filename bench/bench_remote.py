@@ -8,10 +8,10 @@ of all hosts, and the servers, share those cores.
   connection: by TCP, with TLS on top of it, and by a Unix socket. Files are asked for one by one, and four
   at once, as loaders do. Rounds take turns.
 * ``one``: one job whose files all lie on a server, beside the same job whose files all lie in its own cache
-  as ENCODED. Their epochs take turns; the ratios are of each round. The server takes its time from the same cores.
-  Therefore the CPU time of the job is compared too: it is what a server on another host would leave. In the
-  last row the server has a core to itself, and the job, with one thread, has another: alone and beside the
-  server.
+  as ENCODED. Their epochs take turns; the ratios are of each round. Each picture is there four times, by
+  another name: an epoch takes some seconds. The server takes its time from the same cores. Therefore the CPU
+  time of the job is compared too: it is what a server on another host would leave. In the last row the server
+  has a core to itself, and the job, with one thread, has another: alone and beside the server.
 * ``hosts``: storage that gives so many megabytes a second to all hosts together (``slow_reads.py``), and 1, 2
   and 3 hosts, each with a server of its own. The servers together have room for the dataset. Epochs after the
   first are timed. Beside it one host without servers. ``cores`` is the CPU time of hosts and servers for a
@@ -20,8 +20,8 @@ of all hosts, and the servers, share those cores.
   carry 1,000 Mb/s each way (``namespaces.py``). Bytes then go through the kernel's network, as between hosts.
 * ``copies``: two hosts whose jobs have one seed, on one server that has all files, with ``share="exact"``:
   a host takes copies that the other has left there. Beside it the same jobs with ``share="none"``, where each
-  host prepares all. No cache keeps anything from epoch to epoch. Each picture is there four times, by another
-  name: an epoch takes some seconds. Rounds take turns.
+  host prepares all. No cache keeps anything from epoch to epoch. The pictures are those of ``one``.
+  Rounds take turns.
 
     python -m bench.bench_remote --data train/
 """
@@ -55,7 +55,7 @@ from report import machine, print_table  # noqa: E402
 PROGRAM = shutil.which("valkey-server") or shutil.which("redis-server")
 FILE_BYTES = 110_000
 EPOCHS = 4
-EPOCHS_OF_ONE = 21  # of a job whose CPU time is compared, which the kernel counts in hundredths of a second
+EPOCHS_OF_ONE = 6  # of a job whose CPU time is compared, which the kernel counts in hundredths of a second
 GETS = 20_000
 AT_ONCE = 4  # SN_REMOTE_AT_ONCE
 APART = "TCP, a core each"
@@ -248,8 +248,8 @@ def get_costs(scratch: Path, rounds: int) -> list[list[str]]:
 
 
 def by_turns(hosts: Sequence[Host]) -> list[tuple[float, float]]:
-    """Of each host: samples/s, and CPU seconds a sample, in its epochs after the first. Only one loads at a time, an
-    epoch each: what slows the machine for a while slows all."""
+    """Of each host: samples/s, and CPU seconds a sample, in its epochs after the first. Only one loads at a
+    time, an epoch each: what slows the machine for a while slows all."""
     samples, seconds, used = ([0.0] * len(hosts) for _ in range(3))
     for epoch in range(hosts[0].epochs):
         for i, host in enumerate(hosts):
@@ -267,7 +267,7 @@ def by_turns(hosts: Sequence[Host]) -> list[tuple[float, float]]:
 
 
 def one_job(
-    data: Path, scratch: Path, rounds: int, size: int
+    pictures: Path, scratch: Path, rounds: int, size: int
 ) -> tuple[list[float], dict[str, list[tuple[float, float]]]]:
     """Samples/s of a job with its own ENCODED cache. With servers: samples/s, and the CPU time of the job for
     a sample, each divided by that of its own cache."""
@@ -278,9 +278,12 @@ def one_job(
 
     def beside(ways: dict[str, str], **more: Any) -> float:
         """Compare with a cache of the job's own, whose samples/s this is."""
-        alone = Host(data, "", scratch / "own", kind="encoded", **options, **more)
-        served = [Host(data, remote, scratch / "none", kind="none", **options, **more) for remote in ways.values()]
-        (speed, cpu_s), *others = by_turns([alone, *served])
+        kinds = [("", "own", "encoded"), *((remote, "none", "none") for remote in ways.values())]
+        hosts = [
+            Host(pictures, remote, scratch / folder, kind=kind, **options, **more)
+            for remote, folder, kind in kinds
+        ]
+        (speed, cpu_s), *others = by_turns(hosts)
         shutil.rmtree(scratch / "own")
         for way, (its_speed, its_cpu_s) in zip(ways, others, strict=True):
             ratios[way].append((its_speed / speed, its_cpu_s / cpu_s))
@@ -316,9 +319,8 @@ def four_times(data: Path, folder: Path) -> Path:
     return folder
 
 
-def copies(data: Path, scratch: Path, rounds: int, size: int) -> dict[str, list[Rates]]:
+def copies(pictures: Path, scratch: Path, rounds: int, size: int) -> dict[str, list[Rates]]:
     """Two hosts that prepare all pictures each, and that share copies."""
-    pictures = four_times(data, scratch / "four-times")
     found: dict[str, list[Rates]] = {"alone": [], "exact": []}
     for number in range(rounds):
         for kind, of in found.items():
@@ -388,8 +390,9 @@ def main() -> None:
         found: dict[str, Any] = {}
         if not args.only_hosts:
             found["get"] = get_costs(scratch, args.rounds)
-            found["own"], found["ratios"] = one_job(args.data, scratch, args.rounds, args.size)
-            found["copies"] = copies(args.data.resolve(), scratch, args.rounds, args.size)
+            pictures = four_times(args.data, scratch / "four-times")
+            found["own"], found["ratios"] = one_job(pictures, scratch, args.rounds, args.size)
+            found["copies"] = copies(pictures, scratch, args.rounds, args.size)
         found["hosts"] = several(args.data.resolve(), scratch, args.megabytes, args.size, args.namespaces)
     if not args.only_hosts:
         print_table(

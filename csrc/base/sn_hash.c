@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#ifdef __SSE2__
-#include <emmintrin.h>
+#ifdef __x86_64__
+#include <immintrin.h>
 #endif
 
 #define P1 0x9E3779B185EBCA87u
@@ -77,6 +77,7 @@ uint64_t sn_hash64(const void *bytes, size_t n, uint64_t seed)
 #define BLOCK 1024         /* after each, lanes are scrambled */
 #define SHORT 240          /* XXH3 has three other ways up to here */
 #define SECRET_WORDS 24
+#define LAST (8 * SECRET_WORDS - STRIPE) /* where the secret's last stripe begins */
 #define HALF 0x9E3779B1u   /* the specification's PRIME32_1 */
 
 /* The specification's secret, and what a seed makes of it. */
@@ -88,36 +89,54 @@ static const uint64_t SECRET[SECRET_WORDS] = {
 
 /* Add stripes to the lanes. Each takes the product of the two halves of its word, which the secret has turned, and its
  * neighbour's word: else a half of zero would hide the other. */
-static void add_stripes(uint64_t lanes[8], const uint8_t *bytes, const uint8_t *secret, size_t stripes)
+static void add_stripes(uint64_t lanes[restrict 8], const uint8_t *restrict bytes, const uint8_t *restrict secret, size_t stripes)
 {
-#ifdef __SSE2__
-    __m128i pairs[4];
-    memcpy(pairs, lanes, sizeof pairs);
-    for (size_t s = 0; s < stripes; s++, bytes += STRIPE, secret += 8) {
-        for (int i = 0; i < 4; i++) {
-            __m128i words = _mm_loadu_si128((const __m128i *)bytes + i);
-            __m128i turned = _mm_xor_si128(words, _mm_loadu_si128((const __m128i *)secret + i));
-            __m128i product = _mm_mul_epu32(turned, _mm_shuffle_epi32(turned, _MM_SHUFFLE(3, 3, 1, 1)));
-            __m128i neighbours = _mm_shuffle_epi32(words, _MM_SHUFFLE(1, 0, 3, 2));
-            pairs[i] = _mm_add_epi64(_mm_add_epi64(pairs[i], neighbours), product);
-        }
-    }
-    memcpy(lanes, pairs, sizeof pairs);
-#else
     for (size_t s = 0; s < stripes; s++, bytes += STRIPE, secret += 8) {
         for (int i = 0; i < 8; i++) {
             uint64_t turned = word(bytes + 8 * i) ^ word(secret + 8 * i);
             lanes[i] += word(bytes + 8 * (i ^ 1)) + (turned & 0xFFFFFFFFu) * (turned >> 32);
         }
     }
-#endif
 }
 
-static void scramble(uint64_t lanes[8], const uint8_t *secret)
+static void add_blocks(uint64_t lanes[8], const uint8_t *bytes, const uint8_t *secret, size_t blocks)
 {
-    for (int i = 0; i < 8; i++)
-        lanes[i] = (lanes[i] ^ lanes[i] >> 47 ^ word(secret + 8 * i)) * HALF;
+    for (size_t b = 0; b < blocks; b++, bytes += BLOCK) {
+        add_stripes(lanes, bytes, secret, BLOCK / STRIPE);
+        for (int i = 0; i < 8; i++)
+            lanes[i] = (lanes[i] ^ lanes[i] >> 47 ^ word(secret + LAST + 8 * i)) * HALF;
+    }
 }
+
+#ifdef __x86_64__
+/* The same, four lanes at a time. */
+__attribute__((target("avx2"))) static void add_blocks_avx2(uint64_t lanes[8], const uint8_t *bytes, const uint8_t *secret,
+                                                            size_t blocks)
+{
+    const __m256i half = _mm256_set1_epi64x(HALF), *keys = (const __m256i *)(secret + LAST);
+    __m256i fours[2] = {_mm256_loadu_si256((__m256i *)lanes), _mm256_loadu_si256((__m256i *)lanes + 1)};
+
+    for (size_t b = 0; b < blocks; b++) {
+        for (size_t s = 0; s < BLOCK / STRIPE; s++, bytes += STRIPE) {
+            for (int i = 0; i < 2; i++) {
+                __m256i words = _mm256_loadu_si256((const __m256i *)bytes + i);
+                __m256i turned = _mm256_xor_si256(words, _mm256_loadu_si256((const __m256i *)(secret + 8 * s) + i));
+                __m256i product = _mm256_mul_epu32(turned, _mm256_srli_epi64(turned, 32));
+                __m256i neighbours = _mm256_shuffle_epi32(words, _MM_SHUFFLE(1, 0, 3, 2));
+                fours[i] = _mm256_add_epi64(_mm256_add_epi64(fours[i], neighbours), product);
+            }
+        }
+        for (int i = 0; i < 2; i++) {
+            __m256i mixed = _mm256_xor_si256(fours[i], _mm256_srli_epi64(fours[i], 47));
+            mixed = _mm256_xor_si256(mixed, _mm256_loadu_si256(keys + i));
+            __m256i high = _mm256_mul_epu32(_mm256_srli_epi64(mixed, 32), half);
+            fours[i] = _mm256_add_epi64(_mm256_mul_epu32(mixed, half), _mm256_slli_epi64(high, 32));
+        }
+    }
+    for (int i = 0; i < 2; i++)
+        _mm256_storeu_si256((__m256i *)lanes + i, fours[i]);
+}
+#endif
 
 static uint64_t fold(uint64_t a, uint64_t b)
 {
@@ -128,18 +147,22 @@ static uint64_t fold(uint64_t a, uint64_t b)
 uint64_t sn_checksum(const void *bytes, size_t n, uint64_t seed)
 {
     uint64_t lanes[8] = {0xC2B2AE3Du, P1, P2, P3, P4, 0x85EBCA77u, P5, HALF}, words[SECRET_WORDS];
-    const uint8_t *at = bytes, *end = at + n, *secret = (const uint8_t *)words, *last = secret + sizeof words - STRIPE;
+    const uint8_t *at = bytes, *end = at + n, *secret = (const uint8_t *)words;
+    void (*add)(uint64_t *, const uint8_t *, const uint8_t *, size_t) = add_blocks;
 
     if (n <= SHORT)
         return sn_hash64(bytes, n, seed);
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2"))
+        add = add_blocks_avx2;
+#endif
     for (int i = 0; i < SECRET_WORDS; i++)
         words[i] = SECRET[i] + (i % 2 ? -seed : seed);
-    for (; end - at > BLOCK; at += BLOCK) {
-        add_stripes(lanes, at, secret, BLOCK / STRIPE);
-        scramble(lanes, last);
-    }
+    size_t blocks = (n - 1) / BLOCK; /* the last byte is in none */
+    add(lanes, at, secret, blocks);
+    at += blocks * BLOCK;
     add_stripes(lanes, at, secret, (size_t)(end - at - 1) / STRIPE);
-    add_stripes(lanes, end - STRIPE, last - 7, 1);
+    add_stripes(lanes, end - STRIPE, secret + LAST - 7, 1);
     uint64_t hash = n * P1;
     for (int i = 0; i < 4; i++)
         hash += fold(lanes[2 * i] ^ word(secret + 11 + 16 * i), lanes[2 * i + 1] ^ word(secret + 19 + 16 * i));

@@ -17,7 +17,7 @@
 /* XXH64. */
 uint64_t sn_hash64(const void *bytes, size_t n, uint64_t seed);
 
-/* For many bytes: XXH3 with 64 bits, in half of the time; XXH64 of up to 240. */
+/* For many bytes: XXH3 with 64 bits, in a quarter of the time where the processor has AVX2; XXH64 of up to 240. */
 uint64_t sn_checksum(const void *bytes, size_t n, uint64_t seed);
 
 #endif

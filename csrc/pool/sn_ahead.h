@@ -61,7 +61,8 @@ void sn_ahead_brought(sn_ahead *ahead, uint32_t files);
 /* For how many files a thread asks other hosts at a time. */
 uint32_t sn_ahead_at_once(const sn_ahead *ahead);
 
-/* Whether so many preparers are about to run out of files, and there is room for those that other hosts may have. */
+/* Whether so many preparers are about to run out of files, with those that are under way; and there is room for those that
+ * other hosts may have. */
 int sn_ahead_may_ask(const sn_ahead *ahead, uint32_t preparers);
 
 /* A file of so many bytes has come. */

@@ -11,6 +11,7 @@
 
 #define READER_STACK (256u << 10)
 #define MOST_LOOKS 1024 /* at places ahead, for neighbours of one that is to be fetched: some ten microseconds */
+#define MOST_PREPARED 3 /* places that a preparer prepares before it takes what it has asked for */
 #define MOST_HOST_LOOKS 64 /* at places ahead, for what to ask other hosts for: before each place that is prepared */
 
 int sn_pool_start(sn_pool *pool, struct sn_thread *thread, void *(*run_as)(void *), size_t stack_bytes)
@@ -162,7 +163,6 @@ static void end_asking(sn_pool *pool, sn_place *place, sn_file *file, uint64_t t
 /* The mutex is held. `own`: the place that this thread has in hand. */
 static void begin_asking(sn_pool *pool, sn_asking *asking, const sn_place *own)
 {
-    pool->asking++;
     pool->ahead.hosts_asked = sn_ahead_at_once(&pool->ahead) * (pool->limit ? pool->limit : 1);
     for (uint32_t i = 0; i < asking->n; i++) {
         asking->asked[i] = asked_of(pool, asking->places[i]);
@@ -176,7 +176,6 @@ static void begin_asking(sn_pool *pool, sn_asking *asking, const sn_place *own)
 /* `awaited_ns`: what of that no preparation hides, and only more threads that ask can. */
 static void end_asking_for_all(sn_pool *pool, sn_asking *asking, sn_place *own, uint64_t awaited_ns)
 {
-    pool->asking--;
     for (uint32_t i = 0; i < asking->n; i++) {
         sn_place *place = asking->places[i];
         sn_file *file = &asking->asked[i].file;
@@ -220,11 +219,10 @@ uint64_t sn_pool_ask_hosts(sn_pool *pool, sn_place *place)
 
 void sn_pool_ask_ahead(sn_pool *pool, sn_place *place, sn_asking *asking)
 {
-    asking->n = 0;
-    asking->context = place->batch->context;
-    /* If all asked when there are none, all would wait at once. */
-    if (pool->is_external || !asking->context->remote || pool->asking > 0 || !sn_ahead_may_ask(&pool->ahead, pool->limit))
+    if (pool->is_external || !place->batch->context->remote || asking->n > 0 || !sn_ahead_may_ask(&pool->ahead, pool->limit))
         return;
+    asking->context = place->batch->context;
+    asking->prepared = 0;
     asking->n = gather(pool, place, asking->places);
     if (asking->n == 0)
         return;
@@ -236,10 +234,13 @@ void sn_pool_ask_ahead(sn_pool *pool, sn_place *place, sn_asking *asking)
     pthread_mutex_lock(&pool->mutex);
 }
 
+int sn_pool_is_due(const sn_pool *pool, const sn_asking *asking)
+{
+    return asking->n > 0 && (asking->prepared >= MOST_PREPARED || pool->ahead.n < pool->limit);
+}
+
 void sn_pool_take_ahead(sn_pool *pool, sn_asking *asking)
 {
-    if (asking->n == 0)
-        return;
     pthread_mutex_unlock(&pool->mutex);
     long slept = sn_thread_sleeps();
     uint64_t began = sn_now_ns();
@@ -250,6 +251,7 @@ void sn_pool_take_ahead(sn_pool *pool, sn_asking *asking)
     for (uint32_t i = 0; i < asking->n; i++)
         asking->places[i]->spent.blocked += asking->took_ns / asking->n;
     end_asking_for_all(pool, asking, NULL, has_waited ? asking->took_ns : 0);
+    asking->n = 0;
 }
 
 /* -- Reading ahead -- */

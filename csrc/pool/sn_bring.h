@@ -3,7 +3,7 @@
  *
  *   claim_read -->  a reader reads the file           --> ahead --> a preparer
  *             \-->  a fetcher: ticket ... its bytes  --/
- *   gather     -->  a preparer asks other hosts      --/
+ *   gather     -->  a preparer asks other hosts, goes on preparing, and takes the answers  --/
  *
  * Fetchers wait for places in sn_pool_next_fetch(), and bring their bytes to sn_pool_fetched(). In between they hold a
  * ticket and no memory of the pool's. Once the places' batches are dropped the ticket is void: a fetcher that hangs in
@@ -28,11 +28,23 @@
 
 typedef struct sn_pool sn_pool;
 
+/* Files that a preparer has asked other hosts for while it goes on preparing. */
+typedef struct {
+    const sn_context *context;
+    uint32_t n;        /* 0: it has not asked */
+    uint32_t prepared; /* places since */
+    uint64_t took_ns;
+    sn_place *places[SN_REMOTE_AT_ONCE];
+    sn_asked asked[SN_REMOTE_AT_ONCE];
+    sn_question question;
+} sn_asking;
+
 struct sn_thread {
     pthread_t id;
     _Atomic int32_t number; /* the kernel's; 0: it has not begun */
     sn_pool *pool;
-    sn_scratch scratch; /* a preparer's */
+    sn_scratch scratch; /* a preparer's, as is the next */
+    sn_asking asking;
     /* The mutex's. */
     int64_t since_ms; /* it has its place in hand; 0: it has none */
     int ended;
@@ -58,7 +70,6 @@ struct sn_pool {
     int is_external; /* fetchers read, and no thread of ours */
     sn_fetches fetches;
     uint32_t fetchers; /* that have entered */
-    uint32_t asking;   /* threads that ask other hosts */
 };
 
 /* Begin a thread of the pool. 0, or why not. */
@@ -75,21 +86,15 @@ void sn_pool_choose_readers(sn_pool *pool, const sn_place *place, uint64_t busy_
  * thread's. How long that took, in nanoseconds. */
 uint64_t sn_pool_ask_hosts(sn_pool *pool, sn_place *place);
 
-/* Files that a preparer asks other hosts for while it prepares a place. */
-typedef struct {
-    const sn_context *context;
-    sn_place *places[SN_REMOTE_AT_ONCE];
-    sn_asked asked[SN_REMOTE_AT_ONCE];
-    uint32_t n; /* 0: it has not asked */
-    uint64_t took_ns;
-    sn_question question;
-} sn_asking;
-
-/* Before a place is prepared: if the preparers are about to run out of files, ask for some. They come meanwhile, and nobody
- * waits for them. The mutex is held, but not while commands are sent. */
+/* Before a place is prepared: if the preparers are about to run out of files, ask for some. They come while this thread
+ * prepares, and nobody waits for them. The mutex is held, but not while commands are sent. */
 void sn_pool_ask_ahead(sn_pool *pool, sn_place *place, sn_asking *asking);
 
-/* Behind that: take what has come. The mutex is held, but not meanwhile. */
+/* After a place is prepared: whether what was asked for is to be taken now. The later, the likelier it has come; but the
+ * preparers must not run out of files, and a batch may need what this thread alone can take. The mutex is held. */
+int sn_pool_is_due(const sn_pool *pool, const sn_asking *asking);
+
+/* Take what was asked for, and wait for what has not come. The mutex is held, but not meanwhile. */
 void sn_pool_take_ahead(sn_pool *pool, sn_asking *asking);
 
 /* A fetcher is about to call the next three, and has called them. The pool is not ended between the two. Whoever enters

@@ -194,13 +194,11 @@ static void prepare(sn_pool *pool, struct sn_thread *self, sn_batch *batch, uint
     sn_place *place = place_of(batch, task);
     int is_ahead = place && place->is_read;
     uint64_t blocked = place ? place->spent.blocked : 0, began = sn_now_ns();
-    sn_asking asking;
 
-    asking.n = 0;
     self->since_ms = sn_now_ms(CLOCK_MONOTONIC_COARSE);
     if (place) {
         place->spent.blocked += sn_pool_ask_hosts(pool, place);
-        sn_pool_ask_ahead(pool, place, &asking);
+        sn_pool_ask_ahead(pool, place, &self->asking);
     }
     pthread_mutex_unlock(&pool->mutex);
     int rc = run(&self->scratch, batch, task);
@@ -216,9 +214,11 @@ static void prepare(sn_pool *pool, struct sn_thread *self, sn_batch *batch, uint
                 place->spent.blocked += least_ns(waited_ns, place->spent.read * (place->together ? place->together : 1));
             end_file(pool, place, is_ahead);
         }
-        sn_pool_finish_task(pool, batch); /* which may be the last of its batch, whose memory is gone then */
+        sn_pool_finish_task(pool, batch); /* the memory of a batch may be gone behind its last task */
     }
-    sn_pool_take_ahead(pool, &asking);
+    self->asking.prepared++;
+    if (sn_pool_is_due(pool, &self->asking))
+        sn_pool_take_ahead(pool, &self->asking);
     self->since_ms = 0;
 }
 
@@ -233,14 +233,15 @@ static void *work(void *argument)
     atomic_store(&self->number, (int32_t)gettid());
     pthread_mutex_lock(&pool->mutex);
     for (;;) {
-        if (self - pool->preparers >= pool->limit && !pool->ending) {
-            pthread_cond_wait(&pool->parked, &pool->mutex);
-            waited_ns = 0;
-            continue;
-        }
-        sn_batch *batch = claim(pool, &task);
+        int is_parked = self - pool->preparers >= pool->limit && !pool->ending;
+        sn_batch *batch = is_parked ? NULL : claim(pool, &task);
         if (batch) {
             prepare(pool, self, batch, task, waited_ns);
+            waited_ns = 0;
+        } else if (self->asking.n > 0) {
+            sn_pool_take_ahead(pool, &self->asking);
+        } else if (is_parked) {
+            pthread_cond_wait(&pool->parked, &pool->mutex);
             waited_ns = 0;
         } else if (pool->ending) {
             break;

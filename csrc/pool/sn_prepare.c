@@ -88,12 +88,12 @@ void sn_ask_for_files(const sn_context *context, sn_asked *asked, uint32_t n, sn
 {
     forget_lengths(asked, n);
     write_wishes(asked, n, 0, question);
-    sn_remote_ask(context->remote, context->dataset, question->wishes, question->n, &question->asked);
+    sn_remote_ask(context->remote, context->dataset, question->wishes, question->n, &question->gets);
 }
 
 void sn_take_files(const sn_context *context, const sn_question *question)
 {
-    sn_remote_take(&question->asked);
+    sn_remote_take(&question->gets);
     hand_out(context, question, 0);
 }
 

@@ -65,7 +65,7 @@ void sn_ask_other_hosts(const sn_context *context, sn_asked *asked, uint32_t n);
 
 /* Files that other hosts were asked for, and that have to be taken. */
 typedef struct {
-    sn_remote_asked asked;
+    sn_gets gets;
     sn_wish wishes[SN_REMOTE_AT_ONCE];
     sn_file *files[SN_REMOTE_AT_ONCE]; /* in the sn_asked */
     uint32_t n;

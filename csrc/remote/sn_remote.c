@@ -171,7 +171,7 @@ static int take(sn_connection *one, const sn_answer *answer, const uint8_t *data
     return 0;
 }
 
-static void ask_server(const uint8_t *dataset, sn_remote_part *part)
+static void ask_server(const uint8_t *dataset, sn_gets_of_server *part)
 {
     char key[KEY_BYTES];
 
@@ -185,7 +185,7 @@ static void ask_server(const uint8_t *dataset, sn_remote_part *part)
         part->connection = sn_server_send(part->server, part->commands, part->length);
 }
 
-static void take_from_server(const uint8_t *dataset, const sn_remote_part *part)
+static void take_from_server(const uint8_t *dataset, const sn_gets_of_server *part)
 {
     sn_server *self = part->server;
     uint64_t began = sn_socket_now();
@@ -212,10 +212,10 @@ static void take_from_server(const uint8_t *dataset, const sn_remote_part *part)
         sn_server_done(self, one);
 }
 
-void sn_remote_ask(sn_remote *remote, const uint8_t *dataset, sn_wish *wishes, uint32_t n, sn_remote_asked *asked)
+void sn_remote_ask(sn_remote *remote, const uint8_t *dataset, sn_wish *wishes, uint32_t n, sn_gets *gets)
 {
-    asked->dataset = dataset;
-    asked->n_parts = 0;
+    gets->dataset = dataset;
+    gets->n_parts = 0;
     for (uint32_t i = 0; i < n; i++)
         wishes[i].is_found = 0;
     if (remote->owner != getpid())
@@ -223,33 +223,33 @@ void sn_remote_ask(sn_remote *remote, const uint8_t *dataset, sn_wish *wishes, u
     for (uint32_t i = 0; i < n; i++) {
         sn_server *server = remote->places[sn_remote_server_of(remote, dataset, wishes[i].sample)].server;
         uint32_t at = 0;
-        while (at < asked->n_parts && asked->parts[at].server != server)
+        while (at < gets->n_parts && gets->parts[at].server != server)
             at++;
-        sn_remote_part *part = &asked->parts[at];
-        if (at == asked->n_parts) {
-            asked->n_parts++;
+        sn_gets_of_server *part = &gets->parts[at];
+        if (at == gets->n_parts) {
+            gets->n_parts++;
             part->server = server;
             part->n = 0;
         }
         part->wishes[part->n++] = &wishes[i];
     }
-    for (uint32_t i = 0; i < asked->n_parts; i++)
-        ask_server(dataset, &asked->parts[i]);
+    for (uint32_t i = 0; i < gets->n_parts; i++)
+        ask_server(dataset, &gets->parts[i]);
 }
 
-void sn_remote_take(const sn_remote_asked *asked)
+void sn_remote_take(const sn_gets *gets)
 {
-    for (uint32_t i = 0; i < asked->n_parts; i++)
-        if (asked->parts[i].connection)
-            take_from_server(asked->dataset, &asked->parts[i]);
+    for (uint32_t i = 0; i < gets->n_parts; i++)
+        if (gets->parts[i].connection)
+            take_from_server(gets->dataset, &gets->parts[i]);
 }
 
 void sn_remote_get(sn_remote *remote, const uint8_t *dataset, sn_wish *wishes, uint32_t n)
 {
-    sn_remote_asked asked;
+    sn_gets gets;
 
-    sn_remote_ask(remote, dataset, wishes, n, &asked);
-    sn_remote_take(&asked);
+    sn_remote_ask(remote, dataset, wishes, n, &gets);
+    sn_remote_take(&gets);
 }
 
 /* What follows the value in a SET. How many words it is, of at most 3. */

@@ -5,6 +5,9 @@
  *                                                |
  *                                                +--SET NX--   what storage gave, for the other hosts
  *
+ * A thread may ask, do something else, and take the files then. While it works the server does too, and it neither sleeps
+ * nor is woken: either takes as long as copying a file.
+ *
  * All clients that name the same servers look for a sample on the same one. A value never changes: its key has the
  * dataset's fingerprint. It ends with 32 bytes of ours (magic, sample, length, checksum). A value that does not fit is
  * deleted, and counts as missing.
@@ -28,7 +31,9 @@
 
 #define SN_REMOTE_DATASET 16       /* bytes of a dataset's fingerprint, which `dataset` always is */
 #define SN_REMOTE_MOST (1u << 30)  /* bytes of a value */
-#define SN_REMOTE_AT_ONCE 4u       /* samples that are asked for together */
+/* Samples that are asked for together. 4 files of 110 KB take half of the CPU time of 4 that are asked for one by one: the server
+ * is woken once. With 8 a file takes 3 us less, but no job got faster. */
+#define SN_REMOTE_AT_ONCE 4u
 #define SN_REMOTE_COMMAND 96u      /* bytes of a GET, at the most */
 
 typedef struct sn_remote sn_remote;
@@ -58,21 +63,21 @@ typedef struct {
     uint32_t n;
     size_t length; /* of the commands */
     uint8_t commands[SN_REMOTE_AT_ONCE * SN_REMOTE_COMMAND];
-} sn_remote_part;
+} sn_gets_of_server;
 
 /* What was asked for, and has to be taken. */
 typedef struct {
     const uint8_t *dataset;
     uint32_t n_parts;
-    sn_remote_part parts[SN_REMOTE_AT_ONCE];
-} sn_remote_asked;
+    sn_gets_of_server parts[SN_REMOTE_AT_ONCE];
+} sn_gets;
 
 /* Ask for the files of up to SN_REMOTE_AT_ONCE samples, without waiting for them. Each server gets the commands for all of its
  * samples at once. `dataset` and `wishes` stay until the files are taken, by this thread. */
-void sn_remote_ask(sn_remote *remote, const uint8_t *dataset, sn_wish *wishes, uint32_t n, sn_remote_asked *asked);
+void sn_remote_ask(sn_remote *remote, const uint8_t *dataset, sn_wish *wishes, uint32_t n, sn_gets *gets);
 
 /* Take the files that were asked for, and wait for those that have not come. */
-void sn_remote_take(const sn_remote_asked *asked);
+void sn_remote_take(const sn_gets *gets);
 
 /* Do both. */
 void sn_remote_get(sn_remote *remote, const uint8_t *dataset, sn_wish *wishes, uint32_t n);
