@@ -66,3 +66,5 @@ found = {
 }
 found["stages"]["served"] = stages.dataset.stats()["served"]
 (folder / f"{os.environ['RANK']}.json").write_text(json.dumps(found))
+# Else one of gloo's threads may still run when the process ends: torch then aborts.
+torch.distributed.destroy_process_group()
