@@ -39,5 +39,5 @@ for make in (ours, planned):
     }
 with open(os.path.join(sys.argv[1], f"{os.environ['RANK']}.json"), "w") as file:
     json.dump(found, file)
-# Lightning leaves the group to the end of the process, where one of gloo's threads may still run: torch then aborts.
+# Else one of gloo's threads may still run when the process ends: torch then aborts.
 torch.distributed.destroy_process_group()
