@@ -10,8 +10,9 @@ of all hosts, and the servers, share those cores.
 * ``one``: one job whose files all lie on a server, beside the same job whose files all lie in its own cache
   as ENCODED. Their epochs take turns; the ratios are of each round. Each picture is there four times, by
   another name: an epoch takes some seconds. The server takes its time from the same cores. Therefore the CPU
-  time of the job is compared too: it is what a server on another host would leave. In the last row the server
-  has a core to itself, and the job, with one thread, has another: alone and beside the server.
+  time of the job is compared too: it is what a server on another host would leave. In the last two rows the
+  server has a core to itself, and the job, with one thread, has another: alone and beside the server. The
+  last row is a second job with its own cache: so much do equal jobs differ, whose pages lie elsewhere.
 * ``hosts``: storage that gives so many megabytes a second to all hosts together (``slow_reads.py``), and 1, 2
   and 3 hosts, each with a server of its own. The servers together have room for the dataset. Epochs after the
   first are timed. Beside it one host without servers. ``cores`` is the CPU time of hosts and servers for a
@@ -59,6 +60,7 @@ EPOCHS_OF_ONE = 6  # of a job whose CPU time is compared, which the kernel count
 GETS = 20_000
 AT_ONCE = 4  # SN_REMOTE_AT_ONCE
 APART = "TCP, a core each"
+EQUAL = "its own cache again"
 
 HOST = """
 import sys, time, torch, seneca
@@ -272,19 +274,21 @@ def one_job(
     """Samples/s of a job with its own ENCODED cache. With servers: samples/s, and the CPU time of the job for
     a sample, each divided by that of its own cache."""
     own: list[float] = []
-    ratios: dict[str, list[tuple[float, float]]] = {"TCP": [], "Unix socket": [], APART: []}
+    ratios: dict[str, list[tuple[float, float]]] = {"TCP": [], "Unix socket": [], APART: [], EQUAL: []}
     options: dict[str, Any] = {"size": size, "epochs": EPOCHS_OF_ONE}
     cores = sorted(os.sched_getaffinity(0))[:2]
 
     def beside(ways: dict[str, str], **more: Any) -> float:
-        """Compare with a cache of the job's own, whose samples/s this is."""
-        kinds = [("", "own", "encoded"), *((remote, "none", "none") for remote in ways.values())]
+        """Compare with a cache of the job's own, whose samples/s this is. Where no server is named, the other
+        has its own cache too."""
+        names = ["own", *ways]
         hosts = [
-            Host(pictures, remote, scratch / folder, kind=kind, **options, **more)
-            for remote, folder, kind in kinds
+            Host(pictures, remote, scratch / name, kind="none" if remote else "encoded", **options, **more)
+            for name, remote in zip(names, ["", *ways.values()], strict=True)
         ]
         (speed, cpu_s), *others = by_turns(hosts)
-        shutil.rmtree(scratch / "own")
+        for name in names:
+            shutil.rmtree(scratch / name)
         for way, (its_speed, its_cpu_s) in zip(ways, others, strict=True):
             ratios[way].append((its_speed / speed, its_cpu_s / cpu_s))
         return speed
@@ -294,7 +298,7 @@ def one_job(
             own.append(beside({"TCP": url, "Unix socket": unix}, workers=2))
             if len(cores) == 2:
                 os.sched_setaffinity(process, {cores[1]})
-                beside({APART: url}, workers=1, core=cores[0])
+                beside({APART: url, EQUAL: ""}, workers=1, core=cores[0])
                 os.sched_setaffinity(process, cores)
     return own, ratios
 

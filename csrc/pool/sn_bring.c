@@ -11,8 +11,6 @@
 
 #define READER_STACK (256u << 10)
 #define MOST_LOOKS 1024 /* at places ahead, for neighbours of one that is to be fetched: some ten microseconds */
-#define MOST_PREPARED 3 /* places that a preparer prepares before it takes what it has asked for */
-#define MOST_HOST_LOOKS 64 /* at places ahead, for what to ask other hosts for: before each place that is prepared */
 
 int sn_pool_start(sn_pool *pool, struct sn_thread *thread, void *(*run_as)(void *), size_t stack_bytes)
 {
@@ -31,9 +29,7 @@ int sn_pool_start(sn_pool *pool, struct sn_thread *thread, void *(*run_as)(void 
 
 /* -- Files that come -- */
 
-/* A place has its file now, or why there is none. `together`: how many places one request, which took so long, has
- * brought. */
-static void have(sn_pool *pool, sn_place *place, const sn_file *file, uint64_t took_ns, uint32_t together)
+void sn_pool_have(sn_pool *pool, sn_place *place, const sn_file *file, uint64_t took_ns, uint32_t together)
 {
     sn_ahead_keep_spare(&pool->ahead, &place->file); /* the buffer of an attempt that a signal has interrupted */
     place->file = *file;
@@ -44,10 +40,9 @@ static void have(sn_pool *pool, sn_place *place, const sn_file *file, uint64_t t
         place->awaited_ns = took_ns / together; /* fetchers are counted in requests */
 }
 
-/* The same, of a place that a preparer is to take. The mutex is held. */
-static void arrive(sn_pool *pool, sn_place *place, const sn_file *file, uint64_t took_ns, uint32_t together)
+void sn_pool_arrive(sn_pool *pool, sn_place *place, const sn_file *file, uint64_t took_ns, uint32_t together)
 {
-    have(pool, place, file, took_ns, together);
+    sn_pool_have(pool, place, file, took_ns, together);
     place->stage = SN_READ_AHEAD;
     sn_ahead_add(&pool->ahead, place);
     pthread_cond_signal(&pool->work);
@@ -55,8 +50,7 @@ static void arrive(sn_pool *pool, sn_place *place, const sn_file *file, uint64_t
         pthread_cond_broadcast(&pool->progress); /* the thread that waits there prepares */
 }
 
-/* A request has not brought a place, and somebody else is to take it. The mutex is held. */
-static void give_back(sn_pool *pool, sn_place *place)
+void sn_pool_give_back(sn_pool *pool, sn_place *place)
 {
     sn_batch *batch = place->batch;
 
@@ -66,192 +60,6 @@ static void give_back(sn_pool *pool, sn_place *place)
     pthread_cond_signal(&pool->reads);
     if (!pool->is_external)
         pthread_cond_signal(&pool->work);
-}
-
-/* -- Other hosts -- */
-
-sn_place *sn_pool_first_wanting(sn_pool *pool)
-{
-    for (sn_batch *batch = pool->first; batch; batch = batch->following) {
-        for (; batch->next_wanting < batch->n_places; batch->next_wanting++) {
-            sn_place *place = &batch->places[batch->next_wanting];
-            if (place->stage == SN_DRAWN && sn_place_wants_copy(place))
-                return place;
-        }
-    }
-    return NULL;
-}
-
-/* Whether other hosts may have what a place needs: its file, or its copy. */
-static int may_hosts_have(const sn_place *place)
-{
-    return place->batch->context->remote && (place->item.source == SN_STORAGE || sn_place_wants_copy(place)) &&
-           !place->is_read && !place->skips_remote;
-}
-
-/* What to ask for, into memory that was used before. The mutex is held. */
-static sn_asked asked_of(sn_pool *pool, const sn_place *place)
-{
-    return (sn_asked){.sample = place->item.sample, .wants_file = place->item.source == SN_STORAGE,
-                      .wants_copy = (uint8_t)sn_place_wants_copy(place), .file = sn_ahead_spare(&pool->ahead)};
-}
-
-/* A place that wants a copy, and the next of its batch that do. The mutex is held. How many. */
-static uint32_t gather_wanting(const sn_pool *pool, sn_place *place, sn_place **asked)
-{
-    sn_batch *batch = place->batch;
-    uint32_t n = 0, most = sn_ahead_at_once(&pool->ahead);
-
-    asked[n++] = place;
-    for (uint32_t i = batch->next_wanting; i < batch->n_places && n < most; i++) {
-        sn_place *other = &batch->places[i];
-        if (other->stage == SN_DRAWN && sn_place_wants_copy(other))
-            asked[n++] = other;
-    }
-    return n;
-}
-
-/* What to ask for: a place, if it needs that, and the next that nobody has read. The mutex is held. How many. */
-static uint32_t gather(const sn_pool *pool, sn_place *place, sn_place **asked)
-{
-    if (sn_place_wants_copy(place) && may_hosts_have(place))
-        return gather_wanting(pool, place, asked);
-    uint32_t n = 0, most = sn_ahead_at_once(&pool->ahead), looks = may_hosts_have(place) ? MOST_LOOKS : MOST_HOST_LOOKS;
-
-    if (may_hosts_have(place))
-        asked[n++] = place;
-    for (sn_batch *batch = pool->first; batch; batch = batch->following) {
-        uint32_t next = batch->next > batch->n_copies ? batch->next - batch->n_copies : 0;
-        for (uint32_t i = next; i < batch->n_places; i++) {
-            sn_place *other = &batch->places[i];
-            if (n == most || looks-- == 0)
-                return n;
-            if (batch->context == place->batch->context && other->stage == SN_DRAWN && may_hosts_have(other) &&
-                !sn_place_wants_copy(other))
-                asked[n++] = other;
-        }
-    }
-    return n;
-}
-
-/* Other hosts do not have what a place needs. If storage has to give it, what it cost to ask is a part of what that costs. */
-static void note_miss(sn_pool *pool, sn_place *place, sn_file *file, uint64_t took_ns, uint32_t together)
-{
-    sn_ahead_keep_spare(&pool->ahead, file);
-    place->skips_remote = 1;
-    if (place->item.source == SN_STORAGE)
-        place->spent.read = took_ns / together;
-}
-
-/* What has come of a place that this thread asked for and does not have in hand. The mutex is held. */
-static void end_asking(sn_pool *pool, sn_place *place, sn_file *file, uint64_t took_ns, uint32_t together)
-{
-    sn_ahead_ended(&pool->ahead, 0);
-    if (file->is_remote && !place->batch->dropped) {
-        arrive(pool, place, file, took_ns, together);
-        return;
-    }
-    note_miss(pool, place, file, took_ns, together);
-    if (!place->batch->dropped) {
-        give_back(pool, place);
-        return;
-    }
-    sn_abandon(place->batch->context, place, SN_E_CLOSED, NULL);
-    sn_pool_finish_task(pool, place->batch);
-}
-
-/* The mutex is held. `own`: the place that this thread has in hand. */
-static void begin_asking(sn_pool *pool, sn_asking *asking, const sn_place *own)
-{
-    pool->ahead.hosts_asked = sn_ahead_at_once(&pool->ahead) * (pool->limit ? pool->limit : 1);
-    for (uint32_t i = 0; i < asking->n; i++) {
-        asking->asked[i] = asked_of(pool, asking->places[i]);
-        if (asking->places[i] == own)
-            continue;
-        asking->places[i]->stage = SN_READING; /* this thread's, also where its batch is dropped meanwhile */
-        sn_ahead_began(&pool->ahead);
-    }
-}
-
-/* `awaited_ns`: what of that no preparation hides, and only more threads that ask can. */
-static void end_asking_for_all(sn_pool *pool, sn_asking *asking, sn_place *own, uint64_t awaited_ns)
-{
-    for (uint32_t i = 0; i < asking->n; i++) {
-        sn_place *place = asking->places[i];
-        sn_file *file = &asking->asked[i].file;
-        place->awaited_ns = awaited_ns;
-        if (place != own) {
-            end_asking(pool, place, file, asking->took_ns, asking->n);
-        } else if (file->is_remote) {
-            sn_ahead_saw(&pool->ahead, file->length);
-            have(pool, place, file, asking->took_ns, asking->n);
-        } else {
-            note_miss(pool, place, file, asking->took_ns, asking->n);
-        }
-    }
-}
-
-/* Of the time that asking takes: what is left if files are asked for while a place is prepared. Nothing is known of that
- * before the first. */
-static uint64_t not_hidden(const sn_pool *pool, uint64_t took_ns)
-{
-    uint64_t hidden = pool->ahead.busy_ns > 0 ? (uint64_t)pool->ahead.busy_ns : UINT64_MAX;
-
-    return took_ns > hidden ? took_ns - hidden : 0;
-}
-
-uint64_t sn_pool_ask_hosts(sn_pool *pool, sn_place *place)
-{
-    sn_asking asking;
-
-    if (pool->is_external || !may_hosts_have(place))
-        return 0;
-    asking.n = gather(pool, place, asking.places);
-    begin_asking(pool, &asking, place);
-    pthread_mutex_unlock(&pool->mutex);
-    uint64_t began = sn_now_ns();
-    sn_ask_other_hosts(place->batch->context, asking.asked, asking.n);
-    asking.took_ns = sn_now_ns() - began;
-    pthread_mutex_lock(&pool->mutex);
-    end_asking_for_all(pool, &asking, place, not_hidden(pool, asking.took_ns));
-    return asking.took_ns;
-}
-
-void sn_pool_ask_ahead(sn_pool *pool, sn_place *place, sn_asking *asking)
-{
-    if (pool->is_external || !place->batch->context->remote || asking->n > 0 || !sn_ahead_may_ask(&pool->ahead, pool->limit))
-        return;
-    asking->context = place->batch->context;
-    asking->prepared = 0;
-    asking->n = gather(pool, place, asking->places);
-    if (asking->n == 0)
-        return;
-    begin_asking(pool, asking, NULL);
-    pthread_mutex_unlock(&pool->mutex);
-    uint64_t began = sn_now_ns();
-    sn_ask_for_files(asking->context, asking->asked, asking->n, &asking->question);
-    asking->took_ns = sn_now_ns() - began;
-    pthread_mutex_lock(&pool->mutex);
-}
-
-int sn_pool_is_due(const sn_pool *pool, const sn_asking *asking)
-{
-    return asking->n > 0 && (asking->prepared >= MOST_PREPARED || pool->ahead.n < pool->limit);
-}
-
-void sn_pool_take_ahead(sn_pool *pool, sn_asking *asking)
-{
-    pthread_mutex_unlock(&pool->mutex);
-    long slept = sn_thread_sleeps();
-    uint64_t began = sn_now_ns();
-    sn_take_files(asking->context, &asking->question);
-    asking->took_ns += sn_now_ns() - began;
-    int has_waited = sn_thread_sleeps() > slept;
-    pthread_mutex_lock(&pool->mutex);
-    for (uint32_t i = 0; i < asking->n; i++)
-        asking->places[i]->spent.blocked += asking->took_ns / asking->n;
-    end_asking_for_all(pool, asking, NULL, has_waited ? asking->took_ns : 0);
-    asking->n = 0;
 }
 
 /* -- Reading ahead -- */
@@ -421,7 +229,7 @@ static sn_request *narrow(sn_pool *pool, sn_request *request)
         }
     } while (request->wanted.n > joined);
     for (uint32_t i = first; i < n; i++)
-        give_back(pool, left[i]);
+        sn_pool_give_back(pool, left[i]);
     return request;
 }
 
@@ -439,7 +247,7 @@ static sn_request *ask_for_request(sn_pool *pool, const sn_context *context, sn_
             if (!request->places[at] || request->places[at]->skips_remote)
                 continue;
             which[n] = at;
-            asked[n++] = asked_of(pool, request->places[at]);
+            asked[n++] = sn_pool_asked_of(pool, request->places[at]);
         }
         if (n == 0)
             break;
@@ -452,7 +260,7 @@ static sn_request *ask_for_request(sn_pool *pool, const sn_context *context, sn_
         for (uint32_t i = 0; i < n; i++) {
             sn_place *place = request ? request->places[which[i]] : NULL;
             if (place && asked[i].file.is_remote) {
-                arrive(pool, sn_fetches_take(request, which[i]), &asked[i].file, took, n);
+                sn_pool_arrive(pool, sn_fetches_take(request, which[i]), &asked[i].file, took, n);
                 continue;
             }
             sn_ahead_keep_spare(&pool->ahead, &asked[i].file);
@@ -561,7 +369,7 @@ static int take_bytes(sn_pool *pool, uint64_t ticket, sn_file *brought, int may_
             continue;
         if (rc != 0 && n > 1) { /* the fault may be one place's alone */
             place->fetches_alone = 1;
-            give_back(pool, sn_fetches_take(request, i));
+            sn_pool_give_back(pool, sn_fetches_take(request, i));
             answered++;
             continue;
         }
@@ -580,7 +388,7 @@ static int take_bytes(sn_pool *pool, uint64_t ticket, sn_file *brought, int may_
             place->message = strdup(why);
         if (file.rc == 0)
             came[n_came++] = sample;
-        arrive(pool, sn_fetches_take(request, i), &file, took, n);
+        sn_pool_arrive(pool, sn_fetches_take(request, i), &file, took, n);
         answered++;
     }
     if (request) {

@@ -1,9 +1,10 @@
 /*
- * sn_bring.h -- a pool's fields, and how files come before a preparer needs them: from other hosts, by readers, or by fetchers.
+ * sn_bring.h -- a pool's fields, and how files come before a preparer needs them: by readers, or by fetchers.
  *
  *   claim_read -->  a reader reads the file           --> ahead --> a preparer
  *             \-->  a fetcher: ticket ... its bytes  --/
- *   gather     -->  a preparer asks other hosts, goes on preparing, and takes the answers  --/
+ *
+ * Files come from other hosts too: sn_ask.h.
  *
  * Fetchers wait for places in sn_pool_next_fetch(), and bring their bytes to sn_pool_fetched(). In between they hold a
  * ticket and no memory of the pool's. Once the places' batches are dropped the ticket is void: a fetcher that hangs in
@@ -22,22 +23,10 @@
 #include <time.h>
 
 #include "sn_ahead.h"
+#include "sn_ask.h"
 #include "sn_batch.h"
 #include "sn_fetches.h"
 #include "sn_prepare.h"
-
-typedef struct sn_pool sn_pool;
-
-/* Files that a preparer has asked other hosts for while it goes on preparing. */
-typedef struct {
-    const sn_context *context;
-    uint32_t n;        /* 0: it has not asked */
-    uint32_t prepared; /* places since */
-    uint64_t took_ns;
-    sn_place *places[SN_REMOTE_AT_ONCE];
-    sn_asked asked[SN_REMOTE_AT_ONCE];
-    sn_question question;
-} sn_asking;
 
 struct sn_thread {
     pthread_t id;
@@ -81,21 +70,15 @@ void sn_pool_wake_readers(sn_pool *pool, uint32_t beyond);
 /* After a place that is prepared, which took a core so long: choose how many readers there are. */
 void sn_pool_choose_readers(sn_pool *pool, const sn_place *place, uint64_t busy_ns);
 
-/* Before a place is prepared or read: if the context names other hosts, ask them for what it needs, and for the files of the
- * places that come next, which are then read ahead. The mutex is held, but not while the hosts are asked; the place is this
- * thread's. How long that took, in nanoseconds. */
-uint64_t sn_pool_ask_hosts(sn_pool *pool, sn_place *place);
+/* A place has its file now, or why there is none. `together`: how many places one request, which took so long, has brought.
+ * The mutex is held in this call and in the next two. */
+void sn_pool_have(sn_pool *pool, sn_place *place, const sn_file *file, uint64_t took_ns, uint32_t together);
 
-/* Before a place is prepared: if the preparers are about to run out of files, ask for some. They come while this thread
- * prepares, and nobody waits for them. The mutex is held, but not while commands are sent. */
-void sn_pool_ask_ahead(sn_pool *pool, sn_place *place, sn_asking *asking);
+/* The same, of a place that a preparer is to take. */
+void sn_pool_arrive(sn_pool *pool, sn_place *place, const sn_file *file, uint64_t took_ns, uint32_t together);
 
-/* After a place is prepared: whether what was asked for is to be taken now. The later, the likelier it has come; but the
- * preparers must not run out of files, and a batch may need what this thread alone can take. The mutex is held. */
-int sn_pool_is_due(const sn_pool *pool, const sn_asking *asking);
-
-/* Take what was asked for, and wait for what has not come. The mutex is held, but not meanwhile. */
-void sn_pool_take_ahead(sn_pool *pool, sn_asking *asking);
+/* A request has not brought a place, and somebody else is to take it. */
+void sn_pool_give_back(sn_pool *pool, sn_place *place);
 
 /* A fetcher is about to call the next three, and has called them. The pool is not ended between the two. Whoever enters
  * knows that nobody has asked for its end: in Python, what asks holds the GIL, as the one who enters does. */
@@ -146,26 +129,6 @@ static inline uint32_t sn_batch_tasks(const sn_batch *batch)
 static inline int sn_pool_may_read(const sn_pool *pool)
 {
     return sn_ahead_may_read(&pool->ahead, pool->limit, pool->fetches.bytes);
-}
-
-/* Whether another host is to be asked for the copy of a place. Such a place is left for later: the longer the other host
- * has, the likelier its copy is there. Where containers are external, fetchers ask, and they bring only files. A place that
- * is checked needs its file: a copy does not say whether what is kept here is right. */
-static inline int sn_place_wants_copy(const sn_place *place)
-{
-    int may_ask = !place->batch->context->is_external || sn_place_needs_file(place);
-
-    return place->item.role == SN_ASKS_FOR_COPY && may_ask && !place->check && !place->skips_remote;
-}
-
-/* The first place that is DRAWN and wants a copy; NULL: there is none. The mutex is held. */
-sn_place *sn_pool_first_wanting(sn_pool *pool);
-
-/* Whether a place that wants a copy comes before what else is to be done, of which `next` is the earliest batch: it waits
- * for the others of its batch and of the one behind it. */
-static inline int sn_place_is_due(const sn_place *wanting, const sn_batch *next)
-{
-    return next->number > wanting->batch->number + 1;
 }
 
 /* A place is DRAWN again, or for the first time. The mutex is held. */

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import threading
+import time
 
 import pytest
 import torch
@@ -18,13 +20,16 @@ pytestmark = needs_redis
 COUNT = 12
 TRANSFORM = T.Compose([T.Resize((32, 32)), T.ToTensor()])
 DRIBBLE_S = 0.02  # a client gives a server up after 100 ms without a byte
+SLOW_S = 0.06
+LARGE = (900, 1200)  # preparing takes longer than what the gate does with an answer
 
 
 class Gate:
-    """Stands before a server. It passes on the first GET, and what comes later only once it is open."""
+    """Stands before a server. It passes on the first GETs after a while, later ones only once it is open."""
 
-    def __init__(self, server: RedisServer) -> None:
+    def __init__(self, server: RedisServer, first_takes_s: float = 0.0) -> None:
         self.server, self.open, self.is_asked, self.gets = server, threading.Event(), threading.Event(), 0
+        self.first_takes_s = first_takes_s
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"redis://127.0.0.1:{self.listener.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
@@ -38,6 +43,8 @@ class Gate:
     def _serve(self, client: socket.socket) -> None:
         with client, socket.create_connection(("127.0.0.1", self.server.port)) as server:
             while commands := client.recv(65536):
+                if b"GET" in commands and self.gets == 0:
+                    time.sleep(self.first_takes_s)
                 is_held = b"GET" in commands and self.gets > 0 and not self.open.is_set()
                 self.gets += commands.count(b"GET")
                 if is_held:
@@ -89,4 +96,24 @@ def test_a_picture_is_delivered_while_a_server_has_yet_to_answer_for_the_next(se
     (counts,) = one.stats()["remote"].values()
     assert (counts["hits"], counts["failures"]) == (COUNT, 0)
     assert all(torch.equal(a, b) for a, b in zip(got, wanted, strict=True))
+    gate.close()
+
+
+def native_threads() -> set[int]:
+    """The threads of this process that Python has not started."""
+    return set(map(int, os.listdir("/proc/self/task"))) - {one.native_id for one in threading.enumerate()}
+
+
+def test_no_thread_is_started_to_wait_for_what_comes_while_pictures_are_prepared(server, tmp_path):
+    folder = make_pictures(tmp_path / "pictures", count=COUNT, classes=2, sides=LARGE)
+    for _ in loader(folder, server.url):
+        pass
+    gate = Gate(server, first_takes_s=SLOW_S)  # several times what a preparation takes
+    gate.open.set()
+    before = native_threads()
+    given = iter(loader(folder, gate.url))
+    for _ in range(COUNT - 1):
+        next(given)
+    assert len(native_threads() - before) == 1, "one prepares, and no reader asks for it"
+    assert sum(1 for _ in given) == 1
     gate.close()
