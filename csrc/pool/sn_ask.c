@@ -1,9 +1,6 @@
 #include "sn_ask.h"
 
-#include <pthread.h>
-
 #include "../base/sn_status.h"
-#include "sn_bring.h"
 
 #define MOST_PREPARED 3 /* places that a preparer prepares before it takes what it has asked for */
 #define MOST_LOOKS 1024 /* at places ahead, for what to ask for together with a place: some ten microseconds */

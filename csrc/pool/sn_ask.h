@@ -17,10 +17,7 @@
 #ifndef SN_ASK_H
 #define SN_ASK_H
 
-#include "sn_batch.h"
-#include "sn_prepare.h"
-
-typedef struct sn_pool sn_pool;
+#include "sn_threads.h"
 
 /* Whether another host is to be asked for the copy of a place. Such a place is left for later: the longer the other host
  * has, the likelier its copy is there. Where containers are external, fetchers ask, and they bring only files. A place that
@@ -41,17 +38,6 @@ static inline int sn_place_is_due(const sn_place *wanting, const sn_batch *next)
 {
     return next->number > wanting->batch->number + 1;
 }
-
-/* Files that a preparer has asked other hosts for while it goes on preparing. */
-typedef struct {
-    const sn_context *context;
-    uint32_t n;        /* 0: it has not asked */
-    uint32_t prepared; /* places since */
-    uint64_t took_ns;
-    sn_place *places[SN_REMOTE_AT_ONCE];
-    sn_asked asked[SN_REMOTE_AT_ONCE];
-    sn_question question;
-} sn_asking;
 
 /* What to ask for, into memory that was used before. */
 sn_asked sn_pool_asked_of(sn_pool *pool, const sn_place *place);

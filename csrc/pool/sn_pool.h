@@ -29,6 +29,7 @@
 #ifndef SN_POOL_H
 #define SN_POOL_H
 
+#include "sn_ask.h"
 #include "sn_batch.h"
 #include "sn_bring.h"
 #include "sn_prepare.h"

@@ -1,0 +1,49 @@
+#include "sn_threads.h"
+
+int sn_pool_start(sn_pool *pool, struct sn_thread *thread, void *(*run_as)(void *), size_t stack_bytes)
+{
+    pthread_attr_t attributes;
+
+    thread->pool = pool;
+    pthread_attr_init(&attributes);
+    if (stack_bytes)
+        pthread_attr_setstacksize(&attributes, stack_bytes);
+    int failed = pthread_create(&thread->id, &attributes, run_as, thread);
+    pthread_attr_destroy(&attributes);
+    if (!failed)
+        pool->running++;
+    return failed;
+}
+
+void sn_pool_have(sn_pool *pool, sn_place *place, const sn_file *file, uint64_t took_ns, uint32_t together)
+{
+    sn_ahead_keep_spare(&pool->ahead, &place->file); /* the buffer of an attempt that a signal has interrupted */
+    place->file = *file;
+    place->is_read = 1;
+    place->spent.read = took_ns / together;
+    place->together = together;
+    if (pool->is_external)
+        place->awaited_ns = took_ns / together; /* fetchers are counted in requests */
+}
+
+void sn_pool_arrive(sn_pool *pool, sn_place *place, const sn_file *file, uint64_t took_ns, uint32_t together)
+{
+    sn_pool_have(pool, place, file, took_ns, together);
+    place->stage = SN_READ_AHEAD;
+    sn_ahead_add(&pool->ahead, place);
+    pthread_cond_signal(&pool->work);
+    if (pool->n_preparers == 0)
+        pthread_cond_broadcast(&pool->progress); /* the thread that waits there prepares */
+}
+
+void sn_pool_give_back(sn_pool *pool, sn_place *place)
+{
+    sn_batch *batch = place->batch;
+
+    place->stage = SN_DRAWN;
+    sn_batch_return(batch, (uint32_t)(place - batch->places));
+    pool->is_all_read = 0;
+    pthread_cond_signal(&pool->reads);
+    if (!pool->is_external)
+        pthread_cond_signal(&pool->work);
+}
