@@ -28,7 +28,8 @@ PARTED = 1.25  # a rate has changed if it is so many times what it was, or the i
 WORTH = 1.05  # a change is made if it gives so many times the samples a second expected now
 CHANGE_EVERY_S = 10.0
 ENOUGH = 64  # the mean of fewer measurements tells nothing
-HOLD_MORE = 0.1  # another share of the files that servers have is news if it differs by so much
+HOLD_MORE = 0.1  # another share of the files that servers have is news if it differs by so much,
+LACK_MORE = 0.01  # or by so much, and what they lack has parted: slow storage has to give that
 LEAST_COLD = 0.05  # a smaller share of the bytes tells nothing about storage
 SLOW_FOR_MEMORY, SLOW_S = 4.0, 1e-3  # a read that takes so much longer than the page cache comes from storage
 STAGES = ("read", "prepare", "decode", "augment")
@@ -225,7 +226,7 @@ def _reasons(before: Profile, now: Profile, jobs_before: Jobs, jobs: Jobs) -> li
         reasons.append("the page cache does not help")
     files_bytes = now.samples * now.encoded.mean_bytes
     a, b = (one.hosts.served(files_bytes) for one in (jobs_before, jobs))
-    if abs(a - b) > HOLD_MORE:
+    if abs(a - b) > HOLD_MORE or (abs(a - b) > LACK_MORE and _parted(1 - a, 1 - b)):
         reasons.append(f"servers have {b:.0%} of the files in place of {a:.0%}")
     elif b > 0 and _parted(*(network := [one.hosts.nic_bytes_per_s for one in (jobs_before, jobs)])):
         was, becomes = (_number(one / 1e6) for one in network)

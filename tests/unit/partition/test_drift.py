@@ -210,6 +210,15 @@ def test_where_servers_have_the_files_memory_is_for_decoded_samples_and_where_th
     assert back.split == alone
 
 
+def test_the_last_files_that_servers_lacked_are_news_because_slow_storage_had_to_give_them():
+    adaptation, alone = chosen(round_profile(storage=(Reading(1, 1e7, 0.01),)))
+    assert adaptation.consider(0, alone, seen(what=from_servers(4600, 400))) is None, "it is no better yet"
+    assert adaptation.consider(100, alone, seen(what=from_servers(4575, 425))) is None, "91.5%"
+    change = adaptation.consider(200, alone, seen(what=from_servers(5000)))
+    assert "servers have 100% of the files in place of 92%" in change.why
+    assert change.split == Split(0, 1, 0)
+
+
 def test_files_that_servers_have_kept_count_before_they_are_needed_again():
     adaptation, alone = chosen(round_profile())
     assert adaptation.consider(0, alone, seen(what=from_servers(0, 500))) is None
