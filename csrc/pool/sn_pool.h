@@ -14,7 +14,7 @@
  *                 | ^
  *              SN_BUSY: a thread hangs in its place; leave all of it as it is, and ask again later
  *
- * Lives in   private memory; its fields are in sn_bring.h.
+ * Lives in   private memory; its fields are in sn_threads.h.
  *
  * Callers    the iterator's thread; one pool an iterator. Fetchers, between sn_pool_enter() and sn_pool_leave().
  * Blocking   sn_pool_wait() and sn_pool_next_fetch(), up to their time-outs; sn_pool_end(), up to its patience.

@@ -108,7 +108,7 @@ def test_no_thread_is_started_to_wait_for_what_comes_while_pictures_are_prepared
     folder = make_pictures(tmp_path / "pictures", count=COUNT, classes=2, sides=LARGE)
     for _ in loader(folder, server.url):
         pass
-    gate = Gate(server, first_takes_s=SLOW_S)  # several times what a preparation takes
+    gate = Gate(server, first_takes_s=SLOW_S)  # readers are started for so much
     gate.open.set()
     before = native_threads()
     given = iter(loader(folder, gate.url))
