@@ -23,7 +23,7 @@ CFLAGS = ["-O3", "-std=gnu11", "-ffp-contract=off", "-fvisibility=hidden", "-Wal
 CFLAGS += os.environ.get("SENECA_CFLAGS", "").split()
 LDFLAGS = os.environ.get("SENECA_LDFLAGS", "").split()
 MODULES = ["codes", "rng", "files", "op", "plan", "codec", "segment", "telemetry", "look"]
-MODULES += ["participant", "member", "worker", "remote", "pool", "fetches", "undecoded"]
+MODULES += ["participant", "member", "worker", "remote", "pool", "fetches", "undecoded", "digests"]
 
 
 def require_libjpeg():

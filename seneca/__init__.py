@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from seneca.data.archive import open
     from seneca.data.folder import ImageFolder
     from seneca.data.picture_list import PictureList
+    from seneca.data.private import do_not_share
     from seneca.data.segmentation import SegmentationFolder
     from seneca.data.stages import StagedDataset
     from seneca.epochs.merge import merge_states
@@ -54,6 +55,7 @@ __all__ = [
     "Split",
     "StagedDataset",
     "__version__",
+    "do_not_share",
     "errors",
     "merge_states",
     "open",
@@ -76,6 +78,7 @@ _LATER = {
     "SharedDataset": "seneca.workers.dataset",
     "Split": "seneca.partition.split",
     "StagedDataset": "seneca.data.stages",
+    "do_not_share": "seneca.data.private",
     "merge_states": "seneca.epochs.merge",
     "open": "seneca.data.archive",
     "profile": "seneca.tuning.profile",

@@ -12,7 +12,7 @@ import torch.utils.data
 from seneca._runtime.enabled import off_because
 from seneca._runtime.warn import warn
 from seneca.epochs.resumable import ResumableBatchSampler, ResumableLoader
-from seneca.options import CHECK_EVERY, OnError, Options, Share, VerifyFiles, workers_of
+from seneca.options import CHECK_EVERY, CheckEvery, OnError, Options, Share, VerifyFiles, workers_of
 from seneca.partition import Split
 from seneca.workers.iterators import iterate
 
@@ -51,7 +51,7 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
         key: str | None = None,
         job: str | None = None,
         device: str | torch.device | None = None,
-        check_every: int | None = CHECK_EVERY,
+        check_every: CheckEvery = CHECK_EVERY,
         keep: bool | float | str | None = None,
         verify_files: VerifyFiles = "epoch",
         remote: str | Sequence[str] | Literal[False] | None = None,
@@ -124,7 +124,7 @@ class SharedDataset(torch.utils.data.Dataset[Any]):
         share: Share = "augmented",
         key: str | None = None,
         job: str | None = None,
-        check_every: int | None = CHECK_EVERY,
+        check_every: CheckEvery = CHECK_EVERY,
         keep: bool | float | str | None = None,
         verify_files: VerifyFiles = "epoch",
     ) -> None:

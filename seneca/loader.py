@@ -35,7 +35,7 @@ from seneca.native.device import CopiedAhead, check_device
 from seneca.native.init_fn import can_be_left_out, only_seeds
 from seneca.native.iterator import NativeIterator
 from seneca.native.session import Session
-from seneca.options import CHECK_EVERY, AutoWorkers, Options, workers_of
+from seneca.options import CHECK_EVERY, AutoWorkers, CheckEvery, Options, workers_of
 from seneca.transforms._pipeline import Pipeline
 from seneca.tuning.diagnosis import Diagnosis
 from seneca.workers.dataset import SharedDataset
@@ -179,7 +179,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         key: str | None = None,
         job: str | None = None,
         device: str | torch.device | None = None,
-        check_every: int | None = CHECK_EVERY,
+        check_every: CheckEvery = CHECK_EVERY,
         keep: bool | float | str | None = None,
         verify_files: Any = "epoch",
         remote: Any = None,
@@ -500,7 +500,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             * ``unshared``: items that cannot be laid out in shared memory.
             * ``damaged``: samples read from storage because their payload in the cache was damaged.
             * ``checked``: samples served from the cache that were made again.
-            * ``different``: samples in ``checked`` that differed.
+            * ``different``: samples that this job made, and that differed from what was served, or from what
+              other jobs had made.
+            * ``compared``: samples that both this job and another have made by the dataset's own code, and
+              that were equal, by form.
             * ``in_vain``: with ``share="exact"`` on the native path: samples in ``prepared`` that another job
               was to make, but did not make in time.
             * ``copies_from_servers``: with ``share="exact"`` on the native path: augmented copies that other
@@ -525,7 +528,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         except (BlockingIOError, Unlinked):
             holds = None  # a stopped process has its lock, or it was given up
         did = self._session.counts
-        counts = {**vars(did), "served": dict(did.served), "unshared": 0}
+        compared = dict.fromkeys(("encoded", "decoded", "augmented"), 0)
+        counts = {**vars(did), "served": dict(did.served), "unshared": 0, "compared": compared}
         cores = self._session.cores or (None if self._shared is None else self._shared._session.cores)
         counts["workers"] = int(self.num_workers) if cores is None else cores.threads
         for name in ("times", "spent_s", "blocked_s", "decoded_bytes", "from_servers", "from_servers_s"):
@@ -538,6 +542,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
                 *("checked", "different"),
             ):
                 counts[name] += of_workers[name]
+            compared |= of_workers["compared"]
             counts["stall_s"] += self._shared._session.stall_s or 0.0
         remote = {} if self._session.remote is None else self._session.remote.stats()
         if self._shared is not None:

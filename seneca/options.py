@@ -17,6 +17,7 @@ from seneca.partition import Split
 __all__ = [
     "CHECK_EVERY",
     "AutoWorkers",
+    "CheckEvery",
     "OnError",
     "Options",
     "Share",
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 Share = Literal["augmented", "decoded", "exact", "none"]
+CheckEvery = int | Literal["first"] | None
 OnError = Literal["raise", "skip"]
 VerifyFiles = Literal["epoch", "run"]
 CHECK_EVERY = 4096  # samples: costs some thousandths of the time, and finds wrong samples within seconds
@@ -192,8 +194,9 @@ class Options:
             ``torch.channels_last``.
         key: Stands for what cannot be fingerprinted: the user vouches that items are equal. None: no key.
         job: The name of the training run, which all its processes give; None: no name.
-        check_every: One of so many samples served from the cache is made again and compared; None: no
-            checks.
+        check_every: One of so many samples served from the cache is made again and compared; more of them
+            until enough have agreed. ``"first"``: a sample is taken from the cache only after this job has
+            made it itself once, and it agreed. None: no checks.
         keep: How long the cache outlives the last job that uses it, as :func:`parse_keep` reads it. None: as
             the environment variable ``SENECA_KEEP`` says.
         verify_files: When picture files are asked for their size and time: ``"epoch"``: as each epoch begins.
@@ -218,7 +221,7 @@ class Options:
     memory_format: Any = "torch.contiguous_format"
     key: str | None = None
     job: str | None = None
-    check_every: int | None = CHECK_EVERY
+    check_every: CheckEvery = CHECK_EVERY
     keep: bool | float | str | None = None
     verify_files: VerifyFiles = "epoch"
     remote: str | Sequence[str] | Literal[False] | None = None
@@ -244,10 +247,11 @@ class Options:
             raise ValueError(
                 f"job is a few letters that name the training run, or None, but got {self.job!r}"
             )
-        if self.check_every is not None and (type(self.check_every) is not int or self.check_every < 1):
+        number = self.check_every
+        if number is not None and number != "first" and (type(number) is not int or number < 1):
             raise ValueError(
-                f"check_every is a whole number of samples, at least 1, or None for no checks, but got "
-                f"{self.check_every!r}"
+                'check_every is a whole number of samples, at least 1, or "first" to make each sample once '
+                f"before it is taken from the cache, or None for no checks, but got {number!r}"
             )
         # These are read once, so that a wrong value raises here and not in the first epoch.
         _ = self.bytes_wanted, self.split_wanted, self.keep_wanted, self.remote_wanted
@@ -272,6 +276,11 @@ class Options:
             return parse_bytes(self.cache_bytes)
         except ValueError as error:
             raise ValueError(f"cache_bytes: {error}") from None
+
+    @property
+    def check_rate(self) -> int | None:
+        """One of so many served samples is made again in any case; None: none is."""
+        return CHECK_EVERY if self.check_every == "first" else self.check_every
 
     @property
     def keep_wanted(self) -> float:

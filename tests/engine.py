@@ -40,11 +40,11 @@ HEADER = np.dtype([
     ("split_at_birth", "u4", 4), ("adapts", "u4"), ("first_granules", "u4"), ("segment_bytes", "u8"),
     ("n_stage", "u4"), ("n_slots", "u4"), ("n_granules", "u4"), ("n_ledger", "u4"),
     ("n_writing", "u4"), ("boot", "u4"),
-    ("rows_at", "u8"), ("telemetry_at", "u8"), ("slots_at", "u8"), ("first_at", "u8"), ("wants_at", "u8"),
+    ("rows_at", "u8"), ("telemetry_at", "u8"), ("traits_at", "u8"), ("slots_at", "u8"), ("first_at", "u8"), ("wants_at", "u8"),
     ("writing_at", "u8"),
     ("committed_at", "u8"), ("groups_at", "u8"), ("granules_at", "u8"), ("payload_at", "u8"),
     ("rooms_at", "u8"), ("room_bytes", "u8"), ("seen_in", "u8"), ("eligible_in", "u8"), ("blocks_in", "u8"),
-    ("timetable_in", "u8"),
+    ("timetable_in", "u8"), ("digests_at", "u8"), ("digests_bytes", "u8"),
     ("busy", "u4"), ("failures", "u4"), ("abandoned", "u4"),
     ("backed", "u4"), ("limit", "u4"),
     ("granules_of", "u4", 4), ("budget_of", "u4", 4), ("granules_free", "u4"),
@@ -62,7 +62,7 @@ SLOT = np.dtype([
 ])  # fmt: skip
 MAX_ROWS = 128
 assert ROW.itemsize == SLOT.itemsize == 64
-assert LAYOUT_VERSION == 15, "the records above are those of layout 15"
+assert LAYOUT_VERSION == 16, "the records above are those of layout 16"
 
 
 class Records:

@@ -61,14 +61,22 @@ int sn_offers_collect(sn_offers *offers, sn_batch *batch)
 }
 
 /* Of the places that are served from ENCODED or DECODED choose each that comes so many such places after the one
- * before. */
+ * before; and those of samples that were not checked yet, where these are noted. */
 static void choose_checks(sn_batch *batch, uint32_t drawn, uint32_t *until_check)
 {
+    uint64_t *checked = batch->context->checked;
+
     for (uint32_t i = 0; i < drawn && batch->context->check_every; i++) {
         sn_place *place = &batch->places[i];
-        if ((place->item.source == SN_ENCODED || place->item.source == SN_DECODED) && --*until_check == 0) {
+        if (place->item.source != SN_ENCODED && place->item.source != SN_DECODED)
+            continue;
+        if (--*until_check == 0) {
             place->check = 1;
             *until_check = batch->context->check_every;
+        }
+        if (checked && !sn_bit_get(checked, place->item.sample)) {
+            place->check = 1;
+            sn_bit_set(checked, place->item.sample);
         }
     }
 }

@@ -66,6 +66,7 @@ typedef struct {
     uint64_t job_key;
     uint32_t epoch;
     uint32_t check_every;     /* of the places that are served from ENCODED or DECODED; 0: none is checked */
+    uint64_t *checked;        /* a bit a sample: it was, so others are checked before their turn; NULL: they are not */
     sn_note *notes;           /* sample -> its note, written as it is drawn; NULL: nobody wants to know */
     _Atomic uint32_t *progress; /* counts the places that are finished, for other jobs; NULL: nobody waits for them */
 } sn_context;

@@ -9,7 +9,7 @@
 
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
-#include "../store/sn_trust.h"
+#include "../store/sn_distrust.h"
 #include "sn_read.h"
 
 #define SLOW_NS 64000u /* what the page cache takes at most for a picture's file */

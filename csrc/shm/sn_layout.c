@@ -46,6 +46,7 @@ int sn_layout_compute(const sn_geometry *geometry, sn_header *layout)
     uint64_t at = sizeof(sn_header);
     layout->rows_at = place(&at, SN_MAX_ROWS * sizeof(sn_row), 64);
     layout->telemetry_at = place(&at, SN_MAX_ROWS * sizeof(sn_telemetry), 64);
+    layout->traits_at = place(&at, SN_MAX_ROWS * sizeof(sn_traits), 64);
     layout->slots_at = place(&at, (uint64_t)layout->n_slots * sizeof(sn_slot), 64);
     layout->first_at = place(&at, n * 4, 64);
     layout->wants_at = place(&at, layout->n_stage, 64);
@@ -66,6 +67,8 @@ int sn_layout_compute(const sn_geometry *geometry, sn_header *layout)
     uint64_t page = layout->timetable_in < SN_HUGE_PAGE / 2 ? SN_GRANULE : SN_HUGE_PAGE;
     layout->area_bytes = (in + page - 1) / page * page;
     layout->areas_at = place(&at, SN_MAX_ROWS * layout->area_bytes, page);
+    layout->digests_bytes = (n * sizeof(uint64_t) + SN_GRANULE - 1) / SN_GRANULE * SN_GRANULE;
+    layout->digests_at = place(&at, SN_DIGEST_TABLES * layout->digests_bytes, SN_GRANULE);
     layout->segment_bytes = at;
     return 0;
 }

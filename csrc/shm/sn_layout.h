@@ -1,26 +1,32 @@
 /*
  * sn_layout.h -- what lies where in a segment.
  *
- *   header | rows | telemetry | slots | first | wants   | writing | committed | granule map | payload | row areas
- *            who    hints       what    where   derived   derived   hints       derived       bytes     one a row
+ *   header | rows | telemetry | traits | slots | first | wants   | writing | committed | granule map | payload
+ *            who    hints       hints    what    where   derived   derived   hints       derived       bytes
+ *
+ *     ...  | row areas | digests
+ *            one a row   hints, one table a kind of payload
  *
  *   row area:  ledger | seen  | eligible | counts  | timetable
  *              held     taken   derived    derived   hints
  *
- * Truth: rows, ledgers, seen bits, the changes of the split, examples and distrust, what of the payload has memory, and
- * the upper part of each slot record. All else is derived from it and made anew by sn_store_rebuild().
+ * Truth: rows, ledgers, seen bits, the changes of the split, generations of job bits, which table of digests is of
+ * which kind, distrust, what of the payload has memory, and the upper part of each slot record. All else but hints is
+ * derived from it and made anew by sn_store_rebuild().
  *
  * The records and the first part of the payload are reserved at birth, the rest of the payload piece by piece while
  * it is in use (sn_backing.h). A row area has no memory until a row is claimed that
  * uses it: seen bits of 128 rows would be the most of the records of a large dataset. Those of the
  * last rows, which members are given first, are put into huge pages at birth, where row areas are that large.
+ * A table of digests has no memory until a process opens it (sn_digests.h).
  *
  * Lives in   the segment. Offsets and fixed widths, never pointers; 64-byte aligned parts.
  * Callers    everything here is read and written by the lock holder, except
  *            `sn_slot.state` and the committed bits (a slot's writer publishes without the lock),
  *            `sn_header.abandoned` and `.distrust` (whoever was served what is not so),
  *            `sn_header.magic` and payload bytes (a slot's writer; whoever pins it),
- *            `sn_telemetry` (a row's owner; see sn_telemetry.h).
+ *            `sn_telemetry` and `sn_traits` (a row's owner; see sn_telemetry.h),
+ *            digests and `sn_digest_table.compared` (whoever makes a sample; see sn_digests.h).
  * Crash      see sn_store.h.
  */
 #ifndef SN_LAYOUT_H
@@ -30,7 +36,7 @@
 #include <stdint.h>
 
 #define SN_MAGIC 0x31304143454E4553u /* "SENECA01", little endian */
-#define SN_LAYOUT_VERSION 15u
+#define SN_LAYOUT_VERSION 16u
 
 #define SN_GRANULE 4096u     /* payload space is given out in pages */
 #define SN_HUGE_PAGE 2097152u /* records of many samples lie in these, where the kernel has them */
@@ -41,8 +47,8 @@
 #define SN_MAX_WRITING 65536u /* slots that are being written at once */
 #define SN_GROUP 512u        /* slots whose committed bits share a cache line */
 #define SN_CHANGES 8u        /* of the split that are remembered */
-#define SN_EXAMPLES 64u      /* kinds of payloads of which examples are remembered */
-#define SN_EXAMPLE_SAMPLES 4u /* of each */
+#define SN_DIGEST_TABLES 64u /* kinds of payloads that processes compare at once */
+#define SN_MOST_TRAITS 64u   /* that a process tells of its dataset */
 #define SN_TELEMETRY_WORDS 62u /* of what a process tells of its work */
 #define SN_NONE UINT32_MAX   /* no slot, no granule, no row */
 #define SN_KEEP_FOREVER UINT32_MAX
@@ -214,16 +220,43 @@ typedef struct {
     char why[232]; /* ends with a NUL, or is cut off */
 } sn_change;
 
-/* What some samples come to in payloads of one kind, as the first job found that made them itself. */
+/* Names of what a dataset's items depend on, each with a digest of what it is: by these, people are told in what two
+ * jobs differ that do not share. */
 typedef struct {
-    _Atomic uint64_t kind; /* names what the payloads hold; 0: nothing here. Written last, cleared first */
-    uint64_t job_key;      /* whose */
+    uint64_t name, digest;
+} sn_trait;
+
+/* What one process tells of the dataset that it loads; see sn_telemetry.h. */
+typedef struct {
+    uint64_t like; /* names class and length, which datasets have that should perhaps be one; 0: nothing was told */
+    uint64_t kind; /* names the payloads that it shares */
+    uint64_t n;
+    sn_trait traits[SN_MOST_TRAITS];
+    char apart[240]; /* for people: which job does not share with it, and why; ends with a NUL */
+} sn_dataset;
+
+#define SN_DATASET_WORDS (sizeof(sn_dataset) / 8)
+
+typedef struct {
+    _Atomic uint32_t sequence, generation; /* as in sn_telemetry */
+    _Atomic uint64_t words[SN_DATASET_WORDS];
+} sn_traits;
+
+_Static_assert(sizeof(sn_dataset) % 8 == 0 && sizeof(sn_traits) == 1296, "whole words");
+
+/* Who compares what: a table of digests, one for each sample, of the payloads of one kind. See sn_digests.h. */
+typedef struct {
+    _Atomic uint64_t kind; /* names what the payloads hold; 0: the table is nobody's. Written last, cleared first */
+    uint64_t job_key;      /* who began it */
     uint64_t when;         /* seconds since 1970 */
     int32_t pid;
-    uint32_t n;
-    uint64_t digests[SN_EXAMPLE_SAMPLES];
-    char shape[64]; /* of the first, for people: types and sizes; ends with a NUL, or is cut off */
-} sn_examples;
+    uint32_t form;
+    uint32_t taker;        /* 1 + the row of who clears it to name it next; 0: nobody */
+    uint32_t has_company;  /* whether processes of more than one job have had it open */
+    uint64_t users[SN_MAX_ROWS / 64];        /* rows of the processes that have it open */
+    _Atomic uint32_t compared[SN_MAX_JOBS];  /* by a job's bit: samples that it and another job made, which were equal */
+    char shape[72]; /* of a sample, for people: types and sizes; ends with a NUL, or is cut off */
+} sn_digest_table;
 
 enum sn_abandoned {
     SN_IN_USE = 0,
@@ -249,11 +282,12 @@ typedef struct {
     uint64_t segment_bytes;
     uint32_t n_stage, n_slots, n_granules, n_ledger, n_writing;
     uint32_t boot; /* of the host that made it, see sn_segment_is_over(); 0: not known */
-    uint64_t rows_at, telemetry_at, slots_at, first_at, wants_at, writing_at, committed_at, groups_at, granules_at, payload_at;
+    uint64_t rows_at, telemetry_at, traits_at, slots_at, first_at, wants_at, writing_at, committed_at, groups_at, granules_at, payload_at;
     uint64_t areas_at;
     uint64_t area_bytes;                      /* from one row area to the next */
     uint64_t seen_in, eligible_in, blocks_in; /* in a row area, whose ledger comes first */
     uint64_t timetable_in;                    /* likewise; it has memory where a member has one */
+    uint64_t digests_at, digests_bytes;       /* the tables, and from one to the next */
 
     /* The lock holder's. */
     _Atomic uint32_t busy;     /* set while a critical section runs: whoever finds it set rebuilds */
@@ -286,13 +320,14 @@ typedef struct {
     uint32_t joins, joined_at; /* how often jobs joined, in 1/1,000, as it counted in this second since 1970 */
     uint64_t cost_ns;          /* that it takes to make one sample again; 0: nobody has told */
 
-    /* Truth: what jobs prove to each other, see sn_trust.h. */
+    /* Truth: what jobs show each other, see sn_digests.h and sn_distrust.h. */
     sn_distrust distrust;
-    sn_examples examples[SN_EXAMPLES];
+    uint16_t job_generations[SN_MAX_JOBS]; /* by bit: how many jobs have had it */
+    sn_digest_table tables[SN_DIGEST_TABLES];
 } sn_header;
 
-_Static_assert(sizeof(sn_examples) == 128, "two cache lines");
-_Static_assert(sizeof(sn_header) == 13264, "another header is another layout version");
+_Static_assert(sizeof(sn_digest_table) == 384, "six cache lines");
+_Static_assert(sizeof(sn_header) == 29800, "another header is another layout version");
 
 /* Shares of the payload space, by form, in 1/10,000: those of the last change. */
 static inline const uint32_t *sn_split(const sn_header *head)

@@ -84,3 +84,24 @@ int sn_look_at(int fd, sn_look *look)
             sn_bit_set(look->alive, row);
     return read_telemetry(fd, look);
 }
+
+int sn_look_at_dataset(int fd, const sn_look *look, uint32_t row, sn_dataset *dataset)
+{
+    uint64_t at = look->head.traits_at + row * sizeof(sn_traits);
+    sn_traits blocks[2];
+    int rc = read_at(fd, &blocks[0], sizeof blocks[0], at);
+
+    for (int i = 1; rc == 0 && i <= TRIES; i++) {
+        const sn_traits *last = &blocks[i % 2];
+
+        rc = read_at(fd, &blocks[i % 2], sizeof blocks[0], at);
+        if (rc != 0 || !sn_traits_agree(&blocks[1 - i % 2], last))
+            continue;
+        if (last->sequence == 0 || last->generation != look->rows[row].generation)
+            return SN_MISS;
+        memcpy(dataset, (const void *)last->words, sizeof *dataset);
+        dataset->apart[sizeof dataset->apart - 1] = 0;
+        return 0;
+    }
+    return rc != 0 ? rc : SN_MISS;
+}

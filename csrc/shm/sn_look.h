@@ -33,4 +33,7 @@ typedef struct {
  * SN_E_VERSION, SN_E_CORRUPT, -errno. Whether anybody uses it says sn_anyone_alive(), of any version. */
 int sn_look_at(int fd, sn_look *look);
 
+/* What the process of a row tells of its dataset: 0; SN_MISS: nothing, or not as sn_look_at() found the row; -errno. */
+int sn_look_at_dataset(int fd, const sn_look *look, uint32_t row, sn_dataset *dataset);
+
 #endif

@@ -88,6 +88,7 @@ static void resolve(sn_segment *segment, const sn_header *layout)
 
     segment->rows = (sn_row *)(base + layout->rows_at);
     segment->telemetry = (sn_telemetry *)(base + layout->telemetry_at);
+    segment->traits = (sn_traits *)(base + layout->traits_at);
     segment->slots = (sn_slot *)(base + layout->slots_at);
     segment->first = (uint32_t *)(base + layout->first_at);
     segment->wants = base + layout->wants_at;
@@ -97,11 +98,13 @@ static void resolve(sn_segment *segment, const sn_header *layout)
     segment->granules = (uint64_t *)(base + layout->granules_at);
     segment->payload = base + layout->payload_at;
     segment->areas = base + layout->areas_at;
+    segment->digests = base + layout->digests_at;
     segment->area_bytes = layout->area_bytes;
     segment->seen_in = layout->seen_in;
     segment->eligible_in = layout->eligible_in;
     segment->blocks_in = layout->blocks_in;
     segment->timetable_in = layout->timetable_in;
+    segment->digests_bytes = layout->digests_bytes;
     segment->n_samples = layout->geometry.n_samples;
     segment->n_stage = layout->n_stage;
     segment->n_slots = layout->n_slots;
@@ -265,6 +268,16 @@ int sn_segment_reserve_timetable(const sn_segment *segment, uint32_t row)
     return has_memory(segment->fd, at, bytes) ? 0 : reserve(segment->fd, at, bytes, NULL, NULL);
 }
 
+int sn_segment_clear_digests(const sn_segment *segment, uint32_t table)
+{
+    uint8_t *words = segment->digests + table * segment->digests_bytes;
+    int rc = reserve(segment->fd, (uint64_t)(words - (uint8_t *)segment->head), segment->digests_bytes, NULL, NULL);
+
+    if (rc == 0)
+        memset(words, 0, segment->digests_bytes); /* where it had memory, another kind's are in it */
+    return rc;
+}
+
 void sn_segment_collapse_area(sn_segment *segment, uint32_t row)
 {
     uint64_t bit = (uint64_t)1 << (row % 64);
@@ -322,7 +335,7 @@ static int create(sn_segment *segment, const sn_geometry *geometry, sn_progress 
     uint64_t area = (layout.timetable_in + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
     for (uint32_t i = 1; in_memory && i <= SN_AREAS_AT_BIRTH && layout.timetable_in >= HUGE_PAGE / 2; i++)
         if (has_free(segment->fd, 2 * area)) /* one of them for this process's own row */
-            make_huge(segment, layout.segment_bytes - i * layout.area_bytes, area);
+            make_huge(segment, layout.areas_at + (SN_MAX_ROWS - i) * layout.area_bytes, area);
     atomic_store(&segment->head->busy, 1);
     atomic_store_explicit(&segment->head->magic, SN_MAGIC, memory_order_release);
     return SN_ATTACH_CREATED;

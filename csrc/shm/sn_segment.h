@@ -39,6 +39,7 @@ typedef struct sn_segment {
     sn_header *head;
     sn_row *rows;
     sn_telemetry *telemetry; /* a block for each row */
+    sn_traits *traits;       /* likewise */
     sn_slot *slots;
     uint32_t *first; /* sample -> its first slot */
     uint8_t *wants;    /* staged slot -> how many members are eligible for its copy */
@@ -46,8 +47,8 @@ typedef struct sn_segment {
     _Atomic uint64_t *committed, *groups; /* of these, hints: a bit a slot, and a bit a group that has such */
     uint64_t *granules;
     uint8_t *payload;
-    uint8_t *areas;
-    uint64_t area_bytes, seen_in, eligible_in, blocks_in, timetable_in; /* as in the header */
+    uint8_t *areas, *digests;
+    uint64_t area_bytes, seen_in, eligible_in, blocks_in, timetable_in, digests_bytes; /* as in the header */
     uint32_t n_samples, n_stage, n_slots, n_granules, n_ledger, n_writing, row_words;
 
     pthread_mutex_t mutex;
@@ -98,6 +99,15 @@ int sn_segment_reserve_area(sn_segment *segment, uint32_t row, enum sn_row_kind 
 
 /* Memory for the timetable of a row that is the caller's, without the lock: 0, -ENOSPC, -errno. Likewise. */
 int sn_segment_reserve_timetable(const sn_segment *segment, uint32_t row);
+
+/* The words of a table of digests; see sn_digests.h. They have memory where a process has opened the table. */
+static inline _Atomic uint64_t *sn_segment_digests(const sn_segment *segment, uint32_t table)
+{
+    return (_Atomic uint64_t *)(segment->digests + table * segment->digests_bytes);
+}
+
+/* Memory for them, cleared, without the lock: 0, -ENOSPC, -errno. Whoever calls has made sure that nobody uses them. */
+int sn_segment_clear_digests(const sn_segment *segment, uint32_t table);
 
 /* Memory for these granules, whether or not they have some: 0, -ENOSPC, -errno. Without the lock; a death leaves
  * some of it there. sn_segment_punch() takes it away again: whoever touches such a granule gets another, of zeroes. */

@@ -1,14 +1,17 @@
 /*
- * sn_telemetry.h -- what each process tells of its work, for people and programs that watch it.
+ * sn_telemetry.h -- what each process tells of its work and of its dataset, for people and programs that watch it.
  *
- *   loader's process  --sn_telemetry_write()-->  the block of its row  --sn_look_at()-->  who watches
+ *   loader's process  --sn_telemetry_write()-->  the block of its row  --sn_look_at()------->  who watches
+ *                     --sn_traits_write()----->                        --sn_look_at_dataset()-> other jobs, too
  *
  * These are hints. Nothing that a job is served hangs on them, and a rebuild neither reads nor changes them. A block
  * names the generation of the row that wrote it. One that a former occupant left is of another generation, therefore
  * nobody has to clear it. Members tell each other two numbers besides, in the blocks of their own rows (sn_regroup.h).
  *
- * Lives in   the segment, a block for each row.
- * Callers    the owner of a row of kind SN_ROW_HOLDER writes its block, from one thread at a time. Anybody reads.
+ * Traits tell other jobs in what their datasets differ that do not share. Nobody shares by them.
+ *
+ * Lives in   the segment, two blocks for each row.
+ * Callers    the owner of a row of kind SN_ROW_HOLDER writes its blocks, from one thread at a time. Anybody reads.
  * Blocking   never.
  * Ordering   the sequence is odd while a block is written. The writer stores it odd, then the words, then it even,
  *            with a fence before the words and a release after them. A reader from outside has only pread(2), which
@@ -28,5 +31,9 @@ void sn_telemetry_write(sn_segment *segment, uint32_t row, const sn_work *work);
 
 /* Whether two copies of a block, read one after the other, are the same complete write. */
 int sn_telemetry_agrees(const sn_telemetry *first, const sn_telemetry *second);
+
+/* The same of traits. */
+void sn_traits_write(sn_segment *segment, uint32_t row, const sn_dataset *dataset);
+int sn_traits_agree(const sn_traits *first, const sn_traits *second);
 
 #endif

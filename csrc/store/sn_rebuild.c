@@ -82,9 +82,24 @@ static void rebuild_pins(sn_segment *segment)
     }
 }
 
+/* Which table is of which kind is truth. Who has it open is a set of rows, out of which the dead are struck. */
+static void rebuild_digests(sn_segment *segment)
+{
+    const uint64_t *live = segment->head->live_rows;
+
+    for (uint32_t i = 0; i < SN_DIGEST_TABLES; i++) {
+        sn_digest_table *table = &segment->head->tables[i];
+        for (uint32_t word = 0; word < SN_MAX_ROWS / 64; word++)
+            table->users[word] &= live[word];
+        if (table->taker > SN_MAX_ROWS || (table->taker != 0 && !sn_bit_get(live, table->taker - 1)))
+            table->taker = 0;
+    }
+}
+
 void sn_store_rebuild(sn_segment *segment)
 {
     uint64_t jobs = rebuild_rows(segment);
+    rebuild_digests(segment);
     rebuild_slots(segment, jobs);
     rebuild_pins(segment);
     sn_rows_derive_budgets(segment);

@@ -39,7 +39,8 @@ uint32_t sn_rows_of_job(const sn_segment *segment, uint64_t key)
     return SN_NONE;
 }
 
-/* The bit of this job; a new one is cleared in every record before it is given out. */
+/* The bit of this job; a new one is cleared in every record before it is given out. A death in between steps its
+ * generation once more, which hurts nobody. */
 static int job_bit(sn_segment *segment, uint64_t key, uint32_t *bit)
 {
     uint32_t row = sn_rows_of_job(segment, key);
@@ -52,6 +53,9 @@ static int job_bit(sn_segment *segment, uint64_t key, uint32_t *bit)
         return SN_E_JOBS_FULL;
     *bit = (uint32_t)__builtin_ctzll(~jobs);
     forget_uses(segment, ~((uint64_t)1 << *bit));
+    segment->head->job_generations[*bit]++;
+    for (uint32_t table = 0; table < SN_DIGEST_TABLES; table++)
+        atomic_store_explicit(&segment->head->tables[table].compared[*bit], 0, memory_order_relaxed);
     return 0;
 }
 
@@ -136,6 +140,16 @@ void sn_row_retire(sn_segment *segment, uint32_t row)
     sn_rows_derive_budgets(segment);
 }
 
+/* The process of this row compares nothing any more. */
+static void close_digests(sn_header *head, uint32_t row)
+{
+    for (uint32_t i = 0; i < SN_DIGEST_TABLES; i++) {
+        sn_bit_clear(head->tables[i].users, row);
+        if (head->tables[i].taker == row + 1)
+            head->tables[i].taker = 0;
+    }
+}
+
 void sn_row_leave(sn_segment *segment, uint32_t row)
 {
     sn_header *head = segment->head;
@@ -145,6 +159,7 @@ void sn_row_leave(sn_segment *segment, uint32_t row)
         if (ledger[entry])
             sn_ledger_let_go(segment, row, entry);
     sn_want_leave(segment, row);
+    close_digests(head, row);
     atomic_store_explicit(&segment->rows[row].state, SN_ROW_FREE, memory_order_release);
     sn_bit_clear(head->live_rows, row);
     sn_bit_clear(head->member_rows, row);

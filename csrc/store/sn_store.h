@@ -14,7 +14,7 @@
  * Crash      a death outside the critical section leaves a row without a living owner:
  *            sn_store_reap() finds it. Three rebuilds begun and not finished: the segment
  *            is abandoned, its users go on privately, newcomers make another. So it is when
- *            what lies in it is not to be trusted, see sn_trust.h.
+ *            what lies in it is not to be trusted, see sn_distrust.h.
  */
 #ifndef SN_STORE_H
 #define SN_STORE_H

@@ -7,27 +7,33 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 from seneca._core.codes import segment_error
 from seneca._core.codes cimport SN_BUSY, SN_FULL
 from seneca._core.segment cimport SN_AUGMENTED, SN_DECODED, SN_ENCODED, SN_GRANULE, SN_MAX_ROWS, sn_change, sn_geometry
-from seneca._core.telemetry cimport as_dict, sn_work
+from seneca._core.telemetry cimport as_dict, sn_dataset, sn_work
 
-__all__ = ["anyone_alive", "discard", "left_behind", "look", "shrink"]
+__all__ = ["anyone_alive", "datasets", "discard", "left_behind", "look", "shrink"]
 
 
 cdef extern from "shm/sn_layout.h" nogil:
     enum:
         SN_LIST_WRITING, SN_LIST_ENCODED, SN_LIST_DECODED, SN_LIST_WANT
         SN_ROW_LIVE, SN_ROW_HOLDER, SN_ROW_MEMBER
-        SN_CHANGES
+        SN_CHANGES, SN_DIGEST_TABLES, SN_MAX_JOBS
 
     ctypedef struct sn_list_head:
         uint32_t count
 
     ctypedef struct sn_row:
-        uint32_t state, kind, eligible, told_at, pace
+        uint32_t state, kind, job, eligible, told_at, pace
         uint64_t job_key
         int32_t pid
 
     ctypedef struct sn_distrust:
         uint32_t told
+
+    ctypedef struct sn_digest_table:
+        uint64_t kind
+        uint32_t form
+        uint64_t users[2]
+        uint32_t compared[64]
 
     ctypedef struct sn_whole_header "sn_header":
         sn_geometry geometry
@@ -41,6 +47,7 @@ cdef extern from "shm/sn_layout.h" nogil:
         uint32_t joins, joined_at
         uint64_t cost_ns
         sn_distrust distrust
+        sn_digest_table tables[64]
 
     const uint32_t *sn_split(const sn_whole_header *head)
     uint32_t sn_usable_granules(const sn_whole_header *head)
@@ -57,6 +64,7 @@ cdef extern from "shm/sn_look.h" nogil:
         int torn
 
     int sn_look_at(int fd, sn_look *look)
+    int sn_look_at_dataset(int fd, const sn_look *look, uint32_t row, sn_dataset *dataset)
 
 
 cdef extern from "shm/sn_segment.h" nogil:
@@ -170,8 +178,38 @@ def look(int fd):
         "changes": changes(&seen.head),
         "given_up": seen.head.abandoned != 0 or seen.head.distrust.told != 0,
         "rows": rows(&seen),
+        "compared": compared(&seen),
         "torn": bool(seen.torn),
     }
+
+
+def datasets(int fd):
+    """What the living processes tell of their datasets, of the segment that is open as ``fd``.
+
+    Returns:
+        ``(job_key, pid, like, kind, traits, apart)`` of each that tells something, as :func:`tell_dataset` has them.
+
+    Raises:
+        SegmentError: As :func:`look`.
+    """
+    cdef sn_look seen
+    cdef sn_dataset told
+    cdef uint32_t i, k
+    cdef int rc
+    with nogil:
+        rc = sn_look_at(fd, &seen)
+    if rc != 0:
+        raise segment_error(rc)
+    found = []
+    for i in range(SN_MAX_ROWS):
+        if seen.rows[i].kind != SN_ROW_HOLDER or not seen.alive[i // 64] >> (i % 64) & 1:
+            continue
+        if sn_look_at_dataset(fd, &seen, i, &told) != 0 or told.like == 0:
+            continue
+        traits = {told.traits[k].name: told.traits[k].digest for k in range(<uint32_t>min(told.n, 64))}
+        apart = (<bytes>told.apart).decode(errors="replace")
+        found.append((seen.rows[i].job_key, seen.rows[i].pid, told.like, told.kind, traits, apart))
+    return found
 
 
 _FORMS = {"encoded": SN_ENCODED, "decoded": SN_DECODED, "augmented": SN_AUGMENTED}
@@ -196,6 +234,25 @@ cdef list changes(const sn_whole_header *head):
         change = &head.changes[i % SN_CHANGES]
         found.append((change.when, tuple(<object>share for share in change.split[:4]),
                       change.why[:sizeof(change.why)].partition(b"\0")[0].decode(errors="replace")))
+    return found
+
+
+cdef dict compared(const sn_look *seen):
+    """How many samples of each form a job has compared with others', by job. Of several kinds of a form: of the fewest."""
+    cdef uint32_t i, row
+    cdef const sn_digest_table *table
+    names = {form: name for name, form in _FORMS.items()}
+    found = {}
+    for i in range(SN_DIGEST_TABLES):
+        table = &seen.head.tables[i]
+        if table.kind == 0 or table.form not in names:
+            continue
+        for row in range(SN_MAX_ROWS):
+            if table.users[row // 64] >> (row % 64) & seen.alive[row // 64] >> (row % 64) & 1:
+                of_job = found.setdefault(seen.rows[row].job_key, {})
+                count = table.compared[seen.rows[row].job % SN_MAX_JOBS]
+                name = names[table.form]
+                of_job[name] = min(count, of_job.get(name, count))
     return found
 
 

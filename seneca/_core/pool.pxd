@@ -36,6 +36,7 @@ cdef extern from "pool/sn_batch.h" nogil:
         uint8_t copies[16]
         uint64_t seed, nonce, job_key
         uint32_t epoch, check_every
+        uint64_t *checked
         sn_note *notes
         atomic_uint32 *progress
 

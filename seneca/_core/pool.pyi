@@ -30,6 +30,7 @@ class Stream:
         max_pixels: int = 0,
         copies: np.ndarray | None = None,
         check_every: int = 0,
+        checked: Any = None,
         remote: Remote | None = None,
         dataset: bytes = b"",
         hosts: Hosts | None = None,

@@ -68,15 +68,15 @@ cdef class Stream:
         max_pixels: Of one picture; 0 for the codec's own limit.
         copies: Where each draw notes which copy serves a sample, or None: uint32 ``(samples, 3)``: slot (``NONE``: it
             is this iterator's alone) and generation of the staged copy, and the form that it is served from.
-        check_every: Of so many samples that are served from ENCODED or DECODED one is compared with its file. If they
-            differ, nobody trusts the segment any more. 0: none is.
+        check_every, checked: Of so many samples that are served from ENCODED or DECODED one is compared with its file;
+            so is each whose bit is not set, uint64, kept by the caller (None: none is). 0: none of both.
         remote, dataset: Servers that other hosts use too, and the dataset's fingerprint there; None: there are none.
         hosts, exact_copies: With which exact copies are shared there, and how this epoch's are called; None: with none.
     """
 
     def __cinit__(self, Member member not None, Plan plan not None, bytes paths, path_at, pieces=None, stated=None,
                   external=False, *, seed, epoch, nonce, threads, most=None, max_pixels=0, copies=None, check_every=0,
-                  Remote remote=None, bytes dataset=b"", Hosts hosts=None, bytes exact_copies=b""):
+                  checked=None, Remote remote=None, bytes dataset=b"", Hosts hosts=None, bytes exact_copies=b""):
         cdef const uint64_t[::1] offsets = path_at, places, containers
         cdef uint32_t[:, ::1] notes
         cdef uint32_t n_threads = threads
@@ -89,7 +89,7 @@ cdef class Stream:
         self.member = member
         self.plan = plan
         self.paths = paths
-        self.path_at = path_at, pieces, stated
+        self.path_at = path_at, pieces, stated, checked
         memset(&self.context, 0, sizeof(self.context))
         if copies is not None:
             if copies.shape != (self.n_samples, 3):
@@ -126,8 +126,8 @@ cdef class Stream:
         self.context.progress = sn_member_progress(member.handle)
         self.context.epoch = epoch
         self.context.check_every = check_every
-        # Not all at the same time, and also in epochs that are shorter.
-        self.until_check = 1 + secrets.randbelow(check_every) if check_every else 0
+        self.context.checked = NULL if checked is None else <uint64_t *><size_t>checked.ctypes.data
+        self.until_check = 1 + secrets.randbelow(check_every) if check_every else 0  # at other times, and in short epochs
         with nogil:
             self.pool = sn_pool_new(n_threads, most_threads, limit)
         if self.pool == NULL:

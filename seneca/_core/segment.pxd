@@ -29,6 +29,9 @@ cdef extern from "shm/sn_layout.h" nogil:
         uint32_t split[4]
         char why[232]
 
+    ctypedef struct sn_digest_table:
+        char shape[72]
+
     ctypedef struct sn_header:
         uint32_t layout_version
         sn_geometry geometry
@@ -36,14 +39,7 @@ cdef extern from "shm/sn_layout.h" nogil:
         uint32_t backed, limit
         uint32_t n_changes
         sn_change changes[8]
-
-    ctypedef struct sn_examples:
-        uint64_t kind
-        uint64_t job_key, when
-        int32_t pid
-        uint32_t n
-        uint64_t digests[4]
-        char shape[64]
+        sn_digest_table tables[64]
 
     ctypedef struct sn_distrust:
         uint32_t sample, form
@@ -54,7 +50,6 @@ cdef extern from "shm/sn_layout.h" nogil:
     uint32_t sn_usable_granules(const sn_header *head)
 
     enum:
-        SN_EXAMPLE_SAMPLES
         SN_MAX_ROWS
 
     ctypedef struct sn_slot:
@@ -71,7 +66,7 @@ cdef extern from "shm/sn_segment.h" nogil:
         int forked
         sn_header *head
         sn_slot *slots
-        uint32_t n_slots
+        uint32_t n_slots, n_samples
 
     ctypedef int (*sn_progress)(void *context, uint64_t done_bytes, uint64_t total_bytes) noexcept nogil
 
@@ -89,8 +84,7 @@ cdef extern from "slots/sn_slots.h" nogil:
     uint8_t *sn_slot_payload(const sn_segment *segment, const sn_slot *slot)
 
 
-cdef extern from "store/sn_trust.h" nogil:
-    int sn_examples_compare(sn_segment *segment, const sn_examples *mine, sn_examples *theirs)
+cdef extern from "store/sn_distrust.h" nogil:
     void sn_distrust_tell(sn_segment *segment, uint64_t job_key, uint32_t sample, int form)
     int sn_is_distrusted(const sn_segment *segment)
     int sn_distrust_read(const sn_segment *segment, sn_distrust *why)

@@ -3,7 +3,7 @@
 import os
 
 from libc.errno cimport EINTR, ENOMEM, ENOSPC
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from seneca import errors
 from seneca._core.codes import segment_error
@@ -34,7 +34,7 @@ def segment_bytes(n_samples, payload_bytes):
     if sn_layout_compute(&geometry, &layout) != 0:
         raise ValueError(f"no cache can be made for {n_samples} samples in {payload_bytes} bytes")
     area = (layout.timetable_in + SN_GRANULE - 1) // SN_GRANULE * SN_GRANULE
-    return layout.areas_at + 2 * area  # of its process and its iterator
+    return layout.areas_at + 2 * area  # of its process and its iterator; what digests take is small beside payloads
 
 
 cdef class Reporter:
@@ -306,42 +306,8 @@ cdef class Segment:
         cdef uint32_t i, n = sn_hints_paces(self.open(), paces)
         return [(paces[i].row == self.row, paces[i].job_key, paces[i].second, paces[i].pace) for i in range(n)]
 
-    def compare_examples(self, uint64_t kind, digests, str shape):
-        """Compare what some samples come to with what the first job found that made them; or be the first.
-
-        Args:
-            kind: Names what payloads hold; not 0.
-            digests: 64 bits of each sample, four at the most.
-            shape: Types and sizes, for people.
-
-        Returns:
-            None: there were none, and these are left for others. Else theirs: ``(digests, shape, job_key, pid)``.
-
-        Raises:
-            BlockingIOError: The lock was not to be had in 100 ms.
-            SegmentError: The segment was given up.
-        """
-        cdef sn_examples mine, theirs
-        cdef bytes text = shape.encode(errors="replace")[:sizeof(mine.shape) - 1]
-        cdef int rc
-        memset(&mine, 0, sizeof(mine))
-        mine.kind = kind
-        mine.job_key = self.job_key
-        mine.n = min(<uint32_t>len(digests), <uint32_t>SN_EXAMPLE_SAMPLES)
-        for i in range(mine.n):
-            mine.digests[i] = digests[i]
-        memcpy(mine.shape, <const char *>text, len(text))
-        self.enter()
-        rc = sn_examples_compare(self.handle, &mine, &theirs)
-        sn_store_leave(self.handle)
-        if rc == SN_MISS:
-            return None
-        found = [theirs.digests[i] for i in range(min(theirs.n, <uint32_t>SN_EXAMPLE_SAMPLES))]
-        told = theirs.shape[:sizeof(theirs.shape)].partition(b"\0")[0].decode(errors="replace")
-        return found, told, theirs.job_key, theirs.pid
-
     def distrust(self, uint32_t sample, int form):
-        """A sample that was served from this form is not what its dataset makes: nobody is served from here any more."""
+        """A sample of this form is not the same for all jobs: nobody is served from here any more."""
         sn_distrust_tell(self.open(), self.job_key, sample, form)
 
     @property

@@ -1,4 +1,4 @@
-"""What csrc/shm/sn_layout.h declares of what a process tells of its work."""
+"""What csrc/shm/sn_layout.h declares of what a process tells of its work and its dataset."""
 
 from libc.stdint cimport uint64_t
 
@@ -21,5 +21,16 @@ cdef extern from "shm/sn_layout.h" nogil:
         uint64_t threads, batch_size
         uint64_t rank, ranks
         char name[96]
+
+    ctypedef struct sn_trait:
+        uint64_t name, digest
+
+    ctypedef struct sn_dataset:
+        uint64_t like, kind, n
+        sn_trait traits[64]
+        char apart[240]
+
+    enum:
+        SN_MOST_TRAITS
 
 cdef dict as_dict(const sn_work *work)

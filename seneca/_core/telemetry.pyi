@@ -3,6 +3,8 @@ from typing import Any
 from seneca._core.segment import Segment
 
 CAUSES: dict[str, int]
+MOST_TRAITS: int
 NAME_BYTES: int
 
 def tell_work(segment: Segment, told: dict[str, Any]) -> None: ...
+def tell_dataset(segment: Segment, like: int, kind: int, traits: dict[int, int], apart: str) -> None: ...

@@ -1,20 +1,22 @@
-"""The border to csrc/shm/sn_telemetry.h: what a process tells of its work to those who watch its cache."""
+"""The border to csrc/shm/sn_telemetry.h: what a process tells of its work and dataset to those who watch its cache."""
 
 from libc.stdint cimport uint32_t
 from libc.string cimport memcpy, memset
 
 from seneca._core.segment cimport Segment, sn_segment
 
-__all__ = ["CAUSES", "NAME_BYTES", "tell_work"]
+__all__ = ["CAUSES", "MOST_TRAITS", "NAME_BYTES", "tell_dataset", "tell_work"]
 
 FORMS = ("storage", "encoded", "decoded", "augmented")
 CAUSES = {"storage": SN_CAUSE_STORAGE, "decode": SN_CAUSE_DECODE, "augment": SN_CAUSE_AUGMENT, "item": SN_CAUSE_ITEM,
           "batch": SN_CAUSE_BATCH, "cores": SN_CAUSE_CORES, "peers": SN_CAUSE_PEERS, "other": SN_CAUSE_OTHER}
 NAME_BYTES = 95
+MOST_TRAITS = SN_MOST_TRAITS
 
 
 cdef extern from "shm/sn_telemetry.h" nogil:
     void sn_telemetry_write(sn_segment *segment, uint32_t row, const sn_work *work)
+    void sn_traits_write(sn_segment *segment, uint32_t row, const sn_dataset *dataset)
 
 
 def tell_work(Segment segment, dict told):
@@ -38,6 +40,30 @@ def tell_work(Segment segment, dict told):
     work.rank, work.ranks = told["rank"], told["ranks"]
     memcpy(work.name, <const char *>name, len(name))
     sn_telemetry_write(segment.open(), segment.row, &work)
+
+
+def tell_dataset(Segment segment, uint64_t like, uint64_t kind, dict traits, str apart):
+    """Tell what the dataset of this process is made of, in its row. One thread at a time may do so.
+
+    Args:
+        segment: The segment of its cache.
+        like: Names what datasets have in common that should perhaps be one; not 0.
+        kind: Names the payloads that are shared.
+        traits: Digests by name, both numbers of 64 bits; the first :data:`MOST_TRAITS` count.
+        apart: For people: which jobs do not share with it, and why.
+
+    Raises:
+        SegmentError: The segment is closed.
+    """
+    cdef sn_dataset told
+    cdef bytes text = apart.encode(errors="replace")[:sizeof(told.apart) - 1]
+    memset(&told, 0, sizeof(told))
+    told.like, told.kind = like, kind
+    told.n = min(len(traits), <int>SN_MOST_TRAITS)
+    for i, (name, digest) in enumerate(list(traits.items())[:told.n]):
+        told.traits[i].name, told.traits[i].digest = name, digest
+    memcpy(told.apart, <const char *>text, len(text))
+    sn_traits_write(segment.open(), segment.row, &told)
 
 
 cdef dict as_dict(const sn_work *work):

@@ -28,11 +28,12 @@ from typing import Any
 
 import numpy as np
 import torch
+import xxhash
 from PIL import Image
 
 from seneca.errors import SenecaError
 
-__all__ = ["DamagedItem", "Layout", "Unsupported", "lay_out", "read"]
+__all__ = ["DamagedItem", "Layout", "Unsupported", "digest_of", "lay_out", "read"]
 
 MAGIC = b"SENITEM\x01"  # the last byte is the format's version
 HEADER = struct.Struct("<8sQII")
@@ -106,15 +107,15 @@ class Layout:
         for payload in payloads:
             at = -(-end // ALIGNMENT) * ALIGNMENT
             self._payloads.append((at, payload))
-            end = at + (payload.nbytes if isinstance(payload, np.ndarray) else len(payload))
+            end = at + _bytes_in(payload)
         self.size_bytes = end
 
     def write(self, buffer: memoryview) -> None:
         """Write the item to the beginning of a buffer.
 
         Args:
-            buffer: Writable, contiguous, of at least ``size_bytes``. Bytes between payloads and behind the
-                last are left as they are.
+            buffer: Writable, contiguous, of at least ``size_bytes``. Bytes between payloads become 0, those
+                behind the last are left unchanged.
 
         Raises:
             ValueError: The buffer is smaller than the item.
@@ -124,12 +125,46 @@ class Layout:
             raise ValueError(f"the item takes {self.size_bytes} bytes, but the buffer has {len(buffer)}")
         head = self._head
         HEADER.pack_into(buffer, 0, MAGIC, self.size_bytes, len(head), zlib.crc32(head))
-        buffer[HEADER.size : HEADER.size + len(head)] = head
+        end = HEADER.size + len(head)
+        buffer[HEADER.size : end] = head
         for at, payload in self._payloads:
+            buffer[end:at] = _ZEROS[: at - end]
+            end = at + _bytes_in(payload)
             if not isinstance(payload, np.ndarray):
                 buffer[at : at + len(payload)] = payload
             elif payload.size:  # one copy, also of arrays that are not contiguous; without the GIL
                 np.ndarray(payload.shape, payload.dtype, buffer, at)[...] = payload
+
+
+    def digest(self) -> int:
+        """64 bits that name the item: :func:`digest_of` a buffer that it is written to. Nothing is copied."""
+        head = self._head
+        state = xxhash.xxh3_64(HEADER.pack(MAGIC, self.size_bytes, len(head), zlib.crc32(head)))
+        state.update(head)
+        end = HEADER.size + len(head)
+        for at, payload in self._payloads:
+            state.update(_ZEROS[: at - end])
+            end = at + _bytes_in(payload)
+            if end > at:
+                if isinstance(payload, np.ndarray):
+                    payload = np.ascontiguousarray(payload).reshape(-1).view(np.uint8).data
+                state.update(payload)
+        return state.intdigest()
+
+
+def digest_of(buffer: Any) -> int:
+    """64 bits that name the item in a buffer, which may be larger: XXH3 (Collet) of its bytes.
+
+    Raises:
+        DamagedItem: The buffer holds no item.
+    """
+    room = memoryview(buffer).cast("B")
+    if len(room) < HEADER.size:
+        raise DamagedItem(f"{len(room)} bytes are no item")
+    magic, size, _, _ = HEADER.unpack_from(room)
+    if magic != MAGIC or size > len(room):
+        raise DamagedItem("the buffer does not begin with an item")
+    return xxhash.xxh3_64_intdigest(room[:size])
 
 
 def lay_out(item: Any) -> Layout:
@@ -191,6 +226,13 @@ def read(buffer: Any) -> Any:
     except Exception as error:  # a value of the wrong kind may lead to any of them
         problem = f"the item's skeleton is damaged: {type(error).__name__}: {error}"
     raise DamagedItem(problem)  # raised here: no traceback then keeps a part of the buffer
+
+
+_ZEROS = bytes(ALIGNMENT)
+
+
+def _bytes_in(payload: Any) -> int:
+    return payload.nbytes if isinstance(payload, np.ndarray) else len(payload)
 
 
 # Writing: a value becomes a node of the skeleton and payloads.

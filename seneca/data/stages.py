@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -27,6 +28,8 @@ from PIL import Image
 
 from seneca.data import serialize as items
 from seneca.data.files import PictureFiles
+from seneca.data.private import Private, times_asked
+from seneca.forms import Form
 from seneca.transforms import _apply as sample
 from seneca.transforms._pipeline import MAX_PIXELS, Pipeline
 
@@ -88,16 +91,28 @@ class Stages(ABC):
         augmented: A number that names the content of AUGMENTED copies.
         same: Whether all AUGMENTED copies of a sample are equal. They then differ little from DECODED, and
             sharing them gains nothing.
+        users_forms: The forms that the user's own code makes. What Seneca's code makes of files is the same
+            in all jobs that find the same files.
     """
 
     source: bytes
     decoded: int
     augmented: int
     same: bool = False
+    users_forms: frozenset[Form] = frozenset()
 
     @abstractmethod
     def make(self, indices: Sequence[int]) -> list[Any]:
-        """Make AUGMENTED samples straight from storage. No form on the way is kept."""
+        """Make AUGMENTED samples straight from storage. No form on the way is kept.
+
+        A sample that its dataset asks not to share is wrapped in :class:`Private`.
+        """
+
+    def kind(self, form: Form) -> int:
+        """A number that names the content of payloads of this form."""
+        if form == Form.ENCODED:
+            return number_of(b"encoded", self.source)
+        return self.decoded if form == Form.DECODED else self.augmented
 
     def present(self, index: int, augmented: Any) -> Any:
         """Make ``dataset[index]`` of an AUGMENTED sample: add the label."""
@@ -124,7 +139,10 @@ class KeptStages(Stages):
         """Make AUGMENTED of ENCODED."""
 
     def make(self, indices: Sequence[int]) -> list[Any]:
-        return [self.from_file(index, functools.partial(self.augment_encoded, index)) for index in indices]
+        return [
+            _private_if_asked(self.from_file, index, functools.partial(self.augment_encoded, index))
+            for index in indices
+        ]
 
     def read_stored(self, index: int) -> bytes:
         """Read ENCODED from storage, where :meth:`read` may take what another host has left."""
@@ -156,13 +174,16 @@ class Opaque(Stages):
     def __init__(self, dataset: Any, source: bytes, augmented: int) -> None:
         self.dataset = dataset
         self.source = source
+        self.users_forms = frozenset({Form.AUGMENTED})
         self.decoded = 0
         self.augmented = augmented
 
     def make(self, indices: Sequence[int]) -> list[Any]:
         if getattr(self.dataset, "__getitems__", None):
-            return list(self.dataset.__getitems__(list(indices)))
-        return [self.dataset[index] for index in indices]
+            before = times_asked()
+            made = list(self.dataset.__getitems__(list(indices)))
+            return made if times_asked() == before else list(map(Private, made))
+        return [_private_if_asked(operator.getitem, self.dataset, index) for index in indices]
 
 
 @runtime_checkable
@@ -202,6 +223,8 @@ class StagedDataset(Protocol):
 
 class ByStages(KeptStages):
     """A :class:`StagedDataset`. ``source``, ``decoded`` and ``augmented`` are as in :class:`Stages`."""
+
+    users_forms = frozenset({Form.ENCODED, Form.DECODED, Form.AUGMENTED})
 
     def __init__(self, dataset: Any, source: bytes, decoded: int, augmented: int) -> None:
         self.dataset = dataset
@@ -278,6 +301,9 @@ class Pictures(KeptStages):
             ending = (pipeline.mean, pipeline.std, pipeline.dtype, pipeline.scale, pipeline.erase)
             keys = (b"", repr(ending).encode())
         self.augmented = number_of(pipeline.augmented_fingerprint.to_bytes(8, "little"), *keys)
+        in_python = static is not None, static is not None or then is not None
+        forms = zip((Form.DECODED, Form.AUGMENTED), in_python, strict=True)
+        self.users_forms = frozenset(form for form, is_users in forms if is_users)
 
     def present(self, index: int, augmented: Any) -> Any:
         label = self.files.samples[index][1]
@@ -315,6 +341,12 @@ class Pictures(KeptStages):
 
     def _then(self, value: Any) -> Any:
         return value if self.then is None else self.then(value)
+
+
+def _private_if_asked(make: Callable[..., Any], *arguments: Any) -> Any:
+    before = times_asked()
+    made = make(*arguments)
+    return made if times_asked() == before else Private(made)
 
 
 def _laid_out(value: Any) -> Payload:

@@ -63,8 +63,13 @@ def set_generators(seed: int) -> None:
 
 
 @contextlib.contextmanager
-def fixed_generators(seed: int) -> Iterator[None]:
-    """Set all that :func:`set_generators` sets, and put it back after the block."""
+def fixed_generators(seed: int) -> Iterator[Callable[[], bool]]:
+    """Set all that :func:`set_generators` sets, and put it back after the block.
+
+    Yields:
+        A function that says whether any generator has been drawn from so far.
+    """
     with drawing():
         set_generators(seed)
-        yield
+        begun = _states()
+        yield lambda: not _equal(begun, _states())

@@ -19,6 +19,7 @@ from seneca._runtime.warn import warn
 from seneca.cache import MISTAKES, SampleCache, distrust_text, shared_cache
 from seneca.cache.objects import identity_of
 from seneca.cache.remote import RemoteCache, remote_cache
+from seneca.data.files import PictureFiles
 from seneca.data.support import Support
 from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
 from seneca.native.prefetch import Counts
@@ -71,6 +72,7 @@ class Session:
         self.cores: CoreShare | None = None
         self.last_indices: np.ndarray | None = None
         self._hosts: tuple[Any, Hosts] | None = None  # what they share, and they
+        self._checked: tuple[bytes, np.ndarray] | None = None  # of these files
         self._given_up: tuple[bytes, str] | None = None  # files that are no longer shared, and why
         self._warned = False
 
@@ -84,6 +86,15 @@ class Session:
             telemetry.uses(self.cores.threads)
         if ended and logger.isEnabledFor(logging.INFO):
             logger.info("%s", self.diagnosis(may_look=False))
+
+    def checked(self, files: PictureFiles, options: Options) -> np.ndarray | None:
+        """With ``check_every="first"``: a bit for each sample whose payload was compared with its file."""
+        if options.check_every != "first":
+            return None
+        name = files.fingerprint()
+        if self._checked is None or self._checked[0] != name:
+            self._checked = name, np.zeros(-(-len(files) // 64), np.uint64)
+        return self._checked[1]
 
     def core_share(self, workers: int) -> CoreShare | None:
         """The share of a loader with so many threads at the most; None: the calling thread prepares."""

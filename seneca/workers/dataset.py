@@ -26,6 +26,8 @@ from typing import Any, Literal
 import torch
 from torch.utils.data import Dataset, Subset, get_worker_info
 
+from seneca import confidence
+from seneca._core.digests import compared
 from seneca._runtime.distributed import belong_to_job, job_key
 from seneca._runtime.segment_folder import segment_folder
 from seneca._runtime.warn import warn
@@ -39,11 +41,11 @@ from seneca.epochs.progress import EpochProgress
 from seneca.errors import NoSpaceError, SegmentError
 from seneca.forms import Form
 from seneca.identity import Memory, Watch
-from seneca.options import CHECK_EVERY, Options
+from seneca.options import CHECK_EVERY, CheckEvery, Options
 from seneca.partition import Jobs, Split
 from seneca.workers.callers import asking_fetcher, init_of_worker
 from seneca.workers.prepare import Preparer
-from seneca.workers.proof import Board, Verdict, may_be_made_again
+from seneca.workers.proof import Board, Marks, Verdict, may_be_made_again
 from seneca.workers.session import WorkersSession
 from seneca.workers.terms import Batch, Names, PlannedBatch, Terms
 
@@ -92,7 +94,7 @@ class SharedDataset(Dataset[Any]):
         share: Any = "augmented",
         key: str | None = None,
         job: str | None = None,
-        check_every: int | None = CHECK_EVERY,
+        check_every: CheckEvery = CHECK_EVERY,
         keep: bool | float | str | None = None,
         verify_files: Any = "epoch",
         remote: str | Sequence[str] | Literal[False] | None = None,
@@ -125,8 +127,10 @@ class SharedDataset(Dataset[Any]):
         self._memory = Memory()
         self._warned = False
         self._told = ""  # the last warning about examples
+        self._last_compared: dict[Form, int] = {}
         self._maker: Preparer | None = None
         self._board = Board()  # the verdict of examples; all processes see it
+        self._marks: Marks | None = None  # what they have made themselves; likewise
         self._session = WorkersSession()
 
     def _forget(self) -> None:
@@ -306,14 +310,40 @@ class SharedDataset(Dataset[Any]):
         return f"{first}\n{support.told_by()}\n{self._shown()}{self._session.told_of_servers()}"
 
     def _shown(self) -> str:
-        """Say in plain words what examples have shown so far."""
+        """Say in plain words what was compared so far."""
         assert self.terms is not None
         found = self._board.read(self.terms.names)
         if found is Verdict.UNPROVABLE:
             return f"sharing rests on that alone: {self._board.text}"
-        if found is Verdict.PROVED:
-            return "shown by examples: samples that this job made itself are what the others make of them"
-        return "before the first batch is shared, some samples are made here and compared with other jobs'"
+        if found is Verdict.UNKNOWN:
+            return (
+                "before the first batch is shared, some samples are made here and compared with other jobs'"
+            )
+        forms = self._compared_forms()
+        if not forms:
+            return "Seneca's own code makes its payloads; some that are served are made again and compared"
+        n = self.terms.n_samples if self.terms.own is None else len(self.terms.own)
+        counts = self._compared()
+        told = "; ".join(f"{form.name}: {confidence.told(counts[form], n)}" for form in forms)
+        return f"compared with what other jobs make: {told}"
+
+    def _compared_forms(self) -> tuple[Form, ...]:
+        """The forms that the dataset's code makes and jobs share."""
+        assert self.terms is not None
+        users = self.terms.stages.users_forms
+        return tuple(f for f in sorted(users) if f != Form.AUGMENTED or self.terms.shares)
+
+    def _compared(self) -> dict[Form, int]:
+        """How many samples of each form this job and others have made, which were equal."""
+        if self.terms is None:
+            return {}
+        segment = None if self._cache is None else self._cache.segment
+        if segment is not None and not segment.closed:
+            stages = self.terms.stages
+            self._last_compared = {
+                form: compared(segment, stages.kind(form)) for form in self._compared_forms()
+            }
+        return dict.fromkeys(self._compared_forms(), 0) | self._last_compared
 
     def stats(self) -> dict[str, Any]:
         """What this job's processes did with this dataset so far.
@@ -329,10 +359,12 @@ class SharedDataset(Dataset[Any]):
             * ``delivered``: all items.
             * ``read_bytes``: bytes of ENCODED payloads that were read from storage.
             * ``checked``: items served from the cache that were made again.
-            * ``different``: items in ``checked`` that differed.
+            * ``different``: items that this job made, and that were not what other jobs had made.
+            * ``compared``: samples that this job and another have made, and that were equal, by form.
             * ``remote``: as in :meth:`seneca.DataLoader.stats`.
         """
-        return {**self._session.stats(), "remote": self._session.remote_stats()}
+        counts = {form.name.lower(): count for form, count in self._compared().items()}
+        return {**self._session.stats(), "compared": counts, "remote": self._session.remote_stats()}
 
     def look(
         self, support: Support | None = None, *, files_found: tuple[bytes, int] | None = None
@@ -361,6 +393,8 @@ class SharedDataset(Dataset[Any]):
         self._base, self._seen, self._watch = support.base, support, support.watch
         self._state = list(getattr(self._base, "__dict__", {}).values())
         before, self.terms = self.terms, self._terms_of(support)
+        if self.terms is not None and (self._marks is None or self._marks.names != self.terms.names):
+            self._marks = Marks(self.terms.names, self.terms.n_samples)
         is_of_files = self.terms is not None and isinstance(self.terms.stages, Pictures)
         self._session.use_servers(self._options.remote_wanted if is_of_files else ())
         self._alone = self.tell_of_proof()
@@ -539,7 +573,7 @@ class SharedDataset(Dataset[Any]):
 
     def _maker_here(self) -> Preparer:
         """This process's preparer, for the present terms. A forked child makes its own."""
-        assert self.terms is not None
+        assert self.terms is not None and self._marks is not None
         maker = self._maker
         if maker is not None and maker.pid != os.getpid():
             maker = None
@@ -555,8 +589,10 @@ class SharedDataset(Dataset[Any]):
             cache,
             self._session.counts_of(None if worker is None else worker.id),
             board=self._board,
+            marks=self._marks,
             vouched=self.key is not None,
-            check_every=self.check_every,
+            check_every=self._options.check_rate,
+            first=self.check_every == "first",
             changed=functools.partial(_ask_watch, weakref.ref(self), Watch.changed),
             changed_elsewhere=functools.partial(_ask_watch, weakref.ref(self), Watch.changed_elsewhere),
             remote=self._session.remote_here(),
@@ -578,6 +614,7 @@ class SharedDataset(Dataset[Any]):
         vars(self).update(state)
         if not self._session.is_for_worker:  # pickled for another job
             self._board = Board()
+            self._marks = None
             self._folder = None
 
 

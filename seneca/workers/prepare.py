@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import random
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -29,18 +28,22 @@ from seneca._runtime.finalizers import FIRST, PATIENCE_S, finalize
 from seneca.audit.record import record_service
 from seneca.cache import SampleCache
 from seneca.data import serialize as items
+from seneca.data.private import Private, times_asked
 from seneca.data.stages import KeptStages, Payload, Pictures, Stages
 from seneca.forms import Form
 from seneca.workers.patience import Patience
 from seneca.workers.proof import (
     Board,
+    Evidence,
+    Marks,
     Proof,
     Verdict,
-    compare_served,
+    digest_of_payload,
     drawing,
     example_of,
     may_be_made_again,
     stays_the_same,
+    unstable_text,
 )
 from seneca.workers.remote import RemoteStages, WorkersRemote
 from seneca.workers.seeded import SeededStages
@@ -53,7 +56,6 @@ STORAGE, ENCODED, DECODED, AUGMENTED = (int(form) for form in Form)
 MAX_SIDE = 2**16 - 1  # the longest side of a picture that a slot's record can hold
 NO_CLAIMS = np.zeros(0, CLAIM)
 PAUSE_S = 0.001  # between two looks for a copy that another job is writing
-UNDECIDED = 4  # checks in a row that decide nothing, because items are random; after these no more are made
 
 
 class Preparer:
@@ -64,8 +66,10 @@ class Preparer:
         cache: The cache; None: nothing is shared.
         counts: The counters, in the order of :data:`COUNTERS`.
         board: What the processes of this dataset have found of its examples.
+        marks: What the processes of this job have made themselves.
         vouched: Whether the user has given a key.
         check_every: One of so many served samples is made again and compared; None: none is.
+        first: Whether a sample is taken from the cache only after this job has made it itself.
         changed: Tells whether the dataset has changed since it was looked at.
         changed_elsewhere: Tells whether another process may have changed it since.
         remote: The memory of other hosts, which is asked for files; None: there is none.
@@ -78,8 +82,10 @@ class Preparer:
         counts: np.ndarray,
         *,
         board: Board,
+        marks: Marks,
         vouched: bool = False,
         check_every: int | None = None,
+        first: bool = False,
         changed: Callable[[], bool] = bool,
         changed_elsewhere: Callable[[], bool] = bool,
         remote: WorkersRemote | None = None,
@@ -88,6 +94,8 @@ class Preparer:
         self.changed_elsewhere = changed_elsewhere
         self._counts = counts
         self._remote = remote
+        self._proof: Proof | None = None
+        self.evidence: Evidence | None = None
         self.terms = terms
         self._worker = Worker(
             None if cache is None else cache.segment,
@@ -101,13 +109,16 @@ class Preparer:
         self.patience = Patience()
         self.cache = cache
         self._segment = None if cache is None else cache.segment
-        self._proof = None
         if cache is not None:
-            self._proof = Proof(terms, cache.segment, board, vouched=vouched, changed=changed)
-        self._check_every = check_every if may_be_made_again(terms) else None
-        # Random, so that processes check at different times, and some check even if none serves so many.
-        self._until_check = 0 if check_every is None else random.Random(os.urandom(8)).randint(1, check_every)
-        self._undecided = 0  # checks of AUGMENTED in a row that decided nothing
+            evidence = Evidence(
+                *(terms, cache.segment, board, marks),
+                check_every=check_every,
+                first=first,
+                again=self._again if terms.exact else None,
+                differed=self._note_difference,
+            )
+            self._proof = Proof(*(terms, cache.segment, board, evidence), vouched=vouched, changed=changed)
+            self.evidence = evidence if may_be_made_again(terms) else None
         self._in_use = threading.Lock()
         self.copy_bytes = 0  # the most room that an item of this dataset has needed
         self.keeps_decoded = True  # until a DECODED payload cannot be laid out
@@ -131,6 +142,9 @@ class Preparer:
     @terms.setter
     def terms(self, terms: Terms) -> None:
         self._terms = terms
+        for one in (self._proof, self.evidence):
+            if one is not None:
+                one.terms = terms
         self._stages: Stages
         if isinstance(terms.stages, Pictures) and self._remote is not None:
             self._stages = RemoteStages(terms.stages, self._counts, self._remote, terms.source)
@@ -169,11 +183,17 @@ class Preparer:
             if self._seeded is not None:
                 self._begin_exact(indices, samples)
             trusts = not alone and self._trusts(look)
+            evidence = self.evidence if trusts else None
+            began = time.perf_counter_ns()
+            if evidence is not None:
+                evidence.begin_batch()
             if planned is not None and planned.claims is None and self._stages.decoded == 0:
-                made = self._make_alone(samples)  # nothing is held, and nothing could be kept
+                made = self._make_alone(samples, evidence)  # nothing is held, and nothing could be kept
                 copies = None
             else:
                 made, copies = self._make_here(samples, planned, trusts)
+            if evidence is not None:
+                evidence.end_batch(time.perf_counter_ns() - began, len(samples))
             if self._recorder is not None:
                 self._recorder.served(indices, copies)
         stages: Stages = self.terms.stages
@@ -198,9 +218,8 @@ class Preparer:
         names = self.terms.names
         if samples and self._board.read(names) is Verdict.UNKNOWN:
             make = functools.partial(example_of, self.terms.stages, samples[0], Form.AUGMENTED)
-            if not stays_the_same(make, make(), attempts=2):
-                text = f"sample {samples[0]} is another each time that it is made"
-                self._board.write(names, Verdict.UNPROVABLE, text)
+            if stays_the_same(make, make(), attempts=2) is False:
+                self._board.write(names, Verdict.UNPROVABLE, unstable_text(samples[0]))
         if self._board.read(names) is Verdict.UNPROVABLE:
             raise ValueError(
                 f"share='exact' is not possible here, because {self._board.text}, though Python's, NumPy's "
@@ -223,42 +242,10 @@ class Preparer:
         """Whether any job has found that payloads of the cache cannot be trusted."""
         return self._segment is not None and self._segment.distrusted
 
-    def is_to_check(self, form: int) -> bool:
-        """Whether the next sample served from this form is to be made again."""
-        if self._check_every is None or (form == AUGMENTED and self._undecided >= UNDECIDED):
-            return False
-        self._until_check -= 1
-        if self._until_check > 0:
-            return False
-        self._until_check = self._check_every
-        return True
-
-    def differs(self, sample: int, form: int, served: Any) -> bool:
-        """Make a served sample again, and compare. If it differs, all jobs of the cache stop sharing.
-
-        Args:
-            sample: The sample.
-            form: The form that it was served from.
-            served: The payload's bytes; if the form is AUGMENTED, the item.
-
-        Returns:
-            Whether the sample differs for certain.
-        """
-        self._counts[AT["checked"]] += 1
-        if self.terms.exact:
-            outcome = compare_served(self._again, sample, Form(form), served, is_seeded=True)
-        else:
-            outcome = compare_served(self.terms.stages, sample, Form(form), served)
-        if form == AUGMENTED:
-            self._undecided = self._undecided + 1 if outcome is None else 0
-        if outcome is not False:
-            return False
-        assert self._segment is not None
-        self._segment.distrust(sample, form)
+    def _note_difference(self, sample: int) -> None:
         self._counts[AT["different"]] += 1
         if self._recorder is not None:
             self._recorder.differed(sample)
-        return True
 
     def _make_here(
         self, samples: list[int], planned: PlannedBatch | None, trusts: bool
@@ -274,23 +261,35 @@ class Preparer:
             claims["slot"] = NONE
         places = self._worker.begin(claims, row, generation)[0]
         if _hold_nothing(places):
-            return self._make_alone(samples), None
+            return self._make_alone(samples, self.evidence if trusts else None), None
         batch = _Batch(self, samples, places, (row, generation))
         if not trusts:
             batch.take_nothing()
+        elif self.evidence is not None and self.evidence.first:
+            batch.take_only_what_was_made()
         try:
             return batch.make(), None if self._recorder is None else batch.copies()
         finally:
             batch.end()
 
-    def _make_alone(self, samples: list[int]) -> list[Any]:
+    def _make_alone(self, samples: list[int], evidence: Evidence | None) -> list[Any]:
         """As a :class:`_Batch` without payloads to take or slots to fill, in less time."""
         made = self._stages.make(samples)
-        if self.terms.shares and self.copy_bytes == 0:
-            for item in made:
-                if self.lay_out(item) is not None:
-                    self._worker.begin(NO_CLAIMS)  # tells the size to all members that reserve room
-                    break
+        learns = self.terms.shares and self.copy_bytes == 0
+        for k, (sample, item) in enumerate(zip(samples, made, strict=True)):
+            if type(item) is Private:
+                made[k] = item.item
+                continue
+            began = time.perf_counter_ns()
+            wants = evidence is not None and evidence.wants_made(sample, AUGMENTED)
+            layout = self.lay_out(item) if wants or learns else None
+            if layout is not None and learns:
+                learns = False
+                self._worker.begin(NO_CLAIMS)  # tells the size to all members that reserve room
+            if evidence is not None and wants and layout is not None:
+                evidence.made(sample, AUGMENTED, layout.digest(), began)
+            if evidence is not None and evidence.first:
+                evidence.make_sure(sample)
         self._counts[AT["storage"]] += len(made)
         self._counts[AT["prepared"]] += len(made)
         return made
@@ -363,6 +362,7 @@ class _Batch:
         # Slots that are reserved and not yet written, by place.
         self._targets = {k: slot for k, slot in enumerate(places["target_slot"].tolist()) if slot != NONE}
         self._offers: list[tuple[tuple[int, int, int, int, int], Any]] = []
+        self._evidence = maker.evidence
 
     def make(self) -> list[Any]:
         """Make the item of every sample. Those that others are making come last."""
@@ -374,6 +374,11 @@ class _Batch:
             began, own = time.monotonic(), np.flatnonzero(awaited == 0).tolist()
             self._make_some(own, made)
             self._make_awaited(made, (time.monotonic() - began) / max(1, len(own)))
+        if self._evidence is not None:
+            self._counts["checked"] += self._evidence.compare_served()
+            if any(self._sources) and self._maker.distrusted:
+                self.take_nothing()
+                self._make_some(range(len(made)), made)
         for source in self._sources:
             self._counts[COUNTERS[source]] += 1
         self._counts["prepared"] = len(made) - self._counts["augmented"]
@@ -424,13 +429,15 @@ class _Batch:
                 break
             if self._sources[k] == AUGMENTED:
                 try:
-                    made[k] = items.read(self._worker.payload(self._source_slots[k]))
+                    payload = self._worker.payload(self._source_slots[k])
+                    if self._is_to_take(k, payload):
+                        made[k] = items.read(payload)
+                        continue
                 except items.DamagedItem:
-                    straight.append(k)
                     self._pass_over_cache(k)
-                    continue
-                self._check(k, made[k])
-            elif self._sources[k] == STORAGE and not self._keeps[k]:
+                self._sources[k] = STORAGE
+                straight.append(k)
+            elif self._sources[k] == STORAGE and not self._keeps[k] and not self._wants_decoded(k):
                 straight.append(k)
             else:
                 made[k] = self._make_by_stages(k)
@@ -443,8 +450,23 @@ class _Batch:
             some = straight[at : at + size]
             fresh = self._stages.make([self._samples[k] for k in some])
             for k, item in zip(some, fresh, strict=True):
-                made[k] = item
-                self._stage(k, item)
+                made[k] = self._took_item(k, item)
+
+    def _took_item(self, k: int, item: Any) -> Any:
+        """An item that was made here: stage it, unless its dataset has asked not to share it."""
+        if type(item) is Private:
+            return item.item
+        self._stage(k, item)
+        return item
+
+    def take_only_what_was_made(self) -> None:
+        """Make every sample from storage that this job has not yet made itself, and found equal."""
+        assert self._evidence is not None
+        forms = np.where(self._places["awaited"] != 0, AUGMENTED, self._places["source"]).tolist()
+        for k, (sample, form) in enumerate(zip(self._samples, forms, strict=True)):
+            if form != STORAGE and not self._evidence.may_take(sample, form):
+                self._make_apart(k)
+                self._sources[k] = STORAGE
 
     def take_nothing(self) -> None:
         """Make every sample from storage, and leave nothing for others."""
@@ -457,10 +479,17 @@ class _Batch:
             self._worker.abort(slot)
         self._targets.clear()
 
-    def _check(self, k: int, served: Any) -> None:
-        """Make a served sample again, if it is one of those to check."""
-        if self._maker.is_to_check(self._sources[k]):
-            self._maker.differs(self._samples[k], self._sources[k], served)
+    def _is_to_take(self, k: int, payload: Any) -> bool:
+        """Whether to be served this payload. Makes the sample again, if it is one of those to check."""
+        sample, form, evidence = self._samples[k], self._sources[k], self._evidence
+        if evidence is None:
+            return True
+        if evidence.first and not evidence.vouches(sample, form, payload):
+            return False
+        if evidence.is_to_check(sample, form):
+            self._counts["checked"] += 1
+            evidence.check(sample, form, payload)
+        return True
 
     def copies(self) -> np.ndarray:
         """Slot, generation and form of each sample, for an audit. Call this before :meth:`end`."""
@@ -472,43 +501,66 @@ class _Batch:
 
     def _make_by_stages(self, k: int) -> Any:
         """Make an item from a kept payload, or from storage, and then offer what is worth keeping."""
+        before = times_asked()
+        item = self._made_by_stages(k)
+        if times_asked() == before:
+            self._stage(k, item)
+        else:
+            self._offers = [offer for offer in self._offers if offer[0][0] != self._samples[k]]
+        return item
+
+    def _made_by_stages(self, k: int) -> Any:
         sample, stages = self._samples[k], self._stages
         if self._sources[k] == DECODED:
             slot = self._source_slots[k]
             decoded = Payload(self._worker.payload(slot), *self._worker.picture_size(slot))
-            self._check(k, decoded.data)
-            try:
-                item = stages.augment(sample, decoded)
-            except items.DamagedItem:
-                self._pass_over_cache(k)
-                item = stages.from_file(sample, functools.partial(stages.augment_encoded, sample))
+            if self._is_to_take(k, decoded.data):
+                try:
+                    return stages.augment(sample, decoded)
+                except items.DamagedItem:
+                    self._pass_over_cache(k)
         elif self._sources[k] == ENCODED:
             data = bytes(self._worker.payload(self._source_slots[k]))
-            self._check(k, data)
-            try:
-                item = stages.augment_encoded(sample, data)
-            except Exception:
-                stored = stages.read_stored(sample)
-                if stored == data:
-                    raise  # the fault is in the file or the transform, not in the cache
-                self._pass_over_cache(k)
-                item = stages.augment_encoded(sample, stored)
-        else:
-            item = stages.from_file(sample, functools.partial(self._make_of_file, k))
-        self._stage(k, item)
-        return item
+            if self._is_to_take(k, data):
+                try:
+                    return stages.augment_encoded(sample, data)
+                except Exception:
+                    stored = stages.read_stored(sample)
+                    if stored == data:
+                        raise  # the fault is in the file or the transform, not in the cache
+                    self._pass_over_cache(k)
+                    return stages.augment_encoded(sample, stored)
+        self._sources[k] = STORAGE
+        return stages.from_file(sample, functools.partial(self._make_of_file, k))
 
     def _make_of_file(self, k: int, data: bytes) -> Any:
         sample, stages = self._samples[k], self._stages
-        kept = self._decode_to_keep(k, data) if self._keeps[k] == DECODED else None
-        if kept is not None:
-            item = stages.augment(sample, kept)
-            self._offer(sample, DECODED, kept)
-        else:
+        self._compare(sample, ENCODED, data)
+        keeps, decoded = self._keeps[k], None
+        if keeps == DECODED or self._wants_decoded(k):
+            decoded = self._decode_to_keep(k, data)
+        if decoded is None:
             item = stages.augment_encoded(sample, data)
-            if self._keeps[k]:
-                self._offer(sample, ENCODED, Payload(data, 0, 0))
+        else:
+            self._compare(sample, DECODED, decoded.data)
+            item = stages.augment(sample, decoded)
+        if keeps == DECODED and decoded is not None:
+            self._offer(sample, DECODED, decoded)
+        elif keeps:
+            self._offer(sample, ENCODED, Payload(data, 0, 0))
         return item
+
+    def _wants_decoded(self, k: int) -> bool:
+        """Whether to compare a sample that is made from storage in the form DECODED too."""
+        evidence = self._evidence
+        return evidence is not None and evidence.wants_made(self._samples[k], DECODED)
+
+    def _compare(self, sample: int, form: int, payload: Any) -> None:
+        """Compare a payload that was made here, if there is time for that."""
+        evidence = self._evidence
+        began = time.perf_counter_ns()
+        if evidence is not None and evidence.wants_made(sample, form):
+            evidence.made(sample, form, digest_of_payload(form, payload), began)
 
     def _pass_over_cache(self, k: int) -> None:
         """Note that the payload of a place is damaged, and that the item is made from storage."""
@@ -531,12 +583,20 @@ class _Batch:
         self._offers.append(((sample, form, len(payload.data), payload.height, payload.width), payload.data))
 
     def _stage(self, k: int, item: Any) -> None:
-        """Write an item into the slot reserved for it. Without a slot, learn how much room an item takes."""
-        slot = self._targets.get(k)
-        if slot is None and (self._maker.copy_bytes or not self._maker.terms.shares):
-            return
-        layout = self._maker.lay_out(item)
-        if layout is None or slot is None:
+        """Compare an item that was made here, and write it into the slot reserved for it.
+
+        Without a slot, learn how much room an item takes.
+        """
+        evidence, sample, slot = self._evidence, self._samples[k], self._targets.get(k)
+        began = time.perf_counter_ns()
+        wants = evidence is not None and evidence.wants_made(sample, AUGMENTED)
+        learns = self._maker.copy_bytes == 0 and self._maker.terms.shares
+        layout = self._maker.lay_out(item) if wants or learns or slot is not None else None
+        if evidence is not None and wants and layout is not None:
+            evidence.made(sample, AUGMENTED, layout.digest(), began)
+        if evidence is not None and evidence.first and self._sources[k] == STORAGE:
+            evidence.make_sure(sample)
+        if layout is None or slot is None or self._maker.distrusted:
             return
         room = self._worker.payload(slot)
         if layout.size_bytes <= len(room):

@@ -28,7 +28,9 @@ static void share_mapping(sn_segment *handle, const sn_segment *with)
     handle->groups = with->groups;
     handle->granules = with->granules;
     handle->payload = with->payload;
+    handle->traits = with->traits;
     handle->areas = with->areas;
+    handle->digests = with->digests;
 }
 
 void cache_make(cache *made, uint32_t n_handles, const uint64_t *job_keys, uint32_t n_samples,

@@ -211,7 +211,7 @@ def test_random_items_are_shared_and_no_lies(kind, workers, tmp_path):
     for one in seen:
         assert one.once and one.stats["different"] == 0, one.told
         alone = "sharing rests on that alone: sample "
-        assert (alone in one.explained) is (kind is Secret) or one.explained.count("shown by examples") == 1
+        assert (alone in one.explained) is (kind is Secret) or one.explained.count("compared with what other jobs make") == 1
     assert any("sharing rests on that alone" in one.explained for one in seen) is (kind is Secret)
 
 
@@ -272,7 +272,7 @@ def test_equal_items_are_checked_and_shared(tmp_path):
     assert_nothing_wrong(seen)
     for one in seen:
         assert one.others > 0 and one.stats["checked"] == pytest.approx(one.others / 4, abs=2)
-        assert one.stats["different"] == 0 and "shown by examples" in one.explained
+        assert one.stats["different"] == 0 and "none differed" in one.explained
 
 
 def test_files_that_are_rewritten_under_a_running_job_are_seen_at_the_next_epoch(tmp_path):

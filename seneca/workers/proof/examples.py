@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,8 @@ import torch
 import xxhash
 
 from seneca.data import serialize as items
-from seneca.data.stages import KeptStages, Opaque, Stages
+from seneca.data.private import Private, times_asked
+from seneca.data.stages import KeptStages, Opaque, Payload, Stages
 from seneca.epochs.dataset_state import has_state
 from seneca.epochs.generators import drawing, fixed_generators
 from seneca.forms import Form
@@ -21,9 +22,13 @@ from seneca.workers.terms import Terms
 __all__ = [
     "NOTHING",
     "Example",
+    "Making",
     "compare_served",
+    "depends_on_its_batch",
+    "digest_of_payload",
     "example_of",
-    "hangs_on_its_batch",
+    "examples_of",
+    "made_once",
     "may_be_made_again",
     "shape_of",
     "stays_the_same",
@@ -39,14 +44,14 @@ class Example(NamedTuple):
 
     Attributes:
         digest: The digest of its bytes; 0: the sample could not be made, or not be laid out.
-        shape: Types and sizes in words, for people.
+        shape: Returns types and sizes in words, for people.
     """
 
     digest: int
-    shape: str
+    shape: Callable[[], str] = str
 
 
-NOTHING = Example(0, "")
+NOTHING = Example(0)
 
 
 def may_be_made_again(terms: Terms) -> bool:
@@ -57,49 +62,99 @@ def may_be_made_again(terms: Terms) -> bool:
     return not terms.own_generator and not has_state(getattr(terms.stages, "dataset", None))
 
 
-def example_of(stages: Stages, sample: int, form: Form) -> Example:
+class Making(NamedTuple):
+    """One sample, made with the random generators in states that it names.
+
+    Attributes:
+        examples: Its payloads, by form. None is there if the sample could not be made, or is not to be
+            shared.
+        draws: Whether it has drawn random numbers.
+    """
+
+    examples: dict[int, Example]
+    draws: bool
+
+
+def examples_of(stages: Stages, sample: int, forms: Collection[int]) -> Making:
+    """Make a sample from storage with fixed generators, and the examples of these forms of it."""
+    try:
+        with fixed_generators(sample + 1) as drawn:
+            made = made_once(stages, sample, forms)
+            return Making(made, drawn())
+    except Exception:
+        return Making({}, False)  # the error is raised when somebody asks for the sample
+
+
+def example_of(stages: Stages, sample: int, form: int) -> Example:
     """The example of a sample in this form, made from storage with fixed generators.
 
     Returns:
-        The example; :data:`NOTHING`: making the sample raised.
+        The example; :data:`NOTHING`: making the sample raised, or it is not to be shared.
     """
-    return _with_fixed_generators(lambda: _make(stages, sample, form), sample)
-
-
-def _with_fixed_generators(make: Callable[[], Example], sample: int) -> Example:
     try:
         with fixed_generators(sample + 1):
-            return make()
+            return made_once(stages, sample, (form,)).get(form, NOTHING)
     except Exception:
-        return NOTHING  # the error is raised when somebody asks for the sample
+        return NOTHING
 
 
-def _make(stages: Stages, sample: int, form: Form) -> Example:
-    if form == Form.AUGMENTED:
-        return _of_item(stages.make([sample])[0])
-    assert isinstance(stages, KeptStages)
+def made_once(stages: Stages, sample: int, forms: Collection[int]) -> dict[int, Example]:
+    """Make a sample from storage, with the generators as they are, and the examples of these forms of it.
+
+    Returns:
+        The examples. None: the sample is not to be shared, or cannot be laid out.
+    """
+    before = times_asked()
+    try:
+        made = dict(_made(stages, sample, forms))
+    except items.Unsupported:
+        return {}
+    return made if times_asked() == before else {}
+
+
+def _made(stages: Stages, sample: int, forms: Collection[int]) -> Iterator[tuple[int, Example]]:
+    if not isinstance(stages, KeptStages):
+        (item,) = stages.make([sample])
+        yield Form.AUGMENTED, _of_item(item)
+        return
     data = stages.read(sample)
-    if form == Form.ENCODED:
-        return _of_bytes(data, f"{len(data)} bytes")
-    payload = stages.decode(sample, data)
-    shape = f"{payload.height} x {payload.width}" if payload.height else f"{len(payload.data)} bytes"
-    return _of_bytes(payload.data, shape)
+    if Form.ENCODED in forms:
+        yield Form.ENCODED, _of_bytes(Payload(data, 0, 0))
+    decoded = None
+    if Form.DECODED in forms:
+        decoded = stages.decode(sample, data)
+        yield Form.DECODED, _of_bytes(decoded)
+    if Form.AUGMENTED in forms:
+        item = stages.augment_encoded(sample, data) if decoded is None else stages.augment(sample, decoded)
+        yield Form.AUGMENTED, _of_item(item)
 
 
 def _of_item(item: Any) -> Example:
     """The example of an item, from its bytes as they would lie in a slot."""
-    layout = items.lay_out(item)
-    buffer = bytearray(layout.size_bytes)
-    layout.write(memoryview(buffer))
-    return _of_bytes(buffer, shape_of(item))
+    if type(item) is Private:
+        return NOTHING
+    return Example(items.lay_out(item).digest() or 1, functools.partial(shape_of, item))
 
 
-def _of_bytes(data: Any, shape: str) -> Example:
-    return Example(xxhash.xxh3_64_intdigest(data) or 1, shape)
+def _of_bytes(payload: Payload) -> Example:
+    return Example(xxhash.xxh3_64_intdigest(payload.data) or 1, functools.partial(_size_of, payload))
+
+
+def _size_of(payload: Payload) -> str:
+    return f"{payload.height} x {payload.width}" if payload.height else f"{len(payload.data)} bytes"
+
+
+def digest_of_payload(form: int, payload: Any) -> int:
+    """The digest of a payload of this form, as it lies in a slot.
+
+    Raises:
+        DamagedItem: The payload is AUGMENTED, and no item.
+    """
+    return (items.digest_of(payload) if form == Form.AUGMENTED else xxhash.xxh3_64_intdigest(payload)) or 1
 
 
 def compare_served(
-    stages: Stages, sample: int, form: Form, served: Any, *, is_seeded: bool = False
+    stages: Stages, sample: int, form: int, digest: int, *, is_seeded: bool = False
 ) -> bool | None:
     """Make a sample again, as often as it takes to be sure, and compare it with what was served.
 
@@ -107,7 +162,7 @@ def compare_served(
         stages: The stages of the dataset.
         sample: The sample.
         form: The form that it was served from.
-        served: The payload's bytes; if the form is AUGMENTED, the item.
+        digest: The digest of the payload that was served, as :func:`digest_of_payload` gives it.
         is_seeded: Whether the stages give each sample the same random numbers whenever it is made.
 
     Returns:
@@ -115,21 +170,24 @@ def compare_served(
         time that it is made, or cannot be made now.
     """
     with drawing() as drawn:
+
+        def again() -> Example:
+            return made_once(stages, sample, (form,)).get(form, NOTHING)
+
         try:
-            given = _of_item(served) if form == Form.AUGMENTED else _of_bytes(served, "")
-            found = _make(stages, sample, form)
-            if drawn() and not is_seeded:
+            found = again()
+            if (drawn() and not is_seeded) or not found.digest:
                 return None
-            if found.digest == given.digest:
+            if found.digest == digest:
                 return True
-            same = stays_the_same(lambda: _make(stages, sample, form), found)
+            same = stays_the_same(again, found)
         except Exception:
             return None  # for example, the file is gone: there is nothing to compare with
         return None if (drawn() and not is_seeded) or not same else False
 
 
-def stays_the_same(make: Callable[[], Example], found: Example, *, attempts: int = ATTEMPTS) -> bool:
-    """Whether an example is always the same, as far as some attempts can tell.
+def stays_the_same(make: Callable[[], Example], found: Example, *, attempts: int = ATTEMPTS) -> bool | None:
+    """Whether an example is always the same, as far as some attempts can tell; None: it cannot be made now.
 
     One attempt is not enough: an item may depend on a generator that nobody can set, and differ only seldom.
     """
@@ -137,12 +195,13 @@ def stays_the_same(make: Callable[[], Example], found: Example, *, attempts: int
     for attempt in range(attempts):
         if attempt >= 2 and time.monotonic() > began + PATIENCE_S:
             break
-        if make().digest != found.digest:
-            return False
+        digest = make().digest
+        if digest != found.digest:
+            return False if digest else None
     return True
 
 
-def hangs_on_its_batch(stages: Stages, samples: Sequence[int]) -> str:
+def depends_on_its_batch(stages: Stages, samples: Sequence[int]) -> str:
     """Why items may not be shared: an item depends on the other samples of its batch. Empty: it does not.
 
     Only datasets that make items by batches can have such items.
@@ -162,11 +221,19 @@ def hangs_on_its_batch(stages: Stages, samples: Sequence[int]) -> str:
         if example_of(stages, sample, Form.AUGMENTED).digest != alone.digest:
             return ""  # it differs each time, whatever is beside it
         return (
-            f"items are not shared: what __getitems__ makes of sample {sample} hangs on its batch "
-            f"({alone.shape} alone, {together.shape} beside others). Pad in collate_fn, or say by "
+            f"items are not shared: what __getitems__ makes of sample {sample} depends on its batch "
+            f"({alone.shape()} alone, {together.shape()} beside others). Pad in collate_fn, or say by "
             "key= that any will do"
         )
     return ""
+
+
+def _with_fixed_generators(make: Callable[[], Example], sample: int) -> Example:
+    try:
+        with fixed_generators(sample + 1):
+            return make()
+    except Exception:
+        return NOTHING
 
 
 def _first_of(stages: Stages, samples: list[int]) -> Example:

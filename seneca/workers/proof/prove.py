@@ -10,16 +10,18 @@ from typing import NamedTuple
 import numpy as np
 
 from seneca._core.codes import Unlinked
+from seneca._core.digests import CHANGED, DIFFERS
 from seneca._core.segment import Segment
-from seneca.data.stages import KeptStages, Pictures, number_of
+from seneca.data.stages import Pictures
 from seneca.errors import SegmentError
 from seneca.forms import Form
 from seneca.workers.proof.board import Board, Verdict
+from seneca.workers.proof.evidence import Evidence, unstable_text
 from seneca.workers.proof.examples import (
-    NOTHING,
     Example,
+    depends_on_its_batch,
     example_of,
-    hangs_on_its_batch,
+    examples_of,
     may_be_made_again,
     stays_the_same,
 )
@@ -27,7 +29,7 @@ from seneca.workers.terms import Terms
 
 __all__ = ["Proof"]
 
-MOST = 4  # examples of a form; SN_EXAMPLE_SAMPLES in csrc/shm/sn_layout.h
+MOST = 4  # examples
 AGAIN = 2  # of them are made again in each epoch, in turn, if the files behind the dataset are not looked at
 MOST_BESIDE = 32  # samples of a batch, if the dataset makes items by batches
 PATIENCE_S = 0.25  # after this time no other example is begun
@@ -48,8 +50,12 @@ class Proof:
         terms: The terms by which this process shares.
         segment: The segment of the cache.
         board: What other processes of this dataset have found.
+        evidence: Compares the examples.
         vouched: Whether the user has given a key, and so vouches for whatever else items depend on.
         changed: Tells whether the dataset has changed since it was looked at.
+
+    Attributes:
+        terms: As in the arguments. Other terms may replace them if these share the same.
     """
 
     def __init__(
@@ -57,13 +63,15 @@ class Proof:
         terms: Terms,
         segment: Segment,
         board: Board,
+        evidence: Evidence,
         *,
         vouched: bool,
         changed: Callable[[], bool],
     ) -> None:
-        self._terms = terms
+        self.terms = terms
         self._segment = segment
         self._board = board
+        self._evidence = evidence
         self._vouched = vouched
         self._changed = changed
         self._look: int | None = None  # the look for which ``_holds`` was found
@@ -81,23 +89,31 @@ class Proof:
         return self._holds
 
     def _find(self, look: int) -> bool:
-        names, stages = self._terms.names, self._terms.stages
+        names, stages = self.terms.names, self.terms.stages
         known = self._board.read(names)
         if known is Verdict.REFUSED:
             return False
-        if not may_be_made_again(self._terms):
+        if not may_be_made_again(self.terms):
             why = "the dataset keeps a state, or a generator of its own, which examples would change"
             self._board.write(names, Verdict.UNPROVABLE, why, look=look)
             return True
-        if known is Verdict.UNKNOWN:
-            return self._prove(look, MOST, before=False)
-        # A look sees the files of pictures, in every epoch. What other datasets read shows only in items.
-        if (
-            known is Verdict.PROVED
-            and not isinstance(stages, Pictures)
-            and self._board.read(names, look) is Verdict.UNKNOWN
-        ):
-            return self._prove(look, AGAIN, before=True)
+        try:
+            if known is Verdict.UNKNOWN:
+                return self._prove(look, MOST, before=False)
+            # A look sees the files of pictures, in every epoch. What other datasets read shows only in items.
+            if (
+                known is Verdict.PROVED
+                and not isinstance(stages, Pictures)
+                and self._board.read(names, look) is Verdict.UNKNOWN
+            ):
+                return self._prove(look, AGAIN, before=True)
+            if known is Verdict.PROVED:
+                self._evidence.open_tables()
+        except Unlinked:
+            return True  # the segment was given up, so nothing is shared
+        except SegmentError as error:
+            self._board.write(names, Verdict.REFUSED, f"nothing is shared here: {error}")
+            return False
         return True
 
     def _prove(self, look: int, most: int, *, before: bool) -> bool:
@@ -105,80 +121,63 @@ class Proof:
 
         Args:
             look: See :meth:`holds`.
-            most: How many examples to make of a form.
+            most: How many examples to make.
             before: Whether these names were proved for an earlier look.
         """
-        samples = _chosen(self._terms)
+        samples = _chosen(self.terms)
         turn = look % len(samples)
         samples = (samples[turn:] + samples[:turn])[:most] if before else samples[:most]
-        found = _Found(Verdict.PROVED)
         had_changed = self._changed()
-        for form in self._forms():
-            found = max(found, self._compare(form, samples, before), key=lambda one: one.verdict)
-            if found.verdict is Verdict.REFUSED:
-                break  # a process that differs leaves no examples of further forms
-        else:
-            if (
-                not self._vouched
-                and not before
-                and (why := hangs_on_its_batch(self._terms.stages, _chosen(self._terms, MOST_BESIDE)))
-            ):
-                found = _Found(Verdict.REFUSED, why)
+        found = self._compare(samples, before) if self._evidence.forms else _Found(Verdict.PROVED)
+        if (
+            found.verdict is not Verdict.REFUSED
+            and not before
+            and (why := depends_on_its_batch(self.terms.stages, _chosen(self.terms, MOST_BESIDE)))
+        ):
+            found = _Found(Verdict.UNPROVABLE if self._vouched else Verdict.REFUSED, why)
         if found.verdict is Verdict.UNPROVABLE and not self._vouched and self._changed() and not had_changed:
             found = _Found(Verdict.REFUSED, _changing(found.text))
-        self._board.write(self._terms.names, found.verdict, found.text, look=look, lasts=found.lasts)
+        self._board.write(self.terms.names, found.verdict, found.text, look=look, lasts=found.lasts)
         return found.verdict is not Verdict.REFUSED
 
-    def _forms(self) -> list[Form]:
-        """The forms that are shared."""
-        kept = [Form.ENCODED, Form.DECODED] if isinstance(self._terms.stages, KeptStages) else []
-        return [*kept, Form.AUGMENTED] if self._terms.shares else kept
-
-    def _kind(self, form: Form) -> int:
-        """A number that names what payloads of a form hold."""
-        stages = self._terms.stages
-        if form == Form.ENCODED:
-            return number_of(b"encoded", stages.source)
-        return stages.decoded if form == Form.DECODED else stages.augmented
-
-    def _compare(self, form: Form, samples: Sequence[int], before: bool) -> _Found:
-        """Make examples of a form, and compare them with those in the segment."""
-        mine = self._make(form, samples)
-        places = _chosen(self._terms)
-        digests = [mine.get(sample, NOTHING).digest for sample in places]
-        shape = next((one.shape for one in mine.values() if one.digest), "")
-        try:
-            theirs = self._segment.compare_examples(self._kind(form), digests, shape)
-        except (SegmentError, Unlinked):
-            return _Found(Verdict.PROVED)  # the segment was given up, so nothing is shared
-        if theirs is None:
-            return _Found(Verdict.PROVED)
-        of_them, their_shape, job, pid = theirs
-        for sample, own, other in zip(places, digests, of_them, strict=False):
-            if not own or not other or own == other:
-                continue
-            again = functools.partial(example_of, self._terms.stages, sample, form)
-            if not stays_the_same(again, mine[sample]):
-                return _Found(Verdict.UNPROVABLE, f"sample {sample} is another each time that it is made")
-            is_own = job == self._segment.job_key
-            if before:
-                # The dataset has changed here since it was proved. The segment has payloads from before.
-                self._segment.distrust(sample, Form.STORAGE)
-            who = f"this job's process {pid}" if is_own else f"the job {job:016x} (process {pid})"
-            text = _difference(sample, form, mine[sample].shape, their_shape, who)
-            # If the examples are this job's own earlier ones, the job begins anew with its next look.
-            return _Found(Verdict.REFUSED, text, lasts=not (before and is_own))
-        return _Found(Verdict.PROVED)
-
-    def _make(self, form: Form, samples: Sequence[int]) -> dict[int, Example]:
-        """Make examples of these samples, as many as :data:`PATIENCE_S` allows."""
-        made: dict[int, Example] = {}
+    def _compare(self, samples: Sequence[int], before: bool) -> _Found:
+        """Make examples, as many as :data:`PATIENCE_S` allows, and compare them with what others made."""
+        evidence = self._evidence
         began = time.monotonic()
         for sample in samples:
-            if made and time.monotonic() > began + PATIENCE_S:
+            if sample != samples[0] and time.monotonic() > began + PATIENCE_S:
                 break
-            made[sample] = example_of(self._terms.stages, sample, form)
-        return made
+            making = examples_of(self.terms.stages, sample, evidence.forms)
+            if making.draws:
+                evidence.marks.draws = True
+            for form, example in making.examples.items():
+                table = evidence.table(form, example.shape())
+                draws = making.draws and form == Form.AUGMENTED
+                met = table.meet(sample, example.digest, True, draws) if example.digest else None
+                if met in (CHANGED, DIFFERS):
+                    found = self._differs(sample, form, example, met, before)
+                    if found.verdict is not Verdict.PROVED:
+                        return found
+        evidence.open_tables()
+        return _Found(Verdict.PROVED)
+
+    def _differs(self, sample: int, form: int, mine: Example, met: int, before: bool) -> _Found:
+        """What it means that an example differs from what this job, or another, has made."""
+        again = functools.partial(example_of, self.terms.stages, sample, form)
+        same = stays_the_same(again, mine)
+        if same is None:
+            return _Found(Verdict.PROVED)
+        if not same:
+            return _Found(Verdict.UNPROVABLE, unstable_text(sample))
+        table = self._evidence.table(form)
+        maker = table.maker(sample)
+        who = "this job" if met == CHANGED else f"the job {maker:016x}" if maker else "a job that has ended"
+        text = _difference(sample, Form(form), mine.shape(), table.shape, who)
+        is_stale = self._evidence.is_stale(sample, form, met)
+        if before or is_stale:
+            # The dataset has changed since its payloads were made. This job begins anew with its next look.
+            self._segment.distrust(sample, Form.STORAGE)
+        return _Found(Verdict.REFUSED, text, lasts=not is_stale)
 
 
 def _changing(why: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 from engine import DECODED, ENCODED, HEADER, Place, keep
 
 PAGE = 4096
-CHANGES_AT = 5024 - 8 * 256  # the end of the header: how many there were, and the last eight
+CHANGES_AT = 5048 - 8 * 256  # the end of the header: how many there were, and the last eight
 
 
 def test_a_form_is_kept_within_its_share_only():

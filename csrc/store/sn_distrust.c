@@ -1,36 +1,7 @@
-#include "sn_trust.h"
+#include "sn_distrust.h"
 
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "../base/sn_status.h"
-
-int sn_examples_compare(sn_segment *segment, const sn_examples *mine, sn_examples *theirs)
-{
-    sn_examples *place = segment->head->examples;
-
-    for (uint32_t i = 0; i < SN_EXAMPLES; i++) {
-        sn_examples *found = &segment->head->examples[i];
-        uint64_t kind = atomic_load(&found->kind);
-        if (kind == atomic_load(&mine->kind)) {
-            *theirs = *found;
-            return 0;
-        }
-        /* The first that is free, else the oldest. */
-        if (atomic_load(&place->kind) != 0 && (kind == 0 || found->when < place->when))
-            place = found;
-    }
-    atomic_store(&place->kind, 0);
-    place->job_key = mine->job_key;
-    place->when = (uint64_t)time(NULL);
-    place->pid = (int32_t)getpid();
-    place->n = mine->n < SN_EXAMPLE_SAMPLES ? mine->n : SN_EXAMPLE_SAMPLES;
-    memcpy(place->digests, mine->digests, sizeof place->digests);
-    memcpy(place->shape, mine->shape, sizeof place->shape);
-    atomic_store_explicit(&place->kind, atomic_load(&mine->kind), memory_order_release);
-    return SN_MISS;
-}
 
 void sn_distrust_tell(sn_segment *segment, uint64_t job_key, uint32_t sample, enum sn_form form)
 {

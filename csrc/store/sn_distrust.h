@@ -1,0 +1,31 @@
+/*
+ * sn_distrust.h -- a segment that its jobs give up, because a sample was not the same for all of them.
+ *
+ *   a sample differs from its digest, or from what was served --> the segment is distrusted, for all its jobs
+ *
+ * Lives in   the segment's header.
+ * Callers    any thread of a process that is attached.
+ * Blocking   never.
+ * Ordering   sn_distrust_tell() says that the segment is abandoned before anything else (release); whoever draws or
+ *            serves next reads it (acquire).
+ * Crash      a death while distrust is told leaves the segment abandoned, with nobody named.
+ */
+#ifndef SN_DISTRUST_H
+#define SN_DISTRUST_H
+
+#include "../shm/sn_segment.h"
+
+/* Nobody is to trust what lies in the segment any more: its users go on privately from their next draw on, what is
+ * held and not yet delivered is not served, newcomers make another. The first who tells is remembered. */
+void sn_distrust_tell(sn_segment *segment, uint64_t job_key, uint32_t sample, enum sn_form form);
+
+/* Whether it was told. For each served sample: one load. */
+static inline int sn_is_distrusted(const sn_segment *segment)
+{
+    return atomic_load_explicit(&segment->head->abandoned, memory_order_acquire) == SN_DISTRUSTED;
+}
+
+/* Why: 1 and a copy in *why; 0 where it is trusted, or nobody has come to say why. */
+int sn_distrust_read(const sn_segment *segment, sn_distrust *why);
+
+#endif

@@ -1,0 +1,71 @@
+"""Which samples a job has made itself and found equal, in memory that all its processes see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from seneca._core.digests import mark_words
+from seneca.forms import Form
+from seneca.workers.terms import Names
+
+__all__ = ["Marks"]
+
+DRAWS, PROBED = 0, 1  # the words in front of the marks
+FRONT = 2
+
+
+class Marks:
+    """A bit for each sample and form. A job that makes other payloads has other marks.
+
+    Args:
+        names: The names under which the payloads are shared.
+        n_samples: The number of samples.
+
+    Attributes:
+        names: As in the arguments.
+    """
+
+    def __init__(self, names: Names, n_samples: int) -> None:
+        self.names = names
+        self._each = mark_words(n_samples)
+        # Its memory is zeros that nothing has touched. torch would copy other zeros with threads, for which a
+        # forked process waits forever.
+        storage = torch.UntypedStorage._new_shared((FRONT + len(Form) * self._each) * 8)
+        self._words = torch.empty(0, dtype=torch.int64).set_(storage)
+        self._view: np.ndarray | None = None
+
+    def of(self, form: Form) -> np.ndarray:
+        """The words of a form's marks, for :class:`seneca._core.digests.Digests`."""
+        at = FRONT + form * self._each
+        return self._all()[at : at + self._each]
+
+    @property
+    def draws(self) -> bool:
+        """Whether items draw random numbers, as far as is known."""
+        return bool(self._all()[DRAWS])
+
+    @draws.setter
+    def draws(self, draws: bool) -> None:
+        self._all()[DRAWS] = int(draws)
+
+    def next_probe(self) -> int:
+        """A number that counts up. Processes that ask at the same time may be given the same one."""
+        words = self._all()
+        words[PROBED] += np.uint64(1)
+        return int(words[PROBED]) - 1
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other processes see this memory."""
+        return self._words.is_shared()
+
+    def _all(self) -> np.ndarray:
+        if self._view is None:
+            self._view = self._words.numpy().view(np.uint64)
+        return self._view
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_view": None}
