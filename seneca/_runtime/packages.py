@@ -17,7 +17,7 @@ import sys
 import urllib.parse
 import urllib.request
 
-__all__ = ["MAIN", "distribution_of", "file_of", "file_to_import", "release_of"]
+__all__ = ["MAIN", "distribution_of", "file_of", "file_to_import", "release_of", "spec_of"]
 
 MAIN = ("__main__", "__mp_main__")  # the second is the name of the first in a spawned process
 _STDLIB = os.path.dirname(os.__file__)
@@ -39,10 +39,12 @@ def release_of(module: str) -> str | None:
     if not _INSTALLED & set(path.split(os.sep)):
         inside = path.startswith(_STDLIB) or "lib-dynload" in path
         return "python" if inside and top in sys.stdlib_module_names else None
+    if module != top and file_of(top) is not None:
+        return release_of(top)
     names = distribution_of(top)
-    if names and all(map(_was_installed_from_a_folder, names)):
-        return None
-    return " ".join(f"{name}=={importlib.metadata.version(name)}" for name in names) or top
+    if not names or all(map(_was_installed_from_a_folder, names)):
+        return None  # a loose file among installed packages is the user's own
+    return " ".join(f"{name}=={importlib.metadata.version(name)}" for name in names)
 
 
 @functools.cache
@@ -52,7 +54,15 @@ def distribution_of(top: str) -> tuple[str, ...]:
         importlib.metadata.version(top)
         return (top,)
     except importlib.metadata.PackageNotFoundError:
-        return tuple(sorted(set(importlib.metadata.packages_distributions().get(top, ()))))
+        found = (one.metadata["Name"] for one in importlib.metadata.distributions() if top in _tops_of(one))
+        return tuple(sorted(set(filter(None, found))))
+
+
+def _tops_of(distribution: importlib.metadata.Distribution) -> set[str]:
+    """The top-level modules of a distribution: those that it declares, or else those among its files."""
+    declared = (distribution.read_text("top_level.txt") or "").split()
+    listed = () if declared else (distribution.read_text("RECORD") or "").splitlines()
+    return {*declared, *(line.partition("/")[0].partition(",")[0].partition(".")[0] for line in listed)}
 
 
 @functools.cache
@@ -82,11 +92,12 @@ def file_of(module: str) -> str | None:
 
 def file_to_import(module: str) -> str | None:
     """The file that importing a module would load; None: there is none."""
-    spec = _spec_of(module)
+    spec = spec_of(module)
     return spec.origin if spec is not None and spec.has_location else None
 
 
-def _spec_of(module: str) -> importlib.machinery.ModuleSpec | None:
+def spec_of(module: str) -> importlib.machinery.ModuleSpec | None:
+    """How a module would be imported, found without importing anything."""
     parent = module.rpartition(".")[0]
     loaded = getattr(sys.modules.get(module), "__spec__", None)
     if loaded is not None:
@@ -94,7 +105,7 @@ def _spec_of(module: str) -> importlib.machinery.ModuleSpec | None:
     try:
         if not parent:
             return importlib.util.find_spec(module)
-        around = _spec_of(parent)
+        around = spec_of(parent)
         folders = None if around is None else around.submodule_search_locations
         return None if folders is None else importlib.machinery.PathFinder.find_spec(module, list(folders))
     except (ImportError, ValueError):

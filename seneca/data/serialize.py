@@ -135,7 +135,6 @@ class Layout:
             elif payload.size:  # one copy, also of arrays that are not contiguous; without the GIL
                 np.ndarray(payload.shape, payload.dtype, buffer, at)[...] = payload
 
-
     def digest(self) -> int:
         """64 bits that name the item: :func:`digest_of` a buffer that it is written to. Nothing is copied."""
         head = self._head

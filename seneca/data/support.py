@@ -185,7 +185,7 @@ def inspect_dataset(
         return Support("unshared", (why,), base)
     if own is not None:
         own = own.astype(np.uint32)
-    look = Look(key, memory)
+    look = Look(key, memory, reads_only=True)
     try:
         if _is_picture_folder(base):
             return _of_pictures(

@@ -6,6 +6,7 @@ import functools
 import importlib.metadata
 import os
 import sys
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,17 +16,35 @@ import torch
 from seneca._runtime.packages import distribution_of, release_of
 from seneca.errors import NotFingerprinted
 from seneca.identity import of_code, of_data
+from seneca.identity.libraries import settings_of_libraries
 from seneca.identity.modules import contents
-from seneca.identity.places import facts_of
+from seneca.identity.order import hash_seed
+from seneca.identity.patched import patched_modules
+from seneca.identity.places import facts_of, folders_behind, variables_in
 from seneca.identity.plain import Memory
+from seneca.identity.process import settings
 from seneca.identity.walk import Fault, Taker, Walk, digest_of
 from seneca.identity.watch import Watch
 
 __all__ = ["Identity", "Look", "MadeOf", "fingerprint"]
 
-_FORMAT = "seneca identity 2"  # raise it when equal objects get other identities than before
+_FORMAT = "seneca identity 3"  # raise it when equal objects get other identities than before
 
 MOST_NAMES = 12  # of each kind that are listed
+
+# Code with one of these names may import or look up what a text names.
+_IMPORT_BY_NAME = frozenset(
+    (
+        "import_module",
+        "__import__",
+        "instantiate",
+        "get_class",
+        "get_method",
+        "get_object",
+        "locate",
+        "resolve_name",
+    )
+)
 
 # Nearly all items are made with these packages, even if their code does not name them.
 _ALWAYS = (
@@ -47,6 +66,9 @@ class MadeOf:
         keyed: The paths to the values for which ``key`` stands.
         own_generator: Whether one of these values is a generator of random numbers.
         data_bytes: Bytes of tensors, arrays and large containers, which count by content.
+        hashes: Whether the seed of Python's hashes counts, because code may depend on the order of a set.
+        traits: A digest of each part that has a name: attributes, globals, settings, files. Two datasets with
+            other identities differ in one of them.
     """
 
     packages: tuple[str, ...]
@@ -57,6 +79,8 @@ class MadeOf:
     keyed: tuple[str, ...]
     own_generator: bool
     data_bytes: int
+    hashes: bool
+    traits: dict[str, bytes]
 
     def __str__(self) -> str:
         parts = ["its state"]
@@ -73,6 +97,11 @@ class MadeOf:
         if self.paths:
             parts.append(
                 f"{self.paths} path{'s'[: self.paths != 1]} (device, inode, size and time of change)"
+            )
+        if self.hashes:
+            parts.append(
+                "the seed of Python's hashes, because code calls hash() or uses a set in its order (jobs "
+                "share if they have the same PYTHONHASHSEED)"
             )
         if self.keyed:
             parts.append(f"the key, in place of {_listed(self.keyed)}")
@@ -101,19 +130,26 @@ class Look:
     Args:
         key: A text that stands for each value that cannot be seen.
         memory: What earlier looks have remembered, which makes this one faster; None: there were none.
+        reads_only: Whether of the attributes of the user's objects only those count that some code reads.
 
     Attributes:
         watch: Tells whether any of what was met changes from now on.
         words: Every name and constant text in the code that was met so far.
     """
 
-    def __init__(self, key: str | None = None, memory: Memory | None = None) -> None:
+    def __init__(
+        self, key: str | None = None, memory: Memory | None = None, *, reads_only: bool = False
+    ) -> None:
         self.watch = Watch()
         self.watch.value(torch.get_default_dtype)
         self.watch.value(_takes_truncated_pictures)
         self._key = key
         self._memory = memory or Memory()
-        self._walk = Walk(_taker_of, key, self._memory, self.watch)
+        self._walk = Walk(
+            *(_taker_of, key, self._memory, self.watch),
+            reached_by=of_code.reached_by,
+            reads_only=reads_only,
+        )
 
     @property
     def words(self) -> set[str]:
@@ -143,20 +179,31 @@ class Look:
         rest."""
         walk = self._walk
         return self._identify(
-            lambda: digest_of("part", walk.of(kind), walk.named_values(attributes, ".{}")), name
+            lambda: digest_of("part", walk.of(kind), _attributes(walk, kind, attributes)), name
         )
 
     def _identify(self, walked: Callable[[], bytes], name: str) -> Identity:
+        walk = self._walk
         try:
-            state = digest_of(_process(), walked())
+            parts = [walked()]
+            walk.settle()  # then all texts are known
+            parts.append(self._named_modules())
+            state = digest_of(_process(), *parts, walk.settle())
         except Fault as fault:
             raise NotFingerprinted(name + fault.where, fault.why) from None
         except RecursionError:
             if self._key is None:
                 raise NotFingerprinted(name, "is nested too deep") from None
-            self._walk.keyed.append("")
-            state = digest_of(_process(), self._walk.of(self._key))
+            walk.keyed.append("")
+            state = digest_of(_process(), walk.of(self._key))
         return self._with_what_lies_outside(state, name)
+
+    def _named_modules(self) -> bytes:
+        """The digest of the user's own code that is imported or looked up by a text."""
+        walk = self._walk
+        by_name = not walk.words.isdisjoint(_IMPORT_BY_NAME)
+        texts = {text for text in walk.texts if isinstance(text, str) and (by_name or "." in text)}
+        return of_code.named_by_texts(walk, texts)
 
     def end(self) -> None:
         """End the look. Only what it has met is remembered for the next one."""
@@ -165,14 +212,35 @@ class Look:
     def _with_what_lies_outside(self, state: bytes, name: str) -> Identity:
         walk = self._walk
         facts = facts_of(walk.texts)
+        folders = folders_behind(frozenset(walk.words), walk.texts, facts)
         # Code that reads the environment may take a variable's name from anywhere in the state.
-        named = walk.variables | {t for t in walk.texts if isinstance(t, str)} if walk.variables else ()
-        variables = sorted(variable for variable in named if variable in os.environ)
-        packages = [contents(one) for top in sorted(walk.packages) for one in distribution_of(top)]
-        settings = [(one, os.environ[one]) for one in variables]
-        outside = repr((facts, packages, settings)).encode("utf-8", "surrogateescape")
+        named = walk.variables | {t for t in walk.texts if isinstance(t, str)} if walk.variables else set()
+        variables = sorted(v for v in named | variables_in(walk.texts) if v in os.environ)
+        packages = {one: contents(one) for top in sorted(walk.packages) for one in distribution_of(top)}
+        hashes = walk.depends_on_hashes
+        parts: dict[str, Any] = {
+            **settings(),
+            **{f"the variable {one}": os.environ[one] for one in variables},
+            **({"PYTHONHASHSEED": hash_seed()} if hashes else {}),
+            **{_text(fact): fact for fact in [*facts, *folders]},
+            **{f"the package {one}": digest for one, digest in packages.items()},
+        }
+        patched = {
+            f"{module}.{inner}": walk.leniently(value)
+            for module, strangers in patched_modules().items()
+            for inner, value in strangers.items()
+        }
+        libraries = {
+            f"the configuration of {one}": walk.leniently(value)
+            for one, value in settings_of_libraries(walk.packages, walk.words).items()
+        }
+        outside = repr(sorted(parts.items(), key=str)).encode("utf-8", "surrogateescape")
+        behind = digest_of("behind", *map(_pair, sorted({**patched, **libraries}.items())))
+        traits = {**self._attributes(), **self._globals(), **patched, **libraries}
+        traits |= {one: repr(value).encode("utf-8", "surrogateescape") for one, value in parts.items()}
+        traits |= {f"the code of {one}": walk.codes[code] for one, code in walk.functions.items()}
         return Identity(
-            digest_of("here", state, _always(), digest_of("outside", outside)),
+            digest_of("here", state, _always(), behind, digest_of("outside", outside)),
             state,
             MadeOf(
                 packages=tuple(sorted(filter(None, map(release_of, walk.packages)))),
@@ -183,8 +251,44 @@ class Look:
                 keyed=tuple(f"{name}{where}" for where in walk.keyed),
                 own_generator=walk.own_generator,
                 data_bytes=walk.data_bytes,
+                hashes=hashes,
+                traits=traits,
             ),
         )
+
+    def _attributes(self) -> dict[str, bytes]:
+        """The digests of all attributes that count, by the path to each."""
+        return {
+            f"{one.way}.{path}".lstrip("."): digest
+            for one in self._walk.waiting
+            for path, digest in one.found.items()
+        }
+
+    def _globals(self) -> dict[str, bytes]:
+        walk = self._walk
+        return {
+            f"the global {name}": walk.of(value)
+            for name, value in walk.globals.items()
+            if not isinstance(value, (types.FunctionType, types.ModuleType, type))
+        }
+
+
+def _attributes(walk: Walk, kind: type, attributes: dict[str, Any]) -> bytes:
+    if walk.reads_only and of_data.is_plain(kind):
+        return walk.part(attributes)
+    return walk.named_values(attributes, ".{}")
+
+
+def _pair(item: tuple[str, bytes]) -> bytes:
+    return digest_of("pair", digest_of("name", item[0].encode()), item[1])
+
+
+def _text(fact: tuple[object, ...]) -> str:
+    """The name of a fact about a path, or about a folder."""
+    first = fact[0]
+    if isinstance(first, bytes):
+        return f"the file {os.fsdecode(first)}"
+    return f"the {first} {fact[1]}" if first == "program" else f"the folder of {first}"
 
 
 def fingerprint(value: Any, *, key: str | None = None, name: str = "value") -> bytes:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import csv
 import functools
+import hashlib
 import importlib.machinery
 import importlib.metadata
 import importlib.util
@@ -10,11 +13,12 @@ import os
 import re
 import sys
 import types
+import zipimport
 from collections.abc import Iterator
 
 import xxhash
 
-from seneca._runtime.packages import file_of, file_to_import, release_of
+from seneca._runtime.packages import file_to_import, release_of, spec_of
 from seneca.identity.names import named_by
 
 __all__ = ["contents", "sources_of"]
@@ -67,51 +71,63 @@ def _own_contents(name: str) -> bytes:
     distribution = importlib.metadata.distribution(name)
     record = distribution.read_text("RECORD")
     digest = xxhash.xxh3_128(distribution.version.encode())
-    if record is None:  # some package managers write none
-        for top in sorted(_tops_of(distribution)):
-            if (path := file_of(top)) is not None:
-                digest.update(f"{top} {os.stat(os.path.dirname(path)).st_mtime_ns}".encode())
-        return digest.digest()
-    for line in sorted(record.splitlines()):
-        path, _, rest = line.partition(",")
-        if rest.startswith("sha") and ".dist-info/" not in path and not path.startswith(("..", "/")):
-            digest.update(line.encode() + b"\n")
-    for path in _changed_since(distribution, record):
+    listed = {} if record is None else _listed(record)
+    for path, (hashed, size) in sorted(listed.items()):
+        if hashed and ".dist-info/" not in path and not path.startswith(("..", "/")):
+            digest.update(f"{path},{hashed},{size}\n".encode())
+    for path in _changed_since(distribution, listed):
         with open(path, "rb") as file:
             digest.update(os.path.basename(path).encode() + b"\0" + file.read())
     return digest.digest()
+
+
+def _listed(record: str) -> dict[str, tuple[str, str]]:
+    """The hash and the size of each file that an installer has listed."""
+    rows = (row for row in csv.reader(record.splitlines()) if len(row) == 3)
+    return {path: (hashed if hashed.startswith("sha") else "", size) for path, hashed, size in rows}
+
+
+def _changed_since(
+    distribution: importlib.metadata.Distribution, listed: dict[str, tuple[str, str]]
+) -> list[str]:
+    """The loaded files of a distribution that are not what was installed; all, if nothing is listed."""
+    root = os.path.join(str(distribution.locate_file("")), "")
+    tops = {path.partition("/")[0].removesuffix(".py") for path in listed} or set(_tops_of(distribution))
+    recorded = next((path for path in listed if path.endswith(".dist-info/RECORD")), None)
+    try:
+        installed = None if recorded is None else os.stat(os.path.join(root, recorded))
+    except OSError:
+        installed = None
+    changed = set()
+    for module in list(sys.modules):
+        path = getattr(sys.modules.get(module), "__file__", None)
+        if module.partition(".")[0] in tops and path is not None and path.startswith(root):
+            found = listed.get(path[len(root) :])
+            if found is None or not found[0] or _is_another(path, found, installed):
+                changed.add(path)
+    return sorted(path for path in changed if os.path.isfile(path))
 
 
 def _tops_of(distribution: importlib.metadata.Distribution) -> list[str]:
     return (distribution.read_text("top_level.txt") or distribution.metadata["Name"]).split()
 
 
-def _changed_since(distribution: importlib.metadata.Distribution, record: str) -> list[str]:
-    """The loaded files of a distribution that were changed after it was installed."""
-    place = next((line.partition(",")[0] for line in record.splitlines() if "/RECORD," in line), None)
-    if place is None:
-        return []
-    recorded = str(distribution.locate_file(place))
-    root = os.path.join(str(distribution.locate_file("")), "")
-    tops = {line.partition("/")[0].partition(",")[0].removesuffix(".py") for line in record.splitlines()}
-    try:
-        installed = os.stat(recorded).st_mtime_ns
-    except OSError:
-        return []
-    changed = []
-    for module in list(sys.modules):
-        if module.partition(".")[0] in tops:
-            path = getattr(sys.modules.get(module), "__file__", None)
-            if path is not None and path.startswith(root) and _changed_at(path) > installed:
-                changed.append(path)
-    return sorted(set(changed))
+def _is_another(path: str, listed: tuple[str, str], installed: os.stat_result | None) -> bool:
+    """Whether a file is not what its installer has listed.
 
-
-def _changed_at(path: str) -> int:
+    A file that nobody has touched since is not read. The time of change decides, because nobody can set it.
+    """
     try:
-        return os.stat(path).st_mtime_ns
+        status = os.stat(path)
     except OSError:
-        return 0  # the file has gone since it was loaded
+        return False  # the file has gone since it was loaded
+    touched = installed is None or max(status.st_mtime_ns, status.st_ctime_ns) > installed.st_ctime_ns
+    if not touched and listed[1] == str(status.st_size):
+        return False
+    method, _, wanted = listed[0].partition("=")
+    with open(path, "rb") as file:
+        found = base64.urlsafe_b64encode(hashlib.new(method, file.read()).digest())
+    return found.rstrip(b"=").decode() != wanted
 
 
 # Code that is not loaded.
@@ -130,7 +146,14 @@ def sources_of(module: str) -> Iterator[tuple[str, bytes]]:
     left = [module]
     while left:
         name = left.pop()
-        if release_of(name) is not None or (path := _file_to_load(name)) is None or path in met:
+        if release_of(name) is not None:
+            continue
+        if (path := _file_to_load(name)) is None:
+            if (source := _source_in_archive(name)) is not None and name not in met:
+                met.add(name)
+                yield name, source
+            continue
+        if path in met:
             continue
         top = name.partition(".")[0]
         around = _file_to_load(top)
@@ -151,6 +174,15 @@ def _file_to_load(module: str) -> str | None:
     loaded = sys.modules.get(module)
     path = getattr(loaded, "__file__", None) or file_to_import(module)
     return path if path is None or os.path.isfile(path) else None
+
+
+def _source_in_archive(module: str) -> bytes | None:
+    """The source of a module that lies in a zip archive on the path; None: it lies in none."""
+    spec = spec_of(module)
+    if spec is None or not isinstance(spec.loader, zipimport.zipimporter):
+        return None
+    source = spec.loader.get_source(module)
+    return None if source is None else source.encode()
 
 
 def _python_files(folder: str) -> list[str]:

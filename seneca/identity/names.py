@@ -1,4 +1,4 @@
-"""The names with which a code object refers to the outside: globals, imports, environment variables.
+"""The names with which a code object refers to the outside: globals, attributes, imports, the environment.
 
 This module only reads bytecode. Nothing is run, imported or looked up.
 """
@@ -7,20 +7,51 @@ from __future__ import annotations
 
 import dis
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Chain", "Import", "Named", "instructions_of", "named_by"]
+from seneca.identity.bytecode import (
+    Chain,
+    Steps,
+    all_codes,
+    chains_from,
+    chains_of,
+    instructions_of,
+    is_attribute,
+    read_by_name,
+    stored,
+    texts_of,
+)
+from seneca.identity.order import calls_hash, iterates_a_set
 
-Chain = tuple[str, ...]
-"""The attributes that code reads from a value, one after the other; empty: the value itself is used."""
+__all__ = ["Import", "Named", "named_by", "names_files", "names_programs"]
 
 _LOADS_GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
-_LOADS_LOCAL = ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_NAME", "LOAD_FROM_DICT_OR_DEREF")
-_LOADS_ATTRIBUTE = ("LOAD_ATTR", "LOAD_METHOD")
-_STORES_LOCAL = ("STORE_FAST", "STORE_DEREF", "STORE_NAME")
 _BETWEEN_IMPORT_AND_STORE = ("ROT_TWO", "SWAP", "POP_TOP")
-_OF_THE_ENVIRONMENT = frozenset({"environ", "environb", "getenv"})
+_OF_THE_ENVIRONMENT = frozenset({"environ", "environb", "getenv", "expandvars", "environment"})
+_BY_NAME = frozenset({"getattr", "hasattr"})
+
+# Code with one of these names may read attributes without naming them.
+_REFLECTS = frozenset(
+    (
+        *("vars", "dir", "eval", "exec", "__dict__", "__slots__", "__getattribute__", "attrgetter"),
+        *("asdict", "astuple", "fields", "getmembers", "getattr_static", "deepcopy", "pickle", "dumps"),
+    )
+)
+# Code with one of these names may open a file, and a name without a folder is one in the current folder.
+_OPENS = frozenset(
+    (
+        *("open", "load", "loads", "loadtxt", "genfromtxt", "memmap", "fromfile", "imread", "imread_v2"),
+        *("Path", "PosixPath", "PurePath", "glob", "iglob", "rglob", "listdir", "scandir", "walk", "exists"),
+        *("getcwd", "abspath", "realpath", "cwd", "resolve", "is_file", "isfile", "isdir", "File", "connect"),
+        *("read_image", "decode_image", "load_dataset", "load_from_disk", "ImageFolder", "DatasetFolder"),
+        *("run", "Popen", "check_output", "check_call", "call", "system", "popen", "TarFile", "ZipFile"),
+    )
+)
+_READS = ("read_", "scan_", "load_", "open_", "from_file", "from_csv", "from_json")
+_RUNS = frozenset(
+    ("run", "Popen", "check_output", "check_call", "getoutput", "system", "popen", "which", "execvp", "spawn")
+)
 
 
 @dataclass(frozen=True)
@@ -31,7 +62,7 @@ class Import:
         module: The module as it is written, without the dots in front.
         level: The number of these dots.
         attribute: The name that is imported from the module; None: the module itself.
-        uses: The chains of attributes that are read from it. Empty: no use of it was found.
+        uses: The chains that are read from it. Empty: no use of it was found.
     """
 
     module: str
@@ -45,103 +76,91 @@ class Named:
     """The names in a code object and in the code inside it.
 
     Attributes:
-        globals: Each global, with the attributes that are read from it.
+        globals: Each global, with what is read from it.
+        cells: Each variable of the closure, likewise.
+        reads: Each attribute that is read from anything, likewise.
         imports: The imports inside the code.
         words: Every name, and every text that is a constant.
         variables: Texts that may name environment variables; none if the code reads no variable.
-        paths: Texts that look like paths, because they have a slash.
+        texts: Every text that is a constant.
+        reflects: Whether it may read attributes that it does not name.
+        hashes: Whether it depends on the seed of Python's hashes.
+        listings: The instructions of it and of the code inside it.
     """
 
     globals: tuple[Chain, ...]
+    cells: tuple[Chain, ...]
+    reads: tuple[Chain, ...]
     imports: tuple[Import, ...]
     words: frozenset[str]
     variables: frozenset[str]
-    paths: frozenset[str]
-
-
-def instructions_of(code: types.CodeType) -> list[dis.Instruction]:
-    """The instructions of a code object, each with its whole argument."""
-    return [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
+    texts: frozenset[str]
+    reflects: bool
+    hashes: bool
+    listings: tuple[Steps, ...]
 
 
 def named_by(code: types.CodeType) -> Named:
     """The names in this code and in that of its inner functions, classes and comprehensions."""
-    codes = list(_all_codes(code))
-    listings = [instructions_of(one) for one in codes]
+    codes = list(all_codes(code))
+    listings: list[Steps] = [instructions_of(one) for one in codes]
     globals_: dict[Chain, None] = {}
+    reads: dict[Chain, None] = {}
     imports: dict[Import, None] = {}
+    reflects = False
     for steps in listings:
         for i, step in enumerate(steps):
             if step.opname in _LOADS_GLOBAL:
-                globals_[(step.argval, *_attributes_after(steps, i))] = None
+                globals_.update(
+                    dict.fromkeys((step.argval, *c) for c in sorted(chains_from(steps, i, listings)))
+                )
+                if step.argval in _BY_NAME:
+                    name = read_by_name(steps, i)
+                    reflects |= name is None
+                    reads.update({} if name is None else {(name,): None})
+            elif is_attribute(step):
+                reads.update(
+                    dict.fromkeys((step.argval, *c) for c in sorted(chains_from(steps, i, listings)))
+                )
+            elif step.opname in ("LOAD_SUPER_ATTR", "LOAD_SUPER_METHOD"):
+                reads[(step.argval,)] = None
             elif step.opname == "IMPORT_NAME":
                 imports.update(dict.fromkeys(_imports_at(steps, i, listings)))
+            elif step.opname == "MATCH_CLASS":
+                reads.update(dict.fromkeys((text,) for one in codes for text in texts_of(one)))
     names = {name for one in codes for name in (*one.co_names, *one.co_freevars)}
-    texts = {text for one in codes for text in _texts_of(one)}
+    texts = frozenset(text for one in codes for text in texts_of(one))
+    cells = {(name, *chain): None for name in code.co_freevars for chain in sorted(_of_cell(listings, name))}
     return Named(
         globals=tuple(globals_),
+        cells=tuple(cells),
+        reads=tuple(reads),
         imports=tuple(imports),
         words=frozenset(names | texts),
         variables=frozenset(names | texts) if names & _OF_THE_ENVIRONMENT else frozenset(),
-        paths=frozenset(text for text in texts if "/" in text),
+        texts=texts,
+        reflects=reflects or not names.isdisjoint(_REFLECTS),
+        hashes=calls_hash(frozenset(names)) or iterates_a_set(listings),
+        listings=tuple(listings),
     )
 
 
-def _all_codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _all_codes(constant)
+def _of_cell(listings: Sequence[Steps], name: str) -> set[Chain]:
+    """What is read from a variable of the closure; the value itself, if no use of it is found."""
+    return chains_of(listings, name) or {()}
 
 
-def _texts_of(code: types.CodeType) -> Iterator[str]:
-    for constant in code.co_consts:
-        for one in constant if isinstance(constant, (tuple, frozenset)) else (constant,):
-            if isinstance(one, str):
-                yield one
+def names_files(words: frozenset[str]) -> bool:
+    """Whether code with these names may open a file by a name without a folder."""
+    return not words.isdisjoint(_OPENS) or any(word.startswith(_READS) for word in words)
 
 
-def _attributes_after(steps: list[dis.Instruction], i: int) -> Chain:
-    """The attributes that are read from the value that instruction ``i`` has loaded."""
-    end = i + 1
-    while end < len(steps) and steps[end].opname in _LOADS_ATTRIBUTE:
-        end += 1
-    return tuple(step.argval for step in steps[i + 1 : end])
+def names_programs(words: frozenset[str]) -> bool:
+    """Whether code with these names may run a program that is found by PATH."""
+    return not words.isdisjoint(_RUNS)
 
 
-def _stored(step: dis.Instruction) -> str | None:
-    """The local variable to which an instruction stores first."""
-    if step.opname in _STORES_LOCAL:
-        return step.argval
-    return step.argval[0] if step.opname.startswith("STORE_FAST_") else None  # two instructions combined
-
-
-def _loads(step: dis.Instruction, name: str) -> bool:
-    """Whether an instruction loads this variable."""
-    if not step.opname.startswith(_LOADS_LOCAL) and step.opname != "STORE_FAST_LOAD_FAST":
-        return False
-    return step.argval[-1] == name if isinstance(step.argval, tuple) else step.argval == name
-
-
-def _loads_first_of_two(step: dis.Instruction, name: str) -> bool:
-    return step.opname.startswith("LOAD_FAST_") and isinstance(step.argval, tuple) and step.argval[0] == name
-
-
-def _uses(listings: list[list[dis.Instruction]], name: str) -> tuple[Chain, ...]:
-    """The chains of attributes that are read from a local variable, here and in inner functions."""
-    found: dict[Chain, None] = {}
-    for steps in listings:
-        for i, step in enumerate(steps):
-            if _loads(step, name):
-                found[_attributes_after(steps, i)] = None
-            if _loads_first_of_two(step, name):
-                found[()] = None
-    return tuple(found)
-
-
-def _imports_at(
-    steps: list[dis.Instruction], i: int, listings: list[list[dis.Instruction]]
-) -> Iterator[Import]:
+def _imports_at(steps: Sequence[dis.Instruction], i: int, listings: Sequence[Steps]) -> Iterator[Import]:
     """The import at instruction ``i``, once for each name that it binds.
 
     ``from a import b, c`` is IMPORT_NAME a, and an IMPORT_FROM and a store for each name. ``import a.b as
@@ -160,8 +179,10 @@ def _imports_at(
         bound.append((attribute, steps[at]))
         at += 1
     for attribute, store in bound:
-        name = _stored(store)
-        uses = ((),) if name is None else _uses(listings, name)  # bound to a global, say: any code may use it
+        name = stored(store)
+        uses = (
+            ((),) if name is None else tuple(sorted(chains_of(listings, name)))
+        )  # () if any code may use it
         if wanted:
             yield Import(module, level, attribute, uses)
         elif attribute is not None:

@@ -9,15 +9,20 @@ import os
 import sys
 import threading
 import types
+from collections.abc import Iterator
 from enum import Enum
 from typing import Any
 
 from seneca._runtime.packages import MAIN, file_of, release_of
+from seneca.identity.bytecode import Chain, instructions_of
 from seneca.identity.modules import sources_of
-from seneca.identity.names import Chain, Import, Named, instructions_of, named_by
-from seneca.identity.walk import Taker, Walk, content_of, digest_of, home_of, title_of
+from seneca.identity.names import Import, Named, named_by
+from seneca.identity.namespaces import MISSING, follow
+from seneca.identity.patched import is_a_stranger, is_code, strangers_in
+from seneca.identity.plain import CONTAINERS, LEAVES, plain
+from seneca.identity.walk import SENECA, Taker, Walk, content_of, digest_of, home_of, title_of
 
-__all__ = ["TAKERS", "found_in", "name_in"]
+__all__ = ["TAKERS", "found_in", "name_in", "named_by_texts", "reached_by"]
 
 # Attributes of a class that say how or where it was written, or that change during use.
 _NOT_OF_THE_CLASS = frozenset(
@@ -26,36 +31,78 @@ _NOT_OF_THE_CLASS = frozenset(
         *("__static_attributes__", "__slotnames__", "__annotations__", "__annotations_cache__"),
         *("__annotate__", "__annotate_func__", "__orig_bases__", "__parameters__", "__abstractmethods__"),
         *("_abc_impl", "_member_map_", "_value2member_map_", "_hashable_values_", "_unhashable_values_"),
-        "_unhashable_values_map_",
+        *("_unhashable_values_map_", "__classdictcell__", "__classcell__", "__type_params__"),
     )
 )
 _NOT_OF_THE_CODE = frozenset({"__name__", "__package__", "__spec__", "__loader__", "__builtins__"})
 _NOT_OF_A_DESCRIPTOR = frozenset({"attrname", "lock"})
 _HAS_CONSTANT = frozenset({"LOAD_CONST", "RETURN_CONST", "KW_NAMES", "LOAD_SMALL_INT"})
+_OF_THE_INTERPRETER = frozenset(  # what Python keeps there for itself; modules count by their files
+    {
+        ("sys", name)
+        for name in ("modules", "path", "path_importer_cache", "meta_path", "path_hooks", "warnoptions")
+    }
+    | {("os", "environ"), ("os", "environb")}
+)
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
+LONGEST_NAME = 200  # of what a text may name
+MOST_TOPS = 256  # modules that are looked for
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not one of an extension's static types
 
 
 def _function(walk: Walk, value: types.FunctionType) -> bytes:
     if named := _by_name(walk, value):
         return named
+    if (registry := _registry_of(value)) is not None:
+        return walk.all("single dispatch", [registry], lambda i: "'s registry")
     parts = [
         _code(walk, value.__code__),
         walk.all("defaults", value.__defaults__ or (), lambda i: f"'s default {i}"),
     ]
     for mapping, what in ((value.__kwdefaults__ or {}, "default"), (vars(value), "attribute")):
         parts.append(walk.named_values(mapping, f"'s {what} `{{}}`"))
-    names = value.__code__.co_freevars
-    closure = value.__closure__ or ()
-    if closure:
-        walk.watch.cells(closure)
-    cells = [_inside(cell) for cell in closure]
-    parts.append(walk.all("closure", cells, lambda i: f"'s closure variable `{names[i]}`"))
     module = value.__globals__.get("__name__") or ""
-    if release_of(module) is None:
+    release = release_of(module)
+    is_own = release is None
+    if release is not None:
+        _note(walk, module, release)
+    named_here = _named_by(value.__code__)
+    if is_own:
         walk.modules.add(module)
-        parts.append(_globals(walk, value))
-    return digest_of("function", *parts)
+        walk.functions.setdefault(f"{value.__qualname__}", value.__code__)
+        method = walk.methods.get(id(value)) if walk.reads_only else None
+        if method is None:
+            walk.uses.note(named_here)
+        elif not walk.uses.note_method(method, named_here, value):
+            return digest_of("method", *parts)  # what it names counts if it comes to run
+    return digest_of("function", *parts, reached_by(walk, value))
+
+
+def reached_by(walk: Walk, value: types.FunctionType) -> bytes:
+    """The digest of all that a function of the user's reaches: its closure, globals and imports."""
+    named = _named_by(value.__code__)
+    parts = [_closure(walk, value, named)] if value.__closure__ else []
+    if release_of(value.__globals__.get("__name__") or "") is None:
+        parts.append(_globals(walk, value, named))
+    return digest_of("reached", *parts)
+
+
+def _closure(walk: Walk, value: types.FunctionType, named: Named) -> bytes:
+    """The digest of the variables of a closure; of a namespace, what is read from it."""
+    walk.watch.cells(value.__closure__ or ())
+    held = dict(zip(value.__code__.co_freevars, map(_inside, value.__closure__ or ()), strict=True))
+    found: dict[str, Any] = {}
+    for name, *chain in named.cells:
+        _follow(walk, name, held[name], tuple(chain), found)
+    return walk.named_values(found, "'s closure variable `{}`")
+
+
+def _registry_of(value: types.FunctionType) -> dict[str, Any] | None:
+    """The functions of a ``functools.singledispatch``, by the titles of their classes; None: it is none."""
+    registry = getattr(value, "registry", None)
+    if not isinstance(registry, types.MappingProxyType) or not hasattr(value, "dispatch"):
+        return None
+    return {title_of(kind): function for kind, function in registry.items()}
 
 
 def _code(walk: Walk, code: types.CodeType) -> bytes:
@@ -68,6 +115,7 @@ def _code(walk: Walk, code: types.CodeType) -> bytes:
     walk.in_code += 1
     for i, step in enumerate(steps):
         detail: Any = step.arg
+        name = "LOAD_CONST" if step.opname == "LOAD_SMALL_INT" else step.opname
         if isinstance(step.argval, types.CodeType):
             constants.append(_code(walk, step.argval))
             detail = "code"
@@ -79,7 +127,7 @@ def _code(walk: Walk, code: types.CodeType) -> bytes:
             detail = "constant"
         elif isinstance(step.argval, str):
             detail = step.argval
-        text.append(f"{step.opname} {detail}\n")
+        text.append(f"{name} {detail}\n")
     shape = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & 0xFFFF)
     names = (code.co_varnames, code.co_cellvars, code.co_freevars)
     jumps = getattr(code, "co_exceptiontable", b"")
@@ -89,12 +137,11 @@ def _code(walk: Walk, code: types.CodeType) -> bytes:
     return walk.codes[code]
 
 
-def _globals(walk: Walk, function: types.FunctionType) -> bytes:
+def _globals(walk: Walk, function: types.FunctionType, named: Named) -> bytes:
     """The digest of everything outside itself that a function of the user's names."""
-    named = _named_by(function.__code__)
     walk.words |= named.words
     walk.variables |= named.variables
-    walk.texts |= named.paths
+    walk.texts |= named.texts
     found: dict[str, Any] = {}
     scope = function.__globals__
     builtins = function.__builtins__  # type: ignore[attr-defined]
@@ -103,14 +150,20 @@ def _globals(walk: Walk, function: types.FunctionType) -> bytes:
         if name not in _NOT_OF_THE_CODE and name in here:
             _resolve(walk, name, here[name], tuple(attributes), found)
     walk.watch.names(scope, tuple(name for name, *_ in named.globals if name in scope))
+    before = walk.random_sets
     parts = [walk.named_values(found, "'s global `{}`")]
+    if walk.random_sets > before:
+        walk.note_sets(found, named)
+    module = scope.get("__name__") or ""
+    for name, value in found.items():
+        walk.globals.setdefault(f"{'' if module in MAIN else module + '.'}{name}", value)
     if named.imports:
         parts.append(_imports(walk, named, function))
     return digest_of("globals", *parts)
 
 
 def _resolve(walk: Walk, way: str, value: Any, attributes: Chain, found: dict[str, Any]) -> None:
-    """Follow attributes through modules. The value at the end counts, not the modules on the way."""
+    """Follow attributes through modules and namespaces. The value at the end counts."""
     while isinstance(value, types.ModuleType) and attributes:
         name, *rest = attributes
         if name not in vars(value):
@@ -119,10 +172,42 @@ def _resolve(walk: Walk, way: str, value: Any, attributes: Chain, found: dict[st
         release = release_of(value.__name__)
         if release is None:
             walk.watch.names(vars(value), (name,))
-        elif not isinstance(inner, types.ModuleType) and not (release == "python" and _is_a_stranger(inner)):
+        elif not isinstance(inner, types.ModuleType) and not is_a_stranger(inner):
+            if not is_code(inner) and not _is_not_set(value.__name__, name, inner):
+                walk.watch.names(vars(value), (name,))
+                found[f"{way}.{name}"] = Behind(inner)  # a value that a program may have set
             break
         way, value, attributes = f"{way}.{name}", inner, tuple(rest)
-    found[way] = value
+    _follow(walk, way, value, attributes, found)
+
+
+def _follow(walk: Walk, way: str, value: Any, chain: Chain, found: dict[str, Any]) -> None:
+    inner, left = follow(value, chain)
+    if left != chain:
+        walk.watch_namespace(value)
+        way += "".join(s if s.startswith("[") else f".{s}" for s in chain[: len(chain) - len(left)])
+    found[way] = None if inner is MISSING else inner
+
+
+class Behind:
+    """A value that an installed module holds. It is walked leniently.
+
+    Args:
+        value: The value.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _is_not_set(module: str, name: str, value: Any) -> bool:
+    """Whether no program sets a value in an installed module: in Python's own, programs set plain data."""
+    if module.partition(".")[0] == SENECA:
+        return True
+    if release_of(module) != "python":
+        return False
+    is_plain = type(value) in LEAVES or (type(value) in CONTAINERS and plain(value) is not None)
+    return (module, name) in _OF_THE_INTERPRETER or not is_plain
 
 
 def _imports(walk: Walk, named: Named, function: types.FunctionType) -> bytes:
@@ -175,18 +260,55 @@ def _unloaded(walk: Walk, name: str) -> bytes:
     return digest_of("sources", *(digest_of("source", source) for _, source in files))
 
 
+def named_by_texts(walk: Walk, texts: set[str]) -> bytes:
+    """The digest of the user's own code that texts name, as ``package.module.name``."""
+    found: dict[str, bytes] = {}
+    tops: set[str] = set()
+    for text in sorted(texts):
+        if len(text) > LONGEST_NAME or not _is_name(text):
+            continue
+        top = text.partition(".")[0]
+        tops.add(top)
+        if len(tops) > MOST_TOPS or not _is_users_module(top):
+            continue
+        module = next((m for m in _parents(text) if m in sys.modules), None)
+        value = sys.modules.get(module or "")
+        for part in text[len(module or "") + 1 :].split(".") if module is not None else ():
+            value = vars(value).get(part) if hasattr(value, "__dict__") else None
+        found[text] = _unloaded(walk, text) if value is None else walk.of(value)
+    return digest_of("by texts", *(part for name in found for part in (walk.of(name), found[name])))
+
+
+@functools.lru_cache(4096)
+def _is_users_module(top: str) -> bool:
+    return top not in MAIN and release_of(top) is None and file_of(top) is not None
+
+
+def _is_name(text: str) -> bool:
+    return all(part.isidentifier() for part in text.split("."))
+
+
+def _parents(name: str) -> Iterator[str]:
+    """A dotted name, and the names of the packages around it."""
+    while name:
+        yield name
+        name = name.rpartition(".")[0]
+
+
 def _class(walk: Walk, value: type) -> bytes:
     if named := _by_name(walk, value):
-        replaced = {
-            name: one
-            for name, one in vars(value).items()
-            if isinstance(one, types.FunctionType) and _is_a_stranger(one)
-        }
+        replaced = {name: one for name, one in vars(value).items() if is_a_stranger(one)}
         return digest_of("class", named, walk.named_values(replaced, ".{}")) if replaced else named
     if not value.__flags__ & _HEAP_TYPE:
         return name_in(walk, value.__module__, value.__qualname__)
     body = {key: item for key, item in vars(value).items() if key not in _NOT_OF_THE_CLASS}
     walk.watch.mapping(vars(value))
+    for name, item in body.items():
+        for function in functions_in(item):
+            walk.methods.setdefault(id(function), name)
+    for base in value.__mro__[1:-1]:
+        if release_of(base.__module__ or "") is not None:
+            walk.uses.note_installed(base)
     bases = walk.all("bases", (type(value), *value.__bases__), lambda i: f"'s base {i}")
     parts = [walk.of(value.__qualname__), bases, walk.named_values(body, ".{}"), _annotations(walk, value)]
     if issubclass(value, Enum):
@@ -199,8 +321,10 @@ def _class(walk: Walk, value: type) -> bytes:
 def _annotations(walk: Walk, value: type) -> bytes:
     """The annotations of a class, which code may read as a schema. They are not evaluated."""
     late = vars(value).get("__annotate_func__") or vars(value).get("__annotate__")
-    if isinstance(late, types.FunctionType):  # from Python 3.14 on
-        return _code(walk, late.__code__)
+    if isinstance(late, types.FunctionType):  # from Python 3.14 on: with the names that it refers to
+        named = _named_by(late.__code__)
+        found = {name: late.__globals__[name] for name, *_ in named.globals if name in late.__globals__}
+        return digest_of("late", _code(walk, late.__code__), walk.named_values(found, "'s annotation `{}`"))
     found = vars(value).get("__annotations__") or {}
     return walk.of(tuple((name, _name_of_annotation(one)) for name, one in found.items()))
 
@@ -232,7 +356,7 @@ def _module(walk: Walk, value: types.ModuleType) -> bytes:
     name = value.__name__
     if (release := release_of(name)) is not None:
         # By its name, and by the user's own values that were put into it.
-        strangers = {} if release == "python" else {n: v for n, v in vars(value).items() if _is_a_stranger(v)}
+        strangers = {} if release == "python" else strangers_in(value)
         return digest_of("installed", _module_named(walk, name), walk.named_values(strangers, ".{}"))
     walk.modules.add(name)
     held = {
@@ -276,6 +400,19 @@ def _note(walk: Walk, module: str, release: str) -> None:
         walk.packages.add(module.partition(".")[0])
 
 
+def functions_in(item: Any) -> Iterator[types.FunctionType]:
+    """The functions that a member of a class runs."""
+    if isinstance(item, types.FunctionType):
+        yield item
+    elif isinstance(item, property):
+        yield from (one for one in (item.fget, item.fset, item.fdel) if isinstance(one, types.FunctionType))
+    else:
+        for name in ("__func__", "func", "__wrapped__"):
+            inner = getattr(item, name, None) if not isinstance(item, type) else None
+            if isinstance(inner, types.FunctionType):
+                yield inner
+
+
 def _descriptor(walk: Walk, value: Any, *names: str) -> bytes:
     """A property or similar descriptor, by the functions that it calls."""
     parts = [walk.of(type(value)), walk.named_values({n: getattr(value, n) for n in names}, ".{}")]
@@ -289,11 +426,6 @@ def _descriptor(walk: Walk, value: Any, *names: str) -> bytes:
 @functools.lru_cache(4096)
 def _named_by(code: types.CodeType) -> Named:
     return named_by(code)
-
-
-def _is_a_stranger(value: Any) -> bool:
-    """Whether a function or class in an installed module is the user's own, because it was put there."""
-    return isinstance(value, (types.FunctionType, type)) and release_of(value.__module__ or "") is None
 
 
 def _is_of_an_extension(module: str) -> bool:
@@ -335,6 +467,7 @@ TAKERS: tuple[tuple[Any, Taker], ...] = (
     ((types.MethodType, types.BuiltinMethodType), _method),
     (types.ModuleType, _module),
     (types.CodeType, _code),
+    (Behind, lambda walk, value: walk.leniently(value.value)),
     (functools._lru_cache_wrapper, lambda walk, value: _by_name(walk, value) or walk.of(value.__wrapped__)),
     (functools.cached_property, lambda walk, value: _descriptor(walk, value, "func")),
     ((staticmethod, classmethod), lambda walk, value: _descriptor(walk, value, "__func__")),

@@ -18,10 +18,16 @@ import numpy as np
 import torch
 
 from seneca._runtime.packages import release_of
+from seneca.identity.libraries import compiled_from, texts_in
+from seneca.identity.namespaces import is_configuration, items_of
 from seneca.identity.of_code import found_in, name_in
+from seneca.identity.order import is_hash_random
 from seneca.identity.walk import Taker, Walk, content_of, digest_of, title_of
 
 __all__ = ["ANY", "TAKERS"]
+
+# Libraries of random transforms whose objects hold generators, which each worker process seeds anew.
+_SEED_THEIR_GENERATORS = frozenset({"albumentations", "albucore", "audiomentations", "monai", "torchio"})
 
 
 def _tensor(walk: Walk, value: torch.Tensor) -> bytes:
@@ -57,6 +63,8 @@ def _array(walk: Walk, value: np.ndarray) -> bytes:
         return digest_of("mapped", *about, walk.of(file))
     walk.watch.array(value)
     walk.data_bytes += value.nbytes
+    if not walk.in_code:
+        walk.texts.update(texts_in(value))
     content = np.ascontiguousarray(value).reshape(-1)
     return digest_of("array", *about, content_of(content.view(np.uint8)) if content.nbytes else b"")
 
@@ -76,6 +84,8 @@ def _set(walk: Walk, value: set[Any] | frozenset[Any]) -> bytes:
     about = walk.of(type(value)), _state(walk, state)
     if isinstance(value, set):
         walk.watch.value(lambda: frozenset(value))
+    if any(map(is_hash_random, value)):
+        walk.random_sets += 1
     if set(map(type, value)) == {str}:
         return digest_of("strings", *about, walk.of(sorted(value)))
     before = walk._done
@@ -94,6 +104,8 @@ def _changing(walk: Walk, value: Any) -> bytes:
 
 
 def _generator(walk: Walk, value: Any) -> bytes:
+    if walk.in_library:
+        return digest_of("a library's generator", title_of(type(value)).encode())
     walk.own_generator = True
     return _changing(walk, value)
 
@@ -108,6 +120,24 @@ def _instance(walk: Walk, value: Any) -> bytes:
     kind = type(value)
     if any(base.__module__ in ("ctypes", "_ctypes") for base in kind.__mro__):
         raise walk.fault(f"is a {title_of(kind)}, memory whose meaning cannot be seen")
+    if is_configuration(value):
+        return digest_of(
+            "configuration", walk.of(title_of(kind)), walk.all("held", [items_of(value)], lambda i: "")
+        )
+    if (compiled := compiled_from(value)) is not None:
+        return digest_of("compiled", walk.of(title_of(kind)), walk.all("parts", [compiled], lambda i: ""))
+    if _seeds_its_generators(kind) and not walk.in_library:
+        walk.in_library = True
+        try:
+            return _reduced(walk, value)
+        finally:
+            walk.in_library = False
+    return _reduced(walk, value)
+
+
+def _reduced(walk: Walk, value: Any) -> bytes:
+    """The digest of an object as pickling would take it."""
+    kind = type(value)
     reduce = copyreg.dispatch_table.get(kind)
     try:
         reduced: Any = value.__reduce_ex__(2) if reduce is None else reduce(value)
@@ -115,19 +145,54 @@ def _instance(walk: Walk, value: Any) -> bytes:
         raise walk.fault(f"is a {title_of(kind)}, whose state cannot be seen ({error})") from None
     if type(live := getattr(value, "__dict__", None)) is dict:
         walk.watch.mapping(live)
-    if isinstance(reduced, str):  # the object is known by its name alone
-        homes = (getattr(value, "__module__", None), kind.__module__, *sorted(sys.modules))
-        home = next((module for module in homes if found_in(module, reduced) is value), None)
-        if home is None:
-            raise walk.fault(f"is a {title_of(kind)}, known by the name {reduced} that it is not found under")
-        return name_in(walk, home, f"{title_of(kind)} {reduced}")
+    if isinstance(reduced, str):
+        return _known_by_name(walk, value, reduced)
     make, arguments, state, elements, items, setter = (tuple(reduced) + (None,) * 4)[:6]
     steps = ("'s maker", *("'s class" if isinstance(a, type) else "" for a in arguments))
-    parts = [walk.all("made", (make, *arguments), steps.__getitem__), _state(walk, state)]
+    made = walk.all("made", (make, *arguments), steps.__getitem__)
+    parts = [made, walk.part(state) if walk.reads_only and is_plain(kind) else _state(walk, state)]
     for what, extra in (("elements", elements), ("items", items)):
         if extra is not None:
             parts.append(walk.all(what, [list(extra)], lambda i: ""))
     return digest_of("instance", *parts, *([] if setter is None else [walk.of(setter)]))
+
+
+def _known_by_name(walk: Walk, value: Any, name: str) -> bytes:
+    """The digest of an object that pickles as a name: a user's own singleton also by what it holds."""
+    kind = type(value)
+    homes = (getattr(value, "__module__", None), kind.__module__, *sorted(sys.modules))
+    home = next((module for module in homes if found_in(module, name) is value), None)
+    if home is None:
+        raise walk.fault(f"is a {title_of(kind)}, known by the name {name} that it is not found under")
+    known = name_in(walk, home, f"{title_of(kind)} {name}")
+    if release_of(home) is not None:
+        return known
+    held = getattr(value, "__value__", None)  # of `type Name = ...`
+    inside = held if held is not None else getattr(value, "__dict__", None) or {}
+    return digest_of("named", known, walk.of(kind), walk.all("holds", [inside], lambda i: ""))
+
+
+def is_plain(kind: type) -> bool:
+    """Whether objects of a class are of the user's own, and are what their attributes are.
+
+    Then an attribute that no code reads decides nothing.
+    """
+    return release_of(kind.__module__ or "") is None and all(
+        _has_no_state_of_its_own(base) for base in kind.__mro__[:-1]
+    )
+
+
+def _has_no_state_of_its_own(base: type) -> bool:
+    says = {"__getstate__", "__reduce__", "__reduce_ex__", "__getattribute__", "__fingerprint__"}
+    return not says & vars(base).keys() and base not in (list, dict, tuple, set, frozenset)
+
+
+def _seeds_its_generators(kind: type) -> bool:
+    """Whether a class belongs to a library that gives its objects random generators.
+
+    Its items are random whatever the seed, and are shared as augmented copies are.
+    """
+    return kind.__module__.partition(".")[0] in _SEED_THEIR_GENERATORS
 
 
 def _state(walk: Walk, state: Any) -> bytes:

@@ -12,22 +12,30 @@ from __future__ import annotations
 import hashlib
 import marshal
 import types
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from itertools import chain
 from typing import Any
 
 import xxhash
 
+from seneca.identity.names import Named
+from seneca.identity.order import iterates
 from seneca.identity.places import sample_of
 from seneca.identity.plain import CONTAINERS, LEAVES, Memory, plain
+from seneca.identity.used import Uses, Waiting
 from seneca.identity.watch import Watch
 
-__all__ = ["Fault", "Taker", "Walk", "content_of", "digest_of", "home_of", "title_of"]
+__all__ = ["SENECA", "Fault", "Taker", "Walk", "content_of", "digest_of", "home_of", "title_of"]
 
 LARGE = 1000  # elements; a larger container is worth remembering
 MOST_WATCHED = 256  # containers inside plain data
+MOST_BEHIND = 5000  # values in one that installed code holds
 
-_SENECA = __name__.partition(".")[0]
+SENECA = __name__.partition(".")[0]
+
+
+class TooMuch(Exception):
+    """A value behind installed code holds too much to be walked."""
 
 
 class Fault(Exception):
@@ -41,6 +49,12 @@ class Fault(Exception):
     def __init__(self, where: str, why: str) -> None:
         super().__init__(where, why)
         self.where, self.why = where, why
+
+
+def _named(found: dict[str, bytes]) -> Iterator[bytes]:
+    for name in sorted(found):
+        yield digest_of("name", name.encode("utf-8", "surrogatepass"))
+        yield found[name]
 
 
 def digest_of(kind: str, *parts: Any) -> bytes:
@@ -68,7 +82,7 @@ def home_of(module: str) -> str:
     In the next release a class of Seneca's may lie in another module. A loader's state must name the same
     dataset then.
     """
-    return _SENECA if module.partition(".")[0] == _SENECA else module
+    return SENECA if module.partition(".")[0] == SENECA else module
 
 
 Taker = Callable[["Walk", Any], bytes]
@@ -87,6 +101,8 @@ class Walk:
             :class:`Fault`.
         memory: What earlier walks have remembered.
         watch: Is told of the mutable objects that are met.
+        reached_by: Digests all that a function of the user's names.
+        reads_only: Whether only what code reads counts of the attributes of the user's objects.
 
     Attributes:
         packages: Top-level modules of the installed packages that were named.
@@ -96,14 +112,36 @@ class Walk:
         variables: Texts that may be names of environment variables.
         words: Every name and constant text in the code that was met.
         keyed: The paths to the values for which ``key`` stands.
+        uses: What the code reads that was met.
+        random_sets: How many sets were met whose order is another in each process.
+        globals: Each global that the user's functions name, by module and name.
+        functions: Each function of the user's, with its module, by name.
         own_generator: Whether a generator of random numbers is among the values.
         data_bytes: Bytes of tensors, arrays and large containers.
     """
 
     def __init__(
-        self, taker_of: Callable[[type], Taker], key: str | None, memory: Memory, watch: Watch
+        self,
+        taker_of: Callable[[type], Taker],
+        key: str | None,
+        memory: Memory,
+        watch: Watch,
+        *,
+        reached_by: Callable[[Walk, types.FunctionType], bytes],
+        reads_only: bool = False,
     ) -> None:
-        self._taker_of = taker_of
+        self._taker_of, self._reached_by = taker_of, reached_by
+        self.reads_only = reads_only
+        self.uses = Uses()
+        self.random_sets = 0
+        self.globals: dict[str, Any] = {}
+        self.functions: dict[str, types.CodeType] = {}
+        self.methods: dict[int, str] = {}  # functions of classes, by id: the name of the method
+        self.waiting: list[Waiting] = []
+        self.begun: list[bytes] = []  # of methods that came to run
+        self.in_library = False  # whether within an object of a library that seeds its generators
+        self._lenient = False
+        self._left = 0
         self.packages: set[str] = set()
         self.modules: set[str] = set()
         self.unloaded: set[str] = set()
@@ -122,6 +160,7 @@ class Walk:
         self.codes: dict[types.CodeType, bytes] = {}
         self._way: list[tuple[Callable[[int], str], list[int]]] = []  # the path to the current value
         self.in_code = 0
+        self.depends_on_hashes = False
 
     def of(self, value: Any) -> bytes:
         """The digest of a value.
@@ -136,6 +175,10 @@ class Walk:
         key = id(value)
         if key in self._done:
             return self._done[key]
+        if self._lenient:
+            self._left -= 1
+            if self._left < 0:
+                raise TooMuch
         if key in self._open:
             return digest_of("cycle", str(len(self._open) - self._open[key]).encode())
         self._open[key] = len(self._open)
@@ -143,6 +186,9 @@ class Walk:
         try:
             digest = self._container(value) if type(value) in CONTAINERS else self._object(value)
         except Fault as fault:
+            if self._lenient:
+                del self._way[depth:]
+                return digest_of("unseen", title_of(type(value)).encode())
             if self._key is None:
                 raise
             del self._way[depth:]
@@ -154,6 +200,71 @@ class Walk:
         self._alive.append(value)
         return digest
 
+    def at(self, way: str, value: Any) -> bytes:
+        """The digest of a value that lies at this path."""
+        self._way.append((lambda i: way, [0]))
+        try:
+            return self.of(value)
+        finally:
+            self._way.pop()
+
+    def leniently(self, value: Any) -> bytes:
+        """The digest of a value behind installed code. What cannot be seen counts by its class.
+
+        A value that holds very much counts by its class alone.
+        """
+        if self._lenient:
+            return self.of(value)
+        self._lenient, self._left = True, MOST_BEHIND
+        depth = len(self._way)
+        try:
+            return digest_of("behind", self.of(value))
+        except (TooMuch, RecursionError):
+            del self._way[depth:]
+            return digest_of("much", title_of(type(value)).encode())
+        finally:
+            self._lenient = False
+
+    def wait(self, waiting: Waiting) -> bytes:
+        """The digest of an object whose attributes are walked later: see :meth:`settle`."""
+        self.waiting.append(waiting)
+        return digest_of("waits", str(len(self.waiting)).encode())
+
+    def part(self, state: Any) -> bytes:
+        """The digest of the attributes of an object of the user's own, of which what is read counts."""
+        held = state if type(state) is tuple else (state,)
+        attributes = {k: v for one in held if type(one) is dict for k, v in one.items() if type(k) is str}
+        return self.wait(Waiting(attributes, self.way()))
+
+    def way(self) -> str:
+        """The path to the current value."""
+        return "".join(steps(at[0]) for steps, at in self._way)
+
+    def settle(self) -> bytes:
+        """Walk what code reads of the objects that wait, until nothing new is met. Returns its digest."""
+        new = True
+        while new:
+            new = any([one.walk_more(self) for one in self.waiting])  # also those that come meanwhile
+            while self.uses.begun:
+                self.begun.append(self._reached_by(self, self.uses.begun.pop(0)))
+                new = True
+        digests = [*self.begun, *(digest_of("found", *_named(one.found)) for one in self.waiting)]
+        hashes = self.uses.hashes or any(one.depends_on_hashes(self.uses) for one in self.waiting)
+        self.depends_on_hashes = hashes
+        return digest_of("settled", *digests)
+
+    def note_sets(self, names: Iterable[str], named: Named) -> None:
+        """Note that some of these globals hold sets whose order is another in each process."""
+        tops = {name.partition(".")[0].partition("[")[0] for name in names}
+        if any(iterates(named.listings, top, inside=inside) for top in tops for inside in (False, True)):
+            self.uses.hashes = True
+
+    def watch_namespace(self, value: Any) -> None:
+        """Watch what a namespace holds."""
+        held = value if type(value) is dict else getattr(value, "__dict__", None)
+        if held is not None:
+            self.watch.mapping(held)
+
     def pass_over(self, values: Iterable[Any]) -> None:
         """Treat these values as known, and do not look into them."""
         for value in values:
@@ -162,7 +273,7 @@ class Walk:
 
     def fault(self, why: str) -> Fault:
         """Make the :class:`Fault` that says that the current value cannot be seen."""
-        return Fault("".join(steps(at[0]) for steps, at in self._way), why)
+        return Fault(self.way(), why)
 
     def all(self, kind: str, values: Iterable[Any], steps: Callable[[int], str]) -> bytes:
         """Digest values in their order. ``steps`` names the path to each."""

@@ -211,7 +211,9 @@ def test_random_items_are_shared_and_no_lies(kind, workers, tmp_path):
     for one in seen:
         assert one.once and one.stats["different"] == 0, one.told
         alone = "sharing rests on that alone: sample "
-        assert (alone in one.explained) is (kind is Secret) or one.explained.count("compared with what other jobs make") == 1
+        assert (alone in one.explained) is (kind is Secret) or one.explained.count(
+            "compared with what other jobs make"
+        ) == 1
     assert any("sharing rests on that alone" in one.explained for one in seen) is (kind is Secret)
 
 

@@ -92,7 +92,7 @@ def test_how_often_and_how_lately_it_was_joined(place):
 
 def test_joins_count_for_less_as_time_goes_by(place):
     place.attach(1)
-    at = 5028  # of sn_header.joined_at
+    at = 5052  # of sn_header.joined_at
     with open(place.path, "r+b") as file:
         file.seek(at)
         joined_at = int.from_bytes(file.read(4), "little")

@@ -71,11 +71,13 @@ class Evidence:
         first: Whether a sample is taken from the cache only if this job has made it itself, and it agreed.
         again: The stages that make samples for checks, if copies are exact; None: the dataset's own.
         differed: Called if a sample differs for certain, with its number.
+        changes: Returns whether making items changes the dataset, and the user has not vouched for it.
 
     Attributes:
         terms: As in the arguments. Other terms may replace them if these share the same.
         forms: The forms that are compared.
         first: As in the arguments.
+        refuted: Whether samples were found that no other job can make, because items depend on those before.
     """
 
     def __init__(
@@ -89,10 +91,12 @@ class Evidence:
         first: bool,
         again: Stages | None,
         differed: Callable[[int], None],
+        changes: Callable[[], bool],
     ) -> None:
         self.terms = terms
         self._segment, self._board, self.marks = segment, board, marks
-        self._seeded, self._differed = again, differed
+        self._seeded, self._differed, self._changes = again, differed, changes
+        self.refuted = False
         self._check_every, self.first = check_every, first
         # Random, so that processes check at different times, and some check even if none serves so many.
         self._until_due = 0 if check_every is None else random.Random(os.urandom(8)).randint(1, check_every)
@@ -358,7 +362,11 @@ class Evidence:
             self._tell(sample, form, met)
             return False
         elif same is False:
-            self._board.write(self.terms.names, Verdict.UNPROVABLE, unstable_text(sample))
+            why, self.refuted = unstable_text(sample), self._changes()
+            if self.refuted:
+                self._board.write(self.terms.names, Verdict.REFUSED, changing_text(why))
+            else:
+                self._board.write(self.terms.names, Verdict.UNPROVABLE, why)
             self._tables.clear()
             self._comparable.clear()
             self.forms = ()
@@ -394,4 +402,12 @@ def unstable_text(sample: int) -> str:
     return (
         f"sample {sample} is another each time that it is made, and draws from none of the global generators "
         "of Python, NumPy and torch"
+    )
+
+
+def changing_text(why: str) -> str:
+    """Why nothing is shared: items depend on those that were made before. ``why`` is what was found."""
+    return (
+        f"nothing is shared here: {why}, and the dataset changes as its items are made. If any that another "
+        "job made will do, say so by key="
     )

@@ -16,7 +16,7 @@ from seneca.data.stages import Pictures
 from seneca.errors import SegmentError
 from seneca.forms import Form
 from seneca.workers.proof.board import Board, Verdict
-from seneca.workers.proof.evidence import Evidence, unstable_text
+from seneca.workers.proof.evidence import Evidence, changing_text, unstable_text
 from seneca.workers.proof.examples import (
     Example,
     depends_on_its_batch,
@@ -86,7 +86,7 @@ class Proof:
         if look != self._look:
             self._holds = self._find(look)
             self._look = look
-        return self._holds
+        return self._holds and not self._evidence.refuted
 
     def _find(self, look: int) -> bool:
         names, stages = self.terms.names, self.terms.stages
@@ -136,7 +136,7 @@ class Proof:
         ):
             found = _Found(Verdict.UNPROVABLE if self._vouched else Verdict.REFUSED, why)
         if found.verdict is Verdict.UNPROVABLE and not self._vouched and self._changed() and not had_changed:
-            found = _Found(Verdict.REFUSED, _changing(found.text))
+            found = _Found(Verdict.REFUSED, changing_text(found.text))
         self._board.write(self.terms.names, found.verdict, found.text, look=look, lasts=found.lasts)
         return found.verdict is not Verdict.REFUSED
 
@@ -178,13 +178,6 @@ class Proof:
             # The dataset has changed since its payloads were made. This job begins anew with its next look.
             self._segment.distrust(sample, Form.STORAGE)
         return _Found(Verdict.REFUSED, text, lasts=not is_stale)
-
-
-def _changing(why: str) -> str:
-    return (
-        f"nothing is shared here: {why}, and the dataset changes as its items are made. If any that another "
-        "job made will do, say so by key="
-    )
 
 
 def _difference(sample: int, form: Form, shape: str, their_shape: str, who: str) -> str:

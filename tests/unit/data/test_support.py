@@ -509,7 +509,8 @@ def test_explain_says_by_what_a_dataset_is_told_from_others(tmp_path, monkeypatc
             self.place = str(place)
 
         def __getitem__(self, index):
-            return float(os.environ["SENECA_TEST_GAIN"]) * self.values[index]
+            place = os.fspath(self.place)
+            return float(os.environ["SENECA_TEST_GAIN"]) * self.values[index], place
 
     first, told, shown = seneca.SharedDataset(OfFiles(tmp_path), key="mine").explain().split("\n")
     assert first.startswith("opaque: ")

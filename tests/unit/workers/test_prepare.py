@@ -7,7 +7,7 @@ import secrets
 import torch
 
 import seneca
-from seneca.workers import prepare as maker
+from seneca.workers import batch
 
 # --- what is left for others
 
@@ -36,13 +36,13 @@ def test_an_item_is_not_left_for_others_if_another_process_changes_the_dataset_m
     while not loader.stats()["staged"]:
         next(batches)
     before = loader.stats()
-    lay_out = maker.Preparer.lay_out
+    lay_out = batch.BatchContext.lay_out
 
     def change_and_lay_out(self, item):
         dataset.step.fill_(1)
         return lay_out(self, item)
 
-    monkeypatch.setattr(maker.Preparer, "lay_out", change_and_lay_out)
+    monkeypatch.setattr(batch.BatchContext, "lay_out", change_and_lay_out)
     next(batches)
     after = loader.stats()
     assert after["prepared"] > before["prepared"] and after["staged"] == before["staged"]

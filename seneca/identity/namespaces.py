@@ -1,0 +1,140 @@
+"""Values that code uses by their attributes: command-line arguments, configurations, classes that hold
+constants.
+
+If all code that reaches such a value only reads attributes of it, only these attributes count. Two jobs with
+another learning rate in one ``args`` then have equal datasets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import inspect
+import sys
+import types
+from collections.abc import Mapping
+from typing import Any
+
+from seneca._runtime.packages import release_of
+from seneca.identity.bytecode import Chain
+
+__all__ = ["MISSING", "Missing", "follow", "is_configuration", "is_namespace", "items_of"]
+
+# Packages whose classes give the keys of a mapping as attributes.
+_OF_CONFIGURATIONS = frozenset({"addict", "box", "easydict", "ml_collections", "munch", "mmengine", "yacs"})
+_RESOLVED = "omegaconf"
+_FLAGS = "absl"
+_NOT_CONSTANTS = (
+    *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, property, classmethod, staticmethod),
+    *(types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType),
+)
+
+
+class Missing:
+    """Stands for an attribute or key that is not there."""
+
+
+MISSING = Missing()
+
+
+def is_namespace(value: Any) -> bool:
+    """Whether a value may be used by its attributes or keys alone."""
+    kind = type(value)
+    if kind in (argparse.Namespace, types.SimpleNamespace, dict) or is_configuration(value):
+        return True
+    if _is_users_dict(value):
+        return True
+    if isinstance(value, type):
+        return release_of(value.__module__ or "") is None and not issubclass(value, BaseException)
+    if not dataclasses.is_dataclass(kind):
+        return False
+    return release_of(kind.__module__ or "") is None and "__getattr__" not in dir(kind)
+
+
+class _Resolved(dict[str, Any]):
+    """A configuration whose interpolations are resolved. Its keys are read as attributes too."""
+
+
+def is_configuration(value: Any) -> bool:
+    kind = type(value)
+    top = kind.__module__.partition(".")[0]
+    if top in (_RESOLVED, _FLAGS):
+        return kind.__name__ in ("DictConfig", "ListConfig", "FlagValues")
+    if kind is _Resolved:
+        return True
+    return top in _OF_CONFIGURATIONS and (isinstance(value, Mapping) or hasattr(kind, "keys"))
+
+
+def _is_users_dict(value: Any) -> bool:
+    """Whether a value is of a class of the user's own that gives the keys of a dict as attributes."""
+    kind = type(value)
+    return kind is not dict and isinstance(value, dict) and release_of(kind.__module__ or "") is None
+
+
+def follow(value: Any, chain: Chain) -> tuple[Any, Chain]:
+    """Follow attributes and keys through namespaces.
+
+    Returns:
+        The value at which this ends, and what of the chain is left. :data:`MISSING`: it is not there.
+    """
+    while chain and is_namespace(value):
+        inner = _read(value, chain[0])
+        if inner is _NOT_HELD:
+            break
+        value, chain = inner, chain[1:]
+    return value, chain
+
+
+_NOT_HELD = object()  # what is read is a method, say: it may use all of the namespace
+
+
+def _read(value: Any, step: str) -> Any:
+    key = step[1:-1] if step.startswith("[") else None
+    if type(value) is dict:
+        return _NOT_HELD if key is None else value.get(key, MISSING)
+    if _is_users_dict(value):
+        is_attribute = key is None and not hasattr(type(value), step) and step not in vars(value)
+        return dict.get(value, step, _NOT_HELD) if is_attribute else _NOT_HELD
+    if is_configuration(value):
+        return items_of(value).get(step if key is None else key, _NOT_HELD if key is None else MISSING)
+    if key is not None:
+        return _NOT_HELD
+    if isinstance(value, type):
+        inner = inspect.getattr_static(value, step, _NOT_HELD)
+        is_plain = not isinstance(inner, _NOT_CONSTANTS) and not hasattr(type(inner), "__get__")
+        return inner if is_plain and not step.startswith("__") else _NOT_HELD
+    return vars(value).get(step, _NOT_HELD)
+
+
+def items_of(value: Any) -> dict[str, Any]:
+    """What a namespace holds, by name.
+
+    A configuration of OmegaConf's is resolved: ``${oc.env:HOME}`` counts as what it stands for.
+    """
+    top = type(value).__module__.partition(".")[0]
+    if top == _RESOLVED:
+        return _resolved(value)
+    if top == _FLAGS:
+        return {name: value[name].value for name in value}
+    if isinstance(value, Mapping) or top in _OF_CONFIGURATIONS:
+        return {str(key): value[key] for key in value.keys()}  # noqa: SIM118  # not each is iterated by its keys
+    if isinstance(value, type):
+        return {k: v for k, v in vars(value).items() if not k.startswith("__")}
+    return dict(vars(value))
+
+
+def _resolved(value: Any) -> _Resolved:
+    config = sys.modules[_RESOLVED].OmegaConf
+    try:
+        plain = config.to_container(value, resolve=True)
+    except Exception:  # an interpolation that leads nowhere: reading it raises, whatever the job
+        plain = config.to_container(value, resolve=False)
+    return _by_name(plain)
+
+
+def _by_name(plain: Any) -> Any:
+    if isinstance(plain, dict):
+        return _Resolved((str(key), _by_name(one)) for key, one in plain.items())
+    if isinstance(plain, list):
+        return _Resolved((str(i), _by_name(one)) for i, one in enumerate(plain))
+    return plain

@@ -1,0 +1,197 @@
+"""What code reads of the values that it has, collected while a walk meets code; and values that wait for
+that.
+
+A dataset's state holds more than its items depend on: where logs go, a learning rate, the object that made
+it. An attribute that no code reads decides nothing. Which are read is known when all code has been met.
+Therefore the attributes of an object of the user's own class wait until then::
+
+    object --> its class: code --> which attributes are read --> these values --> more code --> ...
+                  |
+                  +--> methods count as code that runs when other code that runs names them
+
+Code is taken by its names. An attribute counts if any code reads one of that name, of whatever object. If
+code may read attributes without naming them (``vars(self)``, ``getattr(self, name)``), all count.
+"""
+
+from __future__ import annotations
+
+import io
+import random
+import threading
+import types
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from seneca.identity.bytecode import Chain
+from seneca.identity.names import Named
+from seneca.identity.namespaces import follow, is_namespace
+from seneca.identity.order import iterates
+
+__all__ = ["Uses", "Waiting"]
+
+# Methods that Python calls while an object is made or shown, and not while items are.
+_NOT_FOR_ITEMS = frozenset(
+    (
+        *("__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__", "__class_getitem__"),
+        *("__repr__", "__str__", "__del__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"),
+    )
+)
+_OF_THE_LANGUAGE = frozenset({"abc", "builtins", "enum", "typing"})
+# Methods that the loader calls.
+_CALLED = frozenset({"read", "decode", "augment", "label", "forward"})
+
+
+_KINDS_THAT_CHANGE = (
+    *(type(threading.Lock()), type(threading.RLock()), io.IOBase, random.Random, torch.Generator),
+    *(np.random.Generator, np.random.RandomState, np.random.BitGenerator, types.GeneratorType),
+)
+
+
+class Uses:
+    """What the code reads that a walk has met.
+
+    Attributes:
+        reflects: Whether some code may read attributes that it does not name.
+        hashes: Whether some of it depends on the seed of Python's hashes.
+        listings: The instructions of the code that runs while items are made.
+        begun: Methods of which that was not known when they were met. What they name is walked later.
+    """
+
+    def __init__(self) -> None:
+        self.reflects = False
+        self.hashes = False
+        self.listings: list[Any] = []
+        self.begun: list[types.FunctionType] = []
+        self._chains: dict[str, set[Chain]] = {}
+        self._waiting: dict[str, list[tuple[Named, types.FunctionType]]] = {}
+        self._noted: set[int] = set()
+
+    def note(self, named: Named) -> None:
+        """Note code that runs while items are made."""
+        if id(named) in self._noted:
+            return
+        self._noted.add(id(named))
+        self.reflects |= named.reflects
+        self.hashes |= named.hashes
+        self.listings += named.listings
+        for name, *chain in named.reads:
+            self._read(name, tuple(chain))
+
+    def note_method(self, name: str, named: Named, function: types.FunctionType) -> bool:
+        """Note a method. It runs if Python or the loader calls it, or when code that runs reads its name.
+
+        Returns:
+            Whether it runs, as far as is known now. If not, it may come to :attr:`begun`.
+        """
+        is_dunder = name.startswith("__") and name.endswith("__")
+        runs = is_dunder and name not in _NOT_FOR_ITEMS
+        if runs or name in _CALLED or name in self._chains:
+            self.note(named)
+            return True
+        self._waiting.setdefault(name, []).append((named, function))
+        return False
+
+    def note_installed(self, kind: type) -> None:
+        """Note the methods of an installed class, from which a class of the user's is derived."""
+        if kind.__module__ in _OF_THE_LANGUAGE:
+            return
+        for member in vars(kind).values():
+            code = getattr(getattr(member, "__func__", getattr(member, "fget", member)), "__code__", None)
+            if isinstance(code, types.CodeType):
+                self.reflects |= "__dict__" in code.co_names or "vars" in code.co_names
+                for name in code.co_names:
+                    self._read(name, ())
+
+    def _read(self, name: str, chain: Chain) -> None:
+        self._chains.setdefault(name, set()).add(chain)
+        for named, function in self._waiting.pop(name, ()):
+            self.note(named)
+            self.begun.append(function)
+
+    def reads(self, name: str) -> bool:
+        """Whether an attribute of this name is read."""
+        return self.reflects or name in self._chains
+
+    def chains(self, name: str) -> set[Chain]:
+        """What is read from the attributes of this name; the value itself if that is not known."""
+        return {()} if self.reflects else self._chains.get(name, set())
+
+
+class Walk(Protocol):
+    """What this module needs of :class:`seneca.identity.walk.Walk`."""
+
+    uses: Uses
+    random_sets: int
+
+    def at(self, way: str, value: Any) -> bytes: ...
+    def wait(self, waiting: Waiting) -> bytes: ...
+    def watch_namespace(self, value: Any) -> None: ...
+
+
+class Waiting:
+    """An object, or a namespace in an attribute, of which only what is read counts.
+
+    Args:
+        attributes: The attributes that may count, by name.
+        way: The path to the object, for people.
+        is_space: Whether what is read counts by chains: ``attributes`` has the namespace under its name.
+    """
+
+    def __init__(self, attributes: Mapping[str, Any], way: str, *, is_space: bool = False) -> None:
+        self.attributes, self.way, self._is_space = attributes, way, is_space
+        self.found: dict[str, bytes] = {}
+        self._sets: list[tuple[str, bool]] = []
+
+    def walk_more(self, walk: Walk) -> bool:
+        """Walk what is known to be read by now. Returns whether there was anything new."""
+        n = len(self.found)
+        for name in sorted(self.attributes):
+            if self._is_space:
+                self._walk_space(walk, name, self.attributes[name])
+            elif name not in self.found and (walk.uses.reads(name) or _changes(self.attributes[name])):
+                self._walk(walk, name, self.attributes[name], f"{self.way}.{name}")
+        return len(self.found) > n
+
+    def _walk(self, walk: Walk, name: str, value: Any, way: str) -> None:
+        if is_namespace(value):
+            space = Waiting({name: value}, self.way, is_space=True)
+            self.found[name] = walk.wait(space)
+            return
+        before = walk.random_sets
+        self.found[name] = walk.at(way, value)
+        if walk.random_sets > before:
+            self._sets.append((name, not isinstance(value, (set, frozenset))))
+
+    def _walk_space(self, walk: Walk, name: str, value: Any) -> None:
+        kind = value if isinstance(value, type) else type(value)
+        if f"{name}'s class" not in self.found and not isinstance(value, type):
+            self.found[f"{name}'s class"] = walk.at(f"{self.way}.{name}'s class", kind)
+        for chain in sorted(walk.uses.chains(name)):
+            path = _path(name, chain)
+            if path in self.found or name in self.found:
+                continue
+            inner, left = follow(value, chain)
+            if left == chain:  # all of it is used, or a method of it is
+                walk.watch_namespace(value)
+                self.found[name] = walk.at(f"{self.way}.{name}", value)
+                return
+            path = _path(name, chain[: len(chain) - len(left)])
+            if path not in self.found:
+                walk.watch_namespace(value)
+                self.found[path] = walk.at(f"{self.way}.{path}", inner)
+
+    def depends_on_hashes(self, uses: Uses) -> bool:
+        """Whether code uses a set in these attributes in its order."""
+        return any(iterates(uses.listings, name, inside=inside) for name, inside in self._sets)
+
+
+def _changes(value: Any) -> bool:
+    """Whether a value counts even if nobody reads it: code uses it in ways that are hard to see."""
+    return isinstance(value, _KINDS_THAT_CHANGE)
+
+
+def _path(name: str, chain: Chain) -> str:
+    return name + "".join(step if step.startswith("[") else f".{step}" for step in chain)
