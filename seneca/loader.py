@@ -10,7 +10,7 @@ import functools
 import logging
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -20,8 +20,7 @@ from seneca._core.codes import Unlinked
 from seneca._runtime.distributed import world
 from seneca._runtime.finalizers import shielded
 from seneca._runtime.warn import warn
-from seneca.cache import SampleCache, cache_name
-from seneca.data.files import PictureFiles
+from seneca.cache import SampleCache
 from seneca.data.support import Support, inspect_dataset
 from seneca.epochs.batches import EpochBatches, TrackedBatches
 from seneca.epochs.dataset_state import alike
@@ -32,11 +31,11 @@ from seneca.epochs.samplers import seed_of
 from seneca.identity import Memory
 from seneca.native.collate import collates_plainly, who_collates
 from seneca.native.device import CopiedAhead, check_device
+from seneca.native.explained import native_text, seed_text
 from seneca.native.init_fn import can_be_left_out, only_seeds
 from seneca.native.iterator import NativeIterator
 from seneca.native.session import Session
 from seneca.options import CHECK_EVERY, AutoWorkers, CheckEvery, Options, workers_of
-from seneca.transforms._pipeline import Pipeline
 from seneca.tuning.diagnosis import Diagnosis
 from seneca.workers.dataset import SharedDataset
 from seneca.workers.iterators import iterate
@@ -432,29 +431,17 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
 
         Returns:
             One line with that. If anything is shared, a second line says how the dataset is told from others,
-            and what that does not see. If torch's workers load it, a third line says what examples have
-            shown.
+            and what that does not see. If torch's workers load it, a third line says how many samples were
+            compared with what other jobs make. A last line names what differs in the datasets of other jobs
+            that have the same class and length, and are not shared.
         """
         if isinstance(self.dataset, IterableDataset):
             return f"not shared: {NO_INDICES}"
         support = self._grade()
         reason = self._not_native_because(support)
         if reason is None:
-            shared = "nothing is shared: cache=None"
-            files = cast(PictureFiles, support.files)
-            if (why := self._session.why_given_up(files)) is not None:
-                shared = f"nothing is shared: {why}"
-            elif self.cache is not None:
-                name = cache_name(getattr(self.cache, "name", self.cache), files.fingerprint())
-                same = cast(Pipeline, support.pipeline).deterministic
-                augmented = self.share == "exact" or (self.share == "augmented" and not same)
-                forms = "ENCODED, DECODED" + (", AUGMENTED" if augmented else "")
-                shared = f"shared in the cache {name!r}: {forms}{self._of_seed()}\n{support.told_by()}"
-            if servers := self._options.remote_wanted:
-                are_exact = self.share == "exact" and self.cache is not None
-                what = "files and exact copies" if are_exact else "files"
-                shared += f"\n{what} are shared with other hosts by {', '.join(one.name for one in servers)}"
-            return f"native: {'; '.join([*support.why, *self._besides(support)])}; {shared}"
+            why = self._session.why_given_up(support.files)
+            return native_text(support, self._options, why, self._besides(support), self._of_seed())
         first, *more = self._shared_dataset().explain(support).split("\n")
         first += self._of_seed() if more else ""
         if support.name == "native":
@@ -474,14 +461,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
 
     def _of_seed(self) -> str:
         """In plain words: with which jobs exact copies are shared; empty: copies are not exact."""
-        if self.share != "exact":
-            return ""
-        if self._generators():
-            return ", with the jobs whose generator= gives the same numbers"
-        return (
-            ", with the jobs in which torch's global generator gives the same numbers; it changes with all "
-            "that draws from it, so give generator=torch.Generator().manual_seed(seed)"
-        )
+        return seed_text(has_generator=bool(self._generators())) if self.share == "exact" else ""
 
     def stats(self) -> dict[str, Any]:
         """What this loader did so far, in all its epochs.

@@ -25,7 +25,18 @@ from seneca._runtime.regular_files import kind_of
 from seneca.cache import folder_in_force, path_of, split_text, user_name
 from seneca.errors import NoSpaceError, SegmentError, SegmentOwnerError
 
-__all__ = ["JobSeen", "Segment", "State", "View", "find", "remove", "segments", "shrink", "worth"]
+__all__ = [
+    "DatasetSeen",
+    "JobSeen",
+    "Segment",
+    "State",
+    "View",
+    "find",
+    "remove",
+    "segments",
+    "shrink",
+    "worth",
+]
 
 SHRINK_FOR_S = 10.0  # the longest that shrinking waits for payloads that are in use
 LOOK_EVERY_S = 0.05
@@ -95,6 +106,28 @@ class Work:
 
 
 @dataclass(frozen=True)
+class DatasetSeen:
+    """What one process tells of the dataset that it shares.
+
+    Attributes:
+        pid: The process.
+        like: Names what datasets have in common that should perhaps be one; see
+            :class:`seneca.data.traits.Traits`.
+        source: Names its samples in storage.
+        kind: Names the payloads that are shared: equal datasets have equal ones.
+        traits: Digests of what the dataset is made of, by the digest of the name of each.
+        apart: For people: which jobs do not share with it, and why; "": none is known.
+    """
+
+    pid: int
+    like: int
+    source: int
+    kind: int
+    traits: dict[int, int]
+    apart: str
+
+
+@dataclass(frozen=True)
 class JobSeen:
     """One job that uses a segment.
 
@@ -104,6 +137,9 @@ class JobSeen:
         iterators: How many iterators of the job draw.
         pace: Samples/s that its training step takes; None: not told.
         work: What its processes tell, by rank. A process that has not begun an epoch tells nothing.
+        datasets: What its processes tell of their datasets.
+        compared: How many samples both it and another job have made, which were equal, by form. Forms that
+            only Seneca's own code makes are not compared in this way.
     """
 
     key: str
@@ -111,6 +147,13 @@ class JobSeen:
     iterators: int
     pace: int | None
     work: tuple[Work, ...]
+    datasets: tuple[DatasetSeen, ...]
+    compared: dict[str, int]
+
+    @property
+    def apart(self) -> str:
+        """For people: which jobs do not share with it, and why; "": none is known."""
+        return "; ".join(dict.fromkeys(one.apart for one in self.datasets if one.apart))
 
 
 @dataclass(frozen=True)
@@ -359,16 +402,16 @@ def _view_of(seen: dict[str, Any]) -> View:
         joins=seen["joins"],
         joined_at=seen["joined_at"],
         cost_s=seen["cost_s"],
-        jobs=list(_jobs_of(seen["rows"])),
+        jobs=list(_jobs_of(seen["rows"], seen["compared"])),
         torn=seen["torn"],
     )
 
 
-def _jobs_of(rows: list[tuple[int, int, bool, bool, int, dict[str, Any] | None]]) -> Iterator[JobSeen]:
+def _jobs_of(rows: list[tuple[Any, ...]], compared: dict[int, dict[str, int]]) -> Iterator[JobSeen]:
     living = [row for row in rows if row[3]]
     for key in dict.fromkeys(row[0] for row in living):
         own = [row for row in living if row[0] == key]
-        paces = [pace for *_, pace, _ in own if pace]
+        paces = [pace for *_, pace, _, _ in own if pace]
         work = [Work(pid=row[1], **row[5]) for row in own if row[5] is not None]
         yield JobSeen(
             key=f"{key:016x}",
@@ -376,4 +419,6 @@ def _jobs_of(rows: list[tuple[int, int, bool, bool, int, dict[str, Any] | None]]
             iterators=sum(is_iterator for _, _, is_iterator, *_ in own),
             pace=max(paces) if paces and max(paces) < ANY_PACE else None,
             work=tuple(sorted(work, key=lambda one: (one.rank, one.pid))),
+            datasets=tuple(DatasetSeen(pid=row[1], **row[6]) for row in own if row[6] is not None),
+            compared=compared.get(key, {}),
         )

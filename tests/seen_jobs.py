@@ -26,10 +26,18 @@ def work(told_ms=BEGAN_MS, delivered=0, *, served=None, stall_ns=None, spent_ns=
     )
 
 
-def job(*told, key="00000000000000aa", pids=None):
+def job(*told, key="00000000000000aa", pids=None, datasets=(), compared=None):
     """A job whose processes tell this."""
     pids = tuple(sorted({one.pid for one in told})) if pids is None else pids
-    return JobSeen(key=key, pids=pids, iterators=len(told), pace=None, work=told)
+    return JobSeen(
+        key=key,
+        pids=pids,
+        iterators=len(told),
+        pace=None,
+        work=told,
+        datasets=datasets,
+        compared=compared or {},
+    )
 
 
 def segment(*jobs, name="demo", **changes):

@@ -229,10 +229,11 @@ typedef struct {
 /* What one process tells of the dataset that it loads; see sn_telemetry.h. */
 typedef struct {
     uint64_t like; /* names class and length, which datasets have that should perhaps be one; 0: nothing was told */
+    uint64_t source; /* names its samples in storage */
     uint64_t kind; /* names the payloads that it shares */
     uint64_t n;
     sn_trait traits[SN_MOST_TRAITS];
-    char apart[240]; /* for people: which job does not share with it, and why; ends with a NUL */
+    char apart[232]; /* for people: which job does not share with it, and why; ends with a NUL */
 } sn_dataset;
 
 #define SN_DATASET_WORDS (sizeof(sn_dataset) / 8)

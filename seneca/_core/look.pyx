@@ -7,7 +7,7 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 from seneca._core.codes import segment_error
 from seneca._core.codes cimport SN_BUSY, SN_FULL
 from seneca._core.segment cimport SN_AUGMENTED, SN_DECODED, SN_ENCODED, SN_GRANULE, SN_MAX_ROWS, sn_change, sn_geometry
-from seneca._core.telemetry cimport as_dict, sn_dataset, sn_work
+from seneca._core.telemetry cimport SN_MOST_TRAITS, as_dict, sn_dataset, sn_work
 
 __all__ = ["anyone_alive", "datasets", "discard", "left_behind", "look", "shrink"]
 
@@ -177,39 +177,10 @@ def look(int fd):
         "split": tuple(<object>share for share in sn_split(&seen.head)[:4]),
         "changes": changes(&seen.head),
         "given_up": seen.head.abandoned != 0 or seen.head.distrust.told != 0,
-        "rows": rows(&seen),
+        "rows": rows(fd, &seen),
         "compared": compared(&seen),
         "torn": bool(seen.torn),
     }
-
-
-def datasets(int fd):
-    """What the living processes tell of their datasets, of the segment that is open as ``fd``.
-
-    Returns:
-        ``(job_key, pid, like, kind, traits, apart)`` of each that tells something, as :func:`tell_dataset` has them.
-
-    Raises:
-        SegmentError: As :func:`look`.
-    """
-    cdef sn_look seen
-    cdef sn_dataset told
-    cdef uint32_t i, k
-    cdef int rc
-    with nogil:
-        rc = sn_look_at(fd, &seen)
-    if rc != 0:
-        raise segment_error(rc)
-    found = []
-    for i in range(SN_MAX_ROWS):
-        if seen.rows[i].kind != SN_ROW_HOLDER or not seen.alive[i // 64] >> (i % 64) & 1:
-            continue
-        if sn_look_at_dataset(fd, &seen, i, &told) != 0 or told.like == 0:
-            continue
-        traits = {told.traits[k].name: told.traits[k].digest for k in range(<uint32_t>min(told.n, 64))}
-        apart = (<bytes>told.apart).decode(errors="replace")
-        found.append((seen.rows[i].job_key, seen.rows[i].pid, told.like, told.kind, traits, apart))
-    return found
 
 
 _FORMS = {"encoded": SN_ENCODED, "decoded": SN_DECODED, "augmented": SN_AUGMENTED}
@@ -256,8 +227,9 @@ cdef dict compared(const sn_look *seen):
     return found
 
 
-cdef list rows(const sn_look *seen):
-    """Of each row in use: job, process, whether it draws, whether its owner lives, pace (0: not told), what it tells."""
+cdef list rows(int fd, const sn_look *seen):
+    """Of each row in use: job, process, whether it draws, whether its owner lives, pace (0: not told), what it tells of
+    its work, and of its dataset."""
     cdef uint32_t i
     cdef const sn_row *row
     found = []
@@ -266,5 +238,21 @@ cdef list rows(const sn_look *seen):
         if row.state == SN_ROW_LIVE and row.kind in (SN_ROW_HOLDER, SN_ROW_MEMBER):
             found.append((row.job_key, row.pid, row.kind == SN_ROW_MEMBER, bool(seen.alive[i // 64] >> (i % 64) & 1),
                           row.pace if row.told_at and row.kind == SN_ROW_HOLDER else 0,
-                          as_dict(&seen.work[i]) if seen.told[i // 64] >> (i % 64) & 1 else None))
+                          as_dict(&seen.work[i]) if seen.told[i // 64] >> (i % 64) & 1 else None,
+                          dataset(fd, seen, i) if row.kind == SN_ROW_HOLDER else None))
     return found
+
+
+cdef dict dataset(int fd, const sn_look *seen, uint32_t row):
+    """What a row tells of its dataset, as :func:`tell_dataset` has it; None: nothing."""
+    cdef sn_dataset told
+    cdef uint32_t k
+    if sn_look_at_dataset(fd, seen, row, &told) != 0 or told.like == 0:
+        return None
+    return {
+        "like": told.like,
+        "source": told.source,
+        "kind": told.kind,
+        "traits": {told.traits[k].name: told.traits[k].digest for k in range(<uint32_t>min(told.n, SN_MOST_TRAITS))},
+        "apart": (<bytes>told.apart).decode(errors="replace"),
+    }

@@ -26,9 +26,9 @@ cdef extern from "shm/sn_layout.h" nogil:
         uint64_t name, digest
 
     ctypedef struct sn_dataset:
-        uint64_t like, kind, n
+        uint64_t like, source, kind, n
         sn_trait traits[64]
-        char apart[240]
+        char apart[232]
 
     enum:
         SN_MOST_TRAITS

@@ -42,12 +42,13 @@ def tell_work(Segment segment, dict told):
     sn_telemetry_write(segment.open(), segment.row, &work)
 
 
-def tell_dataset(Segment segment, uint64_t like, uint64_t kind, dict traits, str apart):
+def tell_dataset(Segment segment, uint64_t like, uint64_t source, uint64_t kind, dict traits, str apart):
     """Tell what the dataset of this process is made of, in its row. One thread at a time may do so.
 
     Args:
         segment: The segment of its cache.
         like: Names what datasets have in common that should perhaps be one; not 0.
+        source: Names its samples in storage.
         kind: Names the payloads that are shared.
         traits: Digests by name, both numbers of 64 bits; the first :data:`MOST_TRAITS` count.
         apart: For people: which jobs do not share with it, and why.
@@ -58,7 +59,7 @@ def tell_dataset(Segment segment, uint64_t like, uint64_t kind, dict traits, str
     cdef sn_dataset told
     cdef bytes text = apart.encode(errors="replace")[:sizeof(told.apart) - 1]
     memset(&told, 0, sizeof(told))
-    told.like, told.kind = like, kind
+    told.like, told.source, told.kind = like, source, kind
     told.n = min(len(traits), <int>SN_MOST_TRAITS)
     for i, (name, digest) in enumerate(list(traits.items())[:told.n]):
         told.traits[i].name, told.traits[i].digest = name, digest

@@ -284,10 +284,10 @@ def distrust_text(name: str, job: int, pid: int, sample: int, form: int, *, own_
     """A text that says that a cache is no longer shared, why, and what to do."""
     who = "this job" if own_job else f"the job {job:016x}"
     return (
-        f"the jobs of the cache {name!r} no longer share: {who} (process {pid}) was served sample {sample} "
-        f"as {Form(form).name}, made it again, and it was another. Each job goes on with what it makes "
-        "itself. Find out in what the jobs' code, files or settings differ, and give each a cache= name of "
-        "its own"
+        f"the jobs of the cache {name!r} no longer share: what {who} (process {pid}) makes of sample "
+        f"{sample} differs from what the cache had of it ({Form(form).name}), each time that it is made. "
+        "Each job goes on with what it makes itself. Find out in what the jobs' code, files or settings "
+        "differ, and give each a cache= name of its own"
     )
 
 

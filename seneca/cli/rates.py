@@ -133,6 +133,8 @@ class JobRates:
         batch_size: Samples of a batch of one process; 0: not known.
         told: All that its living processes have done since they began to tell.
         watched: All that it was seen to do since the watch began, also by processes that have ended.
+        compared: How many samples both it and another job have made, which were equal, by form.
+        apart: For people: which jobs do not share with it, and why; "": none is known.
     """
 
     cache: str
@@ -151,6 +153,8 @@ class JobRates:
     batch_size: int
     told: Done
     watched: Done
+    compared: dict[str, int]
+    apart: str
 
 
 @dataclass(frozen=True)
@@ -248,6 +252,8 @@ class Watch:
             batch_size=max((work.batch_size for work in job.work), default=0),
             told=sum((between(None, work) for work in job.work), Done()),
             watched=watched,
+            compared=job.compared,
+            apart=job.apart,
         )
 
     def _kept(self, last: list[Work], work: Work) -> list[Work]:

@@ -13,10 +13,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from seneca import confidence
+from seneca.cli.rates import JobRates
 from seneca.cli.what_if import printable, show_bytes
 from seneca.errors import SegmentError, SenecaError
 from seneca.options import parse_bytes
-from seneca.segments import Segment, State, View, find, remove, segments, worth
+from seneca.segments import JobSeen, Segment, State, View, find, remove, segments, worth
 from seneca.segments import shrink as shrink_segment
 
 __all__ = [
@@ -120,6 +122,8 @@ def stat(name: str, *, as_text: bool, console: Console | None = None) -> int:
         name = f"{job.work[0].name} ({job.key})" if job.work else job.key
         who = f"job {name}: {job.iterators} drawing, processes {pids}{pace}"
         console.print(who, highlight=False, markup=False)
+        for told in said_of_sharing(job, view.samples):
+            console.print(f"  {told}", highlight=False, markup=False)
     for change in view.split_changes[-3:]:
         when = datetime.datetime.fromtimestamp(change["when"]).strftime("%Y-%m-%d %H:%M:%S")
         console.print(f"{when} split {change['split']}: {change['why']}", highlight=False, markup=False)
@@ -233,8 +237,33 @@ def shrink(name: str, size: str) -> int:
 
 
 def as_json(one: Segment) -> dict[str, Any]:
-    """A segment as ``--json`` prints it: the fields of :class:`seneca.segments.Segment`."""
-    return dataclasses.asdict(one) | {"path": str(one.path), "state": one.state.value}
+    """A segment as ``--json`` prints it: the fields of :class:`seneca.segments.Segment`.
+
+    A job has ``apart`` in place of ``datasets``, and ``differing_at_most`` besides.
+    """
+    found = dataclasses.asdict(one) | {"path": str(one.path), "state": one.state.value}
+    if one.view is not None:
+        for job, told in zip(one.view.jobs, found["view"]["jobs"], strict=True):
+            del told["datasets"]
+            told |= sharing_as_json(job.compared, job.apart)
+    return found
+
+
+def sharing_as_json(compared: dict[str, int], apart: str) -> dict[str, Any]:
+    """What a job has compared, and which jobs do not share with it.
+
+    Returns:
+        A dict: ``compared`` by form; ``differing_at_most``, the share of samples that may differ with 95 %
+        confidence, by form; and ``apart``.
+    """
+    at_most = {form: confidence.differing_at_most(n) for form, n in compared.items()}
+    return {"compared": compared, "differing_at_most": at_most, "apart": apart}
+
+
+def said_of_sharing(job: JobSeen | JobRates, samples: int) -> list[str]:
+    """The same for people. ``samples`` is the number of samples of the dataset."""
+    lines = [f"{form}: {confidence.told(n, samples)}" for form, n in job.compared.items()]
+    return [*lines, printable(job.apart)] if job.apart else lines
 
 
 def _all() -> list[Segment]:

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from seneca.cli.interrupts import Interrupts
 from seneca.cli.rates import CacheRates, JobRates, Watch
-from seneca.cli.segments import BadUse, cannot_list, readable
+from seneca.cli.segments import BadUse, cannot_list, readable, said_of_sharing, sharing_as_json
 from seneca.cli.what_if import printable, show_bytes
 from seneca.errors import SegmentOwnerError
 from seneca.segments import Segment, State, find, segments
@@ -157,6 +157,7 @@ def _job_as_json(job: JobRates) -> dict[str, Any]:
         "skipped": job.told.skipped,
         "damaged": job.told.damaged,
         "read_bytes": job.told.read_bytes,
+        **sharing_as_json(job.compared, job.apart),
     }
 
 
@@ -178,7 +179,11 @@ def lines(seen: Sequence[CacheRates], width: int, name: str | None = None) -> li
     told = [Text(_row([title for title, _, _ in columns], columns), style="bold")]
     for cache in seen:
         told.append(_cache_line(cache, width))
-        told += [_job_line(job, columns, width >= WIDE) for job in cache.jobs]
+        view = cache.segment.view
+        for job in cache.jobs:
+            told.append(_job_line(job, columns, width >= WIDE))
+            for said in said_of_sharing(job, 0 if view is None else view.samples):
+                told += [Text(f"  {part}", style="dim") for part in _wrapped(said, width - 2)]
     told += [Text(line, style="dim") for line in _wrapped(LEGEND, width)]
     for line in told:
         line.truncate(width)

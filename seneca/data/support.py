@@ -32,7 +32,7 @@ from seneca.data.tv_pairs import pairs_of
 from seneca.epochs.dataset_state import has_state
 from seneca.epochs.lengths import length_of
 from seneca.errors import NotFingerprinted
-from seneca.identity import Look, MadeOf, Memory, Watch
+from seneca.identity import Identity, Look, MadeOf, Memory, Watch
 from seneca.options import VerifyFiles
 from seneca.transforms._boxes import BoxTransform, recognise_boxes
 from seneca.transforms._genuine import is_theirs, replaced_in_torchvision
@@ -295,8 +295,11 @@ def _of_pictures(
     in_python = f"the transform runs as Python, because {known}"
     if not shares:
         return Support("unshared", (in_python, "cache=None"), base, own, files)
-    code = [look.identify(part, "the transform") for part in (head, tail)]
-    init = _identity_of_init(look, worker_init_fn)
+    code = [
+        look.identify(transforms, "the transform", part=f"{which} transforms")
+        for which, transforms in (("fixed", head), ("random", tail))
+    ]
+    init, made_of = _identity_of_init(look, worker_init_fn, code[1])
     stages = Pictures(
         files,
         source,
@@ -310,7 +313,7 @@ def _of_pictures(
     )
     kept = f", kept after {', '.join(map(_name, [*steps, *head]))}" if steps or head else ""
     why = f"{in_python}; pictures are decoded natively{kept}"
-    seen: dict[str, Any] = {"made_of": code[1].made_of, "watch": look.watch}
+    seen: dict[str, Any] = {"made_of": made_of, "watch": look.watch}
     return Support("staged", (why,), base, own, files, None, stages, total_bytes, **seen)
 
 
@@ -376,13 +379,13 @@ def _of_any(
     of_samples = None if without is None else look.identify_part(type(base), without, name)
     whole = look.identify(base, name)
     of_samples = of_samples or whole
-    init = _identity_of_init(look, worker_init_fn)
+    init, made_of = _identity_of_init(look, worker_init_fn, whole)
     # ``worker_init_fn`` is part of the source only for stages, whose code makes what is kept. Of whole
     # items the source only names the frame.
     source = _source(of_samples.here + (init if is_staged else b""), base)
     augmented = number_of(b"items", whole.here + init)
     seen: dict[str, Any] = {
-        "samples": _source(of_samples.state, base), "made_of": whole.made_of, "watch": look.watch,
+        "samples": _source(of_samples.state, base), "made_of": made_of, "watch": look.watch,
     }  # fmt: skip
     if is_staged:
         why = f"{name} offers read, decode and augment"
@@ -437,9 +440,17 @@ def seeds_only(function: Callable[[int], None] | None) -> bool:
     return inner is None or name in SEEDS_ONLY
 
 
-def _identity_of_init(look: Look, worker_init_fn: Callable[[int], None] | None) -> bytes:
-    """The identity of ``worker_init_fn``; empty if items do not depend on it."""
-    return b"" if seeds_only(worker_init_fn) else look.identify(worker_init_fn, "worker_init_fn").here
+def _identity_of_init(
+    look: Look, worker_init_fn: Callable[[int], None] | None, before: Identity
+) -> tuple[bytes, MadeOf]:
+    """The identity of ``worker_init_fn``, empty if items do not depend on it; and what all is made of.
+
+    ``before`` is what the look identified last.
+    """
+    if seeds_only(worker_init_fn):
+        return b"", before.made_of
+    init = look.identify(worker_init_fn, "worker_init_fn", part="worker_init_fn")
+    return init.here, init.made_of
 
 
 def _offers_stages(dataset: Any) -> bool:

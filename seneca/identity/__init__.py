@@ -42,6 +42,7 @@ see :mod:`seneca.workers.proof`.
 
 from seneca.identity.look import Identity, Look, MadeOf, fingerprint
 from seneca.identity.plain import Memory
+from seneca.identity.walk import title_of
 from seneca.identity.watch import Watch
 
-__all__ = ["Identity", "Look", "MadeOf", "Memory", "Watch", "fingerprint"]
+__all__ = ["Identity", "Look", "MadeOf", "Memory", "Watch", "fingerprint", "title_of"]

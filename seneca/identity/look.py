@@ -6,7 +6,6 @@ import functools
 import importlib.metadata
 import os
 import sys
-import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +22,7 @@ from seneca.identity.patched import patched_modules
 from seneca.identity.places import facts_of, folders_behind, variables_in
 from seneca.identity.plain import Memory
 from seneca.identity.process import settings
+from seneca.identity.traits import traits_of
 from seneca.identity.walk import Fault, Taker, Walk, digest_of
 from seneca.identity.watch import Watch
 
@@ -145,6 +145,7 @@ class Look:
         self.watch.value(_takes_truncated_pictures)
         self._key = key
         self._memory = memory or Memory()
+        self._told: dict[str, Any] = {}  # what was identified, by its name for people
         self._walk = Walk(
             *(_taker_of, key, self._memory, self.watch),
             reached_by=of_code.reached_by,
@@ -159,7 +160,7 @@ class Look:
         """Treat these values as known, and do not look into them."""
         self._walk.pass_over(values)
 
-    def identify(self, value: Any, name: str = "value") -> Identity:
+    def identify(self, value: Any, name: str = "value", *, part: str = "") -> Identity:
         """The identity of a value.
 
         Files, packages and variables that earlier values of this look led to count for this value too.
@@ -167,11 +168,13 @@ class Look:
         Args:
             value: Any object.
             name: The name of the object in messages.
+            part: The name of the object in :attr:`MadeOf.traits`; "": its attributes have theirs.
 
         Raises:
             NotFingerprinted: The object holds a value whose state cannot be seen, or changes while items
                 are made; and there is no key.
         """
+        self._told[part] = value
         return self._identify(lambda: self._walk.of(value), name)
 
     def identify_part(self, kind: type, attributes: dict[str, Any], name: str = "value") -> Identity:
@@ -236,8 +239,9 @@ class Look:
         }
         outside = repr(sorted(parts.items(), key=str)).encode("utf-8", "surrogateescape")
         behind = digest_of("behind", *map(_pair, sorted({**patched, **libraries}.items())))
-        traits = {**self._attributes(), **self._globals(), **patched, **libraries}
-        traits |= {one: repr(value).encode("utf-8", "surrogateescape") for one, value in parts.items()}
+        traits = {**self._parts(), **patched, **libraries}
+        traits |= {one: repr(fact).encode("utf-8", "surrogateescape") for one, fact in parts.items()}
+        traits |= {f"the module {one}": digest for one, digest in walk.unloaded.items()}
         traits |= {f"the code of {one}": walk.codes[code] for one, code in walk.functions.items()}
         return Identity(
             digest_of("here", state, _always(), behind, digest_of("outside", outside)),
@@ -256,21 +260,17 @@ class Look:
             ),
         )
 
-    def _attributes(self) -> dict[str, bytes]:
-        """The digests of all attributes that count, by the path to each."""
-        return {
-            f"{one.way}.{path}".lstrip("."): digest
-            for one in self._walk.waiting
-            for path, digest in one.found.items()
-        }
-
-    def _globals(self) -> dict[str, bytes]:
-        walk = self._walk
-        return {
-            f"the global {name}": walk.of(value)
-            for name, value in walk.globals.items()
-            if not isinstance(value, (types.FunctionType, types.ModuleType, type))
-        }
+    def _parts(self) -> dict[str, bytes]:
+        """The digests of all attributes and globals that count, by the path to each."""
+        walk, parts = self._walk, dict[str, bytes]()
+        for name, inner in self._told.items():
+            parts |= traits_of(walk, name, inner)
+        for one in walk.waiting:
+            for path, inner in one.values.items():
+                parts |= traits_of(walk, f"{one.way}.{path}".lstrip("."), inner)
+        for name, inner in walk.parts.items():
+            parts |= traits_of(walk, name, inner)
+        return parts
 
 
 def _attributes(walk: Walk, kind: type, attributes: dict[str, Any]) -> bytes:

@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any
 
@@ -61,6 +61,7 @@ def _function(walk: Walk, value: types.FunctionType) -> bytes:
     ]
     for mapping, what in ((value.__kwdefaults__ or {}, "default"), (vars(value), "attribute")):
         parts.append(walk.named_values(mapping, f"'s {what} `{{}}`"))
+    _name_parts(walk, f"the default {{}} of {value.__qualname__}", _defaults(value))
     module = value.__globals__.get("__name__") or ""
     release = release_of(module)
     is_own = release is None
@@ -76,6 +77,14 @@ def _function(walk: Walk, value: types.FunctionType) -> bytes:
         elif not walk.uses.note_method(method, named_here, value):
             return digest_of("method", *parts)  # what it names counts if it comes to run
     return digest_of("function", *parts, reached_by(walk, value))
+
+
+def _defaults(function: types.FunctionType) -> dict[str, Any]:
+    """The defaults of a function's parameters, by name."""
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    values = function.__defaults__ or ()
+    by_place = dict(zip(names[len(names) - len(values) :], values, strict=True))
+    return {**by_place, **(function.__kwdefaults__ or {})}
 
 
 def reached_by(walk: Walk, value: types.FunctionType) -> bytes:
@@ -94,7 +103,14 @@ def _closure(walk: Walk, value: types.FunctionType, named: Named) -> bytes:
     found: dict[str, Any] = {}
     for name, *chain in named.cells:
         _follow(walk, name, held[name], tuple(chain), found)
+    _name_parts(walk, f"{{}} of {value.__qualname__}", found)
     return walk.named_values(found, "'s closure variable `{}`")
+
+
+def _name_parts(walk: Walk, name: str, found: Mapping[str, Any]) -> None:
+    """Note by which names people know these values. ``name`` is a format, for that of each."""
+    for own, value in found.items():
+        walk.parts.setdefault(name.format(own), value.value if type(value) is Behind else value)
 
 
 def _registry_of(value: types.FunctionType) -> dict[str, Any] | None:
@@ -155,8 +171,8 @@ def _globals(walk: Walk, function: types.FunctionType, named: Named) -> bytes:
     if walk.random_sets > before:
         walk.note_sets(found, named)
     module = scope.get("__name__") or ""
-    for name, value in found.items():
-        walk.globals.setdefault(f"{'' if module in MAIN else module + '.'}{name}", value)
+    prefix = "" if module in MAIN else f"{module}."
+    _name_parts(walk, f"the global {prefix}{{}}", found)
     if named.imports:
         parts.append(_imports(walk, named, function))
     return digest_of("globals", *parts)
@@ -256,8 +272,8 @@ def _unloaded(walk: Walk, name: str) -> bytes:
         raise walk.fault(f"imports {name}, whose file cannot be read ({error})") from None
     if not files:
         return digest_of("module's name", name.encode())
-    walk.unloaded.add(name)
-    return digest_of("sources", *(digest_of("source", source) for _, source in files))
+    walk.unloaded[name] = digest_of("sources", *(digest_of("source", source) for _, source in files))
+    return walk.unloaded[name]
 
 
 def named_by_texts(walk: Walk, texts: set[str]) -> bytes:
@@ -311,6 +327,7 @@ def _class(walk: Walk, value: type) -> bytes:
             walk.uses.note_installed(base)
     bases = walk.all("bases", (type(value), *value.__bases__), lambda i: f"'s base {i}")
     parts = [walk.of(value.__qualname__), bases, walk.named_values(body, ".{}"), _annotations(walk, value)]
+    _name_parts(walk, f"{value.__qualname__}.{{}}", {k: v for k, v in body.items() if not k.startswith("__")})
     if issubclass(value, Enum):
         parts.append(_members(walk, value))
     if _is_of_an_extension(value.__module__):

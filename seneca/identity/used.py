@@ -143,6 +143,7 @@ class Waiting:
     def __init__(self, attributes: Mapping[str, Any], way: str, *, is_space: bool = False) -> None:
         self.attributes, self.way, self._is_space = attributes, way, is_space
         self.found: dict[str, bytes] = {}
+        self.values: dict[str, Any] = {}  # those that were found
         self._sets: list[tuple[str, bool]] = []
 
     def walk_more(self, walk: Walk) -> bool:
@@ -161,14 +162,14 @@ class Waiting:
             self.found[name] = walk.wait(space)
             return
         before = walk.random_sets
-        self.found[name] = walk.at(way, value)
+        self._found(name, value, walk.at(way, value))
         if walk.random_sets > before:
             self._sets.append((name, not isinstance(value, (set, frozenset))))
 
     def _walk_space(self, walk: Walk, name: str, value: Any) -> None:
         kind = value if isinstance(value, type) else type(value)
         if f"{name}'s class" not in self.found and not isinstance(value, type):
-            self.found[f"{name}'s class"] = walk.at(f"{self.way}.{name}'s class", kind)
+            self._found(f"{name}'s class", kind, walk.at(f"{self.way}.{name}'s class", kind))
         for chain in sorted(walk.uses.chains(name)):
             path = _path(name, chain)
             if path in self.found or name in self.found:
@@ -176,12 +177,15 @@ class Waiting:
             inner, left = follow(value, chain)
             if left == chain:  # all of it is used, or a method of it is
                 walk.watch_namespace(value)
-                self.found[name] = walk.at(f"{self.way}.{name}", value)
+                self._found(name, value, walk.at(f"{self.way}.{name}", value))
                 return
             path = _path(name, chain[: len(chain) - len(left)])
             if path not in self.found:
                 walk.watch_namespace(value)
-                self.found[path] = walk.at(f"{self.way}.{path}", inner)
+                self._found(path, inner, walk.at(f"{self.way}.{path}", inner))
+
+    def _found(self, path: str, value: Any, digest: bytes) -> None:
+        self.found[path], self.values[path] = digest, value
 
     def depends_on_hashes(self, uses: Uses) -> bool:
         """Whether code uses a set in these attributes in its order."""

@@ -107,14 +107,14 @@ class Walk:
     Attributes:
         packages: Top-level modules of the installed packages that were named.
         modules: The user's own modules whose code counts.
-        unloaded: Those of them that are not loaded. They count by their files.
+        unloaded: Those of them that are not loaded, with digests of their files.
         texts: Texts that may be paths.
         variables: Texts that may be names of environment variables.
         words: Every name and constant text in the code that was met.
         keyed: The paths to the values for which ``key`` stands.
         uses: What the code reads that was met.
         random_sets: How many sets were met whose order is another in each process.
-        globals: Each global that the user's functions name, by module and name.
+        parts: Globals, variables and defaults of the user's functions, each by its name for people.
         functions: Each function of the user's, with its module, by name.
         own_generator: Whether a generator of random numbers is among the values.
         data_bytes: Bytes of tensors, arrays and large containers.
@@ -134,7 +134,7 @@ class Walk:
         self.reads_only = reads_only
         self.uses = Uses()
         self.random_sets = 0
-        self.globals: dict[str, Any] = {}
+        self.parts: dict[str, Any] = {}
         self.functions: dict[str, types.CodeType] = {}
         self.methods: dict[int, str] = {}  # functions of classes, by id: the name of the method
         self.waiting: list[Waiting] = []
@@ -144,7 +144,7 @@ class Walk:
         self._left = 0
         self.packages: set[str] = set()
         self.modules: set[str] = set()
-        self.unloaded: set[str] = set()
+        self.unloaded: dict[str, bytes] = {}
         self.texts: set[str | bytes] = set()
         self.variables: set[str] = set()
         self.words: set[str] = set()
@@ -199,6 +199,10 @@ class Walk:
         self._done[key] = digest
         self._alive.append(value)
         return digest
+
+    def known(self, value: Any) -> bytes | None:
+        """The digest of a value that was walked; None: it was not."""
+        return self.of(value) if type(value) in LEAVES else self._done.get(id(value))
 
     def at(self, way: str, value: Any) -> bytes:
         """The digest of a value that lies at this path."""

@@ -21,6 +21,7 @@ from seneca.cache import SampleCache
 from seneca.data.segmentation import read_pair
 from seneca.data.stages import names_of_exact
 from seneca.data.support import Support
+from seneca.data.traits import Traits
 from seneca.epochs.plan import EpochPlan
 from seneca.native.buffers import BatchBuffers
 from seneca.native.collate import Collation, collates_plainly
@@ -221,6 +222,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             session.telemetry = Telemetry(inputs.cache, inputs.options.job)
         session.telemetry.begin(
             self._work_done,
+            Traits.of(inputs.support),
             epoch=plan.number,
             places=plan.count or 0,
             threads=threads,

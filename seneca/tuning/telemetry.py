@@ -22,8 +22,10 @@ from typing import Any
 from seneca._core.telemetry import CAUSES, tell_work
 from seneca._runtime.distributed import world
 from seneca.cache import SampleCache
+from seneca.data.traits import Traits
 from seneca.forms import Form
 from seneca.partition import Spent
+from seneca.tuning.neighbours import tell_traits
 
 __all__ = ["EpochTimes", "Telemetry", "WorkDone", "cores_used"]
 
@@ -126,12 +128,20 @@ class Telemetry:
         return self._cache is cache
 
     def begin(
-        self, work: Callable[[], WorkDone], *, epoch: int, places: int, threads: int, batch_size: int
+        self,
+        work: Callable[[], WorkDone],
+        traits: Traits | None,
+        *,
+        epoch: int,
+        places: int,
+        threads: int,
+        batch_size: int,
     ) -> None:
         """Begin an epoch.
 
         Args:
             work: Returns what the loader has done.
+            traits: What its dataset is made of; None: nothing of it is shared.
             epoch: The epoch's number.
             places: How many samples the epoch has; 0: it is not known.
             threads: The threads, or worker processes, that prepare.
@@ -150,6 +160,9 @@ class Telemetry:
             self._last = work()  # what the loader did before, perhaps with another cache
         self._next = 0.0
         self.tick(work)
+        if traits is not None and self._cache is not None and self._process is not None:
+            with self._process.turn:
+                tell_traits(traits, self._cache)
         self._epoch, self._ended = epoch, False
         self._began = self._until = time.monotonic()
         self._seen_ns = 0

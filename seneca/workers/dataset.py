@@ -26,7 +26,6 @@ from typing import Any, Literal
 import torch
 from torch.utils.data import Dataset, Subset, get_worker_info
 
-from seneca import confidence
 from seneca._core.digests import compared
 from seneca._runtime.distributed import belong_to_job, job_key
 from seneca._runtime.segment_folder import segment_folder
@@ -35,6 +34,7 @@ from seneca.audit.record import DeliveryRecorder, record_deliveries
 from seneca.cache import MISTAKES, SampleCache, cache_name, distrust_text, shared_cache
 from seneca.data.stages import Pictures
 from seneca.data.support import Support, inspect_dataset, seeds_only
+from seneca.data.traits import Traits
 from seneca.epochs.lengths import length_of
 from seneca.epochs.plan import EpochPlan
 from seneca.epochs.progress import EpochProgress
@@ -43,9 +43,17 @@ from seneca.forms import Form
 from seneca.identity import Memory, Watch
 from seneca.options import CHECK_EVERY, CheckEvery, Options
 from seneca.partition import Jobs, Split
+from seneca.tuning.neighbours import neighbours_text
 from seneca.workers.callers import asking_fetcher, init_of_worker
+from seneca.workers.explained import (
+    compared_forms,
+    compared_text,
+    not_shared_text,
+    shared_text,
+    why_not_exact,
+)
 from seneca.workers.prepare import Preparer
-from seneca.workers.proof import Board, Marks, Verdict, may_be_made_again
+from seneca.workers.proof import Board, Marks, Verdict
 from seneca.workers.session import WorkersSession
 from seneca.workers.terms import Batch, Names, PlannedBatch, Terms
 
@@ -292,58 +300,28 @@ class SharedDataset(Dataset[Any]):
         This looks at the dataset. For ``support`` see :meth:`look`.
         """
         support = self.look(support)
-        terms = self.terms
+        terms, traits = self.terms, Traits.of(support)
         if self._alone:
             return f"not shared: {self._board.text}"
         if terms is None:
-            why = "; ".join(support.why)
-            if self.cache is None:
-                why = "; ".join(dict.fromkeys((*support.why, "cache=None")))
-            elif support.stages is not None:
-                why = f"whole items are all that could be, but share={self.share!r}"
-            return f"not shared: {why}"
-        forms = "ENCODED, DECODED" if support.stages is not None and support.stages.decoded else ""
-        if terms.shares:
-            forms = f"{forms}, AUGMENTED" if forms else "AUGMENTED"
+            return not_shared_text(support, share=self.share, has_cache=self.cache is not None)
         name = cache_name(terms.name, terms.source)
-        first = f"{support.name}: {'; '.join(support.why)}; shared in the cache {name!r}: {forms}"
-        return f"{first}\n{support.told_by()}\n{self._shown()}{self._session.told_of_servers()}"
-
-    def _shown(self) -> str:
-        """Say in plain words what was compared so far."""
-        assert self.terms is not None
-        found = self._board.read(self.terms.names)
-        if found is Verdict.UNPROVABLE:
-            return f"sharing rests on that alone: {self._board.text}"
-        if found is Verdict.UNKNOWN:
-            return (
-                "before the first batch is shared, some samples are made here and compared with other jobs'"
-            )
-        forms = self._compared_forms()
-        if not forms:
-            return "Seneca's own code makes its payloads; some that are served are made again and compared"
-        n = self.terms.n_samples if self.terms.own is None else len(self.terms.own)
-        counts = self._compared()
-        told = "; ".join(f"{form.name}: {confidence.told(counts[form], n)}" for form in forms)
-        return f"compared with what other jobs make: {told}"
-
-    def _compared_forms(self) -> tuple[Form, ...]:
-        """The forms that the dataset's code makes and jobs share."""
-        assert self.terms is not None
-        users = self.terms.stages.users_forms
-        return tuple(f for f in sorted(users) if f != Form.AUGMENTED or self.terms.shares)
+        lines = [shared_text(terms, support, name), support.told_by()]
+        lines.append(compared_text(terms, self._board, self._compared()) + self._session.told_of_servers())
+        if traits is not None and (text := neighbours_text(traits, name, job_key(self.job), self._folder)):
+            lines.append(text)
+        return "\n".join(lines)
 
     def _compared(self) -> dict[Form, int]:
         """How many samples of each form this job and others have made, which were equal."""
         if self.terms is None:
             return {}
+        forms = compared_forms(self.terms)
         segment = None if self._cache is None else self._cache.segment
         if segment is not None and not segment.closed:
             stages = self.terms.stages
-            self._last_compared = {
-                form: compared(segment, stages.kind(form)) for form in self._compared_forms()
-            }
-        return dict.fromkeys(self._compared_forms(), 0) | self._last_compared
+            self._last_compared = {form: compared(segment, stages.kind(form)) for form in forms}
+        return dict.fromkeys(forms, 0) | self._last_compared
 
     def stats(self) -> dict[str, Any]:
         """What this job's processes did with this dataset so far.
@@ -441,14 +419,11 @@ class SharedDataset(Dataset[Any]):
         why = None if cache is None or cache.segment.closed else cache.segment.why_distrusted()
         if why is None or self._board.read(terms.names) is Verdict.REFUSED:
             return
-        job, pid, sample, form = why
-        if form == Form.STORAGE:
+        if why[-1] == Form.STORAGE:
             return  # the dataset has changed: this segment is given up, and the next epoch begins another
         assert cache is not None
-        own = job == cache.segment.job_key
-        self._board.write(
-            terms.names, Verdict.REFUSED, distrust_text(cache.name, job, pid, sample, form, own_job=own)
-        )
+        text = distrust_text(cache.name, *why, own_job=why[0] == cache.segment.job_key)
+        self._board.write(terms.names, Verdict.REFUSED, text)
 
     def tell_of_proof(self) -> bool:
         """Whether nothing is shared because jobs make different items. If that is so, warn the user once."""
@@ -483,15 +458,6 @@ class SharedDataset(Dataset[Any]):
             own_generator=support.made_of is not None and support.made_of.own_generator,
         )
 
-    def _why_not_exact(self) -> str:
-        """Why each job would not make the same of a sample; empty: nothing is known against it."""
-        if self.terms is None:
-            why = () if self._seen is None or self.cache is None else self._seen.why
-            return "; ".join(why) or "torch's workers make its items, and cache=None"
-        if not may_be_made_again(self.terms):
-            return f"{type(self._base).__name__} keeps a state, or draws from a generator of its own"
-        return ""
-
     def record(self, loader: Any, plan: EpochPlan, progress: EpochProgress) -> DeliveryRecorder | None:
         """Begin to write down what an epoch of ``loader`` delivers; None: no audit is wanted.
 
@@ -499,7 +465,8 @@ class SharedDataset(Dataset[Any]):
         """
         terms = self.terms
         workers = getattr(loader, "num_workers", 0)
-        self._session.begin(plan, progress, self._cache, job=self.job, workers=workers)
+        traits = None if self._seen is None or terms is None else Traits.of(self._seen)
+        self._session.begin(plan, progress, self._cache, traits, job=self.job, workers=workers)
         return record_deliveries(
             loader,
             plan,
@@ -545,7 +512,9 @@ class SharedDataset(Dataset[Any]):
         if not self._looks:
             self.look()
         terms = self.terms
-        if self.share == "exact" and (why := self._why_not_exact()):
+        if self.share == "exact" and (
+            why := why_not_exact(terms, self._seen, has_cache=self.cache is not None)
+        ):
             raise ValueError(f"share='exact' is not possible here, because {why}; give another share")
         if terms is None or self._alone:
             return None

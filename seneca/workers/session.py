@@ -26,6 +26,7 @@ from seneca._runtime.remote_servers import RemoteServer
 from seneca.cache import SampleCache
 from seneca.cache.remote import remote_cache
 from seneca.data.stages import Pictures
+from seneca.data.traits import Traits
 from seneca.epochs.plan import EpochPlan
 from seneca.epochs.progress import EpochProgress
 from seneca.forms import Form
@@ -156,6 +157,7 @@ class WorkersSession:
         plan: EpochPlan,
         progress: EpochProgress,
         cache: SampleCache | None,
+        traits: Traits | None,
         *,
         job: str | None,
         workers: int,
@@ -165,6 +167,7 @@ class WorkersSession:
         Args:
             plan, progress: The plan of the epoch, and its progress.
             cache: The cache that it shares; None: none.
+            traits: What its dataset is made of; None: nothing of it is shared.
             job: The name of the training run, if the user gave one.
             workers: The number of worker processes.
         """
@@ -175,6 +178,7 @@ class WorkersSession:
             self._telemetry = Telemetry(cache, job)
         self._telemetry.begin(
             self._work_done,
+            traits,
             epoch=plan.number,
             places=plan.count or 0,
             threads=max(1, workers if self.cores is None else self.cores.threads),

@@ -159,7 +159,7 @@ def test_a_lie_in_mid_epoch_is_found_within_the_next_checks(tmp_path):
     for one in seen:
         assert one.once and 0 <= len(one.wrong) <= 160
         (told,) = [text for text in one.told if "no longer share" in text]
-        assert "made it again, and it was another" in told
+        assert "differs from what the cache had of it" in told
         assert "no longer share" in one.explained
 
 
@@ -421,7 +421,7 @@ def test_pictures_that_change_under_a_running_job_stop_sharing_for_all_jobs(spli
             "and the last are as they are now"
         )
         (told,) = [text for text in one.told if "no longer share" in text]
-        assert "made it again, and it was another" in told
+        assert "differs from what the cache had of it" in told
         assert "nothing is shared: " in one.explained and one.stats["served"]["storage"] > SAMPLES
 
 

@@ -1,0 +1,56 @@
+"""Says in plain words what of a dataset is shared that the native core prepares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from seneca._runtime.distributed import job_key
+from seneca.cache import cache_name
+from seneca.data.support import Support
+from seneca.data.traits import Traits
+from seneca.options import Options
+from seneca.tuning.neighbours import neighbours_text
+
+__all__ = ["native_text", "seed_text"]
+
+
+def native_text(
+    support: Support, options: Options, given_up: str | None, besides: Sequence[str], of_seed: str
+) -> str:
+    """What is shared, with whom, and why not more.
+
+    Args:
+        support: What the look at the dataset has found.
+        options: The loader's options.
+        given_up: Why these files are no longer shared; None: they may be shared.
+        besides: What of the user's is used.
+        of_seed: With which jobs exact copies are shared; empty: copies are not exact.
+    """
+    files, pipeline, traits = support.files, support.pipeline, Traits.of(support)
+    assert files is not None and pipeline is not None
+    lines = ["nothing is shared: cache=None"]
+    if given_up is not None:
+        lines = [f"nothing is shared: {given_up}"]
+    elif options.cache is not None:
+        name = cache_name(getattr(options.cache, "name", options.cache), files.fingerprint())
+        augments = options.share == "exact" or (options.share == "augmented" and not pipeline.deterministic)
+        forms = "ENCODED, DECODED" + (", AUGMENTED" if augments else "")
+        lines = [f"shared in the cache {name!r}: {forms}{of_seed}", support.told_by()]
+        if traits is not None and (text := neighbours_text(traits, name, job_key(options.job))):
+            lines.append(text)
+    if servers := options.remote_wanted:
+        are_exact = options.share == "exact" and options.cache is not None
+        what = "files and exact copies" if are_exact else "files"
+        lines.append(f"{what} are shared with other hosts by {', '.join(one.name for one in servers)}")
+    lines[0] = f"native: {'; '.join([*support.why, *besides])}; {lines[0]}"
+    return "\n".join(lines)
+
+
+def seed_text(*, has_generator: bool) -> str:
+    """With which jobs exact copies are shared."""
+    if has_generator:
+        return ", with the jobs whose generator= gives the same numbers"
+    return (
+        ", with the jobs in which torch's global generator gives the same numbers; it changes with all "
+        "that draws from it, so give generator=torch.Generator().manual_seed(seed)"
+    )

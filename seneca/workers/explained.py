@@ -1,0 +1,62 @@
+"""Says in plain words what of a dataset is shared, and what that rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from seneca import confidence
+from seneca.data.support import Support
+from seneca.forms import Form
+from seneca.workers.proof import Board, Verdict, may_be_made_again
+from seneca.workers.terms import Terms
+
+__all__ = ["compared_forms", "compared_text", "not_shared_text", "shared_text", "why_not_exact"]
+
+
+def not_shared_text(support: Support, *, share: str, has_cache: bool) -> str:
+    """Why nothing of a dataset is shared."""
+    why = support.why
+    if not has_cache:
+        why = tuple(dict.fromkeys((*why, "cache=None")))
+    elif support.stages is not None:
+        why = (f"whole items are all that could be, but share={share!r}",)
+    return f"not shared: {'; '.join(why)}"
+
+
+def shared_text(terms: Terms, support: Support, cache: str) -> str:
+    """What of a dataset is shared, and where. ``cache`` is the name of its cache."""
+    forms = "ENCODED, DECODED" if support.stages is not None and support.stages.decoded else ""
+    if terms.shares:
+        forms = f"{forms}, AUGMENTED" if forms else "AUGMENTED"
+    return f"{support.name}: {'; '.join(support.why)}; shared in the cache {cache!r}: {forms}"
+
+
+def compared_forms(terms: Terms) -> tuple[Form, ...]:
+    """The forms that the dataset's code makes and jobs share."""
+    users = terms.stages.users_forms
+    return tuple(form for form in sorted(users) if form != Form.AUGMENTED or terms.shares)
+
+
+def compared_text(terms: Terms, board: Board, counts: Mapping[Form, int]) -> str:
+    """What was compared so far. ``counts``: how many samples, by form."""
+    found = board.read(terms.names)
+    if found is Verdict.UNPROVABLE:
+        return f"sharing rests on that alone: {board.text}"
+    if found is Verdict.UNKNOWN:
+        return "before the first batch is shared, some samples are made here and compared with other jobs'"
+    if not (forms := compared_forms(terms)):
+        return "Seneca's own code makes its payloads; some that are served are made again and compared"
+    n = terms.n_samples if terms.own is None else len(terms.own)
+    told = "; ".join(f"{form.name}: {confidence.told(counts[form], n)}" for form in forms)
+    return f"compared with what other jobs make: {told}"
+
+
+def why_not_exact(terms: Terms | None, support: Support | None, *, has_cache: bool) -> str:
+    """Why each job would not make the same of a sample; empty: nothing is known against it."""
+    if terms is None:
+        why = () if support is None or not has_cache else support.why
+        return "; ".join(why) or "torch's workers make its items, and cache=None"
+    if not may_be_made_again(terms):
+        kind = "the dataset" if support is None else type(support.base).__name__
+        return f"{kind} keeps a state, or draws from a generator of its own"
+    return ""
