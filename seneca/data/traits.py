@@ -31,7 +31,11 @@ class Traits(NamedTuple):
 
     @classmethod
     def of(cls, support: Support) -> Traits | None:
-        """The traits of a dataset; None: nothing of it can be shared."""
+        """The traits of a dataset; None: nothing of it can be shared.
+
+        Raises:
+            OSError: The files of pictures cannot be looked at.
+        """
         stages, files, pipeline = support.stages, support.files, support.pipeline
         if isinstance(stages, Pictures):
             pipeline = stages.pipeline

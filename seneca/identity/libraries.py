@@ -50,7 +50,13 @@ def _paths_among(array: np.ndarray) -> Iterator[str]:
     for at in np.linspace(0, max(0, len(array) - WINDOW), PLACES).astype(int).tolist():
         for match in _PATH_LIKE.finditer(array[at : at + WINDOW].tobytes()):
             text = match[0]
-            yield from (text[i:].decode(errors="surrogateescape") for i in _beginnings(text))
+            for whole in {text, text[: _end_of_ascii(text)]}:
+                yield from (whole[i:].decode(errors="surrogateescape") for i in _beginnings(whole))
+
+
+def _end_of_ascii(text: bytes) -> int:
+    """Where the first byte beyond ASCII is. It may be of a name, or of the record's form."""
+    return next((i for i, byte in enumerate(text) if byte >= 0x80 and i > text.find(b"/")), len(text))
 
 
 def _beginnings(text: bytes) -> Iterator[int]:

@@ -83,7 +83,10 @@ def _own_contents(name: str) -> bytes:
 
 def _listed(record: str) -> dict[str, tuple[str, str]]:
     """The hash and the size of each file that an installer has listed."""
-    rows = (row for row in csv.reader(record.splitlines()) if len(row) == 3)
+    try:
+        rows = [row for row in csv.reader(record.splitlines()) if len(row) == 3]
+    except csv.Error:  # a program may have set another limit for fields
+        return {}
     return {path: (hashed if hashed.startswith("sha") else "", size) for path, hashed, size in rows}
 
 

@@ -25,6 +25,8 @@ BESIDE = ("-wal", "-journal", "-shm")  # what SQLite has not yet written into th
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))", re.ASCII)
 _OF_HOME = frozenset({"expanduser", "home", "HOME"})
 _OF_TEMPORARY = frozenset({"gettempdir", "mkdtemp", "mkstemp", "NamedTemporaryFile", "TemporaryDirectory"})
+# They exist everywhere, and nearly all code that has such a text splits others at it.
+_NO_PLACES = frozenset({".", "..", "/", b".", b"..", b"/"})
 _OF_CURRENT = frozenset({"getcwd", "getcwdb", "cwd"})
 
 
@@ -40,10 +42,9 @@ def facts_of(texts: Iterable[str | bytes]) -> list[tuple[object, ...]]:
 
     Returns:
         One entry for each path, sorted: path, kind, device and inode. A regular file also has its size, and
-        the
-            times of modification and of change; nobody can set the last. A folder has no time, because
-            writing into it changes its time. If one of the paths is relative, device and inode of the
-            current folder follow.
+        the times of modification and of change; nobody can set the last. A folder has no time, because
+        writing into it changes its time. If one of the paths is relative, device and inode of the current
+        folder follow.
     """
     facts: list[tuple[object, ...]] = []
     relative = False
@@ -116,7 +117,7 @@ def variables_in(texts: Iterable[str | bytes]) -> set[str]:
 
 
 def _may_be(text: str | bytes) -> bool:
-    if not 0 < len(text) <= LONGEST:
+    if not 0 < len(text) <= LONGEST or text in _NO_PLACES:
         return False
     if isinstance(text, bytes):
         return b"\n" not in text and b"\0" not in text

@@ -26,7 +26,7 @@ def native_text(
         besides: What of the user's is used.
         of_seed: With which jobs exact copies are shared; empty: copies are not exact.
     """
-    files, pipeline, traits = support.files, support.pipeline, Traits.of(support)
+    files, pipeline = support.files, support.pipeline
     assert files is not None and pipeline is not None
     lines = ["nothing is shared: cache=None"]
     if given_up is not None:
@@ -36,6 +36,7 @@ def native_text(
         augments = options.share == "exact" or (options.share == "augmented" and not pipeline.deterministic)
         forms = "ENCODED, DECODED" + (", AUGMENTED" if augments else "")
         lines = [f"shared in the cache {name!r}: {forms}{of_seed}", support.told_by()]
+        traits = Traits.of(support)
         if traits is not None and (text := neighbours_text(traits, name, job_key(options.job))):
             lines.append(text)
     if servers := options.remote_wanted:

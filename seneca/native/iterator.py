@@ -222,7 +222,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             session.telemetry = Telemetry(inputs.cache, inputs.options.job)
         session.telemetry.begin(
             self._work_done,
-            Traits.of(inputs.support),
+            None if inputs.cache is None else Traits.of(inputs.support),
             epoch=plan.number,
             places=plan.count or 0,
             threads=threads,

@@ -300,7 +300,7 @@ class SharedDataset(Dataset[Any]):
         This looks at the dataset. For ``support`` see :meth:`look`.
         """
         support = self.look(support)
-        terms, traits = self.terms, Traits.of(support)
+        terms = self.terms
         if self._alone:
             return f"not shared: {self._board.text}"
         if terms is None:
@@ -308,6 +308,7 @@ class SharedDataset(Dataset[Any]):
         name = cache_name(terms.name, terms.source)
         lines = [shared_text(terms, support, name), support.told_by()]
         lines.append(compared_text(terms, self._board, self._compared()) + self._session.told_of_servers())
+        traits = Traits.of(support)
         if traits is not None and (text := neighbours_text(traits, name, job_key(self.job), self._folder)):
             lines.append(text)
         return "\n".join(lines)

@@ -55,7 +55,7 @@ def test_what_is_seen_is_what_the_segment_says_of_itself(place):
     assert found["payloads"]["augmented"] == 10 and found["writing"] == 6
     assert (found["samples"], found["keep"], found["given_up"], found["torn"]) == (100, 0, False, False)
     assert found["fingerprint"] == b"fingerprint 0123".hex()
-    rows = sorted((job, is_member, alive, pace) for job, _, is_member, alive, pace, _ in found["rows"])
+    rows = sorted((job, is_member, alive, pace) for job, _, is_member, alive, pace, *_ in found["rows"])
     assert rows == [(7, False, True, 0), (7, True, True, 0), (8, False, True, 640), (8, True, True, 0)]
     assert {pid for _, pid, *_ in found["rows"]} == {os.getpid()}
     for member in members:

@@ -4,12 +4,16 @@ import contextlib
 import json
 import os
 
+import numpy as np
 import pytest
 from engine import ENCODED, Place, Process, in_a_shm_of_its_own, keep
 from typer.testing import CliRunner
 
+from seneca._core.digests import Digests, mark_words
 from seneca._core.segment import KEEP_FOREVER
+from seneca._core.telemetry import tell_dataset
 from seneca.cli.app import app
+from seneca.forms import Form
 
 RUN = CliRunner()
 
@@ -151,6 +155,25 @@ def test_stat_says_how_much_is_reserved_so_far(place):
     while segment.grow(1000):
         pass
     assert "for payloads 4 MiB, of which 0 B are held" in told("stat", name_of(place))
+
+
+def test_stat_says_how_much_was_compared_and_with_whom_nothing_is_shared(place):
+    apart = "not shared with other jobs' datasets of the same class and length: process 7 (b): size differs"
+    for key in (7, 8):
+        segment = place.attach(key)
+        marks = np.zeros(mark_words(100), np.uint64)
+        made = Digests(segment, 5, Form.DECODED, "uint8[3]", marks)
+        for sample in range(30):
+            made.meet(sample, 1 << 20, False)
+    tell_dataset(segment, 1, 2, 3, {4: 5}, apart)
+    text = told("stat", name_of(place))
+    compared = "decoded: 30 samples compared, none differed: with 95 % confidence fewer than 10 % do"
+    assert text.count(compared) == 2 and text.count(apart) == 1
+    jobs = {job["key"]: job for job in json.loads(told("stat", name_of(place), "--json"))["view"]["jobs"]}
+    eighth = jobs[f"{8:016x}"]
+    assert eighth["compared"] == {"decoded": 30} and eighth["apart"] == apart
+    assert eighth["differing_at_most"]["decoded"] == pytest.approx(0.095, abs=0.001)
+    assert jobs[f"{7:016x}"]["apart"] == ""
 
 
 def test_shrink_leaves_less_to_a_cache_in_use(place):

@@ -19,7 +19,7 @@ from watched_jobs import training
 from seneca.cli import top
 from seneca.cli.app import app
 from seneca.cli.rates import Watch
-from seneca.segments import State
+from seneca.segments import DatasetSeen, State
 
 RUN = CliRunner()
 S = 1_000_000_000
@@ -164,6 +164,21 @@ def test_what_has_no_room_is_counted():
     fitting = top._fitting(lines, 10)
     assert len(fitting) == 10 and fitting[-1].plain == f"and {len(lines) - 9} more lines"
     assert top._fitting(lines, 100) == lines
+
+
+def test_below_a_job_stands_what_it_compared_and_with_whom_it_does_not_share():
+    apart = "not shared with other jobs' datasets of the same class and length: process 7 (b): size differs"
+    told = DatasetSeen(pid=100, like=1, source=2, kind=3, traits={}, apart=apart)
+    found = job(work(), compared={"augmented": 300}, datasets=(told,))
+    lines = shown([[segment(found)]], width=200)
+    at = next(i for i, line in enumerate(lines) if line.startswith("train.py"))
+    assert lines[at + 1 : at + 3] == [
+        "  augmented: 300 samples compared, none differed: with 95 % confidence fewer than 1 % do",
+        f"  {apart}",
+    ]
+    (as_json,) = top.as_json(seen([segment(found)]))["jobs"]
+    assert as_json["compared"] == {"augmented": 300} and as_json["apart"] == apart
+    assert as_json["differing_at_most"]["augmented"] == pytest.approx(0.01, abs=0.001)
 
 
 # --- JSON

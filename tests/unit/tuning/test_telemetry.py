@@ -55,7 +55,7 @@ def told(cache):
 
 
 def begin(loader, work, **others):
-    loader.begin(lambda: work, **{"epoch": 0, "places": 100, "threads": 2, "batch_size": 10, **others})
+    loader.begin(lambda: work, None, **{"epoch": 0, "places": 100, "threads": 2, "batch_size": 10, **others})
 
 
 def test_another_loader_of_the_process_leaves_the_epoch_of_the_one_that_tells(cache, cores):

@@ -1,0 +1,56 @@
+"""Which attributes of an object count: those that code reads which runs while items are made."""
+
+import threading
+
+import pytest
+from fingerprints import made
+
+from seneca.identity import Look
+
+HEAD = """
+class A:
+    def __init__(self):
+        self.read = self.unread = self.other = None
+    def __getitem__(self, i): {2}
+    def log(self): return self.unread
+    def __repr__(self): return str(self.unread)
+it = A()
+it.read, it.unread = {0}, {1}
+"""
+
+
+def identity(item, read=1, unread=1, more=""):
+    return Look(reads_only=True).identify(made(HEAD.format(read, unread, item) + more)).here
+
+
+ONLY_ONE = ["return self.read", "return getattr(self, 'read')", "x = self; return x.read"]
+ALL = ["return vars(self)", "return self.__dict__", "return getattr(self, i)", "return self.log(), self.read"]
+
+
+@pytest.mark.parametrize("item", ONLY_ONE)
+def test_an_attribute_that_no_code_reads_does_not_count(item):
+    assert identity(item) == identity(item, unread=2) != identity(item, read=2)
+
+
+@pytest.mark.parametrize("item", ALL)
+def test_what_may_be_read_counts(item):
+    assert identity(item) != identity(item, unread=2)
+
+
+def test_a_method_that_comes_to_run_counts_with_all_it_reads():
+    """It is named by a function that is met after it."""
+    more = "\ndef helper(a): return a.log()\nA.__len__ = lambda self: helper(self)\n"
+    assert identity("return self.read") == identity("return self.read", unread=2)
+    assert identity("return self.read", more=more) != identity("return self.read", unread=2, more=more)
+
+
+def test_a_whole_fingerprint_counts_all():
+    look = [Look().identify(made(HEAD.format(1, unread, "return self.read"))).here for unread in (1, 2)]
+    assert look[0] != look[1]
+
+
+def test_a_lock_counts_though_nobody_reads_it():
+    it = made(HEAD.format(1, 1, "return self.read"))
+    it.other = threading.Lock()
+    with pytest.raises(Exception, match="lock"):
+        Look(reads_only=True).identify(it)
