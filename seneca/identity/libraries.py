@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["compiled_from", "settings_of_libraries", "texts_in"]
+__all__ = ["compiled_from", "settings_of_libraries", "texts_in", "texts_of_column"]
 
 PLACES = 64  # of an array, where texts are looked for
 WINDOW = 4096  # bytes that are looked at there
@@ -43,6 +43,20 @@ def texts_in(array: np.ndarray) -> list[str]:
     if array.dtype == np.uint8 and array.ndim == 1 and len(array) >= WINDOW:
         return list(_paths_among(array))
     return []
+
+
+def texts_of_column(value: Any) -> list[str]:
+    """Some of the texts in a column of pyarrow's or polars', or in each column of a polars table."""
+    top, name = type(value).__module__.partition(".")[0], type(value).__name__
+    if top == "polars" and name == "DataFrame":
+        return [text for column in value.iter_columns() for text in texts_of_column(column)]
+    is_column = name == "Series" if top == "polars" else name.endswith("Array")
+    if top not in ("pyarrow", "polars") or not is_column or len(value) == 0:
+        return []
+    places = np.linspace(0, len(value) - 1, min(PLACES, len(value))).astype(int).tolist()
+    some = [value[i] for i in places]
+    plain = [one.as_py() if hasattr(one, "as_py") else one for one in some]
+    return [one for one in plain if isinstance(one, str)]
 
 
 def _paths_among(array: np.ndarray) -> Iterator[str]:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from seneca._runtime.packages import release_of
-from seneca.identity.libraries import compiled_from, texts_in
+from seneca.identity.libraries import compiled_from, texts_in, texts_of_column
 from seneca.identity.namespaces import is_configuration, items_of
 from seneca.identity.of_code import found_in, name_in
 from seneca.identity.order import is_hash_random
@@ -124,6 +124,8 @@ def _instance(walk: Walk, value: Any) -> bytes:
         return digest_of(
             "configuration", walk.of(title_of(kind)), walk.all("held", [items_of(value)], lambda i: "")
         )
+    if not walk.in_code:
+        walk.texts.update(texts_of_column(value))
     if (compiled := compiled_from(value)) is not None:
         return digest_of("compiled", walk.of(title_of(kind)), walk.all("parts", [compiled], lambda i: ""))
     if _seeds_its_generators(kind) and not walk.in_library:

@@ -98,6 +98,25 @@ TWINS = [
         "inner.args.size",
     ),
     (
+        "a dict with attributes",
+        dataset(
+            "return i * self.c.size",
+            "self.c = AttributeDict(lr=LR, size=SIZE)",
+            before="class AttributeDict(dict):\n    def __getattr__(self, name): return self[name]",
+        ),
+        "c",
+    ),
+    (
+        "a class of settings",
+        dataset(
+            "return i * self.c.size",
+            "self.c = Settings()",
+            before="class Settings:\n    def __init__(self): self.lr, self.size = LR, SIZE",
+        ),
+        "c.size",
+    ),
+    ("a global dict", dataset("return i * C['size']", before="C = {'lr': LR, 'size': SIZE}"), "C[size]"),
+    (
         "a base class",
         dataset("return self.sized(i)", NAMESPACE).replace(
             "class D(torch.utils.data.Dataset):",
@@ -131,6 +150,9 @@ WHOLE = [
         "a variable's name", dataset("return i * getattr(self.args, self.n)", f"{NAMESPACE}\nself.n = 'size'")
     ),
     Row("passed on", dataset("return h(self.args, i)", NAMESPACE, before="def h(a, i): return i * a.size")),
+    Row(
+        "in a tuple", dataset("return i * self.c[0].size", "self.c = (argparse.Namespace(lr=LR, size=SIZE),)")
+    ),
     Row("its values", dataset("return list(self.c.values())", "self.c = {'lr': LR, 'size': SIZE}")),
     Row(
         "all attributes", dataset("return i * sum(v for v in vars(self).values())", "self.z = LR"), named="z"
