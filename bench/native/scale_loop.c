@@ -64,7 +64,7 @@ static uint64_t attach(const char *path, uint64_t copies)
         int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         if (fd < 0)
             give_up("cannot make %s", path);
-        rc = sn_join(fd, path, &geometry, job, NULL, NULL, &segment, &process_row);
+        rc = sn_join(fd, path, &geometry, 0, job, NULL, NULL, &segment, &process_row);
     }
     if (rc != SN_ATTACH_CREATED && rc != SN_ATTACH_JOINED)
         give_up("%d from joining %s", rc, path);

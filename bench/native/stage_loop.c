@@ -177,7 +177,7 @@ static sn_segment *segment_of_copies(const sn_stage *stage)
     fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         give_up("cannot make %s", path);
-    rc = sn_join(fd, path, &geometry, 1, NULL, NULL, &segment, &process_row);
+    rc = sn_join(fd, path, &geometry, 0, 1, NULL, NULL, &segment, &process_row);
     unlink(path);
     if (rc != SN_ATTACH_CREATED)
         give_up("%s: %d from joining %s", stage->name, rc, path);

@@ -173,6 +173,11 @@ void sn_worker_name_copies(sn_worker *worker, uint64_t pipeline)
     worker->client.augmented_pipeline = pipeline;
 }
 
+void sn_worker_name_look(sn_worker *worker, uint32_t look)
+{
+    worker->client.look = look;
+}
+
 static int done(sn_worker *worker, uint32_t entry)
 {
     if (entry == SN_NONE)

@@ -40,6 +40,9 @@ int sn_worker_begin(sn_worker *worker, uint32_t row, uint32_t row_generation, co
 /* The copies of another seed and epoch come next. */
 void sn_worker_name_copies(sn_worker *worker, uint64_t pipeline);
 
+/* The job has looked at the dataset's files again, and this is what they are now: see sn_client. */
+void sn_worker_name_look(sn_worker *worker, uint32_t look);
+
 /* Look again for what those of these places await that await anything: as sn_member_look_again(). What is settled is
  * also told to the member in this row, so that it wants no copy any more. */
 int sn_worker_look_again(sn_worker *worker, uint32_t row, uint32_t row_generation, sn_item *items, uint32_t n_items,

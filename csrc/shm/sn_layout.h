@@ -11,7 +11,7 @@
  *              held     taken   derived    derived   hints
  *
  * Truth: rows, ledgers, seen bits, the changes of the split, generations of job bits, which table of digests is of
- * which kind, distrust, what of the payload has memory, and the upper part of each slot record. All else but hints is
+ * which kind, distrust, what of the payload has memory, the newest change of a file, and the upper part of each slot record. All else but hints is
  * derived from it and made anew by sn_store_rebuild().
  *
  * The records and the first part of the payload are reserved at birth, the rest of the payload piece by piece while
@@ -97,7 +97,12 @@ typedef struct {
     uint32_t writer_generation;
     uint32_t granule; /* the payload's first granule */
     uint32_t length;  /* bytes */
-    uint16_t height, width;
+    union {
+        struct {
+            uint16_t height, width; /* of a kept picture */
+        };
+        uint32_t look; /* AUGMENTED: names the files as its writer's job has seen them, see sn_client */
+    };
     uint64_t pipeline; /* fingerprint of the stages that made it; 0 for ENCODED */
     uint64_t uses;     /* the jobs that this copy has served, a bit each */
     /* derived */
@@ -269,7 +274,7 @@ enum sn_abandoned {
 typedef struct {
     _Atomic uint32_t told; /* 0: nobody has; 1: somebody is writing this; 2: written */
     uint32_t sample;
-    uint32_t form;         /* that it was served from; SN_STORAGE: it is what a job had proved before */
+    uint32_t form;         /* that it was served from; SN_STORAGE: its file, or what it is made of, is another than it was */
     int32_t pid;
     uint64_t job_key;      /* who found it */
     uint64_t when;
@@ -325,10 +330,14 @@ typedef struct {
     sn_distrust distrust;
     uint16_t job_generations[SN_MAX_JOBS]; /* by bit: how many jobs have had it */
     sn_digest_table tables[SN_DIGEST_TABLES];
+
+    /* Truth: the newest ctime of all files of the dataset, in ns, as its creator saw them before; 0: they have none, or it
+     * is not known. What lies here was read later. Therefore only a file with a newer ctime may have other bytes now. */
+    int64_t newest_ctime;
 } sn_header;
 
 _Static_assert(sizeof(sn_digest_table) == 384, "six cache lines");
-_Static_assert(sizeof(sn_header) == 29800, "another header is another layout version");
+_Static_assert(sizeof(sn_header) == 29808, "another header is another layout version");
 
 /* Shares of the payload space, by form, in 1/10,000: those of the last change. */
 static inline const uint32_t *sn_split(const sn_header *head)

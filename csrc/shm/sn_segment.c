@@ -301,7 +301,7 @@ static uint32_t this_boot(void)
 
 /* The file may hold what a creator left who died before writing the magic. Nobody has it
  * mapped, for joiners map only what has its magic: so it starts from nothing. */
-static int create(sn_segment *segment, const sn_geometry *geometry, sn_progress progress, void *context)
+static int create(sn_segment *segment, const sn_geometry *geometry, int64_t newest_ctime, sn_progress progress, void *context)
 {
     sn_header layout;
     int rc = sn_layout_compute(geometry, &layout), in_memory = lies_in_memory(segment->fd);
@@ -328,6 +328,7 @@ static int create(sn_segment *segment, const sn_geometry *geometry, sn_progress 
     }
 
     layout.boot = this_boot();
+    layout.newest_ctime = newest_ctime;
     *segment->head = layout; /* magic is still 0 in it */
     resolve(segment, &layout);
     /* Fresh pages are zero: rows are free, slots empty, nobody has seen anything. Derived
@@ -390,7 +391,7 @@ static int join(sn_segment *segment, const sn_geometry *geometry, uint64_t file_
     return rc;
 }
 
-int sn_segment_attach(int fd, const char *path, const sn_geometry *geometry, int wait_ms,
+int sn_segment_attach(int fd, const char *path, const sn_geometry *geometry, int64_t newest_ctime, int wait_ms,
                       sn_progress progress, void *context, sn_segment **out)
 {
     struct stat file;
@@ -426,7 +427,7 @@ int sn_segment_attach(int fd, const char *path, const sn_geometry *geometry, int
     if (magic != 0)
         return join(segment, geometry, (uint64_t)file.st_size);
     if (geometry && geometry->payload_bytes)
-        return create(segment, geometry, progress, context);
+        return create(segment, geometry, newest_ctime, progress, context);
     sn_segment_unlink(segment); /* its creator died; one that is about to begin opens the name again */
     return SN_MISS;
 }

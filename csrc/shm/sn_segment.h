@@ -75,7 +75,8 @@ enum sn_attach { SN_ATTACH_CREATED = 10, SN_ATTACH_JOINED = 11 };
  * neither makes one: SN_MISS where nothing is. What nobody uses is unlinked (SN_E_GONE) unless it is to
  * be kept; so is what was kept long enough, what is kept for some time and is of another dataset, and what
  * was not or could not be created, and what another boot of the host left. A segment that is joined is kept
- * as long as `geometry` asks for, if that is longer than was asked for before.
+ * as long as `geometry` asks for, if that is longer than was asked for before. `newest_ctime` goes into one that is created:
+ * see sn_header.
  *
  * Answers SN_ATTACH_CREATED or SN_ATTACH_JOINED *with the lock held*: the caller claims its
  * row and leaves with sn_lock_leave(), so that nobody sees a segment without a living row.
@@ -87,7 +88,7 @@ enum sn_attach { SN_ATTACH_CREATED = 10, SN_ATTACH_JOINED = 11 };
  * failure *out is a handle for sn_segment_close() alone (NULL: no memory for it), which frees the lock where it
  * was had.
  */
-int sn_segment_attach(int fd, const char *path, const sn_geometry *geometry, int wait_ms,
+int sn_segment_attach(int fd, const char *path, const sn_geometry *geometry, int64_t newest_ctime, int wait_ms,
                       sn_progress progress, void *context, sn_segment **out);
 
 /* Unmap and close; the kernel frees every lock of this description. */

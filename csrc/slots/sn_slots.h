@@ -53,7 +53,12 @@ static inline void sn_slot_abort(sn_slot *slot)
 typedef struct {
     uint32_t sample;
     uint32_t length; /* bytes, at least 1 */
-    uint16_t height, width;
+    union {
+        struct {
+            uint16_t height, width;
+        };
+        uint32_t look; /* AUGMENTED; see sn_slot */
+    };
     uint8_t form;
     uint8_t in_order; /* see sn_slot */
     uint64_t pipeline;

@@ -42,12 +42,13 @@ static void note_cost(sn_segment *segment, uint32_t row)
                              work.spent_ns[SN_CAUSE_DECODE] / decoded;
 }
 
-int sn_join(int fd, const char *path, const sn_geometry *geometry, uint64_t job_key, sn_progress progress,
-            void *context, sn_segment **out, uint32_t *row)
+int sn_join(int fd, const char *path, const sn_geometry *geometry, int64_t newest_ctime, uint64_t job_key,
+            sn_progress progress, void *context, sn_segment **out, uint32_t *row)
 {
     const sn_participant who = {.kind = SN_ROW_HOLDER, .job_key = job_key};
     sn_segment *segment;
-    int attached = sn_segment_attach(fd, path, geometry, ATTACH_WAIT_MS, progress, context, &segment), rc = attached;
+    int attached = sn_segment_attach(fd, path, geometry, newest_ctime, ATTACH_WAIT_MS, progress, context, &segment);
+    int rc = attached;
 
     *out = NULL;
     if (attached != SN_ATTACH_CREATED && attached != SN_ATTACH_JOINED)
@@ -114,7 +115,7 @@ void sn_sweep(int fd, const char *path)
         return;
     }
     /* This unlinks what is left behind. */
-    if (sn_segment_attach(fd, path, NULL, 0, NULL, NULL, &segment) == SN_ATTACH_JOINED &&
+    if (sn_segment_attach(fd, path, NULL, 0, 0, NULL, NULL, &segment) == SN_ATTACH_JOINED &&
         segment->head->left_at == 0)
         note_left(segment); /* its last users were killed: the time begins now */
     sn_segment_close(segment); /* which frees the lock, if it was had */
@@ -128,7 +129,7 @@ int sn_discard(int fd, const char *path)
         close(fd);
         return SN_BUSY;
     }
-    int rc = sn_segment_attach(fd, path, NULL, ATTACH_WAIT_MS, NULL, NULL, &segment);
+    int rc = sn_segment_attach(fd, path, NULL, 0, ATTACH_WAIT_MS, NULL, NULL, &segment);
     if (rc == SN_ATTACH_JOINED) {
         rc = sn_anyone_alive(segment->fd) ? SN_BUSY : 0; /* under the lock, without which nobody comes to live in it */
         if (rc == 0)

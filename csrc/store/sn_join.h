@@ -33,8 +33,8 @@
 #define SN_JOIN_HALF_LIFE_S 1800.0 /* after so many seconds a join counts for half */
 
 /*
- * Join the segment in the file `path` (absolute) that is open as `fd`, or make it; `geometry`, `progress` and
- * `context` as for sn_segment_attach().
+ * Join the segment in the file `path` (absolute) that is open as `fd`, or make it; `geometry`, `newest_ctime`, `progress`
+ * and `context` as for sn_segment_attach().
  * The descriptor is the callee's, also on failure.
  *
  * SN_ATTACH_CREATED or SN_ATTACH_JOINED: *segment is the caller's to close, and *row the row of this process.
@@ -42,8 +42,8 @@
  * SN_E_RECORDS: it could be joined, but there is no memory for the records of one more process. What this process made
  * and could not claim a row in is unlinked.
  */
-int sn_join(int fd, const char *path, const sn_geometry *geometry, uint64_t job_key, sn_progress progress,
-            void *context, sn_segment **segment, uint32_t *row);
+int sn_join(int fd, const char *path, const sn_geometry *geometry, int64_t newest_ctime, uint64_t job_key,
+            sn_progress progress, void *context, sn_segment **segment, uint32_t *row);
 
 /*
  * Leave. With `row` SN_NONE the row stays: a thread may still write to what it holds. Either way this process counts no

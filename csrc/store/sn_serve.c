@@ -116,8 +116,7 @@ static uint32_t reserve_copy(sn_client *client, uint32_t sample, uint32_t want)
     sn_payload payload = {
         .sample = sample,
         .length = client->copy_bytes,
-        .height = client->height,
-        .width = client->width,
+        .look = client->look,
         .form = SN_AUGMENTED,
         .in_order = client->in_order,
         .pipeline = pipeline,

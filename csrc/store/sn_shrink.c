@@ -94,7 +94,7 @@ int sn_shrink_pass(sn_segment *segment, uint32_t granules, sn_shrunk *found)
 int sn_shrink(int fd, const char *path, uint32_t granules, sn_shrunk *found)
 {
     sn_segment *segment;
-    int rc = sn_segment_attach(fd, path, NULL, ATTACH_WAIT_MS, NULL, NULL, &segment);
+    int rc = sn_segment_attach(fd, path, NULL, 0, ATTACH_WAIT_MS, NULL, NULL, &segment);
 
     if (rc == SN_ATTACH_JOINED) {
         rc = sn_store_entered(segment); /* the lock is held since it was attached */

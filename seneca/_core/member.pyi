@@ -36,6 +36,7 @@ class Member(Participant):
         own_seed: int = 0,
         exact_family: int = 0,
         wanted_alone: int = 0,
+        look: int = 0,
     ) -> None: ...
     @property
     def left(self) -> int: ...

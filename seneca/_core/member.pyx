@@ -47,6 +47,7 @@ cdef class Member(Participant):
             members. Names such copies of all seeds and epochs, as ``augmented`` names those of this one.
         hands_over: Whether workers prepare what it draws, see :meth:`claims`.
         wanted_alone: Places that a draw takes while no other job draws; 0: as many as it is asked.
+        look: Names the dataset's files as its job has last seen them; 0: it has looked at none.
 
     Attributes:
         shared: Whether it has a row in the segment.
@@ -55,7 +56,8 @@ cdef class Member(Participant):
 
     def __cinit__(self, Segment segment, *, n_samples, samples, places, seed, epoch, bint fixed, decoded, augmented,
                   height, width, in_flight, bint shares, bint keeps, bint substitutes, copy_bytes=0,
-                  bint hands_over=False, uint32_t wanted_alone=0, taken=None, uint64_t own_seed=0, uint64_t exact_family=0):
+                  bint hands_over=False, uint32_t wanted_alone=0, taken=None, uint64_t own_seed=0, uint64_t exact_family=0,
+                  uint32_t look=0):
         cdef sn_member_options options
         cdef const uint32_t[::1] own
         cdef const uint64_t[::1] words
@@ -82,6 +84,7 @@ cdef class Member(Participant):
         options.client.height = height
         options.client.width = width
         options.client.copy_bytes = copy_bytes
+        options.client.look = self.seen = look
         options.client.shares = shares
         options.client.keeps = keeps
         options.client.exact = self.exact = exact_family != 0 and shares

@@ -49,6 +49,10 @@ cdef class Participant:
         cdef sn_slot *record = self.slot(slot)
         return record.height, record.width
 
+    def look(self, uint32_t slot):
+        """The name of the files as the writer of an AUGMENTED copy had seen them, in a slot that is held."""
+        return self.slot(slot).look
+
     def generation(self, uint32_t slot):
         """Which occupant a slot has that is held."""
         return self.slot(slot).generation

@@ -1,7 +1,7 @@
 """What csrc/shm, csrc/slots and csrc/store declare of a segment, and the class that owns a handle on one."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef extern from "shm/sn_layout.h" nogil:
@@ -40,6 +40,7 @@ cdef extern from "shm/sn_layout.h" nogil:
         uint32_t n_changes
         sn_change changes[8]
         sn_digest_table tables[64]
+        int64_t newest_ctime
 
     ctypedef struct sn_distrust:
         uint32_t sample, form
@@ -56,6 +57,7 @@ cdef extern from "shm/sn_layout.h" nogil:
         uint32_t generation
         uint32_t length
         uint16_t height, width
+        uint32_t look
 
     int sn_layout_compute(const sn_geometry *geometry, sn_header *layout)
 
@@ -120,8 +122,8 @@ cdef extern from "store/sn_check.h" nogil:
 
 
 cdef extern from "store/sn_join.h" nogil:
-    int sn_join(int fd, const char *name, const sn_geometry *geometry, uint64_t job_key, sn_progress progress,
-                void *context, sn_segment **segment, uint32_t *row)
+    int sn_join(int fd, const char *name, const sn_geometry *geometry, int64_t newest_ctime, uint64_t job_key,
+                sn_progress progress, void *context, sn_segment **segment, uint32_t *row)
     int sn_leave(sn_segment *segment, uint32_t row)
     void sn_sweep(int fd, const char *name)
 

@@ -81,6 +81,8 @@ cdef class Segment:
         adapts: Whether nobody has asked for these, and they may be changed, likewise.
         first_bytes: So much of the space for payloads gets memory at once if it has to be made, and the rest by
             :meth:`grow`; 0: all.
+        newest_ctime: The newest ctime of the dataset's files, in ns, as they were seen before, if it has to be made; 0: it
+            has none, or it is not known.
         progress: Called with the bytes that are reserved and those that will be: before any is, if it has to be
             made, and as that goes on. What it raises ends that, and is raised here.
 
@@ -92,7 +94,7 @@ cdef class Segment:
     """
 
     def __cinit__(self, int fd, str name, bytes fingerprint, n_samples, payload_bytes, *, uint32_t keep, job_key,
-                  split, bint adapts=False, first_bytes=0, progress=None):
+                  split, bint adapts=False, first_bytes=0, int64_t newest_ctime=0, progress=None):
         cdef sn_geometry wanted
         cdef sn_geometry *geometry = NULL
         cdef Reporter reporter = Reporter(progress)
@@ -118,7 +120,7 @@ cdef class Segment:
         if progress is not None:
             told = report
         with nogil:
-            rc = sn_join(fd, c_name, geometry, self.job_key, told, context, &self.handle, &self.row)
+            rc = sn_join(fd, c_name, geometry, newest_ctime, self.job_key, told, context, &self.handle, &self.row)
         if self.handle == NULL:
             raise segment_error(rc) if reporter.raised is None else reporter.raised
         self.created = rc == SN_ATTACH_CREATED
@@ -205,6 +207,11 @@ cdef class Segment:
         """16 bytes that name the dataset it holds."""
         fingerprint = self.open().head.geometry.fingerprint
         return b"".join(int(part).to_bytes(8, "little") for part in fingerprint[:2])
+
+    @property
+    def newest_ctime(self):
+        """The newest ctime of all files of the dataset, in ns, before anything of them was read for it; 0: not known."""
+        return self.open().head.newest_ctime
 
     @property
     def payload_bytes(self):

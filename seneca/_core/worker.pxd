@@ -14,6 +14,7 @@ cdef extern from "member/sn_worker.h" nogil:
     int sn_worker_begin(sn_worker *worker, uint32_t row, uint32_t row_generation, const sn_claim *claims,
                         uint32_t n_claims, sn_item *items, sn_offer *offers, uint32_t n_offers)
     void sn_worker_name_copies(sn_worker *worker, uint64_t pipeline)
+    void sn_worker_name_look(sn_worker *worker, uint32_t look)
     int sn_worker_look_again(sn_worker *worker, uint32_t row, uint32_t row_generation, sn_item *items, uint32_t n_items,
                              int takes_over, const uint64_t *blamed)
     int sn_worker_done(sn_worker *worker, const sn_item *items, uint32_t n_items)

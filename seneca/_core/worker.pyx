@@ -78,6 +78,10 @@ cdef class Worker(Participant):
         """The copies that come next have this fingerprint: they are of another seed or epoch."""
         sn_worker_name_copies(self.open(), augmented)
 
+    def name_look(self, uint32_t look):
+        """The job has looked at the dataset's files again, and this names what they are now."""
+        sn_worker_name_look(self.open(), look)
+
     def look_again(self, items, uint32_t row, uint32_t row_generation, *, bint takes_over=False, blamed=()):
         """As :meth:`Member.look_again`, of a contiguous array of :data:`ITEM` that :meth:`begin` returned."""
         cdef uint64_t rows[2]

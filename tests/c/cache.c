@@ -55,7 +55,7 @@ void cache_make_part(cache *made, uint32_t n_handles, const uint64_t *job_keys, 
         int fd = open(path, O_RDWR | O_CLOEXEC | (i == 0 ? O_CREAT | O_EXCL : 0), 0600);
 
         CHECK(fd >= 0);
-        int rc = sn_join(fd, path, &geometry, job_keys[i], NULL, NULL, &made->handles[i], &made->rows[i]);
+        int rc = sn_join(fd, path, &geometry, 0, job_keys[i], NULL, NULL, &made->handles[i], &made->rows[i]);
         CHECK_EQUAL(rc, i == 0 ? SN_ATTACH_CREATED : SN_ATTACH_JOINED, "handle %u", i);
         if (i > 0)
             share_mapping(made->handles[i], made->handles[0]);

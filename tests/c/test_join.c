@@ -71,7 +71,7 @@ static process join_as(uint64_t job_key, const sn_geometry *wanted)
     process self = {.fd = open(path, O_RDWR | O_CLOEXEC | O_CREAT, 0600)};
 
     CHECK(self.fd >= 0);
-    self.answer = sn_join(self.fd, path, wanted, job_key, NULL, NULL, &self.segment, &self.row);
+    self.answer = sn_join(self.fd, path, wanted, 0, job_key, NULL, NULL, &self.segment, &self.row);
     if (self.segment == NULL)
         CHECK(!is_open(self.fd));
     return self;
@@ -543,7 +543,7 @@ static void a_path_that_is_too_long_is_refused(void)
     memcpy(longer + SN_PATH_BYTES - strlen(path), path, strlen(path));
 
     int fd = open(path, O_RDWR | O_CLOEXEC | O_CREAT, 0600);
-    CHECK_EQUAL(sn_join(fd, longer, &geometry, 7, NULL, NULL, &segment, &row), -ENAMETOOLONG, "");
+    CHECK_EQUAL(sn_join(fd, longer, &geometry, 0, 7, NULL, NULL, &segment, &row), -ENAMETOOLONG, "");
     CHECK(!is_open(fd) && segment == NULL);
     remove_name();
 }

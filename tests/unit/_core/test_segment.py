@@ -33,6 +33,14 @@ def test_who_comes_first_makes_it_and_who_comes_next_joins(place):
     assert not place.exists, "the last to leave removes it"
 
 
+def test_the_newest_change_of_a_file_is_what_its_maker_knew(place):
+    first = place.attach(1, newest_ctime=2**62 + 5)
+    second = place.attach(2, newest_ctime=2**62 + 9)
+    assert first.newest_ctime == second.newest_ctime == 2**62 + 5
+    with Place(100) as another:
+        assert another.attach().newest_ctime == 0
+
+
 def test_its_memory_is_reserved_in_full_and_its_own(place):
     segment = place.attach()
     file = os.stat(place.path)
