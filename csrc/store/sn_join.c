@@ -86,10 +86,25 @@ static void note_left(sn_segment *segment)
     segment->head->left_at = (uint32_t)time(NULL);
 }
 
+/* Nobody uses an abandoned segment again, also if it was to be kept: the last who leaves takes its name away. */
+static int leave_abandoned(sn_segment *segment)
+{
+    int rc = sn_lock_enter(segment, SN_LOCK_DEADLINE_MS);
+
+    if (rc != 0)
+        return rc;
+    if (!sn_anyone_alive(segment->fd) && sn_segment_linked(segment))
+        sn_segment_unlink(segment);
+    sn_lock_leave(segment);
+    return 0;
+}
+
 int sn_leave(sn_segment *segment, uint32_t row)
 {
     int rc = sn_store_enter(segment, SN_LOCK_DEADLINE_MS);
 
+    if (rc == SN_E_ABANDONED)
+        return leave_abandoned(segment);
     if (rc != 0)
         return rc;
     if (row != SN_NONE) {

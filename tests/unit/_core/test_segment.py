@@ -6,7 +6,7 @@ import signal
 import stat
 
 import pytest
-from engine import ENCODED, HEADER, NONE, Place, Process, enter_small_shm
+from engine import ENCODED, HEADER, NONE, STORAGE, Place, Process, enter_small_shm
 
 from seneca import errors
 from seneca._core.codes import Unlinked
@@ -39,6 +39,16 @@ def test_the_newest_change_of_a_file_is_what_its_maker_knew(place):
     assert first.newest_ctime == second.newest_ctime == 2**62 + 5
     with Place(100) as another:
         assert another.attach().newest_ctime == 0
+
+
+def test_the_last_to_leave_removes_one_that_was_given_up_also_if_it_was_to_be_kept():
+    with Place(100, keep=KEEP_FOREVER) as place:
+        first, second = place.attach(1), place.attach(2)
+        first.distrust(3, STORAGE)
+        place.close(first)
+        assert place.exists
+        place.close(second)
+        assert not place.exists
 
 
 def test_its_memory_is_reserved_in_full_and_its_own(place):
