@@ -108,6 +108,7 @@ static void release(sn_pool *pool, sn_place *place)
 {
     place->batch->n_awaited--;
     place->is_held_back = 0;
+    sn_batch_doubt(place);
     sn_batch_note(place->batch->context, &place->item);
     sn_pool_release(pool, place);
 }

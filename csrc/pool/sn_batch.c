@@ -60,15 +60,36 @@ int sn_offers_collect(sn_offers *offers, sn_batch *batch)
     return rc;
 }
 
+void sn_batch_doubt(sn_place *place)
+{
+    const sn_context *context = place->batch->context;
+    sn_item *item = &place->item;
+    uint8_t change = context->changes
+                         ? atomic_load_explicit(&context->changes[item->sample], memory_order_relaxed)
+                         : SN_UNCHANGED;
+
+    if (change == SN_UNCHANGED)
+        return;
+    place->skips_remote = 1; /* what other hosts have may be of the time before, too */
+    if (change == SN_COMPARED || item->awaited != SN_AWAITS_NOTHING || item->source == SN_STORAGE)
+        return;
+    if (item->source != SN_AUGMENTED) {
+        place->is_suspect = place->check = 1;
+    } else if (context->segment->slots[item->source_slot].look != context->look) {
+        item->source = SN_STORAGE; /* the slot stays held until the place is settled */
+    }
+}
+
 /* Of the places that are served from ENCODED or DECODED choose each that comes so many such places after the one
- * before; and those of samples that were not checked yet, where these are noted. */
+ * before; those of samples that were not checked yet, where these are noted; and those whose files have changed. */
 static void choose_checks(sn_batch *batch, uint32_t drawn, uint32_t *until_check)
 {
     uint64_t *checked = batch->context->checked;
 
-    for (uint32_t i = 0; i < drawn && batch->context->check_every; i++) {
+    for (uint32_t i = 0; i < drawn; i++) {
         sn_place *place = &batch->places[i];
-        if (place->item.source != SN_ENCODED && place->item.source != SN_DECODED)
+        sn_batch_doubt(place);
+        if (batch->context->check_every == 0 || (place->item.source != SN_ENCODED && place->item.source != SN_DECODED))
             continue;
         if (--*until_check == 0) {
             place->check = 1;

@@ -46,6 +46,14 @@ typedef struct {
     int64_t mtime_ns;
 } sn_container;
 
+/* What is known of a sample's file: whether it has changed since the segment was made (sn_header.newest_ctime). Then what lies
+ * there may be of the time before. */
+enum sn_change_of_file {
+    SN_UNCHANGED = 0,
+    SN_SUSPECT = 1, /* it has changed: maybe its mode, maybe its bytes */
+    SN_COMPARED = 2 /* it has, and this job has found a kept payload to be what the file comes to now */
+};
+
 /* What all batches of one iterator have in common. Outlives them; owned by the border. */
 typedef struct {
     const sn_plan *plan;
@@ -67,6 +75,8 @@ typedef struct {
     uint32_t epoch;
     uint32_t check_every;     /* of the places that are served from ENCODED or DECODED; 0: none is checked */
     uint64_t *checked;        /* a bit a sample: it was, so others are checked before their turn; NULL: they are not */
+    _Atomic uint8_t *changes; /* enum sn_change_of_file, by sample; NULL: no file has changed. Relaxed: it only saves work */
+    uint32_t look;            /* names the files as they were when the epoch began, see sn_client */
     sn_note *notes;           /* sample -> its note, written as it is drawn; NULL: nobody wants to know */
     _Atomic uint32_t *progress; /* counts the places that are finished, for other jobs; NULL: nobody waits for them */
 } sn_context;
@@ -104,6 +114,7 @@ typedef struct sn_place {
     uint8_t is_of_mask;  /* a pair has failed because of its mask */
     uint32_t damaged;    /* what it was to be served from, and it was served from storage instead */
     uint8_t check;       /* compare what it is served from with the file: see sn_context.check_every */
+    uint8_t is_suspect;  /* its file has changed: it is served from the cache only if that has come to the same */
     uint8_t different;   /* it was, and is another */
     uint8_t is_held_back; /* the iterator's thread's: it is AWAITED, see sn_await.h */
     uint8_t was_coming;   /* likewise: another job was making its copy, and that was looked for again */
@@ -184,6 +195,11 @@ int sn_batch_draw(sn_batch *batch, sn_member *member, sn_offers *offers, uint32_
  * Which copy serves is in the places, and is noted nowhere else. */
 int sn_batch_draw_given(sn_batch *batch, sn_member *member, sn_offers *offers, uint32_t *until_check,
                         const uint32_t *samples, const uint64_t *turns);
+
+/* It is known what serves a place. If its sample's file has changed: have a kept payload compared with the file first; and
+ * make the sample here instead of using a copy, unless the copy's writer had seen the change before it made it. A copy that is
+ * awaited is left alone until it has come; then this is to be called again. */
+void sn_batch_doubt(sn_place *place);
 
 /* Which copy serves a sample, or which is made of it. It is held: what is told of it cannot change. */
 sn_note sn_batch_note_of(const sn_context *context, const sn_item *item);

@@ -456,9 +456,16 @@ static int is_picture(const sn_slot *slot, const sn_segment *segment, const sn_v
     return !picture->mask || memcmp(pixels + row * picture->height, picture->mask, mask_bytes_of(picture)) == 0;
 }
 
-/* Whether the payload that a place is served from is another than what its file comes to now. Not where that cannot
- * be told: the file cannot be read, or is Pillow's to decode. An external one was fetched for that. */
-static int is_different(sn_scratch *scratch, const sn_context *context, const sn_place *place)
+enum comparison { SAME, DIFFERENT, NOT_COMPARED };
+
+static enum comparison found(int is_same)
+{
+    return is_same ? SAME : DIFFERENT;
+}
+
+/* Compare the payload that a place is served from with what its file comes to now. That is not possible if the file cannot
+ * be read, or is Pillow's to decode. An external one was fetched for that. */
+static enum comparison compare(sn_scratch *scratch, const sn_context *context, const sn_place *place)
 {
     const sn_slot *slot = &context->segment->slots[place->item.source_slot];
     const sn_file *file = context->is_external ? &place->file : &scratch->file;
@@ -467,27 +474,52 @@ static int is_different(sn_scratch *scratch, const sn_context *context, const sn
     if (!context->is_external)
         sn_read_file(context, place->item.sample, scratch->is_interruptible, 0, &scratch->file);
     else if (!place->is_read)
-        return 0;
+        return NOT_COMPARED;
     if (file->rc != 0)
-        return 0;
+        return NOT_COMPARED;
     if (place->item.source == SN_ENCODED)
-        return !is_payload(slot, context->segment, file->bytes, file->length);
-    return sn_codec_decode(scratch->codec, context->plan, file->bytes, file->length, &decoded) == 0 &&
-           !is_picture(slot, context->segment, &decoded);
+        return found(is_payload(slot, context->segment, file->bytes, file->length));
+    if (sn_codec_decode(scratch->codec, context->plan, file->bytes, file->length, &decoded) != 0)
+        return NOT_COMPARED;
+    return found(is_picture(slot, context->segment, &decoded));
+}
+
+/* Of a file that has changed: what lies in the cache is of the time before, and nobody means something else. The segment is
+ * given up, and the next epoch begins another. */
+static void note_suspect(const sn_context *context, const sn_place *place, enum comparison outcome)
+{
+    uint32_t sample = place->item.sample;
+
+    if (outcome == SAME)
+        atomic_store_explicit(&context->changes[sample], SN_COMPARED, memory_order_relaxed);
+    else if (outcome == DIFFERENT)
+        sn_distrust_tell(context->segment, context->job_key, sample, SN_STORAGE);
 }
 
 /* Nobody is served from a cache that somebody has found not to be what its dataset makes: neither what was drawn
- * before that was known. */
+ * before that was known. Nor is anything served of a file that has changed, unless it has come to the same. */
 static void see_whether_to_trust(sn_scratch *scratch, const sn_context *context, sn_place *place)
 {
     if (place->item.source == SN_STORAGE)
         return;
-    if (place->check && is_different(scratch, context, place)) {
+    enum comparison outcome = place->check ? compare(scratch, context, place) : NOT_COMPARED;
+    if (place->is_suspect) {
+        note_suspect(context, place, outcome);
+    } else if (outcome == DIFFERENT) {
         sn_distrust_tell(context->segment, context->job_key, place->item.sample, (enum sn_form)place->item.source);
         place->different = 1;
     }
-    if (sn_is_distrusted(context->segment))
+    if ((place->is_suspect && outcome != SAME) || sn_is_distrusted(context->segment))
         place->item.source = SN_STORAGE;
+}
+
+/* Pillow has decoded the file of a suspect, whose DECODED payload could not be compared before. */
+static void compare_decoded(const sn_context *context, const sn_place *place, const sn_view *decoded)
+{
+    const sn_slot *slot = place->is_suspect ? &context->segment->slots[place->item.source_slot] : NULL;
+
+    if (slot && place->item.source == SN_STORAGE && slot->form == SN_DECODED)
+        note_suspect(context, place, found(is_picture(slot, context->segment, decoded)));
 }
 
 /* From the copy that another host has left. */
@@ -566,6 +598,7 @@ void sn_finish(sn_scratch *scratch, const sn_context *context, sn_place *place, 
     uint8_t *pixels = pixels_for(scratch, context, place);
     int rc = pixels ? sn_codec_head(scratch->codec, context->plan, picture, &decoded) : -ENOMEM;
     if (rc == 0) {
+        compare_decoded(context, place, &decoded);
         /* The codec's own view ends with its next call. */
         sn_file *file = &scratch->file; /* its memory */
         rc = sn_grow(&file->bytes, &file->capacity,

@@ -11,6 +11,9 @@ from seneca._core.segment cimport sn_segment
 
 
 cdef extern from "pool/sn_batch.h" nogil:
+    ctypedef struct atomic_uint8 "_Atomic uint8_t":
+        pass
+
     ctypedef struct sn_note:
         uint32_t slot, generation, form
 
@@ -37,6 +40,8 @@ cdef extern from "pool/sn_batch.h" nogil:
         uint64_t seed, nonce, job_key
         uint32_t epoch, check_every
         uint64_t *checked
+        atomic_uint8 *changes
+        uint32_t look
         sn_note *notes
         atomic_uint32 *progress
 

@@ -31,6 +31,7 @@ class Stream:
         copies: np.ndarray | None = None,
         check_every: int = 0,
         checked: Any = None,
+        changes: np.ndarray | None = None,
         remote: Remote | None = None,
         dataset: bytes = b"",
         hosts: Hosts | None = None,

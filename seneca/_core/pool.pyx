@@ -70,13 +70,15 @@ cdef class Stream:
             is this iterator's alone) and generation of the staged copy, and the form that it is served from.
         check_every, checked: Of so many samples that are served from ENCODED or DECODED one is compared with its file;
             so is each whose bit is not set, uint64, kept by the caller (None: none is). 0: none of both.
+        changes: Of each sample's file since the segment was made, uint8, as ``enum sn_change_of_file`` has them. Kept by
+            the caller, and updated here; None: none has changed.
         remote, dataset: Servers that other hosts use too, and the dataset's fingerprint there; None: there are none.
         hosts, exact_copies: With which exact copies are shared there, and how this epoch's are called; None: with none.
     """
 
     def __cinit__(self, Member member not None, Plan plan not None, bytes paths, path_at, pieces=None, stated=None,
                   external=False, *, seed, epoch, nonce, threads, most=None, max_pixels=0, copies=None, check_every=0,
-                  checked=None, Remote remote=None, bytes dataset=b"", Hosts hosts=None, bytes exact_copies=b""):
+                  checked=None, changes=None, Remote remote=None, bytes dataset=b"", Hosts hosts=None, bytes exact_copies=b""):
         cdef const uint64_t[::1] offsets = path_at, places, containers
         cdef uint32_t[:, ::1] notes
         cdef uint32_t n_threads = threads
@@ -86,21 +88,17 @@ cdef class Stream:
         self.n_samples = len(pieces) if pieces is not None else (len(path_at) - 1) // (2 if plan.value.is_pair else 1)
         self.owner = getpid()
         self.lock = threading.RLock()
-        self.member = member
-        self.plan = plan
-        self.paths = paths
-        self.path_at = path_at, pieces, stated, checked
+        self.member, self.plan, self.paths = member, plan, paths
+        self.path_at = path_at, pieces, stated, checked, changes
         memset(&self.context, 0, sizeof(self.context))
         if copies is not None:
             if copies.shape != (self.n_samples, 3):
                 raise ValueError(f"copies has a row of 3 for each sample, but its shape is {copies.shape}")
-            notes = copies
-            self.copies = copies
+            self.copies = notes = copies
             self.context.notes = <sn_note *>&notes[0, 0]
         self.under_way = set()
         self.context.plan = &plan.value
-        self.context.height = plan.height
-        self.context.width = plan.width
+        self.context.height, self.context.width = plan.height, plan.width
         self.context.item_bytes = <uint64_t>3 * plan.height * plan.width * sn_dtype_bytes(plan.value.dtype)
         self.context.beside_bytes = plan.beside_bytes
         if sn_member_copy_bytes(member.handle) < plan.copy_bytes:
@@ -127,6 +125,8 @@ cdef class Stream:
         self.context.epoch = epoch
         self.context.check_every = check_every
         self.context.checked = NULL if checked is None else <uint64_t *><size_t>checked.ctypes.data
+        self.context.changes = NULL if changes is None else <atomic_uint8 *><size_t>changes.ctypes.data
+        self.context.look = member.seen
         self.until_check = 1 + secrets.randbelow(check_every) if check_every else 0  # at other times, and in short epochs
         with nogil:
             self.pool = sn_pool_new(n_threads, most_threads, limit)

@@ -7,7 +7,7 @@
  *       with threads that hang in a read and come back when the others have gone on; the number of
  *       threads that prepare changes; in every other epoch storage is slow, and files are read ahead;
  *       three iterators' files are external: threads of the test fetch them, and some come back too late;
- *       one iterator is given its samples, at random and some of them often
+ *       one iterator is given its samples, at random and some of them often; for one the ctimes of all files have moved
  *
  * What is prepared for others is made with its maker's numbers: such a copy has to be what one of the
  * other jobs makes in one of its epochs.
@@ -42,6 +42,7 @@
 #define N_GIVEN 150 /* samples of an epoch that is given them */
 #define N_TURNS 2 /* so many kinds of draws of one sample it has, by their random numbers */
 #define CHECK_EVERY 3 /* that are served from what is kept */
+#define DOUBTS 0 /* the iterator whose files have new ctimes */
 
 enum content { JPEG, DAMAGED, FOR_PILLOW, EMPTY, FOLDER, MISSING };
 
@@ -72,6 +73,7 @@ static const uint64_t decoded_pipelines[N_PLANS] = {100, 100, 101, 102, 103}; /*
 typedef struct {
     uint64_t of[SN_FORMS], staged, finished, failed, dropped, unread, batches, hung, ahead, limits;
     uint64_t offered, accepted, checkable, checks;
+    uint64_t suspects, refused;
     uint64_t fetched, joined, void_tickets, late;
 } counts;
 
@@ -114,6 +116,7 @@ static char folder[64], paths[N_SAMPLES * 96];
 static uint64_t path_at[N_SAMPLES];
 static sn_piece pieces[N_SAMPLES]; /* of external containers, which have some neighbours each, and one far away */
 static sn_container containers[N_SAMPLES];
+static _Atomic uint8_t changes[N_SAMPLES];
 static pthread_barrier_t all_are_here;
 static counts totals[N_ITERATORS];
 static _Atomic uint32_t is_slow;
@@ -480,6 +483,8 @@ static void open_stream(stream *s, uint32_t epoch)
                         .nonce = nonce_of(who, epoch),
                         .epoch = epoch,
                         .check_every = CHECK_EVERY,
+                        .changes = who == &iterators[DOUBTS] ? changes : NULL,
+                        .look = 7 + who->job % 2,
                         .notes = s->notes};
     s->until_check = CHECK_EVERY;
     CHECK(sn_plan_output_size(s->context.plan, &s->context.height, &s->context.width) == 0);
@@ -499,6 +504,7 @@ static void open_stream(stream *s, uint32_t epoch)
                    .height = (uint16_t)s->context.height,
                    .width = (uint16_t)s->context.width,
                    .copy_bytes = (uint32_t)sn_plan_copy_bytes(s->context.plan, s->context.height, s->context.width),
+                   .look = s->context.look,
                    .shares = who->shares,
                    .keeps = who->keeps},
         .process_row = segment ? shared.rows[who->handle] : SN_NONE,
@@ -583,8 +589,16 @@ static void draw(stream *s, uint32_t room)
         CHECK(s->who->is_given || s->times[indices[i]]++ == 0);
         CHECK_EQUAL(place->item.sample, indices[i], "place %u", i);
         CHECK(!place->check || place->item.source == SN_ENCODED || place->item.source == SN_DECODED);
-        s->counts.checkable += place->item.source == SN_ENCODED || place->item.source == SN_DECODED;
-        s->counts.checks += place->check;
+        if (s->context.changes && changes[indices[i]] == SN_SUSPECT) {
+            const sn_slot *slot = place->item.source_slot == SN_NONE ? NULL : &s->context.segment->slots[place->item.source_slot];
+            CHECK(place->item.source != SN_AUGMENTED || slot->look == s->context.look);
+            CHECK(place->is_suspect == (place->item.source == SN_ENCODED || place->item.source == SN_DECODED));
+            s->counts.refused += place->item.source == SN_STORAGE && slot;
+            s->counts.suspects += place->is_suspect;
+        }
+        CHECK(!place->is_suspect || place->check);
+        s->counts.checkable += !place->is_suspect && (place->item.source == SN_ENCODED || place->item.source == SN_DECODED);
+        s->counts.checks += !place->is_suspect && place->check;
         check_note(s, place);
     }
     sn_pool_submit(s->pool, batch);
@@ -790,6 +804,8 @@ int main(int argc, char **argv)
             job_keys[iterators[i].handle] = iterators[i].job;
     cache_make(&shared, N_HANDLES, job_keys, N_SAMPLES, PAYLOAD_BYTES, split);
     pthread_barrier_init(&all_are_here, NULL, N_ITERATORS);
+    for (uint32_t i = 0; i < N_SAMPLES; i++)
+        changes[i] = SN_SUSPECT;
     for (int i = 0; i < N_ITERATORS; i++)
         CHECK(pthread_create(&threads[i], NULL, iterate, &totals[i]) == 0);
     for (int i = 0; i < N_ITERATORS; i++)
@@ -812,6 +828,8 @@ int main(int argc, char **argv)
         sum.accepted += totals[i].accepted;
         sum.checkable += totals[i].checkable;
         sum.checks += totals[i].checks;
+        sum.suspects += totals[i].suspects;
+        sum.refused += totals[i].refused;
         sum.fetched += totals[i].fetched;
         sum.joined += totals[i].joined;
         sum.void_tickets += totals[i].void_tickets;
@@ -832,7 +850,13 @@ int main(int argc, char **argv)
     CHECK(sum.accepted > 0 && sum.accepted <= sum.offered);
     CHECK(totals[N_ITERATORS - 1].of[SN_AUGMENTED] > 0 && totals[N_ITERATORS - 1].staged > 0); /* of what it is given */
     CHECK(sum.checks > 0 && sum.checks <= sum.checkable / CHECK_EVERY);
-    CHECK(sum.checks + N_ITERATORS * N_EPOCHS >= sum.checkable / CHECK_EVERY); /* an epoch begins to count anew */
+    /* An epoch begins to count anew; and each suspect may have been due as well. */
+    CHECK(sum.checks + N_ITERATORS * N_EPOCHS + sum.suspects >= sum.checkable / CHECK_EVERY);
+    uint32_t compared = 0;
+    for (uint32_t i = 0; i < N_SAMPLES; i++)
+        compared += changes[i] == SN_COMPARED;
+    printf("test_pool: %" PRIu64 " suspects, %u compared, %" PRIu64 " copies refused\n", sum.suspects, compared, sum.refused);
+    CHECK(compared > 0 && compared <= sum.suspects);
     for (uint32_t i = 0; i < N_SAMPLES; i++)
         picture_free(&samples[i].file);
     pthread_barrier_destroy(&all_are_here);
