@@ -14,7 +14,7 @@ import stat
 import weakref
 from collections.abc import Sequence
 from operator import is_
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ except ImportError:
     look_at = None  # type: ignore[assignment]
     LOOKED = np.dtype([("size_bytes", "<u8"), ("mtime_ns", "<i8"), ("ctime_ns", "<i8"), ("mode", "<u8")])
 
-__all__ = ["AnyPiece", "PictureFiles", "files_of"]
+__all__ = ["AnyPiece", "PictureFiles", "Seen", "files_of"]
 
 AnyPiece = Piece | ObjectPiece | PairPiece
 """The bytes of one sample: in a file, in an object, or in the two files of a pair."""
@@ -41,6 +41,26 @@ AnyPiece = Piece | ObjectPiece | PairPiece
 SAMPLED = 16  # files of which both ends are read
 SAMPLED_BYTES = 4096  # at each end of these files
 MOST_THREADS = 16  # that look at files; they share the kernel's locks of folders
+STATES = ("size_bytes", "mtime_ns", "ctime_ns")
+
+
+class Seen(NamedTuple):
+    """What a look has found about the files of a dataset.
+
+    Attributes:
+        fingerprint: See :meth:`PictureFiles.fingerprint`.
+        total_bytes: The size of all pictures together.
+        ctimes: When each file, or each container, was last changed: its bytes, or what else its inode says.
+            int64, in ns of the storage's clock. Empty: pictures are in buckets, where none changes.
+        newest: The newest of these; 0: there are none.
+        name: 32 bits that name the sizes and times of all files, these times too; 0: there are no files.
+    """
+
+    fingerprint: bytes
+    total_bytes: int
+    ctimes: np.ndarray
+    newest: int
+    name: int
 
 
 class PictureFiles:
@@ -117,7 +137,42 @@ class PictureFiles:
         Raises:
             OSError: A file has gone.
         """
-        return self._paths.found()[0]
+        return self._paths.found().fingerprint
+
+    def seen(self) -> Seen:
+        """What the last :meth:`look` has found. The first call looks."""
+        return self._paths.found()
+
+    def take(self, seen: Seen) -> None:
+        """Take what another process has just found about these files, instead of looking."""
+        self._paths.take(seen)
+
+    def newest_ctime(self) -> int:
+        """The newest ctime of all files at the last look, in ns of the storage's clock; 0: there are none.
+
+        Nobody can set a ctime. What is read after that look differs from these files only if a file has a
+        newer one.
+        """
+        return self._paths.found().newest
+
+    def changed_since(self, ctime_ns: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """The samples whose files had a newer ctime at the last look; None: there are none.
+
+        Their bytes may have changed; or their mode, owner or number of links.
+
+        Returns:
+            ``(samples, ctimes)``, sorted by sample, int64 both. Of several files of a sample, such as a
+            picture and its mask, the newest ctime counts.
+        """
+        return self._paths.changed_since(ctime_ns)
+
+    def ctime(self, index: int) -> int:
+        """The ctime of a sample's file now, whatever the last look has found.
+
+        Raises:
+            OSError: It cannot be asked.
+        """
+        return max(os.stat(path).st_ctime_ns for path in self._paths.files_of(index))
 
     def modes(self) -> np.ndarray:
         """The mode of every file now, as ``os.stat`` gives it. Errors are those of :meth:`look`."""
@@ -136,7 +191,7 @@ class PictureFiles:
 
     def total_bytes(self) -> int:
         """The size of all files together, as :meth:`fingerprint` found them."""
-        return self._paths.found()[1]
+        return self._paths.found().total_bytes
 
     def read(self, index: int) -> bytes:
         """The bytes of one picture."""
@@ -216,7 +271,7 @@ class _Paths:
 
     def __init__(self, root: str, paths: list[str]) -> None:
         self.root, self.paths, self.here = root, paths, os.getcwd()
-        self._found: tuple[bytes, int] | None = None
+        self._found: Seen | None = None
         self._stated = b""
         self._ends = b""
         self._names: bytes | None = None
@@ -232,15 +287,17 @@ class _Paths:
 
     def look(self) -> None:
         now = self._stated_now()
-        # Nobody can set a ctime. Therefore the ends are read again where size and mtime were set back. It is
-        # no part of the fingerprint, because a copy of the files has others.
-        stated = _digest(now["size_bytes"], now["mtime_ns"], now["ctime_ns"])
+        sizes, mtimes, ctimes = (np.ascontiguousarray(now[name]) for name in STATES)
+        # Nobody can set a ctime. Where size and mtime were set back, the ends are read again, because a job
+        # that begins now reads them as they are now. A ctime is no part of the fingerprint, because a copy of
+        # the files has others. Of each file, changed_since() tells.
+        stated = _digest(sizes, mtimes, ctimes)
         if stated != self._stated:
             self._ends = self._both_ends_of_some()
             self._stated = stated
         # The first 16 bytes fix the number of files. What follows has a fixed width.
-        parts = _digest(self.names(), now["size_bytes"], now["mtime_ns"], self._ends)
-        self._found = parts, int(now["size_bytes"].sum())
+        parts = _digest(self.names(), sizes, mtimes, self._ends)
+        self._found = _seen(parts, int(sizes.sum()), ctimes, stated)
 
     def _stated_now(self) -> np.ndarray:
         """The size and the times of every file, as :data:`LOOKED`."""
@@ -261,6 +318,10 @@ class _Paths:
         """The files that storage is asked for."""
         return self.paths
 
+    def files_of(self, index: int) -> Sequence[str]:
+        """Those of them in which a sample is."""
+        return self.paths[index : index + 1]
+
     def told(self) -> str:
         return f"{len(self.paths)} files (path below the folder, size, time of change; both ends of some)"
 
@@ -279,12 +340,26 @@ class _Paths:
     def places(self) -> tuple[Any, ...]:
         return self.table()
 
-    def found(self) -> tuple[bytes, int]:
-        """The fingerprint, and the size of all files together, in bytes."""
+    def found(self) -> Seen:
         if self._found is None:
             self.look()
             assert self._found is not None
         return self._found
+
+    def take(self, seen: Seen) -> None:
+        self._found = seen
+
+    def changed_since(self, ctime_ns: int) -> tuple[np.ndarray, np.ndarray] | None:
+        seen = self.found()
+        if seen.newest <= ctime_ns:
+            return None
+        ctimes = self._of_samples(seen.ctimes)
+        samples = np.flatnonzero(ctimes > ctime_ns)
+        return (samples, ctimes[samples]) if len(samples) else None
+
+    def _of_samples(self, ctimes: np.ndarray) -> np.ndarray:
+        """The newest ctime of the files of each sample."""
+        return ctimes
 
     def _both_ends_of_some(self) -> bytes:
         """A digest of both ends of some files. The names choose the files; therefore all jobs choose the
@@ -341,6 +416,12 @@ class _Pairs(_Paths):
         # The same files as a list of pictures are another dataset, whose payloads are others.
         return hashlib.blake2b(super()._named(), digest_size=16, person=b"pairs").digest()
 
+    def _of_samples(self, ctimes: np.ndarray) -> np.ndarray:
+        return ctimes.reshape(-1, 2).max(axis=1)
+
+    def files_of(self, index: int) -> Sequence[str]:
+        return self.paths[2 * index : 2 * index + 2]
+
     def read(self, index: int) -> bytes:
         return self._pair(index).read()
 
@@ -348,7 +429,7 @@ class _Pairs(_Paths):
         return [self._pair(index) for index in range(len(self.paths) // 2)]
 
     def _pair(self, index: int) -> PairPiece:
-        return pair_of(*self.paths[2 * index : 2 * index + 2])
+        return pair_of(*self.files_of(index))
 
 
 class _Pieces(_Paths):
@@ -363,19 +444,30 @@ class _Pieces(_Paths):
     def __init__(self, root: str, listing: Listing) -> None:
         super().__init__(root, list(listing.containers))
         self._listing = listing
+        self._ctimes = listing.ctimes  # for which the containers list what the listing says
 
     def look(self) -> None:
         now, listed = self._stated_now(), self._listing.stated
         changed = (now["size_bytes"] != listed["size_bytes"]) | (now["mtime_ns"] != listed["mtime_ns"])
-        if changed.any():
-            path = self._listing.containers[int(np.flatnonzero(changed)[0])]
-            raise OSError(
-                errno.ESTALE, "has changed since it was opened; open it again with seneca.open()", path
-            )
-        if self._found is None:
+        ctimes = np.ascontiguousarray(now["ctime_ns"])
+        moved = ctimes != (self._ctimes if len(self._ctimes) else ctimes)
+        # Written anew in place, with its size and time set back, a container may have its pictures elsewhere.
+        # If each is still in its place, it may have other bytes there: changed_since() tells.
+        for container in np.flatnonzero(changed | moved).tolist():
+            if changed[container] or not self._listing.holds(container):
+                raise _stale(self._listing.containers[container])
+        self._ctimes = ctimes
+        if self._found is None or moved.any():
             pieces = self._listing.pieces
             parts = _digest(self.names(), listed, self._both_ends_of_some(), pieces)
-            self._found = parts, int(pieces["length"].sum(dtype=np.uint64))
+            stated = _digest(listed, ctimes)
+            self._found = _seen(parts, int(pieces["length"].sum(dtype=np.uint64)), ctimes, stated)
+
+    def _of_samples(self, ctimes: np.ndarray) -> np.ndarray:
+        return ctimes[self._listing.pieces["container"]]
+
+    def files_of(self, index: int) -> Sequence[str]:
+        return [self._listing.containers[int(self._listing.pieces["container"][index])]]
 
     def told(self) -> str:
         n = len(self._listing.containers)
@@ -403,9 +495,7 @@ class _Pieces(_Paths):
         finally:
             os.close(file)
         if (status.st_size, status.st_mtime_ns) != tuple(stated.tolist()):
-            raise OSError(
-                errno.ESTALE, "has changed since it was opened; open it again with seneca.open()", piece.path
-            )
+            raise _stale(piece.path)
         return data
 
     def lengths(self) -> np.ndarray | None:
@@ -430,7 +520,8 @@ class _InBuckets(_Pieces):
             listing = self._listing
             sizes = listing.stated["size_bytes"]
             parts = _digest(self.names(), sizes, digest_of_etags(listing.etags), listing.pieces)
-            self._found = parts, int(listing.pieces["length"].sum(dtype=np.uint64))
+            total = int(listing.pieces["length"].sum(dtype=np.uint64))
+            self._found = Seen(parts, total, np.zeros(0, np.int64), 0, 0)
 
     def told(self) -> str:
         n = len(self._listing.containers)
@@ -456,6 +547,16 @@ class _InBuckets(_Pieces):
     def places(self) -> tuple[Any, ...]:
         nobody_opens_them = b"", np.zeros(1, np.uint64)
         return *nobody_opens_them, self._listing.pieces, self._listing.stated, True
+
+
+def _seen(fingerprint: bytes, total_bytes: int, ctimes: np.ndarray, stated: bytes) -> Seen:
+    """What a look has found. ``stated`` is a digest of all sizes and times."""
+    name = int.from_bytes(stated[:4], "little") or 1
+    return Seen(fingerprint, total_bytes, ctimes, int(ctimes.max(initial=0)), name)
+
+
+def _stale(path: str) -> OSError:
+    return OSError(errno.ESTALE, "has changed since it was opened; open it again with seneca.open()", path)
 
 
 def _digest(*parts: bytes | memoryview | np.ndarray) -> bytes:

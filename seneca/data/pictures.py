@@ -93,3 +93,7 @@ class PictureDataset:
     def total_bytes(self) -> int:
         """The size of all files together, as :meth:`fingerprint` found them."""
         return files_of(self).total_bytes()
+
+    def newest_ctime(self) -> int:
+        """The newest ctime of all files; see :meth:`seneca.data.files.PictureFiles.newest_ctime`."""
+        return files_of(self).newest_ctime()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import glob
 import hashlib
@@ -19,7 +20,7 @@ import numpy as np
 from seneca._runtime.regular_files import open_regular
 from seneca._runtime.user_cache import user_cache
 from seneca.data.sources.indexes import headers_ahead
-from seneca.data.sources.listing import PIECE, RANGE, STATED, Listing, Member, key_of
+from seneca.data.sources.listing import PIECE, RANGE, STATED, Listing, Member, State, key_of
 from seneca.data.sources.names import Names
 from seneca.data.sources.tar import members_of_tar
 from seneca.data.sources.zip import members_of_zip
@@ -36,6 +37,7 @@ __all__ = [
     "list_archives",
     "list_members",
     "listing_of",
+    "no_label",
 ]
 
 ENDINGS = (".tar", ".zip")
@@ -67,13 +69,32 @@ def list_archives(
         SourceError: An archive cannot be read in place, or has no labels.
         OSError: An archive cannot be read.
     """
-    containers = expand_paths(source)
-    stated = np.zeros(len(containers), STATED)
+    return _list(expand_paths(source), extensions, labels)
+
+
+def _list(
+    containers: Sequence[str], extensions: tuple[str, ...], labels: Callable[[str], int] | None
+) -> Listing:
+    stated, ctimes = np.zeros(len(containers), STATED), np.zeros(len(containers), np.int64)
     every = []
     for number, path in enumerate(containers):
-        members, stated[number] = _members(path)
+        members, state = _members(path)
+        stated[number], ctimes[number] = state.stated, state.ctime_ns
         every.append(members)
-    return listing_of(containers, stated, every, extensions, labels)
+    listing = listing_of(containers, stated, every, extensions, labels)
+    again = functools.partial(_list_again, extensions, labels is None)
+    return dataclasses.replace(listing, ctimes=ctimes, again=again)
+
+
+def _list_again(extensions: tuple[str, ...], has_labels: bool, path: str) -> Listing:
+    """See :attr:`Listing.again`."""
+    listing = _list([path], extensions, None if has_labels else no_label)
+    return listing if has_labels else dataclasses.replace(listing, labels=None)
+
+
+def no_label(name: str) -> int:
+    """In place of a user's function, if nobody asks for labels."""
+    return 0
 
 
 def listing_of(
@@ -267,9 +288,15 @@ class Members:
         )
 
 
-def kept_members(path: str, stated: tuple[Any, ...], listed: Callable[[], Members]) -> Members:
-    """What an earlier run has listed of the archive that is ``stated`` so, else what ``listed`` lists now."""
-    kept = _kept_as(path, stated)
+def kept_members(path: str, state: tuple[Any, ...], listed: Callable[[], Members]) -> Members:
+    """What an earlier run has listed of the archive in this state, else what ``listed`` lists now.
+
+    Args:
+        path: The archive's path, or its URL.
+        state: What tells its content from any that was there before: of a file all of :class:`State`.
+        listed: Lists it.
+    """
+    kept = _kept_as(path, state)
     members = _load(kept)
     if members is None:
         members = listed()
@@ -277,21 +304,19 @@ def kept_members(path: str, stated: tuple[Any, ...], listed: Callable[[], Member
     return members
 
 
-def _members(path: str) -> tuple[Members, tuple[int, int]]:
-    """The members of an archive, and its size and time of modification."""
+def _members(path: str) -> tuple[Members, State]:
+    """The members of an archive, and what state it is in."""
     file = open_regular(path)
     try:
-        status = os.fstat(file)
-        stated = status.st_size, status.st_mtime_ns
+        state = State.of(os.fstat(file))
 
         def listed() -> Members:
-            members = _listed(file, path, status.st_size)
-            now = os.fstat(file)
-            if (now.st_size, now.st_mtime_ns) != stated:
+            members = _listed(file, path, state.size_bytes)
+            if State.of(os.fstat(file)) != state:
                 raise SourceError(f"{path} is being written; open it when it is complete")
             return members
 
-        return kept_members(path, stated, listed), stated
+        return kept_members(path, state, listed), state
     finally:
         os.close(file)
 
@@ -327,8 +352,8 @@ def list_members(found: Iterator[Member], read: Callable[[int, int], bytes], pat
     return Members.of(names, np.array(offsets, np.uint64), np.array(lengths, np.uint32), labels)
 
 
-def _kept_as(path: str, stated: tuple[Any, ...]) -> Path:
-    name = hashlib.blake2b(repr((path, *stated)).encode(errors="surrogateescape"), digest_size=16).hexdigest()
+def _kept_as(path: str, state: tuple[Any, ...]) -> Path:
+    name = hashlib.blake2b(repr((path, *state)).encode(errors="surrogateescape"), digest_size=16).hexdigest()
     return user_cache() / "archives" / f"{name}.npz"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from collections.abc import Sequence
@@ -59,9 +60,27 @@ def _listing(table: Any, image: str, label: str, classes: list[str]) -> Listing:
     columns = table.select([image, label])
     addresses, lengths = _pieces(columns.column(image), image)
     given = columns.column(label).to_numpy().tolist()
-    pieces, containers, stated = _in_files(addresses, lengths, image)
+    pieces, containers, stated, ctimes = _in_files(addresses, lengths, image)
     names = [f"{offset}" for offset in pieces["offset"].tolist()]
-    return Listing(containers, stated, names, pieces, given, classes)
+    again = functools.partial(_list_again, image, label, classes)
+    return Listing(containers, stated, names, pieces, given, classes, ctimes=ctimes, again=again)
+
+
+def _list_again(image: str, label: str, classes: list[str], path: str) -> Listing:
+    """See :attr:`Listing.again`."""
+    import pyarrow as pa
+
+    try:
+        return _listing(_rows_of([path]), image, label, classes)
+    except (KeyError, pa.ArrowException) as error:
+        raise SourceError(f"{path} is no longer the table that it was: {error}") from None
+
+
+def _rows_of(paths: Sequence[str]) -> Any:
+    """All rows of these files, one after the other."""
+    import pyarrow as pa
+
+    return pa.concat_tables([pa.ipc.open_stream(pa.memory_map(path)).read_all() for path in paths])
 
 
 def _whole(part: Listing, image: str, label: str) -> tuple[Listing, np.ndarray] | None:
@@ -74,10 +93,10 @@ def _whole(part: Listing, image: str, label: str) -> tuple[Listing, np.ndarray] 
 
     try:
         paths = _files_of_one_table(part.containers)
-        tables = [pa.ipc.open_stream(pa.memory_map(path)).read_all() for path in paths]
-        if sum(table.num_rows for table in tables) <= len(part.names):
+        rows = _rows_of(paths) if paths else None
+        if rows is None or rows.num_rows <= len(part.names):
             return None
-        whole = _listing(pa.concat_tables(tables), image, label, list(part.classes))
+        whole = _listing(rows, image, label, list(part.classes))
     except (OSError, KeyError, pa.ArrowException, SourceError):
         return None
     place_of = {place: number for number, place in enumerate(_places(whole))}
@@ -158,7 +177,7 @@ def _pieces(column: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 def _in_files(
     addresses: np.ndarray, lengths: np.ndarray, name: str
-) -> tuple[np.ndarray, Sequence[str], np.ndarray]:
+) -> tuple[np.ndarray, Sequence[str], np.ndarray, np.ndarray]:
     """The same as pieces of the files that are mapped there, and these files."""
     found = pieces_at(addresses, lengths)
     if found is None:

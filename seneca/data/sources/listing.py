@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, overload
 
 import numpy as np
 
 from seneca.data.sources.names import Names
+from seneca.errors import SourceError
 
-__all__ = ["PIECE", "RANGE", "STATED", "Listing", "Member", "Samples", "key_of"]
+__all__ = ["PIECE", "RANGE", "STATED", "Listing", "Member", "Samples", "State", "key_of"]
 
 PIECE = np.dtype([("offset", "<u8"), ("length", "<u4"), ("container", "<u4")])
 """Where a sample's bytes are; as ``sn_piece``."""
@@ -22,6 +24,27 @@ STATED = np.dtype([("size_bytes", "<u8"), ("mtime_ns", "<i8")])
 
 RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 """In a path or URL: it stands for one with each number."""
+
+
+class State(NamedTuple):
+    """What tells the content of a container from another that came to the same place.
+
+    Size and time can be set back after a change. Nobody can set the ctime.
+    """
+
+    size_bytes: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> State:
+        return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+    @property
+    def stated(self) -> tuple[int, int]:
+        """The part of it that a copy has too, as :data:`STATED` has it."""
+        return self.size_bytes, self.mtime_ns
 
 
 class Member(NamedTuple):
@@ -52,6 +75,9 @@ class Listing:
         classes: The names of the classes; empty where labels are numbers without names.
         etags: What tells each URL's object from itself after a change; empty: containers are files.
         root: What all URLs begin with, up to a slash.
+        ctimes: The ctime of each container when it was listed, int64; empty for URLs.
+        again: Lists one container, given its path, as it is now. Labels are None if a user's function gave
+            them. None: it cannot be listed again.
     """
 
     containers: Sequence[str]
@@ -62,6 +88,39 @@ class Listing:
     classes: Sequence[str] = ()
     etags: Sequence[str] = ()
     root: str = ""
+    ctimes: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    again: Callable[[str], Listing] | None = None
+
+    def holds(self, container: int) -> bool:
+        """Whether a container lists these samples now, each with its name and label in its place.
+
+        Raises:
+            OSError: It cannot be read.
+        """
+        mine = np.flatnonzero(self.pieces["container"] == container)
+        if not len(mine):
+            return True
+        if self.again is None:
+            return False
+        try:
+            now = self.again(self.containers[container])
+        except (SourceError, FileNotFoundError):
+            return False  # it is being written, is damaged, or has no pictures
+        has_labels = now.labels is not None
+        by_name = self.classes != now.classes
+        return self._samples(mine, has_labels, by_name) <= now._samples(
+            np.arange(len(now.names)), has_labels, by_name
+        )
+
+    def _samples(self, places: np.ndarray, has_labels: bool, by_name: bool) -> set[tuple[Any, ...]]:
+        """Where some samples are, what they are called, and their labels, or the names of their classes."""
+        pieces, found = self.pieces[places], places.tolist()
+        labels: Sequence[Any] = [None] * len(found)
+        if has_labels and self.labels is not None:
+            labels = [self.labels[place] for place in found]
+            labels = [self.classes[label] for label in labels] if by_name and self.classes else labels
+        names = [self.names[place] for place in found]
+        return set(zip(pieces["offset"].tolist(), pieces["length"].tolist(), names, labels, strict=True))
 
     def path(self, index: int) -> str:
         """What a sample is called in messages: its container, and its name in it."""

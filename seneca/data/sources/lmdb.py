@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 from collections.abc import Callable
@@ -9,8 +10,8 @@ from collections.abc import Callable
 import numpy as np
 
 from seneca._runtime.regular_files import open_regular
-from seneca.data.sources.archives import MOST_BYTES
-from seneca.data.sources.listing import PIECE, STATED, Listing
+from seneca.data.sources.archives import MOST_BYTES, no_label
+from seneca.data.sources.listing import PIECE, STATED, Listing, State
 from seneca.data.sources.lmdb_pages import values_of_database
 from seneca.errors import SourceError
 
@@ -56,9 +57,8 @@ def list_database(path: str, labels: Callable[[str], int] | None) -> Listing:
     file = open_regular(path)
     try:
         # Nothing is locked: what is read later is checked against the file's size and time instead.
-        status = os.fstat(file)
-        stated = status.st_size, status.st_mtime_ns
-        for value in values_of_database(functools.partial(os.pread, file), path, status.st_size):
+        state = State.of(os.fstat(file))
+        for value in values_of_database(functools.partial(os.pread, file), path, state.size_bytes):
             if is_picture(value.beginning):
                 key = value.key.decode(errors="backslashreplace")
                 if value.length > MOST_BYTES:
@@ -67,15 +67,21 @@ def list_database(path: str, labels: Callable[[str], int] | None) -> Listing:
                     )
                 keys.append(key)
                 pieces.append((value.offset, value.length, 0))
-        now = os.fstat(file)
+        now = State.of(os.fstat(file))
     finally:
         os.close(file)
-    if (now.st_size, now.st_mtime_ns) != stated:
+    if now != state:
         raise SourceError(f"{path} is being written; open it when it is complete")
     if not keys:
         raise FileNotFoundError(f"{path} has no pictures: no value begins as one")
-    found, of_file = np.array(pieces, PIECE), np.array([stated], STATED)
-    return Listing([path], of_file, keys, found, [int(labels(key)) for key in keys])
+    found, of_file = np.array(pieces, PIECE), np.array([state.stated], STATED)
+    given, ctimes = [int(labels(key)) for key in keys], np.array([state.ctime_ns], np.int64)
+    return Listing([path], of_file, keys, found, given, ctimes=ctimes, again=_list_again)
+
+
+def _list_again(path: str) -> Listing:
+    """See :attr:`Listing.again`."""
+    return dataclasses.replace(list_database(path, no_label), labels=None)
 
 
 def is_picture(beginning: bytes) -> bool:

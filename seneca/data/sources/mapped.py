@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from seneca.data.sources.listing import PIECE, STATED
+from seneca.data.sources.listing import PIECE, STATED, State
 
 __all__ = ["pieces_at"]
 
 
 def pieces_at(
     addresses: np.ndarray, lengths: np.ndarray
-) -> tuple[np.ndarray, Sequence[str], np.ndarray] | None:
+) -> tuple[np.ndarray, Sequence[str], np.ndarray, np.ndarray] | None:
     """Which pieces of which files lie at these addresses; None: something lies in no file.
 
     Args:
@@ -22,7 +22,7 @@ def pieces_at(
         lengths: Of the values, uint32.
 
     Returns:
-        Pieces, containers and what is stated of these, as a :class:`Listing` has them.
+        Pieces, containers, and what is stated of these and their ctimes, as a :class:`Listing` has them.
     """
     begins, ends, offsets, paths = _mappings()
     at = np.searchsorted(begins, addresses, side="right").astype(np.int64) - 1
@@ -35,8 +35,9 @@ def pieces_at(
     pieces["offset"] = addresses - begins[at] + offsets[at]
     pieces["length"] = lengths
     pieces["container"] = np.array([number_of.get(path, 0) for path in paths], np.uint32)[at]
-    stated = np.array([(s.st_size, s.st_mtime_ns) for s in map(os.stat, containers)], STATED)
-    return pieces, containers, stated
+    states = [State.of(status) for status in map(os.stat, containers)]
+    stated = np.array([state.stated for state in states], STATED)
+    return pieces, containers, stated, np.array([state.ctime_ns for state in states], np.int64)
 
 
 def _mappings() -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:

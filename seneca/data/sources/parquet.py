@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import json
@@ -12,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seneca._runtime.regular_files import open_regular
-from seneca.data.sources.archives import MOST_BYTES, Members, expand_paths, kept_members
-from seneca.data.sources.listing import PIECE, STATED, Listing
+from seneca.data.sources.archives import MOST_BYTES, Members, expand_paths, kept_members, no_label
+from seneca.data.sources.listing import PIECE, STATED, Listing, State
 from seneca.data.sources.parquet_pages import Chunk, Column, MissingValue, columns_of_file, values_of_chunk
 from seneca.errors import SourceError
 
@@ -65,14 +66,20 @@ def list_parquet(
     """
     if label is not None and labels is not None:
         raise ValueError("labels come from a column or from a function; give label= or labels=, not both")
-    containers = expand_paths(source)
-    stated = np.zeros(len(containers), STATED)
+    return _list(expand_paths(source), image, label, labels)
+
+
+def _list(
+    containers: Sequence[str], image: str | None, label: str | None, labels: Callable[[str], int] | None
+) -> Listing:
+    stated, ctimes = np.zeros(len(containers), STATED), np.zeros(len(containers), np.int64)
     names: list[str] = []
     pieces = []
     given: list[int] = []
     classes: list[str] | None = None
     for number, path in enumerate(containers):
-        table, stated[number] = _table(path, image, label, labels is None)
+        table, state = _table(path, image, label, labels is None)
+        stated[number], ctimes[number] = state.stated, state.ctime_ns
         if classes not in (None, table.classes):
             raise SourceError(
                 f"{path} names other classes than {containers[0]}; write the files again with the same ones"
@@ -86,11 +93,20 @@ def list_parquet(
         given += table.labels if labels is None else [int(labels(name)) for name in table.members.names]
     if not names:
         raise FileNotFoundError(f"{containers[0]}{' and the others' if len(containers) > 1 else ''}: no rows")
-    return Listing(containers, stated, names, np.concatenate(pieces), given, classes or [])
+    again = functools.partial(_list_again, image, label, labels is None)
+    return Listing(
+        containers, stated, names, np.concatenate(pieces), given, classes or [], ctimes=ctimes, again=again
+    )
 
 
-def _table(path: str, image: str | None, label: str | None, labelled: bool) -> tuple[_Table, tuple[int, int]]:
-    """What a file lists, and its size and time of modification."""
+def _list_again(image: str | None, label: str | None, has_labels: bool, path: str) -> Listing:
+    """See :attr:`Listing.again`."""
+    listing = _list([path], image, label, None if has_labels else no_label)
+    return listing if has_labels else dataclasses.replace(listing, labels=None)
+
+
+def _table(path: str, image: str | None, label: str | None, labelled: bool) -> tuple[_Table, State]:
+    """What a file lists, and what state it is in."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -98,19 +114,17 @@ def _table(path: str, image: str | None, label: str | None, labelled: bool) -> t
         raise SourceError(f"{path} needs the package pyarrow: pip install pyarrow") from None
     handle = open_regular(path)
     try:
-        status = os.fstat(handle)
-        stated = status.st_size, status.st_mtime_ns
+        state = State.of(os.fstat(handle))
         with open(handle, "rb", closefd=False) as file:
             try:
                 found = pq.ParquetFile(file)
-                column = _Column(path, handle, status.st_size, found, image)
-                table = column.table(label, labelled, stated)
+                column = _Column(path, handle, state.size_bytes, found, image)
+                table = column.table(label, labelled, state)
             except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
                 raise SourceError(f"{path} cannot be read as a Parquet file: {error}") from None
-        now = os.fstat(handle)
-        if (now.st_size, now.st_mtime_ns) != stated:
+        if State.of(os.fstat(handle)) != state:
             raise SourceError(f"{path} is being written; open it when it is complete")
-        return table, stated
+        return table, state
     finally:
         os.close(handle)
 
@@ -167,9 +181,9 @@ class _Column:
             f"{', '.join(self.schema.names)}"
         )
 
-    def table(self, label: str | None, labelled: bool, stated: tuple[int, int]) -> _Table:
+    def table(self, label: str | None, labelled: bool, state: State) -> _Table:
         """The pictures, and their labels if they are wanted."""
-        members = kept_members(self.path, (*stated, self.name), self._listed)
+        members = kept_members(self.path, (*state, self.name), self._listed)
         if not labelled:
             return _Table(members, [], [])
         import pyarrow as pa

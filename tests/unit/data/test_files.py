@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import pickle
 import shutil
 
 import numpy as np
@@ -167,6 +168,55 @@ def test_a_file_with_its_size_and_time_set_back_is_told_by_its_ends_if_these_are
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     files_of(dataset).look()
     assert dataset.fingerprint() == ImageFolder(tmp_path).fingerprint() != before
+
+
+def move_ctime(path, beyond):
+    """Move a file's ctime beyond another. The kernel's clock of files goes by milliseconds."""
+    while os.stat(path).st_ctime_ns <= beyond:
+        os.chmod(path, 0o600)
+
+
+def test_ctimes_tell_which_samples_have_changed(tmp_path):
+    touch(tmp_path, *(f"a/{i}.jpg" for i in range(8)))
+    files = files_of(ImageFolder(tmp_path))
+    before, name = files.newest_ctime(), files.seen().name
+    assert before == max(os.stat(path).st_ctime_ns for path, _ in files.samples)
+    assert files.changed_since(before) is None
+    for index in (6, 3):
+        move_ctime(files.path_of(index), before)
+    assert files.changed_since(before) is None and files.seen().name == name, "as the last look has them"
+    assert files.ctime(3) > before, "now"
+    fingerprint = files.fingerprint()
+    files.look()
+    samples, ctimes = files.changed_since(before)
+    assert samples.tolist() == [3, 6] and ctimes.tolist() == [files.ctime(3), files.ctime(6)]
+    assert files.newest_ctime() == ctimes.max() and files.seen().name != name
+    assert files.fingerprint() == fingerprint
+    assert len(files.changed_since(0)[0]) == 8
+
+
+def test_a_pair_has_changed_with_its_mask(tmp_path):
+    touch(tmp_path, *(f"a/{i}.jpg" for i in range(6)))
+    paths = sorted(map(str, (tmp_path / "a").iterdir()))
+    files = PictureFiles(str(tmp_path), list(zip(paths[::2], paths[1::2], strict=True)), pairs=True)
+    before = files.newest_ctime()
+    for path in (paths[1], paths[4]):
+        move_ctime(path, before)
+    files.look()
+    samples, ctimes = files.changed_since(before)
+    assert samples.tolist() == [0, 2]
+    assert ctimes.tolist() == [os.stat(paths[1]).st_ctime_ns, os.stat(paths[4]).st_ctime_ns]
+    assert files.ctime(0) == ctimes[0]
+
+
+def test_a_process_takes_what_another_has_seen(tmp_path, monkeypatch):
+    touch(tmp_path, "a/1.jpg", "a/2.jpg")
+    seen = pickle.loads(pickle.dumps(files_of(ImageFolder(tmp_path)).seen()))
+    files = PictureFiles(str(tmp_path), ImageFolder(tmp_path).samples)
+    monkeypatch.setattr(files._paths, "_stated_now", None)
+    files.take(seen)
+    assert (files.fingerprint(), files.total_bytes(), files.newest_ctime()) == (*seen[:2], seen.newest)
+    assert files.changed_since(0)[0].tolist() == [0, 1]
 
 
 def test_a_copy_with_equal_times_has_the_same_fingerprint(tmp_path):

@@ -141,6 +141,20 @@ def test_what_was_listed_is_kept_until_the_archive_changes(tmp_path, monkeypatch
     assert list_archives(path, JPEG, None).names == ["a/3.jpg"] and len(listed) == 3, "damaged: listed again"
 
 
+def test_a_kept_list_is_not_taken_for_that_of_another_archive_of_equal_size_and_time(tmp_path):
+    path = write(tmp_path / "some.tar", {"a/1.jpg": b"1", "a/2.jpg": b"22"})
+    os.utime(path, (1, 1))
+    assert bytes_of(list_archives(path, JPEG, None)) == [b"1", b"22"]
+    other = write(tmp_path / "other.tar", {"a/2.jpg": b"22", "a/1.jpg": b"1"})
+    with open(path, "r+b") as file, open(other, "rb") as new:
+        file.write(new.read())
+    os.utime(path, (1, 1))
+    assert bytes_of(list_archives(path, JPEG, None)) == [b"1", b"22"], "rewritten in place"
+    os.replace(write(tmp_path / "third.tar", {"a/1.jpg": b"1", "a/3.jpg": b"33"}), path)
+    os.utime(path, (1, 1))
+    assert bytes_of(list_archives(path, JPEG, None)) == [b"1", b"33"], "replaced"
+
+
 @pytest.mark.parametrize("at", [8, 6])
 def test_a_kept_list_that_numpy_cannot_read_is_made_again(tmp_path, at):
     """Of another method of compression, or encrypted: zipfile raises errors of other kinds for these."""
@@ -206,3 +220,41 @@ def test_a_kept_list_whose_parts_do_not_fit_is_made_again(tmp_path):
         found = list_archives(path, JPEG, None)
         assert (found.names, found.labels) == (expected.names, expected.labels), name
         assert np.array_equal(found.pieces, expected.pieces), name
+
+
+def overwrite(path, content):
+    """Write an archive anew in place, with its size and time set back."""
+    before = os.stat(path)
+    with open(path, "r+b") as file:
+        file.write(content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert os.path.getsize(path) == before.st_size
+
+
+def content_of(tmp_path, contents):
+    with open(write(tmp_path / "another.tar", contents), "rb") as file:
+        return file.read()
+
+
+def test_archives_that_are_one_dataset_are_listed_again_one_by_one(tmp_path):
+    parts = [["a/1.jpg", "b/4.jpg"], ["a/3.jpg", "a/2.jpg", "c/5.jpg"], ["x.txt"]]
+    sources = [
+        write(tmp_path / f"{n}.tar", {name: name.encode() for name in names}) for n, names in enumerate(parts)
+    ]
+    listing = list_archives(sources, JPEG, None)
+    assert listing.ctimes.tolist() == [os.stat(path).st_ctime_ns for path in sources]
+    assert all(map(listing.holds, range(3)))
+    overwrite(sources[1], content_of(tmp_path, {name: b"new" for name in parts[1]}))
+    assert listing.holds(0) and not listing.holds(1), "these are shorter"
+    overwrite(sources[0], content_of(tmp_path, {"a/1.jpg": b"another", "c/4.jpg": b"another"}))
+    assert not listing.holds(0), "another class"
+
+
+def test_a_label_beside_a_picture_is_part_of_what_an_archive_holds(tmp_path):
+    contents = {"1.jpg": b"1", "1.cls": b"5", "2.jpg": b"2", "2.cls": b"6"}
+    path = write(tmp_path / "some.tar", contents)
+    listing, own = list_archives(path, JPEG, None), list_archives(path, JPEG, len)
+    overwrite(path, content_of(tmp_path, contents | {"1.jpg": b"9"}))
+    assert listing.holds(0) and own.holds(0)
+    overwrite(path, content_of(tmp_path, contents | {"1.cls": b"7"}))
+    assert not listing.holds(0) and own.holds(0), "a function gives labels by names, which are the same"

@@ -1,11 +1,13 @@
 """Samples of a listing: pairs that are made when they are asked for."""
 
+import dataclasses
 import pickle
 
 import numpy as np
 import pytest
 
 from seneca.data.sources import PIECE, Listing, Samples
+from seneca.errors import SourceError
 
 
 def listing_of(containers, names):
@@ -53,3 +55,54 @@ def test_samples_equal_a_list_of_the_same_pairs(listing):
 def test_samples_cannot_be_changed(listing):
     with pytest.raises(TypeError):
         Samples(listing, [*range(7)])[0] = ("/z", 1)
+
+
+FOLDERS = Listing(
+    ["/x.tar", "/y.tar"],
+    np.zeros(2),
+    ["a/1", "b/2", "c/3"],
+    np.array([(512, 10, 0), (2048, 20, 0), (512, 30, 1)], PIECE),
+    [0, 1, 2],
+    ["a", "b", "c"],
+)
+X = dataclasses.replace(
+    FOLDERS, names=["a/1", "b/2"], pieces=FOLDERS.pieces[:2], labels=[0, 1], classes=["a", "b"]
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "holds"),
+    [
+        ({}, True),
+        ({"names": ["b/2", "a/1"], "pieces": FOLDERS.pieces[[1, 0]], "labels": [1, 0]}, True),
+        ({"labels": None}, True),
+        ({"labels": [0, 0]}, False),
+        ({"classes": ["a", "c"]}, False),
+        ({"names": ["a/1", "b/3"]}, False),
+        ({"names": ["b/2", "a/1"]}, False),
+        ({"pieces": np.array([(512, 10, 0), (1536, 20, 0)], PIECE)}, False),
+        ({"pieces": np.array([(512, 10, 0), (2048, 19, 0)], PIECE)}, False),
+        ({"names": ["a/1"], "pieces": FOLDERS.pieces[:1], "labels": [0]}, False),
+    ],
+)
+def test_a_container_holds_its_samples_while_each_is_in_its_place(change, holds):
+    now = dataclasses.replace(X, **change)
+    assert dataclasses.replace(FOLDERS, again={"/x.tar": now}.get).holds(0) is holds
+
+
+def test_what_cannot_be_listed_holds_nothing():
+    def damaged(path):
+        raise SourceError(path)
+
+    def empty(path):
+        raise FileNotFoundError(path)
+
+    def gone(path):
+        raise PermissionError(path)
+
+    for again in (damaged, empty, None):
+        assert not dataclasses.replace(FOLDERS, again=again).holds(1)
+    with pytest.raises(PermissionError):
+        dataclasses.replace(FOLDERS, again=gone).holds(1)
+    without = dataclasses.replace(FOLDERS, names=X.names, pieces=X.pieces, labels=X.labels, again=damaged)
+    assert without.holds(1), "no sample is in it"

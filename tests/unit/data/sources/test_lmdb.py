@@ -144,3 +144,25 @@ def test_what_cannot_be_opened(folder, tmp_path):
     (tmp_path / "text.lmdb").write_text("no database" * 1000)
     with pytest.raises(SourceError, match="cannot be read as an LMDB database"):
         seneca.open(tmp_path / "text.lmdb", CROP, labels=label)
+
+
+def test_a_database_that_is_rewritten_in_place_is_told_by_its_layout(folder, tmp_path):
+    path = write(folder, tmp_path / "all") / "data.mdb"
+    write(seneca.ImageFolder(folder.root, CROP), tmp_path / "equal")
+    with lmdb.open(str(tmp_path / "other"), map_size=1 << 26) as other, other.begin(write=True) as writing:
+        for index in (1, 0, *range(2, 40)):
+            writing.put(f"{index:06}/{folder.targets[index]}".encode(), folder.read(39 - index))
+    opened = seneca.open(path, CROP, labels=label)
+    assert opened.listing.holds(0)
+    before, size = os.stat(path), os.path.getsize(path)
+    for number, (kind, holds) in enumerate([("equal", True), ("other", False)]):
+        content = (tmp_path / kind / "data.mdb").read_bytes().ljust(size, b"\0")
+        with open(path, "r+b") as file:
+            file.write(content[:size])
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert opened.listing.holds(0) is holds, number
+        if holds:
+            epoch(opened, cache_bytes="1MiB", cache="it")
+        else:
+            with pytest.raises(OSError, match=r"has changed since it was opened.*data\.mdb"):
+                epoch(opened, cache_bytes="1MiB", cache="it")

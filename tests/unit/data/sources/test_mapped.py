@@ -26,9 +26,10 @@ def mapped(tmp_path):
 def test_each_piece_has_the_bytes_of_its_address(mapped):
     wanted = [(1, 5, 10), (0, 0, 1), (0, 4000, 5000), (1, 8000, 192)]
     addresses = np.array([mapped[file][1].ctypes.data + at for file, at, _ in wanted], np.uint64)
-    pieces, containers, stated = pieces_at(addresses, np.array([n for *_, n in wanted], np.uint32))
+    pieces, containers, stated, ctimes = pieces_at(addresses, np.array([n for *_, n in wanted], np.uint32))
     assert list(containers) == [path for path, *_ in mapped]
     assert stated["size_bytes"].tolist() == [3 * mmap.PAGESIZE] * 2
+    assert ctimes.tolist() == [os.stat(path).st_ctime_ns for path in containers]
     for piece, (file, at, length) in zip(pieces, wanted, strict=True):
         path, data, skip = mapped[file]
         assert (piece["offset"], piece["length"], piece["container"]) == (at + skip, length, file)
