@@ -32,7 +32,11 @@ USEFUL_BYTES_PER_SAMPLE = 64 * 1024
 
 
 class Dataset(Protocol):
-    """What a cache needs to know about a dataset."""
+    """What a cache needs to know about a dataset.
+
+    A dataset of files has a method ``newest_ctime()`` too: see
+    :meth:`seneca.data.files.PictureFiles.newest_ctime`.
+    """
 
     def __len__(self) -> int: ...
 

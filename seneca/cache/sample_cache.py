@@ -345,6 +345,7 @@ def _open(
     # Everything slow is done before the object is open, because a fork meanwhile would inherit it.
     fingerprint = None if dataset is None else dataset.fingerprint()
     samples = 0 if dataset is None else len(dataset)
+    newest_ctime = getattr(dataset, "newest_ctime", int)()  # 0 for a dataset that has no files
     payload_bytes = (
         0 if cache_bytes is None or dataset is None else payload_bytes_for(dataset, cache_bytes, path)
     )
@@ -379,6 +380,7 @@ def _open(
                 split=shares,
                 adapts=not isinstance(split, Split),
                 first_bytes=FIRST_BYTES,
+                newest_ctime=newest_ctime,
                 progress=watch,
             )
         except Unlinked:

@@ -23,7 +23,7 @@ from torch.utils.data import Dataset, IterableDataset, Subset
 from seneca._runtime.packages import release_of
 from seneca.data import ImageFolder, PictureList
 from seneca.data.archive import PictureArchive
-from seneca.data.files import PictureFiles, files_of
+from seneca.data.files import PictureFiles, Seen, files_of
 from seneca.data.joined import JoinedFolders, joined
 from seneca.data.sources.arrow import is_table
 from seneca.data.stages import ByStages, Opaque, Pictures, StagedDataset, Stages, number_of
@@ -139,7 +139,7 @@ def inspect_dataset(
     shares: bool = True,
     worker_init_fn: Callable[[int], None] | None = None,
     memory: Memory | None = None,
-    files_found: tuple[bytes, int] | None = None,
+    files_found: Seen | None = None,
     verify_files: VerifyFiles = "epoch",
     for_workers: bool = True,
 ) -> Support:
@@ -152,7 +152,7 @@ def inspect_dataset(
         shares: Whether anything is to be shared. If not, the look only finds out what can run natively.
         worker_init_fn: The function that worker processes run first. Items may depend on what it does.
         memory: What earlier looks have remembered. It makes this look faster.
-        files_found: Fingerprint and size of the picture files, if the caller has just asked for them.
+        files_found: What another process has just found about the picture files. They are not asked then.
         verify_files: ``"run"``: files are not asked if this process has asked before.
         for_workers: Whether to find out what workers can share of pictures with masks or boxes, also if these
             run natively. That takes a walk over all annotations.
@@ -241,15 +241,15 @@ def _of_pictures(
     worker_init_fn: Callable[[int], None] | None,
     channels_last: bool,
     shares: bool,
-    files_found: tuple[bytes, int] | None,
+    files_found: Seen | None,
     verify_files: VerifyFiles,
 ) -> Support:
     files, source, total_bytes = files_of(base), b"", 0
     if files_found is not None:
-        source, total_bytes = files_found
-    elif shares:
-        if verify_files == "epoch":
-            files.look()
+        files.take(files_found)
+    elif shares and verify_files == "epoch":
+        files.look()
+    if shares:
         source, total_bytes = files.fingerprint(), files.total_bytes()
     # torchvision's ImageFolder has none of these attributes.
     decode: Decode = getattr(base, "decode", "exact")

@@ -151,6 +151,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         if is_exact:
             family, augmented = names_of_exact(augmented, plan.seed, plan.number)
         height, width = pipeline.output_size
+        suspects = self._session.suspects(files, cache)
         member = Member(
             None if cache is None else cache.segment,
             n_samples=len(files),
@@ -164,6 +165,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             in_flight=self._source.batch_size * (_batches_ahead(loader, files.objects() is not None) + 1),
             keeps=True,
             exact_family=family,
+            look=suspects.look,
             **self._source.draws(pipeline.augmented_fingerprint),
         )
         if cache is not None and not member.shared:
@@ -197,6 +199,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             copies=None if self._recorder is None else self._recorder.copies,
             check_every=0 if cache is None else options.check_rate or 0,
             checked=None if cache is None else self._session.checked(files, options),
+            changes=None if cache is None else suspects.changes,
             remote=None if remote is None else remote.handle,
             dataset=b"" if remote is None else files.fingerprint(),
             **others,

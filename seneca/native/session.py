@@ -21,7 +21,9 @@ from seneca.cache.objects import identity_of
 from seneca.cache.remote import RemoteCache, remote_cache
 from seneca.data.files import PictureFiles
 from seneca.data.support import Support
+from seneca.data.suspects import Suspects
 from seneca.errors import NoSpaceError, SegmentError, SegmentMismatchError
+from seneca.forms import Form
 from seneca.native.prefetch import Counts
 from seneca.options import AutoWorkers, Options
 from seneca.tuning.controller import SplitController
@@ -73,7 +75,9 @@ class Session:
         self.last_indices: np.ndarray | None = None
         self._hosts: tuple[Any, Hosts] | None = None  # what they share, and they
         self._checked: tuple[bytes, np.ndarray] | None = None  # of these files
+        self._suspects: tuple[bytes, Suspects] | None = None  # of the files of these names
         self._given_up: tuple[bytes, str] | None = None  # files that are no longer shared, and why
+        self._outdated: SampleCache | None = None  # the last that was found to be of an earlier time
         self._warned = False
 
     def tick(self, progress: Callable[[], WorkDone], *, ended: bool = False) -> None:
@@ -95,6 +99,15 @@ class Session:
         if self._checked is None or self._checked[0] != name:
             self._checked = name, np.zeros(-(-len(files) // 64), np.uint64)
         return self._checked[1]
+
+    def suspects(self, files: PictureFiles, cache: SampleCache | None) -> Suspects:
+        """The samples of an epoch of which ``cache`` may hold what their files were before."""
+        if self._suspects is None or self._suspects[0] != files.names():
+            self._suspects = files.names(), Suspects(np.zeros(len(files), np.uint32))
+        suspects = self._suspects[1]
+        if cache is not None:
+            suspects.begin(files, cache.segment)
+        return suspects
 
     def core_share(self, workers: int) -> CoreShare | None:
         """The share of a loader with so many threads at the most; None: the calling thread prepares."""
@@ -175,9 +188,11 @@ class Session:
         return {"hosts": self._hosts[1], "exact_copies": _digest(sequence, _decoders(), epoch)}
 
     def _join(self, files: Any, options: Options) -> SampleCache | None:
-        name, folder = options.cache, None
+        name, folder, cache_bytes = options.cache, None, options.cache_bytes
         if isinstance(name, SampleCache):
-            if name.owned_here and name.job == job_key(options.job):
+            if name.owned_here and not name.segment.closed and name.segment.distrusted:
+                cache_bytes = name.segment.payload_bytes  # it was given up: another is begun in its place
+            elif name.owned_here and name.job == job_key(options.job):
                 if name.segment.fingerprint == files.fingerprint():
                     return name
                 self._go_on_without_cache(
@@ -185,14 +200,14 @@ class Session:
                 )
                 return None
             folder = name.folder
-            name = name.name  # a forked child's copy, or another job's: join for itself
+            name = name.name  # or a forked child's copy, or another job's: join for itself
         if name is None or self.why_given_up(files) is not None:
             return None
         try:
             return shared_cache(
                 name,
                 files,
-                options.cache_bytes,
+                cache_bytes,
                 options.split_wanted,
                 options.keep_wanted,
                 options.job,
@@ -214,13 +229,26 @@ class Session:
         self.warn(f"going on without the shared cache: {error}")
 
     def give_up_distrusted(self) -> None:
-        """Stop sharing if a job has found that the cache holds wrong samples. The user is warned once."""
+        """Stop sharing if a job has found that the cache holds wrong samples. The user is warned once.
+
+        If it only is of an earlier time than the files, nobody disagrees. The next epoch begins another.
+        """
         cache = self.cache
         if self._given_up is not None or cache is None:
             return
         if cache.segment.closed or not cache.segment.distrusted:
             return
-        if (why := cache.segment.why_distrusted()) is not None:
+        if (why := cache.segment.why_distrusted()) is None or cache is self._outdated:
+            return
+        if why[3] == Form.STORAGE:
+            self._outdated = cache
+            logger.info(
+                "the cache %r holds sample %d as it was before its file changed: each job goes on with what "
+                "it makes itself, and begins another cache with its next epoch",
+                cache.name,
+                why[2],
+            )
+        else:
             text = distrust_text(cache.name, *why, own_job=why[0] == cache.segment.job_key)
             self._given_up = cache.segment.fingerprint, text
             warn(text)

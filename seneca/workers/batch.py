@@ -24,9 +24,10 @@ from seneca._core.worker import Worker
 from seneca.data import serialize as items
 from seneca.data.private import Private, times_asked
 from seneca.data.stages import KeptStages, Payload, Stages
+from seneca.data.suspects import Suspects
 from seneca.forms import Form
 from seneca.workers.patience import Patience
-from seneca.workers.proof import Evidence, digest_of_payload
+from seneca.workers.proof import Evidence, compare_served, digest_of_payload
 from seneca.workers.timed import AT, COUNTERS
 
 __all__ = ["NO_CLAIMS", "BatchContext", "Making"]
@@ -46,10 +47,12 @@ class BatchContext:
         counts: The counters, in the order of :data:`COUNTERS`.
         shares: Whether items are shared, and not only what they are made of.
         exact: Whether copies are exact.
+        suspects: The samples whose files may have changed since the cache was made.
         changed_elsewhere: Returns whether another process may have changed the dataset since the look at it.
 
     Attributes:
         stages: What makes the items.
+        untimed: The same for comparisons, which are not counted.
         evidence: Compares what is made; None: nothing is compared.
         patience: How long to wait for the copies of others.
         copy_bytes: The most room that an item of this dataset has needed.
@@ -57,6 +60,7 @@ class BatchContext:
     """
 
     stages: Stages
+    untimed: Stages
 
     def __init__(
         self,
@@ -66,10 +70,11 @@ class BatchContext:
         *,
         shares: bool,
         exact: bool,
+        suspects: Suspects,
         changed_elsewhere: Callable[[], bool],
     ) -> None:
         self.worker, self.counts, self._segment = worker, counts, segment
-        self.shares, self.exact = shares, exact
+        self.shares, self.exact, self.suspects = shares, exact, suspects
         self.changed_elsewhere = changed_elsewhere
         self.evidence: Evidence | None = None
         self.patience = Patience()
@@ -80,6 +85,11 @@ class BatchContext:
     def distrusted(self) -> bool:
         """Whether any job has found that payloads of the cache cannot be trusted."""
         return self._segment is not None and self._segment.distrusted
+
+    def give_up(self, sample: int) -> None:
+        """The cache holds a sample as it was before its file changed: all jobs of it begin another."""
+        if self._segment is not None:
+            self._segment.distrust(sample, STORAGE)
 
     def make_alone(self, samples: list[int], evidence: Evidence | None) -> list[Any]:
         """As a :class:`Making` without payloads to take or slots to fill, in less time."""
@@ -266,6 +276,8 @@ class Making:
     def _is_to_take(self, k: int, payload: Any) -> bool:
         """Whether to be served this payload. Makes the sample again, if it is one of those to check."""
         sample, form, evidence = self._samples[k], self._sources[k], self._evidence
+        if self._context.suspects.has(sample) and not self._is_as_its_file(k, payload):
+            return False
         if evidence is None:
             return True
         if evidence.first and not evidence.vouches(sample, form, payload):
@@ -274,6 +286,22 @@ class Making:
             self._counts["checked"] += 1
             evidence.check(sample, form, payload)
         return True
+
+    def _is_as_its_file(self, k: int, payload: Any) -> bool:
+        """Whether a payload is what a sample's file comes to now, which has changed since the cache was made.
+
+        A copy is if its writer had seen the change before.
+        """
+        context, sample, form = self._context, self._samples[k], self._sources[k]
+        if form == AUGMENTED:
+            return self._worker.look(self._source_slots[k]) == context.suspects.look
+        self._counts["checked"] += 1
+        same = compare_served(context.untimed, sample, form, digest_of_payload(form, payload))
+        if same:
+            context.suspects.clear(sample)
+        elif same is False:
+            context.give_up(sample)
+        return bool(same)
 
     def copies(self) -> np.ndarray:
         """Slot, generation and form of each sample, for an audit. Call this before :meth:`end`."""

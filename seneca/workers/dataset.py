@@ -32,6 +32,7 @@ from seneca._runtime.segment_folder import segment_folder
 from seneca._runtime.warn import warn
 from seneca.audit.record import DeliveryRecorder, record_deliveries
 from seneca.cache import MISTAKES, SampleCache, cache_name, distrust_text, shared_cache
+from seneca.data.files import Seen
 from seneca.data.stages import Pictures
 from seneca.data.support import Support, inspect_dataset, seeds_only
 from seneca.data.traits import Traits
@@ -192,8 +193,8 @@ class SharedDataset(Dataset[Any]):
             count = len(self.dataset)
             if not all(type(index) is int and 0 <= index < count for index in indices):
                 return None
-        maker = self._maker_here()
         look = indices.look if isinstance(indices, Batch) else self._looks
+        maker = self._maker_here(look)
         made = maker.make(indices, look, alone=self._alone)
         if maker.distrusted:
             self._note_distrust(maker.terms, maker.cache)
@@ -224,8 +225,7 @@ class SharedDataset(Dataset[Any]):
         if isinstance(indices, Batch):
             asker, is_known = None, indices.look in self._current
             if not is_known and self._looks and self.terms is not None and indices.found == self.terms.names:
-                self._current.add(indices.look)  # that look found what this process knows
-                is_known = True
+                is_known = self._knows_files(indices)  # that look found what this process knows
         else:
             asker = asking_fetcher()
             if asker is None:
@@ -240,6 +240,17 @@ class SharedDataset(Dataset[Any]):
         if asker is not None:
             self._asker = weakref.ref(asker)
         return self.terms is not None
+
+    def _knows_files(self, indices: Batch) -> bool:
+        """Whether this process knows the files as the look for this batch has found them; it may look."""
+        assert self.terms is not None
+        stages = self.terms.stages
+        if isinstance(stages, Pictures) and stages.files.seen().name != indices.files:
+            stages.files.look()  # some have changed, though they have the sizes and times that they had
+            if stages.files.fingerprint() != self.terms.source:
+                return False
+        self._current.add(indices.look)
+        return True
 
     def _is_as_in_the_parent(self) -> bool:
         """In a process that has just begun: whether the dataset is as the parent process knew it.
@@ -261,13 +272,10 @@ class SharedDataset(Dataset[Any]):
         sources = {None if self.terms is None else self.terms.source, None if found is None else found[0]}
         never = self._looks == 0
         terms, files_found = self.terms, None
-        if (
-            terms is not None
-            and isinstance(terms.stages, Pictures)
-            and found is not None
-            and found[0] == terms.source
-        ):
-            files_found = terms.source, terms.bytes_about  # the loader's process looked, for this epoch
+        if terms is not None and isinstance(terms.stages, Pictures) and isinstance(indices, Batch):
+            seen = terms.stages.files.seen()
+            if (seen.fingerprint, seen.name) == (found and found[0], indices.files):
+                files_found = seen  # the loader's process looked, for this epoch
         self.look(files_found=files_found)
         if isinstance(indices, Batch):
             self._current.add(indices.look)
@@ -345,9 +353,7 @@ class SharedDataset(Dataset[Any]):
         counts = {form.name.lower(): count for form, count in self._compared().items()}
         return {**self._session.stats(), "compared": counts, "remote": self._session.remote_stats()}
 
-    def look(
-        self, support: Support | None = None, *, files_found: tuple[bytes, int] | None = None
-    ) -> Support:
+    def look(self, support: Support | None = None, *, files_found: Seen | None = None) -> Support:
         """Look at the dataset as it is now. Batches are planned and items made by what this finds.
 
         Args:
@@ -372,6 +378,8 @@ class SharedDataset(Dataset[Any]):
         self._base, self._seen, self._watch = support.base, support, support.watch
         self._state = list(getattr(self._base, "__dict__", {}).values())
         before, self.terms = self.terms, self._terms_of(support)
+        if self._cache is not None and not self._cache.segment.closed and self._cache.segment.distrusted:
+            self._marks = None  # they are of samples that were compared with those in that cache
         if self.terms is not None and (self._marks is None or self._marks.names != self.terms.names):
             self._marks = Marks(self.terms.names, self.terms.n_samples)
         is_of_files = self.terms is not None and isinstance(self.terms.stages, Pictures)
@@ -381,7 +389,19 @@ class SharedDataset(Dataset[Any]):
             self._maker = None  # its cache was given up; another may have been begun
         if self.terms is None or not self.terms.shares_as(before):
             self._session.copy_bytes = 0
+        self._expect_suspects()
         return support
+
+    def _expect_suspects(self) -> None:
+        """If files have changed since the cache was made, let workers that begin now compare them together.
+
+        The cache is known from the second epoch on. In the first one each compares for itself.
+        """
+        segment = None if self._cache is None or get_worker_info() is not None else self._cache.segment
+        if self.terms is None or self._marks is None or segment is None or segment.closed:
+            return
+        if 0 < segment.newest_ctime < self.terms.newest_ctime():
+            self._marks.share_compared()
 
     def loaded_with(self, worker_init_fn: Callable[[int], None] | None) -> None:
         """Tell this dataset what worker processes run before they make items."""
@@ -406,9 +426,16 @@ class SharedDataset(Dataset[Any]):
         """The number of the last look."""
         return self._looks
 
+    @property
+    def files_name(self) -> int:
+        """The name of the files as they were last seen, as a :class:`Batch` has it."""
+        stages = None if self.terms is None else self.terms.stages
+        return stages.files.seen().name if isinstance(stages, Pictures) else 0
+
     def batch(self, indices: list[int], epoch: tuple[int, int]) -> Batch:
         """These indices as a batch of this epoch (see :class:`Batch`), with the last look in this process."""
-        return Batch.of(indices, self._looks, self.found, epoch if self.share == "exact" else None)
+        seeds = epoch if self.share == "exact" else None
+        return Batch.of(indices, self._looks, self.found, self.files_name, seeds)
 
     @property
     def found(self) -> Names | None:
@@ -541,16 +568,18 @@ class SharedDataset(Dataset[Any]):
             self._session.joined(terms, self._cache, job, self.share)
         return self._cache
 
-    def _maker_here(self) -> Preparer:
+    def _maker_here(self, look: int) -> Preparer:
         """This process's preparer, for the present terms. A forked child makes its own."""
         assert self.terms is not None and self._marks is not None
         maker = self._maker
         if maker is not None and maker.pid != os.getpid():
             maker = None
-        if maker is not None and self.terms.shares_as(maker.terms):
+        if maker is not None and self.terms.shares_as(maker.terms) and not maker.is_outdated(look):
             maker.terms = self.terms
             return maker
         if maker is not None:
+            if maker.is_outdated(look):
+                self._marks = Marks(self.terms.names, self.terms.n_samples)
             maker.close()
         cache = self.join()
         worker = get_worker_info()

@@ -20,6 +20,7 @@ from seneca._runtime.finalizers import FIRST, PATIENCE_S, finalize
 from seneca.audit.record import record_service
 from seneca.cache import SampleCache
 from seneca.data.stages import KeptStages, Pictures, Stages
+from seneca.data.suspects import Suspects
 from seneca.forms import Form
 from seneca.workers.batch import BatchContext, Making
 from seneca.workers.proof import (
@@ -75,6 +76,7 @@ class Preparer:
         remote: WorkersRemote | None = None,
     ) -> None:
         self.pid = os.getpid()
+        self._look: int | None = None  # the last for which a batch was made
         self._counts = counts
         self._remote = remote
         self.cache = cache
@@ -91,6 +93,7 @@ class Preparer:
             *(self._worker, self._segment, counts),
             shares=terms.shares,
             exact=terms.exact,
+            suspects=Suspects(marks.compared),
             changed_elsewhere=changed_elsewhere,
         )
         self._board = board
@@ -104,6 +107,7 @@ class Preparer:
                 first=first,
                 again=self._again if terms.exact else None,
                 differed=self._note_difference,
+                has_changed=self._has_changed,
                 changes=lambda: not vouched and changed(),
             )
             self._proof = Proof(*(terms, cache.segment, board, evidence), vouched=vouched, changed=changed)
@@ -135,7 +139,8 @@ class Preparer:
                 one.terms = terms
         stages: Stages
         if isinstance(terms.stages, Pictures) and self._remote is not None:
-            stages = RemoteStages(terms.stages, self._counts, self._remote, terms.source)
+            has_changed = self._context.suspects.has_changed
+            stages = RemoteStages(terms.stages, self._counts, self._remote, terms.source, has_changed)
         elif isinstance(terms.stages, KeptStages):
             stages = TimedStages(terms.stages, self._counts)
         else:
@@ -144,7 +149,7 @@ class Preparer:
         if terms.exact:
             stages = self._seeded = SeededStages(stages)
             self._again = SeededStages(terms.stages)  # for checks, which are not timed
-        self._context.stages = stages
+        self._context.stages, self._context.untimed = stages, terms.stages
 
     def make(self, indices: Sequence[int], look: int, *, alone: bool = False) -> list[Any]:
         """Make the items of a batch.
@@ -171,6 +176,7 @@ class Preparer:
         with self._in_use, contextlib.nullcontext() if self._remote is None else self._remote.batch(look):
             if self._seeded is not None:
                 self._begin_exact(indices, samples)
+            self._begin_look(look)
             trusts = not alone and self._trusts(look)
             evidence = self._evidence if trusts else None
             began = time.perf_counter_ns()
@@ -214,6 +220,35 @@ class Preparer:
                 f"share='exact' is not possible here, because {self._board.text}, though Python's, NumPy's "
                 "and torch's generators are set alike; draw its numbers from these, or give another share"
             )
+
+    def _begin_look(self, look: int) -> None:
+        """With the first batch of an epoch: find out of which samples the cache may hold what was before."""
+        if look == self._look:
+            return
+        self._look = look
+        if self._segment is not None and isinstance(self.terms.stages, Pictures):
+            suspects = self._context.suspects
+            suspects.begin(self.terms.stages.files, self._segment)
+            self._worker.name_look(suspects.look)
+
+    def is_outdated(self, look: int) -> bool:
+        """Whether another cache is to be joined for the epoch of this look.
+
+        It is if this one was given up in an earlier epoch, because it is of an earlier time than the files.
+        """
+        if self._segment is None or look == self._look or not self._segment.distrusted:
+            return False
+        why = self._segment.why_distrusted()
+        return why is not None and why[3] == Form.STORAGE
+
+    def _has_changed(self, sample: int) -> bool:
+        """Whether a sample's file has changed since the cache was made, also in this epoch."""
+        stages, has_changed = self.terms.stages, self._context.suspects.has_changed(sample)
+        if has_changed or self._segment is None or not isinstance(stages, Pictures):
+            return has_changed
+        with contextlib.suppress(OSError):  # it has gone, which is told when somebody asks for it
+            return 0 < self._segment.newest_ctime < stages.files.ctime(sample)
+        return False
 
     def _trusts(self, look: int) -> bool:
         """Whether to take payloads from the cache, and leave any there."""

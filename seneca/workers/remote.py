@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -135,16 +135,27 @@ class RemoteStages(TimedStages):
         counts: As :class:`TimedStages` has them. What servers had is counted apart from what storage had.
         remote: The servers.
         source: The fingerprint of the dataset's files.
+        has_changed: Tells whether a sample's file has changed since the cache was made. Servers may have what
+            it was before.
     """
 
-    def __init__(self, stages: Pictures, counts: np.ndarray, remote: WorkersRemote, source: bytes) -> None:
+    def __init__(
+        self,
+        stages: Pictures,
+        counts: np.ndarray,
+        remote: WorkersRemote,
+        source: bytes,
+        has_changed: Callable[[int], bool] = lambda sample: False,
+    ) -> None:
         super().__init__(stages, counts)
-        self._remote, self._source = remote, source
+        self._remote, self._source, self._has_changed = remote, source, has_changed
         self._lengths = stages.files.lengths()
         self._came: bytes | None = None  # the last file that another host had
 
     def read(self, index: int) -> bytes:
         """The file as another host has left it; else from storage, and then it is left for other hosts."""
+        if self._has_changed(index):
+            return self.read_stored(index)
         handle = self._remote.cache.handle
         began = time.perf_counter_ns()
         data = handle.get(self._source, index)

@@ -125,7 +125,7 @@ class _DrawnBatches:
     ) -> None:
         self._shared, self._progress = shared, progress
         self._session = shared._session
-        self._look, self._found = shared.looks, shared.found
+        self._look, self._found, self._files = shared.looks, shared.found, shared.files_name
         self._batch_size = sampler.batch_size
         self.terms = terms = cast(Terms, shared.terms)
         cache = shared.join()
@@ -162,6 +162,7 @@ class _DrawnBatches:
             hands_over=True,
             exact_family=family,
             wanted_alone=sampler.batch_size * BATCHES_ALONE,
+            look=self._files,
         )
         progress.begin(plan.order, plan.sampler, shared._identity, plan.indices)
         # The member stays open until the loader lets go of this, because workers claim what it holds later.
@@ -193,7 +194,7 @@ class _DrawnBatches:
         row, generation, claims = self._member.claims(places)
         for start in range(0, len(indices), size):
             drawn = indices[start : start + size]
-            batch = PlannedBatch.of(drawn.tolist(), self._look, self._found, self._epoch)
+            batch = PlannedBatch.of(drawn.tolist(), self._look, self._found, self._files, self._epoch)
             batch.names = self.terms.names
             batch.row, batch.generation = row, generation
             batch.claims = None if claims is None else claims[start : start + size]

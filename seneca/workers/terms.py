@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from seneca.data.stages import Stages, names_of_exact
+from seneca.data.stages import Pictures, Stages, names_of_exact
 
 __all__ = ["Batch", "Names", "PlannedBatch", "Terms"]
 
@@ -61,6 +61,9 @@ class Terms:
     def total_bytes(self) -> int:
         return self.bytes_about
 
+    def newest_ctime(self) -> int:
+        return self.stages.files.newest_ctime() if isinstance(self.stages, Pictures) else 0
+
     @property
     def names(self) -> Names:
         return self.source, self.stages.decoded, self.stages.augmented
@@ -86,12 +89,15 @@ class Batch(list[int]):
         look: The number of that look, in the loader's process.
         found: The names that it found. None: it found nothing to share, or persistent workers have another
             dataset than the loader's process and have to look for themselves.
+        files: The name of the files of pictures as that look has seen them, see
+            :class:`seneca.data.files.Seen`; 0: there are none.
         epoch: The seed and the number of the epoch, which name the random numbers of samples where copies are
             exact; None: they are not named.
     """
 
     look: int
     found: Names | None
+    files: int
     epoch: tuple[int, int] | None = None
 
     @classmethod
@@ -100,11 +106,12 @@ class Batch(list[int]):
         indices: Iterable[int],
         look: int,
         found: Names | None,
+        files: int = 0,
         epoch: tuple[int, int] | None = None,
     ) -> _B:
         """These indices, for which this look was made."""
         batch = cls(indices)
-        batch.look, batch.found, batch.epoch = look, found, epoch
+        batch.look, batch.found, batch.files, batch.epoch = look, found, files, epoch
         return batch
 
 

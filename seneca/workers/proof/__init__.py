@@ -24,6 +24,7 @@ from seneca.epochs.generators import drawing
 from seneca.workers.proof.board import Board, Verdict
 from seneca.workers.proof.evidence import Evidence, unstable_text
 from seneca.workers.proof.examples import (
+    compare_served,
     digest_of_payload,
     example_of,
     may_be_made_again,
@@ -38,6 +39,7 @@ __all__ = [
     "Marks",
     "Proof",
     "Verdict",
+    "compare_served",
     "digest_of_payload",
     "drawing",
     "example_of",

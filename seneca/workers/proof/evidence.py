@@ -72,6 +72,7 @@ class Evidence:
         again: The stages that make samples for checks, if copies are exact; None: the dataset's own.
         differed: Called if a sample differs for certain, with its number.
         changes: Returns whether making items changes the dataset, and the user has not vouched for it.
+        has_changed: Returns whether a sample's file has changed since the segment was made.
 
     Attributes:
         terms: As in the arguments. Other terms may replace them if these share the same.
@@ -92,10 +93,12 @@ class Evidence:
         again: Stages | None,
         differed: Callable[[int], None],
         changes: Callable[[], bool],
+        has_changed: Callable[[int], bool],
     ) -> None:
         self.terms = terms
         self._segment, self._board, self.marks = segment, board, marks
-        self._seeded, self._differed, self._changes = again, differed, changes
+        self._seeded, self._differed = again, differed
+        self._changes, self._has_changed = changes, has_changed
         self.refuted = False
         self._check_every, self.first = check_every, first
         # Random, so that processes check at different times, and some check even if none serves so many.
@@ -376,9 +379,9 @@ class Evidence:
         """Whether a sample that differs only says that the cache is of an earlier time, and nobody disagrees.
 
         This job had made it differently before (a file has changed, for example), or a job that has ended,
-        and no other is here.
+        and no other is here. Or its file has changed since the segment was made.
         """
-        if met == CHANGED:
+        if met == CHANGED or self._has_changed(sample):
             return True
         return self._tables[form].maker(sample) == 0 and self._segment.stats()["jobs"] == 1
 

@@ -1,7 +1,8 @@
-"""Which samples a job has made itself and found equal, in memory that all its processes see."""
+"""What a job has made itself and found equal, in memory that all its processes see."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -30,17 +31,36 @@ class Marks:
 
     def __init__(self, names: Names, n_samples: int) -> None:
         self.names = names
+        self._n_samples = n_samples
         self._each = mark_words(n_samples)
         # Its memory is zeros that nothing has touched. torch would copy other zeros with threads, for which a
         # forked process waits forever.
         storage = torch.UntypedStorage._new_shared((FRONT + len(Form) * self._each) * 8)
         self._words = torch.empty(0, dtype=torch.int64).set_(storage)
         self._view: np.ndarray | None = None
+        self._compared: torch.Tensor | None = None
 
     def of(self, form: Form) -> np.ndarray:
         """The words of a form's marks, for :class:`seneca._core.digests.Digests`."""
         at = FRONT + form * self._each
         return self._all()[at : at + self._each]
+
+    def share_compared(self) -> None:
+        """Have :attr:`compared` in memory that processes see which begin from now on.
+
+        It takes four bytes a sample, which are needed only if files have changed.
+        """
+        if self._compared is None:
+            with contextlib.suppress(RuntimeError):  # there is no room; each process compares for itself then
+                storage = torch.UntypedStorage._new_shared(4 * self._n_samples)
+                self._compared = torch.empty(0, dtype=torch.int32).set_(storage)
+
+    @property
+    def compared(self) -> np.ndarray:
+        """Memory for :class:`seneca.data.suspects.Suspects`; this process's own, unless it is shared."""
+        if self._compared is None:
+            return np.zeros(self._n_samples, np.uint32)
+        return self._compared.numpy().view(np.uint32)
 
     @property
     def draws(self) -> bool:

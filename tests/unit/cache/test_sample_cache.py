@@ -63,6 +63,17 @@ def object_path(name):
     return f"/dev/shm/seneca-{os.geteuid()}-{name}"
 
 
+def test_a_cache_of_files_knows_their_newest_ctime(name):
+    class OfFiles(Dataset):
+        def newest_ctime(self):
+            return 2**60
+
+    with SampleCache.create(name, OfFiles(), cache_bytes="1MiB") as cache, SampleCache.attach(name) as other:
+        assert cache.segment.newest_ctime == other.segment.newest_ctime == 2**60
+    with SampleCache.create(name, Dataset(), cache_bytes="1MiB") as cache:
+        assert cache.segment.newest_ctime == 0
+
+
 def test_a_cache_is_made_once_and_joined_by_all(name):
     with SampleCache.create(name, Dataset(), cache_bytes="1MiB", split="30-20-50") as cache:
         assert cache.created and cache.stats()["payload_bytes"] == 1 << 20

@@ -15,6 +15,7 @@ TERMS = Terms(
 
 def test_terms_answer_as_a_dataset_does():
     assert (len(TERMS), TERMS.fingerprint(), TERMS.total_bytes()) == (10, b"s" * 16, 1000)
+    assert TERMS.newest_ctime() == 0, "it has no files"
     assert TERMS.names == (b"s" * 16, 1, 2)
 
 
@@ -31,9 +32,10 @@ def test_what_was_made_is_good_on_terms_of_the_same_names():
 
 
 def test_a_batch_is_a_list_that_keeps_its_look_in_a_pickle():
-    batch = PlannedBatch.of([3, 1], 7, TERMS.names)
+    batch = PlannedBatch.of([3, 1], 7, TERMS.names, 5)
     batch.names, batch.row, batch.generation, batch.claims = TERMS.names, 4, 9, None
     again = pickle.loads(pickle.dumps(batch))
     assert again == [3, 1] and type(again) is PlannedBatch
     assert (again.look, again.found, again.row, again.generation, again.log) == (7, TERMS.names, 4, 9, None)
+    assert (again.files, again.epoch) == (5, None)
     assert type(Batch.of((), 0, None)) is Batch
