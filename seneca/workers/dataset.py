@@ -26,7 +26,6 @@ from typing import Any, Literal
 import torch
 from torch.utils.data import Dataset, Subset, get_worker_info
 
-from seneca._core.digests import compared
 from seneca._runtime.distributed import belong_to_job, job_key
 from seneca._runtime.segment_folder import segment_folder
 from seneca._runtime.warn import warn
@@ -43,11 +42,11 @@ from seneca.errors import NoSpaceError, SegmentError
 from seneca.forms import Form
 from seneca.identity import Memory, Watch
 from seneca.options import CHECK_EVERY, CheckEvery, Options
-from seneca.partition import Jobs, Split
+from seneca.partition import Jobs
 from seneca.tuning.neighbours import neighbours_text
 from seneca.workers.callers import asking_fetcher, init_of_worker
 from seneca.workers.explained import (
-    compared_forms,
+    compared_counts,
     compared_text,
     not_shared_text,
     shared_text,
@@ -323,14 +322,10 @@ class SharedDataset(Dataset[Any]):
 
     def _compared(self) -> dict[Form, int]:
         """How many samples of each form this job and others have made, which were equal."""
-        if self.terms is None:
-            return {}
-        forms = compared_forms(self.terms)
         segment = None if self._cache is None else self._cache.segment
-        if segment is not None and not segment.closed:
-            stages = self.terms.stages
-            self._last_compared = {form: compared(segment, stages.kind(form)) for form in forms}
-        return dict.fromkeys(forms, 0) | self._last_compared
+        if self.terms is not None:
+            self._last_compared = compared_counts(self.terms, segment, self._last_compared)
+        return {} if self.terms is None else self._last_compared
 
     def stats(self) -> dict[str, Any]:
         """What this job's processes did with this dataset so far.
@@ -377,7 +372,7 @@ class SharedDataset(Dataset[Any]):
         self._looked_in = os.getpid()
         self._base, self._seen, self._watch = support.base, support, support.watch
         self._state = list(getattr(self._base, "__dict__", {}).values())
-        before, self.terms = self.terms, self._terms_of(support)
+        before, self.terms = self.terms, Terms.of(support, self._options)
         if self._cache is not None and not self._cache.segment.closed and self._cache.segment.distrusted:
             self._marks = None  # they are of samples that were compared with those in that cache
         if self.terms is not None and (self._marks is None or self._marks.names != self.terms.names):
@@ -389,19 +384,9 @@ class SharedDataset(Dataset[Any]):
             self._maker = None  # its cache was given up; another may have been begun
         if self.terms is None or not self.terms.shares_as(before):
             self._session.copy_bytes = 0
-        self._expect_suspects()
+        if self._marks is not None and self._cache is not None and get_worker_info() is None:
+            self._marks.expect_suspects(self._cache.segment, self.terms)
         return support
-
-    def _expect_suspects(self) -> None:
-        """If files have changed since the cache was made, let workers that begin now compare them together.
-
-        The cache is known from the second epoch on. In the first one each compares for itself.
-        """
-        segment = None if self._cache is None or get_worker_info() is not None else self._cache.segment
-        if self.terms is None or self._marks is None or segment is None or segment.closed:
-            return
-        if 0 < segment.newest_ctime < self.terms.newest_ctime():
-            self._marks.share_compared()
 
     def loaded_with(self, worker_init_fn: Callable[[int], None] | None) -> None:
         """Tell this dataset what worker processes run before they make items."""
@@ -463,28 +448,6 @@ class SharedDataset(Dataset[Any]):
             self._told = text
             warn(text)
         return True
-
-    def _terms_of(self, support: Support) -> Terms | None:
-        stages = support.stages
-        is_exact = self.share == "exact"
-        shares = stages is not None and (is_exact or (self.share == "augmented" and not stages.same))
-        if stages is None or self.cache is None or not (shares or stages.decoded):
-            return None
-        wanted = self._options.split_wanted
-        return Terms(
-            name=self.cache,
-            source=stages.source,
-            n_samples=len(support.base),
-            bytes_about=support.total_bytes,
-            cache_bytes=self.cache_bytes,
-            split=wanted if stages.decoded or self.split != "auto" else Split(0, 0, 1),
-            keep=self._options.keep_wanted,
-            shares=shares,
-            stages=stages,
-            own=support.own,
-            exact=is_exact,
-            own_generator=support.made_of is not None and support.made_of.own_generator,
-        )
 
     def record(self, loader: Any, plan: EpochPlan, progress: EpochProgress) -> DeliveryRecorder | None:
         """Begin to write down what an epoch of ``loader`` delivers; None: no audit is wanted.

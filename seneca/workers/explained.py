@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from seneca import confidence
+from seneca._core.digests import compared
+from seneca._core.segment import Segment
 from seneca.data.support import Support
 from seneca.forms import Form
 from seneca.workers.proof import Board, Verdict, may_be_made_again
 from seneca.workers.terms import Terms
 
-__all__ = ["compared_forms", "compared_text", "not_shared_text", "shared_text", "why_not_exact"]
+__all__ = [
+    "compared_counts",
+    "compared_forms",
+    "compared_text",
+    "not_shared_text",
+    "shared_text",
+    "why_not_exact",
+]
 
 
 def not_shared_text(support: Support, *, share: str, has_cache: bool) -> str:
@@ -35,6 +44,20 @@ def compared_forms(terms: Terms) -> tuple[Form, ...]:
     """The forms that the dataset's code makes and jobs share."""
     users = terms.stages.users_forms
     return tuple(form for form in sorted(users) if form != Form.AUGMENTED or terms.shares)
+
+
+def compared_counts(terms: Terms, segment: Segment | None, before: Mapping[Form, int]) -> dict[Form, int]:
+    """How many samples of each form this job and others have made, which were equal.
+
+    Args:
+        terms: By which it shares.
+        segment: The segment of the cache; None: it has not joined.
+        before: What was counted before, which holds where the cache was left since.
+    """
+    forms = compared_forms(terms)
+    if segment is None or segment.closed:
+        return {form: before.get(form, 0) for form in forms}
+    return {form: compared(segment, terms.stages.kind(form)) for form in forms}
 
 
 def compared_text(terms: Terms, board: Board, counts: Mapping[Form, int]) -> str:

@@ -9,6 +9,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from seneca.data.stages import Pictures, Stages, names_of_exact
+from seneca.data.support import Support
+from seneca.options import Options
+from seneca.partition import Split
 
 __all__ = ["Batch", "Names", "PlannedBatch", "Terms"]
 
@@ -49,6 +52,28 @@ class Terms:
     own: np.ndarray | None
     exact: bool = False
     own_generator: bool = False
+
+    @classmethod
+    def of(cls, support: Support, options: Options) -> Terms | None:
+        """The terms for what a look has found; None: nothing can be shared."""
+        stages, is_exact = support.stages, options.share == "exact"
+        shares = stages is not None and (is_exact or (options.share == "augmented" and not stages.same))
+        if stages is None or options.cache is None or not (shares or stages.decoded):
+            return None
+        return cls(
+            name=options.cache,
+            source=stages.source,
+            n_samples=len(support.base),
+            bytes_about=support.total_bytes,
+            cache_bytes=options.cache_bytes,
+            split=options.split_wanted if stages.decoded or options.split != "auto" else Split(0, 0, 1),
+            keep=options.keep_wanted,
+            shares=shares,
+            stages=stages,
+            own=support.own,
+            exact=is_exact,
+            own_generator=support.made_of is not None and support.made_of.own_generator,
+        )
 
     # What the cache asks a dataset for.
 

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 
 from seneca._core.digests import mark_words
+from seneca._core.segment import Segment
 from seneca.forms import Form
-from seneca.workers.terms import Names
+from seneca.workers.terms import Names, Terms
 
 __all__ = ["Marks"]
 
@@ -45,12 +46,14 @@ class Marks:
         at = FRONT + form * self._each
         return self._all()[at : at + self._each]
 
-    def share_compared(self) -> None:
-        """Have :attr:`compared` in memory that processes see which begin from now on.
+    def expect_suspects(self, segment: Segment, terms: Terms | None) -> None:
+        """If files have changed since a cache was made, let workers that begin now compare them together.
 
-        It takes four bytes a sample, which are needed only if files have changed.
+        The cache is known from the second epoch on. In the first one each process compares for itself.
         """
-        if self._compared is None:
+        if terms is None or segment.closed or not 0 < segment.newest_ctime < terms.newest_ctime():
+            return
+        if self._compared is None:  # it takes four bytes a sample, which are needed only here
             with contextlib.suppress(RuntimeError):  # there is no room; each process compares for itself then
                 storage = torch.UntypedStorage._new_shared(4 * self._n_samples)
                 self._compared = torch.empty(0, dtype=torch.int32).set_(storage)
