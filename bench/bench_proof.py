@@ -73,7 +73,7 @@ class Staged(seneca.StagedDataset):
 
 
 class Unseen(torch.utils.data.Dataset[Any]):
-    """Items that hang on what no fingerprint sees."""
+    """Items that depend on what no fingerprint sees."""
 
     def __len__(self) -> int:
         return LIE_SAMPLES
@@ -130,17 +130,17 @@ def joining(rounds: int) -> list[float]:
     first.look()
     first.__getitems__(first.batch([1, 2]))
     took, made = [], 0.0
-    example_of = prove.example_of
+    examples_of = prove.examples_of
 
     def timed(*arguments: Any) -> Any:
         nonlocal made
         began = time.perf_counter()
         try:
-            return example_of(*arguments)
+            return examples_of(*arguments)
         finally:
             made += time.perf_counter() - began
 
-    prove.example_of = timed
+    prove.examples_of = timed
     try:
         for _ in range(rounds):
             made = 0.0
@@ -151,7 +151,7 @@ def joining(rounds: int) -> list[float]:
             took.append(time.perf_counter() - began - made)
             assert made, "it has made no example"
     finally:
-        prove.example_of = example_of
+        prove.examples_of = examples_of
     return took
 
 

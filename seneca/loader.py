@@ -105,9 +105,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             other process is a run by itself. Each copy made for other jobs reaches a run once.
         device: Where batches go, for example ``"cuda"``. Each batch is copied while the one before is in
             use. None: batches stay where they are made.
-        check_every: One of so many samples served from the cache is made again and compared. If it differs,
-            the jobs of the cache stop sharing, and one warning tells of it. ``stats()`` counts checks and
-            differences. None: no checks.
+        check_every: One of so many samples served from the cache is made again and compared; more of them
+            until enough samples have agreed. If one differs, the jobs of the cache stop sharing, and one
+            warning names it. ``stats()`` counts checks and differences. ``"first"``: a sample is taken from
+            the cache only after this job has made it itself once, and it agreed. None: no checks.
         keep: How long the cache outlives the last job that uses it: seconds, or a time such as ``"10min"``. A
             job that starts within that time finds it warm. True: until ``seneca rm``. None: as the
             environment variable ``SENECA_KEEP`` says, else not at all. The longest time that any of its jobs

@@ -126,7 +126,8 @@ static void fetch(const sn_context *context, const sn_place *place, int is_inter
         return;
     sn_read_file(context, asked.sample, is_interruptible, is_ahead, file);
     if (context->remote && file->rc == 0)
-        sn_remote_put(context->remote, context->dataset, asked.sample, file->bytes, file->length, (sn_terms){0});
+        sn_remote_put(context->remote, context->dataset, asked.sample, file->bytes, file->length,
+                      (sn_terms){.replaces = place->skips_remote}); /* what it has may be of an earlier time */
 }
 
 long sn_thread_sleeps(void)

@@ -90,12 +90,12 @@ cdef class Remote:
         finally:
             free(wish.bytes)
 
-    def put(self, bytes dataset, uint32_t sample, bytes file):
-        """Leave the file of a sample there. No answer is waited for."""
+    def put(self, bytes dataset, uint32_t sample, bytes file, *, bint replaces=False):
+        """Leave the file of a sample there. No answer is waited for. What is there stays, unless this replaces it."""
         cdef const uint8_t *name = name_of(dataset)
         cdef const uint8_t *bytes_ = <const uint8_t *><const char *>file
         cdef size_t length = len(file)
-        cdef sn_terms terms = sn_terms(0, 0)
+        cdef sn_terms terms = sn_terms(0, replaces)
         with nogil:
             sn_remote_put(self.handle, name, sample, bytes_, length, terms)
 

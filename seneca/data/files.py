@@ -155,6 +155,12 @@ class PictureFiles:
         """
         return self._paths.found().newest
 
+    def first_newest_ctime(self) -> int:
+        """As :meth:`newest_ctime`, at the first look. The first call looks."""
+        self._paths.found()
+        assert self._paths.first_newest is not None
+        return self._paths.first_newest
+
     def changed_since(self, ctime_ns: int) -> tuple[np.ndarray, np.ndarray] | None:
         """The samples whose files had a newer ctime at the last look; None: there are none.
 
@@ -272,6 +278,7 @@ class _Paths:
     def __init__(self, root: str, paths: list[str]) -> None:
         self.root, self.paths, self.here = root, paths, os.getcwd()
         self._found: Seen | None = None
+        self.first_newest: int | None = None  # of the first look
         self._stated = b""
         self._ends = b""
         self._names: bytes | None = None
@@ -297,7 +304,7 @@ class _Paths:
             self._stated = stated
         # The first 16 bytes fix the number of files. What follows has a fixed width.
         parts = _digest(self.names(), sizes, mtimes, self._ends)
-        self._found = _seen(parts, int(sizes.sum()), ctimes, stated)
+        self.take(_seen(parts, int(sizes.sum()), ctimes, stated))
 
     def _stated_now(self) -> np.ndarray:
         """The size and the times of every file, as :data:`LOOKED`."""
@@ -348,6 +355,8 @@ class _Paths:
 
     def take(self, seen: Seen) -> None:
         self._found = seen
+        if self.first_newest is None:
+            self.first_newest = seen.newest
 
     def changed_since(self, ctime_ns: int) -> tuple[np.ndarray, np.ndarray] | None:
         seen = self.found()
@@ -461,7 +470,7 @@ class _Pieces(_Paths):
             pieces = self._listing.pieces
             parts = _digest(self.names(), listed, self._both_ends_of_some(), pieces)
             stated = _digest(listed, ctimes)
-            self._found = _seen(parts, int(pieces["length"].sum(dtype=np.uint64)), ctimes, stated)
+            self.take(_seen(parts, int(pieces["length"].sum(dtype=np.uint64)), ctimes, stated))
 
     def _of_samples(self, ctimes: np.ndarray) -> np.ndarray:
         return ctimes[self._listing.pieces["container"]]
@@ -521,7 +530,7 @@ class _InBuckets(_Pieces):
             sizes = listing.stated["size_bytes"]
             parts = _digest(self.names(), sizes, digest_of_etags(listing.etags), listing.pieces)
             total = int(listing.pieces["length"].sum(dtype=np.uint64))
-            self._found = Seen(parts, total, np.zeros(0, np.int64), 0, 0)
+            self.take(Seen(parts, total, np.zeros(0, np.int64), 0, 0))
 
     def told(self) -> str:
         n = len(self._listing.containers)

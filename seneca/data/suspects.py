@@ -34,7 +34,8 @@ class Suspects:
 
     Attributes:
         changes: For each sample UNCHANGED, SUSPECT or COMPARED, uint8; None: no file has changed. The native
-            core writes COMPARED too.
+            core writes COMPARED too. A file that changed while this process knew it, and before the segment
+            was made, is COMPARED: the segment has nothing older, but servers of other hosts may.
         look: Names the files as they were when :meth:`begin` was called last: see :class:`Seen`.
     """
 
@@ -44,6 +45,7 @@ class Suspects:
         self._compared = compared
         self._samples = np.zeros(0, np.int64)  # those that have changed, sorted
         self._seals = np.zeros(0, np.uint32)  # each names a change of a file, and the segment
+        self._is_newer = np.zeros(0, bool)  # than the segment
 
     def begin(self, files: PictureFiles, segment: Segment) -> np.ndarray | None:
         """Find the suspects, as the last look at the files has them. Returns :attr:`changes`.
@@ -54,18 +56,23 @@ class Suspects:
         self.changes = None
         self.look = files.seen().name
         reference = segment.newest_ctime
-        newer = files.changed_since(reference) if reference else None
+        newer = files.changed_since(min(reference, files.first_newest_ctime())) if reference else None
         if newer is None:
             return None
         self._samples, ctimes = newer
         self._seals = _seals(ctimes, segment)
         self.changes = np.zeros(len(files), np.uint8)
-        known = self._compared[self._samples] == self._seals
+        self._is_newer = ctimes > reference
+        known = ~self._is_newer | (self._compared[self._samples] == self._seals)
         self.changes[self._samples] = np.where(known, COMPARED, SUSPECT)
         return self.changes
 
     def has_changed(self, sample: int) -> bool:
         """Whether a sample's file has changed since the segment was made. It may have been compared."""
+        return self.are_others_older(sample) and bool(self._is_newer[self._at(sample)])
+
+    def are_others_older(self, sample: int) -> bool:
+        """Whether servers of other hosts may have of a sample what its file was before."""
         return self.changes is not None and bool(self.changes[sample])
 
     def has(self, sample: int) -> bool:

@@ -6,13 +6,19 @@
                   |                                                     |
                   +--> paths, packages, environment: what they lead to -+
 
-No part of an identity depends on addresses, hash seeds, line numbers, docstrings or the name of the main
-module. Some parts are always in it: Python's release, torch's default dtype and device, the files of a few
-packages such as torch, NumPy and Pillow, and whether Pillow takes truncated pictures. The other parts are:
+No part of an identity depends on addresses, line numbers, docstrings or the name of the main module. The
+hash seed counts only where code puts a set of texts in order. Some parts are always in it: Python's release,
+the settings of the process that change what libraries compute (:mod:`seneca.identity.process`), functions of
+libraries that the program has replaced (``patched``), and the files of a few packages such as torch, NumPy
+and Pillow. The other parts are:
+
+* **Attributes** that the items can depend on (``used``): those that the object's methods read, in any method
+  that ``__getitem__`` and its like can reach. All count if the object is passed on as a whole, or if a name is
+  made up while code runs.
 
 * **Data**, by content: numbers, strings, bytes, containers (dicts in their order), tensors, arrays.
-* **Paths** in the data that exist: by device and inode, and files also by size and time of modification. A
-  relative path counts with the current folder.
+* **Paths** in data and code that exist: by device and inode, and files also by size, time of modification and
+  ctime. A relative path counts with the current folder.
 * **The user's own functions**: bytecode, constants, defaults, attributes, and the values in the closure.
   Also each global and import that the code names, and all that these lead to.
 * **The user's own classes**: everything in the body, and the bases. Their annotations count, because some
@@ -22,7 +28,7 @@ packages such as torch, NumPy and Pillow, and whether Pillow takes truncated pic
   by the files of all that it imports.
 * **Installed code**, and the standard library: by name and release. For packages, the hashes of their files
   also count, and those of the packages that they require, as the installer recorded them.
-* **Environment variables** whose names stand in code that reads the environment.
+* **Environment variables** whose names stand in code that reads the environment, or in paths (``$HOME``).
 * **Other objects**: class and state, as pickling would take them (``__getstate__``, ``__reduce_ex__``). No
   new object is made for that. Values of ``cached_property``, and other caches in attributes, are therefore
   state like any other. Of ``lru_cache`` only the function counts.
@@ -36,8 +42,8 @@ An object may state its identity itself::
 In a class derived from that one, the result of ``__fingerprint__`` counts beside the state.
 
 The identity does not see the content of files, the answers of a network, or a random state. It does not see
-what code reaches without naming it (``globals()["X"]``, ``eval``). Jobs find such differences by examples,
-see :mod:`seneca.workers.proof`.
+what code reaches by names that it makes up (``eval``). Therefore an identity only finds candidates, and jobs
+compare what they make: see :mod:`seneca.workers.proof`.
 """
 
 from seneca.identity.look import Identity, Look, MadeOf, fingerprint

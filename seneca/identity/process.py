@@ -37,7 +37,10 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     "cv2": {"useOptimized": True},
     "csv": {"field_size_limit": 131072},
 }
-_OF_PANDAS = ("mode.copy_on_write", "mode.string_storage", "mode.use_inf_as_na", "future.infer_string")
+_OF_PANDAS = (
+    *(("mode", "copy_on_write"), ("mode", "string_storage"), ("mode", "use_inf_as_na")),
+    ("future", "infer_string"),
+)
 
 
 def settings() -> dict[str, Any]:
@@ -98,12 +101,10 @@ def _plugins_of_pillow() -> Iterator[tuple[str, Any]]:
 
 def _options_of_pandas() -> Iterator[tuple[str, Any]]:
     """The options of pandas that change what it computes, if they are set."""
-    pandas = sys.modules.get("pandas")
-    registered = getattr(sys.modules.get("pandas._config.config"), "_registered_options", {})
-    for name in _OF_PANDAS:
-        if (
-            pandas is not None
-            and name in registered
-            and (now := pandas.get_option(name)) != registered[name].defval
-        ):
-            yield f"pandas' {name}", repr(now)
+    config = sys.modules.get("pandas._config.config")
+    registered = getattr(config, "_registered_options", {})
+    values = getattr(config, "_global_config", {})  # pandas.get_option() warns of some of them
+    for group, name in _OF_PANDAS:
+        key = f"{group}.{name}"
+        if key in registered and (now := values.get(group, {}).get(name)) != registered[key].defval:
+            yield f"pandas' {key}", repr(now)

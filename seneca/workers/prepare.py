@@ -139,8 +139,8 @@ class Preparer:
                 one.terms = terms
         stages: Stages
         if isinstance(terms.stages, Pictures) and self._remote is not None:
-            has_changed = self._context.suspects.has_changed
-            stages = RemoteStages(terms.stages, self._counts, self._remote, terms.source, has_changed)
+            are_older = self._context.suspects.are_others_older
+            stages = RemoteStages(terms.stages, self._counts, self._remote, terms.source, are_older)
         elif isinstance(terms.stages, KeptStages):
             stages = TimedStages(terms.stages, self._counts)
         else:

@@ -135,8 +135,8 @@ class RemoteStages(TimedStages):
         counts: As :class:`TimedStages` has them. What servers had is counted apart from what storage had.
         remote: The servers.
         source: The fingerprint of the dataset's files.
-        has_changed: Tells whether a sample's file has changed since the cache was made. Servers may have what
-            it was before.
+        are_older: Returns whether servers may have of a sample what its file was before. What storage has
+            replaces that.
     """
 
     def __init__(
@@ -145,18 +145,20 @@ class RemoteStages(TimedStages):
         counts: np.ndarray,
         remote: WorkersRemote,
         source: bytes,
-        has_changed: Callable[[int], bool] = lambda sample: False,
+        are_older: Callable[[int], bool] = lambda sample: False,
     ) -> None:
         super().__init__(stages, counts)
-        self._remote, self._source, self._has_changed = remote, source, has_changed
+        self._remote, self._source, self._are_older = remote, source, are_older
         self._lengths = stages.files.lengths()
         self._came: bytes | None = None  # the last file that another host had
 
     def read(self, index: int) -> bytes:
         """The file as another host has left it; else from storage, and then it is left for other hosts."""
-        if self._has_changed(index):
-            return self.read_stored(index)
         handle = self._remote.cache.handle
+        if self._are_older(index):
+            data = self.read_stored(index)
+            handle.put(self._source, index, data, replaces=True)
+            return data
         began = time.perf_counter_ns()
         data = handle.get(self._source, index)
         if data is not None and (self._lengths is None or len(data) == int(self._lengths[index])):

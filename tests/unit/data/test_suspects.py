@@ -109,7 +109,13 @@ def test_what_was_compared_with_one_segment_was_not_with_another(files, place):
         assert suspects.has(5)
 
 
-def test_a_segment_that_is_made_after_the_change_knows_it(files, place):
+def test_a_segment_that_is_made_after_the_change_knows_it_but_servers_may_not(files, folder, place):
     suspects = Suspects(np.zeros(N, np.uint32))
+    files.look()
     touch(files, 5)
-    assert suspects.begin(files, place.attach(newest_ctime=files.newest_ctime())) is None
+    segment = place.attach(newest_ctime=files.newest_ctime())
+    suspects.begin(files, segment)
+    assert [sample for sample in range(N) if suspects.are_others_older(sample)] == [5]
+    assert not any(suspects.has(sample) or suspects.has_changed(sample) for sample in range(N))
+    later = files_of(ImageFolder(folder))  # this process has never seen these otherwise
+    assert Suspects(np.zeros(N, np.uint32)).begin(later, segment) is None

@@ -53,6 +53,15 @@ def test_a_module_that_is_loaded_late_changes_nothing(module):
     source = (
         "from seneca.identity.process import settings\nbefore = settings()\n"
         f"try:\n    import {module}\nexcept (ImportError, RuntimeError):\n    pass\n"
-        "import sys\nsys.exit(before != settings())"
+        "import sys, warnings\nwarnings.simplefilter('error')\n"
+        "del before['warnings that are errors']\nnow = settings()\ndel now['warnings that are errors']\n"
+        "sys.exit(before != now)"
     )
     assert subprocess.run([sys.executable, "-c", source]).returncode == 0
+
+
+def test_an_option_of_pandas_counts():
+    pandas = pytest.importorskip("pandas")
+    before = settings()
+    with pandas.option_context("mode.string_storage", "python"):
+        assert changed(before) == {"pandas' mode.string_storage"}
