@@ -154,19 +154,16 @@ class RemoteStages(TimedStages):
 
     def read(self, index: int) -> bytes:
         """The file as another host has left it; else from storage, and then it is left for other hosts."""
-        handle = self._remote.cache.handle
-        if self._are_older(index):
-            data = self.read_stored(index)
-            handle.put(self._source, index, data, replaces=True)
-            return data
-        began = time.perf_counter_ns()
-        data = handle.get(self._source, index)
-        if data is not None and (self._lengths is None or len(data) == int(self._lengths[index])):
-            self.note("from_servers", "from_servers_ns", time.perf_counter_ns() - began)
-            self._came = data
-            return data
+        handle, are_older = self._remote.cache.handle, self._are_older(index)
+        if not are_older:
+            began = time.perf_counter_ns()
+            there = handle.get(self._source, index)
+            if there is not None and (self._lengths is None or len(there) == int(self._lengths[index])):
+                self.note("from_servers", "from_servers_ns", time.perf_counter_ns() - began)
+                self._came = there
+                return there
         data = self.read_stored(index)
-        handle.put(self._source, index, data)
+        handle.put(self._source, index, data, replaces=are_older)
         return data
 
     def read_stored(self, index: int) -> bytes:

@@ -46,8 +46,9 @@ from seneca.workers.terms import Terms
 __all__ = ["Evidence", "unstable_text"]
 
 # Of the time that a process spends on making and serving samples. Until enough samples have agreed, and then.
-EAGER_SHARE, STEADY_SHARE = 0.045, 0.004
-LEAST_NS = 8_000  # for each sample, where samples cost next to nothing
+EAGER_SHARE, STEADY_SHARE = 0.04, 0.004
+CHEAP_NS = 80_000  # If making a sample again costs less, all comparisons together take a quarter of a second.
+LEAST_NS = 8_000  # for each sample then, because nobody notices
 MOST_NS = 1_000_000_000  # that are saved up
 RESERVE_NS = 200_000  # that are kept for samples that are made anyway
 ONE_OF = 4  # served samples is made again at the most
@@ -112,6 +113,7 @@ class Evidence:
         self._comparable: dict[int, tuple[Digests | None, bool]] = {}
         # Nanoseconds that may be spent; below 0: that were spent too early.
         self._steady_ns = self._made_ns = self._check_ns = self._probe_ns = 0
+        self._again_ns = 0  # what making a sample again costs, as the last few did
         self._cpu_ns = time.thread_time_ns()
         self._batches = -1
         self._until_check = ONE_OF
@@ -170,7 +172,9 @@ class Evidence:
         # Of this thread's work, with all that comes between batches; or of its waiting for storage.
         worked_ns = max(made_ns, self._cpu_ns - cpu_before)
         self._steady_ns = min(MOST_NS, self._steady_ns + int(STEADY_SHARE * worked_ns))
-        earned = max(int(EAGER_SHARE * worked_ns), LEAST_NS * samples)
+        earned = int(EAGER_SHARE * worked_ns)
+        if self._again_ns < CHEAP_NS:
+            earned = max(earned, LEAST_NS * samples)
         eager = any(is_eager for _, is_eager in self._comparable.values())
         items = self._tables.get(Form.AUGMENTED) if self._draws else None
         if items is not None and items.have_company and items.compared < self._wanted:
@@ -245,7 +249,10 @@ class Evidence:
             for form, found in self._made_again(sample, forms).items():
                 self._meet(sample, form, found, fixed=False)
             n += 1
-        self._check_ns -= time.perf_counter_ns() - began
+        spent = time.perf_counter_ns() - began
+        self._check_ns -= spent
+        if n:
+            self._again_ns = spent // n
         return n
 
     def check(self, sample: int, form: int, payload: Any) -> bool | None:

@@ -105,13 +105,15 @@ def test_what_one_host_has_read_no_other_reads(folder, truth, server, host, meth
 
 @pytest.mark.parametrize("is_archive", [False, True])
 def test_hosts_on_either_path_serve_each_other(folder, truth, server, host, tmp_path, is_archive):
-    def opened(transform):
-        if not is_archive:
-            return seneca.ImageFolder(folder, transform)
+    if is_archive:
         with tarfile.open(tmp_path / "all.tar", "w") as archive:
             for path in sorted(folder.rglob("*.jpg")):
                 archive.add(path, path.relative_to(folder).as_posix())
         os.utime(tmp_path / "all.tar", (1, 1))
+
+    def opened(transform):
+        if not is_archive:
+            return seneca.ImageFolder(folder, transform)
         return seneca.open(str(tmp_path / "all.tar"), transform)
 
     native = host(opened(T.Compose([T.RandomResizedCrop(16), T.ToTensor()])), server.url, None, 0)
