@@ -12,9 +12,9 @@ the settings of the process that change what libraries compute (:mod:`seneca.ide
 libraries that the program has replaced (``patched``), and the files of a few packages such as torch, NumPy
 and Pillow. The other parts are:
 
-* **Attributes** that the items can depend on (``used``): those that methods read which ``__getitem__`` and its
-  like can reach. All count if the object is passed on as a whole, or if code makes up a name as it runs.
-
+* **Attributes** that the items can depend on (``used``): those that methods read which ``__getitem__`` or
+  another method of items can reach. All count if the object is passed on as a whole, or if code makes up a
+  name as it runs.
 * **Data**, by content: numbers, strings, bytes, containers (dicts in their order), tensors, arrays.
 * **Paths** in data and code that exist: by device and inode, and files also by size, time of modification and
   ctime. A relative path counts with the current folder.

@@ -310,8 +310,11 @@ def test_the_page_of_plans_has_every_option():
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_name_of_seneca_s_exists(page):
+    sources = "".join(path.read_text() for path in (ROOT / "seneca").rglob("*.py"))
     for code in pages.code_in_text(page):
         for path in re.findall(r"\bseneca((?:\.[A-Za-z_]+)+)", code):
+            if f'getLogger("seneca{path}")' in sources:
+                continue
             thing = seneca
             for name in path[1:].split("."):
                 if not hasattr(thing, name):
