@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["WANTED", "differing_at_most", "told", "wanted"]
+__all__ = ["WANTED", "differing_at_most", "in_words", "wanted"]
 
 WANTED = 3000  # comparisons without a difference: with 95 % confidence fewer than 0.1 % differ
 CONFIDENCE = 0.95
@@ -28,15 +28,15 @@ def differing_at_most(compared: int) -> float:
     return 1 - (1 - CONFIDENCE) ** (1 / compared) if compared > 0 else 1.0
 
 
-def told(compared: int, n_samples: int) -> str:
+def in_words(compared: int, n_samples: int) -> str:
     """In plain words: how many samples were compared, and what that means.
 
     Example:
-        >>> told(3104, 10_000)
+        >>> in_words(3104, 10_000)
         '3,104 samples compared, none differed: with 95 % confidence fewer than 0.1 % do'
-        >>> told(48, 48)
+        >>> in_words(48, 48)
         'all 48 samples compared, none differed'
-        >>> told(0, 48)
+        >>> in_words(0, 48)
         'no sample compared so far'
     """
     if compared <= 0:

@@ -23,7 +23,7 @@
  * Callers    sn_digests_open(): any thread, without the lock. Others: any thread of a process that has opened the
  *            table and has its row still.
  * Blocking   sn_digests_open(): up to 100 ms for the lock, twice; it clears 8 bytes a sample without it.
- * Ordering   a word is one store and says all of itself. Nothing else hangs on it, so relaxed will do. The record of
+ * Ordering   a word is one store and says all of itself. Nothing else depends on it, so relaxed will do. The record of
  *            a table is cleared first and named last, under the lock, after its words have memory and are cleared.
  *            A table is given to another kind only if no living process has it open. Therefore no digest of one kind
  *            is ever met by one of another.
@@ -51,7 +51,7 @@ enum sn_met {
 };
 
 /*
- * Find the table of `kind`, or begin it: for payloads of `form`, of which `shape` tells people. `digests->segment`,
+ * Find the table of `kind`, or begin it: for payloads of `form`, which `shape` describes to people. `digests->segment`,
  * `row` and `marks` are the caller's to set; `table` is answered.
  * 0; what sn_store_enter() answers; SN_E_RECORDS: there is no memory for it, or too many kinds are in use.
  */

@@ -8,7 +8,7 @@
  * Blocking   never.
  * Ordering   sn_distrust_tell() says that the segment is abandoned before anything else (release); whoever draws or
  *            serves next reads it (acquire).
- * Crash      a death while distrust is told leaves the segment abandoned, with nobody named.
+ * Crash      a death in the middle leaves the segment abandoned, with nobody named.
  */
 #ifndef SN_DISTRUST_H
 #define SN_DISTRUST_H

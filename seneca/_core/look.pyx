@@ -244,7 +244,7 @@ cdef list rows(int fd, const sn_look *seen):
 
 
 cdef dict dataset(int fd, const sn_look *seen, uint32_t row):
-    """What a row tells of its dataset, as :func:`tell_dataset` has it; None: nothing."""
+    """What a row tells of its dataset, as :func:`publish_dataset` has it; None: nothing."""
     cdef sn_dataset told
     cdef uint32_t k
     if sn_look_at_dataset(fd, seen, row, &told) != 0 or told.like == 0:

@@ -7,6 +7,6 @@ MOST_TRAITS: int
 NAME_BYTES: int
 
 def tell_work(segment: Segment, told: dict[str, Any]) -> None: ...
-def tell_dataset(
+def publish_dataset(
     segment: Segment, like: int, source: int, kind: int, traits: dict[int, int], apart: str
 ) -> None: ...

@@ -5,7 +5,7 @@ from libc.string cimport memcpy, memset
 
 from seneca._core.segment cimport Segment, sn_segment
 
-__all__ = ["CAUSES", "MOST_TRAITS", "NAME_BYTES", "tell_dataset", "tell_work"]
+__all__ = ["CAUSES", "MOST_TRAITS", "NAME_BYTES", "publish_dataset", "tell_work"]
 
 FORMS = ("storage", "encoded", "decoded", "augmented")
 CAUSES = {"storage": SN_CAUSE_STORAGE, "decode": SN_CAUSE_DECODE, "augment": SN_CAUSE_AUGMENT, "item": SN_CAUSE_ITEM,
@@ -42,8 +42,8 @@ def tell_work(Segment segment, dict told):
     sn_telemetry_write(segment.open(), segment.row, &work)
 
 
-def tell_dataset(Segment segment, uint64_t like, uint64_t source, uint64_t kind, dict traits, str apart):
-    """Tell what the dataset of this process is made of, in its row. One thread at a time may do so.
+def publish_dataset(Segment segment, uint64_t like, uint64_t source, uint64_t kind, dict traits, str apart):
+    """Publish what the dataset of this process is made of, in its row. One thread at a time may do so.
 
     Args:
         segment: The segment of its cache.

@@ -262,7 +262,7 @@ def sharing_as_json(compared: dict[str, int], apart: str) -> dict[str, Any]:
 
 def said_of_sharing(job: JobSeen | JobRates, samples: int) -> list[str]:
     """The same for people. ``samples`` is the number of samples of the dataset."""
-    lines = [f"{form}: {confidence.told(n, samples)}" for form, n in job.compared.items()]
+    lines = [f"{form}: {confidence.in_words(n, samples)}" for form, n in job.compared.items()]
     return [*lines, printable(job.apart)] if job.apart else lines
 
 

@@ -1,4 +1,4 @@
-"""What a job tells other jobs of its dataset, so that people learn why two jobs do not share."""
+"""What a job publishes about its dataset, so that people learn why two jobs do not share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from seneca.identity import title_of
 
 __all__ = ["MOST", "Traits"]
 
-MOST = 64  # parts that a job tells; of more, the last ones count together
+MOST = 64  # parts that a job publishes; of more, the last ones count together
 REST = "other parts"
 
 

@@ -1,6 +1,6 @@
 """Whether what code makes may depend on the seed of Python's hashes.
 
-The order of a set of texts is another in each process, unless ``PYTHONHASHSEED`` is set. So is
+The order of a set of texts differs in each process, unless ``PYTHONHASHSEED`` is set. So is
 ``hash("text")``. Code depends on that order if it iterates a set, or hands it to a function that does. It
 does not if it sorts the set, takes its length, or asks whether something is in it.
 

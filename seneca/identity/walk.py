@@ -113,7 +113,7 @@ class Walk:
         words: Every name and constant text in the code that was met.
         keyed: The paths to the values for which ``key`` stands.
         uses: What the code reads that was met.
-        random_sets: How many sets were met whose order is another in each process.
+        random_sets: How many sets were met whose order differs in each process.
         parts: Globals, variables and defaults of the user's functions, each by its name for people.
         functions: Each function of the user's, with its module, by name.
         own_generator: Whether a generator of random numbers is among the values.
@@ -258,7 +258,7 @@ class Walk:
         return digest_of("settled", *digests)
 
     def note_sets(self, names: Iterable[str], named: Named) -> None:
-        """Note that some of these globals hold sets whose order is another in each process."""
+        """Note that some of these globals hold sets whose order differs in each process."""
         tops = {name.partition(".")[0].partition("[")[0] for name in names}
         if any(iterates(named.listings, top, inside=inside) for top in tops for inside in (False, True)):
             self.uses.hashes = True

@@ -1,8 +1,8 @@
 """Jobs of this host whose datasets resemble this job's, and that do not share with it: what differs.
 
 Two jobs that were meant to share, and do not, take twice the memory and time, and nothing fails. Therefore
-each tells in its row of the segment what its dataset is made of, part by part, as digests. A part that
-differs is told by its name.
+each publishes in its row of the segment what its dataset is made of, part by part, as digests. A part that
+differs is named.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 from pathlib import Path
 from typing import NamedTuple
 
-from seneca._core.telemetry import tell_dataset
+from seneca._core.telemetry import publish_dataset
 from seneca._runtime.distributed import world
 from seneca.cache import SampleCache
 from seneca.data.stages import number_of
@@ -19,7 +19,7 @@ from seneca.data.traits import Traits
 from seneca.errors import SegmentError
 from seneca.segments import DatasetSeen, State, segments
 
-__all__ = ["neighbours_text", "tell_traits"]
+__all__ = ["neighbours_text", "publish_traits"]
 
 MOST_JOBS, MOST_PARTS = 3, 4  # that are named
 
@@ -87,12 +87,12 @@ def neighbours_text(traits: Traits, cache: str, job: int, folder: str | None = N
     return text
 
 
-def tell_traits(traits: Traits, cache: SampleCache) -> None:
-    """Tell others what this job's dataset is made of, and which jobs do not share with it."""
+def publish_traits(traits: Traits, cache: SampleCache) -> None:
+    """Publish what this job's dataset is made of, and which jobs do not share with it."""
     text = neighbours_text(traits, cache.name, cache.job, cache.folder)
     parts = {number_of(name.encode()): digest for name, digest in traits.parts.items()}
     if not cache.segment.closed:
-        tell_dataset(cache.segment, traits.like, traits.source, traits.kind, parts, text)
+        publish_dataset(cache.segment, traits.like, traits.source, traits.kind, parts, text)
 
 
 def _neighbours(traits: Traits, cache: str, job: int, folder: Path | None) -> list[Neighbour]:

@@ -25,7 +25,7 @@ from seneca.cache import SampleCache
 from seneca.data.traits import Traits
 from seneca.forms import Form
 from seneca.partition import Spent
-from seneca.tuning.neighbours import tell_traits
+from seneca.tuning.neighbours import publish_traits
 
 __all__ = ["EpochTimes", "Telemetry", "WorkDone", "cores_used"]
 
@@ -162,7 +162,7 @@ class Telemetry:
         self.tick(work)
         if traits is not None and self._cache is not None and self._process is not None:
             with self._process.turn:
-                tell_traits(traits, self._cache)
+                publish_traits(traits, self._cache)
         self._epoch, self._ended = epoch, False
         self._began = self._until = time.monotonic()
         self._seen_ns = 0

@@ -70,7 +70,7 @@ def compared_text(terms: Terms, board: Board, counts: Mapping[Form, int]) -> str
     if not (forms := compared_forms(terms)):
         return "Seneca's own code makes its payloads; some that are served are made again and compared"
     n = terms.n_samples if terms.own is None else len(terms.own)
-    told = "; ".join(f"{form.name}: {confidence.told(counts[form], n)}" for form in forms)
+    told = "; ".join(f"{form.name}: {confidence.in_words(counts[form], n)}" for form in forms)
     return f"compared with what other jobs make: {told}"
 
 

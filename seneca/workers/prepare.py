@@ -246,7 +246,7 @@ class Preparer:
         stages, has_changed = self.terms.stages, self._context.suspects.has_changed(sample)
         if has_changed or self._segment is None or not isinstance(stages, Pictures):
             return has_changed
-        with contextlib.suppress(OSError):  # it has gone, which is told when somebody asks for it
+        with contextlib.suppress(OSError):  # it has gone: whoever asks for it gets that error
             return 0 < self._segment.newest_ctime < stages.files.ctime(sample)
         return False
 

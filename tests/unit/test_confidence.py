@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from seneca.confidence import WANTED, differing_at_most, told, wanted
+from seneca.confidence import WANTED, differing_at_most, in_words, wanted
 
 
 @pytest.mark.parametrize("compared", [1, 10, 100, 3000, 10**6])
@@ -17,7 +17,7 @@ def test_many_comparisons_follow_the_rule_of_three():
 
 
 def test_nothing_compared_says_nothing():
-    assert differing_at_most(0) == 1.0 and told(0, 10) == "no sample compared so far"
+    assert differing_at_most(0) == 1.0 and in_words(0, 10) == "no sample compared so far"
 
 
 def test_few_samples_are_all_wanted():
@@ -40,10 +40,10 @@ def test_few_samples_are_all_wanted():
     ],
 )
 def test_the_words(compared, n, text):
-    assert told(compared, n) == text
+    assert in_words(compared, n) == text
 
 
 @pytest.mark.parametrize("compared", range(1, 4000, 37))
 def test_the_words_never_promise_more_than_the_bound(compared):
-    percent = float(told(compared, 10**9).rpartition("fewer than ")[2].split(" ")[0])
+    percent = float(in_words(compared, 10**9).rpartition("fewer than ")[2].split(" ")[0])
     assert percent >= 100 * differing_at_most(compared) > percent / 3

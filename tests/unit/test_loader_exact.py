@@ -272,7 +272,7 @@ def test_explain_says_with_whom_and_what_the_seed_is(picture_folder, name):
 @pytest.mark.parametrize(
     ("dataset", "options", "message"),
     [
-        (Wild(), {}, r"share='exact' is not possible here, because sample \d+ is another each time"),
+        (Wild(), {}, r"share='exact' is not possible here, because sample \d+ differs each time"),
         (Drawing(), {"cache": None}, "torch's workers make its items, and cache=None"),
         (Own(), {}, "because Own.rng is .* whose state changes as items are made"),
         (Own(), {"key": "own"}, "because Own keeps a state, or draws from a generator of its own"),

@@ -122,7 +122,7 @@ class Evidence:
         self._draws = marks.draws
 
     def table(self, form: int, shape: str = "") -> Digests:
-        """The digests of a form. ``shape`` tells people of a sample, if this process is the first.
+        """The digests of a form. ``shape`` describes a sample to people, if this process is the first.
 
         Raises:
             BlockingIOError: The segment's lock could not be had; ask again later.
@@ -264,7 +264,7 @@ class Evidence:
             payload: What is served.
 
         Returns:
-            Whether it is the same. None: nobody can tell.
+            Whether it is the same. None: that cannot be known.
         """
         stages, digest = self.terms.stages, digest_of_payload(form, payload)
         if form == Form.AUGMENTED and self._seeded is not None:
@@ -280,7 +280,7 @@ class Evidence:
         else:
             outcome = compare_served(stages, sample, form, digest)
         if outcome is False:
-            self._tell(sample, form, DIFFERS)
+            self._give_up(sample, form, DIFFERS)
         return outcome
 
     def _made_again(self, sample: int, forms: Collection[int]) -> dict[int, Example]:
@@ -345,10 +345,11 @@ class Evidence:
     def _meet(
         self, sample: int, form: int, found: Example, *, fixed: bool, draws: bool = False
     ) -> bool | None:
-        """Compare a sample with what it came to before. If it differs for certain, tell.
+        """Compare a sample with what it came to before. If it differs for certain, give the
+        cache up.
 
         Returns:
-            Whether it is the same. None: nobody can tell.
+            Whether it is the same. None: that cannot be known.
         """
         if not found.digest or form not in self._tables:
             return None
@@ -369,7 +370,7 @@ class Evidence:
         if draws_after_all:
             self.marks.draws = self._draws = True
         elif same:
-            self._tell(sample, form, met)
+            self._give_up(sample, form, met)
             return False
         elif same is False:
             why, self.refuted = unstable_text(sample), self._changes()
@@ -392,8 +393,8 @@ class Evidence:
             return True
         return self._tables[form].maker(sample) == 0 and self._segment.stats()["jobs"] == 1
 
-    def _tell(self, sample: int, form: int, met: int) -> None:
-        """Tell that a sample differs for certain. The cache is given up; if it is stale, another is begun."""
+    def _give_up(self, sample: int, form: int, met: int) -> None:
+        """A sample differs for certain: give the cache up. If it is stale, the jobs begin another."""
         try:
             is_stale = self.is_stale(sample, form, met)
         except (BlockingIOError, SegmentError, Unlinked):
@@ -410,7 +411,7 @@ def _once(stages: Stages, sample: int, form: int) -> Example:
 def unstable_text(sample: int) -> str:
     """Why nothing can be compared: a sample differs each time that it is made."""
     return (
-        f"sample {sample} is another each time that it is made, and draws from none of the global generators "
+        f"sample {sample} differs each time that it is made, and draws from none of the global generators "
         "of Python, NumPy and torch"
     )
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from seneca._core.digests import Digests, mark_words
 from seneca._core.segment import KEEP_FOREVER
-from seneca._core.telemetry import tell_dataset
+from seneca._core.telemetry import publish_dataset
 from seneca.cli.app import app
 from seneca.forms import Form
 
@@ -165,7 +165,7 @@ def test_stat_says_how_much_was_compared_and_with_whom_nothing_is_shared(place):
         made = Digests(segment, 5, Form.DECODED, "uint8[3]", marks)
         for sample in range(30):
             made.meet(sample, 1 << 20, False)
-    tell_dataset(segment, 1, 2, 3, {4: 5}, apart)
+    publish_dataset(segment, 1, 2, 3, {4: 5}, apart)
     text = told("stat", name_of(place))
     compared = "decoded: 30 samples compared, none differed: with 95 % confidence fewer than 10 % do"
     assert text.count(compared) == 2 and text.count(apart) == 1

@@ -14,7 +14,7 @@ from seneca.data.support import inspect_dataset
 from seneca.data.traits import MOST, REST, Traits
 from seneca.segments import find
 from seneca.tuning import neighbours
-from seneca.tuning.neighbours import MOST_JOBS, neighbours_text, tell_traits
+from seneca.tuning.neighbours import MOST_JOBS, neighbours_text, publish_traits
 
 
 class Sized(torch.utils.data.Dataset):
@@ -143,7 +143,7 @@ def test_a_row_has_as_many_parts_as_there_is_room(folder):
 def test_what_is_told_is_seen(folder):
     told = traits(Sized(3))
     with seneca.SampleCache.create("told", Named(), cache_bytes="1MiB") as cache:
-        tell_traits(told, cache)
+        publish_traits(told, cache)
         (job,) = find("told").view.jobs
         (seen,) = job.datasets
     assert (seen.pid, seen.like, seen.source, seen.kind) == (os.getpid(), told.like, told.source, told.kind)
