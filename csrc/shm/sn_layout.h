@@ -328,7 +328,7 @@ typedef struct {
 
     /* Truth: what jobs show each other, see sn_digests.h and sn_distrust.h. */
     sn_distrust distrust;
-    uint16_t job_generations[SN_MAX_JOBS]; /* by bit: how many jobs have had it */
+    _Atomic uint16_t job_generations[SN_MAX_JOBS]; /* by bit: how many jobs have had it. Relaxed without the lock */
     sn_digest_table tables[SN_DIGEST_TABLES];
 
     /* Truth: the newest ctime of all files of the dataset, in ns, as its creator saw them before; 0: they have none, or it

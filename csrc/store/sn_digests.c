@@ -141,9 +141,13 @@ static _Atomic uint64_t *word_of(const sn_digests *digests, uint32_t sample)
     return &sn_segment_digests(digests->segment, digests->table)[sample];
 }
 
+/* Of another job it is read while that one may end and a new one take its bit: then its words have a tag that no job has, or
+ * count for the new one once. */
 static uint64_t maker_tag(const sn_segment *segment, uint32_t job)
 {
-    return (uint64_t)(segment->head->job_generations[job] % GENERATIONS) << JOB_BITS | job;
+    uint64_t generation = atomic_load_explicit(&segment->head->job_generations[job], memory_order_relaxed);
+
+    return (generation % GENERATIONS) << JOB_BITS | job;
 }
 
 static uint32_t job_of(const sn_digests *digests)

@@ -53,7 +53,7 @@ static int job_bit(sn_segment *segment, uint64_t key, uint32_t *bit)
         return SN_E_JOBS_FULL;
     *bit = (uint32_t)__builtin_ctzll(~jobs);
     forget_uses(segment, ~((uint64_t)1 << *bit));
-    segment->head->job_generations[*bit]++;
+    atomic_fetch_add_explicit(&segment->head->job_generations[*bit], 1, memory_order_relaxed);
     for (uint32_t table = 0; table < SN_DIGEST_TABLES; table++)
         atomic_store_explicit(&segment->head->tables[table].compared[*bit], 0, memory_order_relaxed);
     return 0;

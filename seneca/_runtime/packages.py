@@ -107,6 +107,8 @@ def spec_of(module: str) -> importlib.machinery.ModuleSpec | None:
             return importlib.util.find_spec(module)
         around = spec_of(parent)
         folders = None if around is None else around.submodule_search_locations
+        # To list the folders of a package without __init__.py, its parent would have to be loaded.
+        folders = getattr(folders, "_path", folders)
         return None if folders is None else importlib.machinery.PathFinder.find_spec(module, list(folders))
-    except (ImportError, ValueError):
+    except (ImportError, KeyError, ValueError):
         return None

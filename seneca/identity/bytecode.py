@@ -10,6 +10,7 @@ import types
 from collections.abc import Iterator, Sequence
 
 __all__ = [
+    "IS_NONE",
     "Chain",
     "Steps",
     "all_codes",
@@ -24,6 +25,7 @@ __all__ = [
     "loads",
     "read_by_name",
     "stored",
+    "takes_parameter",
     "text_of",
     "texts_of",
 ]
@@ -31,6 +33,9 @@ __all__ = [
 Chain = tuple[str, ...]
 """What code reads from a value, one after the other: attributes, and constant keys as ``[key]``. Empty: the
 value itself is used."""
+
+IS_NONE = "is None"
+"""The last step of a chain of which only is asked whether it ends at None."""
 
 Steps = Sequence[dis.Instruction]
 
@@ -126,11 +131,13 @@ def chains_from(steps: Steps, i: int, listings: Sequence[Steps], aliases: int = 
         else:
             break
     after = steps[at] if at < end else None
+    if after is not None and _asks_for_none(steps, at):
+        return {(*chain, IS_NONE)}
     if after is not None and (key := text_of(after)) is not None:
         if chain and chain[-1] == "get":
             return {(*chain[:-1], f"[{key}]")}
         if _is_by_name(steps, i):
-            return {(*chain, key)}
+            return {(*chain, key)} if is_whole_text(steps, at) else {tuple(chain)}
     name = None if after is None else stored(after)
     if name is None or aliases == 0:
         return {tuple(chain)}
@@ -147,6 +154,14 @@ def chains_of(listings: Sequence[Steps], name: str, aliases: int = MOST_ALIASES)
             if _loads_first_of_two(step, name):
                 found.add(())
     return found
+
+
+def _asks_for_none(steps: Steps, at: int) -> bool:
+    """Whether the value before instruction ``at`` is compared with None, and not used otherwise."""
+    if "IF_NONE" in steps[at].opname or "IF_NOT_NONE" in steps[at].opname:
+        return True
+    is_none = steps[at].opname == "LOAD_CONST" and steps[at].argval is None
+    return is_none and at + 1 < len(steps) and steps[at + 1].opname == "IS_OP"
 
 
 def _is_subscript(step: dis.Instruction) -> bool:
@@ -184,7 +199,31 @@ def read_by_name(steps: Steps, i: int) -> str | None:
     at += 1
     while at < len(steps) and is_attribute(steps[at]):
         at += 1
-    return text_of(steps[at]) if at < len(steps) else None
+    return text_of(steps[at]) if at < len(steps) and is_whole_text(steps, at) else None
+
+
+def is_whole_text(steps: Steps, at: int) -> bool:
+    """Whether the text that instruction ``at`` loads is an argument, and not a part of another text."""
+    for step in steps[at + 1 :]:
+        if step.opname == "PRECALL" or is_call(step):
+            return True
+        if step.opname.startswith(("BINARY_OP", "BINARY_ADD", "BINARY_MODULO", "FORMAT_", "BUILD_STRING")):
+            return False
+    return True
+
+
+def takes_parameter(steps: Steps, i: int) -> bool:
+    """Whether the function that instruction ``i`` loads is called with a variable as it is, such as ``self``.
+
+    If it is called with an attribute or an element, all of that counts already.
+    """
+    at = i + 1
+    while at < len(steps) and steps[at].opname == "PUSH_NULL":
+        at += 1
+    if at >= len(steps) or not steps[at].opname.startswith(_LOADS_SIMPLY):
+        return False
+    after = steps[at + 1] if at + 1 < len(steps) else None
+    return after is None or is_call(after) or after.opname in ("PRECALL", "KW_NAMES", "LOAD_CONST")
 
 
 def caller_of(steps: Steps, i: int) -> str | None:

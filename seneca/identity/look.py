@@ -175,15 +175,21 @@ class Look:
                 are made; and there is no key.
         """
         self._told[part] = value
+        self._walk.root = type(value)
         return self._identify(lambda: self._walk.of(value), name)
 
     def identify_part(self, kind: type, attributes: dict[str, Any], name: str = "value") -> Identity:
         """The identity of an object of which only these attributes count. See :meth:`identify` for the
         rest."""
         walk = self._walk
-        return self._identify(
-            lambda: digest_of("part", walk.of(kind), _attributes(walk, kind, attributes)), name
-        )
+        walk.root = kind
+
+        def walked() -> bytes:
+            with walk.expecting([kind]):
+                parts = [walk.of(kind)]
+            return digest_of("part", *parts, _attributes(walk, kind, attributes))
+
+        return self._identify(walked, name)
 
     def _identify(self, walked: Callable[[], bytes], name: str) -> Identity:
         walk = self._walk
@@ -205,7 +211,9 @@ class Look:
         """The digest of the user's own code that is imported or looked up by a text."""
         walk = self._walk
         by_name = not walk.words.isdisjoint(_IMPORT_BY_NAME)
-        texts = {text for text in walk.texts if isinstance(text, str) and (by_name or "." in text)}
+        texts = {
+            text for text in walk.texts if isinstance(text, str) and (by_name or "." in text or ":" in text)
+        }
         return of_code.named_by_texts(walk, texts)
 
     def end(self) -> None:

@@ -20,6 +20,7 @@ from seneca.identity.bytecode import (
     is_attribute,
     read_by_name,
     stored,
+    takes_parameter,
     texts_of,
 )
 from seneca.identity.order import calls_hash, iterates_a_set
@@ -32,12 +33,14 @@ _OF_THE_ENVIRONMENT = frozenset({"environ", "environb", "getenv", "expandvars", 
 _BY_NAME = frozenset({"getattr", "hasattr"})
 
 # Code with one of these names may read attributes without naming them.
-_REFLECTS = frozenset(
-    (
-        *("vars", "dir", "eval", "exec", "__dict__", "__slots__", "__getattribute__", "attrgetter"),
-        *("asdict", "astuple", "fields", "getmembers", "getattr_static", "deepcopy", "pickle", "dumps"),
-    )
-)
+_REFLECTS = frozenset({"__dict__", "__slots__", "__getattribute__", "attrgetter", "getattr_static"})
+_REFLECTS_AS_GLOBAL = frozenset({"vars", "dir", "eval", "exec"})  # an attribute may be called eval, too
+# Functions that read all attributes of their argument, and of what it holds.
+_COPIES = frozenset(("asdict", "astuple", "fields", "getmembers", "dump", "dumps", "Pickler", "pformat"))
+# Code with one of these names may call methods that it does not name.
+_DISPATCHES = frozenset({"methodcaller", "__getattribute__", "getattr_static", "getmembers", "eval", "exec"})
+# Code with one of these names may write objects as text.
+_SHOWS = frozenset({"str", "repr", "ascii", "format", "print", "join", "format_map"})
 # Code with one of these names may open a file, and a name without a folder is one in the current folder.
 _OPENS = frozenset(
     (
@@ -84,6 +87,10 @@ class Named:
         variables: Texts that may name environment variables; none if the code reads no variable.
         texts: Every text that is a constant.
         reflects: Whether it may read attributes that it does not name.
+        copies: Whether it may read all attributes of objects that it has as the value of something else.
+        dispatches: Whether it may call methods that it does not name.
+        shows: Whether it may write objects as text.
+        stores: The attributes that it sets or deletes.
         hashes: Whether it depends on the seed of Python's hashes.
         listings: The instructions of it and of the code inside it.
     """
@@ -96,6 +103,10 @@ class Named:
     variables: frozenset[str]
     texts: frozenset[str]
     reflects: bool
+    copies: bool
+    dispatches: bool
+    shows: bool
+    stores: frozenset[str]
     hashes: bool
     listings: tuple[Steps, ...]
 
@@ -107,18 +118,28 @@ def named_by(code: types.CodeType) -> Named:
     globals_: dict[Chain, None] = {}
     reads: dict[Chain, None] = {}
     imports: dict[Import, None] = {}
-    reflects = False
+    reflects = dispatches = shows = False
+    stores: set[str] = set()
     for steps in listings:
         for i, step in enumerate(steps):
             if step.opname in _LOADS_GLOBAL:
                 globals_.update(
                     dict.fromkeys((step.argval, *c) for c in sorted(chains_from(steps, i, listings)))
                 )
+                reflects |= step.argval in _REFLECTS_AS_GLOBAL
                 if step.argval in _BY_NAME:
                     name = read_by_name(steps, i)
                     reflects |= name is None
+                    dispatches |= name is None
                     reads.update({} if name is None else {(name,): None})
+                elif step.argval in _COPIES:
+                    reflects |= takes_parameter(steps, i)
+            elif step.opname in ("STORE_ATTR", "DELETE_ATTR"):
+                stores.add(step.argval)
+            elif step.opname.startswith("FORMAT_") or step.argrepr in ("%", "%="):
+                shows = True
             elif is_attribute(step):
+                reflects |= step.argval in _COPIES and takes_parameter(steps, i)
                 reads.update(
                     dict.fromkeys((step.argval, *c) for c in sorted(chains_from(steps, i, listings)))
                 )
@@ -128,6 +149,7 @@ def named_by(code: types.CodeType) -> Named:
                 imports.update(dict.fromkeys(_imports_at(steps, i, listings)))
             elif step.opname == "MATCH_CLASS":
                 reads.update(dict.fromkeys((text,) for one in codes for text in texts_of(one)))
+                reflects |= bool(step.arg)  # it reads what __match_args__ names
     names = {name for one in codes for name in (*one.co_names, *one.co_freevars)}
     texts = frozenset(text for one in codes for text in texts_of(one))
     cells = {(name, *chain): None for name in code.co_freevars for chain in sorted(_of_cell(listings, name))}
@@ -140,6 +162,10 @@ def named_by(code: types.CodeType) -> Named:
         variables=frozenset(names | texts) if names & _OF_THE_ENVIRONMENT else frozenset(),
         texts=texts,
         reflects=reflects or not names.isdisjoint(_REFLECTS),
+        copies=not names.isdisjoint(_COPIES),
+        dispatches=dispatches or not names.isdisjoint(_DISPATCHES),
+        shows=shows or not names.isdisjoint(_SHOWS),
+        stores=frozenset(stores),
         hashes=calls_hash(frozenset(names)) or iterates_a_set(listings),
         listings=tuple(listings),
     )

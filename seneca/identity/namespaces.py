@@ -8,25 +8,45 @@ another learning rate in one ``args`` then have equal datasets.
 from __future__ import annotations
 
 import argparse
+import copyreg
 import dataclasses
 import inspect
 import sys
 import types
+from collections import OrderedDict, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
 from seneca._runtime.packages import release_of
-from seneca.identity.bytecode import Chain
+from seneca.identity.bytecode import IS_NONE, Chain
 
 __all__ = ["MISSING", "Missing", "follow", "is_configuration", "is_namespace", "items_of"]
 
 # Packages whose classes give the keys of a mapping as attributes.
 _OF_CONFIGURATIONS = frozenset({"addict", "box", "easydict", "ml_collections", "munch", "mmengine", "yacs"})
+_DICTS = (dict, OrderedDict, defaultdict)
 _RESOLVED = "omegaconf"
 _FLAGS = "absl"
 _NOT_CONSTANTS = (
     *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, property, classmethod, staticmethod),
     *(types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType),
+)
+
+
+# What a __getattr__ names that only returns the key.
+_OF_PLAIN_GETATTR = frozenset(
+    (
+        "get",
+        "__getitem__",
+        "AttributeError",
+        "KeyError",
+        "format",
+        "super",
+        "dict",
+        "type",
+        "__name__",
+        "repr",
+    )
 )
 
 
@@ -40,10 +60,12 @@ MISSING = Missing()
 def is_namespace(value: Any) -> bool:
     """Whether a value may be used by its attributes or keys alone."""
     kind = type(value)
-    if kind in (argparse.Namespace, types.SimpleNamespace, dict) or is_configuration(value):
+    if kind in (argparse.Namespace, types.SimpleNamespace, *_DICTS) or is_configuration(value):
         return True
-    if _is_users_dict(value):
+    if _is_users_dict(value) or _is_named_tuple(value):
         return True
+    if isinstance(value, types.ModuleType):
+        return release_of(value.__name__) is None
     if isinstance(value, type):
         return release_of(value.__module__ or "") is None and not issubclass(value, BaseException)
     if not dataclasses.is_dataclass(kind):
@@ -65,6 +87,10 @@ def is_configuration(value: Any) -> bool:
     return top in _OF_CONFIGURATIONS and (isinstance(value, Mapping) or hasattr(kind, "keys"))
 
 
+def _is_named_tuple(value: Any) -> bool:
+    return isinstance(value, tuple) and hasattr(type(value), "_fields")
+
+
 def _is_users_dict(value: Any) -> bool:
     """Whether a value is of a class of the user's own that gives the keys of a dict as attributes."""
     kind = type(value)
@@ -77,12 +103,16 @@ def follow(value: Any, chain: Chain) -> tuple[Any, Chain]:
     Returns:
         The value at which this ends, and what of the chain is left. :data:`MISSING`: it is not there.
     """
+    if chain == (IS_NONE,):
+        return value is None, ()
     while chain and is_namespace(value):
         inner = _read(value, chain[0])
         if inner is _NOT_HELD:
             break
         value, chain = inner, chain[1:]
-    return value, chain
+        if chain == (IS_NONE,):
+            return value is None, ()
+    return value, chain[:-1] if chain and chain[-1] == IS_NONE else chain
 
 
 _NOT_HELD = object()  # what is read is a method, say: it may use all of the namespace
@@ -90,12 +120,18 @@ _NOT_HELD = object()  # what is read is a method, say: it may use all of the nam
 
 def _read(value: Any, step: str) -> Any:
     key = step[1:-1] if step.startswith("[") else None
-    if type(value) is dict:
-        return _NOT_HELD if key is None else value.get(key, MISSING)
+    if type(value) in _DICTS:
+        missing = _NOT_HELD if type(value) is defaultdict else MISSING
+        return _NOT_HELD if key is None else value.get(key, missing)
     if _is_users_dict(value):
-        is_attribute = key is None and not hasattr(type(value), step) and step not in vars(value)
-        return dict.get(value, step, _NOT_HELD) if is_attribute else _NOT_HELD
+        own = vars(value) if vars(value) is not value else {}  # some keep their keys as attributes too
+        is_attribute = key is None and not hasattr(type(value), step) and step not in own
+        return dict.get(value, step, _NOT_HELD) if is_attribute and _gives_keys(value) else _NOT_HELD
+    if _is_named_tuple(value):
+        return getattr(value, step) if step in type(value)._fields else _NOT_HELD
     if is_configuration(value):
+        if key is None and hasattr(type(value), step):
+            return _NOT_HELD  # a method, which is found before a key of that name
         return items_of(value).get(step if key is None else key, _NOT_HELD if key is None else MISSING)
     if key is not None:
         return _NOT_HELD
@@ -103,7 +139,23 @@ def _read(value: Any, step: str) -> Any:
         inner = inspect.getattr_static(value, step, _NOT_HELD)
         is_plain = not isinstance(inner, _NOT_CONSTANTS) and not hasattr(type(inner), "__get__")
         return inner if is_plain and not step.startswith("__") else _NOT_HELD
-    return vars(value).get(step, _NOT_HELD)
+    missing = _NOT_HELD if hasattr(type(value), step) else MISSING
+    return _attributes(value).get(step, missing)
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """The attributes of an object, in its dict or in slots."""
+    slots = copyreg._slotnames(type(value))  # type: ignore[attr-defined]
+    return {n: getattr(value, n) for n in slots if hasattr(value, n)} | getattr(value, "__dict__", {})
+
+
+def _gives_keys(value: Any) -> bool:
+    """Whether the attributes of a dict of the user's class are its keys, as they are."""
+    kind = type(value)
+    if any(getattr(kind, name, None) is not getattr(dict, name, None) for name in ("__getitem__", "get")):
+        return False
+    names = getattr(getattr(kind, "__getattr__", None), "__code__", None)
+    return names is None or set(names.co_names) <= _OF_PLAIN_GETATTR
 
 
 def items_of(value: Any) -> dict[str, Any]:
@@ -120,7 +172,7 @@ def items_of(value: Any) -> dict[str, Any]:
         return {str(key): value[key] for key in value.keys()}  # noqa: SIM118  # not each is iterated by its keys
     if isinstance(value, type):
         return {k: v for k, v in vars(value).items() if not k.startswith("__")}
-    return dict(vars(value))
+    return _attributes(value)
 
 
 def _resolved(value: Any) -> _Resolved:

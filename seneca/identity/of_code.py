@@ -20,6 +20,7 @@ from seneca.identity.names import Import, Named, named_by
 from seneca.identity.namespaces import MISSING, follow
 from seneca.identity.patched import is_a_stranger, is_code, strangers_in
 from seneca.identity.plain import CONTAINERS, LEAVES, plain
+from seneca.identity.used import Waiting
 from seneca.identity.walk import SENECA, Taker, Walk, content_of, digest_of, home_of, title_of
 
 __all__ = ["TAKERS", "found_in", "name_in", "named_by_texts", "reached_by"]
@@ -55,13 +56,7 @@ def _function(walk: Walk, value: types.FunctionType) -> bytes:
         return named
     if (registry := _registry_of(value)) is not None:
         return walk.all("single dispatch", [registry], lambda i: "'s registry")
-    parts = [
-        _code(walk, value.__code__),
-        walk.all("defaults", value.__defaults__ or (), lambda i: f"'s default {i}"),
-    ]
-    for mapping, what in ((value.__kwdefaults__ or {}, "default"), (vars(value), "attribute")):
-        parts.append(walk.named_values(mapping, f"'s {what} `{{}}`"))
-    _name_parts(walk, f"the default {{}} of {value.__qualname__}", _defaults(value))
+    code = _code(walk, value.__code__)
     module = value.__globals__.get("__name__") or ""
     release = release_of(module)
     is_own = release is None
@@ -71,12 +66,12 @@ def _function(walk: Walk, value: types.FunctionType) -> bytes:
     if is_own:
         walk.modules.add(module)
         walk.functions.setdefault(f"{value.__qualname__}", value.__code__)
-        method = walk.methods.get(id(value)) if walk.reads_only else None
-        if method is None:
+        names = walk.methods.get(id(value)) if walk.reads_only else None
+        if names is None:
             walk.uses.note(named_here)
-        elif not walk.uses.note_method(method, named_here, value):
-            return digest_of("method", *parts)  # what it names counts if it comes to run
-    return digest_of("function", *parts, reached_by(walk, value))
+        elif not walk.uses.note_method(names, named_here, value):
+            return digest_of("method", code)  # what it names counts if it comes to run
+    return digest_of("function", code, reached_by(walk, value))
 
 
 def _defaults(function: types.FunctionType) -> dict[str, Any]:
@@ -88,11 +83,16 @@ def _defaults(function: types.FunctionType) -> dict[str, Any]:
 
 
 def reached_by(walk: Walk, value: types.FunctionType) -> bytes:
-    """The digest of all that a function of the user's reaches: its closure, globals and imports."""
+    """The digest of all that a function reaches: its defaults, closure, globals and imports."""
     named = _named_by(value.__code__)
-    parts = [_closure(walk, value, named)] if value.__closure__ else []
-    if release_of(value.__globals__.get("__name__") or "") is None:
-        parts.append(_globals(walk, value, named))
+    with walk.expecting(()):
+        parts = [walk.all("defaults", value.__defaults__ or (), lambda i: f"'s default {i}")]
+        for mapping, what in ((value.__kwdefaults__ or {}, "default"), (vars(value), "attribute")):
+            parts.append(walk.named_values(mapping, f"'s {what} `{{}}`"))
+        _name_parts(walk, f"the default {{}} of {value.__qualname__}", _defaults(value))
+        parts += [_closure(walk, value, named)] if value.__closure__ else []
+        if release_of(value.__globals__.get("__name__") or "") is None:
+            parts.append(_globals(walk, value, named))
     return digest_of("reached", *parts)
 
 
@@ -188,7 +188,7 @@ def _resolve(walk: Walk, way: str, value: Any, attributes: Chain, found: dict[st
         release = release_of(value.__name__)
         if release is None:
             walk.watch.names(vars(value), (name,))
-        elif not isinstance(inner, types.ModuleType) and not is_a_stranger(inner):
+        elif not isinstance(inner, (types.ModuleType, type)) and not is_a_stranger(inner):
             if not is_code(inner) and not _is_not_set(value.__name__, name, inner):
                 walk.watch.names(vars(value), (name,))
                 found[f"{way}.{name}"] = Behind(inner)  # a value that a program may have set
@@ -236,6 +236,7 @@ def _imports(walk: Walk, named: Named, function: types.FunctionType) -> bytes:
             raise walk.fault(f"imports `{'.' * one.level}{one.module}`, but its module is in no package")
         module = importlib.util.resolve_name("." * one.level + one.module, package)
         parts += _import(walk, module, one, found)
+    _name_parts(walk, "{}", found)
     return digest_of("imports", *parts, walk.named_values(found, "'s import `{}`"))
 
 
@@ -280,7 +281,7 @@ def named_by_texts(walk: Walk, texts: set[str]) -> bytes:
     """The digest of the user's own code that texts name, as ``package.module.name``."""
     found: dict[str, bytes] = {}
     tops: set[str] = set()
-    for text in sorted(texts):
+    for text in sorted(one.replace(":", ".", 1) for one in texts):  # an entry point is "module:name"
         if len(text) > LONGEST_NAME or not _is_name(text):
             continue
         top = text.partition(".")[0]
@@ -319,20 +320,46 @@ def _class(walk: Walk, value: type) -> bytes:
         return name_in(walk, value.__module__, value.__qualname__)
     body = {key: item for key, item in vars(value).items() if key not in _NOT_OF_THE_CLASS}
     walk.watch.mapping(vars(value))
+    methods: dict[str, Any] = {}
+    functions: dict[str, types.FunctionType] = {}
     for name, item in body.items():
         for function in functions_in(item):
-            walk.methods.setdefault(id(function), name)
+            walk.methods.setdefault(id(function), set()).add(name)
+            methods[name], functions[name] = item, function
     for base in value.__mro__[1:-1]:
         if release_of(base.__module__ or "") is not None:
-            walk.uses.note_installed(base)
-    bases = walk.all("bases", (type(value), *value.__bases__), lambda i: f"'s base {i}")
-    parts = [walk.of(value.__qualname__), bases, walk.named_values(body, ".{}"), _annotations(walk, value)]
-    _name_parts(walk, f"{value.__qualname__}.{{}}", {k: v for k, v in body.items() if not k.startswith("__")})
+            walk.uses.note_installed(base, functions, is_root=value is walk.root)
+    around = (type(value), *value.__bases__)
+    with walk.expecting(around):
+        bases = walk.all("bases", around, lambda i: f"'s base {i}")
+    with walk.expecting(function for item in methods.values() for function in functions_in(item)):
+        parts = [walk.of(value.__qualname__), bases, walk.named_values(methods, ".{}")]
+    with walk.expecting(()):
+        parts += [_values_of_class(walk, value, {k: body[k] for k in body.keys() - methods.keys()})]
+        parts += [_annotations(walk, value)]
+    _name_parts(
+        walk, f"{value.__qualname__}.{{}}", {k: v for k, v in methods.items() if not k.startswith("__")}
+    )
     if issubclass(value, Enum):
         parts.append(_members(walk, value))
     if _is_of_an_extension(value.__module__):
         parts.append(_module_named(walk, value.__module__))
     return digest_of("class", *parts)
+
+
+def _values_of_class(walk: Walk, kind: type, values: dict[str, Any]) -> bytes:
+    """The digest of what a class holds besides methods. Plain data counts where it is read."""
+    waits: dict[str, Any] = {}
+    if walk.reads_only and not issubclass(kind, (Enum, tuple)):
+        waits = {k: v for k, v in values.items() if not k.startswith("__") and _is_data(v)}
+    rest = {name: one for name, one in values.items() if name not in waits}
+    _name_parts(walk, f"{kind.__qualname__}.{{}}", {k: v for k, v in rest.items() if not k.startswith("__")})
+    waiting = walk.wait(Waiting(waits, kind.__qualname__)) if waits else b""
+    return digest_of("values", walk.named_values(rest, ".{}"), waiting)
+
+
+def _is_data(value: Any) -> bool:
+    return type(value) in LEAVES or (type(value) in CONTAINERS and plain(value) is not None)
 
 
 def _annotations(walk: Walk, value: type) -> bytes:

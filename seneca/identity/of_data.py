@@ -45,6 +45,8 @@ def _tensor(walk: Walk, value: torch.Tensor) -> bytes:
         content = plain.contiguous().as_strided((plain.numel(),), (1,)).view(torch.uint8).numpy()
         walk.watch.tensor(value)
     walk.data_bytes += content.nbytes
+    if value.dtype is torch.uint8 and not walk.in_code:
+        walk.texts.update(texts_in(content))
     parts = walk.of(kind), digest_of("about", repr(about).encode()), _state(walk, vars(value))
     return digest_of("tensor", *parts, content_of(content))
 
@@ -151,7 +153,8 @@ def _reduced(walk: Walk, value: Any) -> bytes:
         return _known_by_name(walk, value, reduced)
     make, arguments, state, elements, items, setter = (tuple(reduced) + (None,) * 4)[:6]
     steps = ("'s maker", *("'s class" if isinstance(a, type) else "" for a in arguments))
-    made = walk.all("made", (make, *arguments), steps.__getitem__)
+    with walk.expecting([kind]):
+        made = walk.all("made", (make, *arguments), steps.__getitem__)
     parts = [made, walk.part(state) if walk.reads_only and is_plain(kind) else _state(walk, state)]
     for what, extra in (("elements", elements), ("items", items)):
         if extra is not None:
@@ -194,7 +197,7 @@ def _seeds_its_generators(kind: type) -> bool:
 
     Its items are random whatever the seed, and are shared as augmented copies are.
     """
-    return kind.__module__.partition(".")[0] in _SEED_THEIR_GENERATORS
+    return any(base.__module__.partition(".")[0] in _SEED_THEIR_GENERATORS for base in kind.__mro__)
 
 
 def _state(walk: Walk, state: Any) -> bytes:

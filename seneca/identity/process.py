@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import calendar
+import csv
 import decimal
 import locale
 import os
@@ -37,6 +39,10 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     "cv2": {"useOptimized": True},
     "csv": {"field_size_limit": 131072},
 }
+_OF_DIALECTS = (
+    *("delimiter", "doublequote", "escapechar", "lineterminator", "quotechar", "quoting", "skipinitialspace"),
+    "strict",
+)
 _OF_PANDAS = (
     *(("mode", "copy_on_write"), ("mode", "string_storage"), ("mode", "use_inf_as_na")),
     ("future", "infer_string"),
@@ -61,8 +67,19 @@ def _settings() -> Iterator[tuple[str, Any]]:
     context = decimal.getcontext()
     yield (
         "the decimal context",
-        (context.prec, context.rounding, context.Emin, context.Emax, context.capitals),
+        (
+            *(context.prec, context.rounding, context.Emin, context.Emax, context.capitals, context.clamp),
+            tuple(sorted(kind.__name__ for kind, is_set in context.traps.items() if is_set)),
+        ),
     )
+    dialects = {name: csv.get_dialect(name) for name in csv.list_dialects()}
+    yield (
+        "csv's dialects",
+        tuple(sorted((n, *(getattr(d, a) for a in _OF_DIALECTS)) for n, d in dialects.items())),
+    )
+    yield "the first day of a week", calendar.firstweekday()
+    yield "torch's gradients", torch.is_grad_enabled()
+    yield "torch's denormal numbers", float(torch.tensor([1e-39]) * 1) == 0
     yield "the time zone", (os.environ.get("TZ"), time.timezone, time.altzone, time.tzname)
     yield "the locale", locale.setlocale(locale.LC_ALL)
     yield "the encoding of files", (locale.getpreferredencoding(False), sys.flags.utf8_mode)

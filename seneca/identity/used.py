@@ -11,6 +11,9 @@ Therefore the attributes of an object of the user's own class wait until then::
 
 Code is taken by its names. An attribute counts if any code reads one of that name, of whatever object. If
 code may read attributes without naming them (``vars(self)``, ``getattr(self, name)``), all count.
+
+A method runs too if it is held as a value, if an installed base class has one of its name, or if code makes
+a call whose name it computes. A class that is met as a value may be called: then its constructors run.
 """
 
 from __future__ import annotations
@@ -32,16 +35,20 @@ from seneca.identity.order import iterates
 
 __all__ = ["Uses", "Waiting"]
 
+_CONSTRUCTORS = ("__new__", "__init__", "__post_init__")
+_SHOWS = frozenset({"__repr__", "__str__", "__format__"})  # what Python calls to write an object as text
 # Methods that Python calls while an object is made or shown, and not while items are.
 _NOT_FOR_ITEMS = frozenset(
     (
-        *("__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__", "__class_getitem__"),
-        *("__repr__", "__str__", "__del__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"),
+        *(*_CONSTRUCTORS, "__init_subclass__", "__set_name__", "__class_getitem__"),
+        *(*_SHOWS, "__del__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"),
     )
 )
 _OF_THE_LANGUAGE = frozenset({"abc", "builtins", "enum", "typing"})
 # Methods that the loader calls.
 _CALLED = frozenset({"read", "decode", "augment", "label", "forward"})
+# Methods that installed code calls of an object that stands for a file.
+_OF_FILES = frozenset({"readinto", "readline", "seek", "tell", "close", "write"})
 
 
 _KINDS_THAT_CHANGE = (
@@ -54,19 +61,23 @@ class Uses:
     """What the code reads that a walk has met.
 
     Attributes:
-        reflects: Whether some code may read attributes that it does not name.
+        reflects: Whether some code may read attributes of any object that it does not name.
+        copies: Whether some code reads all attributes of objects that it holds, but not of the dataset.
         hashes: Whether some of it depends on the seed of Python's hashes.
         listings: The instructions of the code that runs while items are made.
         begun: Methods of which that was not known when they were met. What they name is walked later.
     """
 
     def __init__(self) -> None:
-        self.reflects = False
+        self.reflects = self.copies = self._dispatches = self._shows = False
         self.hashes = False
         self.listings: list[Any] = []
         self.begun: list[types.FunctionType] = []
         self._chains: dict[str, set[Chain]] = {}
-        self._waiting: dict[str, list[tuple[Named, types.FunctionType]]] = {}
+        self._waiting: dict[int, tuple[Named, types.FunctionType]] = {}  # methods, by the id of the function
+        self._names: dict[str, list[int]] = {}  # the methods of each name
+        self._running: set[int] = set()  # functions that run, also those that were not yet met
+        self._stored: set[str] = set()  # attributes that are set, perhaps by properties
         self._noted: set[int] = set()
 
     def note(self, named: Named) -> None:
@@ -75,45 +86,94 @@ class Uses:
             return
         self._noted.add(id(named))
         self.reflects |= named.reflects
+        self.copies |= named.copies
         self.hashes |= named.hashes
+        self._stored |= named.stores
+        for name in named.stores:
+            self._begin(self._names.pop(name, []))
+        if named.dispatches and not self._dispatches:
+            self._dispatches = True
+            self._begin(list(self._waiting))
+        if named.shows and not self._shows:
+            self._shows = True
+            for name in _SHOWS:
+                self._begin(self._names.pop(name, []))
         self.listings += named.listings
         for name, *chain in named.reads:
             self._read(name, tuple(chain))
 
-    def note_method(self, name: str, named: Named, function: types.FunctionType) -> bool:
+    def note_method(self, names: set[str], named: Named, function: types.FunctionType) -> bool:
         """Note a method. It runs if Python or the loader calls it, or when code that runs reads its name.
 
         Returns:
             Whether it runs, as far as is known now. If not, it may come to :attr:`begun`.
         """
-        is_dunder = name.startswith("__") and name.endswith("__")
-        runs = is_dunder and name not in _NOT_FOR_ITEMS
-        if runs or name in _CALLED or name in self._chains:
+        if id(function) in self._running or self._dispatches or any(map(self._runs, names)):
             self.note(named)
             return True
-        self._waiting.setdefault(name, []).append((named, function))
+        self._waiting[id(function)] = named, function
+        for name in names:
+            self._names.setdefault(name, []).append(id(function))
         return False
 
-    def note_installed(self, kind: type) -> None:
-        """Note the methods of an installed class, from which a class of the user's is derived."""
-        if kind.__module__ in _OF_THE_LANGUAGE:
+    def _runs(self, name: str) -> bool:
+        if name in _SHOWS:
+            return self._shows
+        is_dunder = name.startswith("__") and name.endswith("__")
+        if is_dunder and name not in _NOT_FOR_ITEMS:
+            return True
+        return name in _CALLED or name in _OF_FILES or name in self._chains or name in self._stored
+
+    def run(self, function: types.FunctionType) -> None:
+        """Note that a function is held as a value: whoever has it may call it."""
+        if id(function) not in self._running:
+            self._running.add(id(function))
+            self._begin([id(function)])
+
+    def construct(self, kind: type) -> None:
+        """Note that code has a class as a value: it may make objects of it."""
+        for base in kind.__mro__[:-1]:
+            for name in _CONSTRUCTORS:
+                member = vars(base).get(name)
+                function = getattr(member, "__func__", member)
+                if isinstance(function, types.FunctionType):
+                    self.run(function)
+
+    def note_installed(self, base: type, methods: Mapping[str, types.FunctionType], *, is_root: bool) -> None:
+        """Note an installed class, from which a class of the user's is derived.
+
+        Args:
+            base: The installed class. Its methods read attributes, and call methods.
+            methods: The methods of the user's class. Installed code calls those that the base has too.
+            is_root: Whether the user's class is the dataset's.
+        """
+        for name in methods.keys() & vars(base).keys() - _NOT_FOR_ITEMS:
+            self.run(methods[name])
+        if base.__module__ in _OF_THE_LANGUAGE:
             return
-        for member in vars(kind).values():
+        for member in vars(base).values():
             code = getattr(getattr(member, "__func__", getattr(member, "fget", member)), "__code__", None)
             if isinstance(code, types.CodeType):
-                self.reflects |= "__dict__" in code.co_names or "vars" in code.co_names
+                if "__dict__" in code.co_names or "vars" in code.co_names:
+                    self.copies = True
+                    self.reflects |= is_root
                 for name in code.co_names:
                     self._read(name, ())
 
     def _read(self, name: str, chain: Chain) -> None:
         self._chains.setdefault(name, set()).add(chain)
-        for named, function in self._waiting.pop(name, ()):
-            self.note(named)
-            self.begun.append(function)
+        self._begin(self._names.pop(name, []))
 
-    def reads(self, name: str) -> bool:
-        """Whether an attribute of this name is read."""
-        return self.reflects or name in self._chains
+    def _begin(self, methods: list[int]) -> None:
+        """Let these methods run, which were met before."""
+        for one in methods:
+            if (met := self._waiting.pop(one, None)) is not None:
+                self.note(met[0])
+                self.begun.append(met[1])
+
+    def reads(self, name: str, *, is_root: bool) -> bool:
+        """Whether an attribute of this name is read, of the dataset or of another object."""
+        return self.reflects or (self.copies and not is_root) or name in self._chains
 
     def chains(self, name: str) -> set[Chain]:
         """What is read from the attributes of this name; the value itself if that is not known."""
@@ -138,10 +198,13 @@ class Waiting:
         attributes: The attributes that may count, by name.
         way: The path to the object, for people.
         is_space: Whether what is read counts by chains: ``attributes`` has the namespace under its name.
+        is_root: Whether it is the dataset itself.
     """
 
-    def __init__(self, attributes: Mapping[str, Any], way: str, *, is_space: bool = False) -> None:
-        self.attributes, self.way, self._is_space = attributes, way, is_space
+    def __init__(
+        self, attributes: Mapping[str, Any], way: str, *, is_space: bool = False, is_root: bool = False
+    ) -> None:
+        self.attributes, self.way, self._is_space, self._is_root = attributes, way, is_space, is_root
         self.found: dict[str, bytes] = {}
         self.values: dict[str, Any] = {}  # those that were found
         self._sets: list[tuple[str, bool]] = []
@@ -152,7 +215,9 @@ class Waiting:
         for name in sorted(self.attributes):
             if self._is_space:
                 self._walk_space(walk, name, self.attributes[name])
-            elif name not in self.found and (walk.uses.reads(name) or _changes(self.attributes[name])):
+            elif name not in self.found and (
+                walk.uses.reads(name, is_root=self._is_root) or _changes(self.attributes[name])
+            ):
                 self._walk(walk, name, self.attributes[name], f"{self.way}.{name}")
         return len(self.found) > n
 

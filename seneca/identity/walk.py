@@ -9,6 +9,7 @@ This module has what all kinds of values have in common. :mod:`seneca.identity.o
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import marshal
 import types
@@ -136,7 +137,9 @@ class Walk:
         self.random_sets = 0
         self.parts: dict[str, Any] = {}
         self.functions: dict[str, types.CodeType] = {}
-        self.methods: dict[int, str] = {}  # functions of classes, by id: the name of the method
+        self.methods: dict[int, set[str]] = {}  # functions of classes, by id: the names of the method
+        self.expected: frozenset[int] = frozenset()  # classes and functions that are met because of an object
+        self.root: type | None = None  # the class of what is identified
         self.waiting: list[Waiting] = []
         self.begun: list[bytes] = []  # of methods that came to run
         self.in_library = False  # whether within an object of a library that seeds its generators
@@ -173,6 +176,11 @@ class Walk:
                 self.texts.add(value)
             return digest_of("plain", marshal.dumps(value, 2))
         key = id(value)
+        if self.reads_only and key not in self.expected:
+            if type(value) is types.FunctionType:
+                self.uses.run(value)
+            elif isinstance(value, type):
+                self.uses.construct(value)
         if key in self._done:
             return self._done[key]
         if self._lenient:
@@ -203,6 +211,15 @@ class Walk:
     def known(self, value: Any) -> bytes | None:
         """The digest of a value that was walked; None: it was not."""
         return self.of(value) if type(value) in LEAVES else self._done.get(id(value))
+
+    @contextlib.contextmanager
+    def expecting(self, values: Iterable[Any]) -> Iterator[None]:
+        """Meanwhile these are met because of an object of theirs, and not as values that code may call."""
+        before, self.expected = self.expected, frozenset(map(id, values))
+        try:
+            yield
+        finally:
+            self.expected = before
 
     def at(self, way: str, value: Any) -> bytes:
         """The digest of a value that lies at this path."""
@@ -238,7 +255,7 @@ class Walk:
         """The digest of the attributes of an object of the user's own, of which what is read counts."""
         held = state if type(state) is tuple else (state,)
         attributes = {k: v for one in held if type(one) is dict for k, v in one.items() if type(k) is str}
-        return self.wait(Waiting(attributes, self.way()))
+        return self.wait(Waiting(attributes, self.way(), is_root=not self.way()))
 
     def way(self) -> str:
         """The path to the current value."""

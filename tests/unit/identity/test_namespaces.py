@@ -77,7 +77,7 @@ def test_what_is_not_there_is_told_from_none():
     assert follow({"a": None}, ("[b]",)) == (MISSING, ())
 
 
-def test_an_attribute_that_is_not_there_leaves_the_namespace_as_a_whole():
-    """Code that asks for it may set it."""
+def test_an_attribute_that_is_not_there_counts_as_that_and_a_method_as_the_whole():
     whole = argparse.Namespace(a=None)
-    assert follow(whole, ("b",)) == (whole, ("b",))
+    assert follow(whole, ("b",)) == (MISSING, ())
+    assert follow(whole, ("_get_kwargs",)) == (whole, ("_get_kwargs",))
