@@ -45,6 +45,7 @@ _OF_THE_INTERPRETER = frozenset(  # what Python keeps there for itself; modules 
     }
     | {("os", "environ"), ("os", "environb")}
 )
+_FIELDS = "__dataclass_fields__"
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 LONGEST_NAME = 200  # of what a text may name
 MOST_TOPS = 256  # modules that are looked for
@@ -350,9 +351,13 @@ def _class(walk: Walk, value: type) -> bytes:
 def _values_of_class(walk: Walk, kind: type, values: dict[str, Any]) -> bytes:
     """The digest of what a class holds besides methods. Plain data counts where it is read."""
     waits: dict[str, Any] = {}
+    rest = dict(values)
     if walk.reads_only and not issubclass(kind, (Enum, tuple)):
-        waits = {k: v for k, v in values.items() if not k.startswith("__") and _is_data(v)}
-    rest = {name: one for name, one in values.items() if name not in waits}
+        # An object has a dataclass's fields itself. Their defaults count with the constructor, if that runs.
+        fields = rest.get(_FIELDS, {})
+        rest = {name: one for name, one in rest.items() if name not in fields}
+        waits = {k: v for k, v in rest.items() if k == _FIELDS or (not k.startswith("__") and _is_data(v))}
+        rest = {name: one for name, one in rest.items() if name not in waits}
     _name_parts(walk, f"{kind.__qualname__}.{{}}", {k: v for k, v in rest.items() if not k.startswith("__")})
     waiting = walk.wait(Waiting(waits, kind.__qualname__)) if waits else b""
     return digest_of("values", walk.named_values(rest, ".{}"), waiting)

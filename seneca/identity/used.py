@@ -22,7 +22,8 @@ import io
 import random
 import threading
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import numpy as np
@@ -122,6 +123,8 @@ class Uses:
         is_dunder = name.startswith("__") and name.endswith("__")
         if is_dunder and name not in _NOT_FOR_ITEMS:
             return True
+        if name in _CONSTRUCTORS:
+            return False
         return name in _CALLED or name in _OF_FILES or name in self._chains or name in self._stored
 
     def run(self, function: types.FunctionType) -> None:
@@ -162,7 +165,8 @@ class Uses:
 
     def _read(self, name: str, chain: Chain) -> None:
         self._chains.setdefault(name, set()).add(chain)
-        self._begin(self._names.pop(name, []))
+        if name not in _CONSTRUCTORS:  # code calls that of its own base, which construct() has noted
+            self._begin(self._names.pop(name, []))
 
     def _begin(self, methods: list[int]) -> None:
         """Let these methods run, which were met before."""
@@ -187,6 +191,7 @@ class Walk(Protocol):
     random_sets: int
 
     def at(self, way: str, value: Any) -> bytes: ...
+    def expecting(self, values: Iterable[Any]) -> AbstractContextManager[None]: ...
     def wait(self, waiting: Waiting) -> bytes: ...
     def watch_namespace(self, value: Any) -> None: ...
 
@@ -234,7 +239,8 @@ class Waiting:
     def _walk_space(self, walk: Walk, name: str, value: Any) -> None:
         kind = value if isinstance(value, type) else type(value)
         if f"{name}'s class" not in self.found and not isinstance(value, type):
-            self._found(f"{name}'s class", kind, walk.at(f"{self.way}.{name}'s class", kind))
+            with walk.expecting([kind]):
+                self._found(f"{name}'s class", kind, walk.at(f"{self.way}.{name}'s class", kind))
         for chain in sorted(walk.uses.chains(name)):
             path = _path(name, chain)
             if path in self.found or name in self.found:

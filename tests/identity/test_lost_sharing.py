@@ -23,6 +23,20 @@ DATACLASS = """
         lr: float
         size: int
 """
+DEFAULTS = """
+    @dataclasses.dataclass
+    class Defaults:
+        lr: float = LR
+        size: int = SIZE
+"""
+DICTS = """
+    from collections import OrderedDict, defaultdict, namedtuple
+    Pair = namedtuple('Pair', 'lr size')
+    class Own(dict):
+        def __init__(self, **items):
+            super().__init__(**items)
+            self.__dict__ = self
+"""
 NESTED = """
     self.c = types.SimpleNamespace(lr=LR, data=types.SimpleNamespace(size=SIZE, root=LR))
 """
@@ -63,6 +77,54 @@ TWINS = [
         "a dataclass",
         dataset("return i * self.c.size", "self.c = Config(LR, SIZE)", before=DATACLASS),
         "c.size",
+    ),
+    (
+        "an object of a class of constants",
+        dataset("return i * self.c.size", "self.c = CFG()", before=CONFIG),
+        "size",
+    ),
+    (
+        "a dataclass with defaults",
+        dataset("return i * self.c.size", "self.c = Defaults()", before=DEFAULTS),
+        "size",
+    ),
+    (
+        "an ordered dict",
+        dataset("return i * self.c['size']", "self.c = OrderedDict(lr=LR, size=SIZE)", before=DICTS),
+        "size",
+    ),
+    (
+        "a dict of defaults",
+        dataset("return i * self.c['size']", "self.c = defaultdict(int, lr=LR, size=SIZE)", before=DICTS),
+        "size",
+    ),
+    ("a named tuple", dataset("return i * self.c.size", "self.c = Pair(LR, SIZE)", before=DICTS), "c.size"),
+    (
+        "a dict that is its attributes",
+        dataset("return i * self.c.size", "self.c = Own(lr=LR, size=SIZE)", before=DICTS),
+        "size",
+    ),
+    (
+        "a module of the user's",
+        dataset(
+            "return i * self.c.size", "self.c = types.ModuleType('c')\nself.c.lr, self.c.size = LR, SIZE"
+        ),
+        "size",
+    ),
+    (
+        "an argument that may be missing",
+        dataset("return i * self.args.size + getattr(self.args, 'flip', 0)", NAMESPACE),
+        "args.size",
+    ),
+    (
+        "an argument that is asked for",
+        dataset("return i * self.args.size + hasattr(self.args, 'flip')", NAMESPACE),
+        "args.size",
+    ),
+    (
+        "arguments that may be None",
+        dataset("return i * self.args.size if self.args is not None else i", NAMESPACE),
+        "args.size",
     ),
     ("nested namespaces", dataset("return i * self.c.data.size", NESTED), "c.data.size"),
     ("a dict", dataset("return i * self.c['data']['size']", DICT), "size"),
@@ -140,7 +202,7 @@ def test_its_twin_parts_them_and_says_why(name, source, named, tmp_path):
     row = Row(name, source, "LR = 1; SIZE = 3", "LR = 1; SIZE = 4")
     shared, differ, _ = look_at(row, tmp_path)
     assert not shared
-    assert all(named in part for part in differ) and differ
+    assert all(named in part for part in differ) and differ, differ
 
 
 # Where it is not known what of a namespace is read, all of it counts.

@@ -33,3 +33,12 @@ def test_a_module_is_found_without_importing_it(tmp_path, monkeypatch):
     assert packages.file_of("seneca_test_package.gone") == str(package / "__init__.py")
     assert packages.file_to_import("seneca_test_package.gone") is None is packages.file_of("seneca_gone")
     assert not any(name.startswith("seneca_test_package") for name in sys.modules)
+
+
+def test_a_module_in_a_package_without_an_init_file_is_found_without_importing_anything(tmp_path, monkeypatch):
+    (tmp_path / "outer_space" / "inner").mkdir(parents=True)
+    path = tmp_path / "outer_space" / "inner" / "m.py"
+    path.write_text("x = 1")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert packages.file_of("outer_space.inner.m") == str(path)
+    assert "outer_space" not in sys.modules

@@ -1,0 +1,153 @@
+"""Methods that no code names, and that run all the same: what they read counts. Others' does not."""
+
+import pytest
+from rows import Row, dataset, look_at
+
+INIT = "self.size = SIZE"
+BOX = """
+    class Box:
+        def __init__(self, i): self.v = i * SIZE
+"""
+POST = """
+    @dataclasses.dataclass
+    class Box:
+        v: int
+        def __post_init__(self): self.v = self.v * SIZE
+"""
+OF_SELF = """
+    class Box:
+        def __init__(self, d, i): self.v = i * d.size
+"""
+ERROR = """
+    class E(Exception):
+        def __init__(self, i): self.v = i * SIZE
+"""
+CALL = """
+    class T:
+        def __init__(self): self.size = SIZE
+        def apply(self, x): return x * self.size
+        __call__ = apply
+"""
+SPLIT = """
+    class Split:
+        def __init__(self): self.year = SIZE
+        def __str__(self): return f'voc{self.year}'
+        def __repr__(self): return f'voc{self.year}'
+"""
+ZONE = """
+    class Zone(datetime.tzinfo):
+        def utcoffset(self, dt): return datetime.timedelta(hours=SIZE)
+        def dst(self, dt): return datetime.timedelta(0)
+"""
+VISITOR = """
+    import ast
+    class V(ast.NodeVisitor):
+        def visit_Constant(self, n): self.n = SIZE
+"""
+SLOTS = """
+    @dataclasses.dataclass(slots=True)
+    class Config:
+        lr: float
+        size: int
+"""
+STATE = """
+    class C:
+        __match_args__ = ('size',)
+        def __init__(self): self.size = SIZE
+"""
+
+ROWS = [
+    ("an object made in the item", dataset("return Box(i).v", before=BOX)),
+    ("a dataclass made in the item", dataset("return Box(i).v", before=POST)),
+    ("an object made of the dataset", dataset("return Box(self, i).v", INIT, before=OF_SELF)),
+    (
+        "an error that is caught",
+        dataset("try: raise E(i)\nexcept E as error: return error.v", before=ERROR),
+    ),
+    (
+        "a method held under another name",
+        dataset("return self.f(i)", f"{INIT}\nself.f = self._f", "def _f(self, i): return i * self.size"),
+    ),
+    (
+        "methods in a list",
+        dataset(
+            "return self.fs[0](i)", f"{INIT}\nself.fs = [self._f]", "def _f(self, i): return i * self.size"
+        ),
+    ),
+    (
+        "a method in a partial",
+        dataset(
+            "return self.f(i)",
+            f"{INIT}\nself.f = functools.partial(self._f)",
+            "def _f(self, i): return i * self.size",
+        ),
+    ),
+    (
+        "a property of a method",
+        dataset("return i * self.x", INIT, "def _x(self): return self.size\nx = property(_x)"),
+    ),
+    (
+        "a table of methods in the class",
+        dataset("return self.H['a'](self, i)", INIT, "def _a(self, i): return i * self.size\nH = {'a': _a}"),
+    ),
+    ("a method called by another name", dataset("return self.t(i)", "self.t = T()", before=CALL)),
+    (
+        "a name that is computed",
+        dataset("return getattr(self, 'load_' + 'a')(i)", INIT, "def load_a(self, i): return i * self.size"),
+    ),
+    (
+        "a format string as a name",
+        dataset(
+            "k = 'a'\nreturn getattr(self, f'load_{k}')(i)", INIT, "def load_a(self, i): return i * self.size"
+        ),
+    ),
+    ("a format", dataset("return f'{self.s}/{i}'", "self.s = Split()", before=SPLIT)),
+    ("an old format", dataset("return '%r_%d' % (self.s, i)", "self.s = Split()", before=SPLIT)),
+    (
+        "a time zone",
+        dataset("return str(datetime.datetime.fromtimestamp(i * 3600, Zone()))", before=ZONE),
+    ),
+    ("a visitor", dataset("import ast\nv = V()\nv.visit(ast.parse('1'))\nreturn v.n * i", before=VISITOR)),
+    (
+        "a property that is set",
+        dataset(
+            "self.x = i\nreturn self._x",
+            INIT,
+            "@property\ndef x(self): return self._x\n@x.setter\ndef x(self, v): self._x = v * self.size",
+        ),
+    ),
+    ("slots", dataset("return i * self.c.size", "self.c = Config(1, SIZE)", before=SLOTS)),
+    (
+        "a pattern by place",
+        dataset("match self.c:\n    case C(s): return i * s", "self.c = C()", before=STATE),
+    ),
+]
+IDS = [name.replace(" ", "-") for name, _ in ROWS]
+
+
+@pytest.mark.parametrize("name, source", ROWS, ids=IDS)
+def test_what_they_read_counts(name, source, tmp_path):
+    shared, differ, _ = look_at(Row(name, source, "LR = 1; SIZE = 3", "LR = 1; SIZE = 4"), tmp_path)
+    assert not shared and differ
+
+
+UNREAD = [
+    ("the constructor", dataset("return i * 3", "self.lr = LR")),
+    ("a default of the constructor", dataset("return i * 3", more="def __init__(self, lr=LR): self.x = 3")),
+    ("a method that nobody calls", dataset("return i * 3", more="def log(self): return LR")),
+    (
+        "how the dataset is shown",
+        dataset("return i * 3", "self.lr = LR", "def __repr__(self): return f'{self.lr}'"),
+    ),
+    ("an attribute of the class", dataset("return i * 3", more="LOG = f'/runs/{LR}'")),
+    (
+        "one that is set",
+        dataset("self.n = i\nreturn self.n * 3", more="def log(self): return LR", init="self.n = 0"),
+    ),
+]
+
+
+@pytest.mark.parametrize("name, source", UNREAD, ids=[name.replace(" ", "-") for name, _ in UNREAD])
+def test_what_no_item_needs_does_not(name, source, tmp_path):
+    shared, differ, _ = look_at(Row(name, source, "LR = 1; SIZE = 3", "LR = 2; SIZE = 3"), tmp_path)
+    assert shared, differ
