@@ -107,8 +107,19 @@ def spec_of(module: str) -> importlib.machinery.ModuleSpec | None:
             return importlib.util.find_spec(module)
         around = spec_of(parent)
         folders = None if around is None else around.submodule_search_locations
-        # To list the folders of a package without __init__.py, its parent would have to be loaded.
-        folders = getattr(folders, "_path", folders)
-        return None if folders is None else importlib.machinery.PathFinder.find_spec(module, list(folders))
-    except (ImportError, KeyError, ValueError):
+        if folders is None:
+            return None
+        # Python lists the folders of a package without __init__.py only while its parent is loaded.
+        return _found_in(module, list(getattr(folders, "_path", folders)))
+    except (ImportError, ValueError):
         return None
+
+
+def _found_in(module: str, folders: list[str]) -> importlib.machinery.ModuleSpec | None:
+    try:
+        return importlib.machinery.PathFinder.find_spec(module, folders)
+    except KeyError:  # it is such a package itself
+        spec = importlib.machinery.ModuleSpec(module, None, is_package=True)
+        inner = (os.path.join(folder, module.rpartition(".")[2]) for folder in folders)
+        spec.submodule_search_locations = [folder for folder in inner if os.path.isdir(folder)]
+        return spec

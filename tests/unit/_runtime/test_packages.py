@@ -35,7 +35,7 @@ def test_a_module_is_found_without_importing_it(tmp_path, monkeypatch):
     assert not any(name.startswith("seneca_test_package") for name in sys.modules)
 
 
-def test_a_module_in_a_package_without_an_init_file_is_found_without_importing_anything(tmp_path, monkeypatch):
+def test_a_module_in_packages_without_an_init_file_is_found_and_nothing_imported(tmp_path, monkeypatch):
     (tmp_path / "outer_space" / "inner").mkdir(parents=True)
     path = tmp_path / "outer_space" / "inner" / "m.py"
     path.write_text("x = 1")
