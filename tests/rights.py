@@ -1,13 +1,19 @@
-"""Tests as root: files that root may not open either."""
+"""Tests as root: files that root may not open either, and files of another user."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import struct
 from collections.abc import Iterator
 
-__all__ = ["ordinary_rights"]
+import pytest
+
+__all__ = ["NOBODY", "as_root", "ordinary_rights"]
+
+NOBODY = 65534
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
 
 VERSION_3 = 0x20080522
 PASSES_OVER_MODES = 0b110  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH: see capabilities(7)

@@ -13,6 +13,7 @@ What it says are hints: a wrong row costs speed for some seconds, and no sample.
   than ``SILENT_S``, or not locked. A stopped process therefore falls silent, and a dead one is gone at once.
 * Making and removing the file happens under its ``flock``. The last loader that leaves removes it. Killed
   processes may leave the file, which the next loader uses.
+* The file is this user's alone. One that another user has made, or may open, is not used.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from seneca._runtime.private_files import open_private
 from seneca._runtime.segment_folder import segment_folder
 
 __all__ = ["SILENT_S", "Board", "Told", "board_path"]
@@ -68,6 +70,7 @@ class Board:
         path: The file; :func:`board_path` by default. It is made if it is missing.
 
     Raises:
+        NotPrivate: The file that is there is another user's, may be opened by others, or is no file.
         OSError: There can be no such file, or all rows are taken.
     """
 
@@ -130,7 +133,7 @@ class Board:
 def _joined(path: str) -> tuple[int, int]:
     """The board's file, and the row in it that this loader has."""
     while True:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        file = open_private(path, os.O_RDWR | os.O_CREAT)
         try:
             with _locked(file):
                 if os.fstat(file).st_nlink:  # else its last user has just removed it

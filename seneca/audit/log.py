@@ -175,7 +175,7 @@ class Log:
         id: The log's name. The header of a resumed epoch lists it.
 
     Args:
-        folder: The folder to write to. It is made if it is missing.
+        folder: The folder to write to. It is made if it is missing. Only this user may read the log.
         header: The header of the log.
 
     Raises:
@@ -188,7 +188,7 @@ class Log:
         self._fd = -1
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._fd = os.open(self._path, APPEND, 0o644)
+            self._fd = os.open(self._path, APPEND, 0o600)
         except OSError as error:
             raise self._explained(error) from None
         text = json.dumps(dataclasses.asdict(header)).encode()

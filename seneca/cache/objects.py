@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import pwd
 import re
 import stat
 
 from seneca import errors
 from seneca._core.segment import sweep
+from seneca._runtime.private_files import user_name
 from seneca._runtime.regular_files import kind_of
 from seneca._runtime.segment_folder import fault_of, segment_folder
 
@@ -113,13 +113,6 @@ def refused(path: str) -> errors.SegmentOwnerError | None:
     return errors.SegmentOwnerError(
         f"{path} {' and '.join(faults)}; {remedy}, or choose another name for the cache"
     )
-
-
-def user_name(uid: int) -> str:
-    try:
-        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
-    except KeyError:
-        return f"uid {uid}"
 
 
 def sweep_others(path: str) -> None:

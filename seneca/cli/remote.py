@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from seneca._runtime.cgroups import cores_allowed
+from seneca._runtime.private_files import open_private, private_folder, write_private
 from seneca._runtime.remote_servers import PASSWORD, PORT
 from seneca._runtime.user_cache import user_cache
 from seneca.options import parse_bytes
@@ -110,6 +111,7 @@ def run(
 
     Raises:
         CannotServe: An option cannot be used, or there is no server on the path.
+        NotPrivate: Another user made the folder or the password's file, or can change it.
         OSError: The folder cannot be written to.
     """
     if to_print not in (None, "systemd", "k8s", "slurm"):
@@ -144,12 +146,11 @@ def run(
             f"neither {' nor '.join(PROGRAMS)} is installed; apt-get install redis-server, or valkey-server "
             "where there is one"
         )
-    where = (folder or user_cache() / f"remote-{port}").absolute()
-    where.mkdir(mode=0o700, parents=True, exist_ok=True)
+    where = private_folder(folder or user_cache() / f"remote-{port}")
     password = None if insecure else _password(where, makes=not is_here)
     serving = Serving(amount, tuple(bind), port, where, password, tls)
-    _write(where / "redis.conf", serving.configuration())
-    _write(where / "users.acl", serving.users())
+    write_private(where / "redis.conf", serving.configuration())
+    write_private(where / "users.acl", serving.users())
     _tell(serving)
     _become(program, where / "redis.conf")
 
@@ -166,17 +167,10 @@ def _password(folder: Path, *, makes: bool) -> str | None:
     if (given := os.environ.get(PASSWORD)) or not makes:
         return given or None
     path = folder / "password"
-    if not path.exists():
-        _write(path, secrets.token_urlsafe(24) + "\n")
-    return path.read_text().strip()
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file that only its owner may read."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(fd, "w") as file:
-        os.fchmod(fd, 0o600)  # it may have been there before, for all to read
-        file.write(text)
+    if not os.path.lexists(path):
+        write_private(path, secrets.token_urlsafe(24) + "\n")
+    with os.fdopen(open_private(path, os.O_RDONLY)) as file:
+        return file.read().strip()
 
 
 def _tell(serving: Serving) -> None:
@@ -214,7 +208,8 @@ def _systemd(
     _is_here(bind)
     seneca = shutil.which("seneca") or f"{sys.executable} -m seneca.cli"
     options = [f"--memory {memory}", *(f"--bind {one}" for one in bind), f"--port {port}"]
-    options += [f"--folder {folder.absolute() if folder is not None else '%S/seneca-remote'}"]
+    # With DynamicUser, %S/seneca-remote is a link to this, and links are refused.
+    options += [f"--folder {folder.absolute() if folder is not None else '%S/private/seneca-remote'}"]
     options += ["--insecure"] if insecure else []
     credentials = ""  # the unit's user may not read the files where they are
     for option, path in zip(("cert", "key"), tls or (), strict=False):
@@ -248,7 +243,11 @@ WantedBy=multi-user.target
 
 def _slurm(memory: str, folder: Path | None) -> str:
     """A script for sbatch: a server on each node, and a training run that knows all of them."""
-    where = '"${TMPDIR:-/tmp}/seneca-remote-$SLURM_JOB_ID"' if folder is None else shlex.quote(str(folder))
+    serve = f'seneca remote serve --memory {shlex.quote(memory)} --bind 0.0.0.0 --port "$port"'
+    if folder is None:  # on each node one of a name that nobody can foretell
+        serve = f"""bash -c 'folder=$(mktemp -d) && exec "$@" --folder "$folder"' - \\\n    {serve}"""
+    else:
+        serve = f"{serve} \\\n    --folder {shlex.quote(str(folder))}"
     return f"""\
 #!/bin/bash
 #SBATCH --nodes=2
@@ -264,8 +263,7 @@ SENECA_REMOTE=redis://$(echo "$nodes" | sed "s/\\$/:$port/" | paste -sd ,)
 SENECA_REMOTE_PASSWORD=$(head -c 24 /dev/urandom | base64 | tr -d '+/=\\n')
 export SENECA_REMOTE SENECA_REMOTE_PASSWORD
 
-srun --overlap --ntasks-per-node=1 seneca remote serve --memory {shlex.quote(memory)} --bind 0.0.0.0 \\
-    --port "$port" --folder {where} &
+srun --overlap --ntasks-per-node=1 {serve} &
 servers=$!
 trap 'kill "$servers" 2>/dev/null || true' EXIT
 

@@ -14,6 +14,8 @@ import zlib
 from pathlib import Path
 from typing import NamedTuple
 
+from seneca._runtime.private_files import private_folder
+
 __all__ = ["Verdict", "Verdicts"]
 
 TABLE = """
@@ -51,7 +53,8 @@ class Verdicts:
     A database that cannot be used is no error. Then nothing is known and nothing is kept.
 
     Args:
-        path: The database. It is made if it is missing, with its folders, and made anew if it is damaged.
+        path: The database. It is made if it is missing, with its folders, and made anew if it is damaged. Its
+            folder has to be private, see :func:`seneca._runtime.private_files.private_folder`.
         terms: All that verdicts depend on besides the files. Verdicts under other terms are forgotten.
         fresh: Whether to forget all verdicts.
 
@@ -66,7 +69,7 @@ class Verdicts:
         self._database: sqlite3.Connection | None = None
         version = zlib.crc32(terms.encode()) >> 1 | 1  # SQLite has 31 bits for it; 0 is a new database's
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            private_folder(path.parent)
             try:
                 self._database = _open(path, version, fresh)
             except sqlite3.OperationalError:  # no rights, or no room

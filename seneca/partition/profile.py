@@ -10,6 +10,7 @@ import dataclasses
 import json
 import math
 import os
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -266,7 +267,7 @@ class Profile:
         """Write the profile to a file, whole or not at all. Missing folders are made."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f"{path.name}.{os.getpid()}")
+        draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")  # nobody can plant a link there
         try:
             draft.write_text(self.to_json())
             draft.replace(path)

@@ -8,7 +8,7 @@
 
 Every loader computes its own share, from what all have told (``seneca.partition.cores``). There is no daemon
 and no leader. A loader with a number of its user's tells its need as well, if another has made a board, and
-stays as it is.
+stays as it is. If the board cannot be used, a loader takes the cores that there are, as if it were alone.
 
 There is no thread. The work is done between two batches. A loader withdraws its need when its epoch ends. One
 that stands still tells nothing, and the others count it as gone after ``SILENT_S``. Reading ahead has its own
@@ -28,6 +28,8 @@ from typing import NamedTuple
 from seneca._runtime.cgroups import cores_allowed
 from seneca._runtime.core_board import Board, Told, board_path
 from seneca._runtime.finalizers import LAST, finalize
+from seneca._runtime.private_files import NotPrivate
+from seneca._runtime.warn import warn
 from seneca.partition.cores import Need, Threads, shares
 
 __all__ = ["CoreShare"]
@@ -91,8 +93,9 @@ class CoreShare:
         self._threads = Threads(most, most)
         _withdraw_abandoned()
         _in_this_process.add(self)
-        if is_auto and self._on_board():
-            self._tell()
+        if is_auto:
+            if self._on_board():
+                self._tell()
             share, _ = self._share()
             self._threads = Threads(round(share), most)
 
@@ -146,9 +149,8 @@ class CoreShare:
         for look in self._looks:
             recent = recent.plus(look)
         self._need = recent.need()
-        if not self._on_board():
-            return
-        self._tell()
+        if self._on_board():
+            self._tell()
         if self.is_auto:
             share, full = self._share()
             longer = 1.0 if self._here else (recent.cpu + recent.blocked) / max(recent.cpu, 1e-9)
@@ -183,7 +185,7 @@ class CoreShare:
             try:
                 self._board = Board()
             except OSError as error:
-                logger.info("no board of cores: %s", error)
+                self._do_without(error)
                 return False
             finalize(self, self._board.close, order=LAST)
         return self._board is not None
@@ -191,20 +193,40 @@ class CoreShare:
     def _tell(self) -> None:
         assert self._board is not None
         need = self._need
-        self._board.tell(Told(cores_allowed().group, need.prepare, need.loop, need.takes_all))
+        try:
+            self._board.tell(Told(cores_allowed().group, need.prepare, need.loop, need.takes_all))
+        except OSError as error:  # no room for the file's page
+            board, self._board = self._board, None
+            board.close()
+            self._do_without(error)
+
+    def _do_without(self, error: OSError) -> None:
+        """The board cannot be used. A loader whose number of threads depends on it warns, once a process."""
+        path = board_path()
+        if not self.is_auto or path in _warned_of:
+            logger.info("no board of cores: %s", error)
+            return
+        _warned_of.add(path)
+        why = str(error)
+        if not isinstance(error, NotPrivate):
+            why = f"{path}: {error.strerror or error}; let SENECA_DIR name a folder where it can be used"
+        warn(
+            "a loader takes the cores of the host as if it were alone, because the board of cores cannot be "
+            f"used: {why}"
+        )
 
     def _share(self) -> tuple[float, bool]:
         """This loader's share, and whether all cores are given away."""
-        assert self._board is not None
         cores = cores_allowed()
-        others = (Need(one.prepare, one.loop, one.takes_all) for one in self._board.others(cores.group))
-        needs = [self._need, *others]
+        told = self._board.others(cores.group) if self._board is not None else []
+        needs = [self._need, *(Need(one.prepare, one.loop, one.takes_all) for one in told)]
         given = shares(needs, cores.number)
         full = any(need.takes_all for need in needs) or sum(n.prepare + n.loop for n in needs) >= cores.number
         return given[0], full
 
 
 _in_this_process: weakref.WeakSet[CoreShare] = weakref.WeakSet()
+_warned_of: set[str] = set()  # boards that this process could not use
 
 
 def _withdraw_abandoned() -> None:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from seneca._runtime.memory import free_memory
+from seneca._runtime.private_files import private_folder
 from seneca._runtime.user_cache import user_cache
 from seneca.cache import auto_bytes
 from seneca.data import ImageFolder
@@ -112,6 +113,7 @@ def profile(
         known = _measure(files, pipeline, max_pixels, memory, tell)
         known = dataclasses.replace(known, took_s=time.perf_counter() - began)
         try:
+            private_folder(path.parent)
             known.save(path)
         except OSError as error:  # a service's HOME may not be a folder; the profile is valid all the same
             note = f"it could not be kept and is measured anew the next time: {error}"
@@ -188,8 +190,12 @@ def _fingerprint(pipeline: Pipeline) -> str:
 
 
 def _recall(path: Path) -> Profile | None:
-    """Read a measurement; None if there is none, it cannot be read, or another version of Seneca wrote it."""
+    """Read a measurement.
+
+    None: there is none, it cannot be read, another version of Seneca wrote it, or other users could have.
+    """
     try:
+        private_folder(path.parent)
         return Profile.load(path)
     except (OSError, ProfileError):
         return None

@@ -124,9 +124,18 @@ def temporary_files(host: Host) -> Finding:
 
 def cache_folder(host: Host) -> Finding:
     """Whether measurements and verdicts can be kept from one run to the next."""
+    from seneca._runtime.private_files import NotPrivate, private_folder
     from seneca._runtime.user_cache import user_cache
 
     folder = user_cache()
+    try:
+        if folder.exists():
+            private_folder(folder)
+    except NotPrivate as error:
+        fault, _, _ = str(error).partition(";")
+        return warning(f"{fault}: nothing is kept there", "export XDG_CACHE_HOME=$HOME/.cache")
+    except OSError:
+        pass  # said below
     there = folder
     while not os.path.lexists(there):
         there = there.parent

@@ -17,8 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from seneca._runtime.private_files import NotPrivate, private_folder
 from seneca._runtime.regular_files import open_regular
 from seneca._runtime.user_cache import user_cache
+from seneca._runtime.warn import warn
 from seneca.data.sources.indexes import headers_ahead
 from seneca.data.sources.listing import PIECE, RANGE, STATED, Listing, Member, State, key_of
 from seneca.data.sources.names import Names
@@ -297,6 +299,13 @@ def kept_members(path: str, state: tuple[Any, ...], listed: Callable[[], Members
         listed: Lists it.
     """
     kept = _kept_as(path, state)
+    try:
+        private_folder(kept.parent)
+    except NotPrivate as error:
+        warn(f"what archives list is not kept, because others could change it: {error}, as XDG_CACHE_HOME")
+        return listed()
+    except OSError:
+        return listed()
     members = _load(kept)
     if members is None:
         members = listed()
@@ -376,12 +385,11 @@ def _keep(kept: Path, members: Members) -> None:
     for name in NAMES:
         text, lengths = arrays[name].parts()
         arrays[name], arrays[f"{name}_bytes"] = np.frombuffer(text, np.uint8), lengths.astype(np.uint32)
-    with contextlib.suppress(OSError):
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=kept.parent, suffix=".part", delete=False) as file:
-            try:
-                np.savez(file, **arrays)
-                os.replace(file.name, kept)
-            except BaseException:
-                os.unlink(file.name)
-                raise
+    draft = functools.partial(tempfile.NamedTemporaryFile, suffix=".part", delete=False)
+    with contextlib.suppress(OSError), draft(dir=kept.parent) as file:
+        try:
+            np.savez(file, **arrays)
+            os.replace(file.name, kept)
+        except BaseException:
+            os.unlink(file.name)
+            raise

@@ -51,6 +51,16 @@ def test_each_member_has_a_file_of_its_own_and_nothing_is_overwritten(tmp_path):
         Log(tmp_path, header)
 
 
+def test_other_users_may_not_read_it(tmp_path):
+    before = os.umask(0)
+    try:
+        Log(tmp_path, a_header()).done()
+    finally:
+        os.umask(before)
+    (path,) = tmp_path.iterdir()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 @pytest.mark.parametrize("value", [None, ""])
 def test_nothing_is_written_unless_it_is_asked_for(tmp_path, monkeypatch, pictures, cache, value):
     if value is None:

@@ -14,6 +14,7 @@ import pages
 import pytest
 from certificates import Authority
 from redis_servers import PROGRAM, needs_redis, needs_tls, until_it_listens
+from rights import as_root
 
 from seneca._core.remote import Remote
 
@@ -155,6 +156,49 @@ def test_copies_make_room_for_files_and_no_file_for_copies(tmp_path):
         assert all(one.get(DATASET, sample) is not None for sample in range(40))
 
 
+def refused_by(folder, tmp_path):
+    """What the command says of a folder that it does not take; a server that it found would write a file."""
+    program = tmp_path / "valkey-server"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
+    program.chmod(0o755)
+    line = command("--memory", "64MiB", "--bind", "0.0.0.0", "--folder", folder)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = subprocess.run(line, capture_output=True, text=True, env=environment(PATH=path))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert not (tmp_path / "started").exists()
+    return done.stderr
+
+
+def test_a_folder_that_others_may_change_is_refused(tmp_path):
+    folder = tmp_path / "planted"
+    folder.mkdir()
+    folder.chmod(0o777)
+    said = refused_by(folder, tmp_path)
+    assert f"{folder} may be changed by other users: its mode is 0777; give a folder that only you" in said
+    assert not list(folder.iterdir())
+
+
+@as_root
+def test_a_folder_and_a_password_of_another_user_are_refused(tmp_path):
+    folder = tmp_path / "planted"
+    folder.mkdir(0o755)
+    os.chown(folder, 65534, 65534)
+    assert f"{folder} belongs to another user, " in refused_by(folder, tmp_path)
+    os.chown(folder, 0, 0)
+    (folder / "password").write_text("known")
+    os.chown(folder / "password", 65534, 65534)
+    assert f"{folder}/password belongs to another user, " in refused_by(folder, tmp_path)
+
+
+@needs_redis
+def test_a_planted_link_is_not_written_through(tmp_path):
+    (tmp_path / "mine").write_text("precious")
+    for name in ("redis.conf", "users.acl"):
+        (tmp_path / name).symlink_to(tmp_path / "mine")
+    with Served(tmp_path):
+        assert (tmp_path / "mine").read_text() == "precious"
+
+
 def test_without_a_server_it_says_what_to_install(tmp_path):
     line = command("--memory", "1GiB", "--folder", tmp_path)
     done = subprocess.run(line, capture_output=True, text=True, env=environment(PATH=str(tmp_path)))
@@ -203,7 +247,7 @@ def printed(*options):
 def test_a_unit_of_systemd(tmp_path, tls):
     options = ("--tls-cert", "/etc/my.crt", "--tls-key", "/etc/my.key") if tls else ()
     unit = printed("systemd", *options)
-    assert "remote serve --memory 8GiB --bind 0.0.0.0 --port 6379 --folder %S/seneca-remote" in unit
+    assert "remote serve --memory 8GiB --bind 0.0.0.0 --port 6379 --folder %S/private/seneca-remote" in unit
     assert ("LoadCredential=cert:/etc/my.crt\nLoadCredential=key:/etc/my.key\n" in unit) == tls
     assert ("--tls-cert ${CREDENTIALS_DIRECTORY}/cert" in unit) == tls
     assert f"MemoryMax={round(8 * 2**30 * 1.15)}\n" in unit
@@ -346,8 +390,9 @@ def test_a_script_for_slurm_starts_a_server_that_the_run_reaches_and_ends_it(slu
     assert done.returncode == status, done.stderr
     assert f"redis://127.0.0.1:{port} --nnodes 3" in done.stdout and "127.0.0.1:29500 train.py" in done.stdout
     assert sorted(line.partition(" : ")[0] for line in log) == ["--overlap --ntasks-per-node=1"] * 2
-    assert (tmp_path / "seneca-remote-7" / "redis.conf").stat().st_mode & 0o077 == 0
-    assert not (tmp_path / "seneca-remote-7" / "password").exists(), "it is in the environment"
+    (folder,) = tmp_path.glob("tmp.*")
+    assert folder.stat().st_mode & 0o077 == (folder / "redis.conf").stat().st_mode & 0o077 == 0
+    assert not (folder / "password").exists(), "it is in the environment"
     until = time.monotonic() + 60
     while True:  # the server ends with the script
         with socket.socket() as one:
@@ -357,7 +402,7 @@ def test_a_script_for_slurm_starts_a_server_that_the_run_reaches_and_ends_it(slu
 
 
 def test_each_process_under_slurm_knows_the_servers_of_all_nodes(slurm):
-    script = re.sub(r"seneca remote serve(.|\\\n)*?&", "true &", printed("slurm"))
+    script = re.sub(r"seneca remote serve.*&", "true &", printed("slurm"))
     done, _ = slurm(script, "node[1-3]", SLURM_JOB_ID="20123")
     assert done.returncode == 0, done.stderr
     assert "redis://node1:20123,node2:20123,node3:20123 --nnodes 3" in done.stdout

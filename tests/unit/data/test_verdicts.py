@@ -6,7 +6,7 @@ import os
 import sqlite3
 
 import pytest
-from rights import ordinary_rights
+from rights import NOBODY, as_root, ordinary_rights
 
 from seneca.data.verdicts import Verdict, Verdicts
 
@@ -129,6 +129,16 @@ def test_a_damaged_database_is_made_anew(database, file, content):
     assert known(database, file) is None
     kept(database, file)
     assert known(database, file) == GOOD
+
+
+@as_root
+def test_verdicts_in_a_folder_of_another_user_are_not_believed(database, file):
+    kept(database, file)
+    os.chown(database.parent, NOBODY, NOBODY)
+    verdicts = Verdicts(database, "terms")
+    assert verdicts.of(os.stat(file)) is None
+    assert f"{database.parent} belongs to another user" in verdicts.problem
+    verdicts.close()
 
 
 def test_a_folder_that_cannot_be_written_keeps_nothing_and_says_so(tmp_path, file):

@@ -6,9 +6,11 @@ import os
 from types import SimpleNamespace
 
 import pytest
+from rights import NOBODY, as_root
 
 from seneca._runtime.cgroups import Cores
 from seneca._runtime.core_board import Board, Told, board_path
+from seneca._runtime.warn import SenecaWarning
 from seneca.tuning import cores
 from seneca.tuning.cores import CoreShare
 
@@ -193,8 +195,70 @@ def test_two_loaders_of_a_process_do_not_take_each_other_for_the_training_loop(h
         assert told.loop == pytest.approx(0.1, abs=0.05)
 
 
-def test_where_there_can_be_no_board_a_loader_has_all_it_may(host, monkeypatch):
-    monkeypatch.setenv("SENECA_DIR", "/nowhere/at/all")
-    loader = Loader(host, most=8)
+@pytest.fixture(params=["a folder", "a FIFO", "a link", "a file for all"])
+def planted(request, host):
+    """What was there before the board."""
+    path = board_path()
+    if request.param == "a folder":
+        os.mkdir(path)
+    elif request.param == "a FIFO":
+        os.mkfifo(path, 0o600)
+    elif request.param == "a link":
+        os.symlink("/dev/null", path)
+    else:
+        os.close(os.open(path, os.O_CREAT, 0o600))
+        os.chmod(path, 0o666)
+    yield
+    os.rmdir(path) if request.param == "a folder" else os.unlink(path)
+
+
+def test_where_the_board_cannot_be_used_a_loader_takes_the_cores_that_there_are(host, planted, monkeypatch):
+    monkeypatch.setattr(cores, "_warned_of", set())
+    with pytest.warns(SenecaWarning, match=f"as if it were alone.*: {board_path()} .*; remove it") as told:
+        loader = Loader(host, most=8)
+        loader.work(20, cpu=4.0, stalled=1.0)
+        second = Loader(host, most=8)
+    assert len(told) == 1, "one warning a process"
+    assert (loader.share.threads, second.share.threads) == (4, 4)
     loader.work(20, cpu=0.5, stalled=0.0)
-    assert loader.share.threads == 8
+    assert loader.share.threads == 1, "it follows its own need"
+
+
+def test_without_a_folder_for_the_board_the_warning_names_another(host, monkeypatch):
+    monkeypatch.setattr(cores, "_warned_of", set())
+    monkeypatch.setenv("SENECA_DIR", "/nowhere/at/all")
+    with pytest.warns(
+        SenecaWarning, match=r"/nowhere/at/all/\S+: No such file or directory; let SENECA_DIR name"
+    ):
+        assert Loader(host, most=8).share.threads == 4
+
+
+@as_root
+def test_a_board_of_another_user_is_not_believed(host, board, monkeypatch):
+    """Its rows say that others need all cores."""
+    monkeypatch.setattr(cores, "_warned_of", set())
+    board.tell(Told(GROUP, 4.0, 0.0, True))
+    os.chown(board_path(), NOBODY, NOBODY)
+    with pytest.warns(
+        SenecaWarning, match=f"{board_path()} belongs to another user, .*; have its owner remove"
+    ):
+        assert Loader(host, most=8).share.threads == 4
+
+
+def test_a_board_that_cannot_be_written_to_any_more_ends_no_job(host, monkeypatch):
+    monkeypatch.setattr(cores, "_warned_of", set())
+    loader = Loader(host, most=8)
+
+    def full(self, told):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Board, "tell", full)
+    with pytest.warns(SenecaWarning, match="No space left on device; let SENECA_DIR name") as told:
+        loader.work(20, cpu=4.0, stalled=1.0)
+    assert (loader.share.threads, len(told)) == (4, 1)
+    assert not os.path.exists(board_path()), "nobody holds a row"
+
+
+def test_a_loader_with_a_number_of_its_users_says_nothing_of_a_board(host, planted, recwarn):
+    assert Loader(host, most=8, is_auto=False).share.threads == 8
+    assert not recwarn.list

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -62,6 +63,16 @@ def test_a_measurement_is_kept_and_recalled(picture_folder, monkeypatch):
     with pytest.raises(pytest.fail.Exception):  # other files
         os.utime(next(picture_folder.rglob("*.jpg")), (1, 1))
         seneca.profile(picture_folder)
+
+
+def test_a_measurement_that_another_user_could_have_written_is_not_recalled(picture_folder):
+    first = seneca.profile(picture_folder)
+    path = measure.profile_path(first.host, first.dataset, first.pipeline)
+    dataclasses.replace(first, samples=7).save(path)
+    path.parent.chmod(0o777)
+    again = seneca.profile(picture_folder)
+    assert again.samples == first.samples == 48
+    assert any("could not be kept" in note and "its mode is 0777" in note for note in again.notes)
 
 
 def test_another_transform_is_another_measurement(picture_folder):

@@ -141,6 +141,13 @@ def test_a_folder_for_profiles_that_cannot_be_written_is_a_warning(planted, says
     says(process.cache_folder(Host()), "warning", f"{tmp_path}/file is no folder", "export XDG_CACHE_HOME=")
 
 
+def test_a_folder_for_profiles_that_others_may_change_is_a_warning(says, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "seneca").mkdir()
+    (tmp_path / "seneca").chmod(0o777)
+    says(process.cache_folder(Host()), "warning", "seneca may be changed by other users", "XDG_CACHE_HOME=")
+
+
 def test_a_folder_for_profiles_that_belongs_to_others_is_a_warning(says, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "/of-the-system")
 

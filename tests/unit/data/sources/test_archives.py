@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from sizes import size
 
+from seneca._runtime.warn import SenecaWarning
 from seneca.data.sources import archives
 from seneca.data.sources.archives import list_archives
 from seneca.errors import SourceError
@@ -175,6 +176,15 @@ def test_where_nothing_can_be_kept_archives_are_listed_each_time(tmp_path, monke
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     path = write(tmp_path / "some.tar", {"a/1.jpg": b"1"})
     assert list_archives(path, JPEG, None).names == list_archives(path, JPEG, None).names == ["a/1.jpg"]
+
+
+def test_a_list_that_another_user_could_have_written_is_not_believed(tmp_path):
+    path = write(tmp_path / "some.tar", {"a/1.jpg": b"1"})
+    (tmp_path / "cache" / "seneca" / "archives").mkdir(parents=True)
+    (tmp_path / "cache" / "seneca" / "archives").chmod(0o777)
+    with pytest.warns(SenecaWarning, match="archives may be changed by other users: its mode is 0777; give"):
+        assert list_archives(path, JPEG, None).names == ["a/1.jpg"]
+    assert not list((tmp_path / "cache" / "seneca" / "archives").iterdir())
 
 
 def test_several_kinds_of_archives_are_one_dataset(tmp_path):
