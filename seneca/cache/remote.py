@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from seneca._core.remote import Remote
+from seneca._runtime.printable import printable
 from seneca._runtime.remote_servers import RemoteServer
 from seneca._runtime.warn import warn
 
@@ -67,7 +68,7 @@ class RemoteCache:
 
     def stats(self) -> dict[str, dict[str, Any]]:
         """What this process has asked of each server, by its name."""
-        return {one.name: self.handle.look(i) for i, one in enumerate(self.servers)}
+        return {one.name: self._seen(i) for i, one in enumerate(self.servers)}
 
     @property
     def stored(self) -> int:
@@ -79,12 +80,17 @@ class RemoteCache:
         with ThreadPoolExecutor(len(self.servers)) as threads:
             serving = list(threads.map(self.handle.ping, range(len(self.servers))))
         failing = [
-            f"{one.name} ({self.handle.look(i)['message']})"
+            f"{one.name} ({self._seen(i)['message']})"
             for i, (one, serves) in enumerate(zip(self.servers, serving, strict=True))
             if not serves
         ]
         if failing:
             warn(f"remote: {', '.join(failing)} does not serve; until it does, its samples come from storage")
+
+    def _seen(self, server: int) -> dict[str, Any]:
+        """What was asked of a server. Its message may quote the server, which may say anything."""
+        seen = self.handle.look(server)
+        return {**seen, "message": printable(seen["message"])}
 
     def _find(self, gone: Sequence[int]) -> None:
         for i in gone:

@@ -236,12 +236,13 @@ _JSON = typer.Option("--json", help="Print JSON instead of text.")
 
 
 def _of_segments(command: str, run: Callable[[], int]) -> None:
+    from seneca._runtime.printable import printable
     from seneca.cli.segments import BadUse
 
     try:
         status = run()
     except BadUse as error:
-        typer.echo(f"seneca {command}: {error}", err=True)
+        typer.echo(f"seneca {command}: {printable(str(error))}", err=True)
         raise typer.Exit(2) from None
     raise typer.Exit(status)
 

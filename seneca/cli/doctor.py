@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from seneca._runtime.printable import printable
 from seneca.cli.checks import examine
 from seneca.cli.checks.finding import Finding, Verdict
 from seneca.cli.checks.host import Host
@@ -79,11 +80,12 @@ def lines(found: dict[str, Finding]) -> list[Text]:
     for name, finding in found.items():
         told.append(
             Text.assemble(
-                (f"{finding.verdict.value:<8}", COLOURS[finding.verdict]), f" {name:<16} {finding.found}"
+                (f"{finding.verdict.value:<8}", COLOURS[finding.verdict]),
+                f" {name:<16} {printable(finding.found)}",
             )
         )
         if finding.remedy:
-            told.append(Text(f"{'':<25} -> {finding.remedy}"))
+            told.append(Text(f"{'':<25} -> {printable(finding.remedy)}"))
     counts = {verdict: sum(one.verdict is verdict for one in found.values()) for verdict in Verdict}
     told.append(Text(", ".join(f"{count} {verdict.value}" for verdict, count in counts.items() if count)))
     return told

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from seneca._runtime.printable import printable
 from seneca.cli.interrupts import Interrupts
 from seneca.cli.segments import BadUse, cannot_list
 from seneca.segments import JobSeen, Segment, State, View, Work, segments
@@ -44,8 +45,8 @@ class Family:
     def put(
         self, value: float, labels: dict[str, str], combine: Callable[[float, float], float] = operator.add
     ) -> None:
-        """Take a value. ``combine`` makes one of those with equal labels."""
-        key = tuple(labels.items())
+        """Take a value. ``combine`` makes one of those with equal labels, as they are shown."""
+        key = tuple((name, _shown(text)) for name, text in labels.items())
         self.samples[key] = combine(self.samples[key], value) if key in self.samples else value
 
     def lines(self) -> Iterator[str]:
@@ -129,9 +130,9 @@ def families(found: Iterable[Segment] | None) -> list[Family]:
     told: set[tuple[str, str]] = set()
     # Of files with one name and owner, of which one is no segment, the segment comes first.
     for one in sorted(found or (), key=lambda one: one.view is None):
-        if (one.name, one.owner) in told:
+        if (_shown(one.name), one.owner) in told:
             continue
-        told.add((one.name, one.owner))
+        told.add((_shown(one.name), one.owner))
         whose = {"cache": one.name, "owner": one.owner}
         for possible in State:
             state.put(one.state is possible, {**whose, "state": possible.value})
@@ -169,6 +170,11 @@ def _put_work(known: dict[str, Family], labels: dict[str, str], work: Work) -> N
 def text_of(found: Iterable[Segment] | None) -> str:
     """The metrics of :func:`families` in Prometheus' text format, version 0.0.4."""
     return "".join(f"{line}\n" for family in families(found) for line in family.lines())
+
+
+def _shown(value: str) -> str:
+    """A label without codes that a terminal obeys, and without bytes that are no UTF-8."""
+    return "\n".join(map(printable, _bytes(value).decode().split("\n")))
 
 
 def _escaped(value: str) -> str:

@@ -6,6 +6,7 @@ import errno
 import os
 from pathlib import Path
 
+from seneca._runtime.printable import printable
 from seneca.data.sources.buckets import is_bucket
 
 __all__ = ["cannot_list", "cannot_write", "in_a_line"]
@@ -29,11 +30,11 @@ def cannot_list(folder: Path) -> str | None:
 def in_a_line(error: Exception) -> str:
     """An error as a line. Where the kernel refuses a file, the line says what to do."""
     if not isinstance(error, OSError) or error.filename is None:
-        return " ".join(str(error).split())
+        return printable(" ".join(str(error).split()))
     remedy = "give another, or get the right to it"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         remedy = "free some room, or give another"
-    return f"{error.filename}: {error.strerror}; {remedy}"
+    return printable(f"{error.filename}: {error.strerror}; {remedy}")
 
 
 def cannot_write(to: Path) -> str | None:

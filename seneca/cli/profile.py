@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from seneca._runtime.enabled import off_because
+from seneca._runtime.printable import printable
 from seneca.cli.paths import cannot_list, in_a_line
 from seneca.cli.what_if import show_bytes, show_rate
 from seneca.errors import SenecaError
@@ -133,7 +134,7 @@ def profile_table(profile: Profile, console: Console) -> None:
     """Print a profile as a table."""
 
     def line(name: str, text: str) -> None:
-        console.print(f"  {name:<18}{text}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"  {name:<18}{printable(text)}", markup=False, highlight=False, soft_wrap=True)
 
     cores = "1 core" if profile.cores == 1 else f"{profile.cores} cores"
     console.print(

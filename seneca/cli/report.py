@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from seneca._runtime.printable import printable
 from seneca.cli.interrupts import Interrupts
 from seneca.cli.page import page, sentence
 from seneca.cli.paths import cannot_write
@@ -20,7 +21,6 @@ from seneca.cli.rates import CacheRates, Watch
 from seneca.cli.recording import Recording
 from seneca.cli.segments import BadUse, NoSuchCache, readable
 from seneca.cli.top import look
-from seneca.cli.what_if import printable
 from seneca.options import parse_keep
 
 __all__ = ["run"]
@@ -79,7 +79,7 @@ def run(to: Path, name: str | None, *, duration: str | None) -> int:
     of = "the jobs of this host" if name is None else f"the cache {name}"
     when = f"{began_at:%Y-%m-%d %H:%M:%S %Z}, {platform.node() or 'this host'}"
     _write(to, page(recording, title=f"Seneca: {of}", when=when))
-    print(sentence(recording))
+    print(printable(sentence(recording)))
     print(f"{to}: {os.path.getsize(to) / 1024:,.0f} KiB")
     return 0
 

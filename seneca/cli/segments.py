@@ -14,8 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from seneca import confidence
+from seneca._runtime.printable import printable
 from seneca.cli.rates import JobRates
-from seneca.cli.what_if import printable, show_bytes
+from seneca.cli.what_if import show_bytes
 from seneca.errors import SegmentError, SenecaError
 from seneca.options import parse_bytes
 from seneca.segments import JobSeen, Segment, State, View, find, remove, segments, worth
@@ -97,7 +98,8 @@ def stat(name: str, *, as_text: bool, console: Console | None = None) -> int:
         print(json.dumps(as_json(one), indent=1))
         return 0
     console = console or Console()
-    console.print(f"{one.name}: {one.state.value}{_kept(view)}", highlight=False)
+    head = f"{printable(one.name)}: {one.state.value}{_kept(view)}"
+    console.print(head, highlight=False, markup=False)
     held = view.payload_bytes - view.free_bytes
     lacking = view.reserved_bytes < view.payload_bytes
     so_far = f" (reserved so far: {show_bytes(view.reserved_bytes)})" if lacking else ""
@@ -121,12 +123,13 @@ def stat(name: str, *, as_text: bool, console: Console | None = None) -> int:
         pace = "" if job.pace is None else f", whose step takes {job.pace:,} samples/s"
         name = f"{job.work[0].name} ({job.key})" if job.work else job.key
         who = f"job {name}: {job.iterators} drawing, processes {pids}{pace}"
-        console.print(who, highlight=False, markup=False)
+        console.print(printable(who), highlight=False, markup=False)
         for told in said_of_sharing(job, view.samples):
             console.print(f"  {told}", highlight=False, markup=False)
     for change in view.split_changes[-3:]:
         when = datetime.datetime.fromtimestamp(change["when"]).strftime("%Y-%m-%d %H:%M:%S")
-        console.print(f"{when} split {change['split']}: {change['why']}", highlight=False, markup=False)
+        changed = printable(f"{when} split {change['split']}: {change['why']}")
+        console.print(changed, highlight=False, markup=False)
     return 0
 
 

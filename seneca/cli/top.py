@@ -12,10 +12,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from seneca._runtime.printable import printable
 from seneca.cli.interrupts import Interrupts
 from seneca.cli.rates import CacheRates, JobRates, Watch
 from seneca.cli.segments import BadUse, cannot_list, readable, said_of_sharing, sharing_as_json
-from seneca.cli.what_if import printable, show_bytes
+from seneca.cli.what_if import show_bytes
 from seneca.errors import SegmentOwnerError
 from seneca.segments import Segment, State, find, segments
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
+from seneca._runtime.printable import printable
 from seneca.audit.check import INVARIANTS, Report, check
 from seneca.audit.log import BadLog
 from seneca.cli.paths import cannot_write
@@ -42,7 +43,7 @@ def run(folder: Path, to: Path | None, console: Console | None = None) -> int:
         to.write_text(json.dumps(as_json(report), indent=1) + "\n")
     console = console or Console()
     for line in lines(report):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
     return 1 if report.violations else 0
 
 

@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from seneca._runtime.printable import printable
+
 __all__ = ["JobState", "View", "summary_lines"]
 
 FORMS = ("storage", "encoded", "decoded", "augmented")
@@ -91,7 +93,7 @@ class View:
 
     def line(self, text: str) -> None:
         """Print one line, above the table if there is one."""
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
     def _table(self) -> Table:
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from seneca._runtime.enabled import off_because
+from seneca._runtime.printable import printable
 from seneca.cache import SampleCache
 from seneca.cli.paths import cannot_list, in_a_line
 from seneca.cli.profile import BadProfiling, transform_named
@@ -138,7 +139,7 @@ def _one_line(error: Exception, wanted: Wanted) -> str:
     """What went wrong. Of an error in a worker process only the last part of its traceback is told."""
     _, remote, rest = str(error).rpartition("Traceback (most recent call last):")
     of_worker = " ".join(line for line in rest.splitlines() if not line.startswith(" "))
-    text = " ".join(of_worker.split()) if remote else in_a_line(error)
+    text = printable(" ".join(of_worker.split())) if remote else in_a_line(error)
     if isinstance(error, DecodeError):
         return f"{text}; `seneca check` lists all that cannot be decoded"
     if wanted.transform is None or isinstance(error, (BadWarming, BadProfiling, SenecaError, OSError)):
@@ -213,7 +214,7 @@ def _tell(loader: Any, wanted: Wanted, filled: _Filled, console: Console) -> Non
         )
 
     def say(text: str) -> None:
-        console.print(text, highlight=False, soft_wrap=True)
+        console.print(printable(text), highlight=False, soft_wrap=True)
 
     if not cache.created:
         say(f"the cache {cache.name} was there already: its size ({room}) and its split stay as they were")

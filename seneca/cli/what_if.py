@@ -14,7 +14,7 @@ import numpy as np
 from seneca.options import parse_bytes
 from seneca.partition import Jobs, Profile
 
-__all__ = ["QUANTITIES", "BadWhatIf", "WhatIf", "parse_what_if", "printable", "show_bytes", "span"]
+__all__ = ["QUANTITIES", "BadWhatIf", "WhatIf", "parse_what_if", "show_bytes", "span"]
 
 POINTS = 9  # points of a curve over more values
 
@@ -83,11 +83,6 @@ def _pace(text: str) -> float:
     if not 0 < value < float("inf"):
         raise ValueError
     return value
-
-
-def printable(text: str) -> str:
-    """Text without line feeds and escape sequences. The names of jobs and files may hold anything."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def show_bytes(amount: float) -> str:

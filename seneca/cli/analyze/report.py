@@ -12,6 +12,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from seneca._runtime.printable import printable
 from seneca.cli.analyze.deep import predictions, profile_of_run
 from seneca.cli.analyze.inject.seneca_analyze_deep import WANTED
 from seneca.cli.analyze.stalls import (
@@ -306,7 +307,7 @@ def say(found: Findings) -> None:
     console = Console(stderr=True, highlight=False, markup=False)
     if not console.is_terminal:
         console.width = 200  # a file has no edge
-    console.print(f"\nseneca analyze: {found.sentence()}")
+    console.print(f"\nseneca analyze: {printable(found.sentence())}")
     for remedy in found.loaders[0].remedies[1:]:
         console.print(f"  {remedy.what[0].upper()}{remedy.what[1:]} would remove {remedy.removes:.0%}.")
     table = Table(box=None, pad_edge=False)
@@ -318,7 +319,7 @@ def say(found: Findings) -> None:
         rates, shares = one.rates, one.stalls
         unseen = not rates.cpu_s + rates.blocked_s
         table.add_row(
-            one.name,
+            printable(one.name),
             *((str(one.epochs.rank),) if ranked else ()),
             str(rates.workers),
             str(rates.steps),
@@ -332,6 +333,6 @@ def say(found: Findings) -> None:
         if share >= LEAST_LATE:
             console.print(f"Rank {rank} is late in {share:.0%} of the steps; the others wait for it.")
     for line in found.predicted():
-        console.print(line)
+        console.print(printable(line))
     for note in found.notes:
-        console.print(f"Not seen: {note}.")
+        console.print(f"Not seen: {printable(note)}.")

@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 import warnings
 
@@ -38,6 +39,27 @@ def test_one_warning_names_all_that_do_not_serve(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         one.begin()
+
+
+def test_what_a_server_says_gives_a_terminal_no_orders():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def refuse():
+            while True:
+                try:
+                    one = listening.accept()[0]
+                except OSError:
+                    return
+                with one:
+                    one.recv(4096)
+                    one.sendall(b"-ERR \x1b[31mgo\x07 away\r\n" * 4)
+
+        threading.Thread(target=refuse, daemon=True).start()
+        one = RemoteCache(parse_remote(f"redis://127.0.0.1:{listening.getsockname()[1]}"))
+        with pytest.warns(UserWarning, match="\ufffd\\[31mgo\ufffd away.* does not serve"):
+            one.begin()
+        ((_, seen),) = one.stats().items()
+        assert seen["failures"] and seen["message"].isprintable()
 
 
 def lookup_of(addresses):

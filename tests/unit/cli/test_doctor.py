@@ -55,6 +55,11 @@ def test_each_check_is_a_line_and_each_remedy_another_that_can_be_copied(examine
     assert last == "1 ok, 1 problem"
 
 
+def test_codes_that_a_terminal_obeys_are_not_printed():
+    found = doctor.lines({"storage": problem("a\x1b[31m is slow", "rm a\x1b[31m")})
+    assert not [line for line in found if not line.plain.isprintable()]
+
+
 def test_json_has_all_that_was_found(examined):
     examined(ok("fine"), warning("slow", "mend it"))
     assert json.loads(RUN.invoke(app, ["doctor", "--json"]).stdout) == {

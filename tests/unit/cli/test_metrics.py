@@ -115,6 +115,17 @@ def test_what_is_no_utf_8_is_replaced():
     assert any(dict(labels).get("job") == "?.py" for _, labels in parsed(text))
 
 
+def test_codes_that_a_terminal_obeys_are_replaced_and_nothing_is_there_twice():
+    """``seneca metrics --once`` may go to a terminal, and Prometheus refuses a series that is there twice."""
+    names = ("a\x1b[31m", "a\x07[31m", "a\udcff", "a\udcfe", "a\r", "a\x9b31m")
+    foreign = [unreadable(name, "another user's", owner="ann") for name in names]
+    text = metrics._bytes(metrics.text_of([*foreign, segment(job(work(name="\x1b]0;title\x07")))])).decode()
+    assert all(line.isprintable() for line in text.split("\n"))
+    found = parsed(text)
+    assert value(found, "seneca_cache_state", cache="a\ufffd[31m", owner="ann", state="unknown") == 1
+    assert any(dict(labels).get("job") == "\ufffd]0;title\ufffd" for _, labels in found)
+
+
 def test_two_runs_of_one_name_are_told_apart():
     found = read(segment(job(TOLD, key="a"), job(TOLD, key="b")))
     for run in "ab":

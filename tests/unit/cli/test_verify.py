@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -40,6 +41,19 @@ def test_the_command_says_what_holds_and_what_broke(tmp_path):
     assert not told["holds"]
     first = told["violations"][0]
     assert [first[name] for name in ("invariant", "kind", "epoch", "indices")] == [1, "missing", 2, [lost]]
+
+
+def test_codes_that_a_terminal_obeys_are_not_printed(tmp_path):
+    members = clean(1)
+    plant_missing(members)
+    for member in members.values():
+        member.header = dataclasses.replace(member.header, job="\x1b[31mjob")
+        member.write(tmp_path)
+    answer = CliRunner().invoke(app, ["verify", str(tmp_path)])
+    assert "\ufffd[31mjob" in answer.output and "\x1b" not in answer.output
+    (tmp_path / "a\x1b[31m.audit").write_text("no log")
+    answer = CliRunner().invoke(app, ["verify", str(tmp_path)])
+    assert answer.exit_code == 2 and "\ufffd[31m" in answer.output and "\x1b" not in answer.output
 
 
 def test_of_many_violations_the_first_are_told(tmp_path):
