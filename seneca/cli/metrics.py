@@ -4,17 +4,20 @@
 
     Prometheus --GET /metrics--> this process --a look, as `seneca ls` has it--> the segments of this user
 
-Each answer is one look. In between nothing runs.
+Each answer is one look. In between nothing runs. Clients that are slow, or many, take a bounded number of
+threads for a bounded time, and the next one is answered.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import operator
 import socket
 import socketserver
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -28,7 +31,9 @@ from seneca.segments import JobSeen, Segment, State, View, Work, segments
 __all__ = ["CONTENT_TYPE", "Family", "families", "listening", "run", "text_of"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-PATIENCE_S = 60  # for a client that asks for nothing
+ANSWER_WITHIN_S = 10.0  # a client that has not got its answer by then is hung up on
+MOST_AT_A_TIME = 16  # clients; one more takes the place of one that has not asked for anything yet
+BACKLOG = 128  # clients that wait to be accepted
 AN_HOUR_S = 3600.0
 NS_PER_S = 1_000_000_000
 
@@ -240,7 +245,57 @@ def listening(host: str, port: int) -> ThreadingHTTPServer:
 
 
 class _Server(ThreadingHTTPServer):
+    """Answers few clients at a time, each in a thread, and hangs up on those that take too long."""
+
     daemon_threads = True
+    request_queue_size = BACKLOG
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._free = threading.BoundedSemaphore(MOST_AT_A_TIME)
+        self._clients: dict[socket.socket, tuple[bool, float]] = {}  # whether it has asked; accepted when
+        self._changing = threading.Lock()
+        super().__init__(*args, **options)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._free.acquire(blocking=False):
+            with self._changing:
+                self._hang_up(sorted(self._clients, key=self._clients.__getitem__)[:1])
+            self._free.acquire()  # soon: its thread ends, at the latest after one look
+        with self._changing:
+            self._clients[request] = (False, time.monotonic())
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread could be started
+            self._forget(request)
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._forget(request)
+
+    def service_actions(self) -> None:
+        """Called twice a second, and after each client."""
+        late = time.monotonic() - ANSWER_WITHIN_S
+        with self._changing:
+            self._hang_up([client for client, (_, accepted) in self._clients.items() if accepted < late])
+
+    def has_asked(self, client: socket.socket) -> None:
+        """A client's question is read. Others are hung up on before it is."""
+        with self._changing:
+            self._clients[client] = (True, self._clients[client][1])
+
+    def _hang_up(self, clients: Iterable[socket.socket]) -> None:
+        """The threads of these clients get an error where they wait for them, and end."""
+        for client in clients:
+            with contextlib.suppress(OSError):  # it has gone
+                client.shutdown(socket.SHUT_RDWR)
+
+    def _forget(self, client: socket.socket) -> None:
+        with self._changing:
+            del self._clients[client]
+        self._free.release()
 
     def server_bind(self) -> None:
         # The standard library's own asks the name server for the name of this host, which may take seconds.
@@ -253,9 +308,12 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Answer(BaseHTTPRequestHandler):
-    timeout = PATIENCE_S
+    timeout = ANSWER_WITHIN_S
+
+    server: _Server
 
     def do_GET(self) -> None:
+        self.server.has_asked(self.connection)
         path = self.path.partition("?")[0]
         if path == "/metrics":
             try:

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -204,6 +205,51 @@ def test_it_answers_others_while_a_client_is_silent(exporter):
         silent.setblocking(False)
         with pytest.raises(BlockingIOError):
             silent.recv(1)  # nobody has hung up
+
+
+@pytest.fixture
+def threads():
+    """A server in this process, whose threads can be counted."""
+    with metrics.listening("127.0.0.1", 0) as server:
+        answers = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        answers.start()
+        yield server
+        server.shutdown()
+        answers.join()
+
+
+def test_clients_that_ask_for_nothing_take_few_threads_and_others_are_answered(threads):
+    before = threading.active_count()
+    silent = [socket.create_connection(threads.server_address) for _ in range(10 * metrics.MOST_AT_A_TIME)]
+    for _ in range(3):
+        with urllib.request.urlopen(metrics._url(threads), timeout=PATIENCE_S) as answer:
+            assert answer.status == 200
+    assert threading.active_count() - before <= metrics.MOST_AT_A_TIME
+    for one in silent:
+        one.close()
+
+
+def test_a_client_that_asks_a_byte_at_a_time_is_hung_up_on(threads, monkeypatch):
+    monkeypatch.setattr(metrics, "ANSWER_WITHIN_S", 0.5)
+    until = time.monotonic() + PATIENCE_S
+    with socket.create_connection(threads.server_address) as slow, pytest.raises(OSError):
+        while True:
+            slow.sendall(b"G")
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+
+def test_a_client_that_does_not_take_its_answer_is_hung_up_on(threads, monkeypatch):
+    monkeypatch.setattr(metrics, "ANSWER_WITHIN_S", 0.5)
+    monkeypatch.setattr(metrics, "text_of", lambda found: "x" * (64 << 20))
+    before = threading.active_count()
+    with socket.create_connection(threads.server_address) as slow:
+        slow.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        assert slow.recv(1) == b"H"
+        until = time.monotonic() + PATIENCE_S
+        while threading.active_count() > before:
+            assert time.monotonic() < until
+            time.sleep(0.05)
 
 
 def test_other_paths_say_where_the_metrics_are(exporter):
