@@ -137,7 +137,7 @@ def chains_from(steps: Steps, i: int, listings: Sequence[Steps], aliases: int = 
         if chain and chain[-1] == "get":
             return {(*chain[:-1], f"[{key}]")}
         if _is_by_name(steps, i):
-            return {(*chain, key)} if is_whole_text(steps, at) else {tuple(chain)}
+            return {(*chain, key)} if _is_whole_text(steps, at) else {tuple(chain)}
     name = None if after is None else stored(after)
     if name is None or aliases == 0:
         return {tuple(chain)}
@@ -199,10 +199,10 @@ def read_by_name(steps: Steps, i: int) -> str | None:
     at += 1
     while at < len(steps) and is_attribute(steps[at]):
         at += 1
-    return text_of(steps[at]) if at < len(steps) and is_whole_text(steps, at) else None
+    return text_of(steps[at]) if at < len(steps) and _is_whole_text(steps, at) else None
 
 
-def is_whole_text(steps: Steps, at: int) -> bool:
+def _is_whole_text(steps: Steps, at: int) -> bool:
     """Whether the text that instruction ``at`` loads is an argument, and not a part of another text."""
     for step in steps[at + 1 :]:
         if step.opname == "PRECALL" or is_call(step):
@@ -222,8 +222,8 @@ def takes_parameter(steps: Steps, i: int) -> bool:
         at += 1
     if at >= len(steps) or not steps[at].opname.startswith(_LOADS_SIMPLY):
         return False
-    after = steps[at + 1] if at + 1 < len(steps) else None
-    return after is None or is_call(after) or after.opname in ("PRECALL", "KW_NAMES", "LOAD_CONST")
+    is_element = at + 2 < len(steps) and _is_subscript(steps[at + 2])
+    return not is_element and not (at + 1 < len(steps) and is_attribute(steps[at + 1]))
 
 
 def caller_of(steps: Steps, i: int) -> str | None:

@@ -151,3 +151,31 @@ UNREAD = [
 def test_what_no_item_needs_does_not(name, source, tmp_path):
     shared, differ, _ = look_at(Row(name, source, "LR = 1; SIZE = 3", "LR = 2; SIZE = 3"), tmp_path)
     assert shared, differ
+
+
+COPIED = [
+    (
+        "the dataset as JSON",
+        dataset("return json.dumps(self, default=vars)", "self.lr = LR", before="import json"),
+    ),
+    (
+        "in a variable",
+        dataset(
+            "d = self\nreturn json.dumps(d, default=f)",
+            "self.lr = LR",
+            before="import json\ndef f(x): return x.__class__.__name__",
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize("name, source", COPIED, ids=[name.replace(" ", "-") for name, _ in COPIED])
+def test_what_is_written_as_a_whole_counts(name, source, tmp_path):
+    shared, differ, _ = look_at(Row(name, source, "LR = 1; SIZE = 3", "LR = 2; SIZE = 3"), tmp_path)
+    assert not shared and differ
+
+
+def test_what_is_written_of_an_attribute_does_not_make_the_others_count(tmp_path):
+    source = dataset("return json.dumps(self.x[i % 2])", "self.lr, self.x = LR, [1, 2]", before="import json")
+    shared, differ, _ = look_at(Row("a part", source, "LR = 1; SIZE = 3", "LR = 2; SIZE = 3"), tmp_path)
+    assert shared, differ

@@ -345,8 +345,7 @@ class Evidence:
     def _meet(
         self, sample: int, form: int, found: Example, *, fixed: bool, draws: bool = False
     ) -> bool | None:
-        """Compare a sample with what it came to before. If it differs for certain, give the
-        cache up.
+        """Compare a sample with what it came to before. Give the cache up if it differs for certain.
 
         Returns:
             Whether it is the same. None: that cannot be known.
