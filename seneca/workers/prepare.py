@@ -105,7 +105,6 @@ class Preparer:
                 *(terms, cache.segment, board, marks),
                 check_every=check_every,
                 first=first,
-                again=self._again if terms.exact else None,
                 differed=self._note_difference,
                 has_changed=self._has_changed,
                 changes=lambda: not vouched and changed(),
@@ -148,7 +147,6 @@ class Preparer:
         self._seeded = None
         if terms.exact:
             stages = self._seeded = SeededStages(stages)
-            self._again = SeededStages(terms.stages)  # for checks, which are not timed
         self._context.stages, self._context.untimed = stages, terms.stages
 
     def make(self, indices: Sequence[int], look: int, *, alone: bool = False) -> list[Any]:
@@ -208,7 +206,9 @@ class Preparer:
                 "batch_sampler=seneca.OpportunisticBatchSampler"
             )
         if epoch != self._seeded.epoch:
-            self._seeded.epoch = self._again.epoch = epoch
+            self._seeded.epoch = epoch
+            if self._evidence is not None:
+                self._evidence.name_epoch(epoch)
             self._worker.name_copies(self.terms.names_of_epoch(*epoch)[1])
         names = self.terms.names
         if samples and self._board.read(names) is Verdict.UNKNOWN:

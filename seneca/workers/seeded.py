@@ -32,7 +32,7 @@ class SeededStages(KeptStages):
     def __init__(self, stages: Stages) -> None:
         self._stages = stages
         self.decoded = stages.decoded
-        self.epoch = (0, 0)
+        self.epoch: tuple[int, int] | None = None
 
     def make(self, indices: Sequence[int]) -> list[Any]:
         made = []
@@ -70,5 +70,6 @@ class SeededStages(KeptStages):
         return cast(KeptStages, self._stages)
 
     def _seed(self, index: int, what: bytes = b"item") -> None:
+        assert self.epoch is not None, "nobody has named the epoch"
         seed, number = self.epoch
         set_generators(number_of(what, *(part.to_bytes(8, "little") for part in (seed, number, index))) >> 1)

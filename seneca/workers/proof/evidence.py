@@ -41,6 +41,7 @@ from seneca.workers.proof.examples import (
     stays_the_same,
 )
 from seneca.workers.proof.marks import Marks
+from seneca.workers.seeded import SeededStages
 from seneca.workers.terms import Terms
 
 __all__ = ["Evidence", "unstable_text"]
@@ -70,13 +71,13 @@ class Evidence:
         check_every: One of so many served samples is made again in any case; None: none is, and none because
             too few were compared.
         first: Whether a sample is taken from the cache only if this job has made it itself, and it agreed.
-        again: The stages that make samples for checks, if copies are exact; None: the dataset's own.
         differed: Called if a sample differs for certain, with its number.
         changes: Returns whether making items changes the dataset, and the user has not vouched for it.
         has_changed: Returns whether a sample's file has changed since the segment was made.
 
     Attributes:
-        terms: As in the arguments. Other terms may replace them if these share the same.
+        terms: As in the arguments. Other terms may replace them if these share the same; if copies are exact,
+            :meth:`name_epoch` follows.
         forms: The forms that are compared.
         first: As in the arguments.
         refuted: Whether samples were found that no other job can make, because items depend on those before.
@@ -91,14 +92,13 @@ class Evidence:
         *,
         check_every: int | None,
         first: bool,
-        again: Stages | None,
         differed: Callable[[int], None],
         changes: Callable[[], bool],
         has_changed: Callable[[int], bool],
     ) -> None:
         self.terms = terms
         self._segment, self._board, self.marks = segment, board, marks
-        self._seeded, self._differed = again, differed
+        self._differed = differed
         self._changes, self._has_changed = changes, has_changed
         self.refuted = False
         self._check_every, self.first = check_every, first
@@ -120,6 +120,20 @@ class Evidence:
         self._to_compare: deque[int] = deque(maxlen=MOST_TO_COMPARE)
         self._order: np.ndarray | None = None
         self._draws = marks.draws
+
+    @property
+    def terms(self) -> Terms:
+        return self._terms
+
+    @terms.setter
+    def terms(self, terms: Terms) -> None:
+        self._terms = terms
+        self._seeded = SeededStages(terms.stages) if terms.exact else None
+
+    def name_epoch(self, epoch: tuple[int, int]) -> None:
+        """If copies are exact: name the seed and the number of the epoch whose samples are checked."""
+        if self._seeded is not None:
+            self._seeded.epoch = epoch
 
     def table(self, form: int, shape: str = "") -> Digests:
         """The digests of a form. ``shape`` describes a sample to people, if this process is the first.

@@ -113,7 +113,7 @@ def made_once(stages: Stages, sample: int, forms: Collection[int]) -> dict[int, 
 
 
 def _made(stages: Stages, sample: int, forms: Collection[int]) -> Iterator[tuple[int, Example]]:
-    if not isinstance(stages, KeptStages):
+    if not isinstance(stages, KeptStages) or tuple(forms) == (Form.AUGMENTED,):
         (item,) = stages.make([sample])
         yield Form.AUGMENTED, _of_item(item)
         return

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from seneca.data import serialize
 from seneca.data.stages import Opaque, Payload
+from seneca.forms import Form
+from seneca.workers.proof.examples import compare_served
 from seneca.workers.seeded import SeededStages
 
 
@@ -68,3 +71,11 @@ def test_a_sample_is_the_same_from_whatever_form_and_its_label_has_numbers_of_it
     item, label = stages.present(3, whole)
     assert item == whole and label != whole
     assert stages.present(3, None)[1] == label
+
+
+@pytest.mark.parametrize("dataset", [Drawing(), InBatches()])
+def test_a_served_sample_can_be_checked(dataset):
+    stages = seeded(dataset)
+    right, wrong = (serialize.lay_out(stages.make([index])[0]).digest() for index in (3, 4))
+    assert compare_served(stages, 3, Form.AUGMENTED, right, is_seeded=True) is True
+    assert compare_served(stages, 3, Form.AUGMENTED, wrong, is_seeded=True) is False
