@@ -2,6 +2,7 @@
 #include "fake_host.h"
 
 #include <arpa/inet.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -203,6 +204,7 @@ static void *listens(void *argument)
                 close(fd);
             return NULL;
         }
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)); /* as a server does: it answers at once */
         pthread_t thread;
         if (atomic_load(&host.is_dead)) {
             close(fd);
