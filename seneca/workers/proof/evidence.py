@@ -3,7 +3,7 @@
 ::
 
     made anyway ----------------------> its digest meets the table's     in the time that is allowed for that
-    served, one of four at the most --> made again, its digest meets it  until enough samples have agreed
+    served, one of a few -------------> made again, its digest meets it  until enough samples have agreed
     drawing random numbers -----------> a few are made again with fixed generators, the same in all jobs
 
 A digest that differs is no proof. The sample is made as often as it takes to see that it is the same each
@@ -49,10 +49,11 @@ __all__ = ["Evidence", "unstable_text"]
 # Of the time that a process spends on making and serving samples. Until enough samples have agreed, and then.
 EAGER_SHARE, STEADY_SHARE = 0.04, 0.004
 CHEAP_NS = 80_000  # If making a sample again costs less, all comparisons together take a quarter of a second.
-LEAST_NS = 8_000  # for each sample then, because nobody notices
+CHEAP_EPOCHS = 2  # in which that may be spent then, because nobody notices
+LEAST_NS = 8_000  # for each sample then, however large the dataset is
 MOST_NS = 1_000_000_000  # that are saved up
 RESERVE_NS = 200_000  # that are kept for samples that are made anyway
-ONE_OF = 4  # served samples is made again at the most
+ONE_OF = 4  # served samples is made again at the most, and more of them if the dataset is small
 AT_ONCE = 8  # samples are made again for a comparison: their code is then in the processor's cache
 MOST_TO_COMPARE = 64  # samples that were served and wait for that
 LOOK_EVERY = 8  # batches: how many samples have been compared by all
@@ -113,10 +114,11 @@ class Evidence:
         self._comparable: dict[int, tuple[Digests | None, bool]] = {}
         # Nanoseconds that may be spent; below 0: that were spent too early.
         self._steady_ns = self._made_ns = self._check_ns = self._probe_ns = 0
-        self._again_ns = 0  # what making a sample again costs, as the last few did
+        self._again_ns: int | None = None  # what making a sample again costs, as the last few did
+        self._cheap_ns = max(LEAST_NS, self._wanted * CHEAP_NS // (CHEAP_EPOCHS * max(1, n)))
         self._cpu_ns = time.thread_time_ns()
         self._batches = -1
-        self._until_check = ONE_OF
+        self._one_of = self._until_check = max(1, min(ONE_OF, n // confidence.WANTED))
         self._to_compare: deque[int] = deque(maxlen=MOST_TO_COMPARE)
         self._order: np.ndarray | None = None
         self._draws = marks.draws
@@ -187,8 +189,10 @@ class Evidence:
         worked_ns = max(made_ns, self._cpu_ns - cpu_before)
         self._steady_ns = min(MOST_NS, self._steady_ns + int(STEADY_SHARE * worked_ns))
         earned = int(EAGER_SHARE * worked_ns)
+        if self._again_ns is None:
+            self._again_ns = made_ns // max(1, samples)
         if self._again_ns < CHEAP_NS:
-            earned = max(earned, LEAST_NS * samples)
+            earned = max(earned, self._cheap_ns * samples)
         eager = any(is_eager for _, is_eager in self._comparable.values())
         items = self._tables.get(Form.AUGMENTED) if self._draws else None
         if items is not None and items.have_company and items.compared < self._wanted:
@@ -242,13 +246,13 @@ class Evidence:
         self._until_due -= 1
         if self._until_due <= 0:
             self._until_due = self._check_every
-            self._until_check = ONE_OF
+            self._until_check = self._one_of
             return True
         table, eager = self._comparable.get(form) or self._comparable.get(Form.DECODED, NOT_COMPARED)
         if table is not None and eager:
             self._until_check -= 1
             if self._until_check <= 0 and not table.is_marked(sample):
-                self._until_check = ONE_OF
+                self._until_check = self._one_of
                 self._to_compare.append(sample)
         return False
 
