@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from seneca._runtime.printable import printable
 from seneca.data.sources.archives import MOST_BYTES, Members, expand_ranges, kept_members, list_members
 from seneca.data.sources.archives import listing_of as listing_of_members
 from seneca.data.sources.listing import PIECE, STATED, Listing
@@ -226,7 +227,7 @@ def _status(error: BaseException | None) -> int | None:
 
 
 def _text(error: BaseException) -> str:
-    text = " ".join(str(error).split())
+    text = printable(" ".join(str(error).split()))  # it may quote the server
     return text[:300] if text else type(error).__name__
 
 

@@ -5,6 +5,10 @@
     URL --store_of()--> Store --found(), below()--> Found: URL, size, etag
                           +-----get()-------------> bytes, and the etag of what they are of
 
+A server may answer anything. Of an answer one byte more is read than was asked for, nothing is inflated, and
+what would become a header has no control characters. (``gcsfs``, ``adlfs`` and ``huggingface_hub`` read the
+answers of their own servers whole.)
+
 A store belongs to one process and is made where it is used first. Therefore nothing that is open, and no
 credentials, are in a dataset that is pickled or forked.
 
@@ -20,9 +24,10 @@ import importlib.util
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
+from seneca._runtime.printable import printable
 from seneca.data.sources.waiting import CONNECT_S, SILENT_S, STARTS_S, Waiting, seconds_for
 from seneca.errors import SourceError
 
@@ -51,6 +56,10 @@ STATUSES = {  # of the exceptions of obstore
 }
 MOST_AT_A_TIME = 64  # connections of a process to a store
 ETAGS = ("ETag", "etag", "e_tag", "blob_id", "md5Hash", "generation")
+CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+REDIRECTS = (301, 302, 303, 307, 308)
+MOST_REDIRECTS = 5
+ELSEWHERE = "https"  # the only scheme by which a server may redirect to another
 TIMES = ("LastModified", "last_modified", "Last-Modified", "updated", "mtime", "created")
 
 
@@ -83,7 +92,20 @@ def _as_found(url: str, about: dict[str, Any]) -> Found:
             f"{url}: its server gives neither an etag nor a time of change, and nobody could tell that "
             "it changes; copy it to a server that does"
         )
+    for what, text in {"name": url, "etag": etag}.items():
+        if CONTROL.search(text):
+            raise SourceError(f"{printable(url)}: its {what} has control characters; copy it to another name")
     return Found(url, size, etag)
+
+
+async def _at_most(count: int, read: Callable[[int], Awaitable[bytes]]) -> bytes:
+    """An answer that is to have ``count`` bytes, and at most one more, given how to read some of it."""
+    parts: list[bytes] = []
+    missing = count + 1
+    while missing and (part := await read(missing)):
+        parts.append(part)
+        missing -= len(part)
+    return b"".join(parts)
 
 
 class Direct:
@@ -190,8 +212,9 @@ class _S3(Store):
             answer = await self.fs._call_s3(
                 "get_object", Bucket=bucket, Key=key, IfMatch=found.etag, **wanted
             )
-            async with answer["Body"] as body:
-                return await body.read(), answer["ETag"]
+            body = answer["Body"]
+            async with body:
+                return await _at_most(end - start, body.read), answer["ETag"]
 
         return waiting.run(answered(), seconds_for(end - start))
 
@@ -204,7 +227,8 @@ class _Web(Store):
 
         self._direct: dict[str, Direct] = {}  # of each server
         timeouts = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENT_S)
-        return {"client_kwargs": {"timeout": timeouts, "trust_env": True}}  # proxies, and ~/.netrc
+        # trust_env: proxies, and ~/.netrc
+        return {"client_kwargs": {"timeout": timeouts, "trust_env": True, "auto_decompress": False}}
 
     def below(self, url: str, waiting: Waiting) -> list[Found]:
         raise SourceError(f"{url}: a web server does not list what it has; give the URL of a .tar")
@@ -230,14 +254,46 @@ class _Web(Store):
         """A part of a file, and what the file is now."""
         session = await self.fs.set_session()
         headers = {"Accept-Encoding": "identity", "Range": f"bytes={start}-{end - 1}", **condition}
-        async with session.get(self.fs.encode_url(url), headers=headers) as answer:
-            answer.raise_for_status()
-            if answer.status != 206:
-                raise SourceError(f"{url}: its server gives no parts of files; copy it to one that does")
-            total = answer.headers.get("Content-Range", "").rpartition("/")[2]
-            about = {name: answer.headers.get(name) for name in (*ETAGS, *TIMES)}
-            about["size"] = int(total) if total.isdigit() else None
-            return await answer.read(), _as_found(url, about)
+        at = self.fs.encode_url(url)
+        for _ in range(1 + MOST_REDIRECTS):
+            async with session.get(at, headers=headers, allow_redirects=False) as answer:
+                if answer.status not in REDIRECTS:
+                    return await self._answered(answer, url, end - start)
+                at = _redirected(url, answer)
+        raise SourceError(f"{url}: its server redirects in a circle; give the URL where the file lies")
+
+    async def _answered(self, answer: Any, url: str, length: int) -> tuple[bytes, Found]:
+        answer.raise_for_status()
+        if answer.status != 206:
+            raise SourceError(f"{url}: its server gives no parts of files; copy it to one that does")
+        encoding = answer.headers.get("Content-Encoding", "identity")
+        if encoding.strip().lower() != "identity":
+            raise SourceError(
+                f"{url}: its server compresses it ({printable(encoding)}) though it was asked not to; turn "
+                "that off for this file, or copy it to another server"
+            )
+        total = answer.headers.get("Content-Range", "").rpartition("/")[2]
+        about = {name: answer.headers.get(name) for name in (*ETAGS, *TIMES)}
+        about["size"] = int(total) if total.isdigit() else None
+        return await _at_most(length, answer.content.read), _as_found(url, about)
+
+
+def _redirected(url: str, answer: Any) -> Any:
+    """The URL to which an answer redirects, without a name or a password."""
+    from yarl import URL
+
+    to = answer.headers.get("Location", "")
+    try:
+        target = answer.url.join(URL(to)).with_user(None)
+        is_allowed = target.scheme == ELSEWHERE or target.origin() == answer.url.origin()
+    except ValueError:
+        is_allowed = False
+    if not is_allowed:
+        raise SourceError(
+            f"{url}: its server redirects to {printable(to.partition('?')[0])}, which is another server and "
+            f"not {ELSEWHERE}://; give the URL where the file lies, if you trust that server"
+        )
+    return target
 
 
 class _Hub(Store):
@@ -336,7 +392,9 @@ class _Obstore(Store):
 
         def answered() -> tuple[Any, str]:
             answer = obstore.get(bucket.store, key, options=options)
-            return answer.bytes(), str(answer.meta["e_tag"])
+            # The first chunk is all that was asked for, or more.
+            data = next(iter(answer.stream(min_chunk_size=end - start + 1)), b"")
+            return data, str(answer.meta["e_tag"])
 
         return self._asked(answered)  # type: ignore[no-any-return]
 

@@ -1,6 +1,7 @@
 """One try with a store: what fsspec's file systems list and give, as objects with etags. Real servers are in
 tests/frameworks/test_buckets.py."""
 
+import asyncio
 import os
 import sys
 
@@ -72,6 +73,23 @@ def test_an_etag_is_the_server_s_or_size_and_time(memory, about, etag):
 def test_what_cannot_be_told_from_itself_after_a_change_is_refused(memory, about, says):
     with pytest.raises(SourceError, match=says):
         stores._as_found("u", about)
+
+
+@pytest.mark.parametrize("code", ["\r\nX-Injected: 1", "\n", "\0", "\x1b[31m", "\x7f"])
+def test_what_would_become_a_header_has_no_control_characters(code):
+    with pytest.raises(SourceError, match="u: its etag has control characters"):
+        stores._as_found("u", {"size": 3, "ETag": f'"x{code}"'})
+    with pytest.raises(SourceError, match="its name has control characters") as refused:
+        stores._as_found(f"s3://b/u{code}", {"size": 3, "ETag": '"x"'})
+    assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 100])
+def test_of_an_answer_one_byte_more_is_read_than_was_asked_for(chunk):
+    async def endless(most):
+        return bytes(min(most, chunk))
+
+    assert len(asyncio.run(stores._at_most(10, endless))) == 11
 
 
 def test_a_package_that_is_not_there_is_named(monkeypatch):
