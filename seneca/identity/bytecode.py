@@ -110,8 +110,8 @@ def _loads_first_of_two(step: dis.Instruction, name: str) -> bool:
 def chains_from(steps: Steps, i: int, listings: Sequence[Steps], aliases: int = MOST_ALIASES) -> set[Chain]:
     """What is read from the value that instruction ``i`` has loaded, here and where it is known by a name.
 
-    Attributes and constant keys count, ``getattr(value, "name")`` and ``value.get("key")`` like these. If the
-    value is stored in a local variable, what is read from that variable counts.
+    Attributes and constant keys count, ``getattr(value, "name")``, ``value.get("key")`` and ``"key" in
+    value`` like these. If the value is stored in a local variable, what is read from that variable counts.
 
     Args:
         steps: The instructions of the code object.
@@ -133,6 +133,8 @@ def chains_from(steps: Steps, i: int, listings: Sequence[Steps], aliases: int = 
     after = steps[at] if at < end else None
     if after is not None and _asks_for_none(steps, at):
         return {(*chain, IS_NONE)}
+    if after is not None and after.opname == "CONTAINS_OP" and (key := _key_looked_for(steps, i)) is not None:
+        return {(*chain, f"[{key}]")}
     if after is not None and (key := text_of(after)) is not None:
         if chain and chain[-1] == "get":
             return {(*chain[:-1], f"[{key}]")}
@@ -168,17 +170,24 @@ def _is_subscript(step: dis.Instruction) -> bool:
     return step.opname in _SUBSCRIPTS and (step.opname == "BINARY_SUBSCR" or step.argrepr == "[]")
 
 
-def _is_by_name(steps: Steps, i: int) -> bool:
-    """Whether the value of instruction ``i`` is the first argument of ``getattr`` or ``hasattr``."""
+def _before(steps: Steps, i: int) -> Steps:
+    """The two instructions before the variable from which the value of instruction ``i`` is read."""
     first = i
     while first > 0 and is_attribute(steps[first]):
         first -= 1
-    if not steps[first].opname.startswith(_LOADS_SIMPLY) or first == 0:
-        return False
-    before = steps[first - 1]
-    if before.opname == "PUSH_NULL" and first > 1:  # it comes second from Python 3.13 on
-        before = steps[first - 2]
-    return before.opname == "LOAD_GLOBAL" and before.argval in _BY_NAME
+    return steps[max(0, first - 2) : first] if steps[first].opname.startswith(_LOADS_SIMPLY) else ()
+
+
+def _is_by_name(steps: Steps, i: int) -> bool:
+    """Whether the value of instruction ``i`` is the first argument of ``getattr`` or ``hasattr``."""
+    before = [step for step in _before(steps, i) if step.opname != "PUSH_NULL"]  # from Python 3.13 on
+    return bool(before) and before[-1].opname == "LOAD_GLOBAL" and before[-1].argval in _BY_NAME
+
+
+def _key_looked_for(steps: Steps, i: int) -> str | None:
+    """The key of ``"key" in value``, of which instruction ``i`` loads the value; None: it is no constant."""
+    before = _before(steps, i)
+    return text_of(before[-1]) if before else None
 
 
 def is_call(step: dis.Instruction) -> bool:

@@ -6,6 +6,7 @@ import copyreg
 import io
 import logging
 import mmap
+import operator
 import pathlib
 import random
 import sys
@@ -223,6 +224,15 @@ def _read_only_file_of(value: np.ndarray) -> tuple[Any, ...] | None:
     return str(value.filename), value.offset // mmap.ALLOCATIONGRANULARITY, at, value.strides
 
 
+def _getter(walk: Walk, value: Any) -> bytes:
+    """An ``operator.attrgetter`` or ``methodcaller``, which reads what it names."""
+    make, arguments, *_ = value.__reduce__()
+    for name in (*getattr(make, "args", ()), *arguments):
+        if isinstance(name, str):
+            walk.uses.note_getter(name)
+    return _instance(walk, value)
+
+
 ANY: Taker = _instance
 TAKERS: tuple[tuple[Any, Taker], ...] = (
     (torch.Tensor, _tensor),
@@ -231,6 +241,7 @@ TAKERS: tuple[tuple[Any, Taker], ...] = (
     (pathlib.PurePath, _path),
     (types.MappingProxyType, lambda walk, value: walk.of(dict(value))),
     (logging.Logger, _logger),
+    ((operator.attrgetter, operator.methodcaller), _getter),
     ((random.Random, torch.Generator), _generator),
     ((np.random.Generator, np.random.RandomState, np.random.BitGenerator), _generator),
     ((io.IOBase, Iterator), _changing),

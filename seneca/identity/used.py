@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import io
 import random
+import re
 import threading
 import types
 from collections.abc import Iterable, Mapping
@@ -48,8 +49,13 @@ _NOT_FOR_ITEMS = frozenset(
 _OF_THE_LANGUAGE = frozenset({"abc", "builtins", "enum", "typing"})
 # Methods that the loader calls.
 _CALLED = frozenset({"read", "decode", "augment", "label", "forward"})
+# Methods of installed classes that save and load a state.
+_OF_SAVED_STATE = frozenset({"state_dict", "_save_to_state_dict", "load_state_dict", "_load_from_state_dict"})
 # Methods that installed code calls of an object that stands for a file.
 _OF_FILES = frozenset({"readinto", "readline", "seek", "tell", "close", "write"})
+
+
+_FIELD = re.compile(r"\{\w*((?:\.\w+|\[[^\]]*\])+)")  # of a format: {self.size}, {0.size}
 
 
 _KINDS_THAT_CHANGE = (
@@ -154,14 +160,27 @@ class Uses:
             self.run(methods[name])
         if base.__module__ in _OF_THE_LANGUAGE:
             return
-        for member in vars(base).values():
+        for name, member in vars(base).items():
+            if name in _NOT_FOR_ITEMS or name in _OF_SAVED_STATE:
+                continue
             code = getattr(getattr(member, "__func__", getattr(member, "fget", member)), "__code__", None)
             if isinstance(code, types.CodeType):
                 if "__dict__" in code.co_names or "vars" in code.co_names:
                     self.copies = True
                     self.reflects |= is_root
-                for name in code.co_names:
-                    self._read(name, ())
+                for read in code.co_names:
+                    self._read(read, ())
+
+    def note_getter(self, path: str) -> None:
+        """Note a value that reads these attributes, one after the other, of what it is called with."""
+        for name in path.split("."):
+            self._read(name, ())
+
+    def note_text(self, text: str) -> None:
+        """Note a text. It may be a format, whose fields read attributes."""
+        for found in _FIELD.finditer(text) if "{" in text and "." in text else ():
+            for name in re.findall(r"\.(\w+)", found[1]):
+                self._read(name, ())
 
     def _read(self, name: str, chain: Chain) -> None:
         self._chains.setdefault(name, set()).add(chain)

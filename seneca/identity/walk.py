@@ -30,6 +30,7 @@ __all__ = ["SENECA", "Fault", "Taker", "Walk", "content_of", "digest_of", "home_
 
 LARGE = 1000  # elements; a larger container is worth remembering
 MOST_WATCHED = 256  # containers inside plain data
+MOST_FORMATS = 1000  # texts of plain data that may be formats
 MOST_BEHIND = 5000  # values in one that installed code holds
 
 SENECA = __name__.partition(".")[0]
@@ -172,6 +173,8 @@ class Walk:
             Fault: The value cannot be seen, and there is no key.
         """
         if type(value) in LEAVES:
+            if type(value) is str:
+                self.uses.note_text(value)
             if not self.in_code and type(value) in (str, bytes):
                 self.texts.add(value)
             return digest_of("plain", marshal.dumps(value, 2))
@@ -320,6 +323,8 @@ class Walk:
             digest = digest_of("plain", content_of(data))
             texts = [] if self.in_code else sample_of(inside.texts)
             self.texts.update(texts)
+            for text in inside.texts[:MOST_FORMATS]:
+                self.uses.note_text(str(text))
             if large and inside.immutable:
                 self._memory.keep(value, digest, texts)
             if len(inside.mutable) <= MOST_WATCHED:
@@ -363,6 +368,8 @@ class Walk:
         """Digest values by name, in the order of the names."""
         kinds = set(map(type, values.values()))
         if kinds <= LEAVES:
+            for text in values.values():
+                self.uses.note_text(str(text))
             if not self.in_code:
                 self.texts.update(value for value in values.values() if type(value) in (str, bytes))
             return digest_of("plain named", marshal.dumps(sorted(values.items()), 2))

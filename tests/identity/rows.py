@@ -80,7 +80,7 @@ def look_at(row: Row, folder: Path) -> tuple[bool, set[str], str]:
 
 
 def _job(pipe: Process, row: Row, side: Side) -> None:
-    os.chdir(side.folder)
+    os.chdir(side.both)
     warnings.simplefilter("ignore")
     row.prepare(side)
     values: dict[str, Any] = {}

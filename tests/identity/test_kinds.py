@@ -246,6 +246,7 @@ def labels(path):
     def prepare(side):
         (side.folder / path).parent.mkdir(parents=True, exist_ok=True)
         np.save(side.folder / path, np.full(96, side.pick(1, 2)))
+        os.chdir(side.folder)
 
     return prepare
 
@@ -277,7 +278,12 @@ PLACES = [
         named="relative",
         prepare=labels("0.npy"),
     ),
-    Row("the current folder", dataset("return os.getcwd()"), named="relative"),
+    Row(
+        "the current folder",
+        dataset("return os.getcwd()"),
+        named="relative",
+        prepare=lambda side: os.chdir(side.folder),
+    ),
     Row(
         "a variable in a text",
         dataset("return os.path.expandvars('$MYV')"),

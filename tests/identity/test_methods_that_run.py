@@ -118,6 +118,24 @@ ROWS = [
     ),
     ("slots", dataset("return i * self.c.size", "self.c = Config(1, SIZE)", before=SLOTS)),
     (
+        "a getter that is held",
+        dataset("return i * GET(self)", INIT, before="import operator\nGET = operator.attrgetter('size')"),
+    ),
+    (
+        "a caller that is held",
+        dataset(
+            "return i * self.get(self)",
+            f"{INIT}\nself.get = operator.methodcaller('by')",
+            "def by(self): return self.size",
+            before="import operator",
+        ),
+    ),
+    ("a field of a format", dataset("return '{self.size}/{i}'.format(self=self, i=i)", INIT)),
+    (
+        "a field of a format in an attribute",
+        dataset("return self.text.format(self, i)", f"{INIT}\nself.text = '{{0.size}}/{{1}}'"),
+    ),
+    (
         "a pattern by place",
         dataset("match self.c:\n    case C(s): return i * s", "self.c = C()", before=STATE),
     ),
@@ -140,6 +158,18 @@ UNREAD = [
         dataset("return i * 3", "self.lr = LR", "def __repr__(self): return f'{self.lr}'"),
     ),
     ("an attribute of the class", dataset("return i * 3", more="LOG = f'/runs/{LR}'")),
+    (
+        "another key than is looked for",
+        dataset("return i * self.c['size'] + ('flip' in self.c)", "self.c = {'lr': LR, 'size': 3}"),
+    ),
+    (
+        "a name that an installed class reads of errors",
+        dataset(
+            "return self.t(i) * self.args.size",
+            "self.args, self.t = argparse.Namespace(lr=LR, size=3), T()",
+            before="class T(torch.nn.Module):\n    def forward(self, x): return x",
+        ),
+    ),
     (
         "one that is set",
         dataset("self.n = i\nreturn self.n * 3", more="def log(self): return LR", init="self.n = 0"),
