@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ __all__ = ["Identity", "Look", "MadeOf", "fingerprint"]
 _FORMAT = "seneca identity 3"  # raise it when equal objects get other identities than before
 
 MOST_NAMES = 12  # of each kind that are listed
+MOST_OBJECTS = 1000  # whose attributes are named one by one
+_STEP = re.compile(r"\[.*?\]")  # to an element of a container
 
 # Code with one of these names may import or look up what a text names.
 _IMPORT_BY_NAME = frozenset(
@@ -273,12 +276,16 @@ class Look:
         walk, parts = self._walk, dict[str, bytes]()
         for name, inner in self._told.items():
             parts |= traits_of(walk, name, inner)
+        inside: dict[str, list[bytes]] = {}  # of objects in containers, if there are many
         for one in walk.waiting:
+            if len(walk.waiting) > MOST_OBJECTS and "[" in one.way:
+                inside.setdefault(_STEP.sub("[...]", one.way).lstrip("."), []).append(one.digest())
+                continue
             for path, inner in one.values.items():
                 parts |= traits_of(walk, f"{one.way}.{path}".lstrip("."), inner)
         for name, inner in walk.parts.items():
             parts |= traits_of(walk, name, inner)
-        return parts
+        return parts | {name: digest_of("objects", *digests) for name, digests in inside.items()}
 
 
 def _attributes(walk: Walk, kind: type, attributes: dict[str, Any]) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copyreg
+import functools
 import io
 import logging
 import mmap
@@ -120,7 +121,9 @@ def _logger(walk: Walk, value: logging.Logger) -> bytes:
 
 
 def _instance(walk: Walk, value: Any) -> bytes:
-    kind = type(value)
+    kind: type = type(value)
+    if walk.reads_only and _is_a_record(kind):
+        return _record(walk, value)
     if any(base.__module__ in ("ctypes", "_ctypes") for base in kind.__mro__):
         raise walk.fault(f"is a {title_of(kind)}, memory whose meaning cannot be seen")
     if is_configuration(value):
@@ -138,6 +141,30 @@ def _instance(walk: Walk, value: Any) -> bytes:
         finally:
             walk.in_library = False
     return _reduced(walk, value)
+
+
+@functools.lru_cache(256)
+def _is_a_record(kind: type) -> bool:
+    """Whether objects of a class are made without arguments, and are what is in their dict."""
+    return (
+        is_plain(kind)
+        and kind.__dictoffset__ != 0
+        and not copyreg._slotnames(kind)  # type: ignore[attr-defined]
+        and kind not in copyreg.dispatch_table
+        and not any(hasattr(kind, name) for name in ("__getnewargs__", "__getnewargs_ex__"))
+        and not any(base.__module__ in ("ctypes", "_ctypes") for base in kind.__mro__)
+        and not _seeds_its_generators(kind)
+    )
+
+
+def _record(walk: Walk, value: Any) -> bytes:
+    """The digest of such an object, as :func:`_reduced` gives it. There may be many."""
+    kind, state = type(value), value.__dict__
+    if kind not in walk.made:
+        with walk.expecting([kind]):
+            walk.made[kind] = walk.all("made", (copyreg.__newobj__, kind), ("'s maker", "").__getitem__)  # type: ignore[attr-defined]
+    walk.watch.mapping(state)
+    return digest_of("instance", walk.made[kind], walk.part(state or None))
 
 
 def _reduced(walk: Walk, value: Any) -> bytes:

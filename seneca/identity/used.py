@@ -18,7 +18,9 @@ a call whose name it computes. A class that is met as a value may be called: the
 
 from __future__ import annotations
 
+import hashlib
 import io
+import marshal
 import random
 import re
 import threading
@@ -34,6 +36,7 @@ from seneca.identity.bytecode import Chain
 from seneca.identity.names import Named
 from seneca.identity.namespaces import follow, is_namespace
 from seneca.identity.order import iterates
+from seneca.identity.plain import LEAVES
 
 __all__ = ["Uses", "Waiting"]
 
@@ -73,9 +76,11 @@ class Uses:
         hashes: Whether some of it depends on the seed of Python's hashes.
         listings: The instructions of the code that runs while items are made.
         begun: Methods of which that was not known when they were met. What they name is walked later.
+        version: Changes when more attributes are read than before.
     """
 
     def __init__(self) -> None:
+        self.version = 0
         self.reflects = self.copies = self._dispatches = self._shows = False
         self.hashes = False
         self.listings: list[Any] = []
@@ -92,8 +97,7 @@ class Uses:
         if id(named) in self._noted:
             return
         self._noted.add(id(named))
-        self.reflects |= named.reflects
-        self.copies |= named.copies
+        self._read_all(reflects=named.reflects, copies=named.copies)
         self.hashes |= named.hashes
         self._stored |= named.stores
         for name in named.stores:
@@ -166,8 +170,7 @@ class Uses:
             code = getattr(getattr(member, "__func__", getattr(member, "fget", member)), "__code__", None)
             if isinstance(code, types.CodeType):
                 if "__dict__" in code.co_names or "vars" in code.co_names:
-                    self.copies = True
-                    self.reflects |= is_root
+                    self._read_all(reflects=is_root, copies=True)
                 for read in code.co_names:
                     self._read(read, ())
 
@@ -182,8 +185,16 @@ class Uses:
             for name in re.findall(r"\.(\w+)", found[1]):
                 self._read(name, ())
 
+    def _read_all(self, *, reflects: bool, copies: bool) -> None:
+        if (reflects and not self.reflects) or (copies and not self.copies):
+            self.reflects, self.copies = self.reflects or reflects, self.copies or copies
+            self.version += 1
+
     def _read(self, name: str, chain: Chain) -> None:
-        self._chains.setdefault(name, set()).add(chain)
+        chains = self._chains.setdefault(name, set())
+        if chain not in chains:
+            chains.add(chain)
+            self.version += 1
         if name not in _CONSTRUCTORS:  # code calls that of its own base, which construct() has noted
             self._begin(self._names.pop(name, []))
 
@@ -209,6 +220,7 @@ class Walk(Protocol):
     uses: Uses
     random_sets: int
 
+    def note_leaf(self, value: Any) -> None: ...
     def at(self, way: str, value: Any) -> bytes: ...
     def expecting(self, values: Iterable[Any]) -> AbstractContextManager[None]: ...
     def wait(self, waiting: Waiting) -> bytes: ...
@@ -232,17 +244,28 @@ class Waiting:
         self.found: dict[str, bytes] = {}
         self.values: dict[str, Any] = {}  # those that were found
         self._sets: list[tuple[str, bool]] = []
+        self._version = -1  # of what is read, when this was walked last
+        self._digest, self._digested = b"", -1  # of so many names
 
     def walk_more(self, walk: Walk) -> bool:
         """Walk what is known to be read by now. Returns whether there was anything new."""
-        n = len(self.found)
+        uses, n = walk.uses, len(self.found)
+        if self._version == uses.version:
+            return False
+        self._version = uses.version
         for name in sorted(self.attributes):
+            value = self.attributes[name]
             if self._is_space:
-                self._walk_space(walk, name, self.attributes[name])
-            elif name not in self.found and (
-                walk.uses.reads(name, is_root=self._is_root) or _changes(self.attributes[name])
-            ):
-                self._walk(walk, name, self.attributes[name], f"{self.way}.{name}")
+                self._walk_space(walk, name, value)
+            elif name in self.found or not (uses.reads(name, is_root=self._is_root) or _changes(value)):
+                continue
+            elif type(value) in LEAVES:
+                walk.note_leaf(value)
+                self._found(
+                    name, value, b""
+                )  # digest() takes all of these at once: there may be many records
+            else:
+                self._walk(walk, name, value, f"{self.way}.{name}")
         return len(self.found) > n
 
     def _walk(self, walk: Walk, name: str, value: Any, way: str) -> None:
@@ -277,6 +300,16 @@ class Waiting:
     def _found(self, path: str, value: Any, digest: bytes) -> None:
         self.found[path], self.values[path] = digest, value
 
+    def digest(self) -> bytes:
+        """The digest of what was found."""
+        if len(self.found) != self._digested:
+            names = sorted(self.found)
+            state = hashlib.sha256("\0".join(names).encode("utf-8", "surrogatepass"))
+            state.update(b"".join([b"\0", *map(self.found.__getitem__, names)]))
+            state.update(marshal.dumps([self.values[name] for name in names if not self.found[name]], 2))
+            self._digest, self._digested = state.digest(), len(names)
+        return self._digest
+
     def depends_on_hashes(self, uses: Uses) -> bool:
         """Whether code uses a set in these attributes in its order."""
         return any(iterates(uses.listings, name, inside=inside) for name, inside in self._sets)
@@ -284,7 +317,7 @@ class Waiting:
 
 def _changes(value: Any) -> bool:
     """Whether a value counts even if nobody reads it: code uses it in ways that are hard to see."""
-    return isinstance(value, _KINDS_THAT_CHANGE)
+    return type(value) not in LEAVES and isinstance(value, _KINDS_THAT_CHANGE)
 
 
 def _path(name: str, chain: Chain) -> str:

@@ -53,12 +53,6 @@ class Fault(Exception):
         self.where, self.why = where, why
 
 
-def _named(found: dict[str, bytes]) -> Iterator[bytes]:
-    for name in sorted(found):
-        yield digest_of("name", name.encode("utf-8", "surrogatepass"))
-        yield found[name]
-
-
 def digest_of(kind: str, *parts: Any) -> bytes:
     """A digest of digests. The parts have 32 bytes each; the last may have any length."""
     state = hashlib.sha256(kind.encode("utf-8", "surrogatepass") + b"\0")
@@ -141,6 +135,7 @@ class Walk:
         self.methods: dict[int, set[str]] = {}  # functions of classes, by id: the names of the method
         self.expected: frozenset[int] = frozenset()  # classes and functions that are met because of an object
         self.root: type | None = None  # the class of what is identified
+        self.made: dict[type, bytes] = {}  # how objects of a class are made that are what is in their dict
         self.waiting: list[Waiting] = []
         self.begun: list[bytes] = []  # of methods that came to run
         self.in_library = False  # whether within an object of a library that seeds its generators
@@ -173,10 +168,7 @@ class Walk:
             Fault: The value cannot be seen, and there is no key.
         """
         if type(value) in LEAVES:
-            if type(value) is str:
-                self.uses.note_text(value)
-            if not self.in_code and type(value) in (str, bytes):
-                self.texts.add(value)
+            self.note_leaf(value)
             return digest_of("plain", marshal.dumps(value, 2))
         key = id(value)
         if self.reads_only and key not in self.expected:
@@ -210,6 +202,13 @@ class Walk:
         self._done[key] = digest
         self._alive.append(value)
         return digest
+
+    def note_leaf(self, value: Any) -> None:
+        """Note a text: it may be a path, or a format."""
+        if type(value) is str:
+            self.uses.note_text(value)
+        if not self.in_code and type(value) in (str, bytes):
+            self.texts.add(value)
 
     def known(self, value: Any) -> bytes | None:
         """The digest of a value that was walked; None: it was not."""
@@ -272,7 +271,7 @@ class Walk:
             while self.uses.begun:
                 self.begun.append(self._reached_by(self, self.uses.begun.pop(0)))
                 new = True
-        digests = [*self.begun, *(digest_of("found", *_named(one.found)) for one in self.waiting)]
+        digests = [*self.begun, *(one.digest() for one in self.waiting)]
         hashes = self.uses.hashes or any(one.depends_on_hashes(self.uses) for one in self.waiting)
         self.depends_on_hashes = hashes
         return digest_of("settled", *digests)

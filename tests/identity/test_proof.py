@@ -273,7 +273,7 @@ def test_equal_items_are_checked_and_shared(tmp_path):
     seen = run(Scenario(lambda side: Unseen(), lambda side: {"check_every": 4}, in_turn=True), tmp_path)
     assert_nothing_wrong(seen)
     for one in seen:
-        assert one.others > 0 and one.stats["checked"] == pytest.approx(one.others / 4, abs=2)
+        assert one.others > 0 and one.stats["checked"] >= one.others // 4  # and more, until all have agreed
         assert one.stats["different"] == 0 and "none differed" in one.explained
 
 
