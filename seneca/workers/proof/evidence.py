@@ -48,9 +48,9 @@ __all__ = ["Evidence", "unstable_text"]
 
 # Of the time that a process spends on making and serving samples. Until enough samples have agreed, and then.
 EAGER_SHARE, STEADY_SHARE = 0.04, 0.004
-CHEAP_NS = 80_000  # If making a sample again costs less, all comparisons together take a quarter of a second.
-CHEAP_EPOCHS = 2  # in which that may be spent then, because nobody notices
-LEAST_NS = 8_000  # for each sample then, however large the dataset is
+CHEAP_NS = 250_000_000  # If all comparisons together take less, they may be made within
+CHEAP_EPOCHS = 2  # whatever share of the time that is, because nobody notices.
+LEAST_NS = 8_000  # is allowed for each sample then, however many there are.
 MOST_NS = 1_000_000_000  # that are saved up
 RESERVE_NS = 200_000  # that are kept for samples that are made anyway
 ONE_OF = 4  # served samples is made again at the most, and more of them if the dataset is small
@@ -114,8 +114,8 @@ class Evidence:
         self._comparable: dict[int, tuple[Digests | None, bool]] = {}
         # Nanoseconds that may be spent; below 0: that were spent too early.
         self._steady_ns = self._made_ns = self._check_ns = self._probe_ns = 0
-        self._again_ns: int | None = None  # what making a sample again costs, as the last few did
-        self._cheap_ns = max(LEAST_NS, self._wanted * CHEAP_NS // (CHEAP_EPOCHS * max(1, n)))
+        self._again_ns = 0  # What making a sample again costs, as the last few did; 0: not known.
+        self._cheap_ns = max(LEAST_NS, CHEAP_NS // (CHEAP_EPOCHS * max(1, n)))
         self._cpu_ns = time.thread_time_ns()
         self._batches = -1
         self._one_of = self._until_check = max(1, min(ONE_OF, n // confidence.WANTED))
@@ -189,9 +189,7 @@ class Evidence:
         worked_ns = max(made_ns, self._cpu_ns - cpu_before)
         self._steady_ns = min(MOST_NS, self._steady_ns + int(STEADY_SHARE * worked_ns))
         earned = int(EAGER_SHARE * worked_ns)
-        if self._again_ns is None:
-            self._again_ns = made_ns // max(1, samples)
-        if self._again_ns < CHEAP_NS:
+        if self._again_ns * self._wanted < CHEAP_NS:
             earned = max(earned, self._cheap_ns * samples)
         eager = any(is_eager for _, is_eager in self._comparable.values())
         items = self._tables.get(Form.AUGMENTED) if self._draws else None
@@ -320,7 +318,10 @@ class Evidence:
                 if not items.is_marked(sample):
                     self._compare_fixed(sample)
                     left -= 1
-        self._probe_ns -= time.perf_counter_ns() - began
+        spent = time.perf_counter_ns() - began
+        self._probe_ns -= spent
+        if left < AT_ONCE:
+            self._again_ns = spent // (AT_ONCE - left)
 
     def _probe_order(self) -> np.ndarray:
         """The samples that are made in turn. They are the same in all processes with this dataset."""
