@@ -98,8 +98,8 @@ class StateError(SenecaError, ValueError):
     """
 
 
-class DecodeError(SenecaError, ValueError):
-    """The bytes of a picture are damaged.
+class DecodeError(SenecaError, ValueError, OSError):
+    """The bytes of a picture are damaged. It is an :class:`OSError`, as what Pillow raises then.
 
     Remedy: replace or remove the file that the message names. Or pass ``on_error="skip"`` to the loader:
     another sample then takes the place of the damaged picture.

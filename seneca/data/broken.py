@@ -192,10 +192,6 @@ def _judge_by_pillow(data: bytes, codec: Codec, max_pixels: int) -> Verdict:
             return Verdict(None, file.format, pixels=picture.height * picture.width)
     except DecodeError as error:
         return _judge_by_core(data, codec) or Verdict(error.reason)
-    except MemoryError:
-        raise
-    except Exception as error:  # Pillow's decoders raise anything, and the loader passes that on
-        return Verdict(f"{type(error).__name__}: {error}")
 
 
 def _judge_by_core(data: bytes, codec: Codec) -> Verdict | None:

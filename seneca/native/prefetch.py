@@ -240,7 +240,7 @@ class Prefetcher:
         for position in undecoded(batch):
             try:
                 finish(batch, position, self._decoded(batch, position))
-            except (DecodeError, OSError) as error:
+            except Exception as error:  # the place is given up: asked again, the batch comes without it
                 abandon(batch, position)
                 failures[position] = error
         failures.update(batch.failures())

@@ -10,7 +10,6 @@ import contextlib
 import functools
 import io
 import os
-import struct
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -228,10 +227,12 @@ def _opened(data: bytes, what: str, max_pixels: int) -> Iterator[Image.Image]:
         if data[:4] == b"RIFF" and data[8:12] == b"WEBP" and not features.check("webp"):
             raise DecodeError(WITHOUT_WEBP) from error
         raise DecodeError("no format of pictures that Pillow knows") from error
-    except DecodeError:
+    except (DecodeError, MemoryError):
         raise
     except (EOFError, OSError, SyntaxError, ValueError) as error:  # Pillow raises these for damaged files
         raise DecodeError(str(error)) from error
+    except Exception as error:  # and its plugins any other
+        raise DecodeError(f"{type(error).__name__}: {error}") from error
 
 
 @contextlib.contextmanager
@@ -248,7 +249,9 @@ def _orientation(picture: Image.Image) -> Any:
     """The EXIF orientation; None if the data is damaged, as in the native core."""
     try:
         return picture.getexif().get(EXIF_ORIENTATION)
-    except (OSError, SyntaxError, ValueError, struct.error):
+    except MemoryError:
+        raise
+    except Exception:  # Pillow raises various ones
         return None
 
 

@@ -1,5 +1,6 @@
 """The loader alone on the host: torch's rules, and what the native path adds."""
 
+import builtins
 import os
 import pickle
 import threading
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 import simplejpeg
 import torch
-from PIL import Image
+from PIL import Image, ImageFile
 
 import seneca
 from seneca import transforms as T
@@ -262,6 +263,56 @@ def test_a_damaged_file_raises_its_name_and_iterating_goes_on(picture_folder, wo
         except StopIteration:
             break
     assert (good, errors) == (40, 1)
+
+
+class Bad(ImageFile.ImageFile):
+    """A plugin of Pillow's for files that begin with BAD and the name of the error that it raises."""
+
+    format = "BAD"
+
+    def _open(self):
+        self._size, self._mode = (40, 40), "RGB"
+        self.error = getattr(builtins, self.fp.read()[3:].decode())
+
+    def load(self):
+        raise self.error("of a plugin")
+
+
+@pytest.fixture
+def bad_files(picture_folder, monkeypatch):
+    monkeypatch.setattr(Image, "OPEN", dict(Image.OPEN))
+    monkeypatch.setattr(Image, "ID", list(Image.ID))
+    Image.register_open(Bad.format, Bad, lambda prefix: prefix.startswith(b"BAD"))
+    raised = [
+        "RuntimeError",
+        "ImportError",
+        "IndexError",
+        "NotImplementedError",
+        "AttributeError",
+        "KeyError",
+    ]
+    paths = sorted(picture_folder.glob("*/*.jpg"))[3:33:5]
+    for path, name in zip(paths, raised, strict=True):
+        path.write_bytes(b"BAD" + name.encode())
+    return dict(zip(map(str, paths), raised, strict=True))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_whatever_pillow_raises_names_the_file_and_iterating_goes_on(picture_folder, bad_files, workers):
+    dataset = seneca.ImageFolder(picture_folder, TRAIN)
+    batches, seen, good = iter(load(dataset, batch_size=5, num_workers=workers)), [], 0
+    while len(seen) <= len(bad_files):
+        try:
+            good += len(next(batches)[0])
+        except OSError as error:  # as scripts catch what Pillow raises
+            seen.append(str(error))
+        except StopIteration:
+            break
+    assert good == 48 - 30 and len(seen) == 6  # each in a batch of its own
+    for message, (path, name) in zip(seen, sorted(bad_files.items()), strict=True):
+        assert path in message and name in message
+    with pytest.warns(UserWarning, match="skipped a sample that cannot be read"):
+        assert len(epoch_of(load(dataset, batch_size=5, num_workers=workers, on_error="skip"))[1]) == 42
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 48])

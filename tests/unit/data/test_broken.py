@@ -197,7 +197,7 @@ def test_whatever_pillow_raises_is_a_reason(monkeypatch):
     def fails(*_, **__):
         raise ZeroDivisionError("in a plugin")
 
-    monkeypatch.setattr("seneca.transforms._apply.open_picture", fails)
+    monkeypatch.setattr(Image, "open", fails)
     assert judge(gif(), Codec()).reason == "ZeroDivisionError: in a plugin"
 
 
