@@ -256,6 +256,12 @@ static int refuse_mask(sn_codec *codec, const sn_view *mask, uint32_t height, ui
     return SN_E_DECODE;
 }
 
+/* Whether Pillow shall decode what is damaged. */
+static int left_to_pillow(const sn_plan *plan, int rc)
+{
+    return rc == SN_E_DECODE && plan->leaves_damaged ? SN_E_FOR_PILLOW : rc;
+}
+
 /* Run the first `n_ops` ops of the plan from a file, or from the two of a pair. */
 static int from_bytes(sn_codec *codec, const sn_plan *plan, uint32_t n_ops, bool fast, sn_rng *rng,
                       const uint8_t *bytes, size_t length, uint8_t *out, sn_view *view)
@@ -275,7 +281,7 @@ static int from_bytes(sn_codec *codec, const sn_plan *plan, uint32_t n_ops, bool
         }
         rc = sn_png_read_mask(of_mask, mask_length, codec->max_pixels, &codec->masker.png, &mask);
         if (rc != SN_OK)
-            return explain(codec, rc, NULL, height, width);
+            return left_to_pillow(plan, explain(codec, rc, NULL, height, width));
     }
     rc = sn_jpeg_open(codec->jpeg, bytes, length, plan->apply_orientation, &height, &width);
     if (rc == SN_E_FOR_PILLOW && read_whole(codec, plan->apply_orientation, bytes, length, &picture) == SN_OK) {
@@ -287,10 +293,11 @@ static int from_bytes(sn_codec *codec, const sn_plan *plan, uint32_t n_ops, bool
     }
     if (rc == SN_OK && plan->is_pair && (mask.height != height || mask.width != width))
         rc = refuse_mask(codec, &mask, height, width);
-    if (rc == SN_OK)
-        rc = run(codec, plan->ops, n_ops, fast && !whole, rng, whole, height, width, mask.pixels, out, view);
+    else if (rc == SN_OK)
+        rc = left_to_pillow(plan, run(codec, plan->ops, n_ops, fast && !whole, rng, whole, height, width, mask.pixels,
+                                      out, view));
     else
-        rc = explain(codec, rc, NULL, height, width);
+        rc = left_to_pillow(plan, explain(codec, rc, NULL, height, width));
     sn_jpeg_close(codec->jpeg);
     return rc;
 }

@@ -109,6 +109,16 @@ static void on_error(j_common_ptr info)
     case JERR_WIDTH_OVERFLOW:
         rc = SN_E_TOO_LARGE;
         break;
+    case JERR_SOF_UNSUPPORTED: /* this libjpeg-turbo does not know the kind; Pillow may have another, which does */
+    case JERR_BAD_PRECISION:
+    case JERR_ARITH_NOTIMPL:
+    case JERR_CCIR601_NOTIMPL:
+    case JERR_CONVERSION_NOTIMPL:
+    case JERR_FRACT_SAMPLE_NOTIMPL:
+    case JERR_NOT_COMPILED:
+    case JERR_NOTIMPL:
+        rc = SN_E_FOR_PILLOW;
+        break;
     default:
         break;
     }

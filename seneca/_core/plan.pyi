@@ -25,6 +25,7 @@ class Plan:
         apply_orientation: bool = False,
         mask: str | None = None,
         moves: bool = False,
+        leaves_damaged: bool = False,
     ) -> None: ...
     def output_size(self) -> tuple[int, int]: ...
     def route(

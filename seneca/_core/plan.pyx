@@ -70,13 +70,15 @@ cdef class Plan:
         mask: Of pairs of a picture and a mask: the type of the batch's masks, ``"uint8"`` or ``"int64"``. None:
             there are no masks.
         moves: Whether batches say how each picture was moved, as ``sn_moves`` does. There is then no head.
+        leaves_damaged: Whether damaged JPEGs and masks are left to Pillow, as other formats are.
 
     Raises:
         PlanError: An argument out of range, an unknown kind, too many ops, a random head.
     """
 
     def __init__(self, ops, n_head, dtype, channels_last, mean, std, *, scale=True, erase=None,
-                 decode="exact", apply_orientation=False, mask=None, moves=False):
+                 decode="exact", apply_orientation=False, mask=None, moves=False,
+                 leaves_damaged=False):
         cdef size_t k
         memset(&self.value, 0, sizeof(sn_plan))
         flat = list(flattened(ops))
@@ -94,6 +96,7 @@ cdef class Plan:
             self.value.is_pair = mask is not None
             self.value.mask_dtype = SN_MASK_UINT8 if mask is None else word("mask", _MASK_DTYPES, mask)
             self.value.has_moves = bool(moves)
+            self.value.leaves_damaged = bool(leaves_damaged)
             self.value.divisor = 255 if scale else 1
             for k in range(3):
                 self.value.mean[k] = mean[k]

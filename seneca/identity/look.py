@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from seneca._runtime.packages import distribution_of, release_of
+from seneca._runtime.pillow import takes_truncated
 from seneca.errors import NotFingerprinted
 from seneca.identity import of_code, of_data
 from seneca.identity.libraries import settings_of_libraries
@@ -145,7 +146,7 @@ class Look:
     ) -> None:
         self.watch = Watch()
         self.watch.value(torch.get_default_dtype)
-        self.watch.value(_takes_truncated_pictures)
+        self.watch.value(takes_truncated)
         self._key = key
         self._memory = memory or Memory()
         self._told: dict[str, Any] = {}  # what was identified, by its name for people
@@ -342,13 +343,8 @@ def _listed(names: tuple[str, ...]) -> str:
 
 def _process() -> str:
     """The settings of this process on which every item may depend, although no code names them."""
-    default = f"{torch.get_default_dtype()} {torch.get_default_device()} {_takes_truncated_pictures()}"
+    default = f"{torch.get_default_dtype()} {torch.get_default_device()} {takes_truncated()}"
     return f"{_FORMAT}, {sys.implementation.name} {sys.hexversion:x}, {default}"
-
-
-def _takes_truncated_pictures() -> bool:
-    """Whether Pillow accepts truncated pictures, a setting of many scripts."""
-    return bool(getattr(sys.modules.get("PIL.ImageFile"), "LOAD_TRUNCATED_IMAGES", False))
 
 
 @functools.cache

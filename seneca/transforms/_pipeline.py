@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from seneca._runtime.pillow import takes_truncated
 from seneca.errors import PlanError
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class Pipeline:
             None: there are only pictures.
         moves: Whether batches say how each picture was moved, because there are boxes to move likewise. Then
             there is no head: DECODED is the whole picture, whose size the boxes need.
+        takes_truncated: Whether Pillow decodes JPEGs and masks that are damaged, because it is set to.
     """
 
     steps: tuple[Step, ...]
@@ -113,6 +115,7 @@ class Pipeline:
     max_pixels: int = MAX_PIXELS
     mask: str | None = None
     moves: bool = False
+    takes_truncated: bool = False
 
     @property
     def n_head(self) -> int:
@@ -147,6 +150,7 @@ class Pipeline:
             apply_orientation=self.apply_orientation,
             mask=self.mask,
             moves=self.moves,
+            leaves_damaged=self.takes_truncated,
         )
 
     @functools.cached_property
@@ -166,6 +170,8 @@ class Pipeline:
             description.append({"decode": self.decode, "apply_orientation": self.apply_orientation})
         if self.max_pixels != MAX_PIXELS:
             description.append({"max_pixels": self.max_pixels})
+        if self.takes_truncated:
+            description.append({"takes_truncated": True})
         if self.mask is not None:
             description.append({"pairs": True})  # the type of masks is the batch's
         return json.dumps(description, sort_keys=True, separators=(",", ":"))
@@ -253,6 +259,7 @@ def compile_transform(
         max_pixels,
         mask,
         moves,
+        takes_truncated(),
     )
 
 

@@ -14,6 +14,7 @@ from PIL import Image, ImageFile
 import seneca
 from seneca import transforms as T
 from seneca.errors import DecodeError, PictureTooLargeError
+from seneca.transforms._apply import transform_picture
 
 NORMALIZE = T.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD)
 TRAIN = T.Compose([T.RandomResizedCrop(32), T.RandomHorizontalFlip(), NORMALIZE])
@@ -313,6 +314,29 @@ def test_whatever_pillow_raises_names_the_file_and_iterating_goes_on(picture_fol
         assert path in message and name in message
     with pytest.warns(UserWarning, match="skipped a sample that cannot be read"):
         assert len(epoch_of(load(dataset, batch_size=5, num_workers=workers, on_error="skip"))[1]) == 42
+
+
+@pytest.mark.parametrize("left", ["two bytes less", "half", "headers"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_truncated_pictures_are_read_if_pillow_is_set_to(picture_folder, name, monkeypatch, workers, left):
+    dataset = seneca.ImageFolder(picture_folder, EVALUATE)
+    cut = [path for path, _ in dataset.samples[5:40:7]]
+    for path in cut:
+        size = os.path.getsize(path)
+        os.truncate(path, {"two bytes less": size - 2, "half": size // 2, "headers": 640}[left])
+    with pytest.raises(DecodeError):
+        epoch_of(load(dataset))
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    for cache in (None, name):
+        loader = load(dataset, num_workers=workers, cache=cache)
+        for _ in range(2):  # the second time from the cache
+            images = epoch_of(loader)[0]
+            for k, (path, _) in enumerate(dataset.samples):
+                with Image.open(path) as file:
+                    assert torch.equal(images[k], transform_picture(EVALUATE, file.convert("RGB")))
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", False)
+    with pytest.raises(DecodeError):  # nor from what the other has left in the cache
+        epoch_of(load(dataset, num_workers=workers, cache=name))
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 48])

@@ -47,6 +47,24 @@ def test_what_does_not_begin_as_a_jpeg_is_not_one(data):
             call(data)
 
 
+@pytest.mark.parametrize("frame", [0xC5, 0xC6, 0xC7, 0xCD])  # hierarchical ones
+def test_a_jpeg_of_a_kind_that_libjpeg_does_not_know_is_left_to_pillow(frame):
+    data = saved(64, 64).replace(b"\xff\xc0\x00\x11", b"\xff%c\x00\x11" % frame)
+    for call in (Codec().probe, lambda data: Codec().decode(WHOLE, data)):
+        with pytest.raises(LeftToPillowError):
+            call(data)
+
+
+@pytest.mark.parametrize("cut", [1, 50, 500])
+def test_a_plan_may_leave_damage_to_pillow(cut):
+    leaving = Plan([], 0, "uint8", True, (0, 0, 0), (1, 1, 1), leaves_damaged=True)
+    data = saved(64, 64)
+    np.testing.assert_array_equal(Codec().decode(leaving, data), Codec().decode(WHOLE, data))
+    for bad in (data[:-cut], data[:200], data[:2] + data[30:]):
+        with pytest.raises(LeftToPillowError):
+            Codec().decode(leaving, bad)
+
+
 def test_a_header_alone_is_damage():
     with pytest.raises(DecodeError):
         Codec().decode(WHOLE, b"\xff\xd8\xff")
