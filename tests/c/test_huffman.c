@@ -255,7 +255,7 @@ static bool compare_pixels(uint32_t number, picture_file file, sn_jpeg *jpeg, sn
                             pixels[((size_t)(region.top + y) * width + region.left) * 3 + x],
                             "file %u, row %u, byte %u", number, y, x);
     }
-    if (!is_read && region.top + region.height == height)
+    if (!is_read && region.top + region.height == height && rc != SN_E_FOR_PILLOW) /* as it is if its kind is unknown */
         CHECK_EQUAL(rc, SN_E_DECODE, "file %u, which libjpeg-turbo refuses", number);
     sn_jpeg_close(jpeg);
     sn_buffer_release(&buffer);
