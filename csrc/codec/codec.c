@@ -256,7 +256,7 @@ static int refuse_mask(sn_codec *codec, const sn_view *mask, uint32_t height, ui
     return SN_E_DECODE;
 }
 
-/* Whether Pillow shall decode what is damaged. */
+/* Damage is Pillow's work if Pillow is set to go on from it. */
 static int left_to_pillow(const sn_plan *plan, int rc)
 {
     return rc == SN_E_DECODE && plan->leaves_damaged ? SN_E_FOR_PILLOW : rc;
@@ -281,7 +281,7 @@ static int from_bytes(sn_codec *codec, const sn_plan *plan, uint32_t n_ops, bool
         }
         rc = sn_png_read_mask(of_mask, mask_length, codec->max_pixels, &codec->masker.png, &mask);
         if (rc != SN_OK)
-            return left_to_pillow(plan, explain(codec, rc, NULL, height, width));
+            return explain(codec, rc, NULL, height, width);
     }
     rc = sn_jpeg_open(codec->jpeg, bytes, length, plan->apply_orientation, &height, &width);
     if (rc == SN_E_FOR_PILLOW && read_whole(codec, plan->apply_orientation, bytes, length, &picture) == SN_OK) {

@@ -70,7 +70,7 @@ cdef class Plan:
         mask: Of pairs of a picture and a mask: the type of the batch's masks, ``"uint8"`` or ``"int64"``. None:
             there are no masks.
         moves: Whether batches say how each picture was moved, as ``sn_moves`` does. There is then no head.
-        leaves_damaged: Whether damaged JPEGs and masks are left to Pillow, as other formats are.
+        leaves_damaged: Whether damaged JPEGs are left to Pillow, as other formats are.
 
     Raises:
         PlanError: An argument out of range, an unknown kind, too many ops, a random head.

@@ -323,7 +323,8 @@ class Walk:
             texts = [] if self.in_code else sample_of(inside.texts)
             self.texts.update(texts)
             for text in inside.texts[:MOST_FORMATS]:
-                self.uses.note_text(str(text))
+                if type(text) is str:
+                    self.uses.note_text(text)
             if large and inside.immutable:
                 self._memory.keep(value, digest, texts)
             if len(inside.mutable) <= MOST_WATCHED:
@@ -367,10 +368,8 @@ class Walk:
         """Digest values by name, in the order of the names."""
         kinds = set(map(type, values.values()))
         if kinds <= LEAVES:
-            for text in values.values():
-                self.uses.note_text(str(text))
-            if not self.in_code:
-                self.texts.update(value for value in values.values() if type(value) in (str, bytes))
+            for value in values.values():
+                self.note_leaf(value)
             return digest_of("plain named", marshal.dumps(sorted(values.items()), 2))
         names = sorted(values)
         self.in_code += 1

@@ -99,7 +99,7 @@ class Pipeline:
             None: there are only pictures.
         moves: Whether batches say how each picture was moved, because there are boxes to move likewise. Then
             there is no head: DECODED is the whole picture, whose size the boxes need.
-        takes_truncated: Whether Pillow decodes JPEGs and masks that are damaged, because it is set to.
+        takes_truncated: Whether Pillow decodes JPEGs that are damaged, because it is set to.
     """
 
     steps: tuple[Step, ...]
