@@ -6,14 +6,13 @@ import copyreg
 import functools
 import io
 import logging
-import mmap
 import operator
 import pathlib
 import random
 import sys
 import types
 from collections import ChainMap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,8 +24,11 @@ from seneca.identity.namespaces import is_configuration, items_of
 from seneca.identity.of_code import found_in, name_in
 from seneca.identity.order import is_hash_random
 from seneca.identity.walk import Taker, Walk, content_of, digest_of, title_of
+from seneca.identity.watch import is_in_foreign_memory
 
 __all__ = ["ANY", "TAKERS"]
+
+LEAST_MAPPED = 4096  # bytes of a tensor
 
 # Libraries of random transforms whose objects hold generators, which each worker process seeds anew.
 _SEED_THEIR_GENERATORS = frozenset({"albumentations", "albucore", "audiomentations", "monai", "torchio"})
@@ -42,8 +44,12 @@ def _tensor(walk: Walk, value: torch.Tensor) -> bytes:
             raise walk.fault(
                 f"is a {title_of(kind)} on {value.device}; only dense ones on the CPU can be seen"
             )
-        plain = value.detach().as_subclass(torch.Tensor).resolve_conj().resolve_neg()
+        plain = value.detach().as_subclass(torch.Tensor)
         about = (str(value.dtype), tuple(value.shape), value.requires_grad)
+        if (file := _file_of_tensor(walk, plain)) is not None:
+            parts = walk.of(kind), digest_of("about", repr(about).encode()), _state(walk, vars(value))
+            return digest_of("mapped tensor", *parts, walk.of(file))
+        plain = plain.resolve_conj().resolve_neg()
         content = plain.contiguous().as_strided((plain.numel(),), (1,)).view(torch.uint8).numpy()
         walk.watch.tensor(value)
     walk.data_bytes += content.nbytes
@@ -63,7 +69,7 @@ def _array(walk: Walk, value: np.ndarray) -> bytes:
     if value.dtype.hasobject:
         elements = value.ravel().tolist()
         return digest_of("objects", *about, walk.all("values", elements, ".flat[{}]".format))
-    if (file := _read_only_file_of(value)) is not None:
+    if (file := _file_of_array(walk, value)) is not None:
         return digest_of("mapped", *about, walk.of(file))
     walk.watch.array(value)
     walk.data_bytes += value.nbytes
@@ -237,18 +243,32 @@ def _state(walk: Walk, state: Any) -> bytes:
     return walk.all("state", [state], "'s state".format)
 
 
-def _read_only_file_of(value: np.ndarray) -> tuple[Any, ...] | None:
-    """File and place of an array that is mapped read-only from a file; None for any other array."""
-    if type(value) is not np.memmap or value.mode != "r" or value.filename is None:
+def _file_of_array(walk: Walk, value: np.ndarray) -> tuple[Any, ...] | None:
+    """File and place of an array that is mapped from a file; None for any other array."""
+    if not value.size or not is_in_foreign_memory(value):
         return None
-    base: Any = value
-    while isinstance(base, np.ndarray):
-        base = base.base
-    if not isinstance(base, mmap.mmap):
+    first = value.__array_interface__["data"][0]
+    return _file_at(walk, first, value.itemsize, value.shape, value.strides)
+
+
+def _file_of_tensor(walk: Walk, value: torch.Tensor) -> tuple[Any, ...] | None:
+    """The same for a tensor. A small one is read."""
+    if value.nbytes < LEAST_MAPPED:
         return None
-    first = np.frombuffer(base, np.uint8).__array_interface__["data"][0]
-    at = value.__array_interface__["data"][0] - first
-    return str(value.filename), value.offset // mmap.ALLOCATIONGRANULARITY, at, value.strides
+    size = value.element_size()
+    strides = [size * stride for stride in value.stride()]
+    file = _file_at(walk, value.data_ptr(), size, value.shape, strides)
+    return None if file is None else (*file, value.is_conj(), value.is_neg())
+
+
+def _file_at(
+    walk: Walk, first: int, size: int, shape: Sequence[int], strides: Sequence[int]
+) -> tuple[Any, ...] | None:
+    """The file in which elements of a size lie in memory, the place of the first, and all strides."""
+    ways = [(length - 1) * stride for length, stride in zip(shape, strides, strict=True)]
+    low, high = first + sum(min(way, 0) for way in ways), first + sum(max(way, 0) for way in ways) + size
+    place = walk.mappings.place_of(first, low, high)
+    return None if place is None else (*place, *strides)
 
 
 def _getter(walk: Walk, value: Any) -> bytes:

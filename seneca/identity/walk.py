@@ -19,6 +19,7 @@ from typing import Any
 
 import xxhash
 
+from seneca.identity.mapped import Mappings
 from seneca.identity.names import Named
 from seneca.identity.order import iterates
 from seneca.identity.places import sample_of
@@ -138,6 +139,7 @@ class Walk:
         self.made: dict[type, bytes] = {}  # how objects of a class are made that are what is in their dict
         self.waiting: list[Waiting] = []
         self.begun: list[bytes] = []  # of methods that came to run
+        self.mappings = Mappings()
         self.in_library = False  # whether within an object of a library that seeds its generators
         self._lenient = False
         self._left = 0

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-__all__ = ["Watch"]
+__all__ = ["Watch", "is_in_foreign_memory"]
 
 MOST_ELEMENTS = 4096  # of one container
 MOST_BYTES = 4096  # of one array
@@ -60,7 +60,7 @@ class Watch:
     def array(self, live: np.ndarray) -> None:
         """Watch a small array, by content."""
         if live.nbytes <= MOST_BYTES:
-            self._remember(lambda: (live.tobytes(),), shared=_memory_is_anothers(live))
+            self._remember(lambda: (live.tobytes(),), shared=is_in_foreign_memory(live))
 
     def value(self, read: Callable[[], Any]) -> None:
         """Watch the result of a function."""
@@ -86,7 +86,7 @@ class Watch:
         (self._shared if shared else self._checks).append((read, read()))
 
 
-def _memory_is_anothers(array: np.ndarray) -> bool:
+def is_in_foreign_memory(array: np.ndarray) -> bool:
     """Whether an array lies in memory that NumPy did not allocate, which may be shared memory."""
     while isinstance(array.base, np.ndarray):
         array = array.base

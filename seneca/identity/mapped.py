@@ -1,0 +1,153 @@
+"""Which file an array is mapped from. It counts by that file, and its bytes are not read.
+
+A corpus that is mapped may be larger than the memory. The kernel lists each mapping of a process with the
+file and the place in it, whoever made the mapping, and whatever objects lie on it: ``np.memmap``, an array
+or a tensor over one, ``torch.load(mmap=True)``, ``torch.from_file()``. A mapping stands for its file while
+both have the same content:
+
+* A private mapping has pages of its own once it was written to. The kernel counts them as anonymous.
+* A shared mapping is the file. The file's time must change with it. The first write to a clean page sets the
+  time, and later writes to that page do not. Therefore dirty pages are written out before the time is read.
+  A file system in memory has no clean pages, and does not set the time.
+* The path must still lead to the file that is mapped.
+"""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+import functools
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from seneca._runtime.mounts import mount_of
+
+__all__ = ["Mappings", "Place"]
+
+_MS_SYNC = 4
+_IN_MEMORY = frozenset({"tmpfs", "devtmpfs", "ramfs", "hugetlbfs"})
+
+
+class Place(NamedTuple):
+    """A file, and a place in it, in bytes."""
+
+    path: str
+    at: int
+
+
+class _Mapping(NamedTuple):
+    begin: int
+    end: int
+    private: bool
+    writable: bool
+    at: int  # in the file
+    inode: int
+    path: str
+
+    def follows(self, other: _Mapping) -> bool:
+        """Whether it begins where another ends, in memory and in the same file."""
+        ends_at = other.at + other.end - other.begin
+        return (self.begin, self.at, self.inode, self.path) == (other.end, ends_at, other.inode, other.path)
+
+
+class Mappings:
+    """The mappings of this process, as they are when they are first asked for."""
+
+    def __init__(self) -> None:
+        self._equal: dict[int, bool] = {}  # by first address: whether a mapping has its file's content
+
+    @functools.cached_property
+    def _all(self) -> list[_Mapping]:
+        return list(_mappings())
+
+    @functools.cached_property
+    def _own_pages(self) -> dict[int, bool]:
+        return dict(_with_pages_of_their_own())
+
+    def place_of(self, first: int, low: int, high: int) -> Place | None:
+        """The place of an array in the file that it is mapped from; None: its content must be read.
+
+        Args:
+            first: The address of its first element.
+            low, high: All its elements lie from the first of these addresses up to the second.
+        """
+        around = self._around(low, high)
+        if not around or not all(map(self._is_equal, around)):
+            return None
+        return Place(around[0].path, around[0].at + first - around[0].begin)
+
+    def _around(self, low: int, high: int) -> list[_Mapping]:
+        """The mappings that hold these addresses, if they are of one piece of a file. Else none.
+
+        The kernel divides a mapping whose parts have other rights, or were advised of other use.
+        """
+        at = bisect.bisect_right(self._all, low, key=lambda one: one.begin) - 1
+        found: list[_Mapping] = []
+        for one in self._all[at:] if at >= 0 else ():
+            if found and not one.follows(found[-1]):
+                break
+            found.append(one)
+            if one.end >= high:
+                return found
+        return []
+
+    def _is_equal(self, mapping: _Mapping) -> bool:
+        if mapping.begin not in self._equal:
+            self._equal[mapping.begin] = _is_file(mapping) and (
+                not self._own_pages.get(mapping.begin, True)
+                if mapping.private
+                else not mapping.writable or _is_written_out(mapping)
+            )
+        return self._equal[mapping.begin]
+
+
+def _mappings() -> Iterator[_Mapping]:
+    """All that have a file."""
+    try:
+        with open("/proc/self/maps", "rb") as lines:
+            for line in lines:
+                addresses, rights, at, _, inode, *rest = line.split(None, 5)
+                if inode == b"0" or not rest:
+                    continue
+                begin, _, end = addresses.partition(b"-")
+                path = os.fsdecode(rest[0].rstrip(b"\n").replace(b"\\012", b"\n"))
+                yield _Mapping(
+                    *(int(begin, 16), int(end, 16), rights[3:4] == b"p", rights[1:2] == b"w"),
+                    *(int(at, 16), int(inode), path),
+                )
+    except OSError:  # no /proc here: then no mapping is known
+        return
+
+
+def _with_pages_of_their_own() -> Iterator[tuple[int, bool]]:
+    """The first address of each mapping, and whether it has pages that are not its file's."""
+    begin = 0
+    try:
+        with open("/proc/self/smaps", "rb") as lines:
+            for line in lines:
+                name, *values = line.split(None, 2)
+                if not name.endswith(b":"):
+                    begin = int(name.partition(b"-")[0], 16)
+                elif name == b"Anonymous:":
+                    yield begin, values[0] != b"0"
+    except OSError:
+        return
+
+
+def _is_file(mapping: _Mapping) -> bool:
+    """Whether the path still leads to the file that is mapped."""
+    try:
+        return os.stat(mapping.path).st_ino == mapping.inode
+    except OSError:
+        return False
+
+
+def _is_written_out(mapping: _Mapping) -> bool:
+    """Write out what was written into a shared mapping. Whether its next write sets the file's time."""
+    mount = mount_of(mapping.path)
+    if mount is None or mount.kind in _IN_MEMORY:
+        return False
+    msync = ctypes.CDLL(None, use_errno=True).msync
+    size = mapping.end - mapping.begin
+    return bool(msync(ctypes.c_void_p(mapping.begin), ctypes.c_size_t(size), _MS_SYNC) == 0)
