@@ -264,7 +264,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         if self._device is None:
             return iterator
         progress.watched = True
-        return CopiedAhead(iterator, self._device, progress.hand_out)
+        return CopiedAhead(iterator, self._device, progress)
 
     def _users_dataset(self) -> Any:
         return self.dataset.dataset if isinstance(self.dataset, SharedDataset) else self.dataset

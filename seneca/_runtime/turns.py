@@ -34,6 +34,7 @@ class InTurn:
     """
 
     _turn: Any
+    _progress: Any  # of the epoch, a seneca.epochs.progress.EpochProgress
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         self = super().__new__(cls)
@@ -41,5 +42,10 @@ class InTurn:
         return self
 
     def __next__(self) -> Any:
+        progress = self._progress
         with shielded, turn(self._turn):
-            return super().__next__()  # type: ignore[misc]
+            if progress.watched:  # a batch is handed out later
+                return super().__next__()  # type: ignore[misc]
+            batch = progress.taken(super().__next__)  # type: ignore[misc]
+        progress.asked = None  # no signal handler runs from here until the caller has the batch
+        return batch

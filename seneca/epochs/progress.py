@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import collections
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +24,7 @@ BIT = (1 << np.arange(8)).astype(np.uint8)
 
 
 def _with_bits(bits: np.ndarray, batches: list[Any], repeats: bool) -> np.ndarray:
-    """The bits with those of these batches set, and with more bits if needed.
+    """A copy of the bits with those of these batches set, and with more bits if needed.
 
     ``repeats``: a place may come twice, because ranks put a good sample in the place of a bad one.
     """
@@ -31,8 +32,8 @@ def _with_bits(bits: np.ndarray, batches: list[Any], repeats: bool) -> np.ndarra
         return bits
     places = np.concatenate([np.asarray(batch, np.int64) for batch in batches])
     last = int(places.max(initial=0)) >> 3
-    if last >= len(bits):
-        bits = np.pad(bits, (0, max(last + 1, 2 * len(bits)) - len(bits)))
+    more = max(last + 1, 2 * len(bits)) - len(bits) if last >= len(bits) else 0
+    bits = np.pad(bits, (0, more))
     if repeats:
         np.bitwise_or.at(bits, places >> 3, BIT[places & 7])
     else:
@@ -61,6 +62,8 @@ class EpochProgress:
         begun: Whether the order is settled.
         ended: Whether everything is delivered and the training loop has been told so.
         watched: Whether somebody calls :meth:`hand_out` for each batch.
+        asked: The thread that asks for a batch and does not have it yet, and how many batches were handed out
+            before; None: no thread does. An iterator clears this in its last step, when it has the batch.
         recorder: Writes down what is delivered, a :class:`seneca.audit.record.DeliveryRecorder`; None:
             nothing is written.
         draws: What the sampler yields, if it keeps a state, a :class:`seneca.epochs.sampler_state.Draws`.
@@ -82,20 +85,22 @@ class EpochProgress:
         self.yielded: int = 0 if resumed is None else resumed.get("yielded", 0)
         self.in_turn: bool = resumed is None or resumed["done"] == 0 or resumed.get("in_turn", False)
         self.begun = self.ended = self.watched = False
+        self.asked: tuple[int, int] | None = None
         self.recorder: Any = None
         self.draws: Any = None
         self.standing: Any = None
         self._told: list[tuple[int, Any]] = []  # belongs to the batch that is made next
+        self._told_last: list[tuple[int, Any]] = []  # belongs to the batch that was handed out last
         self._names: dict[str, Any] = {}
         self._sample_of: np.ndarray | None = None
         self._identify: Callable[[], str | None] = _nothing
-        self._remember = remember
+        self._remember = max(1, remember)  # the batch that a thread asks for
         self._made: collections.deque[Any] = collections.deque()
         # Batches that are delivered and not yet in the bits, each with the sampler's state after its draw.
         self._recent: collections.deque[tuple[Any, Any]] = collections.deque()
         self._sampler_now = None if resumed is None else resumed.get("sampler_now")
         self._bits = np.zeros(0, np.uint8)
-        self._handed_out = 0
+        self._folded = 0  # batches that are in the bits
 
     def name(self, name: str, make: Callable[[], Any]) -> Any:
         """A value that the order depends on: from the resumed state, or else from ``make``.
@@ -163,13 +168,27 @@ class EpochProgress:
         """Note that the epoch has no more batches."""
         self.made(None, 0)
 
+    def taken(self, take: Callable[[], Any]) -> Any:
+        """Take a batch. In this thread it does not count as delivered while :attr:`asked` is set.
+
+        A signal handler may interrupt the thread, ask for the state, and end the process. The training loop
+        then never has the batch. So it is too if an interrupt ends the taking. Each step of :meth:`hand_out`
+        therefore leaves what is delivered as it was, or changes it as a whole.
+        """
+        self.asked = threading.get_ident(), self._handed_out
+        try:
+            return take()
+        except Exception:  # an error, or the end, takes the place of the batch
+            self.asked = None
+            raise
+
     def hand_out(self) -> None:
         """Note that the batch in front, if there is one, is delivered."""
         if not self._made:
             return
         batch, yielded, write, told, sampler_now = self._made.popleft()
-        for process, state in told:
-            self.standing.heard(process, state)
+        self._hear()
+        self._told_last = told
         if batch is None:
             self.ended = True
             if self.recorder is not None:
@@ -178,12 +197,30 @@ class EpochProgress:
         if write is not None:
             write()
         self.yielded += yielded
-        self._handed_out += 1
         self._recent.append((batch, sampler_now))
         if len(self._recent) == self._remember + FOLD:
-            folded = [self._recent.popleft() for _ in range(FOLD)]
-            self._bits = _with_bits(self._bits, [batch for batch, _ in folded], self._repeats)
-            self._sampler_now = folded[-1][1]
+            recent = list(self._recent)
+            folded, rest = recent[:FOLD], collections.deque(recent[FOLD:])
+            bits = _with_bits(self._bits, [batch for batch, _ in folded], self._repeats)
+            now = bits, folded[-1][1], rest, self._folded + FOLD
+            self._bits, self._sampler_now, self._recent, self._folded = now
+
+    @property
+    def _handed_out(self) -> int:
+        return self._folded + len(self._recent)
+
+    def _hear(self) -> None:
+        """Take as the dataset's state what was told of the batch that was handed out last."""
+        for process, state in self._told_last:
+            self.standing.heard(process, state)
+        self._told_last = []
+
+    def _counted(self) -> int | None:
+        """How many batches count as delivered, if this thread asks for one just now; else None: all."""
+        asked = self.asked
+        if asked is None or asked[0] != threading.get_ident():
+            return None
+        return max(asked[1], self._handed_out - len(self._recent))
 
     def done(self, handed_out: int | None = None) -> np.ndarray:
         """Whether each place is delivered, a bool each.
@@ -195,7 +232,7 @@ class EpochProgress:
             ValueError: There were fewer batches; or more would have to be taken back than are remembered.
         """
         recent = [batch for batch, _ in self._parted(handed_out)[0]]
-        bits = _with_bits(self._bits.copy(), recent, self._repeats)
+        bits = _with_bits(self._bits, recent, self._repeats)
         flags = np.unpackbits(bits, bitorder="little").astype(bool)
         if self._sample_of is not None:
             beyond = int(self._sample_of.max(initial=0)) + 1 - len(flags)
@@ -228,6 +265,7 @@ class EpochProgress:
         if not self.begun:
             generators = [named(state) for state in self.generators]
             return self.resumed or {"generators": generators, **self.dataset_state()}
+        handed_out = self._counted() if handed_out is None else handed_out
         if "ranks" in self._names:
             taken_back = self._parted(handed_out)[1]
             self._names["yielded"] = self.yielded - sum(len(batch) for batch, _ in taken_back)
@@ -250,6 +288,8 @@ class EpochProgress:
 
     def dataset_state(self) -> dict[str, Any]:
         """The part of a loader's state that is the dataset's own; empty: the dataset keeps no state."""
+        if self._counted() is None or self.ended:
+            self._hear()
         state = self.restores if self.standing is None else self.standing.state(between=self.ended)
         return {} if state is None else {"dataset_state": state}
 

@@ -264,6 +264,8 @@ class ResumableLoader(Resumable):
         This is torchdata's protocol. It may be called at any time:
 
         * In the loop, the state is that after the batch yielded last, however many are prepared ahead.
+        * In a signal handler it is the same. While the loop waits for a batch, that batch does not count. A
+          dataset that keeps a state, without workers, is asked for it as it stands then.
         * After a ``break``, the state stays the same until the next ``iter()``.
         * Before the first epoch, and after the end of one, the state is the beginning of the next epoch.
         * If there are several iterators, the state is that of the one made last.

@@ -7,12 +7,13 @@ waits for the copy of a batch before it uses the batch.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from seneca._runtime.turns import turn
+from seneca.epochs.progress import EpochProgress
 
 __all__ = ["CopiedAhead", "check_device", "moved"]
 
@@ -68,15 +69,14 @@ class CopiedAhead:
     Args:
         batches: The iterator that makes the batches, torch's or Seneca's.
         device: The device that batches are copied to. Only with CUDA do copies run beside other work.
-        hand_out: Called when a batch, an error or the end is handed out, which is after it was fetched.
+        progress: Of the epoch. It learns when a batch, an error or the end is handed out, which is after it
+            was fetched. None: the batches tell it themselves.
     """
 
-    def __init__(
-        self, batches: Any, device: torch.device, hand_out: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, batches: Any, device: torch.device, progress: EpochProgress | None = None) -> None:
         self._batches = batches
         self._device = device
-        self._hand_out = hand_out
+        self._progress = progress or EpochProgress()
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._next: tuple[Any, BaseException | None] | None = None  # under way: a batch, or an error
         self._turn = threading.RLock()
@@ -89,14 +89,16 @@ class CopiedAhead:
 
     def __next__(self) -> Any:
         with turn(self._turn):
-            return self._take()
+            batch = self._progress.taken(self._take)
+        self._progress.asked = None  # no signal handler runs from here until the caller has the batch
+        return batch
 
     def _take(self) -> Any:
         if self._next is None:
             self._fetch()
         assert self._next is not None
         (batch, error), self._next = self._next, None
-        self._hand_out()
+        self._progress.hand_out()
         if error is not None:
             raise error
         if self._stream is not None:

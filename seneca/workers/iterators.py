@@ -32,6 +32,7 @@ from seneca._runtime.cgroups import oom_kills
 from seneca._runtime.turns import InTurn
 from seneca.epochs.batches import Drawn, TrackedBatches
 from seneca.epochs.dataset_state import FollowedStream, OwnState, Standing, has_state, pickled
+from seneca.epochs.progress import EpochProgress
 from seneca.tuning.cores import CoreShare
 from seneca.workers.messages import BEGUN, Context, MessageQueue, WorkerInit
 
@@ -109,6 +110,10 @@ class Alone(InTurn, _SingleProcessDataLoaderIter):
         self._dataset = loader.whole.dataset  # the user's, which torch names in a warning
         self._sampler_iter.progress.standing = Standing(0, ask=own.tell)
 
+    @property
+    def _progress(self) -> EpochProgress:
+        return self._sampler_iter.progress
+
     def _next_data(self) -> Any:
         batches = self._sampler_iter
         if batches.is_stream:
@@ -179,6 +184,10 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
         self._seed = drawn
         if self._sampler_iter.is_stream or has_state(self._own.dataset):
             self._seed = self._sampler_iter.progress.name("base_seed", lambda: drawn)
+
+    @property
+    def _progress(self) -> EpochProgress:
+        return self._sampler_iter.progress
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         with self._turn:

@@ -13,7 +13,7 @@ from seneca.testing import make_pictures
 
 CORES = math.ceil(cores_allowed().number)
 
-# Both jobs are alike, so that their shares are. The pictures are large: preparing takes nearly all of the time.
+# Both jobs are alike, and so are their shares. The pictures are large: to prepare them takes nearly all time.
 TRAINS = """if True:
     import sys, time
     import seneca

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from seneca._runtime.turns import InTurn, turn
+from seneca.epochs.progress import EpochProgress
 
 
 class Slow:
@@ -26,7 +27,7 @@ class Slow:
 
 
 class SlowInTurn(InTurn, Slow):
-    pass
+    _progress = EpochProgress()
 
 
 def test_each_of_several_threads_gets_what_no_other_has():
@@ -45,7 +46,7 @@ def test_who_takes_a_batch_already_cannot_take_another():
             return next(self)
 
     class AskingInTurn(InTurn, Asking):
-        pass
+        _progress = EpochProgress()
 
     with pytest.raises(RuntimeError, match="this thread is taking a batch from this iterator already"):
         next(AskingInTurn(3))

@@ -8,6 +8,7 @@ from torch.utils.data import TensorDataset
 
 import seneca
 from seneca import transforms as T
+from seneca.epochs.progress import EpochProgress
 from seneca.native.device import CopiedAhead, moved
 
 META = torch.device("meta")
@@ -62,10 +63,9 @@ class Batches:
 
 
 def test_errors_come_in_their_place_and_iterating_goes_on():
-    told = []
-    ahead = CopiedAhead(
-        Batches(torch.ones(1), ValueError("bad"), torch.ones(2)), META, lambda: told.append(1)
-    )
+    told, progress = [], EpochProgress()
+    progress.hand_out = lambda: told.append(1)
+    ahead = CopiedAhead(Batches(torch.ones(1), ValueError("bad"), torch.ones(2)), META, progress)
     assert next(ahead).shape == (1,)
     with pytest.raises(ValueError, match="bad"):
         next(ahead)
