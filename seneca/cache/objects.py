@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
 import os
 import re
 import stat
+from multiprocessing.util import Finalize
 
 from seneca import errors
 from seneca._core.segment import sweep
+from seneca._runtime.finalizers import LAST
 from seneca._runtime.private_files import user_name
 from seneca._runtime.regular_files import kind_of
 from seneca._runtime.segment_folder import fault_of, segment_folder
@@ -22,6 +26,7 @@ __all__ = [
     "others",
     "path_of",
     "refused",
+    "sweep_at_end",
     "sweep_others",
     "sweep_unused",
     "user_name",
@@ -123,9 +128,13 @@ def sweep_others(path: str) -> None:
 
 def others(path: str) -> list[str]:
     """This user's files, in the same folder, of any caches but this one."""
-    folder, prefix = os.path.dirname(path), f"seneca-{os.geteuid()}-"
-    found = [os.path.join(folder, entry) for entry in os.listdir(folder) if entry.startswith(prefix)]
-    return [other for other in found if other != path]
+    return [other for other in _segments_in(os.path.dirname(path)) if other != path]
+
+
+def _segments_in(folder: str) -> list[str]:
+    """This user's files of caches in a folder."""
+    prefix = f"seneca-{os.geteuid()}-"
+    return [os.path.join(folder, entry) for entry in os.listdir(folder) if entry.startswith(prefix)]
 
 
 def sweep_unused(path: str) -> None:
@@ -135,3 +144,22 @@ def sweep_unused(path: str) -> None:
     except OSError:
         return  # gone meanwhile, or no segment in spite of its name
     sweep(fd, path)
+
+
+def sweep_at_end() -> None:
+    """When this process ends, remove the caches that nobody uses, after it has left its own.
+
+    Its workers may have been the last that used a cache. multiprocessing ends them by a signal, and they do
+    not leave it then.
+    """
+    _sweep_at_end_of(os.getpid(), segment_folder())
+
+
+@functools.cache
+def _sweep_at_end_of(pid: int, folder: str) -> None:
+    def end() -> None:
+        with contextlib.suppress(OSError):  # there is no such folder, and therefore no cache in it
+            for path in _segments_in(folder):
+                sweep_unused(path)
+
+    Finalize(None, end, exitpriority=LAST - 1)  # not in a fork of this process

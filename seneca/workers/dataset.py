@@ -31,6 +31,7 @@ from seneca._runtime.segment_folder import segment_folder
 from seneca._runtime.warn import warn
 from seneca.audit.record import DeliveryRecorder, record_deliveries
 from seneca.cache import MISTAKES, SampleCache, cache_name, distrust_text, shared_cache
+from seneca.cache.objects import sweep_at_end
 from seneca.data.files import Seen
 from seneca.data.stages import Pictures
 from seneca.data.support import Support, inspect_dataset, seeds_only
@@ -114,6 +115,7 @@ class SharedDataset(Dataset[Any]):
         if cache is not None and not isinstance(cache, str):
             raise TypeError(f'cache is "auto", a name or None, but got {cache!r}')
         self._forget()
+        sweep_at_end()
         self.dataset = dataset
         self.cache = cache
         self.cache_bytes = cache_bytes
