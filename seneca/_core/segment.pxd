@@ -36,7 +36,7 @@ cdef extern from "shm/sn_layout.h" nogil:
         uint32_t layout_version
         sn_geometry geometry
         uint64_t segment_bytes, areas_at, timetable_in
-        uint32_t backed, limit
+        uint32_t backed, limit, granules_free
         uint32_t n_changes
         sn_change changes[8]
         sn_digest_table tables[64]

@@ -225,6 +225,12 @@ cdef class Segment:
         cdef sn_header *head = self.open().head
         return min(head.geometry.payload_bytes, <uint64_t>sn_usable_granules(head) * SN_GRANULE)
 
+    @property
+    def unused_bytes(self):
+        """What of the reserved space holds nothing; without the lock, a hint."""
+        cdef sn_header *head = self.open().head
+        return <uint64_t>head.granules_free * SN_GRANULE
+
     def grow(self, uint32_t granules):
         """Give memory to the next granules of the space for payloads, at the most so many.
 

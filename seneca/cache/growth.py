@@ -1,10 +1,13 @@
-"""A cache that somebody uses gets its memory in the background.
+"""A cache that somebody uses gets its memory piece by piece.
 
 ::
 
     made with the first piece --Growth.step()--> one piece more --> ... --> all that was asked for
                                       |
                                       +--> no memory: it stays at what it has
+
+This goes on in the background, if it is known how much memory the cache can use. Else a cache that is more
+than half full gets as much again (``Growth.make_room()``), from a process that makes samples.
 
 What makes this safe is in csrc/store/sn_backing.h.
 """
@@ -17,10 +20,11 @@ from seneca._core.segment import GRANULE, Segment
 from seneca._runtime.warn import warn
 from seneca.cache.room import free_space, limit_of
 
-__all__ = ["FIRST_BYTES", "Growth"]
+__all__ = ["FIRST_BYTES", "FIRST_ON_DEMAND", "Growth"]
 
 # Payload space gets memory a piece at a time: the first as a cache is made, the others in the background.
 FIRST_BYTES = 512 << 20
+FIRST_ON_DEMAND = 16 << 20
 PIECE_BYTES = 64 << 20
 SPARE_BYTES = 512 << 20  # a cache for which there is not enough memory leaves so much of it to others
 LOOK_EVERY_S = 0.2  # whether the process that reserves memory goes on
@@ -47,31 +51,48 @@ class Growth:
             if not self._works and reserved != self._seen:
                 self._seen = reserved
                 return LOOK_EVERY_S
-            if (full := _what_is_full(self._folder, lacks)) is None:
-                try:
-                    self._works = self._segment.grow(PIECE_BYTES // GRANULE)
-                    return 0.0 if self._works else LOOK_EVERY_S
-                except OSError as error:
-                    full = f"{self._folder}: {error.strerror}"
-            if self._segment.stop_growing():
-                warn(
-                    f"the cache {self._name!r} stays at {reserved / 2**30:.1f} of "
-                    f"{wanted / 2**30:.1f} GiB: {full}. The jobs go on with that"
-                )
-            return None
+            if not self._has_grown(PIECE_BYTES, lacks):
+                return None
+            return 0.0 if self._works else LOOK_EVERY_S
         except BlockingIOError:
             return LOOK_EVERY_S
         except (errors.SegmentError, Unlinked):
             return None  # it was closed or given up
 
+    def make_room(self, needed: int) -> None:
+        """Reserve more, if there is no room for so many bytes or half of what is reserved is used."""
+        try:
+            reserved = self._segment.reserved_bytes
+            lacks = self._segment.payload_bytes - reserved
+            if lacks > 0 and self._segment.unused_bytes < max(needed, reserved // 2):
+                self._has_grown(max(needed, reserved, FIRST_ON_DEMAND), lacks)
+        except (BlockingIOError, errors.SegmentError, Unlinked):
+            return  # the next batch asks again, if the cache is still there
 
-def _what_is_full(folder: str, lacks: int) -> str | None:
-    """Why a cache that lacks so many bytes gets no more memory, as a text; None: it gets some."""
+    def _has_grown(self, size: int, lacks: int) -> bool:
+        """Reserve so many of the bytes that it lacks. False: there is no memory, and it stays as it is."""
+        if (full := _what_is_full(self._folder, size, lacks)) is None:
+            try:
+                self._works = self._segment.grow(-(-size // GRANULE))
+                return True
+            except OSError as error:
+                full = f"{self._folder}: {error.strerror}"
+        reserved, wanted = self._segment.reserved_bytes, self._segment.payload_bytes
+        if self._segment.stop_growing():
+            warn(
+                f"the cache {self._name!r} stays at {reserved / 2**30:.1f} of "
+                f"{wanted / 2**30:.1f} GiB: {full}. The jobs go on with that"
+            )
+        return False
+
+
+def _what_is_full(folder: str, size: int, lacks: int) -> str | None:
+    """Why a cache does not get so many of the bytes that it lacks, as a text; None: it gets them."""
     try:
         free, limit = free_space(folder), limit_of(folder)
     except FileNotFoundError:
         return f"{folder} was removed"
-    enough = min(lacks, PIECE_BYTES + SPARE_BYTES)
+    enough = min(lacks, size + SPARE_BYTES)
     if enough > free:
         return f"{folder} has {free / 2**20:,.1f} MiB left"
     if limit is not None and enough > limit.most:

@@ -22,7 +22,7 @@ from seneca._runtime.background import Background
 from seneca._runtime.distributed import job_key
 from seneca._runtime.finalizers import LAST, finalize, shielded
 from seneca._runtime.segment_folder import segment_folder
-from seneca.cache.growth import FIRST_BYTES, Growth
+from seneca.cache.growth import FIRST_BYTES, FIRST_ON_DEMAND, Growth
 from seneca.cache.objects import (
     checked,
     folder_in_force,
@@ -82,7 +82,9 @@ class SampleCache:
         >>> folder.cleanup()
     """
 
-    def __init__(self, segment: Segment, name: str, job: int, folder: str) -> None:
+    def __init__(
+        self, segment: Segment, name: str, job: int, folder: str, *, on_demand: bool = False
+    ) -> None:
         self.name = name
         self.job = job
         self.folder = folder
@@ -91,8 +93,10 @@ class SampleCache:
         self._segment = segment
         self._owner = os.getpid()
         self._growth: Background | None = None
-        if segment.reserved_bytes < segment.payload_bytes:
-            self._growth = Background(Growth(segment, name, folder).step, "seneca-growth")
+        growth = Growth(segment, name, folder)
+        self._on_demand = growth if on_demand else None
+        if not on_demand and segment.reserved_bytes < segment.payload_bytes:
+            self._growth = Background(growth.step, "seneca-growth")
         # Runs when this is collected, and at the end of the process: the last made is left first.
         self._leave = finalize(self, _leave, segment, self._growth, self.path, self._owner, True, order=LAST)
 
@@ -230,6 +234,11 @@ class SampleCache:
         """The native handle, for the loader."""
         return self._segment
 
+    def make_room(self, needed: int) -> None:
+        """Reserve more memory, if this cache gets it on demand and has not enough for so many bytes."""
+        if self._on_demand is not None:
+            self._on_demand.make_room(needed)
+
     def __enter__(self) -> SampleCache:
         return self
 
@@ -258,10 +267,13 @@ def shared_cache(
     keep: bool | float | str,
     job: str | None,
     folder: str | None = None,
+    *,
+    on_demand: bool = False,
 ) -> SampleCache:
     """The cache of that name, joined by this process for ``job``. ``"auto"`` names it after the dataset.
 
-    It lies in ``folder``; None: in the one that the environment names.
+    It lies in ``folder``; None: in the one that the environment names. With ``on_demand`` it gets memory as
+    it fills, by :meth:`SampleCache.make_room`.
     """
     name = cache_name(name, dataset.fingerprint())
     folder = checked(segment_folder() if folder is None else folder)
@@ -270,7 +282,7 @@ def shared_cache(
         cache = _joined.get(key)
         # A distrusted cache is left, and a new one is begun.
         if cache is None or cache.segment.closed or not cache.segment.linked or cache.segment.distrusted:
-            cache = _joined_in(folder, name, dataset, cache_bytes, split, keep, job)
+            cache = _joined_in(folder, name, dataset, cache_bytes, split, keep, job, on_demand)
             _joined[key] = cache
         elif cache.segment.fingerprint != dataset.fingerprint():
             raise errors.SegmentMismatchError(
@@ -315,10 +327,13 @@ def _joined_in(
     split: str | Split,
     keep: bool | float | str,
     job: str | None,
+    on_demand: bool = False,
 ) -> SampleCache:
-    key = job_key(job)
-    segment = _open(name, folder, dataset, cache_bytes, parse_split(split), parse_keep(keep), key)
-    return SampleCache(segment, name, key, folder)
+    key, first_bytes = job_key(job), FIRST_ON_DEMAND if on_demand else FIRST_BYTES
+    segment = _open(
+        name, folder, dataset, cache_bytes, parse_split(split), parse_keep(keep), key, first_bytes
+    )
+    return SampleCache(segment, name, key, folder, on_demand=on_demand)
 
 
 def _leave(segment: Segment, growth: Background | None, path: str, owner: int, at_end: bool = False) -> None:
@@ -338,6 +353,7 @@ def _open(
     split: Split | Literal["auto"] | None,
     keep: float,
     job: int,
+    first_bytes: int = FIRST_BYTES,
 ) -> Segment:
     """Join the segment. If there is none and ``cache_bytes`` is given, make it."""
     path = path_of(name, folder)
@@ -379,7 +395,7 @@ def _open(
                 job_key=job,
                 split=shares,
                 adapts=not isinstance(split, Split),
-                first_bytes=FIRST_BYTES,
+                first_bytes=first_bytes,
                 newest_ctime=newest_ctime,
                 progress=watch,
             )

@@ -45,6 +45,7 @@ class BatchContext:
         worker: Holds the slots of this process.
         segment: The segment of the cache; None: there is none.
         counts: The counters, in the order of :data:`COUNTERS`.
+        make_room: See :meth:`seneca.SampleCache.make_room`.
         shares: Whether items are shared, and not only what they are made of.
         exact: Whether copies are exact.
         suspects: The samples whose files may have changed since the cache was made.
@@ -68,12 +69,14 @@ class BatchContext:
         segment: Segment | None,
         counts: np.ndarray,
         *,
+        make_room: Callable[[int], None],
         shares: bool,
         exact: bool,
         suspects: Suspects,
         changed_elsewhere: Callable[[], bool],
     ) -> None:
         self.worker, self.counts, self._segment = worker, counts, segment
+        self.make_room = make_room
         self.shares, self.exact, self.suspects = shares, exact, suspects
         self.changed_elsewhere = changed_elsewhere
         self.evidence: Evidence | None = None
@@ -424,6 +427,7 @@ class Making:
         for slot in self._targets.values():
             self._worker.abort(slot)
         self._worker.done(self._places)
+        self._context.make_room(sum(len(data) for _, data in self._offers))
         # At once, because others lack the room that is held in vain.
         answers = self._worker.begin(NO_CLAIMS, offers=[offer for offer, _ in self._offers])[1]
         for answer, (_, data) in zip(answers, self._offers, strict=True):

@@ -517,7 +517,8 @@ class SharedDataset(Dataset[Any]):
             self._folder = segment_folder()
         try:
             self._cache = shared_cache(
-                terms.name, terms, terms.cache_bytes, terms.split, terms.keep, self.job, self._folder
+                *(terms.name, terms, terms.cache_bytes, terms.split, terms.keep, self.job, self._folder),
+                on_demand=terms.on_demand,
             )
         except SegmentError as error:
             # Before the first epoch it is the user's mistake. A job that runs does not end because of it.

@@ -91,6 +91,7 @@ class Preparer:
         )
         self._context = BatchContext(
             *(self._worker, self._segment, counts),
+            make_room=_nothing if cache is None else cache.make_room,
             shares=terms.shares,
             exact=terms.exact,
             suspects=Suspects(marks.compared),
@@ -175,6 +176,7 @@ class Preparer:
             if self._seeded is not None:
                 self._begin_exact(indices, samples)
             self._begin_look(look)
+            self._context.make_room(len(samples) * self._context.copy_bytes)
             trusts = not alone and self._trusts(look)
             evidence = self._evidence if trusts else None
             began = time.perf_counter_ns()
@@ -320,3 +322,7 @@ def _close(worker: Worker, cache: SampleCache | None, in_use: threading.Lock) ->
             worker.close()
         finally:
             in_use.release()
+
+
+def _nothing(needed: int) -> None:
+    """Without a cache there is no room to make."""

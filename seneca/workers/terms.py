@@ -30,6 +30,7 @@ class Terms:
         source: The fingerprint of the samples: 16 bytes.
         n_samples: The number of samples of the dataset beneath ``Subset``. The cache has records of all.
         bytes_about: The size of all its ENCODED payloads, roughly, for ``cache_bytes="auto"``.
+        on_demand: Whether the cache gets memory only as it fills, because ``bytes_about`` is a guess.
         cache_bytes, split: As the user gave them.
         keep: For how many seconds the cache outlives its last user.
         shares: Whether AUGMENTED copies are shared.
@@ -44,6 +45,7 @@ class Terms:
     source: bytes
     n_samples: int
     bytes_about: int
+    on_demand: bool
     cache_bytes: int | str
     split: Any
     keep: float
@@ -65,6 +67,7 @@ class Terms:
             source=stages.source,
             n_samples=len(support.base),
             bytes_about=support.total_bytes,
+            on_demand=support.files is None and options.cache_bytes == "auto",
             cache_bytes=options.cache_bytes,
             split=options.split_wanted if stages.decoded or options.split != "auto" else Split(0, 0, 1),
             keep=options.keep_wanted,

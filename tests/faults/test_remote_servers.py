@@ -182,7 +182,7 @@ def test_epochs_are_left_while_servers_are_asked(folder, server, workers):
     """Servers have all files, or a part, or none. The epoch behind the one that was left is whole."""
     rng = np.random.default_rng(workers)
     one = loader(seneca.ImageFolder(folder, TRANSFORM), server.url, workers)
-    for round_ in range(size(20, 100)):
+    for round_ in range(size(20, 40)):
         if round_ % 3 == 0:
             assert server.tell("FLUSHALL") == "+OK"
         epoch = iter(one)

@@ -19,7 +19,7 @@ from sizes import size
 import seneca
 from seneca import transforms as T
 
-SIGNALS = int(os.environ.get("SENECA_TEST_KILLS") or size(2, 12))
+SIGNALS = int(os.environ.get("SENECA_TEST_KILLS") or size(2, 5))
 BATCH = 4
 N = 960
 FRONT = 3  # jobs

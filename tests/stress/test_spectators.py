@@ -15,7 +15,7 @@ import seneca
 from seneca.audit.check import check
 from seneca.segments import State, find
 
-SPECTATORS = int(os.environ.get("SENECA_TEST_SPECTATORS") or size(15, 1000))
+SPECTATORS = int(os.environ.get("SENECA_TEST_SPECTATORS") or size(15, 300))
 STOPPED = size(4, 10)
 
 

@@ -1,13 +1,18 @@
 """Growth: one process reserves the rest of a cache, another goes on where it was killed."""
 
 import os
+import threading
 import time
 import warnings
 
 import pytest
+import ready
+import torch
 from engine import Place, Process
 
+import seneca
 from seneca import SampleCache, SenecaWarning
+from seneca._core.segment import GRANULE
 from seneca._runtime.memory import Limit
 from seneca.cache import growth, sample_cache
 from seneca.cache.growth import Growth
@@ -170,3 +175,100 @@ def test_it_is_left_while_it_grows_and_by_a_forked_child_too(name, monkeypatch):
             assert child.receive() == "left"
         assert cache.stats()["processes"] == 1
     assert cache.segment.closed
+
+
+class Counted:
+    """A segment of which only the counts are there."""
+
+    payload_bytes, created = 8 * MiB, True
+
+    def __init__(self, unused, reserved=MiB):
+        self.unused_bytes, self.reserved_bytes = unused, reserved
+        self.grown = []
+
+    def grow(self, granules):
+        self.grown.append(granules * GRANULE)
+        return True
+
+
+@pytest.mark.parametrize(
+    ("unused", "reserved", "needed", "grown"),
+    [
+        (MiB, MiB, 0, []),
+        (MiB // 2, MiB, MiB // 2, []),
+        (MiB // 2 - 1, MiB, 0, [MiB]),
+        (MiB, 2 * MiB, MiB, []),
+        (MiB - 1, 2 * MiB, 0, [2 * MiB]),
+        (MiB, MiB, MiB + 1, [MiB + GRANULE]),
+        (0, MiB, 3 * MiB, [3 * MiB]),
+        (0, 8 * MiB, 3 * MiB, []),
+    ],
+)
+def test_on_demand_it_gets_as_much_again_where_half_is_used(monkeypatch, unused, reserved, needed, grown):
+    monkeypatch.setattr(growth, "FIRST_ON_DEMAND", MiB)
+    segment = Counted(unused, reserved)
+    Growth(segment, "mine", "/dev/shm").make_room(needed)
+    assert segment.grown == grown
+
+
+def test_on_demand_it_stays_at_what_it_has_where_memory_is_short(place, monkeypatch):
+    monkeypatch.setattr(growth, "free_space", lambda _: MiB // 2)
+    segment = place.attach(first_bytes=MiB)
+    with pytest.warns(SenecaWarning, match="/dev/shm has 0.5 MiB left. The jobs go on with that"):
+        Growth(segment, "mine", "/dev/shm").make_room(2 * MiB)
+    assert segment.payload_bytes == segment.reserved_bytes == MiB
+    Growth(segment, "mine", "/dev/shm").make_room(2 * MiB)
+    segment.close()
+    Growth(segment, "mine", "/dev/shm").make_room(2 * MiB)
+
+
+class Items(torch.utils.data.Dataset):
+    def __init__(self, count, floats):
+        self.count, self.floats = count, floats
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        return torch.full((self.floats,), float(index))
+
+
+def reserved_in(folder):
+    return sum(os.stat(os.path.join(folder, each)).st_blocks * 512 for each in os.listdir(folder))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_dataset_whose_items_have_unknown_sizes_takes_memory_as_they_come(segment_folder, workers):
+    small = seneca.DataLoader(Items(60, 10), 4, num_workers=workers)
+    for _ in small:
+        assert reserved_in(segment_folder) < 20 * MiB
+    assert threading.active_count() == 1 or workers, "nothing grows in the background"
+    del small
+
+
+def test_it_grows_while_another_job_takes_what_is_staged(segment_folder):
+    """Each item has 1 MiB, so that few of them have room at the begin."""
+    jobs = [ready.Script("-c", TRAINS) for _ in range(2)]
+    told = [job.stdout.readline().split() for job in jobs]
+    most = max(reserved_in(segment_folder), *(int(reserved) for reserved, _ in told))
+    ended = [job.communicate() for job in jobs]
+    assert [job.wait() for job in jobs] == [0, 0], ended
+    assert most > 2 * growth.FIRST_ON_DEMAND
+    assert sum(int(served) for _, served in told) > 100, told
+
+
+TRAINS = """if True:
+    import os, sys, torch, seneca
+    class Items(torch.utils.data.Dataset):
+        def __len__(self):
+            return 150
+        def __getitem__(self, index):
+            return torch.full((1 << 18,), float(index))
+    loader = seneca.DataLoader(Items(), 4, shuffle=True)
+    for epoch in range(4):
+        for batch in loader:
+            pass
+    folder = os.environ["SENECA_DIR"]
+    used = sum(os.stat(os.path.join(folder, each)).st_blocks * 512 for each in os.listdir(folder))
+    print(used, loader.stats()["served"]["augmented"], flush=True)
+"""

@@ -9,7 +9,17 @@ import numpy as np
 from seneca.workers.terms import Batch, PlannedBatch, Terms
 
 TERMS = Terms(
-    "cache", b"s" * 16, 10, 1000, "auto", None, 0.0, True, SimpleNamespace(decoded=1, augmented=2), None
+    "cache",
+    b"s" * 16,
+    10,
+    1000,
+    False,
+    "auto",
+    None,
+    0.0,
+    True,
+    SimpleNamespace(decoded=1, augmented=2),
+    None,
 )
 
 
