@@ -21,8 +21,9 @@ from seneca._core.codes import Unlinked
 from seneca._core.look import anyone_alive, discard, left_behind, look
 from seneca._core.look import shrink as shrink_once
 from seneca._core.segment import GRANULE, KEEP_FOREVER
-from seneca._runtime.regular_files import kind_of
+from seneca._runtime.regular_files import above_standard, kind_of
 from seneca.cache import folder_in_force, path_of, split_text, user_name
+from seneca.cache.objects import opened
 from seneca.errors import NoSpaceError, SegmentError, SegmentOwnerError
 
 __all__ = [
@@ -343,7 +344,7 @@ def shrink(segment: Segment, payload_bytes: int, *, patience_s: float = SHRINK_F
 
 def _open(path: Path) -> int:
     try:
-        return os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        return opened(str(path))
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -366,7 +367,7 @@ def _seen(path: Path, uid: str, name: str) -> Segment | None:
     if status.st_uid != os.geteuid() or status.st_uid != int(uid):
         return unreadable("another user's")
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        fd = above_standard(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK))
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -9,9 +9,11 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "../base/sn_descriptor.h"
 #include "../base/sn_library.h"
 
 #define EVENTS 64          /* that one step takes */
@@ -70,7 +72,7 @@ enum {
     QUICK_EXIT = 322, /* from 7.87 on: nobody waits for the thread that looks up a name */
     WRITE_FUNCTION = 20011,
     HEADER_FUNCTION = 20079,
-    SOCKET_FUNCTION = 20148,
+    OPEN_SOCKET_FUNCTION = 20163,
     MULTI_MOST_CONNECTIONS = 6,
     MULTI_SOCKET_DATA = 10002,
     MULTI_TIMER_DATA = 10005,
@@ -89,6 +91,13 @@ enum {
     CAME_ERROR = 4,
     NO_SOCKET = -1,
 };
+
+/* libcurl's struct curl_sockaddr: the socket that it wants. */
+typedef struct {
+    int family, type, protocol;
+    unsigned length;
+    struct sockaddr address;
+} wanted_socket;
 
 /* Of OpenSSL's build and of GnuTLS's, which have the same functions. */
 static const char *const LIBRARIES[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
@@ -208,12 +217,12 @@ static size_t take_body(char *bytes, size_t size, size_t count, void *data)
     return length;
 }
 
-/* Programs that this process starts do not get its sockets. */
-static int close_on_exec(void *data, int fd, int purpose)
+/* As libcurl would, but programs that this process starts do not get its sockets, and no text for a closed
+ * standard stream goes into one. */
+static int open_socket(void *data, int purpose, const wanted_socket *wanted)
 {
     (void)data, (void)purpose;
-    fcntl(fd, F_SETFD, FD_CLOEXEC);
-    return 0;
+    return sn_above_standard(socket(wanted->family, wanted->type | SOCK_CLOEXEC, wanted->protocol));
 }
 
 static int watch(void *easy, int fd, int wants, void *data, void *of_socket)
@@ -251,7 +260,7 @@ sn_http *sn_http_new(char why[SN_HTTP_TEXT])
         return NULL;
     }
     self->due_ms = INT64_MAX;
-    self->events = epoll_create1(EPOLL_CLOEXEC);
+    self->events = sn_above_standard(epoll_create1(EPOLL_CLOEXEC));
     self->multi = self->curl.curl_multi_init();
     if (self->events < 0 || !self->multi) {
         snprintf(why, SN_HTTP_TEXT, "%s", strerror(self->events < 0 ? errno : ENOMEM));
@@ -359,7 +368,7 @@ static void set(const transfer *self, const sn_http_request *request)
     curl->curl_easy_setopt(self->easy, WRITE_FUNCTION, take_body);
     curl->curl_easy_setopt(self->easy, HEADER_DATA, (void *)self);
     curl->curl_easy_setopt(self->easy, HEADER_FUNCTION, take_header);
-    curl->curl_easy_setopt(self->easy, SOCKET_FUNCTION, close_on_exec);
+    curl->curl_easy_setopt(self->easy, OPEN_SOCKET_FUNCTION, open_socket);
 }
 
 /* Each request has a handle of its own. In one that is used again, libcurl before 8.1.1 writes to freed memory if a head's first

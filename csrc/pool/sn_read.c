@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../base/sn_descriptor.h"
+
 #define DESCRIPTOR_NS 2000000000u /* those who read ahead close a file sooner, unless storage hangs */
 #define LEASE_NS 60000000000u /* the kernel takes a lease away after 45 s (/proc/sys/fs/lease-break-time) */
 
@@ -41,7 +43,7 @@ static int open_regular(int is_interruptible, int is_ahead, const char *path, st
     uint64_t give_up_at = 0;
     int fd;
 
-    while ((fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0) {
+    while ((fd = sn_above_standard(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK))) < 0) {
         if (errno == EINTR && !is_interruptible)
             continue;
         if (errno == ENXIO)

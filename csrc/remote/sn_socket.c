@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../base/sn_descriptor.h"
+
 #define PATIENCE_NS 100000000u /* without one byte more */
 
 uint64_t sn_socket_now(void)
@@ -45,7 +47,7 @@ int sn_socket_connect(const struct sockaddr *address, socklen_t length, uint64_t
 {
     int error = 0, yes = 1, rc = 0;
     socklen_t error_length = sizeof error;
-    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = sn_above_standard(socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 
     if (fd < 0)
         return -errno;

@@ -18,7 +18,7 @@ import secrets
 import stat
 from pathlib import Path
 
-from seneca._runtime.regular_files import kind_of
+from seneca._runtime.regular_files import above_standard, kind_of
 
 __all__ = ["NotPrivate", "open_private", "private_folder", "user_name", "write_private"]
 
@@ -102,7 +102,7 @@ def open_private(path: str | os.PathLike[str], flags: int) -> int:
         OSError: It cannot be opened.
     """
     try:
-        fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+        fd = above_standard(os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600))
     except OSError:
         with contextlib.suppress(FileNotFoundError):
             _check_file(path, os.lstat(path))  # says more than the kernel
@@ -133,7 +133,8 @@ def _check_file(path: str | os.PathLike[str], about: os.stat_result) -> None:
 def write_private(path: Path, text: str) -> None:
     """Write a file that only this user may read, whole or not at all. What had its name is not written to."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    fd = above_standard(os.open(draft, flags, 0o600))
     try:
         with os.fdopen(fd, "w") as file:
             file.write(text)

@@ -6,13 +6,16 @@ Such a file among the samples would stop an epoch for ever.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
+import threading
 import time
+from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["Piece", "kind_of", "open_regular", "read_regular"]
+__all__ = ["Piece", "above_standard", "kind_of", "open_regular", "read_regular", "standard_streams_taken"]
 
 # With O_NONBLOCK a FIFO is opened at once, and regular files are read as before. Some systems lack some of
 # these flags.
@@ -71,6 +74,42 @@ def kind_of(mode: int) -> str | None:
     return None if stat.S_ISREG(mode) else KINDS.get(stat.S_IFMT(mode), "no file")
 
 
+def above_standard(fd: int) -> int:
+    """The same open file behind a number that is no standard stream's; ``fd`` is closed if it was one.
+
+    A process may begin with its standard streams closed. What it opens next gets the number 0, 1 or 2, and
+    whatever a library prints goes into that file. Therefore each descriptor that is kept goes through here.
+    ``csrc/base/sn_descriptor.h`` does the same in C.
+    """
+    if fd > 2:
+        return fd
+    import fcntl  # here, because Windows has none
+
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def standard_streams_taken() -> Iterator[None]:
+    """For a library that keeps what it opens: meanwhile nothing gets the number of a closed standard stream."""
+    with _taking:
+        taken = []
+        try:
+            # Whatever is written to such a descriptor fails, as if the stream were closed.
+            while (fd := os.open("/", os.O_PATH | os.O_CLOEXEC)) <= 2:
+                taken.append(fd)
+            os.close(fd)
+            yield
+        finally:
+            for one in taken:
+                os.close(one)
+
+
+_taking = threading.Lock()
+
+
 def open_regular(path: str | os.PathLike[str]) -> int:
     """Open a regular file for reading, and no other kind of file. Links are followed.
 
@@ -86,7 +125,7 @@ def open_regular(path: str | os.PathLike[str]) -> int:
     give_up_at = time.monotonic() + LEASE_S
     while True:
         try:
-            fd = os.open(path, FLAGS)
+            fd = above_standard(os.open(path, FLAGS))
             break
         except OSError as error:
             if error.errno == errno.ENXIO:

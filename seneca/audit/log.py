@@ -40,6 +40,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from seneca._runtime.regular_files import above_standard
+
 __all__ = [
     "FORM_FROM_HOST",
     "FORM_UNKNOWN",
@@ -188,7 +190,7 @@ class Log:
         self._fd = -1
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._fd = os.open(self._path, APPEND, 0o600)
+            self._fd = above_standard(os.open(self._path, APPEND, 0o600))
         except OSError as error:
             raise self._explained(error) from None
         text = json.dumps(dataclasses.asdict(header)).encode()

@@ -14,8 +14,8 @@ from seneca import errors
 from seneca._core.segment import sweep
 from seneca._runtime.finalizers import LAST
 from seneca._runtime.private_files import user_name
-from seneca._runtime.regular_files import kind_of
-from seneca._runtime.segment_folder import fault_of, segment_folder
+from seneca._runtime.regular_files import above_standard, kind_of
+from seneca._runtime.segment_folder import FIT, SHM, fault_of, segment_folder
 
 __all__ = [
     "checked",
@@ -47,9 +47,15 @@ def checked(folder: str) -> str:
 
     Raises:
         SegmentFolderError: They cannot; the message says why.
+        SegmentError: Likewise, and nobody has named the folder: there is no ``/dev/shm``.
     """
     if (fault := fault_of(folder)) is not None:
         raise errors.SegmentFolderError(str(fault))
+    if folder == SHM and not os.path.isdir(folder):
+        raise errors.SegmentError(
+            f"there is no folder {SHM}; mount a tmpfs there, or let SENECA_DIR name a folder on "
+            f"{', '.join(FIT[:-1])} or {FIT[-1]}"
+        )
     return folder
 
 
@@ -91,7 +97,7 @@ def opened(path: str, *, creates: bool = False) -> int:
     """
     # Of a FIFO or a device O_NONBLOCK waits for nobody.
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    return os.open(path, flags | os.O_CREAT if creates else flags, 0o600)
+    return above_standard(os.open(path, flags | os.O_CREAT if creates else flags, 0o600))
 
 
 def refused(path: str) -> errors.SegmentOwnerError | None:

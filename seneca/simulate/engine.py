@@ -17,6 +17,7 @@ import numpy.typing as npt
 from seneca._core.codes import Unlinked
 from seneca._core.member import Member
 from seneca._core.segment import GRANULE, NONE, Segment
+from seneca._runtime.regular_files import above_standard
 from seneca._runtime.segment_folder import fault_of, segment_folder
 from seneca.errors import SegmentFolderError
 from seneca.simulate.clock import AUGMENTED, Batch, Delivered, run
@@ -80,7 +81,8 @@ class Engine:
 
     def _attach(self, job_key: int) -> Segment:
         while True:
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            fd = above_standard(os.open(self.path, flags, 0o600))
             try:
                 return Segment(
                     fd,

@@ -4,10 +4,13 @@
 
     worker: WorkerInit, MessageQueue.put ----> loader's process: MessageQueue.get
       that the worker has begun; with each batch, the dataset's state; an error for what cannot be pickled
+
+    any of them writes, all read: shared_zeros()
 """
 
 from __future__ import annotations
 
+import mmap
 import multiprocessing
 import multiprocessing.queues
 import pickle
@@ -16,15 +19,40 @@ from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, NamedTuple
 
+import torch
 from torch._utils import ExceptionWrapper
 from torch.utils.data import get_worker_info
 
+from seneca._runtime.regular_files import standard_streams_taken
 from seneca.epochs.dataset_state import OwnState, Told, has_state
 
-__all__ = ["BEGUN", "Context", "MessageQueue", "WorkerInit"]
+__all__ = ["BEGUN", "Context", "MessageQueue", "WorkerInit", "shared_zeros"]
 
 BEGUN = -1  # stands in the place of a batch's number: the worker has called the user's worker_init_fn
 LOCKED_S = 5.0  # that a lock may be held which is held for microseconds: longer, and nobody holds it any more
+
+_inherited: list[
+    mmap.mmap
+] = []  # stays mapped: arrays may lie in it after torch has moved the tensor's bytes
+
+
+def shared_zeros(words: int) -> torch.Tensor:
+    """Zeros, int64, in memory that this process and its workers all see.
+
+    torch's shared memory lies in /dev/shm. Where that is missing or full, memory that forked processes
+    inherit takes its place. A process without workers therefore needs no /dev/shm.
+
+    Nothing is copied: torch copies more than 32 KiB with threads, for which a forked process would wait
+    forever.
+    """
+    try:
+        with standard_streams_taken():
+            storage = torch.UntypedStorage._new_shared(8 * words)
+    except RuntimeError:
+        pages = mmap.mmap(-1, 8 * words)
+        _inherited.append(pages)
+        return torch.frombuffer(pages, dtype=torch.int64)
+    return torch.empty(0, dtype=torch.int64).set_(storage)  # type: ignore[call-overload]
 
 
 class WorkerInit:

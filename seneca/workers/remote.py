@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from seneca._runtime.remote_servers import RemoteServer
 from seneca.cache.remote import RemoteCache, remote_cache
 from seneca.data.stages import Pictures
+from seneca.workers.messages import shared_zeros
 from seneca.workers.timed import TimedStages
 
 __all__ = ["RemoteStages", "Tallies", "WorkersRemote"]
@@ -37,8 +37,7 @@ MESSAGE_WORDS = 25  # of 8 bytes, at the end: the last message of any worker
 class Tallies:
     """What worker processes have asked of each server, in memory that all of them see.
 
-    Each server has a tensor of its own, of some 10 KiB: torch copies more than 32 KiB with threads, for which
-    a forked process would wait forever.
+    Each server has a tensor of its own.
 
     Args:
         names: The names of the servers.
@@ -46,7 +45,7 @@ class Tallies:
 
     def __init__(self, names: Sequence[str]) -> None:
         size = ROWS * COLUMNS + MESSAGE_WORDS
-        self.of = {name: torch.zeros(size, dtype=torch.int64).share_memory_() for name in names}
+        self.of = {name: shared_zeros(size) for name in names}
 
     def add(self, name: str, worker: int, now: dict[str, Any], before: dict[str, Any] | None) -> None:
         """Add what a worker has asked since it last told: the difference of two :meth:`Remote.look`."""

@@ -19,7 +19,6 @@ from multiprocessing.context import get_spawning_popen
 from typing import Any, cast
 
 import numpy as np
-import torch
 from torch.utils.data import get_worker_info
 
 from seneca._runtime.remote_servers import RemoteServer
@@ -36,6 +35,7 @@ from seneca.tuning.controller import logger as logger_of_splits
 from seneca.tuning.cores import CoreShare
 from seneca.tuning.diagnosis import Diagnosis, diagnose, logger
 from seneca.tuning.telemetry import Telemetry, WorkDone
+from seneca.workers.messages import shared_zeros
 from seneca.workers.remote import Tallies, WorkersRemote
 from seneca.workers.terms import Terms
 from seneca.workers.timed import AT, COUNTERS, SPENT, TIMES
@@ -43,8 +43,7 @@ from seneca.workers.timed import AT, COUNTERS, SPENT, TIMES
 __all__ = ["WorkersSession"]
 
 # The first row is the loader's process's, the others are one worker's each, and the last one is also for all
-# workers beyond. Together they take less than 32 KiB. torch copies more than that with threads, for which a
-# forked process would wait forever.
+# workers beyond.
 COUNT_ROWS = 129
 
 
@@ -64,7 +63,7 @@ class WorkersSession:
 
     def __init__(self) -> None:
         # None overwrites the counts of another. All processes see them.
-        self._counts = torch.zeros(COUNT_ROWS, len(COUNTERS), dtype=torch.int64).share_memory_()
+        self._counts = shared_zeros(COUNT_ROWS * len(COUNTERS)).view(COUNT_ROWS, -1)
         self.stall_s: float | None = None
         self.copy_bytes = 0
         self._controller: SplitController | None = None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import IntEnum
 
 import numpy as np
-import torch
 
 from seneca.data.stages import number_of
+from seneca.workers.messages import shared_zeros
 from seneca.workers.terms import Names
 
 __all__ = ["Board", "Verdict"]
@@ -33,7 +33,7 @@ class Board:
     """
 
     def __init__(self) -> None:
-        self._words = torch.zeros(4 + TEXT_BYTES // 8, dtype=torch.int64).share_memory_()
+        self._words = shared_zeros(4 + TEXT_BYTES // 8)
 
     def read(self, names: Names, look: int | None = None) -> Verdict:
         """The verdict about these names. If ``look`` is given: the verdict of that look at the dataset."""

@@ -10,7 +10,9 @@ import torch
 
 from seneca._core.digests import mark_words
 from seneca._core.segment import Segment
+from seneca._runtime.regular_files import standard_streams_taken
 from seneca.forms import Form
+from seneca.workers.messages import shared_zeros
 from seneca.workers.terms import Names, Terms
 
 __all__ = ["Marks"]
@@ -34,10 +36,7 @@ class Marks:
         self.names = names
         self._n_samples = n_samples
         self._each = mark_words(n_samples)
-        # Its memory is zeros that nothing has touched. torch would copy other zeros with threads, for which a
-        # forked process waits forever.
-        storage = torch.UntypedStorage._new_shared((FRONT + len(Form) * self._each) * 8)
-        self._words = torch.empty(0, dtype=torch.int64).set_(storage)
+        self._words = shared_zeros(FRONT + len(Form) * self._each)
         self._view: np.ndarray | None = None
         self._compared: torch.Tensor | None = None
 
@@ -55,7 +54,8 @@ class Marks:
             return
         if self._compared is None:  # it takes four bytes a sample, which are needed only here
             with contextlib.suppress(RuntimeError):  # there is no room; each process compares for itself then
-                storage = torch.UntypedStorage._new_shared(4 * self._n_samples)
+                with standard_streams_taken():
+                    storage = torch.UntypedStorage._new_shared(4 * self._n_samples)
                 self._compared = torch.empty(0, dtype=torch.int32).set_(storage)
 
     @property

@@ -1,8 +1,11 @@
 """Objects are fetched by libcurl from a real server. What it cannot bring, the package is asked for."""
 
+import contextlib
 import http.server
 import io
 import multiprocessing
+import os
+import socket
 import tarfile
 import threading
 
@@ -10,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from bucket_in_memory import Bucket
+from engine import Process
 
 import seneca
 from seneca import transforms as T
@@ -97,7 +101,7 @@ def handler_of(bucket):
             self.end_headers()
             cut = fault == "cut"
             self.wfile.write(data[: len(data) // 2] if cut else data)
-            self.close_connection = cut
+            self.close_connection = cut or fault == "one answer a connection"
 
     return Handler
 
@@ -262,3 +266,31 @@ def test_a_container_without_a_store_is_named(bucket, monkeypatch):
     bucket.first[url] = [SourceError("no package")]
     with pytest.raises(OSError, match="no package"):
         pixels(loader_of(dataset))
+
+
+def peers_of_standard_streams():
+    """What is behind the descriptors 0 to 2 that are open connections by internet."""
+    found = set()
+    for stream in range(3):
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(stream)) as one:
+            if one.family == socket.AF_INET:
+                found.add(one.getpeername())
+    return found
+
+
+def test_no_connection_takes_the_place_of_a_closed_standard_stream(bucket):
+    """What a library prints would go to the server."""
+    bucket.faults = dict.fromkeys(bucket.content, "one answer a connection")
+
+    def fetch(pipe):
+        stores._stores["gs"] = bucket
+        loader, found = loader_of(seneca.open("gs://bucket/train/", CROP)), set()
+        list(loader)  # libcurl opens what it needs for itself
+        for stream in range(3):
+            os.close(stream)
+        for _ in loader:
+            found |= peers_of_standard_streams()
+        pipe.send(found)
+
+    with Process(fetch) as child:
+        assert child.receive() == set()
