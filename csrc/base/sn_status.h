@@ -32,6 +32,7 @@ enum sn_status {
     SN_E_CLOSED = -5010,     /* the handle was closed */
     SN_E_OWNER = -5011,      /* the object belongs to another user, or others may open it */
     SN_E_RECORDS = -5012,    /* no memory for the records of one more of its users */
+    SN_E_MAPPING = -5013,    /* no address space for its mapping in this process */
 
     /* Failures: the pictures. */
     SN_E_FOR_PILLOW = -5101, /* another format, or rare in its own: Pillow decodes it, or says what is wrong */

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../base/sn_descriptor.h"
 #include "../base/sn_status.h"
 
 /* fallocate() starts again from the beginning when a signal interrupts it, so space is reserved in
@@ -175,7 +176,7 @@ static int map(sn_segment *segment, uint64_t bytes)
     struct stat ours, named;
     int rc = 0;
 
-    int fd = open(segment->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int fd = sn_above_standard(open(segment->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (fd < 0)
         return errno == ENOENT ? SN_E_GONE : -errno;
     if (fstat(segment->fd, &ours) != 0 || fstat(fd, &named) != 0)
@@ -184,7 +185,7 @@ static int map(sn_segment *segment, uint64_t bytes)
         rc = SN_E_GONE;
     void *base = rc == 0 ? map_at_huge_page(fd, bytes) : MAP_FAILED;
     if (rc == 0 && base == MAP_FAILED)
-        rc = -errno;
+        rc = errno == ENOMEM ? SN_E_MAPPING : -errno;
     close(fd);
     if (rc != 0)
         return rc;
@@ -442,13 +443,20 @@ void sn_segment_close(sn_segment *segment)
     free(segment); /* its mutex may be held still (see sn_segment_attach()) and owns nothing */
 }
 
+/* Linux has no call that removes a name only if it leads to a certain file, so one race is left. Jobs remove
+ * the name under the lock of the file that it leads to, and make a new file only where there is no name.
+ * Therefore only a person's rm (or SampleCache.remove()) between these two calls, with a job that makes a new
+ * file at once, can give unlink() the new file. That file loses its name alone: its users keep it, and later
+ * ones make another. */
 void sn_segment_unlink(sn_segment *segment)
 {
-    unlink(segment->path); /* where it is gone already, somebody removed it by hand */
+    if (sn_segment_linked(segment))
+        unlink(segment->path);
 }
 
 int sn_segment_linked(const sn_segment *segment)
 {
-    struct stat file;
-    return fstat(segment->fd, &file) == 0 && file.st_nlink > 0;
+    struct stat ours, named;
+    return fstat(segment->fd, &ours) == 0 && ours.st_nlink > 0 && lstat(segment->path, &named) == 0 &&
+           ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
 }

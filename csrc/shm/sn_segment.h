@@ -84,9 +84,9 @@ enum sn_attach { SN_ATTACH_CREATED = 10, SN_ATTACH_JOINED = 11 };
  * Fails with SN_E_OWNER, SN_E_GONE (unlinked meanwhile: open the name again),
  * SN_E_MISMATCH (joined with another dataset), SN_E_MAGIC, SN_E_VERSION, SN_E_CORRUPT,
  * SN_BUSY (the lock was not had in `wait_ms`: another is creating it, or hangs), -ENOSPC,
- * -EOPNOTSUPP (the file system cannot reserve room), -ENAMETOOLONG, -ENOMEM, and what `progress` answers. On
- * failure *out is a handle for sn_segment_close() alone (NULL: no memory for it), which frees the lock where it
- * was had.
+ * SN_E_MAPPING (no address space), -EOPNOTSUPP (the file system cannot reserve room), -ENAMETOOLONG, -ENOMEM,
+ * and what `progress` answers. On failure *out is a handle for sn_segment_close() alone (NULL: no memory for
+ * it), which frees the lock where it was had.
  */
 int sn_segment_attach(int fd, const char *path, const sn_geometry *geometry, int64_t newest_ctime, int wait_ms,
                       sn_progress progress, void *context, sn_segment **out);
@@ -123,7 +123,8 @@ void sn_segment_collapse_area(sn_segment *segment, uint32_t row);
  * or because the host has booted since: of a file on a disk the kernel may have written some pages and not others. */
 int sn_segment_is_over(const sn_header *head);
 
-/* Whether the segment's file still has its name; take the name away (under the lock). */
+/* Whether the name still leads to the segment's file, and not to another cache by now; if it does, take the
+ * name away (under the lock). */
 int sn_segment_linked(const sn_segment *segment);
 void sn_segment_unlink(sn_segment *segment);
 

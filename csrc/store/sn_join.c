@@ -93,7 +93,7 @@ static int leave_abandoned(sn_segment *segment)
 
     if (rc != 0)
         return rc;
-    if (!sn_anyone_alive(segment->fd) && sn_segment_linked(segment))
+    if (!sn_anyone_alive(segment->fd))
         sn_segment_unlink(segment);
     sn_lock_leave(segment);
     return 0;

@@ -19,6 +19,7 @@ cdef extern from "base/sn_status.h" nogil:
         SN_E_CLOSED
         SN_E_OWNER
         SN_E_RECORDS
+        SN_E_MAPPING
         SN_E_FOR_PILLOW
         SN_E_DECODE
         SN_E_TOO_LARGE

@@ -12,6 +12,10 @@ _NO_ROOM = (
     "no room is left for the records of one more of its users; free some of /dev/shm, or of SENECA_DIR where that is "
     "set, or make it larger: mount -o remount,size=... /dev/shm; in Docker --shm-size=..."
 )
+_NO_ADDRESSES = (
+    "the kernel gives this process no address space for it; raise the process's limit on virtual memory "
+    "(ulimit -v), or make the cache with a smaller cache_bytes"
+)
 _SEGMENT_ERRORS = {
     SN_E_MAGIC: (errors.NotASegmentError, "it was not made by Seneca"),
     SN_E_VERSION: (errors.SegmentVersionError, "another version of Seneca made it"),
@@ -23,6 +27,7 @@ _SEGMENT_ERRORS = {
     SN_E_FORKED: (errors.SegmentError, "this handle belongs to the parent process; attach again"),
     SN_E_CLOSED: (errors.SegmentError, "it was closed"),
     SN_E_RECORDS: (errors.SegmentError, _NO_ROOM),
+    SN_E_MAPPING: (errors.SegmentError, _NO_ADDRESSES),
 }
 _PICTURE_ERRORS = {
     SN_E_FOR_PILLOW: errors.LeftToPillowError,
@@ -46,7 +51,7 @@ def segment_error(rc):
         kind, message = _SEGMENT_ERRORS[rc]
         return kind(message)
     if rc == -ENOMEM:
-        return MemoryError("no memory for the cache's mapping")
+        return MemoryError("no memory for what this process notes of a cache")
     return OSError(-rc, os.strerror(-rc))
 
 

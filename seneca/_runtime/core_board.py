@@ -116,7 +116,8 @@ class Board:
         try:
             with _locked(file):
                 _lock(file, fcntl.F_UNLCK, self._row)
-                if os.fstat(file).st_nlink and not any(_is_held(file, number) for number in range(ROWS)):
+                held = any(_is_held(file, number) for number in range(ROWS))
+                if not held and _leads_to(self._path, file):
                     os.unlink(self._path)
         except TimeoutError:
             logger.info("left the board of cores, without looking whether it can be removed", exc_info=True)
@@ -136,7 +137,7 @@ def _joined(path: str) -> tuple[int, int]:
         file = open_private(path, os.O_RDWR | os.O_CREAT)
         try:
             with _locked(file):
-                if os.fstat(file).st_nlink:  # else its last user has just removed it
+                if _leads_to(path, file):  # else its last user has just removed it
                     os.ftruncate(file, ROWS * ROW_BYTES)
                     return file, _claimed_row(file)
         except BaseException:
@@ -165,6 +166,14 @@ def _locked(file: int) -> Iterator[None]:
         yield
     finally:
         fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def _leads_to(path: str, file: int) -> bool:
+    """Whether a path leads to an open file, and not to another that was made since."""
+    try:
+        return os.path.samestat(os.lstat(path), os.fstat(file))
+    except FileNotFoundError:
+        return False
 
 
 def _claimed_row(file: int) -> int:

@@ -51,6 +51,23 @@ def test_the_last_to_leave_removes_one_that_was_given_up_also_if_it_was_to_be_ke
         assert not place.exists
 
 
+def test_another_file_that_has_the_name_by_then_stays(place):
+    """The last to leave takes nothing from a segment that has its name by now, also of one that is given up."""
+    for keep in (0, KEEP_FOREVER):
+        first = place.attach(1, keep=keep)
+        moved = place.path + "-moved"
+        os.rename(place.path, moved)
+        second = place.attach(2)
+        assert second.created and second.linked and not first.linked
+        if keep:
+            first.distrust(3, STORAGE)
+        place.close(first)
+        assert place.exists and second.linked
+        place.close(second)
+        assert not place.exists
+        os.unlink(moved)
+
+
 def test_its_memory_is_reserved_in_full_and_its_own(place):
     segment = place.attach()
     file = os.stat(place.path)

@@ -198,3 +198,17 @@ def test_many_come_and_go_and_some_are_killed(path):
     first.close()
     second.close()
     assert not os.path.exists(path)
+
+
+def test_another_board_that_has_the_name_by_then_stays(tmp_path):
+    path = str(tmp_path / "board")
+    first = Board(path)
+    os.rename(path, path + "-moved")
+    second = Board(path)
+    first.close()
+    second.tell(HALF)
+    third = Board(path)
+    assert third.others(7) == [HALF]
+    second.close()
+    third.close()
+    assert os.listdir(tmp_path) == ["board-moved"]
