@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from seneca._runtime.mounts import mount_of
 
-__all__ = ["SHM", "VARIABLE", "Fault", "fault_of", "lies_in_memory", "segment_folder"]
+__all__ = ["FIT", "SHM", "VARIABLE", "Fault", "fault_of", "lies_in_memory", "segment_folder"]
 
 SHM = "/dev/shm"
 VARIABLE = "SENECA_DIR"

@@ -92,6 +92,8 @@ def _what_is_full(folder: str, size: int, lacks: int) -> str | None:
         free, limit = free_space(folder), limit_of(folder)
     except FileNotFoundError:
         return f"{folder} was removed"
+    except OSError as error:
+        return f"{folder}: {error.strerror}"
     enough = min(lacks, size + SPARE_BYTES)
     if enough > free:
         return f"{folder} has {free / 2**20:,.1f} MiB left"

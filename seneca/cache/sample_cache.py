@@ -5,6 +5,7 @@ The last process to leave a segment removes it. The native core decides what lie
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import math
 import os
@@ -13,6 +14,7 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from seneca import errors
@@ -357,16 +359,18 @@ def _open(
 ) -> Segment:
     """Join the segment. If there is none and ``cache_bytes`` is given, make it."""
     path = path_of(name, folder)
-    sweep_others(path)
+    with _named(name, path):
+        sweep_others(path)
     # Everything slow is done before the object is open, because a fork meanwhile would inherit it.
     fingerprint = None if dataset is None else dataset.fingerprint()
     samples = 0 if dataset is None else len(dataset)
     newest_ctime = getattr(dataset, "newest_ctime", int)()  # 0 for a dataset that has no files
-    payload_bytes = (
-        0 if cache_bytes is None or dataset is None else payload_bytes_for(dataset, cache_bytes, path)
-    )
-    if payload_bytes:
-        make_room(path, segment_bytes(samples, payload_bytes))
+    payload_bytes = 0
+    with _named(name, path):
+        if cache_bytes is not None and dataset is not None:
+            payload_bytes = payload_bytes_for(dataset, cache_bytes, path)
+        if payload_bytes:
+            make_room(path, segment_bytes(samples, payload_bytes))
     shares = shares_of(split if isinstance(split, Split) else default_split())
     patience = _Patience(name, path)
 
@@ -383,7 +387,8 @@ def _open(
             raise refused(path) or errors.SegmentError(
                 f"the cache {name!r} ({path}) could not be opened: {error.strerror}"
             ) from None
-        so_far = os.fstat(fd).st_blocks
+        with _named(name, path):
+            so_far = _blocks_of(fd)
         try:
             return Segment(
                 fd,
@@ -417,7 +422,36 @@ def _open(
                     f"{folder}: its file system cannot reserve room (fallocate), and jobs could die of a bus "
                     "error; let SENECA_DIR name a folder on tmpfs, ext4 or xfs, or unset it for /dev/shm"
                 ) from None
-            raise errors.SegmentError(f"the cache {name!r} could not be used: {error.strerror}") from None
+            raise _unusable(name, path, error) from None
+        except MemoryError as error:
+            raise errors.SegmentError(f"the cache {name!r} ({path}): {error}") from None
+
+
+def _unusable(name: str, path: str, error: OSError) -> errors.SegmentError:
+    return errors.SegmentError(
+        f"the cache {name!r} ({path}) could not be used: {error.strerror}; choose another folder with "
+        "SENECA_DIR, or give cache=None"
+    )
+
+
+@contextlib.contextmanager
+def _named(name: str, path: str) -> Iterator[None]:
+    """Let an error of the operating system name the cache: a job that runs goes on without it."""
+    try:
+        yield
+    except errors.SegmentError:
+        raise  # its message is complete
+    except OSError as error:
+        raise _unusable(name, path, error) from None
+
+
+def _blocks_of(fd: int) -> int:
+    """How much of a cache's file has memory. If nobody can tell, the file is closed."""
+    try:
+        return os.fstat(fd).st_blocks
+    except OSError:
+        os.close(fd)
+        raise
 
 
 def shares_of(split: Split) -> tuple[int, int, int, int]:

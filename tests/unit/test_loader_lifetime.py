@@ -1,5 +1,6 @@
 """Loaders, iterators and caches that end in unusual ways, or meet where they should not."""
 
+import errno
 import gc
 import os
 import resource
@@ -7,6 +8,7 @@ import secrets
 import signal
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ import torch
 
 import seneca
 from seneca import transforms as T
+from seneca._core.codes import segment_error
 from seneca.cache import sample_cache
 from seneca.errors import SegmentMismatchError
 from seneca.testing import make_pictures
@@ -82,18 +85,53 @@ def test_a_name_is_free_for_changed_data_once_its_users_are_dead(picture_folder,
     assert sum(len(images) for images, _ in load(picture_folder, name)) == 49
 
 
-def test_a_joiner_without_memory_takes_nothing_from_who_is_there(picture_folder, name):
+def test_a_joiner_without_memory_goes_on_and_takes_nothing_from_who_is_there(picture_folder, name):
+    labels_of_all = sorted(label for _, label in seneca.ImageFolder(picture_folder).samples)
+    shared = seneca.SharedDataset(seneca.ImageFolder(picture_folder, TRAIN), cache=name)
+    faces = [load(picture_folder, name), torch.utils.data.DataLoader(shared, 8)]
     cache = seneca.SampleCache.create(name, seneca.ImageFolder(picture_folder), cache_bytes="256MiB")
 
     def join():
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), resource.RLIM_INFINITY))
-        with pytest.raises((MemoryError, seneca.SenecaError)):
+        with pytest.raises(seneca.errors.SegmentError, match=f"{cache.path}.*no address space.*ulimit -v"):
             seneca.SampleCache.attach(name)
+        for face in faces:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                for _ in range(2):
+                    assert sorted(torch.cat([labels for _, labels in face]).tolist()) == labels_of_all
+            assert len(caught) == 1 and "no address space" in str(caught[0].message)
 
     assert in_child(join) == 0
     assert cache.segment.linked
     cache.close()
+
+
+@pytest.mark.parametrize("call", ["fstat", "listdir", "statvfs"])
+def test_storage_of_the_cache_that_fails_costs_a_warning_that_names_its_file(
+    picture_folder, name, monkeypatch, call
+):
+    asked = getattr(os, call)
+
+    def fails(what):
+        if name in os.readlink(f"/proc/self/fd/{what}") if call == "fstat" else what == "/dev/shm":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return asked(what)
+
+    loader, before = load(picture_folder, name), len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(os, call, fails)
+    with pytest.warns(seneca.SenecaWarning, match="without the shared cache") as caught:
+        assert sum(len(images) for images, _ in loader) == 48
+    assert len(caught) == 1
+    assert f"/dev/shm/seneca-{os.geteuid()}-{name}) could not be used: Input/output" in str(caught[0].message)
+    assert len(os.listdir("/proc/self/fd")) == before
+    if call == "fstat":
+        os.unlink(f"/dev/shm/seneca-{os.geteuid()}-{name}")  # made, and not begun
+
+
+def test_what_a_process_cannot_note_for_want_of_memory_is_not_blamed_on_the_mapping():
+    assert "mapping" not in str(segment_error(-errno.ENOMEM))
 
 
 def test_a_forked_child_that_drops_the_parents_iterator_takes_nothing_from_it(picture_folder, name):

@@ -1,0 +1,119 @@
+"""No /dev/shm at all, as in some sandboxes, or one that is no use: jobs without worker processes go on."""
+
+import ctypes
+import gc
+import os
+import warnings
+
+import pytest
+import torch
+from engine import MS_PRIVATE, MS_REC, Process
+from small_jobs import epoch_of
+
+import seneca
+
+CLONE_NEWNS = 0x20000
+MS_RDONLY, MS_REMOUNT = 1, 32
+ALL = list(range(48))
+
+
+class Items(torch.utils.data.Dataset):
+    def __len__(self):
+        return 48
+
+    def __getitem__(self, index):
+        return torch.tensor(index)
+
+
+def mount(libc, place, flags=0, options=b"size=1m"):
+    assert libc.mount(b"tmpfs", place, b"tmpfs", flags, options) == 0, os.strerror(ctypes.get_errno())
+
+
+def no_folder(libc):
+    mount(libc, b"/dev")
+
+
+def read_only_folder(libc):
+    mount(libc, b"/dev/shm")
+    mount(libc, b"/dev/shm", MS_REMOUNT | MS_RDONLY)
+
+
+def full_folder(libc):
+    mount(libc, b"/dev/shm", 0, b"size=4096")
+    with open("/dev/shm/full", "wb") as file:
+        file.write(bytes(4096))
+
+
+KINDS = {no_folder: "there is no folder /dev/shm", read_only_folder: "Read-only file system"}
+
+
+def in_a_host(prepare, work):
+    """Run ``work()`` in a child whose /dev is as ``prepare`` makes it."""
+
+    def child(pipe):
+        torch.set_num_threads(1)  # OpenMP's threads are the parent's and did not come along
+        libc = ctypes.CDLL(None, use_errno=True)
+        denied = libc.unshare(CLONE_NEWNS) and os.strerror(ctypes.get_errno())
+        pipe.send(denied)
+        if not denied:
+            assert libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) == 0, "or the whole host has it"
+            prepare(libc)
+            work()
+            pipe.send("done")
+
+    with Process(child) as process:
+        if denied := process.receive():
+            pytest.skip(f"no mount namespace of its own: {denied}")
+        assert process.receive() == "done"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("workers", [0, 2])
+def test_threads_prepare_without_a_cache_and_one_warning_says_why(load, kind, workers):
+    def job():
+        loader = load(num_workers=workers)
+        samples, warned = epoch_of(loader)
+        assert samples == ALL
+        assert len(warned) == 1
+        assert "going on without the shared cache" in warned[0] and KINDS[kind] in warned[0]
+        assert epoch_of(loader) == (ALL, [])
+
+    in_a_host(kind, job)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("face", [seneca.DataLoader, torch.utils.data.DataLoader])
+def test_the_calling_process_makes_items_without_a_cache_and_one_warning_says_why(name, kind, face):
+    def job():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            dataset = seneca.SharedDataset(Items(), cache=name, cache_bytes="4096")
+            loader = face(dataset, 8, shuffle=True, num_workers=0)
+            for _ in range(2):
+                assert sorted(int(index) for batch in loader for index in batch) == ALL
+        assert len(caught) == 1, [str(one.message) for one in caught]
+        assert KINDS[kind] in str(caught[0].message)
+
+    in_a_host(kind, job)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, full_folder])
+def test_the_calling_process_needs_no_shared_memory_for_itself(kind):
+    def job():
+        loader = torch.utils.data.DataLoader(seneca.SharedDataset(Items(), cache=None), 8)
+        assert sorted(int(index) for batch in loader for index in batch) == ALL
+
+    in_a_host(kind, job)
+
+
+def test_another_folder_holds_the_cache_where_there_is_no_shared_memory(segment_folder, load):
+    def job():
+        loader = load()
+        assert epoch_of(loader) == (ALL, []) and epoch_of(loader) == (ALL, [])
+        assert loader.stats()["cache"]["processes"] == 1
+        loader = seneca.DataLoader(Items(), 8, cache="other", cache_bytes="64KiB")
+        assert sorted(int(index) for batch in loader for index in batch) == ALL
+        del loader
+        gc.collect()
+
+    in_a_host(no_folder, job)
