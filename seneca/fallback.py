@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 import torch
@@ -12,7 +12,16 @@ import torch.utils.data
 from seneca._runtime.enabled import off_because
 from seneca._runtime.warn import warn
 from seneca.epochs.resumable import ResumableBatchSampler, ResumableLoader
-from seneca.options import CHECK_EVERY, CheckEvery, OnError, Options, Share, VerifyFiles, workers_of
+from seneca.options import (
+    CHECK_EVERY,
+    AutoWorkers,
+    CheckEvery,
+    OnError,
+    Options,
+    Share,
+    VerifyFiles,
+    workers_of,
+)
 from seneca.partition import Split
 from seneca.workers.iterators import iterate
 
@@ -87,6 +96,12 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
 
     def _get_iterator(self) -> Any:
         return iterate(self, self._stream() if self._is_stream() else self._tracked())
+
+    @property
+    def check_worker_number_rationality(self) -> Callable[[], None]:  # type: ignore[override]
+        """As in the real loader: nothing warns of ``num_workers="auto"``."""
+        is_auto = isinstance(self.num_workers, AutoWorkers)
+        return (lambda: None) if is_auto else super().check_worker_number_rationality
 
     def _users_dataset(self) -> Any:
         return self.dataset.dataset if isinstance(self.dataset, SharedDataset) else self.dataset

@@ -293,8 +293,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             _tell_that_ranks_do_not_divide(ranks)
         reason = self._not_native_because(support)
         if reason is None:
-            if self.num_workers > 0:
-                self.check_worker_number_rationality()
+            self.check_worker_number_rationality()  # as torch does before each epoch
             if self.num_workers > 0 and not only_seeds(self.worker_init_fn):
                 self._session.warn(NOT_CALLED)
             inputs = self._session.inputs(support, self._options, pinned=self._pins)
@@ -345,16 +344,14 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             return support
         return look()
 
-    def check_worker_number_rationality(self) -> None:
-        """Warn of more workers than cores, as torch does. They may be threads, which torch's words deny."""
-        cpu_count = getattr(torch._utils, "cpu_count", lambda: len(os.sched_getaffinity(0)))
-        most = cpu_count()
-        if self.num_workers > most and not isinstance(self.num_workers, AutoWorkers):
-            warn(
-                f"this DataLoader will create {self.num_workers} workers in total: threads where Seneca "
-                "prepares natively, else processes: explain() tells. The suggested max number of worker "
-                f"in current system is {most}. More may be slower; give a smaller num_workers"
-            )
+    @property
+    def check_worker_number_rationality(self) -> Callable[[], None]:  # type: ignore[override]
+        """What warns of more workers than cores: torch itself, so that users' filters of its text match.
+
+        Nothing warns of ``num_workers="auto"``, which nobody has chosen too large.
+        """
+        is_auto = isinstance(self.num_workers, AutoWorkers)
+        return _nothing if is_auto else super().check_worker_number_rationality
 
     def _still_suits(self, iterator: Any) -> bool:
         """Whether a persistent iterator can load another epoch.
@@ -588,6 +585,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
 
 
 @functools.cache
+def _nothing() -> None:
+    """Takes the place of a check that does not apply."""
+
+
 def _tell_that_ranks_do_not_divide(ranks: int) -> None:
     """Warn, once a process."""
     warn(
