@@ -27,6 +27,7 @@ from seneca.errors import StateError
 __all__ = ["Resumable", "ResumableBatchSampler", "ResumableLoader", "kept_in_order"]
 
 REMEMBERED = 256  # batches that a batch sampler's state can take back
+FINISHED = "_iterator_finished"  # torchdata's key
 BATCHES_AHEAD = 8  # batches that a stock DataLoader may have under way, if the user gives no number
 
 
@@ -291,6 +292,9 @@ class ResumableLoader(Resumable):
             * A generator has given millions of numbers: 3 KB for each such generator.
             * The epoch of ranks was sharded anew: one more bit for each sample.
 
+            ``_iterator_finished`` is for code that reads states of torchdata's ``StatefulDataLoader``. It is
+            True after the end of an epoch, until the next one begins. States without it can be loaded too.
+
         Raises:
             StateError: The state that the dataset keeps cannot be pickled, or a worker could not tell it.
 
@@ -306,7 +310,9 @@ class ResumableLoader(Resumable):
             >>> [batch.tolist() for batch in second] == [batch.tolist() for batch in batches]
             True
         """
-        return self._state()
+        progress, resumed = self._under_way, self._resumed
+        finished = resumed.get(FINISHED, False) if resumed else progress is not None and progress.ended
+        return {**self._state(), FINISHED: finished}
 
     def _orders(self) -> tuple[tuple[str, ...], Any]:
         if self._is_stream():

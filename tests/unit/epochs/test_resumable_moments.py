@@ -17,6 +17,7 @@ from torch.utils.data import (
 )
 
 import seneca
+from seneca import fallback
 from seneca.epochs import state as state_format
 from seneca.epochs.progress import EpochProgress
 
@@ -270,3 +271,28 @@ def test_a_damaged_picture_is_not_met_again(picture_folder, name, on_error, drop
         assert skipped + loader.stats()["skipped"] == (3 if on_error == "skip" else 0)
         assert sorted(chain(*resumed)) == sorted(chain(*rest)) and resumed.count([]) == rest.count([])
         assert not set(chain(*seen)) & set(chain(*resumed))
+
+
+@pytest.mark.parametrize("kind", ["native", "numbers", "plain"])
+def test_whether_the_epoch_is_over_is_under_torchdatas_key(picture_folder, name, kind):
+    """As StatefulDataLoader has it. States are loaded with the key and without it."""
+    make = {
+        "native": lambda: pictures(picture_folder, cache=None),
+        "numbers": lambda: numbers(cache=name),
+        "plain": lambda: fallback.DataLoader(list(range(22)), 4),
+    }[kind]
+    loader = make()
+    states = [loader.state_dict()]
+    batches = iter(loader)
+    next(batches)
+    states.append(loader.state_dict())
+    rest = len(list(batches))
+    states.append(loader.state_dict())
+    assert [one["_iterator_finished"] for one in states] == [False, False, True]
+    for state, left in zip(states, [rest + 1, rest, rest + 1], strict=True):
+        bare = {key: value for key, value in state.items() if key != "_iterator_finished"}
+        for given in (state, bare):
+            resumed = make()
+            resumed.load_state_dict(given)
+            assert resumed.state_dict() == {"_iterator_finished": False, **given}
+            assert len(list(resumed)) == left
