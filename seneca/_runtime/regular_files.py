@@ -93,7 +93,7 @@ def above_standard(fd: int) -> int:
 
 @contextlib.contextmanager
 def standard_streams_taken() -> Iterator[None]:
-    """For a library that keeps what it opens: meanwhile nothing gets the number of a closed standard stream."""
+    """For a library that keeps what it opens: meanwhile nothing gets a closed standard stream's number."""
     with _taking:
         taken = []
         try:

@@ -19,16 +19,19 @@ __all__ = [
     "auto_bytes",
     "check_room",
     "free_space",
+    "larger",
     "limit_of",
     "make_room",
     "no_space",
     "payload_bytes_for",
+    "why_small",
 ]
 
 # The most that is worth holding of a sample: its file, its pixels, and a page of rounding for each. The
 # pixels of an ImageNet JPEG are about 5 times its bytes, those of a heavily compressed one some 15 times.
 USEFUL_BYTES_PER_ENCODED = 16
 USEFUL_BYTES_PER_SAMPLE = 64 * 1024
+SMALL = 10  # a cache that is so many times as small as what the dataset can use
 
 
 class Dataset(Protocol):
@@ -55,8 +58,42 @@ def payload_bytes_for(dataset: Dataset, cache_bytes: int | str, path: str) -> in
         free = min(free, free_memory())
     half = max(0, free - _promised(path)) // 2
     records = segment_bytes(len(dataset), half) - half if len(dataset) and half else 0
-    useful = USEFUL_BYTES_PER_ENCODED * dataset.total_bytes() + USEFUL_BYTES_PER_SAMPLE * len(dataset)
-    return max(1, min(half - records, useful) // GRANULE) * GRANULE
+    return max(1, min(half - records, _useful_bytes(dataset)) // GRANULE) * GRANULE
+
+
+def _useful_bytes(dataset: Dataset) -> int:
+    """The most that a dataset can use."""
+    return USEFUL_BYTES_PER_ENCODED * dataset.total_bytes() + USEFUL_BYTES_PER_SAMPLE * len(dataset)
+
+
+def why_small(dataset: Dataset, payload_bytes: int, path: str) -> str | None:
+    """What to tell the user of a cache that ``cache_bytes="auto"`` makes far too small for its dataset.
+
+    None: it is not, or not because of its folder: the memory is what is short.
+
+    Args:
+        dataset: The dataset.
+        payload_bytes: What :func:`payload_bytes_for` has returned.
+        path: The file of the cache, which is not made yet.
+    """
+    folder, useful = os.path.dirname(path), _useful_bytes(dataset)
+    if SMALL * payload_bytes >= useful:
+        return None
+    free = free_space(folder)
+    if lies_in_memory(folder) and free_memory() < free:
+        return None
+    return (
+        f'cache_bytes="auto" makes a cache of {payload_bytes / 2**20:,.1f} MiB, because {folder} has '
+        f"{free / 2**20:,.1f} MiB free; the dataset can use up to {useful / 2**20:,.1f} MiB: {larger(folder)}"
+    )
+
+
+def larger(folder: str) -> str:
+    """How a folder of segments gets more room, as a text."""
+    elsewhere = "let SENECA_DIR name a folder with more room"
+    if folder == SHM:
+        return f"make it larger (mount -o remount,size=... {SHM}; in Docker --shm-size=...), or {elsewhere}"
+    return f"free some of it, or {elsewhere}"
 
 
 def auto_bytes(dataset: Dataset) -> int:
@@ -126,13 +163,10 @@ def no_space(
     folder: str, samples: int, payload_bytes: int, reserved: int = 0, promised: int = 0
 ) -> errors.NoSpaceError:
     """The error that says that the file system of a folder has no room for a cache."""
-    larger = "free some of it, or let SENECA_DIR name a folder with more room"
-    if folder == SHM:
-        larger = f"make it larger: mount -o remount,size=... {SHM}; in Docker --shm-size=..."
     return errors.NoSpaceError(
         f"{_needs(samples, payload_bytes, reserved)}, but {folder} has "
         f"{free_space(folder) / 2**20:,.1f} MiB free{_of_which(promised)}. Give a smaller cache_bytes, "
-        f"or {larger}"
+        f"or {larger(folder)}"
     )
 
 

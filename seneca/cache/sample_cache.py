@@ -24,6 +24,7 @@ from seneca._runtime.background import Background
 from seneca._runtime.distributed import job_key
 from seneca._runtime.finalizers import LAST, finalize, shielded
 from seneca._runtime.segment_folder import segment_folder
+from seneca._runtime.warn import warn
 from seneca.cache.growth import FIRST_BYTES, FIRST_ON_DEMAND, Growth
 from seneca.cache.objects import (
     checked,
@@ -34,7 +35,7 @@ from seneca.cache.objects import (
     sweep_others,
     sweep_unused,
 )
-from seneca.cache.room import Dataset, check_room, make_room, no_space, payload_bytes_for
+from seneca.cache.room import Dataset, check_room, make_room, no_space, payload_bytes_for, why_small
 from seneca.forms import Form
 from seneca.options import parse_keep, parse_split
 from seneca.partition import Split, default_split
@@ -365,12 +366,14 @@ def _open(
     fingerprint = None if dataset is None else dataset.fingerprint()
     samples = 0 if dataset is None else len(dataset)
     newest_ctime = getattr(dataset, "newest_ctime", int)()  # 0 for a dataset that has no files
-    payload_bytes = 0
+    payload_bytes, small = 0, None
     with _named(name, path):
         if cache_bytes is not None and dataset is not None:
             payload_bytes = payload_bytes_for(dataset, cache_bytes, path)
         if payload_bytes:
             make_room(path, segment_bytes(samples, payload_bytes))
+        if cache_bytes == "auto" and dataset is not None:
+            small = why_small(dataset, payload_bytes, path)
     shares = shares_of(split if isinstance(split, Split) else default_split())
     patience = _Patience(name, path)
 
@@ -390,7 +393,7 @@ def _open(
         with _named(name, path):
             so_far = _blocks_of(fd)
         try:
-            return Segment(
+            segment = Segment(
                 fd,
                 path,
                 fingerprint,
@@ -404,6 +407,9 @@ def _open(
                 newest_ctime=newest_ctime,
                 progress=watch,
             )
+            if segment.created and small is not None:
+                warn(small)
+            return segment
         except Unlinked:
             continue  # its users are dead or gone, or it was being removed: the name is opened again
         except BlockingIOError:

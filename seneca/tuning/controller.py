@@ -18,6 +18,7 @@ reaped by others, and the next process takes over.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import logging
@@ -29,6 +30,7 @@ from collections.abc import Callable
 from seneca._core.codes import Unlinked
 from seneca._runtime.memory import free_memory
 from seneca.cache import SampleCache, shares_of, split_of
+from seneca.cache.room import free_space
 from seneca.data.files import PictureFiles
 from seneca.partition import Adaptation, Jobs, Profile, Seen, Spent, Split, default_split, profile_of, solve
 from seneca.partition.jobs import MOST_JOBS
@@ -229,7 +231,10 @@ class SplitController:
         if profile is None or self._cache.segment.closed:
             return None
         jobs = dataclasses.replace(self._jobs(time.monotonic()), hosts=self._adaptation.servers)
-        return ModelInputs(profile, jobs, split_of(self._cache.segment.split()[1]))
+        segment, folder, most = self._cache.segment, self._cache.folder, None
+        with contextlib.suppress(OSError):  # the folder was removed
+            most = segment.reserved_bytes + free_space(folder)
+        return ModelInputs(profile, jobs, split_of(segment.split()[1]), folder, most)
 
     def _find(self) -> tuple[Profile | None, str]:
         """What is known before any work was seen."""

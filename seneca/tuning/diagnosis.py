@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from seneca.cache.room import larger
 from seneca.partition import BOTTLENECK, Jobs, Profile, Split, solve
 from seneca.tuning.telemetry import EpochTimes
 
@@ -60,11 +61,15 @@ class ModelInputs(NamedTuple):
         profile: The rates of the host with the dataset.
         jobs: The jobs that share the cache.
         split: The split of the cache.
+        folder: Where the cache lies.
+        most_bytes: The most that ``folder`` has room for; None: it is not known.
     """
 
     profile: Profile
     jobs: Jobs
     split: Split
+    folder: str = ""
+    most_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -196,7 +201,7 @@ def _remedies(waited: float, known: ModelInputs) -> Iterator[Remedy]:
     yield from of_more(
         sizes,
         lambda size: solve(profile.with_memory(size), jobs).samples_per_s,
-        lambda size: f"{(size - profile.cache_bytes) / GIB:.3g} GiB more of cache (cache_bytes)",
+        lambda size: f"{(size - profile.cache_bytes) / GIB:.3g} GiB more of cache ({_how(size, known)})",
     )
     yield from of_more(
         range(profile.cores + 1, 4 * profile.cores + 1),
@@ -215,6 +220,13 @@ def _remedies(waited: float, known: ModelInputs) -> Iterator[Remedy]:
         lambda n: BOTTLENECK.predict(profile.with_storage(n * storage), split, jobs).samples_per_s,
         lambda n: f"storage {n} times as fast ({n * storage / 1e6:,.0f} MB/s)",
     )
+
+
+def _how(size: int, known: ModelInputs) -> str:
+    """How a cache gets so large."""
+    if known.most_bytes is None or size <= known.most_bytes:
+        return "cache_bytes"
+    return f"{known.folder} has no room for it: {larger(known.folder)}"
 
 
 def _steps(least: int) -> Iterator[int]:

@@ -3,8 +3,10 @@
 import fcntl
 import os
 import socket
+import warnings
 
 import pytest
+import torch
 from small_jobs import MiB, epoch_of
 
 import seneca
@@ -154,3 +156,37 @@ def test_an_iterator_that_finds_every_row_taken_says_that(in_small_shm, load, na
             others.clear()
 
     in_small_shm(64 * MiB, job)
+
+
+class Many:
+    """Cheap items, so many that a cache of 64 MiB is far too small for them."""
+
+    def __len__(self):
+        return 60_000
+
+    def __getitem__(self, index):
+        return index
+
+
+@pytest.mark.parametrize(
+    ("size_mib", "cache_bytes", "warns"), [(64, "auto", 1), (64, "4MiB", 0), (2048, "auto", 0)]
+)
+def test_auto_in_a_folder_that_is_far_too_small_names_the_folder_and_the_remedy(
+    in_small_shm, name, size_mib, cache_bytes, warns
+):
+    def job():
+        loader = seneca.DataLoader(
+            torch.utils.data.Subset(Many(), range(30_000)), 1000, cache=name, cache_bytes=cache_bytes
+        )
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(2):
+                next(iter(loader))
+        texts = [str(one.message) for one in caught]
+        assert len(texts) == warns, texts
+        if warns:
+            assert (
+                "because /dev/shm has 6" in texts[0] and "--shm-size" in texts[0] and "SENECA_DIR" in texts[0]
+            )
+
+    in_small_shm(size_mib * MiB, job)

@@ -52,7 +52,7 @@ def test_the_last_to_leave_removes_one_that_was_given_up_also_if_it_was_to_be_ke
 
 
 def test_another_file_that_has_the_name_by_then_stays(place):
-    """The last to leave takes nothing from a segment that has its name by now, also of one that is given up."""
+    """The last to leave takes nothing from one that has its name by now, even if its own is given up."""
     for keep in (0, KEEP_FOREVER):
         first = place.attach(1, keep=keep)
         moved = place.path + "-moved"

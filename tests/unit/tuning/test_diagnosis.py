@@ -117,3 +117,18 @@ def test_the_most_useful_comes_first():
 def test_the_steps_of_the_jobs_do_not_bound_what_more_threads_would_prepare():
     slow = inputs(step_per_s=1.0)
     assert diagnose(times(decode=25.0), slow).remedies == diagnose(times(decode=25.0), inputs()).remedies
+
+
+def test_a_cache_that_the_folder_has_no_room_for_is_no_matter_of_cache_bytes():
+    profile = dataclasses.replace(ROUND.with_storage(1e6), cache_bytes=1 << 20)
+    known = inputs(profile)
+    bare = next(one for one in diagnose(times(storage=80.0), known).remedies if "more of cache" in one.what)
+    assert bare.what.endswith("(cache_bytes)")
+    for most_bytes, how in (
+        (1 << 50, "(cache_bytes)"),
+        (64 << 20, "(/dev/shm has no room for it: make it larger (mount -o remount,size=... /dev/shm; in "),
+    ):
+        known = known._replace(folder="/dev/shm", most_bytes=most_bytes)
+        found = next(one for one in diagnose(times(storage=80.0), known).remedies if "of cache" in one.what)
+        assert how in found.what and found.removes == bare.removes
+    assert "cache_bytes" not in found.what and "--shm-size" in found.what and "SENECA_DIR" in found.what
