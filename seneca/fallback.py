@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
@@ -12,22 +13,11 @@ import torch.utils.data
 from seneca._runtime.enabled import off_because
 from seneca._runtime.warn import warn
 from seneca.epochs.resumable import ResumableBatchSampler, ResumableLoader
-from seneca.options import (
-    CHECK_EVERY,
-    AutoWorkers,
-    CheckEvery,
-    OnError,
-    Options,
-    Share,
-    VerifyFiles,
-    workers_of,
-)
-from seneca.partition import Split
+from seneca.options import CHECK_EVERY, AutoWorkers, CheckEvery, Options, workers_of
+from seneca.tuning.diagnosis import NOTHING_TO_SAY, Diagnosis
 from seneca.workers.iterators import iterate
 
 __all__ = ["DataLoader", "OpportunisticBatchSampler", "SharedDataset"]
-
-WORKERS_AT = 5  # the place of num_workers among torch's arguments
 
 
 class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
@@ -37,7 +27,9 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
     shared, kept or substituted. The first loader of a process warns.
 
     Args:
-        *args, **kwargs: As torch's. ``num_workers="auto"`` is a fixed number here, of the cores.
+        dataset, batch_size, shuffle, sampler, batch_sampler, collate_fn, pin_memory, drop_last, timeout: As
+            torch's; the other arguments of torch's likewise.
+        num_workers: As torch's. ``"auto"`` is a fixed number here, of the cores.
         on_error: No effect: a damaged picture raises.
         memory_format: No effect: batches are contiguous.
         device: No effect: batches stay where they are made.
@@ -50,28 +42,58 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
 
     def __init__(
         self,
-        *args: Any,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Any = None,
+        batch_sampler: Any = None,
+        num_workers: int | Literal["auto"] = 0,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+        multiprocessing_context: Any = None,
+        generator: torch.Generator | None = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
         cache: Any = "auto",
         cache_bytes: int | str = "auto",
-        split: str | Sequence[float] | Split = "auto",
-        share: Share = "augmented",
-        on_error: OnError = "raise",
+        split: Any = "auto",
+        share: Any = "augmented",
+        on_error: Any = "raise",
         memory_format: torch.memory_format = torch.contiguous_format,
         key: str | None = None,
         job: str | None = None,
         device: str | torch.device | None = None,
         check_every: CheckEvery = CHECK_EVERY,
         keep: bool | float | str | None = None,
-        verify_files: VerifyFiles = "epoch",
-        remote: str | Sequence[str] | Literal[False] | None = None,
+        verify_files: Any = "epoch",
+        remote: Any = None,
         snapshot_every_n_steps: int | None = 1,
-        **kwargs: Any,
     ) -> None:
-        if "num_workers" in kwargs:
-            kwargs["num_workers"] = workers_of(kwargs["num_workers"])
-        elif len(args) > WORKERS_AT:
-            args = (*args[:WORKERS_AT], workers_of(args[WORKERS_AT]), *args[WORKERS_AT + 1 :])
-        super().__init__(*args, **kwargs)
+        super().__init__(
+            dataset,
+            batch_size,
+            shuffle,
+            sampler,
+            batch_sampler,
+            workers_of(num_workers),
+            collate_fn,
+            pin_memory,
+            drop_last,
+            timeout,
+            worker_init_fn,
+            multiprocessing_context,
+            generator,
+            prefetch_factor=prefetch_factor,
+            persistent_workers=persistent_workers,
+            pin_memory_device=pin_memory_device,
+            in_order=in_order,
+        )
         self._never_begun()
         self.cache = cache
         self.cache_bytes = cache_bytes
@@ -87,6 +109,7 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
         self.verify_files = verify_files
         self.remote = remote
         self.snapshot_every_n_steps = snapshot_every_n_steps
+        self.last_indices: Any = None  # there is no native path
         Options.of(self)  # refuses what the real loader refuses
         _give_notice()
 
@@ -116,6 +139,17 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
         """An empty dict, because torch's loader counts nothing. A script that asks for it still runs."""
         return {}
 
+    def diagnose(self) -> Diagnosis:
+        """The epoch that began last. Why the training loop waits is not known, because nothing is measured.
+
+        Raises:
+            RuntimeError: No epoch has begun.
+        """
+        progress = self._under_way
+        if progress is None:
+            raise RuntimeError(NOTHING_TO_SAY)
+        return Diagnosis(progress.number, 0.0, progress.ended, progress.yielded, None, {}, (), "")
+
     def explain(self) -> str:
         """Why nothing is shared."""
         return f"not shared: {off_because()}"
@@ -126,7 +160,7 @@ class SharedDataset(torch.utils.data.Dataset[Any]):
 
     Args:
         dataset: Any map-style dataset.
-        cache, cache_bytes, split, share, key, job, check_every, keep, verify_files: No effect.
+        cache, cache_bytes, split, share, key, job, check_every, keep, verify_files, remote: No effect.
     """
 
     def __init__(
@@ -135,23 +169,27 @@ class SharedDataset(torch.utils.data.Dataset[Any]):
         *,
         cache: str | None = "auto",
         cache_bytes: int | str = "auto",
-        split: str | Sequence[float] | Split = "auto",
-        share: Share = "augmented",
+        split: Any = "auto",
+        share: Any = "augmented",
         key: str | None = None,
         job: str | None = None,
         check_every: CheckEvery = CHECK_EVERY,
         keep: bool | float | str | None = None,
-        verify_files: VerifyFiles = "epoch",
+        verify_files: Any = "epoch",
+        remote: str | Sequence[str] | Literal[False] | None = None,
     ) -> None:
-        Options(
-            *(cache, cache_bytes, split, share),
-            key=key,
-            job=job,
-            check_every=check_every,
-            keep=keep,
-            verify_files=verify_files,
-        )
         self.dataset = dataset
+        self.cache = cache
+        self.cache_bytes = cache_bytes
+        self.split = split
+        self.share = share
+        self.key = key
+        self.job = job
+        self.check_every = check_every
+        self.keep = keep
+        self.verify_files = verify_files
+        self.remote = remote
+        Options.of(self)  # refuses what the real class refuses
         _give_notice()
 
     def __len__(self) -> int:
@@ -160,18 +198,39 @@ class SharedDataset(torch.utils.data.Dataset[Any]):
     def __getitem__(self, index: Any) -> Any:
         return self.dataset[index]
 
+    def __getitems__(self, indices: Sequence[Any]) -> list[Any]:
+        """The items of a batch, as the dataset makes them."""
+        if getattr(self.dataset, "__getitems__", None):
+            return self.dataset.__getitems__(indices)
+        return [self.dataset[index] for index in indices]
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name in ("dataset", "state_dict", "load_state_dict"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.dataset, name)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        # As in the real class: what is no option is the dataset's, its ``transform`` for example.
+        if name.startswith("_") or name in OPTIONS:
+            super().__setattr__(name, value)
+        else:
+            setattr(self.dataset, name, value)
+
+    def join(
+        self, *, batch_size: int | None = None, batches_ahead: int = 1, threads: int | None = None
+    ) -> None:
+        """None, because there is no cache to join. The arguments are those of the real class."""
+
     def stats(self) -> dict[str, Any]:
         """An empty dict, because nothing is counted."""
         return {}
 
-    def explain(self) -> str:
-        """Why nothing is shared."""
+    def explain(self, support: Any = None) -> str:
+        """Why nothing is shared. The argument is that of the real class."""
         return f"not shared: {off_because()}"
+
+
+OPTIONS = frozenset(inspect.signature(SharedDataset).parameters)  # public attributes that are its own
 
 
 class OpportunisticBatchSampler(ResumableBatchSampler):

@@ -36,7 +36,7 @@ from seneca.native.init_fn import can_be_left_out, only_seeds
 from seneca.native.iterator import NativeIterator
 from seneca.native.session import Session
 from seneca.options import CHECK_EVERY, AutoWorkers, CheckEvery, Options, workers_of
-from seneca.tuning.diagnosis import Diagnosis
+from seneca.tuning.diagnosis import NOTHING_TO_SAY, Diagnosis
 from seneca.workers.dataset import SharedDataset
 from seneca.workers.iterators import iterate
 from seneca.workers.sampler import OpportunisticBatchSampler
@@ -553,7 +553,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         if self._shared is not None:
             found = self._shared._session.diagnosis(may_look=True) or found
         if found is None:
-            raise RuntimeError("there is nothing to say yet: call diagnose() in an epoch, or after one")
+            raise RuntimeError(NOTHING_TO_SAY)
         return found
 
     def _not_native_because(self, support: Support) -> str | None:

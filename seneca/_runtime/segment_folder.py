@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from seneca._runtime.mounts import mount_of
 
-__all__ = ["FIT", "SHM", "VARIABLE", "Fault", "fault_of", "lies_in_memory", "segment_folder"]
+__all__ = ["FIT", "SHM", "VARIABLE", "Fault", "fault_of", "larger", "lies_in_memory", "segment_folder"]
 
 SHM = "/dev/shm"
 VARIABLE = "SENECA_DIR"
@@ -59,6 +59,14 @@ def segment_folder() -> str:
     """
     named = os.environ.get(VARIABLE, "")
     return named.rstrip("/") or "/" if named else SHM
+
+
+def larger(folder: str) -> str:
+    """How a folder of segments gets more room, as a text."""
+    elsewhere = f"let {VARIABLE} name a folder with more room"
+    if folder == SHM:
+        return f"make it larger (mount -o remount,size=... {SHM}; in Docker --shm-size=...), or {elsewhere}"
+    return f"free some of it, or {elsewhere}"
 
 
 def lies_in_memory(folder: str, root: Path | None = None) -> bool:

@@ -10,7 +10,7 @@ from seneca import errors
 from seneca._core.look import anyone_alive, discard, look
 from seneca._core.segment import GRANULE, KEEP_FOREVER, segment_bytes
 from seneca._runtime.memory import Limit, free_memory, most_memory
-from seneca._runtime.segment_folder import SHM, lies_in_memory
+from seneca._runtime.segment_folder import larger, lies_in_memory
 from seneca.cache.objects import folder_in_force, opened, others
 from seneca.options import parse_bytes
 
@@ -19,7 +19,6 @@ __all__ = [
     "auto_bytes",
     "check_room",
     "free_space",
-    "larger",
     "limit_of",
     "make_room",
     "no_space",
@@ -86,14 +85,6 @@ def why_small(dataset: Dataset, payload_bytes: int, path: str) -> str | None:
         f'cache_bytes="auto" makes a cache of {payload_bytes / 2**20:,.1f} MiB, because {folder} has '
         f"{free / 2**20:,.1f} MiB free; the dataset can use up to {useful / 2**20:,.1f} MiB: {larger(folder)}"
     )
-
-
-def larger(folder: str) -> str:
-    """How a folder of segments gets more room, as a text."""
-    elsewhere = "let SENECA_DIR name a folder with more room"
-    if folder == SHM:
-        return f"make it larger (mount -o remount,size=... {SHM}; in Docker --shm-size=...), or {elsewhere}"
-    return f"free some of it, or {elsewhere}"
 
 
 def auto_bytes(dataset: Dataset) -> int:

@@ -15,16 +15,19 @@ import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from seneca.cache.room import larger
+from seneca._runtime.segment_folder import larger
 from seneca.partition import BOTTLENECK, Jobs, Profile, Split, solve
-from seneca.tuning.telemetry import EpochTimes
 
-__all__ = ["Diagnosis", "ModelInputs", "Remedy", "diagnose", "logger"]
+if TYPE_CHECKING:  # it needs the native core, without which a diagnosis can be made
+    from seneca.tuning.telemetry import EpochTimes
+
+__all__ = ["NOTHING_TO_SAY", "Diagnosis", "ModelInputs", "Remedy", "diagnose", "logger"]
 
 logger = logging.getLogger("seneca.epochs")  # the name that users filter by
 
+NOTHING_TO_SAY = "there is nothing to say yet: call diagnose() in an epoch, or after one"
 NO_MATTER = 0.03  # a smaller share of an epoch is no wait worth a remedy
 LEAST_GAIN = 0.02  # share of the epoch; a remedy that removes less is not told
 NEXT_TO_ALL = 0.01  # what is left of the wait if "all of it" is removed
