@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -77,9 +78,17 @@ def _until_throttled(root: Path | None) -> Iterator[int | None]:
 
 
 def meminfo(root: Path | None = None) -> dict[str, int]:
-    """The fields of /proc/meminfo, in bytes."""
-    with open((PROC if root is None else root / "proc") / "meminfo") as file:
-        return {name: int(value.split()[0]) * 1024 for name, value in (line.split(":", 1) for line in file)}
+    """The fields of /proc/meminfo, in bytes.
+
+    Without /proc: what a system call says, which knows of no page cache that could be given up.
+    """
+    try:
+        with open((PROC if root is None else root / "proc") / "meminfo") as file:
+            lines = [line.split(":", 1) for line in file]
+    except OSError:
+        pages = {"MemTotal": "SC_PHYS_PAGES", "MemAvailable": "SC_AVPHYS_PAGES"}
+        return {field: os.sysconf(name) * os.sysconf("SC_PAGE_SIZE") for field, name in pages.items()}
+    return {name: int(value.split()[0]) * 1024 for name, value in lines}
 
 
 def limits(root: Path | None = None) -> Iterator[Limit]:

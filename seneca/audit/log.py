@@ -41,6 +41,7 @@ from typing import Any, Literal
 import numpy as np
 
 from seneca._runtime.regular_files import above_standard
+from seneca._runtime.warn import warn
 
 __all__ = [
     "FORM_FROM_HOST",
@@ -170,31 +171,52 @@ def next_turn(loader: Any) -> tuple[int, int]:
     return number, turn
 
 
-class Log:
-    """A file that one member appends to.
+class _Audit:
+    """How the audit of this process stands.
 
     Attributes:
-        id: The log's name. The header of a resumed epoch lists it.
+        has_begun: Whether a log was made.
+        has_ended: Whether a log could not be written.
+    """
+
+    has_begun = has_ended = False
+
+
+class Log:
+    """A file that one member appends to.
 
     Args:
         folder: The folder to write to. It is made if it is missing. Only this user may read the log.
         header: The header of the log.
 
     Raises:
-        OSError: The folder or the file cannot be made or written; the message says which, and what to do.
+        OSError: The first log of this process cannot be made; the message says what to do. Training has not
+            begun. All that fails later ends the audit of this process, with one warning, and no job.
     """
 
     def __init__(self, folder: Path, header: Header) -> None:
-        self.id = header.log
+        self._name = header.log
         self._path = folder / f"{header.job}-{header.pid}-{header.log}{SUFFIX}"
         self._fd = -1
+        self._failed = _Audit.has_ended
+        if self._failed:
+            return
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._fd = above_standard(os.open(self._path, APPEND, 0o600))
         except OSError as error:
-            raise self._explained(error) from None
+            if not _Audit.has_begun:
+                raise self._explained(error) from None
+            self._end_audit(error)
+            return
+        _Audit.has_begun = True
         text = json.dumps(dataclasses.asdict(header)).encode()
         self._append(MAGIC % VERSION + FRAME.pack(HEAD, len(text)) + text)
+
+    @property
+    def id(self) -> str | None:
+        """The log's name, which the header of a resumed epoch lists; None: not all of it could be written."""
+        return None if self._failed else self._name
 
     def gave(self, indices: Any, copies: np.ndarray | None = None) -> None:
         """Write a batch, in its order.
@@ -245,7 +267,18 @@ class Log:
             while data:
                 data = data[os.write(self._fd, data) :]
         except OSError as error:
-            raise self._explained(error) from None
+            self._end_audit(error)
+
+    def _end_audit(self, error: OSError) -> None:
+        """Write no more in this process. What is written stays readable, as that of a killed process."""
+        explained = self._explained(error)
+        self.close()
+        self._failed = True
+        if not _Audit.has_ended:
+            _Audit.has_ended = True
+            warn(
+                f"{explained}. This process writes no more audit logs, and seneca verify misses what it does"
+            )
 
     def _explained(self, error: OSError) -> OSError:
         folder = self._path.parent

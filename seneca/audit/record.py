@@ -31,7 +31,6 @@ class DeliveryRecorder:
             each; None: batches are told as indices.
 
     Attributes:
-        id: The name of the log.
         copies: Slot, generation and form that serve each sample, uint32 ``(n_samples, 3)``, which the draws
             write; None: without ``n_samples``.
         out_of_turn: How many samples of the epoch came at another place than the order of a job alone gives
@@ -40,7 +39,6 @@ class DeliveryRecorder:
 
     def __init__(self, log: Log, own: np.ndarray | None = None, n_samples: int | None = None) -> None:
         self._log = log
-        self.id = log.id
         self.copies: np.ndarray | None = None
         self.out_of_turn = 0
         self._index_of: np.ndarray | None = None
@@ -50,6 +48,11 @@ class DeliveryRecorder:
         self._index_of = np.arange(n_samples, dtype=np.uint32)
         if own is not None:
             self._index_of[own] = np.arange(len(own))
+
+    @property
+    def id(self) -> str | None:
+        """The name of the log; None: it could not be written in full."""
+        return self._log.id
 
     def batch(
         self, used: Any, given: Any = None, *, failed: bool = False, copies: np.ndarray | None = None
@@ -114,7 +117,7 @@ def record_deliveries(
         exact: Names what the samples of the epoch are, if the seed alone decides that; 0: it does not.
 
     Raises:
-        OSError: The folder or the file cannot be written.
+        OSError: The first log of this process cannot be made.
     """
     folder = audit_folder()
     if folder is None or samples is None:

@@ -1,4 +1,4 @@
-"""No /dev/shm at all, as in some sandboxes, or one that is no use: jobs without worker processes go on."""
+"""No /dev/shm or /proc, as in some sandboxes, or one that is no use: jobs without worker processes go on."""
 
 import ctypes
 import gc
@@ -42,6 +42,10 @@ def full_folder(libc):
     mount(libc, b"/dev/shm", 0, b"size=4096")
     with open("/dev/shm/full", "wb") as file:
         file.write(bytes(4096))
+
+
+def no_proc(libc):
+    mount(libc, b"/proc")
 
 
 KINDS = {no_folder: "there is no folder /dev/shm", read_only_folder: "Read-only file system"}
@@ -117,3 +121,19 @@ def test_another_folder_holds_the_cache_where_there_is_no_shared_memory(segment_
         gc.collect()
 
     in_a_host(no_folder, job)
+
+
+@pytest.mark.parametrize("cache_bytes", ["auto", "2MiB"])
+def test_without_proc_the_cache_is_shared_all_the_same(load, name, cache_bytes):
+    def job():
+        for workers in (0, 2):
+            loader = load(num_workers=workers, cache_bytes=cache_bytes)
+            assert epoch_of(loader) == (ALL, []) and epoch_of(loader) == (ALL, [])
+            assert loader.stats()["cache"]["processes"] == 1
+            loader.diagnose()
+        items = seneca.DataLoader(Items(), 8, cache=f"{name}-items", cache_bytes=cache_bytes)
+        assert sorted(int(index) for batch in items for index in batch) == ALL
+        del loader, items
+        gc.collect()
+
+    in_a_host(no_proc, job)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from seneca.data.sources.listing import PIECE, STATED, State
+from seneca.errors import SourceError
 
 __all__ = ["pieces_at"]
 
@@ -41,9 +42,20 @@ def pieces_at(
 
 
 def _mappings() -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
-    """Which files are mapped into this process, by address: begin, end, offset in the file, path."""
+    """Which files are mapped into this process, by address: begin, end, offset in the file, path.
+
+    Raises:
+        SourceError: The kernel does not tell, because there is no /proc.
+    """
     rows, paths = [], []
-    with open("/proc/self/maps") as maps:
+    try:
+        maps = open("/proc/self/maps")  # noqa: SIM115 -- closed below
+    except OSError as error:
+        raise SourceError(
+            f"/proc/self/maps cannot be read ({error.strerror}), so nobody can tell in which files the table "
+            "lies; mount /proc, or open the pictures as files"
+        ) from None
+    with maps:
         for line in maps:
             fields = line.rstrip("\n").split(maxsplit=5)
             if len(fields) == 6 and fields[5].startswith("/") and not fields[5].endswith(" (deleted)"):

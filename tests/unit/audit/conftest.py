@@ -3,6 +3,15 @@
 import pytest
 from audited_jobs import small_pictures
 
+from seneca.audit.log import _Audit
+
+
+@pytest.fixture(autouse=True)
+def audit_of_a_new_process(monkeypatch):
+    """No log was made or has failed yet."""
+    monkeypatch.setattr(_Audit, "has_begun", False)
+    monkeypatch.setattr(_Audit, "has_ended", False)
+
 
 @pytest.fixture
 def cache(name):

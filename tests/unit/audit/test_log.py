@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from audited_jobs import Squares, loader_of, native
 
+from seneca import SenecaWarning
 from seneca.audit.log import FORM_UNKNOWN, NO_SLOT, Header, Log, audit_folder, read, read_header
 
 # The file
@@ -47,8 +48,10 @@ def test_each_member_has_a_file_of_its_own_and_nothing_is_overwritten(tmp_path):
     assert len(list(tmp_path.iterdir())) == 3
     header = a_header()
     Log(tmp_path, header)
-    with pytest.raises(FileExistsError):
-        Log(tmp_path, header)
+    written = sum(path.stat().st_size for path in tmp_path.iterdir())
+    with pytest.warns(SenecaWarning, match="File exists"):
+        Log(tmp_path, header).gave([1])
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) == written
 
 
 def test_other_users_may_not_read_it(tmp_path):
@@ -89,8 +92,20 @@ def test_a_folder_that_cannot_be_written_is_an_error_that_names_it(
         next(iter(loader))
 
 
-def test_a_disk_that_is_full_is_an_error_that_names_the_file(tmp_path):
-    log = Log(tmp_path, a_header())
-    os.dup2(os.open("/dev/full", os.O_WRONLY), log._fd)
-    with pytest.raises(OSError, match=f"SENECA_AUDIT={tmp_path}.*No space left.*{log.id}"):
-        log.gave([1])
+def test_a_disk_that_is_full_ends_the_audit_with_one_warning_that_names_the_file(tmp_path):
+    log, other = Log(tmp_path, a_header()), Log(tmp_path, a_header())
+    log.gave([1])
+    name, files = log.id, len(list(tmp_path.iterdir()))
+    full = os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, log._fd)
+    os.close(full)
+    with pytest.warns(SenecaWarning, match=f"SENECA_AUDIT={tmp_path}.*No space left.*{name}") as caught:
+        log.gave([2])
+        log.gave([3])
+        log.done()
+        Log(tmp_path, a_header()).gave([4])
+    assert len(caught) == 1 and log.id is None and other.id is not None
+    assert len(list(tmp_path.iterdir())) == files
+    (path,) = tmp_path.glob(f"*{name}*")
+    content = read(path)
+    assert content.records["index"].tolist() == [1] and not content.done
