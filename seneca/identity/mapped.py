@@ -21,6 +21,7 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from seneca._runtime.mappings import Mapping, file_mappings
 from seneca._runtime.mounts import mount_of
 
 __all__ = ["Mappings", "Place"]
@@ -36,21 +37,6 @@ class Place(NamedTuple):
     at: int
 
 
-class _Mapping(NamedTuple):
-    begin: int
-    end: int
-    private: bool
-    writable: bool
-    at: int  # in the file
-    inode: int
-    path: str
-
-    def follows(self, other: _Mapping) -> bool:
-        """Whether it begins where another ends, in memory and in the same file."""
-        ends_at = other.at + other.end - other.begin
-        return (self.begin, self.at, self.inode, self.path) == (other.end, ends_at, other.inode, other.path)
-
-
 class Mappings:
     """The mappings of this process, as they are when they are first asked for."""
 
@@ -58,8 +44,11 @@ class Mappings:
         self._equal: dict[int, bool] = {}  # by first address: whether a mapping has its file's content
 
     @functools.cached_property
-    def _all(self) -> list[_Mapping]:
-        return list(_mappings())
+    def _all(self) -> list[Mapping]:
+        try:
+            return file_mappings()
+        except OSError:  # no /proc here: then no mapping is known
+            return []
 
     @functools.cached_property
     def _own_pages(self) -> dict[int, bool]:
@@ -77,13 +66,13 @@ class Mappings:
             return None
         return Place(around[0].path, around[0].at + first - around[0].begin)
 
-    def _around(self, low: int, high: int) -> list[_Mapping]:
+    def _around(self, low: int, high: int) -> list[Mapping]:
         """The mappings that hold these addresses, if they are of one piece of a file. Else none.
 
         The kernel divides a mapping whose parts have other rights, or were advised of other use.
         """
         at = bisect.bisect_right(self._all, low, key=lambda one: one.begin) - 1
-        found: list[_Mapping] = []
+        found: list[Mapping] = []
         for one in self._all[at:] if at >= 0 else ():
             if found and not one.follows(found[-1]):
                 break
@@ -92,7 +81,7 @@ class Mappings:
                 return found
         return []
 
-    def _is_equal(self, mapping: _Mapping) -> bool:
+    def _is_equal(self, mapping: Mapping) -> bool:
         if mapping.begin not in self._equal:
             self._equal[mapping.begin] = _is_file(mapping) and (
                 not self._own_pages.get(mapping.begin, True)
@@ -100,24 +89,6 @@ class Mappings:
                 else not mapping.writable or _is_written_out(mapping)
             )
         return self._equal[mapping.begin]
-
-
-def _mappings() -> Iterator[_Mapping]:
-    """All that have a file."""
-    try:
-        with open("/proc/self/maps", "rb") as lines:
-            for line in lines:
-                addresses, rights, at, _, inode, *rest = line.split(None, 5)
-                if inode == b"0" or not rest:
-                    continue
-                begin, _, end = addresses.partition(b"-")
-                path = os.fsdecode(rest[0].rstrip(b"\n").replace(b"\\012", b"\n"))
-                yield _Mapping(
-                    *(int(begin, 16), int(end, 16), rights[3:4] == b"p", rights[1:2] == b"w"),
-                    *(int(at, 16), int(inode), path),
-                )
-    except OSError:  # no /proc here: then no mapping is known
-        return
 
 
 def _with_pages_of_their_own() -> Iterator[tuple[int, bool]]:
@@ -135,7 +106,7 @@ def _with_pages_of_their_own() -> Iterator[tuple[int, bool]]:
         return
 
 
-def _is_file(mapping: _Mapping) -> bool:
+def _is_file(mapping: Mapping) -> bool:
     """Whether the path still leads to the file that is mapped."""
     try:
         return os.stat(mapping.path).st_ino == mapping.inode
@@ -143,7 +114,7 @@ def _is_file(mapping: _Mapping) -> bool:
         return False
 
 
-def _is_written_out(mapping: _Mapping) -> bool:
+def _is_written_out(mapping: Mapping) -> bool:
     """Write out what was written into a shared mapping. Whether its next write sets the file's time."""
     mount = mount_of(mapping.path)
     if mount is None or mount.kind in _IN_MEMORY:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from seneca._runtime.mappings import file_mappings
 from seneca.data.sources.listing import PIECE, STATED, State
 from seneca.errors import SourceError
 
@@ -25,7 +26,7 @@ def pieces_at(
     Returns:
         Pieces, containers, and what is stated of these and their ctimes, as a :class:`Listing` has them.
     """
-    begins, ends, offsets, paths = _mappings()
+    begins, ends, offsets, paths = _mapped()
     at = np.searchsorted(begins, addresses, side="right").astype(np.int64) - 1
     if not len(begins) or (at < 0).any() or (addresses + lengths > ends[at]).any():
         return None
@@ -41,26 +42,19 @@ def pieces_at(
     return pieces, containers, stated, np.array([state.ctime_ns for state in states], np.int64)
 
 
-def _mappings() -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
+def _mapped() -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
     """Which files are mapped into this process, by address: begin, end, offset in the file, path.
 
     Raises:
-        SourceError: The kernel does not tell, because there is no /proc.
+        SourceError: The kernel does not list them, because there is no /proc.
     """
-    rows, paths = [], []
     try:
-        maps = open("/proc/self/maps")  # noqa: SIM115 -- closed below
+        mappings = file_mappings()
     except OSError as error:
         raise SourceError(
             f"/proc/self/maps cannot be read ({error.strerror}), so nobody can tell in which files the table "
             "lies; mount /proc, or open the pictures as files"
         ) from None
-    with maps:
-        for line in maps:
-            fields = line.rstrip("\n").split(maxsplit=5)
-            if len(fields) == 6 and fields[5].startswith("/") and not fields[5].endswith(" (deleted)"):
-                begin, _, end = fields[0].partition("-")
-                rows.append((int(begin, 16), int(end, 16), int(fields[2], 16)))
-                paths.append(fields[5])
-    columns = np.array(rows, np.uint64).reshape(-1, 3)
-    return columns[:, 0], columns[:, 1], columns[:, 2], paths
+    there = [one for one in mappings if not one.path.endswith(" (deleted)")]
+    columns = np.array([(one.begin, one.end, one.at) for one in there], np.uint64).reshape(-1, 3)
+    return columns[:, 0], columns[:, 1], columns[:, 2], [one.path for one in there]
