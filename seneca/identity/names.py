@@ -25,7 +25,7 @@ from seneca.identity.bytecode import (
 )
 from seneca.identity.order import calls_hash, iterates_a_set
 
-__all__ = ["Import", "Named", "named_by", "names_files", "names_programs"]
+__all__ = ["NOTHING", "Import", "Named", "named_by", "names_files", "names_programs"]
 
 _LOADS_GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 _BETWEEN_IMPORT_AND_STORE = ("ROT_TWO", "SWAP", "POP_TOP")
@@ -109,6 +109,24 @@ class Named:
     stores: frozenset[str]
     hashes: bool
     listings: tuple[Steps, ...]
+
+
+NOTHING = Named(
+    globals=(),
+    cells=(),
+    reads=(),
+    imports=(),
+    words=frozenset(),
+    variables=frozenset(),
+    texts=frozenset(),
+    reflects=False,
+    copies=False,
+    dispatches=False,
+    shows=False,
+    stores=frozenset(),
+    hashes=False,
+    listings=(),
+)
 
 
 def named_by(code: types.CodeType) -> Named:

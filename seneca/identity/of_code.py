@@ -16,11 +16,11 @@ from typing import Any
 from seneca._runtime.packages import MAIN, file_of, release_of
 from seneca.identity.bytecode import Chain, instructions_of
 from seneca.identity.modules import sources_of
-from seneca.identity.names import Import, Named, named_by
+from seneca.identity.names import NOTHING, Import, Named, named_by
 from seneca.identity.namespaces import MISSING, follow
 from seneca.identity.patched import is_a_stranger, is_code, strangers_in
 from seneca.identity.plain import CONTAINERS, LEAVES, plain
-from seneca.identity.used import Waiting
+from seneca.identity.used import Waiting, name_of_method
 from seneca.identity.walk import SENECA, Taker, Walk, content_of, digest_of, home_of, title_of
 
 __all__ = ["TAKERS", "found_in", "name_in", "named_by_texts", "reached_by"]
@@ -63,15 +63,16 @@ def _function(walk: Walk, value: types.FunctionType) -> bytes:
     is_own = release is None
     if release is not None:
         _note(walk, module, release)
-    named_here = _named_by(value.__code__)
     if is_own:
         walk.modules.add(module)
         walk.functions.setdefault(f"{value.__qualname__}", value.__code__)
-        names = walk.methods.get(id(value)) if walk.reads_only else None
-        if names is None:
-            walk.uses.note(named_here)
-        elif not walk.uses.note_method(names, named_here, value):
-            return digest_of("method", code)  # what it names counts if it comes to run
+    # What installed code reads is not noted. It may be a decorator, with the user's method in its closure.
+    named_here = _named_by(value.__code__) if is_own else NOTHING
+    names = walk.methods.get(id(value)) if walk.reads_only else None
+    if names is None:
+        walk.uses.note(named_here)
+    elif not walk.uses.note_method(names, named_here, value):
+        return digest_of("method", code)  # what it names counts if it comes to run
     return digest_of("function", code, reached_by(walk, value))
 
 
@@ -323,9 +324,10 @@ def _class(walk: Walk, value: type) -> bytes:
     walk.watch.mapping(vars(value))
     methods: dict[str, Any] = {}
     functions: dict[str, types.FunctionType] = {}
+    is_of_root = walk.root is not None and issubclass(walk.root, value)
     for name, item in body.items():
         for function in functions_in(item):
-            walk.methods.setdefault(id(function), set()).add(name)
+            walk.methods.setdefault(id(function), set()).add(name_of_method(name, is_of_root=is_of_root))
             methods[name], functions[name] = item, function
     for base in value.__mro__[1:-1]:
         if release_of(base.__module__ or "") is not None:

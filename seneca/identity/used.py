@@ -27,6 +27,7 @@ import threading
 import types
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,7 +39,7 @@ from seneca.identity.namespaces import follow, is_namespace
 from seneca.identity.order import iterates
 from seneca.identity.plain import LEAVES
 
-__all__ = ["Uses", "Waiting"]
+__all__ = ["Uses", "Waiting", "name_of_method"]
 
 _CONSTRUCTORS = ("__new__", "__init__", "__post_init__")
 _SHOWS = frozenset({"__repr__", "__str__", "__format__"})  # what Python calls to write an object as text
@@ -49,6 +50,10 @@ _NOT_FOR_ITEMS = frozenset(
         *(*_SHOWS, "__del__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"),
     )
 )
+# Methods that compare a dataset with others. Items do not depend on that.
+_COMPARES = frozenset({"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__"})
+_OF_THE_DATASET = "the dataset's "
+_HASH_OF_THE_DATASET = f"{_OF_THE_DATASET}__hash__"
 _OF_THE_LANGUAGE = frozenset({"abc", "builtins", "enum", "typing"})
 # Methods that the loader calls.
 _CALLED = frozenset({"read", "decode", "augment", "label", "forward"})
@@ -65,6 +70,16 @@ _KINDS_THAT_CHANGE = (
     *(type(threading.Lock()), type(threading.RLock()), io.IOBase, random.Random, torch.Generator),
     *(np.random.Generator, np.random.RandomState, np.random.BitGenerator, types.GeneratorType),
 )
+
+
+def name_of_method(name: str, *, is_of_root: bool) -> str:
+    """The name under which a method of a class waits until it runs.
+
+    Args:
+        name: Its name in the class.
+        is_of_root: Whether the class is the dataset's, or one from which that is derived.
+    """
+    return f"{_OF_THE_DATASET}{name}" if is_of_root and name in _COMPARES else name
 
 
 class Uses:
@@ -91,6 +106,7 @@ class Uses:
         self._running: set[int] = set()  # functions that run, also those that were not yet met
         self._stored: set[str] = set()  # attributes that are set, perhaps by properties
         self._noted: set[int] = set()
+        self._hashless: dict[int, Named] = {}  # what is named by methods called __hash__
 
     def note(self, named: Named) -> None:
         """Note code that runs while items are made."""
@@ -99,6 +115,8 @@ class Uses:
         self._noted.add(id(named))
         self._read_all(reflects=named.reflects, copies=named.copies)
         self.hashes |= named.hashes
+        if named.hashes:
+            self._begin(self._names.pop(_HASH_OF_THE_DATASET, []))
         self._stored |= named.stores
         for name in named.stores:
             self._begin(self._names.pop(name, []))
@@ -119,6 +137,9 @@ class Uses:
         Returns:
             Whether it runs, as far as is known now. If not, it may come to :attr:`begun`.
         """
+        if names <= {"__hash__", _HASH_OF_THE_DATASET}:
+            # What it returns finds a place in a dict or set. It is in an item only if code calls hash().
+            named = self._hashless.setdefault(id(named), replace(named, hashes=False))
         if id(function) in self._running or self._dispatches or any(map(self._runs, names)):
             self.note(named)
             return True
@@ -130,6 +151,8 @@ class Uses:
     def _runs(self, name: str) -> bool:
         if name in _SHOWS:
             return self._shows
+        if name == _HASH_OF_THE_DATASET:
+            return self.hashes
         is_dunder = name.startswith("__") and name.endswith("__")
         if is_dunder and name not in _NOT_FOR_ITEMS:
             return True

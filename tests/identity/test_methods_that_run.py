@@ -56,6 +56,21 @@ STATE = """
         def __init__(self): self.size = SIZE
 """
 
+BY = "def by(self): return self.size"
+MADE = """
+    @dataclasses.dataclass
+    class D(torch.utils.data.Dataset):
+        lr: float = LR
+        size: int = 3
+        def __len__(self): return 96
+        def __getitem__(self, i): return i * self.size
+"""
+COMPARED = """
+    def __eq__(self, other): return self.lr == other.lr
+    def __lt__(self, other): return self.lr < other.lr
+    def __hash__(self): return hash(self.lr)
+"""
+
 ROWS = [
     ("an object made in the item", dataset("return Box(i).v", before=BOX)),
     ("a dataclass made in the item", dataset("return Box(i).v", before=POST)),
@@ -135,6 +150,12 @@ ROWS = [
         "a field of a format in an attribute",
         dataset("return self.text.format(self, i)", f"{INIT}\nself.text = '{{0.size}}/{{1}}'"),
     ),
+    ("one behind a decorator", dataset("return i * self.by()", INIT, f"@torch.no_grad()\n{BY}")),
+    ("a property behind one", dataset("return i * self.by", INIT, f"@property\n@torch.no_grad()\n{BY}")),
+    (
+        "the hash of the dataset",
+        dataset("return i * hash(self)", INIT, "def __hash__(self): return self.size"),
+    ),
     (
         "a pattern by place",
         dataset("match self.c:\n    case C(s): return i * s", "self.c = C()", before=STATE),
@@ -156,6 +177,12 @@ UNREAD = [
     (
         "how the dataset is shown",
         dataset("return i * 3", "self.lr = LR", "def __repr__(self): return f'{self.lr}'"),
+    ),
+    ("a dataclass", MADE),
+    ("how datasets are compared", dataset("return i * 3", "self.lr = LR", COMPARED)),
+    (
+        "one behind a decorator that nobody calls",
+        dataset("return i * 3", "self.lr = LR", "@torch.no_grad()\ndef log(self): return self.lr"),
     ),
     ("an attribute of the class", dataset("return i * 3", more="LOG = f'/runs/{LR}'")),
     (
@@ -209,3 +236,15 @@ def test_what_is_written_of_an_attribute_does_not_make_the_others_count(tmp_path
     source = dataset("return json.dumps(self.x[i % 2])", "self.lr, self.x = LR, [1, 2]", before="import json")
     shared, differ, _ = look_at(Row("a part", source, "LR = 1; SIZE = 3", "LR = 2; SIZE = 3"), tmp_path)
     assert shared, differ
+
+
+@pytest.mark.parametrize(
+    "item, hashes",
+    [("return i * self.c.size", False), ("return {self.c: i}[self.c]", False), ("return hash(self.c)", True)],
+)
+def test_a_hash_counts_where_code_calls_it(item, hashes, tmp_path):
+    """That of a frozen dataclass is made of the hashes of its fields."""
+    made = "@dataclasses.dataclass(frozen=True)\nclass C:\n    text: str\n    size: int"
+    source = dataset(item, "self.c = C('x', 3)", before=made)
+    shared, _, told = look_at(Row("a hash", source), tmp_path)
+    assert shared and ("hashes" in told) == hashes
