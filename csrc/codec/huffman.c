@@ -465,15 +465,22 @@ static bool is_end(uint8_t after_ff)
     return after_ff != 0 && after_ff != 0xFF && (after_ff & 0xF8) != 0xD0;
 }
 
+const uint8_t *sn_huffman_find_end(const uint8_t *begin, const uint8_t *end)
+{
+    for (const uint8_t *at = begin; end - at >= 2; at++) {
+        at = memchr(at, 0xFF, (size_t)(end - at - 1));
+        if (at == NULL || is_end(at[1]))
+            return at;
+    }
+    return NULL;
+}
+
 /* Up to where bytes may be read here: all, if such a marker is near the end. */
 static const uint8_t *find_tail(const uint8_t *begin, const uint8_t *end)
 {
     const uint8_t *tail = end - begin > TAIL ? end - TAIL : begin;
 
-    for (const uint8_t *at = tail; end - at >= 2; at++)
-        if (at[0] == 0xFF && is_end(at[1]))
-            return end;
-    return tail;
+    return sn_huffman_find_end(tail, end) != NULL ? end : tail;
 }
 
 bool sn_huffman_begin(sn_huffman *huffman, struct jpeg_decompress_struct *info)

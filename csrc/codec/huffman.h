@@ -47,4 +47,7 @@ bool sn_huffman_decode(sn_huffman *huffman, int16_t (**blocks)[64]);
 /* Tell libjpeg-turbo how far the file is read. */
 void sn_huffman_end(const sn_huffman *huffman, struct jpeg_decompress_struct *info);
 
+/* The first marker that ends a scan: its FF, or NULL. The bytes may begin anywhere in the codes of a scan. */
+const uint8_t *sn_huffman_find_end(const uint8_t *begin, const uint8_t *end);
+
 #endif

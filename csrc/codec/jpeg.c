@@ -333,6 +333,18 @@ static void read_lines(struct jpeg_decompress_struct *info, uint8_t *first, size
     }
 }
 
+/* Whether the rows that are not decoded yet cannot fail. libjpeg bridges whatever is wrong with codes, and takes
+ * zeros for those behind a marker. It fails where the file ends without one, or where a marker is not the end's. */
+static bool is_read_to_its_end(struct jpeg_decompress_struct *info)
+{
+    const uint8_t *begin = info->src->next_input_byte, *end = begin + info->src->bytes_in_buffer, *marker;
+
+    if (jpeg_input_complete(info) || info->unread_marker == JPEG_EOI)
+        return true;
+    marker = info->unread_marker == 0 ? sn_huffman_find_end(begin, end) : NULL;
+    return marker != NULL && marker[1] == JPEG_EOI;
+}
+
 static void read_region(sn_jpeg *jpeg)
 {
     struct jpeg_decompress_struct *info = &jpeg->info;
@@ -359,7 +371,7 @@ static void read_region(sn_jpeg *jpeg)
     if (ours)
         want_columns(jpeg, first_column);
     stride = (size_t)info->output_width * (cmyk ? 4 : 3);
-    if (sn_buffer_reserve(jpeg->buffer, stride * region.height) != 0)
+    if (sn_buffer_reserve(jpeg->buffer, stride * (region.height + (size_t)1)) != 0) /* and a row for what is below */
         fail(jpeg, -ENOMEM, "no memory for the pixels");
     pixels = jpeg->buffer->data;
 
@@ -369,13 +381,15 @@ static void read_region(sn_jpeg *jpeg)
         read_lines(info, pixels, 0, region.top); /* each over the last; the region comes after */
     read_lines(info, pixels, stride, region.height);
 
-    /* Pillow refuses a bad marker after the last row, and so do we. A region that ends above leaves
-     * the rest unread: that is where the time is saved, and the price is that damage below it goes
-     * unnoticed. */
+    /* A region that ends above the last row leaves the rest undecoded: that is where the time is saved. */
+    if (ours)
+        sn_huffman_end(jpeg->huffman, info);
+    if (info->output_scanline < info->output_height && !is_read_to_its_end(info))
+        read_lines(info, pixels + stride * region.height, 0, info->output_height - info->output_scanline);
     if (info->output_scanline == info->output_height) {
         if (ours)
             sn_huffman_end(jpeg->huffman, info);
-        jpeg_finish_decompress(info);
+        jpeg_finish_decompress(info); /* refuses a bad marker after the last row, as Pillow does */
     }
 
     if (cmyk)

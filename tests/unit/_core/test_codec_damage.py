@@ -102,6 +102,62 @@ def test_random_damage_gives_pixels_or_a_clear_error(options):
     assert outcomes[True] > 50 and outcomes[False] > 50  # else the damage says nothing
 
 
+def damaged_below(data, at):
+    """A JPEG, damaged behind its first ``at`` bytes in various ways."""
+    rest, end = len(data) - at, data[-2:]
+    tails = {f"a tail of {value}": data[:at] + bytes([value]) * rest for value in (0, 0x55, 0xAA, 0xFF)}
+    holes = {f"a hole of {value}": data[:at] + bytes([value]) * (rest - 2) + end for value in (0, 0x55, 0xAA)}
+    markers = {
+        f"the marker {value:x} in between": data[:at] + bytes([0xFF, value]) + data[at + 2 :]
+        for value in (0x01, 0x03, 0xC0, 0xC4, 0xD1, 0xD6, 0xD8, 0xD9, 0xDA, 0xDC, 0xFE)
+    }
+    return tails | holes | markers | {
+        "cut": data[:at],
+        "no end marker": data[:-2],
+        "no end marker but zeros": data[:-2] + bytes(100),
+        "zeros behind the end": data + bytes(5000),
+        "another file behind the end": data + data[:at],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {}, {"subsampling": 0}, {"restart_marker_blocks": 2}, {"progressive": True}, {"optimize": True},
+    ],
+)  # fmt: skip
+def test_a_damaged_file_has_one_outcome_whatever_the_crop_and_it_is_pillows(options):
+    good, codec, outcomes = saved(96, 80, **options), Codec(), set()
+    fast = Plan([("resize", {"size": (9, 9)})], 1, "uint8", True, (0, 0, 0), (1, 1, 1), decode="fast")
+    crop = Plan([("center_crop", {"size": (40, 40)})], 1, "uint8", True, (0, 0, 0), (1, 1, 1))
+    leaving = Plan(
+        [("center_crop", {"size": (40, 40)})], 1, "uint8", True, (0, 0, 0), (1, 1, 1), leaves_damaged=True
+    )
+    for at in (len(good) // 2, len(good) * 9 // 10):
+        for damage, data in damaged_below(good, at).items():
+            try:
+                theirs = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+            except OSError:
+                theirs = None
+            outcomes.add(theirs is None)
+            for top, left, height, width in ((0, 0, 1, 1), (0, 30, 40, 20), (30, 0, 9, 80), (90, 7, 6, 8)):
+                if theirs is None:
+                    with pytest.raises(DecodeError):
+                        codec.decode_region(data, top, left, height, width)
+                else:
+                    region = codec.decode_region(data, top, left, height, width)
+                    expected = theirs[top : top + height, left : left + width]
+                    np.testing.assert_array_equal(region, expected, damage)
+            if theirs is None:
+                for plan, error in ((fast, DecodeError), (crop, DecodeError), (leaving, LeftToPillowError)):
+                    with pytest.raises(error):
+                        codec.decode(plan, data)
+            else:
+                assert codec.decode(fast, data).shape == (9, 9, 3)
+                np.testing.assert_array_equal(codec.decode(crop, data), theirs[28:68, 20:60], damage)
+    assert outcomes == {True, False}
+
+
 def with_size(data, height, width):
     at = next(i for i in range(len(data)) if data[i] == 0xFF and data[i + 1] in (0xC0, 0xC2)) + 5
     return data[:at] + height.to_bytes(2, "big") + width.to_bytes(2, "big") + data[at + 4 :]
