@@ -16,7 +16,6 @@
 #include "stored.h"
 #include "webp.h"
 
-#define DEFAULT_MAX_PIXELS 64000000
 #define JPEG_MAX_PIXELS (65535ull * 65535)
 
 struct sn_codec {
@@ -67,9 +66,7 @@ sn_codec *sn_codec_new(uint64_t max_pixels)
 
     if (codec == NULL)
         return NULL;
-    if (max_pixels == 0)
-        max_pixels = DEFAULT_MAX_PIXELS;
-    codec->max_pixels = max_pixels < JPEG_MAX_PIXELS ? max_pixels : JPEG_MAX_PIXELS;
+    codec->max_pixels = max_pixels != 0 && max_pixels < JPEG_MAX_PIXELS ? max_pixels : JPEG_MAX_PIXELS;
     codec->jpeg = sn_jpeg_new(codec->max_pixels, codec->message);
     if (codec->jpeg == NULL) {
         free(codec);
@@ -146,7 +143,8 @@ static int explain(sn_codec *codec, int rc, const sn_route *route, uint32_t heig
         return rc;
     }
     if (rc == SN_E_TOO_LARGE && route != NULL) {
-        bool by_pixels = (uint64_t)route->misfit_height * route->misfit_width > codec->max_pixels;
+        bool by_pixels = codec->max_pixels < JPEG_MAX_PIXELS &&
+                         (uint64_t)route->misfit_height * route->misfit_width > codec->max_pixels;
         char limit[64] = "sides are too long to compute";
 
         if (by_pixels)
@@ -234,13 +232,20 @@ static int from_view(sn_codec *codec, const sn_op *ops, uint32_t n_ops, sn_rng *
     return run(codec, ops, n_ops, false, rng, picture, picture->height, picture->width, picture->mask, out, view);
 }
 
-/* The pixels of a picture that is no JPEG. */
-static int read_whole(sn_codec *codec, bool upright, const uint8_t *bytes, size_t length, sn_view *out)
+/* The most pixels of a picture that is decoded here. */
+static uint64_t most_pixels(const sn_codec *codec, const sn_plan *plan)
 {
-    int rc = sn_png_read(bytes, length, upright, codec->max_pixels, &codec->whole, out);
+    return plan->leaves_above != 0 && plan->leaves_above < codec->max_pixels ? plan->leaves_above : codec->max_pixels;
+}
+
+/* The pixels of a picture that is no JPEG. */
+static int read_whole(sn_codec *codec, const sn_plan *plan, const uint8_t *bytes, size_t length, sn_view *out)
+{
+    uint64_t most = most_pixels(codec, plan);
+    int rc = sn_png_read(bytes, length, plan->apply_orientation, most, &codec->whole, out);
 
     if (rc == SN_E_FOR_PILLOW)
-        rc = sn_webp_read(bytes, length, upright, codec->max_pixels, &codec->whole, out);
+        rc = sn_webp_read(bytes, length, plan->apply_orientation, most, &codec->whole, out);
     if (rc == SN_E_FOR_PILLOW)
         snprintf(codec->message, sizeof codec->message,
                  "no JPEG, and no usual PNG or WebP: Pillow decodes it, or says what is wrong");
@@ -279,12 +284,14 @@ static int from_bytes(sn_codec *codec, const sn_plan *plan, uint32_t n_ops, bool
             snprintf(codec->message, sizeof codec->message, "the bytes of a pair are cut off");
             return SN_E_DECODE;
         }
-        rc = sn_png_read_mask(of_mask, mask_length, codec->max_pixels, &codec->masker.png, &mask);
+        rc = sn_png_read_mask(of_mask, mask_length, most_pixels(codec, plan), &codec->masker.png, &mask);
         if (rc != SN_OK)
             return explain(codec, rc, NULL, height, width);
     }
     rc = sn_jpeg_open(codec->jpeg, bytes, length, plan->apply_orientation, &height, &width);
-    if (rc == SN_E_FOR_PILLOW && read_whole(codec, plan->apply_orientation, bytes, length, &picture) == SN_OK) {
+    if (rc == SN_OK && (uint64_t)height * width > most_pixels(codec, plan))
+        rc = SN_E_FOR_PILLOW;
+    else if (rc == SN_E_FOR_PILLOW && read_whole(codec, plan, bytes, length, &picture) == SN_OK) {
         codec->message[0] = '\0';
         whole = &picture;
         height = picture.height;

@@ -56,7 +56,7 @@ int sn_codec_libwebp(void);
 /* The libdeflate that this was compiled with, 0x010e for 1.14. 0: without, libpng takes longer. */
 int sn_codec_libdeflate(void);
 
-/* NULL when memory is short. `max_pixels` limits what is decoded (0: 64 million). */
+/* NULL when memory is short. `max_pixels` limits what is decoded (0: nothing does). */
 sn_codec *sn_codec_new(uint64_t max_pixels);
 void sn_codec_free(sn_codec *codec);
 

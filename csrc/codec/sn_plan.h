@@ -208,6 +208,7 @@ typedef struct {
     uint32_t is_pair;    /* 1: each sample is a picture and its mask, see mask.h */
     uint32_t mask_dtype; /* enum sn_mask_dtype: of the batch's masks */
     uint32_t has_moves;  /* 1: sn_moves follow the pixels of AUGMENTED, and there is no head */
+    uint64_t leaves_above;   /* SN_E_FOR_PILLOW of pictures with more pixels, because Pillow warns of them; 0: of none */
     uint32_t leaves_damaged; /* 1: SN_E_FOR_PILLOW in place of SN_E_DECODE, because Pillow is set to go on from damage */
 } sn_plan;
 

@@ -126,7 +126,7 @@ cdef class Codec:
     """Decoder state and scratch memory, for one thread at a time.
 
     Args:
-        max_pixels: Pictures with more, decoded or resized, are refused; 0 means 64 million.
+        max_pixels: Pictures with more, decoded or resized, are refused; None: none is.
 
     Its methods raise DecodeError (a damaged file), LeftToPillowError, PictureTooLargeError, PlanError,
     MemoryError; and RuntimeError when a second thread comes in, which would share the scratch.
@@ -135,8 +135,8 @@ cdef class Codec:
     comes out is ``(picture, mask)``: the mask uint8 ``(height, width)``.
     """
 
-    def __cinit__(self, max_pixels=0):
-        self.handle = sn_codec_new(max_pixels)
+    def __cinit__(self, max_pixels=None):
+        self.handle = sn_codec_new(max_pixels or 0)
         if self.handle is NULL:
             raise MemoryError("no memory for a codec")
 

@@ -26,6 +26,7 @@ cdef extern from "codec/sn_plan.h" nogil:
         float mean[3]
         float std[3]
         sn_erase erase
+        uint64_t leaves_above
         uint32_t is_pair, mask_dtype, has_moves, leaves_damaged
 
     ctypedef struct sn_moves:

@@ -26,6 +26,7 @@ class Plan:
         mask: str | None = None,
         moves: bool = False,
         leaves_damaged: bool = False,
+        leaves_above: int | None = None,
     ) -> None: ...
     def output_size(self) -> tuple[int, int]: ...
     def route(

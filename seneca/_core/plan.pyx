@@ -71,6 +71,7 @@ cdef class Plan:
             there are no masks.
         moves: Whether batches say how each picture was moved, as ``sn_moves`` does. There is then no head.
         leaves_damaged: Whether damaged JPEGs are left to Pillow, as other formats are.
+        leaves_above: Pictures with more pixels are left to Pillow. None: none is.
 
     Raises:
         PlanError: An argument out of range, an unknown kind, too many ops, a random head.
@@ -78,7 +79,7 @@ cdef class Plan:
 
     def __init__(self, ops, n_head, dtype, channels_last, mean, std, *, scale=True, erase=None,
                  decode="exact", apply_orientation=False, mask=None, moves=False,
-                 leaves_damaged=False):
+                 leaves_damaged=False, leaves_above=None):
         cdef size_t k
         memset(&self.value, 0, sizeof(sn_plan))
         flat = list(flattened(ops))
@@ -97,6 +98,7 @@ cdef class Plan:
             self.value.mask_dtype = SN_MASK_UINT8 if mask is None else word("mask", _MASK_DTYPES, mask)
             self.value.has_moves = bool(moves)
             self.value.leaves_damaged = bool(leaves_damaged)
+            self.value.leaves_above = 0 if leaves_above is None else max(leaves_above, 1)
             self.value.divisor = 255 if scale else 1
             for k in range(3):
                 self.value.mean[k] = mean[k]

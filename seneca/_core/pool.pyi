@@ -27,7 +27,7 @@ class Stream:
         nonce: int,
         threads: int,
         most: int | None = None,
-        max_pixels: int = 0,
+        max_pixels: int | None = None,
         copies: np.ndarray | None = None,
         check_every: int = 0,
         checked: Any = None,

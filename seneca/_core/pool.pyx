@@ -65,7 +65,7 @@ cdef class Stream:
         external: Nobody here opens the containers: ``seneca._core.fetches`` brings their pieces.
         seed, epoch, nonce: Name the random numbers. The last is mixed into what is staged for other jobs.
         threads, most: How many prepare, and the most that :meth:`limit` may ask for. With 0 the waiting thread does.
-        max_pixels: Of one picture; 0 for the codec's own limit.
+        max_pixels: Of one picture; None: there is no limit.
         copies: Where each draw notes which copy serves a sample, or None: uint32 ``(samples, 3)``: slot (``NONE``: it
             is this iterator's alone) and generation of the staged copy, and the form that it is served from.
         check_every, checked: Of so many samples that are served from ENCODED or DECODED one is compared with its file;
@@ -77,13 +77,13 @@ cdef class Stream:
     """
 
     def __cinit__(self, Member member not None, Plan plan not None, bytes paths, path_at, pieces=None, stated=None,
-                  external=False, *, seed, epoch, nonce, threads, most=None, max_pixels=0, copies=None, check_every=0,
+                  external=False, *, seed, epoch, nonce, threads, most=None, max_pixels=None, copies=None, check_every=0,
                   checked=None, changes=None, Remote remote=None, bytes dataset=b"", Hosts hosts=None, bytes exact_copies=b""):
         cdef const uint64_t[::1] offsets = path_at, places, containers
         cdef uint32_t[:, ::1] notes
         cdef uint32_t n_threads = threads
         cdef uint32_t most_threads = n_threads if most is None else most
-        cdef uint64_t limit = max_pixels
+        cdef uint64_t limit = max_pixels or 0
         give_back()
         self.n_samples = len(pieces) if pieces is not None else (len(path_at) - 1) // (2 if plan.value.is_pair else 1)
         self.owner = getpid()

@@ -122,8 +122,9 @@ def check(
     folder: Annotated[Path, typer.Argument(help="Folder of class folders of pictures, or any tree of them.")],
     workers: Annotated[int | None, typer.Option(help="Threads that decode; else one a core.", min=1)] = None,
     max_pixels: Annotated[
-        int, typer.Option(help="A picture with more is broken, as with ImageFolder.", min=1)
-    ] = 64_000_000,
+        int | None,
+        typer.Option(help="A picture with more is broken; else those that Pillow refuses.", min=1),
+    ] = None,
     fresh: Annotated[bool, typer.Option(help="Read every file, also those that are unchanged.")] = False,
     json: Annotated[Path | None, typer.Option(help="Also write what was found to this file.")] = None,
 ) -> None:

@@ -94,13 +94,13 @@ def verdicts_path(folder: Path) -> Path:
     return user_cache() / "checks" / f"{name}.db"
 
 
-def run(folder: Path, *, workers: int | None, max_pixels: int, fresh: bool, to: Path | None) -> int:
+def run(folder: Path, *, workers: int | None, max_pixels: int | None, fresh: bool, to: Path | None) -> int:
     """Check every picture below a folder, and print the broken ones in the order of their paths.
 
     Args:
         folder: Any tree of picture files.
         workers: Threads that decode; None: as many as this process may use cores.
-        max_pixels: A picture with more pixels is broken.
+        max_pixels: A picture with more pixels is broken. None: only one that is beyond Pillow's limit.
         fresh: Whether to forget what earlier checks found.
         to: A file to which :func:`as_json` is written; None: no file.
 
@@ -144,14 +144,16 @@ def _refuse_bad_use(folder: Path, to: Path | None) -> None:
         raise BadCheck(f"--json: {why}")
 
 
-def _terms(max_pixels: int) -> str:
+def _terms(max_pixels: int | None) -> str:
     """What a verdict depends on besides the file."""
     from PIL import __version__ as pillow
 
     return f"seneca {importlib.metadata.version('seneca-loader')}, Pillow {pillow}, {max_pixels} pixels"
 
 
-def _judge(folder: Path, verdicts: Verdicts, tally: Tally, workers: int | None, max_pixels: int) -> None:
+def _judge(
+    folder: Path, verdicts: Verdicts, tally: Tally, workers: int | None, max_pixels: int | None
+) -> None:
     # Imported here only: where Seneca is off, there may be no native core.
     from seneca.data.broken import judge_all, picture_files
 

@@ -17,7 +17,7 @@ from seneca.data.sources.buckets import is_bucket, list_bucket
 from seneca.data.sources.indexes import check_shards, is_list_of_shards, list_of_shards
 from seneca.data.sources.lmdb import is_database, list_database
 from seneca.data.sources.parquet import is_parquet, list_parquet
-from seneca.transforms._pipeline import MAX_PIXELS, Decode
+from seneca.transforms._pipeline import Decode
 
 __all__ = ["PictureArchive", "open"]
 
@@ -65,7 +65,7 @@ def open(
     extensions: str | Sequence[str] = IMG_EXTENSIONS,
     decode: Decode = "exact",
     apply_exif_orientation: bool = False,
-    max_pixels: int = MAX_PIXELS,
+    max_pixels: int | None = None,
 ) -> ImageFolder | PictureArchive | Subset[Any]:
     """Open pictures where they lie, as a dataset for :class:`seneca.DataLoader`. Nothing is converted.
 

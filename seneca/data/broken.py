@@ -21,16 +21,15 @@ from PIL import Image
 
 from seneca._core.codec import Codec
 from seneca._core.plan import Plan
+from seneca._runtime.pillow import settings as pillow_settings
 from seneca._runtime.regular_files import read_regular
 from seneca.data.folder import IMG_EXTENSIONS
 from seneca.data.verdicts import Verdict, Verdicts
 from seneca.errors import DecodeError, LeftToPillowError
-from seneca.transforms._pipeline import MAX_PIXELS
 
 __all__ = ["Found", "judge", "judge_all", "picture_files"]
 
 MAX_FILE_BYTES = 1 << 30  # the same as in csrc/pool/sn_prepare.c
-WHOLE = Plan([], 0, "uint8", True, (0, 0, 0), (1, 1, 1))  # decode, and do nothing else
 AHEAD = 1024  # findings that wait for the caller, at most; more than there are threads
 
 # The markers that begin a JPEG's frame (ITU-T T.81, table B.1), and those of them that say "progressive".
@@ -89,7 +88,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def judge_all(
-    folder: str, verdicts: Verdicts, *, workers: int, max_pixels: int = MAX_PIXELS
+    folder: str, verdicts: Verdicts, *, workers: int, max_pixels: int | None = None
 ) -> Iterator[Found]:
     """Judge every picture file below a folder, in threads. The order is not determined.
 
@@ -100,7 +99,7 @@ def judge_all(
         folder: Any tree of picture files.
         verdicts: Those of earlier checks. Such a file is not read again.
         workers: The number of threads.
-        max_pixels: The most pixels that a picture may have.
+        max_pixels: The most pixels that a picture may have. None: only Pillow's limit counts.
 
     Raises:
         MemoryError: A thread had no memory for a picture.
@@ -145,7 +144,7 @@ def judge_all(
             findings.get_nowait()
 
 
-def _look(path: str, verdicts: Verdicts, codec: Codec, max_pixels: int) -> Found:
+def _look(path: str, verdicts: Verdicts, codec: Codec, max_pixels: int | None) -> Found:
     size = 0
     try:
         status = os.stat(path)
@@ -163,7 +162,7 @@ def _look(path: str, verdicts: Verdicts, codec: Codec, max_pixels: int) -> Found
     return Found(path, size, verdict)
 
 
-def judge(data: bytes, codec: Codec, max_pixels: int = MAX_PIXELS) -> Verdict:
+def judge(data: bytes, codec: Codec, max_pixels: int | None = None) -> Verdict:
     """Decode a file's bytes as a loader does, to the end.
 
     Of a JPEG only the last row becomes pixels. The codec decodes all coefficients before it, and finds all
@@ -174,6 +173,8 @@ def judge(data: bytes, codec: Codec, max_pixels: int = MAX_PIXELS) -> Verdict:
     """
     try:
         height, width = codec.probe(data)
+        if (limit := pillow_settings().max_pixels) is not None and height * width > limit:
+            return _judge_by_pillow(data, codec, max_pixels)
         codec.decode_region(data, height - 1, 0, 1, width)
         return Verdict(None, "JPEG", _is_progressive(data), height * width)
     except LeftToPillowError:
@@ -182,7 +183,7 @@ def judge(data: bytes, codec: Codec, max_pixels: int = MAX_PIXELS) -> Verdict:
         return Verdict(error.reason)
 
 
-def _judge_by_pillow(data: bytes, codec: Codec, max_pixels: int) -> Verdict:
+def _judge_by_pillow(data: bytes, codec: Codec, max_pixels: int | None) -> Verdict:
     # Imported here only: this module imports torch, and a folder of JPEGs is checked without torch.
     from seneca.transforms._apply import open_picture
 
@@ -196,8 +197,10 @@ def _judge_by_pillow(data: bytes, codec: Codec, max_pixels: int) -> Verdict:
 
 def _judge_by_core(data: bytes, codec: Codec) -> Verdict | None:
     """Good, if the core decodes what Pillow refuses: a WebP, where Pillow was built without. Else None."""
+    most = pillow_settings().max_pixels
+    whole = Plan([], 0, "uint8", True, (0, 0, 0), (1, 1, 1), leaves_above=most)  # decode, and do nothing else
     try:
-        height, width, _ = codec.decode(WHOLE, data).shape
+        height, width, _ = codec.decode(whole, data).shape
     except DecodeError:
         return None
     return Verdict(None, "WEBP", pixels=height * width)

@@ -14,7 +14,7 @@ import numpy as np
 
 from seneca.data.files import files_of
 from seneca.data.pictures import PictureDataset
-from seneca.transforms._pipeline import MAX_PIXELS, Decode
+from seneca.transforms._pipeline import Decode
 
 __all__ = ["IMG_EXTENSIONS", "ImageFolder"]
 
@@ -44,7 +44,9 @@ class ImageFolder(PictureDataset):
         apply_exif_orientation: Whether pictures are turned upright as their EXIF data says. torchvision
             does not turn them.
         max_pixels: A picture with more pixels is refused before it is decoded. A small file that claims to
-            be huge is usually an attack.
+            be huge is usually an attack. None: only Pillow's limit counts, which counts in any case: Pillow
+            warns above ``PIL.Image.MAX_IMAGE_PIXELS`` and refuses twice as many. What it is when an epoch
+            begins counts for the epoch.
 
     Attributes:
         classes: Names of the classes, sorted.
@@ -80,7 +82,7 @@ class ImageFolder(PictureDataset):
         allow_empty: bool = False,
         decode: Decode = "exact",
         apply_exif_orientation: bool = False,
-        max_pixels: int = MAX_PIXELS,
+        max_pixels: int | None = None,
     ) -> None:
         super().__init__(
             transform, decode=decode, apply_exif_orientation=apply_exif_orientation, max_pixels=max_pixels

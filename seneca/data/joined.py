@@ -14,7 +14,7 @@ from typing import Any
 from torch.utils.data import ConcatDataset, Subset
 
 from seneca.data.pictures import PictureDataset
-from seneca.transforms._pipeline import MAX_PIXELS, NativeTransform, compile_transform
+from seneca.transforms._pipeline import NativeTransform, compile_transform
 from seneca.transforms._recognise import recognise
 
 __all__ = ["JoinedFolders", "joined"]
@@ -22,7 +22,7 @@ __all__ = ["JoinedFolders", "joined"]
 OPTIONS: dict[str, Any] = {
     "decode": "exact",
     "apply_exif_orientation": False,
-    "max_pixels": MAX_PIXELS,
+    "max_pixels": None,
 }  # torchvision's
 
 

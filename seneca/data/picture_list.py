@@ -12,7 +12,7 @@ import numpy as np
 
 from seneca.data.files import files_of
 from seneca.data.pictures import PictureDataset
-from seneca.transforms._pipeline import MAX_PIXELS, Decode
+from seneca.transforms._pipeline import Decode
 
 __all__ = ["PictureList"]
 
@@ -70,7 +70,7 @@ class PictureList(PictureDataset):
         allow_duplicates: bool = False,
         decode: Decode = "exact",
         apply_exif_orientation: bool = False,
-        max_pixels: int = MAX_PIXELS,
+        max_pixels: int | None = None,
     ) -> None:
         super().__init__(
             transform, decode=decode, apply_exif_orientation=apply_exif_orientation, max_pixels=max_pixels

@@ -35,12 +35,12 @@ class PictureDataset:
         *,
         decode: Decode,
         apply_exif_orientation: bool,
-        max_pixels: int,
+        max_pixels: int | None,
     ) -> None:
         if decode not in get_args(Decode):
             raise ValueError(f'decode is "exact" or "fast", but got {decode!r}')
-        if max_pixels < 1:
-            raise ValueError(f"max_pixels is at least 1, but got {max_pixels!r}")
+        if max_pixels is not None and max_pixels < 1:
+            raise ValueError(f"max_pixels is at least 1 or None, but got {max_pixels!r}")
         self.transform = transform
         self.decode = decode
         self.apply_exif_orientation = apply_exif_orientation

@@ -13,7 +13,6 @@ from seneca.data.folder import IMG_EXTENSIONS
 from seneca.data.pairs import pair_of, split_bytes
 from seneca.errors import DecodeError
 from seneca.transforms._apply import open_mask, open_picture
-from seneca.transforms._pipeline import MAX_PIXELS
 
 __all__ = ["MASK_EXTENSIONS", "SegmentationFolder"]
 
@@ -38,7 +37,8 @@ class SegmentationFolder:
             one of the mask. The attribute may be set later.
         extensions: Endings of the files that count as pictures, in lower case.
         mask_extensions: Endings of masks, in lower case.
-        max_pixels: A picture with more pixels is refused before it is decoded.
+        max_pixels: A picture with more pixels is refused before it is decoded. None: only Pillow's limit
+            counts, as in :class:`seneca.ImageFolder`.
 
     Attributes:
         samples: ``(path of the picture, path of the mask)`` of every pair, sorted by the picture's path.
@@ -69,10 +69,10 @@ class SegmentationFolder:
         *,
         extensions: Sequence[str] = IMG_EXTENSIONS,
         mask_extensions: Sequence[str] = MASK_EXTENSIONS,
-        max_pixels: int = MAX_PIXELS,
+        max_pixels: int | None = None,
     ) -> None:
-        if max_pixels < 1:
-            raise ValueError(f"max_pixels is at least 1, but got {max_pixels!r}")
+        if max_pixels is not None and max_pixels < 1:
+            raise ValueError(f"max_pixels is at least 1 or None, but got {max_pixels!r}")
         self.images = os.path.expanduser(os.fspath(images))
         self.masks = os.path.expanduser(os.fspath(masks))
         self.transforms = transforms
@@ -111,13 +111,15 @@ class SegmentationFolder:
         return f"SegmentationFolder({len(self)} pairs, {self.images!r}, {self.masks!r})"
 
 
-def read_pair(data: bytes, path: str, mask_path: str, max_pixels: int) -> tuple[Image.Image, np.ndarray]:
+def read_pair(
+    data: bytes, path: str, mask_path: str, max_pixels: int | None
+) -> tuple[Image.Image, np.ndarray]:
     """Decode the two files of a pair with Pillow.
 
     Args:
         data: The bytes of the pair.
         path, mask_path: The files, for errors.
-        max_pixels: The most pixels that the picture may have.
+        max_pixels: The most pixels that the picture may have. None: only Pillow's limit counts.
 
     Returns:
         The RGB picture, and the mask, uint8 ``(height, width)``.

@@ -31,7 +31,7 @@ from seneca.data.files import PictureFiles
 from seneca.data.private import Private, times_asked
 from seneca.forms import Form
 from seneca.transforms import _apply as sample
-from seneca.transforms._pipeline import MAX_PIXELS, Pipeline
+from seneca.transforms._pipeline import Pipeline
 
 __all__ = [
     "ByStages",
@@ -271,7 +271,7 @@ class Pictures(KeptStages):
         keys: Names of what ``static`` and ``then`` do.
         same: As in :class:`Stages`.
         target_transform: The transform of the label.
-        max_pixels: The most pixels that a picture may have.
+        max_pixels: The most pixels that a picture may have. None: only Pillow's limit counts.
     """
 
     def __init__(
@@ -285,7 +285,7 @@ class Pictures(KeptStages):
         keys: tuple[bytes, bytes] = (b"", b""),
         same: bool = False,
         target_transform: Callable[[Any], Any] | None = None,
-        max_pixels: int = MAX_PIXELS,
+        max_pixels: int | None = None,
     ) -> None:
         self.files = files
         self.source = source

@@ -38,7 +38,6 @@ from seneca.transforms._boxes import BoxTransform, recognise_boxes
 from seneca.transforms._genuine import is_theirs, replaced_in_torchvision
 from seneca.transforms._pairs import PairTransform, recognise_pair
 from seneca.transforms._pipeline import (
-    MAX_PIXELS,
     ONES,
     ZEROS,
     Decode,
@@ -84,7 +83,7 @@ class Support:
         pipeline: The compiled transform, if the whole transform is native.
         stages: The work of worker processes; None if nothing can be shared.
         total_bytes: The approximate size of all samples in storage.
-        max_pixels: The most pixels that a picture may have.
+        max_pixels: The most pixels that a picture may have. None: only Pillow's limit counts.
         samples: 16 bytes that name the samples beneath ``Subset`` by state and code alone, on any host;
             None: not known.
         made_of: What the names of a dataset that is not native were made of.
@@ -100,7 +99,7 @@ class Support:
     pipeline: Pipeline | None = None
     stages: Stages | None = None
     total_bytes: int = 0
-    max_pixels: int = MAX_PIXELS
+    max_pixels: int | None = None
     samples: bytes | None = None
     made_of: MadeOf | None = None
     watch: Watch | None = None
@@ -254,7 +253,7 @@ def _of_pictures(
     # torchvision's ImageFolder has none of these attributes.
     decode: Decode = getattr(base, "decode", "exact")
     orientation = getattr(base, "apply_exif_orientation", False)
-    max_pixels = getattr(base, "max_pixels", MAX_PIXELS)
+    max_pixels = getattr(base, "max_pixels", None)
     target_transform = getattr(base, "target_transform", None)
 
     known = recognise(base.transform)

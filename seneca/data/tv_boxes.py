@@ -16,7 +16,6 @@ from PIL import Image
 
 from seneca.transforms._boxes import BoxTransform
 from seneca.transforms._genuine import is_theirs
-from seneca.transforms._pipeline import MAX_PIXELS
 
 __all__ = ["DETECTION", "Boxed", "Targets", "boxed_of"]
 
@@ -37,10 +36,10 @@ class Boxed:
         samples: ``(path of the picture, number)`` of every sample.
         transforms: The function of a picture and its target.
         keys: What names the annotations of each sample: the id of its picture, or a file.
-        max_pixels: The most pixels that a picture may have.
+        max_pixels: The most pixels that a picture may have. None: only Pillow's limit counts.
     """
 
-    max_pixels = MAX_PIXELS
+    max_pixels: int | None = None
 
     def __init__(self, name: str, dataset: Any) -> None:
         self._name, self._inner, self._wrapper = name, dataset._dataset, dataset._wrapper

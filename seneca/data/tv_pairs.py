@@ -19,7 +19,6 @@ from seneca.data.segmentation import SegmentationFolder
 from seneca.data.tv_boxes import DETECTION, Boxed, boxed_of
 from seneca.transforms._apply import MASK_MODES
 from seneca.transforms._genuine import is_theirs
-from seneca.transforms._pipeline import MAX_PIXELS
 
 __all__ = ["Pairs", "pairs_of"]
 
@@ -34,11 +33,11 @@ class Pairs:
         root: The folder in which the files are.
         samples: ``(path of the picture, path of the mask)`` of every pair.
         transforms: The function of a picture and its mask.
-        max_pixels: The most pixels that a picture may have.
+        max_pixels: The most pixels that a picture may have. None: only Pillow's limit counts.
     """
 
     are_pairs = True
-    max_pixels = MAX_PIXELS
+    max_pixels: int | None = None
 
     def __init__(self, root: str, samples: Sequence[tuple[str, str]], transforms: Any) -> None:
         self.root, self.samples, self.transforms = root, samples, transforms
@@ -114,7 +113,7 @@ def _mode_of(path: str) -> str | None:
     try:
         with Image.open(path) as file:
             return None if file.mode in MASK_MODES else file.mode
-    except (OSError, SyntaxError, ValueError):
+    except Exception:  # Pillow raises any; the epoch meets the same, and names the file
         return None
 
 

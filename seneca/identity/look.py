@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from seneca._runtime.packages import distribution_of, release_of
-from seneca._runtime.pillow import takes_truncated
+from seneca._runtime.pillow import settings as pillow_settings
 from seneca.errors import NotFingerprinted
 from seneca.identity import of_code, of_data
 from seneca.identity.libraries import settings_of_libraries
@@ -146,7 +146,7 @@ class Look:
     ) -> None:
         self.watch = Watch()
         self.watch.value(torch.get_default_dtype)
-        self.watch.value(takes_truncated)
+        self.watch.value(pillow_settings)
         self._key = key
         self._memory = memory or Memory()
         self._told: dict[str, Any] = {}  # what was identified, by its name for people
@@ -343,7 +343,7 @@ def _listed(names: tuple[str, ...]) -> str:
 
 def _process() -> str:
     """The settings of this process on which every item may depend, although no code names them."""
-    default = f"{torch.get_default_dtype()} {torch.get_default_device()} {takes_truncated()}"
+    default = f"{torch.get_default_dtype()} {torch.get_default_device()} {tuple(pillow_settings())}"
     return f"{_FORMAT}, {sys.implementation.name} {sys.hexversion:x}, {default}"
 
 

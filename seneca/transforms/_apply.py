@@ -19,9 +19,11 @@ import torch
 from PIL import Image, UnidentifiedImageError, features
 
 from seneca._runtime.enabled import off_because
+from seneca._runtime.pillow import Settings as PillowSettings
+from seneca._runtime.pillow import settings as pillow_settings
 from seneca.errors import DecodeError, LeftToPillowError, PictureTooLargeError
 from seneca.transforms import _portable as portable
-from seneca.transforms._pipeline import MAX_PIXELS, Decode, NativeTransform, Pipeline, compile_transform
+from seneca.transforms._pipeline import Decode, NativeTransform, Pipeline, compile_transform
 
 try:
     from seneca._core.codec import Codec, batch_write
@@ -43,7 +45,16 @@ __all__ = [
     "transform_picture",
 ]
 
-_compiled = functools.lru_cache(maxsize=64)(compile_transform)
+
+def _compiled(transform: NativeTransform, **options: Any) -> Pipeline:
+    """The pipeline of a transform, kept for as long as Pillow's settings stay."""
+    return _compiled_with(pillow_settings(), transform, **options)
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled_with(_: PillowSettings, transform: NativeTransform, **options: Any) -> Pipeline:
+    return compile_transform(transform, **options)
+
 
 # A codec serves one thread. A forked child inherits those of the forking thread, which are idle.
 _of_thread = threading.local()
@@ -92,7 +103,7 @@ def load_picture(
     *,
     decode: Decode = "exact",
     apply_orientation: bool = False,
-    max_pixels: int = MAX_PIXELS,
+    max_pixels: int | None = None,
 ) -> Any:
     """Decode a file's bytes and transform the picture.
 
@@ -103,7 +114,7 @@ def load_picture(
         decode: ``"exact"`` or ``"fast"``. It has an effect only on JPEGs, with transforms of Seneca's.
         apply_orientation: Whether to turn the picture as its EXIF orientation says.
         max_pixels: The most pixels that the picture may have, also between the steps of a transform of
-            Seneca's.
+            Seneca's. None: only Pillow's limit counts.
 
     Returns:
         With a transform of Seneca's, a tensor of shape (3, height, width). Without a transform, an RGB PIL
@@ -122,7 +133,7 @@ def load_picture(
 
 
 def augment_encoded(
-    pipeline: Pipeline, data: bytes, path: str | os.PathLike[str], max_pixels: int
+    pipeline: Pipeline, data: bytes, path: str | os.PathLike[str], max_pixels: int | None
 ) -> torch.Tensor:
     """Run the whole pipeline on a file's bytes, and decode only what it needs. Errors are those of
     :func:`load_picture`."""
@@ -138,7 +149,9 @@ def augment_encoded(
         return _transformed(pipeline, picture, seed, max_pixels)
 
 
-def decode_head(pipeline: Pipeline, data: bytes, path: str | os.PathLike[str], max_pixels: int) -> np.ndarray:
+def decode_head(
+    pipeline: Pipeline, data: bytes, path: str | os.PathLike[str], max_pixels: int | None
+) -> np.ndarray:
     """Make DECODED of a file's bytes: uint8 (height, width, 3). Errors are those of :func:`load_picture`."""
     assert Codec is not None
     with _naming(path):
@@ -151,7 +164,7 @@ def decode_head(pipeline: Pipeline, data: bytes, path: str | os.PathLike[str], m
             return codec.head(pipeline.plan, np.asarray(picture))
 
 
-def augment_decoded(pipeline: Pipeline, pixels: np.ndarray, max_pixels: int) -> torch.Tensor:
+def augment_decoded(pipeline: Pipeline, pixels: np.ndarray, max_pixels: int | None) -> torch.Tensor:
     """Run the rest of the pipeline on DECODED."""
     seed = _seed(pipeline)
     return _tensor(pipeline, _codec(max_pixels).augment_decoded(pipeline.plan, pixels, seed, 0, 0, 0), seed)
@@ -166,18 +179,18 @@ def transform_picture(transform: NativeTransform, picture: Image.Image | np.ndar
     elif not isinstance(picture, Image.Image):
         raise TypeError(f"a picture is a PIL image or a uint8 array, but got {type(picture).__name__}")
     pipeline = _compiled(transform)
-    return _transformed(pipeline, picture.convert("RGB"), _seed(pipeline), MAX_PIXELS)
+    return _transformed(pipeline, picture.convert("RGB"), _seed(pipeline), None)
 
 
 def open_picture(
-    data: bytes, *, apply_orientation: bool = False, max_pixels: int = MAX_PIXELS
+    data: bytes, *, apply_orientation: bool = False, max_pixels: int | None = None
 ) -> Image.Image:
     """Decode with Pillow to RGB, as torchvision's loader does.
 
     Args:
         data: A file's bytes.
         apply_orientation: Whether to turn the picture as its EXIF orientation says.
-        max_pixels: The most pixels that a picture may have.
+        max_pixels: The most pixels that a picture may have. None: only Pillow's limit counts.
 
     Raises:
         PictureTooLargeError: The header says more pixels, or Pillow takes the file for a decompression
@@ -190,12 +203,12 @@ def open_picture(
     return picture if turn is None else picture.transpose(turn)
 
 
-def open_mask(data: bytes, *, max_pixels: int = MAX_PIXELS) -> np.ndarray:
+def open_mask(data: bytes, *, max_pixels: int | None = None) -> np.ndarray:
     """Decode a mask with Pillow: uint8 (height, width), a class for each pixel.
 
     Args:
         data: A file's bytes.
-        max_pixels: The most pixels that a mask may have.
+        max_pixels: The most pixels that a mask may have. None: only Pillow's limit counts.
 
     Raises:
         PictureTooLargeError: As of :func:`open_picture`.
@@ -211,18 +224,21 @@ def open_mask(data: bytes, *, max_pixels: int = MAX_PIXELS) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def _opened(data: bytes, what: str, max_pixels: int) -> Iterator[Image.Image]:
+def _opened(data: bytes, what: str, max_pixels: int | None) -> Iterator[Image.Image]:
     """Open a file with Pillow for a block that decodes it."""
     try:
         with Image.open(io.BytesIO(data)) as file:
-            if file.height * file.width > max_pixels:
+            if max_pixels is not None and file.height * file.width > max_pixels:
                 raise PictureTooLargeError(
                     f"{file.height} x {file.width} pixels are more than max_pixels={max_pixels}: "
                     f"shrink the {what}, leave it out, or allow more"
                 )
             yield file
     except Image.DecompressionBombError as error:
-        raise PictureTooLargeError(f"{error}; the limit is twice PIL.Image.MAX_IMAGE_PIXELS") from error
+        raise PictureTooLargeError(
+            f"{error}; the limit is twice PIL.Image.MAX_IMAGE_PIXELS: raise it or set it to None, shrink the "
+            f"{what}, or leave it out"
+        ) from error
     except UnidentifiedImageError as error:  # Pillow's message has an address, another one each time
         if data[:4] == b"RIFF" and data[8:12] == b"WEBP" and not features.check("webp"):
             raise DecodeError(WITHOUT_WEBP) from error
@@ -255,7 +271,7 @@ def _orientation(picture: Image.Image) -> Any:
         return None
 
 
-def _transformed(pipeline: Pipeline, picture: Image.Image, seed: int, max_pixels: int) -> torch.Tensor:
+def _transformed(pipeline: Pipeline, picture: Image.Image, seed: int, max_pixels: int | None) -> torch.Tensor:
     """Run the whole pipeline on an RGB picture."""
     if Codec is None:
         rng = np.random.default_rng(seed)
@@ -273,9 +289,9 @@ def _tensor(pipeline: Pipeline, pixels: np.ndarray, seed: int) -> torch.Tensor:
     return out
 
 
-def _codec(max_pixels: int) -> Codec:
+def _codec(max_pixels: int | None) -> Codec:
     """This thread's codec for this limit. It is made for the first picture."""
-    codecs: dict[int, Codec] = vars(_of_thread).setdefault("codecs", {})
+    codecs: dict[int | None, Codec] = vars(_of_thread).setdefault("codecs", {})
     if max_pixels not in codecs:
         codecs[max_pixels] = Codec(max_pixels)
     return codecs[max_pixels]

@@ -11,10 +11,11 @@ import functools
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from seneca._runtime.pillow import takes_truncated
+from seneca._runtime.pillow import Settings as PillowSettings
+from seneca._runtime.pillow import settings as pillow_settings
 from seneca.errors import PlanError
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DTYPES",
-    "MAX_PIXELS",
     "Decode",
     "NativeTransform",
     "Pipeline",
@@ -36,7 +36,6 @@ __all__ = [
 # payloads.
 PIXELS_VERSION = 1
 
-MAX_PIXELS = 64_000_000  # the default limit for a picture, as in csrc/codec
 MAX_STEPS = 16  # SN_PLAN_MAX_OPS in csrc/codec/sn_plan.h
 DETERMINISTIC = frozenset({"resize", "center_crop", "pad", "resize_keep_ratio"})
 # The size of their results is drawn, or hangs on the picture's: a crop must follow.
@@ -94,12 +93,14 @@ class Pipeline:
         decode: ``"exact"``, or ``"fast"`` for fewer operations and slightly other pixels.
         apply_orientation: Whether pictures are turned as their EXIF orientation says.
         channels_last: Whether a result lies in memory as (height, width, 3).
-        max_pixels: Pictures with more pixels are refused. Jobs with different limits share nothing.
+        max_pixels: Pictures with more pixels are refused. None: only those that Pillow refuses. Jobs with
+            different limits share nothing.
         mask: Of pairs of a picture and a mask: the type of the batch's masks, ``"uint8"`` or ``"int64"``.
             None: there are only pictures.
         moves: Whether batches say how each picture was moved, because there are boxes to move likewise. Then
             there is no head: DECODED is the whole picture, whose size the boxes need.
-        takes_truncated: Whether Pillow decodes JPEGs that are damaged, because it is set to.
+        pillow: Pillow's settings, by default those of now. They count for every picture: the native core
+            leaves to Pillow what it shall accept, warn of or refuse by them.
     """
 
     steps: tuple[Step, ...]
@@ -112,10 +113,10 @@ class Pipeline:
     decode: Decode = "exact"
     apply_orientation: bool = False
     channels_last: bool = False
-    max_pixels: int = MAX_PIXELS
+    max_pixels: int | None = None
     mask: str | None = None
     moves: bool = False
-    takes_truncated: bool = False
+    pillow: PillowSettings = field(default_factory=pillow_settings)
 
     @property
     def n_head(self) -> int:
@@ -150,7 +151,8 @@ class Pipeline:
             apply_orientation=self.apply_orientation,
             mask=self.mask,
             moves=self.moves,
-            leaves_damaged=self.takes_truncated,
+            leaves_damaged=self.pillow.takes_truncated,
+            leaves_above=self.pillow.max_pixels,
         )
 
     @functools.cached_property
@@ -168,10 +170,10 @@ class Pipeline:
         description: list[Any] = [PIXELS_VERSION, form, steps]
         if self.decode != "exact" or self.apply_orientation:
             description.append({"decode": self.decode, "apply_orientation": self.apply_orientation})
-        if self.max_pixels != MAX_PIXELS:
+        if self.max_pixels is not None:
             description.append({"max_pixels": self.max_pixels})
-        if self.takes_truncated:
-            description.append({"takes_truncated": True})
+        if self.pillow != PillowSettings():
+            description.append({"pillow": self.pillow})
         if self.mask is not None:
             description.append({"pairs": True})  # the type of masks is the batch's
         return json.dumps(description, sort_keys=True, separators=(",", ":"))
@@ -203,7 +205,7 @@ def compile_transform(
     decode: Decode = "exact",
     apply_orientation: bool = False,
     channels_last: bool = False,
-    max_pixels: int = MAX_PIXELS,
+    max_pixels: int | None = None,
     mask: str | None = None,
     moves: bool = False,
 ) -> Pipeline:
@@ -259,7 +261,6 @@ def compile_transform(
         max_pixels,
         mask,
         moves,
-        takes_truncated(),
     )
 
 

@@ -58,7 +58,7 @@ Known = Callable[[int], tuple[Profile | None, str]]
 """Takes the bytes of a cache. Returns a profile and where it comes from; or None and the reason."""
 
 
-def profile_for(files: PictureFiles, pipeline: Pipeline, max_pixels: int) -> Known:
+def profile_for(files: PictureFiles, pipeline: Pipeline, max_pixels: int | None) -> Known:
     """For pictures of the native grade: the kept measurement of ``seneca.profile``, else a quick look."""
 
     def find(cache_bytes: int) -> tuple[Profile | None, str]:

@@ -31,7 +31,7 @@ from seneca.data.files import PictureFiles, files_of
 from seneca.errors import DecodeError, PlanError
 from seneca.options import parse_bytes
 from seneca.partition import Profile, ProfileError
-from seneca.transforms._pipeline import MAX_PIXELS, NativeTransform, Pipeline, compile_transform
+from seneca.transforms._pipeline import NativeTransform, Pipeline, compile_transform
 from seneca.tuning import host
 from seneca.tuning.storage import read_storage
 from seneca.tuning.whole import profile_by
@@ -155,7 +155,7 @@ def pace_of(step: Callable[[Any, Any], Any], batch_size: int, pipeline: Pipeline
     return steps * batch_size / (time.perf_counter() - began)
 
 
-def _what_runs(dataset: Any, transform: Any) -> tuple[PictureFiles, Pipeline, int]:
+def _what_runs(dataset: Any, transform: Any) -> tuple[PictureFiles, Pipeline, int | None]:
     """The files, their pipeline, and the most pixels that a picture may have."""
     if isinstance(dataset, (str, os.PathLike)):
         wanted: Any = default_transform() if transform is None else transform
@@ -175,7 +175,7 @@ def _what_runs(dataset: Any, transform: Any) -> tuple[PictureFiles, Pipeline, in
         raise PlanError(
             f"only what runs natively can be profiled, and {type(dataset).__name__} does not: {grade.why[0]}"
         )
-    return grade.files, grade.pipeline, grade.max_pixels or MAX_PIXELS
+    return grade.files, grade.pipeline, grade.max_pixels
 
 
 def _fingerprint(pipeline: Pipeline) -> str:
@@ -202,7 +202,11 @@ def _recall(path: Path) -> Profile | None:
 
 
 def _measure(
-    files: PictureFiles, pipeline: Pipeline, max_pixels: int, memory: int, tell: Callable[[float, str], None]
+    files: PictureFiles,
+    pipeline: Pipeline,
+    max_pixels: int | None,
+    memory: int,
+    tell: Callable[[float, str], None],
 ) -> Profile:
     pieces = list(files.pieces())
     random.Random(SEED).shuffle(pieces)

@@ -27,13 +27,13 @@ MOST_FILES = 8  # for each number of readers, and for each thread
 MOST_AT_MEMORY = 8
 
 
-def quick(files: PictureFiles, pipeline: Pipeline, max_pixels: int, cache_bytes: int) -> Profile:
+def quick(files: PictureFiles, pipeline: Pipeline, max_pixels: int | None, cache_bytes: int) -> Profile:
     """Make a profile with a handful of files, in well under a second.
 
     Args:
         files: The pictures.
         pipeline: The compiled transform.
-        max_pixels: The most pixels that a picture may have.
+        max_pixels: The most pixels that a picture may have. None: only Pillow's limit counts.
         cache_bytes: Memory for payloads.
 
     Raises:

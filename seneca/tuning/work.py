@@ -68,7 +68,7 @@ def room_for_samples(pipeline: Pipeline) -> np.ndarray:
 def work_through(
     pieces: Sequence[AnyPiece],
     pipeline: Pipeline,
-    max_pixels: int,
+    max_pixels: int | None,
     *,
     threads: int,
     seconds: float,
@@ -78,7 +78,7 @@ def work_through(
     Args:
         pieces: Where the pictures are. Each is read once before the clock starts.
         pipeline: The compiled transform.
-        max_pixels: The most pixels that a picture may have.
+        max_pixels: The most pixels that a picture may have. None: only Pillow's limit counts.
         threads: The number of threads that work at once, each on its own pictures.
         seconds: When to stop. Each thread finishes at least one picture.
 
@@ -139,7 +139,7 @@ def _one(
     piece: AnyPiece,
     index: int,
     out: np.ndarray,
-    max_pixels: int,
+    max_pixels: int | None,
 ) -> bool:
     """Take one picture through all stages. Whether it could be decoded."""
     piece.read()  # brings the file into the page cache
@@ -183,7 +183,7 @@ def _bytes_of(made: Any) -> int:
     return sum(part.nbytes for part in parts)
 
 
-def _by_pillow(codec: Codec, pipeline: Pipeline, data: bytes, max_pixels: int) -> Any:
+def _by_pillow(codec: Codec, pipeline: Pipeline, data: bytes, max_pixels: int | None) -> Any:
     # Imported here only: these modules import torch, and a folder of JPEGs is measured without torch.
     if pipeline.mask is not None:
         from seneca.data.segmentation import read_pair

@@ -10,6 +10,7 @@ import pytest
 import simplejpeg
 import torch
 from PIL import Image, ImageFile
+from torchvision_here import torchvision, v1
 
 import seneca
 from seneca import transforms as T
@@ -244,6 +245,50 @@ def test_a_picture_of_too_many_pixels_raises_its_name_and_the_remedy(picture_fol
         assert len(epoch_of(load(dataset, on_error="skip"))[1]) == 48
 
 
+def doubled(tensor):
+    return tensor * 2
+
+
+LIMITS = (None, 99 * 50 - 1, 99 * 100, 7, float("inf"), 99 * 50, 99 * 100 - 1)
+
+
+@pytest.mark.filterwarnings("ignore:.*decompression bomb")
+@pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "bmp"])
+@pytest.mark.parametrize("is_native", [True, False])
+def test_pillows_limit_counts_for_torchvisions_folder(picture_folder, name, monkeypatch, suffix, is_native):
+    """Whatever a job with another limit has left in the cache."""
+    path = picture_folder / "class_0" / f"large.{suffix}"
+    Image.new("RGB", (100, 99)).save(path)
+    steps = [v1.Resize(40), v1.CenterCrop(32), v1.ToTensor()]
+    dataset = torchvision.datasets.ImageFolder(
+        picture_folder, v1.Compose(steps if is_native else [*steps, doubled])
+    )
+    loaders = [load(dataset, cache=name, num_workers=int(not is_native))]
+    assert ("native" if is_native else "staged") in loaders[0].explain()
+    for limit in LIMITS:
+        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
+        loaders.append(load(dataset, cache=name, num_workers=int(not is_native)))
+        is_refused = limit is not None and 2 * limit < 99 * 100
+        for loader in (loaders[0], loaders[-1]):
+            if is_refused:
+                with pytest.raises(Image.DecompressionBombError):
+                    list(torch.utils.data.DataLoader(dataset, 8))
+                remedy = "MAX_IMAGE_PIXELS: raise it or set it to None, shrink the picture, or leave it out"
+                with pytest.raises(PictureTooLargeError, match=rf"\.{suffix if limit > 7 else ''}.*{remedy}"):
+                    list(loader)
+            else:
+                assert sum(len(labels) for _, labels in loader) == 49
+    loaders.clear()
+
+
+def test_pillow_warns_of_a_large_picture(picture_folder, monkeypatch):
+    Image.new("RGB", (100, 99)).save(picture_folder / "class_0" / "large.jpg")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 99 * 99)
+    dataset = torchvision.datasets.ImageFolder(picture_folder, v1.Compose([v1.Resize((9, 9)), v1.ToTensor()]))
+    with pytest.warns(Image.DecompressionBombWarning, match="9900 pixels"):
+        epoch_of(load(dataset))
+
+
 def damage(folder):
     bad = sorted(folder.glob("*/*.jpg"))[10]
     bad.write_bytes(bad.read_bytes()[:200])
@@ -337,6 +382,20 @@ def test_truncated_pictures_are_read_if_pillow_is_set_to(picture_folder, name, m
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", False)
     with pytest.raises(DecodeError):  # nor from what the other has left in the cache
         epoch_of(load(dataset, num_workers=workers, cache=name))
+
+
+def test_truncated_pictures_are_read_for_a_transform_in_python_too(picture_folder, name, monkeypatch):
+    dataset = torchvision.datasets.ImageFolder(
+        picture_folder, v1.Compose([v1.Resize((24, 24)), v1.ToTensor(), doubled])
+    )
+    ours = load(dataset, num_workers=1, cache=name)
+    assert "staged" in ours.explain()
+    os.truncate(dataset.samples[0][0], os.path.getsize(dataset.samples[0][0]) // 2)
+    with pytest.raises(DecodeError):
+        list(ours)
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    expected = torch.cat([images for images, _ in torch.utils.data.DataLoader(dataset, 8)])
+    assert torch.allclose(torch.cat([images for images, _ in ours]), expected, atol=2 / 255)
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 48])

@@ -1,16 +1,18 @@
 """Loaders of pairs: what of theirs goes beyond pictures."""
 
 import gc
+import os
 
 import numpy as np
 import pytest
 import torch
-from pair_folders import make_pairs
-from PIL import Image
-from torch.utils.data import BatchSampler, ConcatDataset, RandomSampler, Subset, default_collate
+from pair_folders import make_pairs, make_voc
+from PIL import Image, ImageFile
+from torch.utils.data import BatchSampler, ConcatDataset, DataLoader, RandomSampler, Subset, default_collate
 from torchvision_here import torchvision, v2
 
 import seneca
+from seneca.errors import DecodeError, PictureTooLargeError
 
 Mask = torchvision.tv_tensors.Mask
 RANDOM = [v2.ToImage(), v2.RandomResizedCrop(24), v2.RandomHorizontalFlip()]
@@ -85,6 +87,55 @@ def test_pillow_decodes_what_the_core_does_not(tmp_path, name):
     for _ in range(3):
         assert torch.equal(torch.cat([masks.clone() for _, masks in loader]), expected[1])
     assert loader.stats()["served"]["decoded"] + loader.stats()["served"]["encoded"] > 0
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_truncated_pictures_are_read_if_pillow_is_set_to(tmp_path, name, monkeypatch, workers):
+    images, masks = make_pairs(tmp_path, 12)
+    dataset = dataset_of((images, masks), FIXED)
+    for path, _ in dataset.samples[1::4]:
+        os.truncate(path, os.path.getsize(path) // 2)
+    loader = seneca.DataLoader(
+        dataset, 5, cache=name, cache_bytes="4MiB", split="30-70-0", num_workers=workers
+    )
+    assert loader.explain().startswith("native")
+    with pytest.raises(DecodeError, match=dataset.samples[1][0]):
+        taken(loader)
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    theirs = list(DataLoader(dataset, 5))
+    for _ in range(2):  # the second time from the cache
+        for (_, pictures, classes), expected in zip(taken(loader), theirs, strict=True):
+            assert torch.equal(classes, expected[1])
+            assert (pictures - expected[0]).abs().mean() < 0.3 / 255
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", False)
+    with pytest.raises(DecodeError, match=dataset.samples[1][0]):
+        taken(loader)
+
+
+@pytest.mark.filterwarnings("ignore:.*decompression bomb")
+def test_pillows_limit_counts_for_pictures_and_masks_of_torchvisions(tmp_path, name, monkeypatch):
+    wrap = torchvision.datasets.wrap_dataset_for_transforms_v2
+    transforms = v2.Compose([*FIXED, TO_FLOATS, v2.ToPureTensor()])
+    dataset = wrap(torchvision.datasets.VOCSegmentation(make_voc(tmp_path, 9), transforms=transforms))
+    largest = 0
+    for path in dataset.images:
+        with Image.open(path) as picture:
+            largest = max(largest, picture.height * picture.width)
+    loader = seneca.DataLoader(dataset, 4, cache=name, cache_bytes="4MiB", num_workers=1)
+    assert loader.explain().startswith("native")
+    for limit in (largest, (largest + 1) // 2, largest // 2 - 1, None, 7):
+        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
+        if limit is not None and largest > 2 * limit:
+            with pytest.raises(Image.DecompressionBombError):
+                list(DataLoader(dataset, 4))
+            with pytest.raises(
+                PictureTooLargeError, match=r"\.jpg.*MAX_IMAGE_PIXELS: raise it or set it to None"
+            ):
+                taken(loader)
+        else:
+            for (_, pictures, classes), expected in zip(taken(loader), DataLoader(dataset, 4), strict=True):
+                assert torch.equal(classes, expected[1])
+                assert (pictures - expected[0]).abs().mean() < 0.3 / 255
 
 
 def test_copies_are_exact_where_that_is_wanted(folders, name):

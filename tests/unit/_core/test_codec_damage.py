@@ -165,8 +165,8 @@ def with_size(data, height, width):
 
 @pytest.mark.parametrize("options", [{}, {"progressive": True}])
 def test_a_header_that_claims_too_many_pixels_is_refused(options):
-    data = with_size(saved(16, 16, **options), 65500, 65000)
-    for call in (Codec().probe, lambda data: Codec().decode(WHOLE, data)):
+    data, codec = with_size(saved(16, 16, **options), 65500, 65000), Codec(64_000_000)
+    for call in (codec.probe, lambda data: codec.decode(WHOLE, data)):
         with pytest.raises(PictureTooLargeError, match=r"65500 x 65000 .*max_pixels=64000000: .*allow more"):
             call(data)
 
@@ -177,6 +177,19 @@ def test_the_limit_of_pixels_is_the_callers():
     for call in (Codec(max_pixels=599).probe, lambda data: Codec(max_pixels=599).decode(WHOLE, data)):
         with pytest.raises(PictureTooLargeError, match=r"20 x 30 .*max_pixels=599: .*allow more"):
             call(data)
+
+
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP"])
+def test_a_plan_may_leave_large_pictures_to_pillow(format):
+    file = io.BytesIO()
+    Image.new("RGB", (30, 20)).save(file, format)
+    for most, is_left in ((600, False), (None, False), (599, True), (0, True)):
+        plan = Plan([], 0, "uint8", True, (0, 0, 0), (1, 1, 1), leaves_above=most)
+        if is_left:
+            with pytest.raises(LeftToPillowError):
+                Codec().decode(plan, file.getvalue())
+        else:
+            assert Codec().decode(plan, file.getvalue()).shape == (20, 30, 3)
 
 
 def head_of(*ops):
@@ -215,7 +228,7 @@ def test_a_picture_that_was_decoded_elsewhere_is_held_to_the_limit_too():
 def test_a_resize_beyond_the_limit_is_refused_before_it_is_made():
     tall = np.zeros((3000, 1, 3), np.uint8)
     with pytest.raises(PictureTooLargeError, match=r"3000 x 1 becomes 768000 x 256 .*allow more"):
-        Codec().head(head_of(("resize", {"size": 256})), tall)
+        Codec(64_000_000).head(head_of(("resize", {"size": 256})), tall)
     with pytest.raises(PictureTooLargeError, match=r"2000 x 1 becomes 2000000 x 1000 .*sides"):
         Codec(1 << 33).head(head_of(("resize", {"size": 1000})), tall[:2000])
 

@@ -180,7 +180,7 @@ def test_a_random_crop_of_the_size_at_hand_draws_nothing():
 
 @pytest.mark.parametrize("size", [(41, 40), (40, 41), (300, 300)])
 def test_a_random_crop_larger_than_the_picture_says_both_sizes_and_what_to_do(size):
-    codec, p = Codec(), plan(random_crop(*size, padding=(0, 1, 2, 3)))
+    codec, p = Codec(64_000_000), plan(random_crop(*size, padding=(0, 1, 2, 3)))
     pixels = np.zeros((36 if size[0] > 40 else 40, 38 if size[1] > 40 else 40, 3), np.uint8)
     padded = (pixels.shape[0] + 4, pixels.shape[1] + 2)
     message = (

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from PIL import Image, ImageOps
+from PIL import Image, ImageFile, ImageOps
 from sizes import size
 
 from seneca import ImageFolder
@@ -181,11 +181,24 @@ def test_a_picture_of_too_many_pixels_is_refused_and_named(tmp_path, name, trans
     assert re.search(rf"{name}: 24 x 36 pixels .* max_pixels=863: .* allow more", str(refused.value))
 
 
-def test_pillows_own_limit_is_told_as_the_same_error(tmp_path, monkeypatch):
-    save(tmp_path / "a" / "1.png")
+@pytest.mark.parametrize("name", ["1.jpg", "1.png"])
+@pytest.mark.parametrize("transform", [None, T.CenterCrop(8)])
+def test_pillows_settings_of_now_count_for_an_item(tmp_path, monkeypatch, name, transform):
+    save(tmp_path / "a" / name)
+    dataset = ImageFolder(tmp_path, transform)
+    dataset[0]
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
-    with pytest.raises(PictureTooLargeError, match=r"1\.png: .*MAX_IMAGE_PIXELS"):
-        ImageFolder(tmp_path)[0]
+    with pytest.raises(
+        PictureTooLargeError, match=rf"{name}: .*MAX_IMAGE_PIXELS: raise it or set it to None"
+    ):
+        dataset[0]
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
+    path = tmp_path / "a" / name
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(DecodeError, match=name):
+        dataset[0]
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    dataset[0]
 
 
 def test_fast_decoding_gives_nearly_the_same_pixels(picture_folder):

@@ -7,7 +7,7 @@ import pytest
 import seneca
 from seneca import transforms as T
 from seneca.data.files import files_of
-from seneca.transforms._pipeline import MAX_PIXELS, compile_transform
+from seneca.transforms._pipeline import compile_transform
 from seneca.tuning import host, work
 from seneca.tuning import profile as measure
 from seneca.tuning.quick import quick
@@ -34,7 +34,7 @@ def test_a_quick_look_measures_memory_without_taking_much(picture_folder, monkey
     monkeypatch.setattr(host, "cores", lambda: cores)
     monkeypatch.setattr(host, "memory_bytes_per_s", measured)
     dataset = seneca.ImageFolder(picture_folder, T.Compose([T.RandomCrop(32)]))
-    found = quick(files_of(dataset), compile_transform(dataset.transform), MAX_PIXELS, 1 << 20)
+    found = quick(files_of(dataset), compile_transform(dataset.transform), None, 1 << 20)
     assert found.memory_bytes_per_s == 123e9
     [(threads, seconds, bytes_each)] = asked
     assert threads == min(cores, 8) and seconds == 0.0  # each copies once
@@ -43,7 +43,7 @@ def test_a_quick_look_measures_memory_without_taking_much(picture_folder, monkey
 
 def test_both_looks_say_the_same_of_what_they_both_know(picture_folder):
     dataset = seneca.ImageFolder(picture_folder, T.Compose([T.Resize((40, 48)), T.RandomCrop(32)]))
-    quickly = quick(files_of(dataset), compile_transform(dataset.transform), MAX_PIXELS, 1 << 20)
+    quickly = quick(files_of(dataset), compile_transform(dataset.transform), None, 1 << 20)
     whole = seneca.profile(dataset, cache_bytes="1MiB")
     for name in ("host", "dataset", "samples", "cores", "cache_bytes", "decoded", "augmented", "batch_bytes"):
         assert getattr(quickly, name) == getattr(whole, name), name

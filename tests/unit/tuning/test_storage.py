@@ -10,7 +10,7 @@ import pytest
 
 import seneca
 from seneca._runtime.regular_files import Piece
-from seneca.transforms._pipeline import MAX_PIXELS, compile_transform
+from seneca.transforms._pipeline import compile_transform
 from seneca.tuning import profile as measure
 from seneca.tuning import storage, work
 
@@ -83,9 +83,7 @@ def test_a_file_that_has_gone_is_named(picture_folder):
     with pytest.raises(FileNotFoundError, match=os.path.basename(pieces[3].path)):
         storage.read_storage(pieces, 1.0)
     with pytest.raises(FileNotFoundError, match=os.path.basename(pieces[3].path)):
-        work.work_through(
-            pieces, compile_transform(measure.default_transform()), MAX_PIXELS, threads=2, seconds=60
-        )
+        work.work_through(pieces, compile_transform(measure.default_transform()), None, threads=2, seconds=60)
 
 
 @pytest.mark.parametrize("began", [0.0, 0.05, 0.1, 0.15])

@@ -9,7 +9,7 @@ import pytest
 from seneca import transforms as T
 from seneca._runtime.regular_files import Piece
 from seneca.partition import Cost
-from seneca.transforms._pipeline import MAX_PIXELS, compile_transform
+from seneca.transforms._pipeline import compile_transform
 from seneca.tuning import profile as measure
 from seneca.tuning import work
 
@@ -40,7 +40,7 @@ def test_a_stage_that_the_clock_reads_0_for_scales_and_is_a_number():
 def test_every_picture_is_worked_on_once_whatever_the_threads(picture_folder):
     pieces = [Piece(path) for path in sorted(map(str, picture_folder.rglob("*.jpg")))]
     pipeline = compile_transform(T.Compose([T.RandomResizedCrop(16)]))
-    done = work.work_through(pieces, pipeline, MAX_PIXELS, threads=3, seconds=60)
+    done = work.work_through(pieces, pipeline, None, threads=3, seconds=60)
     assert sorted(done.seconds) == list(range(48))
     assert sorted(done.encoded) == sorted(os.path.getsize(piece.path) for piece in pieces)
 
@@ -55,7 +55,7 @@ def test_samples_are_written_to_memory_that_no_core_has_in_its_caches(picture_fo
     monkeypatch.setattr(work, "batch_write", noted)
     pieces = [Piece(path) for path in sorted(map(str, picture_folder.rglob("*.jpg")))]
     pipeline = compile_transform(T.Compose([T.RandomResizedCrop(224), T.ToTensor()]))
-    work.work_through(pieces, pipeline, MAX_PIXELS, threads=1, seconds=60)
+    work.work_through(pieces, pipeline, None, threads=1, seconds=60)
     apart = 224 * 224 * 3 * 4
     in_turns = written.index(written[0], 1)
     assert len(set(written[:in_turns])) == in_turns
