@@ -17,9 +17,8 @@ from torch.utils._pytree import tree_map_only
 
 from seneca.transforms._base import Transform
 from seneca.transforms._genuine import is_theirs, replaced_in_torchvision
-from seneca.transforms._pairs import COLOURS, WithPicture, steps_of
+from seneca.transforms._pairs import MOVES, WithPicture, steps_of
 from seneca.transforms._pipeline import NativeTransform
-from seneca.transforms._recognise import GROUPS
 from seneca.transforms._translate import NotNative, known_as
 
 __all__ = ["BoxTransform", "recognise_boxes"]
@@ -73,16 +72,10 @@ DRAWN: dict[str, Params] = {
     "RandomZoomOut": _of_zoom,
     "ScaleJitter": _new_size,
 }
-MOVE = frozenset({"CenterCrop", "Pad", "Resize", *DRAWN})
 # Those that draw nothing and do something to boxes. ON_BOXES and SANITIZE do nothing to pictures.
 FIXED = frozenset({"CenterCrop", "ConvertImageDtype", "Pad", "Resize", "ToDtype", "ToPureTensor"})
 ON_BOXES = frozenset({"ClampBoundingBoxes", "ConvertBoundingBoxFormat", "SetClampingMode"})
 SANITIZE = "SanitizeBoundingBoxes"
-
-REMEDIES = {
-    "RandomIoUCrop": "chooses its part by the boxes: use RandomResizedCrop",
-    "RandomPhotometricDistort": "is not written for the native path yet: use ColorJitter",
-}
 
 
 class BoxTransform(NamedTuple):
@@ -153,13 +146,11 @@ class _BoxRecogniser(WithPicture):
     """Follows a picture, and collects the steps that do something to its boxes."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__("boxes")
         self.steps: list[tuple[str, Any]] = []
 
     def take(self, step: Any) -> None:
         name = known_as(step)
-        if name in REMEDIES:
-            raise NotNative(f"{name} {REMEDIES[name]}")
         if name is not None and (name in DRAWN or name in FIXED or name in ON_BOXES or name == SANITIZE):
             self._take_for_boxes(name, step)
         if name in ON_BOXES or name == SANITIZE:
@@ -180,8 +171,6 @@ class _BoxRecogniser(WithPicture):
         self.steps.append((name, copy.deepcopy(step)))  # an epoch goes on with the step as it was
 
     def translated(self, name: str, step: Any) -> Transform:
-        if name not in MOVE and name not in COLOURS and name not in GROUPS:
-            raise NotNative(f"{name} is not one that the native path knows for boxes: use RandomResizedCrop")
         margins = name == "Pad" or (name == "RandomCrop" and (step.padding or step.pad_if_needed))
         if margins and step.padding_mode != "constant":
             raise NotNative(
@@ -191,6 +180,6 @@ class _BoxRecogniser(WithPicture):
 
     def members(self, group: str, transform: Any) -> list[Transform]:
         for name in map(known_as, steps_of(transform)):
-            if name in MOVE:
+            if self.does(name) == MOVES:
                 raise NotNative(f"{group} has {name}, which moves boxes: put it outside of {group}")
         return super().members(group, transform)

@@ -13,45 +13,85 @@ from __future__ import annotations
 import copy
 import sys
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from seneca.transforms._base import Transform
 from seneca.transforms._genuine import replaced_in_torchvision
 from seneca.transforms._pipeline import NativeTransform, Step
-from seneca.transforms._recognise import GROUPS, Recogniser, images_stay_images
-from seneca.transforms._translate import V2, NotNative, known_as
+from seneca.transforms._recognise import Recogniser, images_stay_images
+from seneca.transforms._translate import PIXELS, V2, NotNative, known_as
 
-__all__ = ["COLOURS", "PairTransform", "WithPicture", "recognise_pair", "steps_of"]
+__all__ = ["MOVES", "PairTransform", "WithPicture", "recognise_pair", "steps_of"]
 
 MASK_DTYPES = ("uint8", "int64")
-TAKE_NO_MASKS = ("RandAugment", "TrivialAugmentWide", "AutoAugment")  # torchvision raises a TypeError
-MOVE = frozenset(
-    {
-        "CenterCrop",
-        "Pad",
-        "RandomAffine",
-        "RandomCrop",
-        "RandomHorizontalFlip",
-        "RandomResizedCrop",
-        "RandomRotation",
-        "RandomVerticalFlip",
-        "Resize",
-    }
-)
 
-COLOURS = frozenset(
-    {
-        "ColorJitter",
-        "GaussianBlur",
-        "RandomAdjustSharpness",
-        "RandomAutocontrast",
-        "RandomEqualize",
-        "RandomGrayscale",
-        "RandomInvert",
-        "RandomPosterize",
-        "RandomSolarize",
-    }
-)
+# What a transform does to what is beside the picture: it moves that, or leaves it alone. Any other text is why
+# the transform does not run natively there, to follow its name.
+MOVES, STAYS = "moves", "stays"
+
+
+class Beside(NamedTuple):
+    """What a transform does to a mask beside the picture, and to boxes."""
+
+    mask: str
+    boxes: str
+
+
+def _refused(needs: str | None = None) -> Beside:
+    """A transform that torchvision does not run there either."""
+    if needs is not None:
+        return Beside(*[f"needs {needs}, and torchvision refuses it without them: leave it out"] * 2)
+    return Beside(
+        *(f"takes no {what}, and torchvision refuses it too: leave it out" for what in ("masks", "boxes"))
+    )
+
+
+def _not_yet(what: str, instead: str) -> str:
+    return f"is not written for {what} yet: use {instead}"
+
+
+# Every transform of torchvision's that Seneca has for a picture alone, and those for masks and boxes only.
+BESIDE: dict[str, Beside] = {
+    "CenterCrop": Beside(MOVES, MOVES),
+    "Pad": Beside(MOVES, MOVES),
+    "RandomCrop": Beside(MOVES, MOVES),
+    "RandomHorizontalFlip": Beside(MOVES, MOVES),
+    "RandomResizedCrop": Beside(MOVES, MOVES),
+    "RandomVerticalFlip": Beside(MOVES, MOVES),
+    "Resize": Beside(MOVES, MOVES),
+    "RandomAffine": Beside(MOVES, _not_yet("boxes", "RandomResizedCrop")),
+    "RandomRotation": Beside(MOVES, _not_yet("boxes", "RandomResizedCrop")),
+    "RandomShortestSize": Beside(_not_yet("masks", "RandomResizedCrop"), MOVES),
+    "RandomZoomOut": Beside(_not_yet("masks", "RandomResizedCrop"), MOVES),
+    "ScaleJitter": Beside(_not_yet("masks", "RandomResizedCrop"), MOVES),
+    "ElasticTransform": Beside(_not_yet("masks", "RandomAffine"), _not_yet("boxes", "RandomResizedCrop")),
+    "RandomPerspective": Beside(_not_yet("masks", "RandomAffine"), _not_yet("boxes", "RandomResizedCrop")),
+    "ColorJitter": Beside(STAYS, STAYS),
+    "GaussianBlur": Beside(STAYS, STAYS),
+    "RandomAdjustSharpness": Beside(STAYS, STAYS),
+    "RandomAutocontrast": Beside(STAYS, STAYS),
+    "RandomEqualize": Beside(STAYS, STAYS),
+    "RandomGrayscale": Beside(STAYS, STAYS),
+    "RandomInvert": Beside(STAYS, STAYS),
+    "RandomPosterize": Beside(STAYS, STAYS),
+    "RandomSolarize": Beside(STAYS, STAYS),
+    "RandomPhotometricDistort": Beside(_not_yet("masks", "ColorJitter"), _not_yet("boxes", "ColorJitter")),
+    "AugMix": _refused(),
+    "AutoAugment": _refused(),
+    "CutMix": _refused(),
+    "FiveCrop": _refused(),
+    "MixUp": _refused(),
+    "RandAugment": _refused(),
+    "TenCrop": _refused(),
+    "TrivialAugmentWide": _refused(),
+    "RandomIoUCrop": Beside(_refused("boxes").mask, "chooses its part by the boxes: use RandomResizedCrop"),
+    "SanitizeBoundingBoxes": Beside(_refused("boxes").mask, MOVES),
+    "SanitizeKeyPoints": _refused("key points"),
+    **dict.fromkeys(
+        ("ClampBoundingBoxes", "ConvertBoundingBoxFormat", "SetClampingMode"),
+        Beside("does nothing to masks: leave it out", MOVES),
+    ),
+}  # fmt: skip
 
 
 class PairTransform(NamedTuple):
@@ -115,20 +155,43 @@ def steps_of(transform: Any) -> list[Any]:
         )
     name = known_as(transform)
     if name is not None and not type(transform).__module__.startswith(V2):
-        raise NotNative(
-            f"{name} of torchvision.transforms takes no mask and no boxes: use torchvision.transforms.v2"
-        )
+        of = "" if name.startswith("timm.") else " of torchvision.transforms"
+        raise NotNative(f"{name}{of} takes no mask and no boxes: use torchvision.transforms.v2")
     if name != "Compose":
         return [transform]
     return [step for inner in transform.transforms for step in steps_of(inner)]
 
 
 class WithPicture(Recogniser):
-    """Follows a picture beside which there is something else: dicts of torchvision's tell the types apart."""
+    """Follows a picture beside which there is something else: dicts of torchvision's tell the types apart.
+
+    Args:
+        what: The field of ``Beside`` that counts.
+    """
+
+    def __init__(self, what: Literal["mask", "boxes"]) -> None:
+        super().__init__()
+        self._what = what
+
+    def take(self, step: Any) -> None:
+        self._check(step)
+        super().take(step)
 
     def members(self, group: str, transform: Any) -> list[Transform]:
-        steps_of(transform)  # each must be of v2
+        for step in steps_of(transform):  # each must be of v2
+            self._check(step)
         return super().members(group, transform)
+
+    def does(self, name: str | None) -> str | None:
+        """What a transform does to what is beside the picture; None: there is nothing that it could move."""
+        if name in BESIDE:
+            return str(getattr(BESIDE[name], self._what))
+        return "is not one that the native path knows there" if name in PIXELS else None
+
+    def _check(self, step: Any) -> None:
+        name = known_as(step)
+        if (does := self.does(name)) not in (None, MOVES, STAYS):
+            raise NotNative(f"{name} {does}")
 
     def filled(self, step: Any) -> Any:
         """The step with the fill of the picture alone."""
@@ -164,7 +227,7 @@ class _PairRecogniser(WithPicture):
     """Follows a picture and its mask from one step to the next."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__("mask")
         self.mask_dtype = "uint8"
         self.mask_is_pure = False  # a plain tensor, which transforms leave alone beside a picture
 
@@ -192,11 +255,7 @@ class _PairRecogniser(WithPicture):
         return super().result()
 
     def translated(self, name: str, step: Any) -> Transform:
-        if name in TAKE_NO_MASKS:
-            raise NotNative(f"{name} takes no masks: leave it out")
-        if name not in MOVE and name not in COLOURS and name not in GROUPS:
-            raise NotNative(f"{name} is not one that the native path knows for masks: use RandomAffine")
-        if name in MOVE and self.mask_is_pure:
+        if self.does(name) == MOVES and self.mask_is_pure:
             raise NotNative(f"{name} leaves the mask alone behind ToPureTensor: put it in front")
         fills = vars(step).get("_fill")
         mask_fill = 0
