@@ -25,8 +25,8 @@ __all__ = ["MOVES", "PairTransform", "WithPicture", "recognise_pair", "steps_of"
 
 MASK_DTYPES = ("uint8", "int64")
 
-# What a transform does to what is beside the picture: it moves that, or leaves it alone. Any other text is why
-# the transform does not run natively there, to follow its name.
+# What a transform does to what is beside the picture: it moves that, or leaves it alone. Any other text is
+# the reason, to follow the name, why the transform does not run natively there.
 MOVES, STAYS = "moves", "stays"
 
 
