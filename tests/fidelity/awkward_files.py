@@ -41,10 +41,8 @@ APP0, COM, DHT, DNL, DQT, DRI = 0xE0, 0xFE, 0xC4, 0xDC, 0xDB, 0xDD
 EOI = b"\xff\xd9"
 
 SCAN_LIMIT = "more than 500 scans are taken for an attack: each is another pass over all pixels"
-PIXEL_LIMIT = "more than 64 million pixels are refused before they are allocated"
 LIBJPEG_ALONE = "libjpeg needs nothing of it to decode; it is Pillow's own reading of the header that fails"
 CORE_ALONE = "the core was built with libwebp, this Pillow without"
-BELOW_THE_CROP = "what lies below the crop is not decoded, so damage there goes unseen"
 
 
 class File(NamedTuple):
@@ -264,8 +262,8 @@ def _truncated() -> Iterator[File]:
     yield File("scan-of-ones.jpg", PLAIN[: scan + 14] + b"\xff\0" * 2000 + EOI)
     yield File("scan-of-zeros.jpg", PLAIN[: scan + 14] + bytes(2000) + EOI)
     data = saved(TALL)
-    yield File("cut-below-the-crop.jpg", data[: len(data) * 9 // 10], REFUSED, crop=BELOW_THE_CROP)
-    yield File("end-marker-missing-below-the-crop.jpg", data[:-2], REFUSED, crop=BELOW_THE_CROP)
+    yield File("cut-below-the-crop.jpg", data[: len(data) * 9 // 10], REFUSED)
+    yield File("end-marker-missing-below-the-crop.jpg", data[:-2], REFUSED)
     data = saved(TALL, progressive=True)
     yield File("cut-progressive-below-the-crop.jpg", data[: len(data) * 9 // 10], REFUSED)
 
@@ -313,7 +311,7 @@ def _bombs() -> Iterator[File]:
     yield File("bomb-8000x8000-cut.jpg", sized(PLAIN, 8000, 8000)[:-2], REFUSED)
     yield File("bomb-of-400-scans.jpg", _last_scan_again(PROGRESSIVE, 380))
     yield File("bomb-of-2000-scans.jpg", _last_scan_again(PROGRESSIVE, 2000), READ, *[SCAN_LIMIT] * 2)
-    yield File("bomb-that-is-a-picture.jpg", _64_million_pixels, READ, *[PIXEL_LIMIT] * 2)
+    yield File("bomb-that-is-a-picture.jpg", _64_million_pixels)
     png = saved(BASE, "PNG")
     yield File("bomb.png", png[:16] + b"\0\0\xff\xff" * 2 + png[24:], REFUSED)
 
