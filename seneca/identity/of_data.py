@@ -93,7 +93,7 @@ def _set(walk: Walk, value: set[Any] | frozenset[Any]) -> bytes:
     state = {**getattr(value, "__dict__", {}), **{n: getattr(value, n) for n in slots if hasattr(value, n)}}
     about = walk.of(type(value)), _state(walk, state)
     if isinstance(value, set):
-        walk.watch.value(lambda: frozenset(value))
+        walk.watch.elements(value)
     if any(map(is_hash_random, value)):
         walk.random_sets += 1
     if set(map(type, value)) == {str}:

@@ -40,8 +40,8 @@ class Watch:
         """Watch some names in a mapping."""
         self._remember(lambda: tuple(live.get(name, MISSING) for name in names))
 
-    def elements(self, live: list[Any]) -> None:
-        """Watch the elements of a list."""
+    def elements(self, live: list[Any] | set[Any]) -> None:
+        """Watch the elements of a list or of a set."""
         self._remember(lambda: tuple(live) if len(live) <= MOST_ELEMENTS else (len(live),))
 
     def cells(self, cells: tuple[types.CellType, ...]) -> None:

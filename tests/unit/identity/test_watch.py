@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from seneca.identity.look import Look
 from seneca.identity.watch import MOST_ELEMENTS, Watch
 
 
@@ -19,13 +20,14 @@ def a_closure(value):
 
 
 def cases():
-    mapping, names, elements = {"a": [1]}, {"a": 1, "b": 2}, [1, 2]
+    mapping, names, elements, members = {"a": [1]}, {"a": 1, "b": 2}, [1, 2], {1, 2}
     tensor, large = torch.zeros(3), torch.zeros(5000)
     array, values = np.zeros(3), [0]
     cells, put = a_closure(1)
     yield "mapping", lambda w: w.mapping(mapping), lambda: mapping.update(a=[1])
     yield "names", lambda w: w.names(names, ("a",)), lambda: names.update(a=7)
     yield "elements", lambda w: w.elements(elements), lambda: elements.append(3)
+    yield "members", lambda w: w.elements(members), lambda: members.add(3)
     yield "cells", lambda w: w.cells(cells), lambda: put(2)
     yield "tensor", lambda w: w.tensor(tensor), lambda: tensor.add_(1)
     yield "large tensor", lambda w: w.tensor(large), lambda: large.add_(1)
@@ -81,3 +83,18 @@ def test_what_another_process_may_change_is_never_settled(make):
     live[0] = 1
     watch.settle()
     assert watch.changed() and watch.changed_elsewhere()
+
+
+class Holding:
+    """Holds mutable containers of every kind."""
+
+    def __init__(self):
+        self.words, self.none, self.nested = {"a", "b"}, set(), {"x": [{1, 2}, {frozenset({3})}, {}, []]}
+
+
+def test_what_a_look_has_met_is_the_same_until_it_changes():
+    holding, look = Holding(), Look()
+    look.identify(holding)
+    assert not look.watch.changed()
+    holding.nested["x"][0].add(9)
+    assert look.watch.changed()
