@@ -23,7 +23,7 @@ import math
 import struct
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ from seneca.errors import SenecaError
 
 __all__ = ["DamagedItem", "Layout", "Unsupported", "digest_of", "lay_out", "read"]
 
-MAGIC = b"SENITEM\x01"  # the last byte is the format's version
+MAGIC = b"SENITEM\x02"  # the last byte is the format's version
 HEADER = struct.Struct("<8sQII")
 ALIGNMENT = 64
 MAX_DEPTH = 64  # of nested containers; the JSON nests up to three times as deep
@@ -61,6 +61,8 @@ _PIXEL_BITS = {
     **{"RGB": 24, "YCbCr": 24, "LAB": 24, "HSV": 24},
     **{"RGBA": 32, "RGBX": 32, "RGBa": 32, "CMYK": 32, "I": 32, "F": 32},
 }
+
+_IMAGE_HAS = {*vars(Image.new("P", (1, 1))), "encoderinfo", "encoderconfig"}  # the last two after save()
 
 
 class Unsupported(SenecaError, TypeError):
@@ -171,16 +173,17 @@ def lay_out(item: Any) -> Layout:
 
     An item may hold:
 
-    * tensors: dense, on the CPU, that require no gradient; also subclasses such as torchvision's
-      ``tv_tensors``;
+    * tensors: dense, on the CPU, that require no gradient; also views that are expanded, conjugated or
+      negated, tensors of inference mode, and subclasses such as torchvision's ``tv_tensors``;
     * NumPy arrays without objects, and NumPy scalars;
     * ``int``, ``float``, ``bool``, ``complex``, ``None``, ``str``, ``bytes``, ``bytearray``, and members of
       enumerations;
     * Pillow's images;
     * tuples, lists, dicts and named tuples of all these.
 
-    Every value is read back with its exact type. Tensors and arrays are read back contiguous. A value that
-    an item holds twice is read back as two equal values.
+    Every value is read back with its exact type. Tensors and arrays keep the order of their elements in memory,
+    but no gaps between these. Arrays also keep whether they can be written to. An object that an item holds
+    twice is read back as one object. Views of the same memory are read back as separate tensors or arrays.
 
     Args:
         item: The result of a dataset's ``__getitem__``.
@@ -198,9 +201,12 @@ def lay_out(item: Any) -> Layout:
         >>> layout.size_bytes, read(room)
         (152, (tensor([0, 1, 2]), {'name': 'ape'}))
     """
-    payloads: list[Any] = []
+    payloads = _Payloads()
     try:
         skeleton = _encode(item, payloads, 0)
+        if payloads.twice:  # that is known only now
+            payloads = _Payloads(payloads.twice)
+            skeleton = _encode(item, payloads, 0)
     except _Fault as fault:
         raise Unsupported("item" + "".join(reversed(fault.path)), fault.why) from None
     return Layout(_to_json(skeleton).encode("utf-8", "surrogatepass"), payloads)
@@ -239,6 +245,9 @@ def _bytes_in(payload: Any) -> int:
 _to_json = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
 
 
+_Encode = Callable[[Any, "_Payloads", int], Any]
+
+
 class _Fault(Exception):
     """A value cannot be laid out. On its way up to :func:`lay_out` the exception collects the path."""
 
@@ -247,7 +256,42 @@ class _Fault(Exception):
         self.path: list[str] = []
 
 
-def _encode(value: Any, payloads: list[Any], depth: int) -> Any:
+class _Payloads(list[Any]):
+    """The payloads of an item, and which of its mutable objects it holds twice.
+
+    Args:
+        repeated: The ids of these objects, if they are known from an earlier pass.
+
+    Attributes:
+        twice: The ids of those that were met again in this pass, although they are not in ``repeated``.
+    """
+
+    def __init__(self, repeated: Set[int] = frozenset()) -> None:
+        super().__init__()
+        self.twice: set[int] = set()
+        self._repeated = repeated
+        self._met: set[int] = set()
+        self._numbers: dict[int, int] = {}
+
+    def encode_once(self, encode: _Encode, value: Any, depth: int) -> Any:
+        """The node of a mutable object, or a reference to it if it was met before."""
+        key = id(value)
+        if key not in self._met:
+            self._met.add(key)
+            node = encode(value, self, depth)
+            if key not in self._repeated:
+                return node
+            self._numbers[key] = len(self._numbers)
+            return {"k": node}
+        if key not in self._repeated:
+            self.twice.add(key)
+            return None  # the item is encoded again
+        if key not in self._numbers:
+            raise _Fault("contains itself")
+        return {"r": self._numbers[key]}
+
+
+def _encode(value: Any, payloads: _Payloads, depth: int) -> Any:
     kind = type(value)
     if kind in _AS_IT_IS:
         return value
@@ -255,16 +299,18 @@ def _encode(value: Any, payloads: list[Any], depth: int) -> Any:
         return value if -_INT64 <= value < _INT64 else {"i": f"{value:x}"}
     if kind is float:
         return value if math.isfinite(value) else {"f": struct.pack("<d", value).hex()}
-    encode = _ENCODERS.get(kind)
-    return _encode_other(value, payloads, depth) if encode is None else encode(value, payloads, depth)
+    encode = _ENCODERS.get(kind, _encode_other)
+    if kind in _MUTABLE or isinstance(value, torch.Tensor):
+        return payloads.encode_once(encode, value, depth)
+    return encode(value, payloads, depth)
 
 
 def _encode_all(
-    values: Sequence[Any], payloads: list[Any], depth: int, steps: Iterable[Any] | None = None
+    values: Sequence[Any], payloads: _Payloads, depth: int, steps: Iterable[Any] | None = None
 ) -> list[Any]:
     """The nodes of a container's values. ``steps`` names the path to each value; None: its place names it."""
     if depth > MAX_DEPTH:
-        raise _Fault(f"is nested more than {MAX_DEPTH} deep, or contains itself")
+        raise _Fault(f"is nested more than {MAX_DEPTH} deep")
     if len(values) >= _WORTH_A_LOOK and _all_as_they_are(values):
         return list(values)
     nodes: list[Any] = []
@@ -288,15 +334,15 @@ def _all_as_they_are(values: Sequence[Any]) -> bool:
     return kinds <= _AS_IT_IS
 
 
-def _encode_list(value: list[Any], payloads: list[Any], depth: int) -> Any:
+def _encode_list(value: list[Any], payloads: _Payloads, depth: int) -> Any:
     return _encode_all(value, payloads, depth + 1)
 
 
-def _encode_tuple(value: tuple[Any, ...], payloads: list[Any], depth: int) -> Any:
+def _encode_tuple(value: tuple[Any, ...], payloads: _Payloads, depth: int) -> Any:
     return {"t": _encode_all(value, payloads, depth + 1)}
 
 
-def _encode_dict(value: dict[Any, Any], payloads: list[Any], depth: int) -> Any:
+def _encode_dict(value: dict[Any, Any], payloads: _Payloads, depth: int) -> Any:
     keys = _encode_all(list(value), payloads, depth + 1, (f"'s key {key!r:.80}" for key in value))
     return {
         "d": [
@@ -306,21 +352,46 @@ def _encode_dict(value: dict[Any, Any], payloads: list[Any], depth: int) -> Any:
     }
 
 
-def _encode_complex(value: complex, payloads: list[Any], depth: int) -> Any:
+def _encode_complex(value: complex, payloads: _Payloads, depth: int) -> Any:
     return {"c": struct.pack("<dd", value.real, value.imag).hex()}
 
 
-def _encode_bytes(value: bytes | bytearray, payloads: list[Any], depth: int) -> Any:
+def _encode_bytes(value: bytes | bytearray, payloads: _Payloads, depth: int) -> Any:
     payloads.append(bytes(value))
     return {"b" if type(value) is bytes else "B": len(value)}
 
 
-def _encode_array(value: np.ndarray, payloads: list[Any], depth: int) -> Any:
-    payloads.append(value)
-    return {"m" if type(value) is np.memmap else "a": [_dtype_code(value.dtype), value.shape]}
+def _encode_array(value: np.ndarray, payloads: _Payloads, depth: int) -> Any:
+    code = _dtype_code(value.dtype)
+    base, view = (value, None) if value.flags.c_contiguous else _base_of(value, value.strides)
+    payloads.append(base)
+    node: dict[str, Any] = {"m" if type(value) is np.memmap else "a": [code, base.shape]}
+    if view is not None:
+        node = {"v": [node, *view]}
+    return node if value.flags.writeable else {"w": node}
 
 
-def _encode_tensor(value: torch.Tensor, payloads: list[Any], depth: int) -> Any:
+def _base_of(array: np.ndarray, strides: Sequence[int]) -> tuple[np.ndarray, tuple[Any, ...]]:
+    """The elements of an array that is not contiguous, in their order in memory, and how it views these.
+
+    Args:
+        array: The array.
+        strides: Its strides, in any unit.
+
+    Returns:
+        An array whose longest stride comes first. Then the arguments of :func:`_view`.
+    """
+    shape, sides = array.shape, range(array.ndim)
+    backwards = [side for side in sides if strides[side] < 0]
+    order = sorted(sides, key=lambda side: -abs(strides[side]))
+    only_first = tuple(
+        slice(None, None, -1) if strides[k] < 0 else slice(None if strides[k] else 1) for k in sides
+    )
+    base = array[only_first].transpose(order)
+    return base, ([order.index(side) for side in sides], shape, backwards)
+
+
+def _encode_tensor(value: torch.Tensor, payloads: _Payloads, depth: int) -> Any:
     if value.requires_grad:
         raise _Fault("is a tensor that requires a gradient; detach it first")
     if not value.is_cpu or value.layout is not torch.strided or value.is_nested:
@@ -331,28 +402,42 @@ def _encode_tensor(value: torch.Tensor, payloads: list[Any], depth: int) -> Any:
         raise _Fault(f"is a tensor that {what}")
     if value.ndim > 32:
         raise _Fault(f"is a tensor of {value.ndim} dimensions; at most 32 can be laid out")
-    plain = value.resolve_conj().resolve_neg()
-    payloads.append((plain if value.dtype in _NUMPY_HAS else plain.view(_INTEGER[value.itemsize])).numpy())
-    return {"T": [str(value.dtype), value.shape]}
+    if value.is_conj():
+        return {"j": _encode_tensor(value.conj(), payloads, depth)}
+    if value.is_neg():
+        return {"-": _encode_tensor(torch._neg_view(value), payloads, depth)}
+    base = (value if value.dtype in _NUMPY_HAS else value.view(_INTEGER[value.itemsize])).numpy()
+    view = None
+    if not value.is_contiguous():
+        base, view = _base_of(base, value.stride())
+    payloads.append(base)
+    # Where inference mode is on, all tensors are of it. That is no property of the item.
+    of_inference = value.is_inference() and not torch.is_inference_mode_enabled()
+    node = {"I" if of_inference else "T": [str(value.dtype), base.shape]}
+    return node if view is None else {"v": [node, *view]}
 
 
-def _encode_image(value: Image.Image, payloads: list[Any], depth: int) -> Any:
+def _encode_image(value: Image.Image, payloads: _Payloads, depth: int) -> Any:
     if value.mode not in _PIXEL_BITS:
         raise _Fault(f"is an image of mode {value.mode}, which cannot be laid out")
     palette = None
     if value.palette is not None:
         # The palette that Pillow's core holds is the valid one. Its raw mode is the palette's mode.
         palette = [value.palette.mode, value.im.getpalette(value.palette.mode, value.palette.mode).hex()]
+    if any(name[0] != "_" and name not in _IMAGE_HAS for name in vars(value)):
+        raise _Fault("is an image that has attributes of its own")
     try:
         info = _encode_dict(value.info, payloads, depth)
     except _Fault as fault:
         fault.path.append(".info")
         raise
+    exif = vars(value).get("_exif")  # what was read of info, and perhaps changed since; None: it was not read
     payloads.append(value.tobytes())  # after the payloads in info: a node is made after the nodes in it
-    return {"p": [value.mode, value.size, palette, info]}
+    return {"p": [value.mode, value.size, palette, info, None if exif is None else exif.tobytes().hex()]}
 
 
-_ENCODERS: dict[type, Callable[[Any, list[Any], int], Any]] = {
+_MUTABLE = frozenset({list, dict, bytearray, np.ndarray, np.memmap, Image.Image})
+_ENCODERS: dict[type, _Encode] = {
     list: _encode_list,
     tuple: _encode_tuple,
     dict: _encode_dict,
@@ -366,7 +451,7 @@ _ENCODERS: dict[type, Callable[[Any, list[Any], int], Any]] = {
 }
 
 
-def _encode_other(value: Any, payloads: list[Any], depth: int) -> Any:
+def _encode_other(value: Any, payloads: _Payloads, depth: int) -> Any:
     """The node of a value that is recognised by a base class, not by its exact type."""
     kind = type(value)
     if isinstance(value, np.str_):
@@ -389,7 +474,7 @@ def _encode_other(value: Any, payloads: list[Any], depth: int) -> Any:
     raise _Fault(f"is a {_title(kind)}, which cannot be laid out")
 
 
-def _encode_tensor_subclass(value: torch.Tensor, payloads: list[Any], depth: int) -> Any:
+def _encode_tensor_subclass(value: torch.Tensor, payloads: _Payloads, depth: int) -> Any:
     """A node with the plain tensor, its class, and its own attributes."""
     kind = type(value)
     if (
@@ -467,12 +552,13 @@ def _read(buffer: memoryview) -> Any:
 class _Reader:
     """Makes a value of each tagged node, and takes the payloads in their order."""
 
-    __slots__ = ("_buffer", "_decode", "_end", "_limit")
+    __slots__ = ("_buffer", "_decode", "_end", "_kept", "_limit")
 
     def __init__(self) -> None:
         self._decode = json.JSONDecoder(object_hook=self.make).decode
         self._buffer = memoryview(b"")
         self._end = self._limit = 0
+        self._kept: list[Any] = []  # objects that the item holds again
 
     def read(self, skeleton: str, buffer: memoryview, end: int, limit: int) -> Any:
         """Make the item of a skeleton. Its payloads lie between ``end`` and ``limit``."""
@@ -481,6 +567,7 @@ class _Reader:
             return self._decode(skeleton)
         finally:
             self._buffer = memoryview(b"")
+            self._kept = []
 
     def make(self, node: dict[str, Any]) -> Any:
         ((tag, value),) = node.items()
@@ -512,6 +599,13 @@ class _Reader:
         self.fill(array)
         return array
 
+    def keep(self, value: Any) -> Any:
+        self._kept.append(value)
+        return value
+
+    def again(self, number: int) -> Any:
+        return self._kept[_count([number])]
+
     def memmap(self, value: list[Any]) -> np.memmap:
         return self.array(value).view(np.memmap)
 
@@ -531,12 +625,14 @@ class _Reader:
         return tensor
 
     def image(self, value: list[Any]) -> Image.Image:
-        mode, (width, height), palette, info = value
+        mode, (width, height), palette, info, exif = value
         row_bytes = (_count([width]) * _PIXEL_BITS[mode] + 7) // 8
         image = Image.frombytes(mode, (width, height), bytes(self.bytes(row_bytes * _count([height]))))
         if palette is not None:
             image.putpalette(bytes.fromhex(palette[1]), palette[0])
         image.info = info
+        if exif is not None:
+            image.getexif().load(bytes.fromhex(exif))
         return image
 
     def named_tuple(self, value: list[Any]) -> Any:
@@ -549,6 +645,24 @@ class _Reader:
     def member(self, value: list[Any]) -> enum.Enum:
         module, name, member = value
         return _class(module, name, enum.Enum)._member_map_[member]  # type: ignore[attr-defined]
+
+
+def _view(value: list[Any]) -> Any:
+    """A tensor or an array that is not contiguous, of its elements in their order in memory."""
+    base, order, shape, backwards = value
+    if isinstance(base, torch.Tensor):
+        return base.permute(order).expand(shape)
+    array = base.transpose(order)
+    array = array[tuple(slice(None, None, -1 if side in backwards else 1) for side in range(array.ndim))]
+    strides = [0 if side == 1 else stride for side, stride in zip(array.shape, array.strides, strict=True)]
+    if np.broadcast_shapes(array.shape, shape) != tuple(shape):
+        raise ValueError(f"an array of shape {array.shape} cannot be viewed as {shape}")
+    return np.lib.stride_tricks.as_strided(array, shape, strides, subok=True)
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
 
 
 _idle: list[_Reader] = []
@@ -576,8 +690,15 @@ _MAKERS: dict[str, Callable[[_Reader, Any], Any]] = {
     "a": _Reader.array,
     "m": _Reader.memmap,
     "T": _Reader.tensor,
+    "I": torch.inference_mode()(_Reader.tensor),
     "s": _Reader.tensor_subclass,
     "p": _Reader.image,
+    "k": _Reader.keep,
+    "r": _Reader.again,
+    "v": lambda reader, value: _view(value),
+    "w": lambda reader, value: _read_only(value),
+    "j": lambda reader, value: value.conj(),
+    "-": lambda reader, value: torch._neg_view(value),
 }
 
 
