@@ -181,9 +181,10 @@ def lay_out(item: Any) -> Layout:
     * Pillow's images;
     * tuples, lists, dicts and named tuples of all these.
 
-    Every value is read back with its exact type. Tensors and arrays keep the order of their elements in memory,
-    but no gaps between these. Arrays also keep whether they can be written to. An object that an item holds
-    twice is read back as one object. Views of the same memory are read back as separate tensors or arrays.
+    Every value is read back with its exact type. Tensors and arrays keep the order of their elements in
+    memory, but no gaps between these. Arrays also keep whether they can be written to. An object that an item
+    holds twice is read back as one object. Views of the same memory are read back as separate tensors or
+    arrays.
 
     Args:
         item: The result of a dataset's ``__getitem__``.

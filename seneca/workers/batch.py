@@ -184,9 +184,9 @@ class Making:
     def _make_awaited(self, made: list[Any], item_s: float) -> None:
         """Take the copies that others are making, as they come; make what nobody makes soon enough."""
         worker, places, patience = self._worker, self._places, self._context.patience
+        waiting = np.flatnonzero(places["awaited"]).tolist()  # an item that is made may be None
         patience.begin(item_s)
         worker.look_again(places, *self._member, takes_over=True)
-        waiting = [k for k, item in enumerate(made) if item is None]
         while waiting:
             for k in waiting:
                 if places["awaited"][k] and (written := worker.is_written(int(places["source_slot"][k]))):

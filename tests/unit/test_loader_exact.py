@@ -86,6 +86,13 @@ class InBatches(Drawing):
         return [self[index] for index in indices]
 
 
+class Absent(Drawing):
+    """Items of which every second is None."""
+
+    def __getitem__(self, index):
+        return None if index % 2 else float(torch.rand(()))
+
+
 class Wild(Drawing):
     """Random numbers that nobody can name."""
 
@@ -136,6 +143,16 @@ def test_each_of_two_jobs_gets_what_it_gets_alone_and_each_sample_is_made_about_
     assert sum(one["different"] for one in stats) == 0 and all(one["unshared"] == 0 for one in stats)
     if kind not in NATIVE:
         assert sum(one["checked"] for one in stats) > 0
+
+
+def test_items_that_are_none_are_made_and_left_once(name):
+    jobs = [load(Absent(), cache=name, job=job, collate_fn=list) for job in "ab"]
+    for _ in range(3):
+        for one, other in zip(*jobs, strict=True):
+            assert one == other
+    stats = [job.stats() for job in jobs]
+    assert all(0 < one["staged"] <= one["prepared"] for one in stats)
+    assert sum(one["served"]["augmented"] for one in stats) > 0
 
 
 @pytest.mark.parametrize("kind", ["native", "erased", "the same each time"])
