@@ -365,11 +365,35 @@ def _encode_bytes(value: bytes | bytearray, payloads: _Payloads, depth: int) -> 
 def _encode_array(value: np.ndarray, payloads: _Payloads, depth: int) -> Any:
     code = _dtype_code(value.dtype)
     base, view = (value, None) if value.flags.c_contiguous else _base_of(value, value.strides)
-    payloads.append(base)
+    payloads.append(_without_padding(base))
     node: dict[str, Any] = {"m" if type(value) is np.memmap else "a": [code, base.shape]}
     if view is not None:
         node = {"v": [node, *view]}
     return node if value.flags.writeable else {"w": node}
+
+
+def _without_padding(array: np.ndarray) -> np.ndarray:
+    """The array, with zeros in the bytes that belong to no value: these may differ each time it is made."""
+    dtype = array.dtype
+    if (dtype.names is None and dtype.char not in "gG") or (used := _used_bytes(dtype)).all():
+        return array
+    clean = np.array(array, order="C", subok=False)
+    clean.reshape(-1).view(np.uint8).reshape(-1, dtype.itemsize)[:, ~used] = 0
+    return clean
+
+
+def _used_bytes(dtype: np.dtype) -> np.ndarray:
+    """Of each byte of an element: whether it belongs to a value."""
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        return np.tile(_used_bytes(base), math.prod(shape))
+    used = np.full(dtype.itemsize, dtype.names is None)
+    for name in dtype.names or ():
+        field, offset = dtype.fields[name][:2]  # type: ignore[index]
+        used[offset : offset + field.itemsize] |= _used_bytes(field)
+    if dtype.char in "gG" and np.finfo(dtype).nmant == 63:  # x87: 10 bytes of each number
+        used[np.arange(dtype.itemsize) % np.dtype(np.longdouble).itemsize >= 10] = False
+    return used
 
 
 def _base_of(array: np.ndarray, strides: Sequence[int]) -> tuple[np.ndarray, tuple[Any, ...]]:
@@ -460,7 +484,7 @@ def _encode_other(value: Any, payloads: _Payloads, depth: int) -> Any:
     if isinstance(value, np.bytes_):
         return {"S": bytes(value).hex()}
     if isinstance(value, np.generic) and kind.__module__ == "numpy":
-        return {"g": [_dtype_code(value.dtype), value.tobytes().hex()]}
+        return {"g": [_dtype_code(value.dtype), _without_padding(np.asarray(value)).tobytes().hex()]}
     if isinstance(value, enum.Enum):
         if kind._member_map_.get(value.name) is not value:  # combined flags have no name of their own
             raise _Fault(f"is {value!r}, which is no named member of {_title(kind)}")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from kinds_of_items import Colour, Kind, a, each, kind, not_pickled, shared, with_attribute, x
+from kinds_of_items import SETS, Colour, Kind, a, each, kind, not_pickled, shared, with_attribute, x
 from PIL import Image, ImageOps, PngImagePlugin
 from torch.nn.utils.rnn import pack_sequence
 
@@ -212,7 +212,6 @@ each(
         "array of StringDType": lambda i: np.array(["a", "b" * 99 + str(i)], np.dtypes.StringDType()),
         "masked array": lambda i: np.ma.masked_array(a(i), mask=[[0, 1, 0], [1, 0, i % 2]], fill_value=9),
         "matrix": lambda i: np.matrix(a(i)),
-        "recarray": lambda i: records(i, RECORD).view(np.recarray),
         "subclass of array": lambda i: a(i).view(Tagged),
         "dtype": lambda i: np.dtype(">f4"),
         "random generator": lambda i: np.random.default_rng(i),
@@ -284,7 +283,7 @@ each(
         "picture with an attribute": lambda i: with_attribute(picture("RGB")(i), label=i),
         "picture of a PNG file": opened("PNG"),
         "picture of a JPEG file": opened("JPEG"),
-        "info that cannot be laid out": lambda i: with_attribute(picture("L")(i), info={"a": {i}}),
+        "info that cannot be laid out": lambda i: with_attribute(picture("L")(i), info={"a": SETS[i]}),
         "info of PNG texts": lambda i: with_attribute(
             picture("L")(i), info={"a": PngImagePlugin.iTXt(f"{i}", "en")}
         ),

@@ -13,6 +13,8 @@ import secrets
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
+import pydantic
 import pytest
 import torch
 from engine import Process
@@ -162,7 +164,7 @@ def test_every_kind_that_another_job_made_is_delivered_as_torch_delivers_it(work
         begin()
         theirs = take()
         assert_as_torch(ours := told(mine, names), workers)
-        assert served(ours, theirs) == SHARED
+        assert served(ours, theirs) == SHARED, loader.explain()
         del mine
         if workers == "here":  # the other has none either, and is now the one that is served
             assert_as_torch(theirs, workers)
@@ -170,7 +172,7 @@ def test_every_kind_that_another_job_made_is_delivered_as_torch_delivers_it(work
             ours = told(begun(loader), names)
             assert_as_torch(theirs := take(), workers)
             assert_as_torch(ours, workers)
-            assert served(ours, theirs) == SHARED
+            assert served(ours, theirs) == SHARED, loader.explain()
 
 
 def served(some: dict[str, Any], others: dict[str, Any]) -> set[str]:
@@ -228,6 +230,28 @@ def test_what_workers_cannot_send_is_an_error_that_says_so(name, shared):
     ):
         next(batches)
     assert next(batches)[1] == [KINDS["str"](i) for i in range(EACH)]
+
+
+class Model(pydantic.BaseModel):
+    label: int
+    words: list[str]
+
+
+class Apart(Dataset):
+    """Of classes whose fingerprints may differ in a spawned process. So they are not among the kinds."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> Any:
+        record = np.zeros(2, [("a", "i2"), ("b", "U3")]).view(np.recarray)
+        return Model(label=index, words=["a"]), record
+
+
+@METHODS
+def test_models_and_recarrays_are_delivered_as_torch_delivers_them(workers, shared):
+    options = {"batch_size": 2, "collate_fn": in_words_here, **WORKERS[workers]}
+    assert list(seneca.DataLoader(Apart(), **options, **shared)) == list(DataLoader(Apart(), **options))
 
 
 class Large(Dataset):
