@@ -5,9 +5,9 @@
     | magic 8 | size 8 | skeleton's length 4, its CRC 4 | skeleton: JSON | . | payload | . | payload ...
 
 The skeleton has the item's shape and its small values. A node that JSON cannot express is an object with
-one key; :data:`_MAKERS` lists these keys. Tensors, arrays, bytes and pixels are payloads. They follow in
-the order in which the skeleton names them, each at a multiple of 64 bytes. No field says where a payload
-is; therefore no field can be wrong.
+one key; ``MAKERS`` in :mod:`seneca.data.serialize_read` lists these keys. Tensors, arrays, bytes and pixels
+are payloads. They follow in the order in which the skeleton names them, each at a multiple of 64 bytes. No
+field says where a payload is; therefore no field can be wrong.
 
 Reading never unpickles. It imports the modules of named tuples, enumerations and tensor classes, and runs
 no other code of an item.
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import copyreg
 import enum
-import importlib
 import json
 import math
 import struct
@@ -31,37 +30,29 @@ import torch
 import xxhash
 from PIL import Image
 
+from seneca.data.serialize_read import (
+    ALIGNMENT,
+    HEADER,
+    INTEGERS,
+    MAGIC,
+    NUMPY_HAS,
+    PIXEL_BITS,
+    DamagedItem,
+    dtype_of,
+    read,
+    title,
+)
 from seneca.errors import SenecaError
 
 __all__ = ["DamagedItem", "Layout", "Unsupported", "digest_of", "lay_out", "read"]
 
-MAGIC = b"SENITEM\x02"  # the last byte is the format's version
-HEADER = struct.Struct("<8sQII")
-ALIGNMENT = 64
 MAX_DEPTH = 64  # of nested containers; the JSON nests up to three times as deep
 
 _INT64 = 2**63
 _WORTH_A_LOOK = 8  # values; fewer are encoded one by one sooner than their types are collected
 _AS_IT_IS = frozenset({str, bool, type(None)})
 
-# NumPy has these types. Tensors of other types are copied as integers of the same width.
-_NUMPY_HAS = frozenset(
-    getattr(torch, name)
-    for name in (
-        *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
-        *("float16", "float32", "float64", "complex64", "complex128"),
-    )
-)
-_INTEGER = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _has_names = getattr(torch.Tensor, "has_names", lambda tensor: False)  # gone from newer versions of torch
-_DTYPES = {str(dtype): dtype for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)}
-
-_PIXEL_BITS = {
-    **{"1": 1, "L": 8, "P": 8, "LA": 16, "La": 16, "PA": 16, "I;16": 16, "I;16L": 16, "I;16B": 16},
-    **{"RGB": 24, "YCbCr": 24, "LAB": 24, "HSV": 24},
-    **{"RGBA": 32, "RGBX": 32, "RGBa": 32, "CMYK": 32, "I": 32, "F": 32},
-}
-
 _IMAGE_HAS = {*vars(Image.new("P", (1, 1))), "encoderinfo", "encoderconfig"}  # the last two after save()
 
 
@@ -83,14 +74,6 @@ class Unsupported(SenecaError, TypeError):
 
     def __str__(self) -> str:
         return f"{self.where} {self.why}".strip()
-
-
-class DamagedItem(SenecaError, ValueError):
-    """A buffer does not hold an item, or holds one that has been damaged.
-
-    Remedy: prepare the item again. If the message names a class, make it importable under the name that it
-    has in the process that wrote the item.
-    """
 
 
 class Layout:
@@ -211,27 +194,6 @@ def lay_out(item: Any) -> Layout:
     except _Fault as fault:
         raise Unsupported("item" + "".join(reversed(fault.path)), fault.why) from None
     return Layout(_to_json(skeleton).encode("utf-8", "surrogatepass"), payloads)
-
-
-def read(buffer: Any) -> Any:
-    """Read an item from a buffer. Everything is copied.
-
-    Args:
-        buffer: It begins with the bytes that :meth:`Layout.write` wrote. It may be larger, and read-only.
-
-    Returns:
-        The item. No part of it refers to the buffer.
-
-    Raises:
-        DamagedItem: The buffer holds anything else. Nothing larger than the buffer is allocated.
-    """
-    try:
-        return _read(memoryview(buffer).cast("B"))
-    except DamagedItem as error:
-        problem = str(error)
-    except Exception as error:  # a value of the wrong kind may lead to any of them
-        problem = f"the item's skeleton is damaged: {type(error).__name__}: {error}"
-    raise DamagedItem(problem)  # raised here: no traceback then keeps a part of the buffer
 
 
 _ZEROS = bytes(ALIGNMENT)
@@ -431,7 +393,7 @@ def _encode_tensor(value: torch.Tensor, payloads: _Payloads, depth: int) -> Any:
         return {"j": _encode_tensor(value.conj(), payloads, depth)}
     if value.is_neg():
         return {"-": _encode_tensor(torch._neg_view(value), payloads, depth)}
-    base = (value if value.dtype in _NUMPY_HAS else value.view(_INTEGER[value.itemsize])).numpy()
+    base = (value if value.dtype in NUMPY_HAS else value.view(INTEGERS[value.itemsize])).numpy()
     view = None
     if not value.is_contiguous():
         base, view = _base_of(base, value.stride())
@@ -443,7 +405,7 @@ def _encode_tensor(value: torch.Tensor, payloads: _Payloads, depth: int) -> Any:
 
 
 def _encode_image(value: Image.Image, payloads: _Payloads, depth: int) -> Any:
-    if value.mode not in _PIXEL_BITS:
+    if value.mode not in PIXEL_BITS:
         raise _Fault(f"is an image of mode {value.mode}, which cannot be laid out")
     palette = None
     if value.palette is not None:
@@ -487,16 +449,16 @@ def _encode_other(value: Any, payloads: _Payloads, depth: int) -> Any:
         return {"g": [_dtype_code(value.dtype), _without_padding(np.asarray(value)).tobytes().hex()]}
     if isinstance(value, enum.Enum):
         if kind._member_map_.get(value.name) is not value:  # combined flags have no name of their own
-            raise _Fault(f"is {value!r}, which is no named member of {_title(kind)}")
+            raise _Fault(f"is {value!r}, which is no named member of {title(kind)}")
         return {"e": [*_import_name(kind), value.name]}
     if isinstance(value, tuple) and isinstance(getattr(kind, "_fields", None), tuple):
         if getattr(value, "__dict__", None) or len(value) != len(kind._fields):
-            raise _Fault(f"is a {_title(kind)}, a named tuple with more to it than its fields")
+            raise _Fault(f"is a {title(kind)}, a named tuple with more to it than its fields")
         steps = (f".{name}" for name in kind._fields)
         return {"n": [*_import_name(kind), kind._fields, _encode_all(value, payloads, depth + 1, steps)]}
     if isinstance(value, torch.Tensor):
         return _encode_tensor_subclass(value, payloads, depth)
-    raise _Fault(f"is a {_title(kind)}, which cannot be laid out")
+    raise _Fault(f"is a {title(kind)}, which cannot be laid out")
 
 
 def _encode_tensor_subclass(value: torch.Tensor, payloads: _Payloads, depth: int) -> Any:
@@ -507,7 +469,7 @@ def _encode_tensor_subclass(value: torch.Tensor, payloads: _Payloads, depth: int
         or copyreg._slotnames(kind)  # type: ignore[attr-defined]
         or kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
     ):
-        raise _Fault(f"is a {_title(kind)}, a tensor with state that cannot be seen")
+        raise _Fault(f"is a {title(kind)}, a tensor with state that cannot be seen")
     attributes = vars(value)
     with torch._C.DisableTorchFunctionSubclass():
         plain = value.as_subclass(torch.Tensor)
@@ -519,17 +481,13 @@ def _encode_tensor_subclass(value: torch.Tensor, payloads: _Payloads, depth: int
         raise
 
 
-def _title(kind: type) -> str:
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-
-
 def _import_name(kind: type) -> tuple[str, str]:
     """The module and qualified name under which the class can be found again."""
     found: Any = sys.modules.get(kind.__module__)
     for name in kind.__qualname__.split("."):
         found = getattr(found, name, None)
     if found is not kind:
-        raise _Fault(f"is a {_title(kind)}, whose class cannot be imported under that name")
+        raise _Fault(f"is a {title(kind)}, whose class cannot be imported under that name")
     return kind.__module__, kind.__qualname__
 
 
@@ -539,230 +497,10 @@ def _dtype_code(dtype: np.dtype) -> Any:
         code = np.lib.format.dtype_to_descr(dtype) if dtype.names else dtype.str
         if dtype.names is None and np.dtype(code).char != dtype.char:
             code = dtype.char  # another name of the same integer, such as longlong
-        made = _dtype(code)
+        made = dtype_of(code)
         same = made == dtype and made.char == dtype.char and dtype.metadata is None
     except (TypeError, ValueError):
         same = False
     if not same:
         raise _Fault(f"has the dtype {dtype!r}, which cannot be laid out")
     return code
-
-
-# Reading: nodes become values, innermost first, in the order of writing. Payloads have the same order.
-
-
-def _read(buffer: memoryview) -> Any:
-    if len(buffer) < HEADER.size:
-        raise DamagedItem(f"{len(buffer)} bytes are too few for an item")
-    magic, size_bytes, head_bytes, checksum = HEADER.unpack_from(buffer)
-    if magic != MAGIC:
-        raise DamagedItem(f"the buffer begins with {magic!r}, but an item begins with {MAGIC!r}")
-    end = HEADER.size + head_bytes
-    if not end <= size_bytes <= len(buffer):
-        raise DamagedItem(f"an item of {size_bytes} bytes, {end} before payloads, is not in {len(buffer)}")
-    head = bytes(buffer[HEADER.size : end])
-    if zlib.crc32(head) != checksum:
-        raise DamagedItem("the item's skeleton does not match its checksum")
-    # Idle readers are kept, because a new decoder costs as much as the rest of a small item. Popping is
-    # atomic. Therefore each thread has a reader of its own, and so has a read that begins within another.
-    try:
-        reader = _idle.pop()
-    except IndexError:
-        reader = _Reader()
-    item = reader.read(head.decode("utf-8", "surrogatepass"), buffer, end, size_bytes)
-    _idle.append(reader)
-    return item
-
-
-class _Reader:
-    """Makes a value of each tagged node, and takes the payloads in their order."""
-
-    __slots__ = ("_buffer", "_decode", "_end", "_kept", "_limit")
-
-    def __init__(self) -> None:
-        self._decode = json.JSONDecoder(object_hook=self.make).decode
-        self._buffer = memoryview(b"")
-        self._end = self._limit = 0
-        self._kept: list[Any] = []  # objects that the item holds again
-
-    def read(self, skeleton: str, buffer: memoryview, end: int, limit: int) -> Any:
-        """Make the item of a skeleton. Its payloads lie between ``end`` and ``limit``."""
-        self._buffer, self._end, self._limit = buffer, end, limit
-        try:
-            return self._decode(skeleton)
-        finally:
-            self._buffer = memoryview(b"")
-            self._kept = []
-
-    def make(self, node: dict[str, Any]) -> Any:
-        ((tag, value),) = node.items()
-        return _MAKERS[tag](self, value)
-
-    def take(self, n_bytes: int) -> int:
-        """Step over the next payload, and return where it begins."""
-        at = -(-self._end // ALIGNMENT) * ALIGNMENT
-        self._end = at + n_bytes
-        if n_bytes < 0 or self._end > self._limit:
-            raise DamagedItem(f"a payload of {n_bytes} bytes reaches beyond the item's end")
-        return at
-
-    def bytes(self, n_bytes: int) -> memoryview:
-        at = self.take(n_bytes)
-        return self._buffer[at : at + n_bytes]
-
-    def fill(self, array: np.ndarray) -> None:
-        """Copy the payload that was taken last into ``array``, without the GIL."""
-        if array.size:
-            at = self._end - array.nbytes
-            array[...] = np.ndarray(array.shape, array.dtype, self._buffer, at)
-
-    def array(self, value: list[Any]) -> np.ndarray:
-        code, shape = value
-        dtype = _dtype(code)
-        self.take(_count(shape) * dtype.itemsize)
-        array = np.empty(shape, dtype)
-        self.fill(array)
-        return array
-
-    def keep(self, value: Any) -> Any:
-        self._kept.append(value)
-        return value
-
-    def again(self, number: int) -> Any:
-        return self._kept[_count([number])]
-
-    def memmap(self, value: list[Any]) -> np.memmap:
-        return self.array(value).view(np.memmap)
-
-    def tensor(self, value: list[Any]) -> torch.Tensor:
-        code, shape = value
-        dtype = _DTYPES[code]
-        self.take(_count(shape) * dtype.itemsize)
-        tensor = torch.empty(shape, dtype=dtype)
-        self.fill((tensor if dtype in _NUMPY_HAS else tensor.view(_INTEGER[dtype.itemsize])).numpy())
-        return tensor
-
-    def tensor_subclass(self, value: list[Any]) -> torch.Tensor:
-        module, name, plain, attributes = value
-        kind = _class(module, name, torch.Tensor)
-        tensor = torch.Tensor.as_subclass(plain, kind)
-        vars(tensor).update(attributes)
-        return tensor
-
-    def image(self, value: list[Any]) -> Image.Image:
-        mode, (width, height), palette, info, exif = value
-        row_bytes = (_count([width]) * _PIXEL_BITS[mode] + 7) // 8
-        image = Image.frombytes(mode, (width, height), bytes(self.bytes(row_bytes * _count([height]))))
-        if palette is not None:
-            image.putpalette(bytes.fromhex(palette[1]), palette[0])
-        image.info = info
-        if exif is not None:
-            image.getexif().load(bytes.fromhex(exif))
-        return image
-
-    def named_tuple(self, value: list[Any]) -> Any:
-        module, name, fields, values = value
-        kind = _class(module, name, tuple)
-        if list(kind._fields) != fields or len(fields) != len(values):  # type: ignore[attr-defined]
-            raise DamagedItem(f"{_title(kind)} has other fields here than where the item was written")
-        return tuple.__new__(kind, values)
-
-    def member(self, value: list[Any]) -> enum.Enum:
-        module, name, member = value
-        return _class(module, name, enum.Enum)._member_map_[member]  # type: ignore[attr-defined]
-
-
-def _view(value: list[Any]) -> Any:
-    """A tensor or an array that is not contiguous, of its elements in their order in memory."""
-    base, order, shape, backwards = value
-    if isinstance(base, torch.Tensor):
-        return base.permute(order).expand(shape)
-    array = base.transpose(order)
-    array = array[tuple(slice(None, None, -1 if side in backwards else 1) for side in range(array.ndim))]
-    strides = [0 if side == 1 else stride for side, stride in zip(array.shape, array.strides, strict=True)]
-    if np.broadcast_shapes(array.shape, shape) != tuple(shape):
-        raise ValueError(f"an array of shape {array.shape} cannot be viewed as {shape}")
-    return np.lib.stride_tricks.as_strided(array, shape, strides, subok=True)
-
-
-def _read_only(array: np.ndarray) -> np.ndarray:
-    array.flags.writeable = False
-    return array
-
-
-_idle: list[_Reader] = []
-
-
-def _scalar(value: list[Any]) -> np.generic:
-    code, data = value
-    (scalar,) = np.frombuffer(bytearray.fromhex(data), _dtype(code))
-    return scalar
-
-
-_MAKERS: dict[str, Callable[[_Reader, Any], Any]] = {
-    "t": lambda reader, value: tuple(value),
-    "d": lambda reader, value: dict(zip(*value, strict=True)),
-    "n": _Reader.named_tuple,
-    "e": _Reader.member,
-    "i": lambda reader, value: int(value, 16),
-    "f": lambda reader, value: struct.unpack("<d", bytes.fromhex(value))[0],
-    "c": lambda reader, value: complex(*struct.unpack("<dd", bytes.fromhex(value))),
-    "b": lambda reader, value: bytes(reader.bytes(value)),
-    "B": lambda reader, value: bytearray(reader.bytes(value)),
-    "u": lambda reader, value: np.str_(value),
-    "S": lambda reader, value: np.bytes_(bytes.fromhex(value)),
-    "g": lambda reader, value: _scalar(value),
-    "a": _Reader.array,
-    "m": _Reader.memmap,
-    "T": _Reader.tensor,
-    "I": torch.inference_mode()(_Reader.tensor),
-    "s": _Reader.tensor_subclass,
-    "p": _Reader.image,
-    "k": _Reader.keep,
-    "r": _Reader.again,
-    "v": lambda reader, value: _view(value),
-    "w": lambda reader, value: _read_only(value),
-    "j": lambda reader, value: value.conj(),
-    "-": lambda reader, value: torch._neg_view(value),
-}
-
-
-def _dtype(code: Any) -> np.dtype:
-    """The dtype of a description. Dtypes without a size, or with objects, are refused."""
-    if isinstance(code, str):
-        dtype = np.dtype(code)
-        exact = code in (dtype.str, dtype.char)
-    else:
-        dtype = np.lib.format.descr_to_dtype(_fields(code))
-        exact = dtype.names is not None
-    if not exact or dtype.hasobject or not dtype.itemsize:
-        raise ValueError(f"{code!r} describes no dtype of an item")
-    return dtype
-
-
-def _fields(code: list[Any]) -> list[tuple[Any, ...]]:
-    """A structured dtype's description, with tuples again in place of JSON's lists."""
-    return [
-        (
-            tuple(name) if isinstance(name, list) else name,
-            _fields(kind) if isinstance(kind, list) else kind,
-            *map(tuple, shape),
-        )
-        for name, kind, *shape in code
-    ]
-
-
-def _count(shape: list[int]) -> int:
-    """How many elements an array of that shape has."""
-    if not all(type(n) is int and n >= 0 for n in shape):
-        raise ValueError(f"{shape!r} is no shape")
-    return math.prod(shape)
-
-
-def _class(module: str, name: str, base: type) -> Any:
-    kind: Any = importlib.import_module(module)
-    for part in name.split("."):
-        kind = getattr(kind, part)
-    if not (isinstance(kind, type) and issubclass(kind, base)):
-        raise DamagedItem(f"{module}.{name} is no {base.__name__}")
-    return kind
