@@ -20,7 +20,7 @@ from typing import Any
 from seneca._runtime.packages import release_of
 from seneca.identity.bytecode import IS_NONE, Chain
 
-__all__ = ["MISSING", "Missing", "follow", "is_configuration", "is_namespace", "items_of"]
+__all__ = ["MISSING", "Missing", "follow", "is_configuration", "is_model", "is_namespace", "items_of"]
 
 # Packages whose classes give the keys of a mapping as attributes.
 _OF_CONFIGURATIONS = frozenset({"addict", "box", "easydict", "ml_collections", "munch", "mmengine", "yacs"})
@@ -68,6 +68,8 @@ def is_namespace(value: Any) -> bool:
         return release_of(value.__name__) is None
     if isinstance(value, type):
         return release_of(value.__module__ or "") is None and not issubclass(value, BaseException)
+    if is_model(kind):
+        return not any("__getattr__" in vars(base) for base in kind.__mro__ if is_model(base))
     if not dataclasses.is_dataclass(kind):
         return False
     return release_of(kind.__module__ or "") is None and "__getattr__" not in dir(kind)
@@ -85,6 +87,12 @@ def is_configuration(value: Any) -> bool:
     if kind is _Resolved:
         return True
     return top in _OF_CONFIGURATIONS and (isinstance(value, Mapping) or hasattr(kind, "keys"))
+
+
+def is_model(kind: type) -> bool:
+    """Whether a class is the user's own and derived from pydantic's ``BaseModel``."""
+    bases = ((base.__module__, base.__name__) for base in kind.__mro__[1:])
+    return ("pydantic.main", "BaseModel") in bases and release_of(kind.__module__ or "") is None
 
 
 def _is_named_tuple(value: Any) -> bool:

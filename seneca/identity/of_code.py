@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib.machinery
 import importlib.util
@@ -17,7 +18,7 @@ from seneca._runtime.packages import MAIN, file_of, release_of
 from seneca.identity.bytecode import Chain, instructions_of
 from seneca.identity.modules import sources_of
 from seneca.identity.names import NOTHING, Import, Named, named_by
-from seneca.identity.namespaces import MISSING, follow
+from seneca.identity.namespaces import MISSING, follow, is_model
 from seneca.identity.patched import is_a_stranger, is_code, strangers_in
 from seneca.identity.plain import CONTAINERS, LEAVES, plain
 from seneca.identity.used import Waiting, name_of_method
@@ -320,7 +321,8 @@ def _class(walk: Walk, value: type) -> bytes:
         return digest_of("class", named, walk.named_values(replaced, ".{}")) if replaced else named
     if not value.__flags__ & _HEAP_TYPE:
         return name_in(walk, value.__module__, value.__qualname__)
-    body = {key: item for key, item in vars(value).items() if key not in _NOT_OF_THE_CLASS}
+    own = _of_model(value) if is_model(value) else vars(value)
+    body = {key: item for key, item in own.items() if key not in _NOT_OF_THE_CLASS}
     walk.watch.mapping(vars(value))
     methods: dict[str, Any] = {}
     functions: dict[str, types.FunctionType] = {}
@@ -348,6 +350,23 @@ def _class(walk: Walk, value: type) -> bytes:
     if _is_of_an_extension(value.__module__):
         parts.append(_module_named(walk, value.__module__))
     return digest_of("class", *parts)
+
+
+def _of_model(kind: type) -> dict[str, Any]:
+    """What a class of pydantic's holds, without what pydantic has compiled from it, which names addresses.
+
+    Validators and serializers, which pydantic calls, are in ``__pydantic_decorators__``.
+    """
+    found = {
+        name: one
+        for name, one in vars(kind).items()
+        if name != "__signature__" and (not name.startswith("__pydantic_") or name == "__pydantic_fields__")
+    }
+    decorators: Any = vars(kind).get("__pydantic_decorators__")  # None in pydantic 1
+    for kinds in () if decorators is None else dataclasses.fields(decorators):
+        for name, one in getattr(decorators, kinds.name).items():
+            found[f"{kinds.name} {name}"] = [getattr(one.func, "__func__", one.func), one.info]
+    return found
 
 
 def _values_of_class(walk: Walk, kind: type, values: dict[str, Any]) -> bytes:

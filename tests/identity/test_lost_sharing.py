@@ -64,8 +64,27 @@ DISPATCH = """
     def _(x: int): return x * SIZE
 """
 
+MODEL = """
+    import pydantic
+    class Model(pydantic.BaseModel):
+        lr: float = LR
+        size: int = SIZE
+        @pydantic.field_validator('size')
+        @classmethod
+        def kept(cls, v): return v
+"""
+
 # name, source, how people learn that the size differs
 TWINS = [
+    (
+        "a pydantic model",
+        dataset(
+            "return i * self.c.size",
+            "self.c = Model(lr=LR, size=SIZE)",
+            before=MODEL.replace("= LR", "= 1.0").replace("= SIZE", "= 1"),
+        ),
+        "c.size",
+    ),
     ("an attribute", dataset("return i * self.args.size", NAMESPACE), "args.size"),
     ("getattr", dataset("return i * getattr(self.args, 'size', 2)", NAMESPACE), "args.size"),
     ("a local name", dataset("a = self.args\nreturn i * a.size", NAMESPACE), "args.size"),
