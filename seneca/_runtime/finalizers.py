@@ -43,10 +43,18 @@ def finalize(
     Returns:
         A finalizer. Call it to call the function at once.
     """
-    finalizer = weakref.finalize(thing, function, *args)
+    of_process: list[Finalize] = []
+    finalizer = weakref.finalize(thing, _call, function, args, of_process)
     finalizer.atexit = False
-    Finalize(thing, _end, (finalizer,), exitpriority=order)
+    of_process.append(Finalize(thing, _end, (finalizer,), exitpriority=order))
     return finalizer
+
+
+def _call(function: Callable[..., Any], args: tuple[Any, ...], of_process: list[Finalize]) -> None:
+    """Call the function. The end of the process then knows no more of it: an object may have many in turn."""
+    for one in of_process:
+        one.cancel()
+    function(*args)
 
 
 class _Shield:
