@@ -32,7 +32,7 @@ from seneca.data.tv_pairs import pairs_of
 from seneca.epochs.dataset_state import has_state
 from seneca.epochs.lengths import length_of
 from seneca.errors import NotFingerprinted
-from seneca.identity import Identity, Look, MadeOf, Memory, Watch
+from seneca.identity import Attributes, Identity, Look, MadeOf, Memory, Watch
 from seneca.options import VerifyFiles
 from seneca.transforms._boxes import BoxTransform, recognise_boxes
 from seneca.transforms._genuine import is_theirs, replaced_in_torchvision
@@ -88,6 +88,7 @@ class Support:
             None: not known.
         made_of: What the names of a dataset that is not native were made of.
         watch: Tells whether any of that changes.
+        attributes: Tells which attributes of ``base`` were bound to something else; None: all count.
         targets: Of native pictures with boxes: what makes their targets; None of others.
     """
 
@@ -103,6 +104,7 @@ class Support:
     samples: bytes | None = None
     made_of: MadeOf | None = None
     watch: Watch | None = None
+    attributes: Attributes | None = None
     targets: Targets | None = None
 
     def told_by(self) -> str:
@@ -385,6 +387,7 @@ def _of_any(
     augmented = number_of(b"items", whole.here + init)
     seen: dict[str, Any] = {
         "samples": _source(of_samples.state, base), "made_of": made_of, "watch": look.watch,
+        "attributes": look.attributes(base),
     }  # fmt: skip
     if is_staged:
         why = f"{name} offers read, decode and augment"

@@ -30,7 +30,8 @@ and Pillow. The other parts are:
 * **Environment variables** whose names stand in code that reads the environment, or in paths (``$HOME``).
 * **Other objects**: class and state, as pickling would take them (``__getstate__``, ``__reduce_ex__``). No
   new object is made for that. Values of ``cached_property``, and other caches in attributes, are therefore
-  state like any other. Of ``lru_cache`` only the function counts.
+  state like any other. Of ``lru_cache`` only the function counts. A number to which code only adds
+  (``self.calls += 1``) does not count.
 
 An object may state its identity itself::
 
@@ -48,6 +49,6 @@ compare what they make: see :mod:`seneca.workers.proof`.
 from seneca.identity.look import Identity, Look, MadeOf, fingerprint
 from seneca.identity.plain import Memory
 from seneca.identity.walk import title_of
-from seneca.identity.watch import Watch
+from seneca.identity.watch import Attributes, Watch
 
-__all__ = ["Identity", "Look", "MadeOf", "Memory", "Watch", "fingerprint", "title_of"]
+__all__ = ["Attributes", "Identity", "Look", "MadeOf", "Memory", "Watch", "fingerprint", "title_of"]

@@ -10,6 +10,7 @@ import types
 from collections.abc import Iterator, Sequence
 
 __all__ = [
+    "ADDED_TO",
     "IS_NONE",
     "Chain",
     "Steps",
@@ -37,6 +38,9 @@ value itself is used."""
 IS_NONE = "is None"
 """The last step of a chain of which only is asked whether it ends at None."""
 
+ADDED_TO = "+= number"
+"""The last step of a chain that only adds a constant number to the value, and puts the sum in its place."""
+
 Steps = Sequence[dis.Instruction]
 
 _LOADS_LOCAL = ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_NAME", "LOAD_FROM_DICT_OR_DEREF")
@@ -44,6 +48,7 @@ _LOADS_ATTRIBUTE = ("LOAD_ATTR", "LOAD_METHOD")
 _STORES_LOCAL = ("STORE_FAST", "STORE_DEREF", "STORE_NAME")
 _LOADS_SIMPLY = (*_LOADS_LOCAL, "LOAD_GLOBAL")
 _SUBSCRIPTS = ("BINARY_SUBSCR", "BINARY_OP")  # the second with the argument [] from Python 3.14 on
+_COPIES_ABOVE = ("COPY", "DUP_TOP")  # the object whose attribute is read and then set
 _BY_NAME = frozenset({"getattr", "hasattr"})
 # Calls, and how many values they take besides the arguments: the function, and what stands beside it.
 _BESIDE_ARGUMENTS = {"CALL": 2, "CALL_KW": 3, "CALL_METHOD": 2, "CALL_FUNCTION": 1, "CALL_FUNCTION_KW": 2}
@@ -131,6 +136,8 @@ def chains_from(steps: Steps, i: int, listings: Sequence[Steps], aliases: int = 
         else:
             break
     after = steps[at] if at < end else None
+    if len(chain) == 0 and is_attribute(steps[i]) and _only_adds_to(steps, i):
+        return {(ADDED_TO,)}
     if after is not None and _asks_for_none(steps, at):
         return {(*chain, IS_NONE)}
     if after is not None and after.opname == "CONTAINS_OP" and (key := _key_looked_for(steps, i)) is not None:
@@ -164,6 +171,21 @@ def _asks_for_none(steps: Steps, at: int) -> bool:
         return True
     is_none = steps[at].opname == "LOAD_CONST" and steps[at].argval is None
     return is_none and at + 1 < len(steps) and steps[at + 1].opname == "IS_OP"
+
+
+def _only_adds_to(steps: Steps, i: int) -> bool:
+    """Whether the attribute that instruction ``i`` reads is read for ``value.name += 1`` alone."""
+    before, after = steps[i - 1 : i], steps[i + 1 : i + 5]
+    if not before or len(after) < 4 or before[0].opname not in _COPIES_ABOVE:
+        return False
+    number, add, _, store = after
+    return (
+        number.opname in ("LOAD_CONST", "LOAD_SMALL_INT")
+        and type(number.argval) in (int, float)
+        and (add.argrepr in ("+=", "-=") or add.opname in ("INPLACE_ADD", "INPLACE_SUBTRACT"))
+        and store.opname == "STORE_ATTR"
+        and store.argval == steps[i].argval
+    )
 
 
 def _is_subscript(step: dis.Instruction) -> bool:

@@ -26,7 +26,7 @@ from seneca.identity.plain import Memory
 from seneca.identity.process import settings
 from seneca.identity.traits import traits_of
 from seneca.identity.walk import Fault, Taker, Walk, digest_of
-from seneca.identity.watch import Watch
+from seneca.identity.watch import Attributes, Watch
 
 __all__ = ["Identity", "Look", "MadeOf", "fingerprint"]
 
@@ -219,6 +219,12 @@ class Look:
             text for text in walk.texts if isinstance(text, str) and (by_name or "." in text or ":" in text)
         }
         return of_code.named_by_texts(walk, texts)
+
+    def attributes(self, owner: Any) -> Attributes:
+        """The attributes of a dataset that this look has identified."""
+        uses = self._walk.uses
+        counted = functools.partial(of_data.counted_attributes, owner, uses)
+        return Attributes(owner, counted, uses.stores)
 
     def end(self) -> None:
         """End the look. Only what it has met is remembered for the next one."""

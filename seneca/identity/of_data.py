@@ -23,6 +23,7 @@ from seneca.identity.libraries import compiled_from, texts_in, texts_of_column
 from seneca.identity.namespaces import is_configuration, items_of
 from seneca.identity.of_code import found_in, name_in
 from seneca.identity.order import is_hash_random
+from seneca.identity.used import Uses
 from seneca.identity.walk import Taker, Walk, content_of, digest_of, title_of
 from seneca.identity.watch import is_in_foreign_memory
 
@@ -219,6 +220,29 @@ def is_plain(kind: type) -> bool:
     return release_of(kind.__module__ or "") is None and all(
         _has_no_state_of_its_own(base) for base in kind.__mro__[:-1]
     )
+
+
+def counted_attributes(owner: Any, uses: Uses) -> dict[str, Any]:
+    """The attributes of a dataset that count, by name, as a look with these uses takes them.
+
+    If its class says itself what its state is, that counts instead, under names of its own.
+    """
+    kind = type(owner)
+    if is_plain(kind):
+        held = getattr(owner, "__dict__", {})
+        return {name: value for name, value in held.items() if uses.counts(name, value, is_root=True)}
+    said = {} if (own := getattr(kind, "__fingerprint__", None)) is None else {"__fingerprint__": own(owner)}
+    if "__fingerprint__" in vars(kind):
+        return said
+    reduce = copyreg.dispatch_table.get(kind)
+    reduced = owner.__reduce_ex__(2) if reduce is None else reduce(owner)
+    if isinstance(reduced, str):
+        return said | dict(getattr(owner, "__dict__", {}))
+    made, arguments, state, *more = (*reduced, None, None, None, None)[:6]
+    if type(state) is dict and all(type(name) is str for name in state):
+        said |= state
+        state = None
+    return said | {"__getstate__": state, "__reduce_ex__": (made, *arguments, *more)}
 
 
 def _has_no_state_of_its_own(base: type) -> bool:

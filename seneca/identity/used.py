@@ -33,7 +33,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from seneca.identity.bytecode import Chain
+from seneca.identity.bytecode import ADDED_TO, Chain
 from seneca.identity.names import Named
 from seneca.identity.namespaces import follow, is_namespace
 from seneca.identity.order import iterates
@@ -63,6 +63,7 @@ _OF_SAVED_STATE = frozenset({"state_dict", "_save_to_state_dict", "load_state_di
 _OF_FILES = frozenset({"readinto", "readline", "seek", "tell", "close", "write"})
 
 
+_NUMBERS = frozenset({int, float})
 _FIELD = re.compile(r"\{\w*((?:\.\w+|\[[^\]]*\])+)")  # of a format: {self.size}, {0.size}
 
 
@@ -228,13 +229,25 @@ class Uses:
                 self.note(met[0])
                 self.begun.append(met[1])
 
-    def reads(self, name: str, *, is_root: bool) -> bool:
-        """Whether an attribute of this name is read, of the dataset or of another object."""
-        return self.reflects or (self.copies and not is_root) or name in self._chains
+    def counts(self, name: str, value: Any, *, is_root: bool) -> bool:
+        """Whether an attribute with this value counts, of the dataset or of another object.
+
+        It does if code reads it. A number to which code only adds (``self.calls += 1``) decides nothing.
+        """
+        if self.reflects or (self.copies and not is_root):
+            return True
+        if name not in self._chains:
+            return _changes(value)
+        return type(value) not in _NUMBERS or self._chains[name] != {(ADDED_TO,)}
+
+    def stores(self, name: str) -> bool:
+        """Whether code sets or deletes an attribute of this name."""
+        return name in self._stored
 
     def chains(self, name: str) -> set[Chain]:
         """What is read from the attributes of this name; the value itself if that is not known."""
-        return {()} if self.reflects else self._chains.get(name, set())
+        chains: set[Chain] = {()} if self.reflects else self._chains.get(name, set())
+        return {() if chain == (ADDED_TO,) else chain for chain in chains}
 
 
 class Walk(Protocol):
@@ -280,7 +293,7 @@ class Waiting:
             value = self.attributes[name]
             if self._is_space:
                 self._walk_space(walk, name, value)
-            elif name in self.found or not (uses.reads(name, is_root=self._is_root) or _changes(value)):
+            elif name in self.found or not uses.counts(name, value, is_root=self._is_root):
                 continue
             elif type(value) in LEAVES:
                 walk.note_leaf(value)

@@ -10,6 +10,7 @@ containers with more than 4,096 elements it sees only the length. A look sees al
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Mapping
 from operator import is_
@@ -18,10 +19,11 @@ from typing import Any
 import numpy as np
 import torch
 
-__all__ = ["Watch", "is_in_foreign_memory"]
+__all__ = ["Attributes", "Watch", "is_in_foreign_memory"]
 
 MOST_ELEMENTS = 4096  # of one container
 MOST_BYTES = 4096  # of one array
+LEVELS = 4  # of containers whose elements are compared one by one
 MISSING = object()
 
 
@@ -84,6 +86,78 @@ class Watch:
 
     def _remember(self, read: Callable[[], tuple[Any, ...]], *, shared: bool = False) -> None:
         (self._shared if shared else self._checks).append((read, read()))
+
+
+class Attributes:
+    """The attributes of a dataset, to find out whether making items has bound others.
+
+    Args:
+        owner: The dataset.
+        counted: Returns, by name, the attributes that count in its identity. It may raise anything. None: all
+            count.
+        stores: Returns whether code sets an attribute of a name.
+    """
+
+    def __init__(
+        self,
+        owner: Any,
+        counted: Callable[[], Mapping[str, Any]] | None = None,
+        stores: Callable[[str], bool] = lambda name: True,
+    ) -> None:
+        self._owner, self._stores = owner, stores
+        self._counted = counted or (lambda: dict(getattr(owner, "__dict__", {})))
+        self._bound = self._bound_now()
+        self._before = self._counted_now()
+
+    def changed(self) -> list[str]:
+        """The names of attributes that count and are no longer alike; empty: items are what they were.
+
+        Those that do not count may change. So may a ``functools.cached_property`` get its value: code
+        computes that from what counts already.
+        """
+        bound = self._bound_now()
+        if len(bound) == len(self._bound) and all(map(is_, bound, self._bound)):
+            return []
+        now = self._counted_now()
+        changed = [
+            name
+            for name in sorted({*self._before, *now})
+            if not _alike(now.get(name, MISSING), self._before.get(name, MISSING))
+            and not (name not in self._before and self._is_computed(name))
+        ]
+        if not changed:
+            self._bound, self._before = bound, now
+        return changed
+
+    def _bound_now(self) -> list[Any]:
+        held = getattr(self._owner, "__dict__", {})
+        return [*held, *held.values()]
+
+    def _counted_now(self) -> Mapping[str, Any]:
+        try:
+            return self._counted()
+        except Exception as error:  # of the dataset's own code; no error is alike another
+            return {"__reduce_ex__": error}
+
+    def _is_computed(self, name: str) -> bool:
+        """Whether an attribute has its value from a ``cached_property``, and no code sets it."""
+        member = next((vars(kind)[name] for kind in type(self._owner).__mro__ if name in vars(kind)), None)
+        return type(member) is functools.cached_property and not self._stores(name)
+
+
+def _alike(one: Any, other: Any, levels: int = LEVELS) -> bool:
+    """Whether two values are the same object, equal numbers or texts, or containers of what is alike."""
+    if one is other or type(one) is not type(other):
+        return one is other
+    if type(one) not in (dict, list, tuple) or levels == 0:
+        return type(one) in _BY_VALUE and bool(one == other)
+    if type(one) is dict:
+        one, other = (*one, *one.values()), (*other, *other.values())
+    if len(one) != len(other):
+        return False
+    return all(map(is_, one, other)) or all(
+        _alike(inner, its_other, levels - 1) for inner, its_other in zip(one, other, strict=True)
+    )
 
 
 def is_in_foreign_memory(array: np.ndarray) -> bool:

@@ -20,7 +20,6 @@ import itertools
 import os
 import weakref
 from collections.abc import Callable, Sequence
-from operator import is_
 from typing import Any, Literal
 
 import torch
@@ -41,12 +40,13 @@ from seneca.epochs.plan import EpochPlan
 from seneca.epochs.progress import EpochProgress
 from seneca.errors import NoSpaceError, SegmentError
 from seneca.forms import Form
-from seneca.identity import Memory, Watch
+from seneca.identity import Attributes, Memory, Watch
 from seneca.options import CHECK_EVERY, CheckEvery, Options
 from seneca.partition import Jobs
 from seneca.tuning.neighbours import neighbours_text
 from seneca.workers.callers import asking_fetcher, init_of_worker
 from seneca.workers.explained import (
+    changed_text,
     compared_counts,
     compared_text,
     not_shared_text,
@@ -150,9 +150,8 @@ class SharedDataset(Dataset[Any]):
         self._looks = 0  # the number of the last look; 0: there was none
         self._current: set[int] = set()  # looks for which ``terms`` are right
         self._asker: weakref.ref[Any] | None = None  # the fetcher for which ``terms`` are right
-        self._base: Any = None
         self._seen: Support | None = None
-        self._state: list[Any] = []  # the values of the dataset's attributes at the last look
+        self._attributes: Attributes | None = None  # of the dataset, as of the last look
         self._watch: Watch | None = None
         self._alone = False  # whether items are made as ``terms`` say, but not shared
         self._looked_in = 0  # the process that looked last
@@ -203,13 +202,10 @@ class SharedDataset(Dataset[Any]):
             self.tell_of_proof()  # for a Batch, the loader's process tells
         if self._watch is not None:
             self._watch.settle()  # making items may change what it has changed
-        if not self._alone and self._state_changed():
+        if not self._alone and (changed := self._changed_by_items()):
             # Its items may depend on those made before. No other job makes the same.
             self._alone = True
-            text = (
-                f"{type(self._beneath()).__name__} is no longer shared, because its attributes changed while "
-                "items were made; if its items are the same all the same, say so by key="
-            )
+            text = changed_text(self._beneath(), changed)
             self._board.write(maker.terms.names, Verdict.REFUSED, text)
             if not isinstance(indices, Batch):
                 self.tell_of_proof()
@@ -357,23 +353,14 @@ class SharedDataset(Dataset[Any]):
             support: What a look just now has found; None: this looks.
             files_found: See :func:`seneca.data.support.inspect_dataset`.
         """
-        support = support or inspect_dataset(
-            self.dataset,
-            key=self.key,
-            shares=self.cache is not None,
-            worker_init_fn=self._init,
-            memory=self._memory,
-            files_found=files_found,
-            verify_files=self.verify_files,
-        )
+        support = support or self._inspected(files_found=files_found, verify_files=self.verify_files)
         if get_worker_info() is None:
             self._job_key = job_key(self.job)  # this object may have been made in another process
         self._looks = next(_looks)
         self._current = {self._looks}
         self._asker = None
         self._looked_in = os.getpid()
-        self._base, self._seen, self._watch = support.base, support, support.watch
-        self._state = list(getattr(self._base, "__dict__", {}).values())
+        self._note(support)
         before, self.terms = self.terms, Terms.of(support, self._options)
         if self._cache is not None and not self._cache.segment.closed and self._cache.segment.distrusted:
             self._marks = None  # they are of samples that were compared with those in that cache
@@ -389,6 +376,21 @@ class SharedDataset(Dataset[Any]):
         if self._marks is not None and self._cache is not None and get_worker_info() is None:
             self._marks.expect_suspects(self._cache.segment, self.terms)
         return support
+
+    def _inspected(self, **options: Any) -> Support:
+        """What :func:`inspect_dataset` finds with these options."""
+        return inspect_dataset(
+            self.dataset,
+            key=self.key,
+            shares=self.cache is not None,
+            worker_init_fn=self._init,
+            memory=self._memory,
+            **options,
+        )
+
+    def _note(self, support: Support) -> None:
+        self._seen, self._watch = support, support.watch
+        self._attributes = support.attributes or Attributes(support.base)
 
     def loaded_with(self, worker_init_fn: Callable[[int], None] | None) -> None:
         """Tell this dataset what worker processes run before they make items."""
@@ -471,12 +473,18 @@ class SharedDataset(Dataset[Any]):
             exact=terms.names_of_epoch(plan.seed, plan.number)[1] if terms is not None and terms.exact else 0,
         )
 
-    def _state_changed(self) -> bool:
-        """Whether an attribute of the dataset is another object than at the last look."""
-        if self.key is not None or self.terms is None:
-            return False
-        now = list(getattr(self._base, "__dict__", {}).values())
-        return len(now) != len(self._state) or not all(map(is_, now, self._state))
+    def _changed_by_items(self) -> list[str]:
+        """The attributes of the dataset that making items has changed, if its names may be others now."""
+        if self.key is not None or self.terms is None or self._attributes is None:
+            return []
+        changed = self._attributes.changed()
+        if changed and self._board.take_look():
+            support = self._inspected(verify_files="run")  # no file has changed by that
+            found = Terms.of(support, self._options)
+            if found is not None and found.names == self.terms.names:
+                self._note(support)
+                return []
+        return changed
 
     def _warn(self, text: str) -> None:
         """Warn, once a process."""
@@ -570,10 +578,10 @@ class SharedDataset(Dataset[Any]):
 
     def __getstate__(self) -> dict[str, Any]:
         job = self._job_key if get_worker_info() is not None else job_key(self.job)
-        own = dict.fromkeys(("_maker", "_cache", "_seen", "_watch", "_asker"))
+        own = dict.fromkeys(("_maker", "_cache", "_seen", "_watch", "_attributes", "_asker"))
         own["_folder"] = self._folder or segment_folder()  # a fork server may have another environment
         # The dataset is made anew where this is unpickled, and is looked at there.
-        return {**vars(self), "_job_key": job, "_state": [], "_looked_in": 0, "_memory": Memory(), **own}
+        return {**vars(self), "_job_key": job, "_looked_in": 0, "_memory": Memory(), **own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from seneca import confidence
 from seneca._core.digests import compared
@@ -13,6 +14,7 @@ from seneca.workers.proof import Board, Verdict, may_be_made_again
 from seneca.workers.terms import Terms
 
 __all__ = [
+    "changed_text",
     "compared_counts",
     "compared_forms",
     "compared_text",
@@ -30,6 +32,15 @@ def not_shared_text(support: Support, *, share: str, has_cache: bool) -> str:
     elif support.stages is not None:
         why = (f"whole items are all that could be, but share={share!r}",)
     return f"not shared: {'; '.join(why)}"
+
+
+def changed_text(dataset: Any, attributes: list[str]) -> str:
+    """Why a dataset is no longer shared whose items changed these attributes."""
+    return (
+        f"{type(dataset).__name__} is no longer shared, because its attributes changed while items were made "
+        f"({', '.join(attributes)}); leave out of __getstate__ what items do not depend on, or say by "
+        "key= that items are the same"
+    )
 
 
 def shared_text(terms: Terms, support: Support, cache: str) -> str:

@@ -13,6 +13,7 @@ from seneca.workers.terms import Names
 __all__ = ["Board", "Verdict"]
 
 TEXT_BYTES = 1024
+MOST_LOOKS = 32  # that all processes of a dataset make together because items bind attributes anew
 
 
 class Verdict(IntEnum):
@@ -33,7 +34,7 @@ class Board:
     """
 
     def __init__(self) -> None:
-        self._words = shared_zeros(4 + TEXT_BYTES // 8)
+        self._words = shared_zeros(5 + TEXT_BYTES // 8)
 
     def read(self, names: Names, look: int | None = None) -> Verdict:
         """The verdict about these names. If ``look`` is given: the verdict of that look at the dataset."""
@@ -58,6 +59,11 @@ class Board:
         words[2] = len(data)
         words[1] = _about(names, look) * 4 + verdict
         words[0] = _about(names, None) * 4 + (verdict if lasts else Verdict.UNKNOWN)
+
+    def take_look(self) -> bool:
+        """Take one of the looks that are made because items bind attributes anew; False: none is left."""
+        self._words[-1] += 1
+        return int(self._words[-1]) <= MOST_LOOKS
 
     @property
     def text(self) -> str:

@@ -54,3 +54,24 @@ def test_a_lock_counts_though_nobody_reads_it():
     it.other = threading.Lock()
     with pytest.raises(Exception, match="lock"):
         Look(reads_only=True).identify(it)
+
+
+ADDS = ["self.read += 1", "self.read -= 2.5", "self.read += 1; self.other = i"]
+USES = [
+    "self.read += i",
+    "self.read += 1; return self.read",
+    "self.read = self.read + 1",
+    "self.other.read += 1; return self.read",
+    "self.read *= 2",
+]
+
+
+@pytest.mark.parametrize("item", ADDS)
+def test_a_number_to_which_code_only_adds_does_not_count(item):
+    assert identity(item) == identity(item, read=2)
+    assert identity(item, "[1]") != identity(item, "[2]"), "what is added to may be any object"
+
+
+@pytest.mark.parametrize("item", USES)
+def test_a_number_that_is_used_otherwise_counts(item):
+    assert identity(item) != identity(item, read=2)

@@ -1,11 +1,14 @@
 """Whether what was looked at is still the same."""
 
+import functools
+import types
+
 import numpy as np
 import pytest
 import torch
 
 from seneca.identity.look import Look
-from seneca.identity.watch import MOST_ELEMENTS, Watch
+from seneca.identity.watch import MOST_ELEMENTS, Attributes, Watch
 
 
 def a_closure(value):
@@ -98,3 +101,62 @@ def test_what_a_look_has_met_is_the_same_until_it_changes():
     assert not look.watch.changed()
     holding.nested["x"][0].add(9)
     assert look.watch.changed()
+
+
+# Attributes
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "changed"),
+    [
+        (1, 1, False),
+        (1, True, True),
+        (10**20, 10**19 * 10, False),
+        ([1, ("a", {"b": 2.0})], [1, ("a", {"b": 2.0})], False),
+        ([1, 2], [1, 3], True),
+        ([1, 2], (1, 2), True),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
+        (float("nan"), float("nan"), True),
+        (object, object, False),
+        ([object()], [object()], True),
+    ],
+)
+def test_an_attribute_changes_if_its_new_value_is_not_alike(before, now, changed):
+    owner = types.SimpleNamespace(value=before, other=0)
+    attributes = Attributes(owner)
+    owner.value = now
+    assert attributes.changed() == ["value"] * changed
+
+
+def test_attributes_that_come_and_go_are_named():
+    owner = types.SimpleNamespace(goes=1, stays=2)
+    attributes = Attributes(owner)
+    del owner.goes
+    owner.comes = 3
+    assert attributes.changed() == ["comes", "goes"] == attributes.changed()
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_cached_property_may_get_its_value_but_no_other(stored):
+    class Owner:
+        computed = functools.cached_property(lambda self: object())
+
+    owner = Owner()
+    attributes = Attributes(owner, stores=lambda name: stored)
+    _ = owner.computed
+    assert attributes.changed() == ["computed"] * stored
+    if not stored:
+        owner.computed = object()
+        assert attributes.changed() == ["computed"]
+
+
+def test_a_state_that_cannot_be_read_has_changed():
+    owner = types.SimpleNamespace(value=1)
+
+    def counted():
+        raise RuntimeError("no state")
+
+    attributes = Attributes(owner, counted)
+    assert attributes.changed() == []
+    owner.value = 2
+    assert attributes.changed() == ["__reduce_ex__"]
