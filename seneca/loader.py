@@ -27,7 +27,7 @@ from seneca.epochs.dataset_state import alike
 from seneca.epochs.plan import EpochPlan
 from seneca.epochs.progress import EpochProgress
 from seneca.epochs.resumable import ResumableLoader
-from seneca.epochs.samplers import seed_of
+from seneca.epochs.samplers import Kind, seed_of
 from seneca.identity import Memory
 from seneca.native.collate import collates_plainly, who_collates
 from seneca.native.device import CopiedAhead, check_device
@@ -38,6 +38,7 @@ from seneca.native.session import Session
 from seneca.options import CHECK_EVERY, AutoWorkers, CheckEvery, Options, workers_of
 from seneca.tuning.diagnosis import NOTHING_TO_SAY, Diagnosis
 from seneca.workers.dataset import SharedDataset
+from seneca.workers.explained import order_text
 from seneca.workers.iterators import iterate
 from seneca.workers.sampler import OpportunisticBatchSampler
 
@@ -396,13 +397,18 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
     def _batches_of(self, shared: SharedDataset) -> TrackedBatches:
         """The batches of an epoch: planned ones if Seneca may choose the order or look ahead in it."""
         batches: Any = self._index_sampler
-        if shared.terms is None or not shared.terms.shares or not self._goes_over_dataset():
+        if shared.terms is None or not shared.terms.shares or not self._plans_order():
             return self._tracked(mark=shared.batch)
         planned = OpportunisticBatchSampler(
             batches.sampler, batches.batch_size, batches.drop_last, batches_ahead=self._batches_ahead()
         )
         planned.shared, planned.threads = shared, max(1, self.num_workers)
         return TrackedBatches(planned, lambda loader: loader._drawn_batches(planned), self)
+
+    def _plans_order(self) -> bool:
+        """Whether Seneca knows which samples an epoch has, and may change their order for copies."""
+        exchanges = self.share == "augmented" and self.cache is not None
+        return self._goes_over_dataset() or (exchanges and self._kind() is Kind.SUBSET)
 
     def _drawn_batches(self, planned: OpportunisticBatchSampler) -> EpochBatches:
         planned.looked = True  # this loader has looked, before it made or reset the iterator
@@ -441,7 +447,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             why = self._session.why_given_up(support.files)
             return native_text(support, self._options, why, self._besides(support), self._of_seed())
         first, *more = self._shared_dataset().explain(support).split("\n")
-        first += self._of_seed() if more else ""
+        if more:
+            is_planned = self._plans_order() or isinstance(self._index_sampler, OpportunisticBatchSampler)
+            first += self._of_seed() + ("" if is_planned else order_text(self._orders()[1], self.share))
         if support.name == "native":
             first += f"; loaded by torch's workers, because {reason}"
         return "\n".join([first, *more])
@@ -449,7 +457,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
     def _besides(self, support: Support) -> list[str]:
         """In plain words: what of the user's is used on the native path."""
         found = []
-        if not self._goes_over_dataset():
+        if not self._plans_order():
             found.append(f"the order is that of {type(self._orders()[1]).__name__}")
         if not collates_plainly(self, support):
             found.append(who_collates(self, support))

@@ -123,6 +123,7 @@ def record_deliveries(
     if folder is None or samples is None:
         return None
     number, turn = next_turn(loader)
+    is_whole = plan.shard is not None or plan.count == samples  # else only the user knows which samples
     segment, attached = (None, []) if cache is None else cache.segment.attachments()
     header = Header(
         kind="delivered",
@@ -133,8 +134,8 @@ def record_deliveries(
         loader=number,
         turn=turn,
         epoch=plan.number,
-        count=plan.delivers,
-        batch_size=None if plan.count is None else plan.batch_size or 1,
+        count=plan.delivers if is_whole else None,
+        batch_size=plan.batch_size or 1 if is_whole else None,
         drop_last=plan.drop_last,
         shuffled=plan.shuffled,
         rank=plan.rank,

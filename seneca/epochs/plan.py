@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import SequentialSampler
+from torch.utils.data import DistributedSampler, SequentialSampler
 
 from seneca.epochs.dataset_state import has_state
 from seneca.epochs.progress import EpochProgress
@@ -200,6 +200,7 @@ def plan_epoch(
     seed: int | None = None,
     fixed_seed: int | None = None,
     alike_in_ranks: bool = False,
+    subsets: bool = False,
     repeats: bool = False,
 ) -> EpochPlan:
     """Decide which samples an epoch delivers, in which order, in how many batches, and for which rank.
@@ -222,6 +223,8 @@ def plan_epoch(
         fixed_seed: The seed of an epoch whose order is not Seneca's; None: it needs none.
         alike_in_ranks: Whether all ranks have to draw the same random order, because something outside
             Seneca shards it.
+        subsets: Whether to know beforehand which samples a ``SubsetRandomSampler`` yields. If not, it is
+            asked as torch asks it.
         repeats: Whether the back end repeats good samples where a rank has skipped bad ones.
     """
     kind = kind_of(sampler, count)
@@ -264,6 +267,9 @@ def plan_epoch(
         yields = iter(sampler_of_order)
         assert count is not None
         plan |= {"yields": yields, "indices": np.fromiter(itertools.islice(yields, count), np.int64, count)}
+    elif kind is Kind.SUBSET and subsets:
+        indices = np.fromiter(map(int, _from_the_beginning(sampler, kind, progress)), np.int64, len(sampler))
+        plan |= {"shuffled": True, "indices": indices, "count": len(indices)}
     elif kind is not Kind.SEQUENTIAL:
         plan |= {"count": None, "shuffled": kind in (Kind.RANDOM, Kind.RESEEDED)}
         plan |= {"yields": _from_the_beginning(sampler, kind, progress)}
@@ -274,7 +280,10 @@ def plan_epoch(
         number=progress.number,
         order=order,
         sampler=sampler,
-        exchanges=exchanges and has_cache and plan["shuffled"] and (senecas or kind is Kind.SHARDED),
+        exchanges=exchanges
+        and has_cache
+        and plan["shuffled"]
+        and (senecas or kind in (Kind.SHARDED, Kind.SUBSET)),
         seed=0 if names is None else progress.name("seed", lambda: names),
         before=progress.before,
         yielded=progress.yielded,
@@ -287,7 +296,9 @@ def plan_epoch(
 
 def shard_of(sampler: Any, count: int | None) -> Shard | None:
     """The shard that a sampler assigns to this rank, in its present epoch; None: it shards nothing."""
-    if count is None or kind_of(sampler, count) is not Kind.SHARDED:
+    if count is None or not isinstance(sampler, DistributedSampler):
+        return None
+    if kind_of(sampler, count) is not Kind.SHARDED:
         return None
     return Shard(
         count=count,

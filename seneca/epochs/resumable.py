@@ -398,11 +398,14 @@ class ResumableLoader(Resumable):
 
     def _goes_over_dataset(self) -> bool:
         """Whether torch's own batch sampler goes over every sample once, or over a rank's shard."""
+        return self._kind() in (Kind.SEQUENTIAL, Kind.SHUFFLED, Kind.SHARDED)
+
+    def _kind(self) -> Kind:
+        """How torch's own batch sampler goes over the dataset."""
         batches: Any = self._index_sampler
-        if type(batches) is not BatchSampler:
-            return False
-        kind = kind_of(batches.sampler, length_of(self.dataset))
-        return kind in (Kind.SEQUENTIAL, Kind.SHUFFLED, Kind.SHARDED)
+        return (
+            kind_of(batches.sampler, length_of(self.dataset)) if type(batches) is BatchSampler else Kind.OTHER
+        )
 
 
 def kept_in_order(plan: EpochPlan, progress: EpochProgress, identify: Callable[[], str | None]) -> Batches:
@@ -520,7 +523,7 @@ class ResumableBatchSampler(BatchSampler, Resumable):
         self.epoch = epoch
 
     def _orders(self) -> tuple[tuple[str, ...], Any]:
-        whole = kind_of(self.sampler, self._count()) not in (Kind.RANDOM, Kind.OTHER)
+        whole = kind_of(self.sampler, self._count()) not in (Kind.SUBSET, Kind.RANDOM, Kind.OTHER)
         return ("samples", "seneca") if whole else ("samples",), self.sampler
 
     def _ranks(self) -> tuple[()] | tuple[int, int]:

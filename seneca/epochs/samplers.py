@@ -7,13 +7,14 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
-from torch.utils.data import DistributedSampler, RandomSampler, SequentialSampler
+from torch.utils.data import DistributedSampler, RandomSampler, SequentialSampler, SubsetRandomSampler
 
 from seneca.epochs.dataset_state import has_state
 from seneca.epochs.shard import each_of
 
-__all__ = ["Kind", "draw_seed", "generators_of", "kind_of", "seed_of", "with_seed"]
+__all__ = ["Kind", "draw_seed", "generators_of", "kind_of", "seed_of", "subset_of", "with_seed"]
 
 # Samplers that yield random permutations, by the full names of their classes. Nothing else about them
 # matters. accelerate replaces a RandomSampler by this one, in order to seed it by the epoch.
@@ -25,6 +26,7 @@ DECIDES: dict[type, set[str]] = {
     RandomSampler: {
         *("__iter__", "__len__", "data_source", "replacement", "num_samples", "generator", "set_epoch"),
     },
+    SubsetRandomSampler: {"__iter__", "__len__", "indices", "generator", "set_epoch"},
     DistributedSampler: {
         *("__iter__", "__len__", "dataset", "num_replicas", "rank", "epoch", "seed", "shuffle"),
         *("drop_last", "num_samples", "total_size"),
@@ -39,6 +41,7 @@ class Kind(enum.Enum):
     SHUFFLED = "each sample once, in a random order that torch draws"
     RESEEDED = "each sample once, in a random order that a framework draws"
     SHARDED = "one rank's shard, as torch deals it"
+    SUBSET = "each of some samples once, in a random order that torch draws"
     RANDOM = "random samples: with replacement, or another number than the dataset has"
     OTHER = "an order that only the sampler knows"
 
@@ -62,10 +65,27 @@ def kind_of(sampler: Any, count: int | None) -> Kind:
         return Kind.SHUFFLED if whole and not sampler.replacement else Kind.RANDOM
     if _is_torchs(sampler, DistributedSampler):
         return Kind.SHARDED if count is not None and _shards_evenly(sampler, count) else Kind.OTHER
+    if _is_torchs(sampler, SubsetRandomSampler):
+        return Kind.OTHER if subset_of(sampler, count) is None else Kind.SUBSET
     if isinstance(sampler, RandomSampler) and _full_name(type(sampler)) in RESEEDED:
         whole = count is not None and len(sampler.data_source) == len(sampler) == count
         return Kind.RESEEDED if whole and not sampler.replacement else Kind.OTHER
     return Kind.OTHER
+
+
+def subset_of(sampler: SubsetRandomSampler, count: int | None) -> np.ndarray | None:
+    """The indices of a subset, int64; None: they are not some of ``count`` samples, each once."""
+    try:
+        indices = np.asarray(sampler.indices)
+    except (TypeError, ValueError):
+        return None
+    if count is None or indices.ndim != 1 or indices.dtype.kind not in "iu" or len(indices) == 0:
+        return None
+    if indices.min() < 0 or indices.max() >= count:
+        return None
+    met = np.zeros(count, bool)
+    met[indices] = True
+    return indices.astype(np.int64, copy=False) if np.count_nonzero(met) == len(indices) else None
 
 
 def _is_torchs(sampler: Any, base: type) -> bool:

@@ -83,7 +83,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         files, pipeline = support.files, support.pipeline
         assert files is not None and pipeline is not None
         self._session.cache = cache
-        kind = PlannedBatches if loader._goes_over_dataset() else GivenBatches
+        kind = PlannedBatches if loader._plans_order() else GivenBatches
         self._source: Any = kind(loader, inputs, self._progress, int(self._base_seed))
         plan = self._source.plan
         self._source.ask(loader.num_workers * (loader.prefetch_factor or 0))

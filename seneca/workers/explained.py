@@ -19,6 +19,7 @@ __all__ = [
     "compared_forms",
     "compared_text",
     "not_shared_text",
+    "order_text",
     "shared_text",
     "why_not_exact",
 ]
@@ -49,6 +50,16 @@ def shared_text(terms: Terms, support: Support, cache: str) -> str:
     if terms.shares:
         forms = f"{forms}, AUGMENTED" if forms else "AUGMENTED"
     return f"{support.name}: {'; '.join(support.why)}; shared in the cache {cache!r}: {forms}"
+
+
+def order_text(sampler: Any, share: str) -> str:
+    """What an order leaves to share that only the sampler knows; empty: whole items are not shared anyway."""
+    if share not in ("augmented", "exact"):
+        return ""
+    return (
+        f"; the order is that of {type(sampler).__name__}, from which no sample is taken: other jobs make no "
+        "items for this one, and it uses those that jobs with shuffle=True have left for each other"
+    )
 
 
 def compared_forms(terms: Terms) -> tuple[Form, ...]:

@@ -12,6 +12,7 @@ from seneca._runtime.distributed import world
 from seneca._runtime.finalizers import FIRST, finalize
 from seneca.cache import SampleCache, seed_beside_others
 from seneca.epochs.batches import Batches, EpochBatches
+from seneca.epochs.lengths import length_of
 from seneca.epochs.plan import EpochPlan
 from seneca.epochs.progress import EpochProgress
 from seneca.epochs.resumable import Resumable, ResumableBatchSampler, kept_in_order
@@ -36,6 +37,9 @@ class OpportunisticBatchSampler(ResumableBatchSampler):
       the same permutation of (seed, epoch). Something outside Seneca has to shard it.
     * With a ``DistributedSampler``, each rank delivers the shard that the sampler assigns to it. It keeps the
       sampler's order if no other job shares.
+    * In a :class:`seneca.DataLoader`, copies may also take the places of samples of a
+      ``SubsetRandomSampler``, whose samples are each once. (It names no dataset, so that no other loader
+      knows which one it is of.)
     * The order of any other sampler is kept.
 
     Args:
@@ -98,10 +102,15 @@ class OpportunisticBatchSampler(ResumableBatchSampler):
             seed=self.seed,
             fixed_seed=fixed_seed if draws or is_exact else None,
             alike_in_ranks=sharded_outside,
+            subsets=draws and not is_exact,
         )
         if draws and plan.count is not None and (plan.exchanges or is_exact or not plan.shuffled):
             return plan, _DrawnBatches(self, shared, progress, plan)
         return plan, kept_in_order(plan, progress, self._identity)  # no copy will take a sample's place
+
+    def _count(self) -> int | None:
+        shared = self._shared_dataset()
+        return super()._count() if shared is None else length_of(shared)
 
     def _identity(self) -> str | None:
         shared = self._shared_dataset()

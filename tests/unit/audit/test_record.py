@@ -34,6 +34,16 @@ class Unsized(torch.utils.data.Dataset):
 # One job
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_epoch_of_a_subset_is_no_incomplete_one(folder, cache, workers):
+    options = {"num_workers": workers, "sampler": torch.utils.data.SubsetRandomSampler(range(5, 45))}
+    loader = seneca.DataLoader(Squares(), 8, cache=cache, cache_bytes="4MiB", **options)
+    for _ in range(2):
+        assert sum(len(labels) for _, labels in loader) == 40
+    report = check(folder)
+    assert (report.violations, report.epochs, report.own_order) == ([], 2, 2)
+
+
 def test_a_native_epoch_is_written_as_it_is_delivered(folder, pictures, cache):
     loader = native(pictures, cache, drop_last=True, batch_size=50)
     delivered = [[loader.last_indices.copy() for _ in loader] for _ in range(2)]

@@ -4,7 +4,7 @@ import secrets
 
 import pytest
 import torch
-from torch.utils.data import DistributedSampler, RandomSampler, SequentialSampler
+from torch.utils.data import DistributedSampler, RandomSampler, SequentialSampler, SubsetRandomSampler
 
 import seneca
 from seneca.epochs.plan import plan_epoch
@@ -158,3 +158,68 @@ def test_a_seed_that_states_of_generators_name_draws_nothing_and_tells_them_apar
     assert ours == seed_of([torch.get_rng_state()])
     torch.rand(1)
     assert seed_of([]) != ours, "torch's global one"
+
+
+SOME = [5, 3, 20, 11, 0, 7, 2]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("seeded", [True, False])
+def test_alone_a_subset_has_torchs_order_and_leaves_its_generator_as_torch_does(seeded, workers, name):
+    def epochs(loader_class, **options):
+        torch.manual_seed(4)
+        generator = torch.Generator().manual_seed(3) if seeded else None
+        sampler = SubsetRandomSampler(SOME, generator)
+        loader = loader_class(DATA, 2, sampler=sampler, num_workers=workers, **options)
+        orders = [[int(i) for (batch,) in loader for i in batch] for _ in range(2)]
+        return orders, torch.rand(1), None if generator is None else generator.get_state().tolist()
+
+    assert epochs(seneca.DataLoader, cache=name) == epochs(torch.utils.data.DataLoader)
+
+
+@pytest.mark.parametrize("seeded", [True, False])
+@pytest.mark.parametrize("shares", [True, False])
+def test_an_epoch_of_a_subset_is_resumed(seeded, shares, name):
+    def loader():
+        sampler = SubsetRandomSampler(SOME, torch.Generator().manual_seed(3) if seeded else None)
+        return seneca.DataLoader(DATA, 2, sampler=sampler, cache=name if shares else None)
+
+    first = loader()
+    batches = iter(first)
+    seen = [int(i) for i in next(batches)[0]]
+    second = loader()
+    second.load_state_dict(first.state_dict())
+    rest = [int(i) for (batch,) in second for i in batch]
+    assert rest == [int(i) for (batch,) in batches for i in batch]
+    assert sorted(seen + rest) == sorted(SOME)
+
+
+class Twice(SubsetRandomSampler):
+    def __iter__(self):
+        return iter([*self.indices, *self.indices])
+
+
+@pytest.mark.parametrize(
+    ("sampler", "kind"),
+    [
+        (SubsetRandomSampler(SOME), Kind.SUBSET),
+        (SubsetRandomSampler(torch.tensor(SOME)), Kind.SUBSET),
+        (SubsetRandomSampler(range(COUNT)), Kind.SUBSET),
+        (SubsetRandomSampler([1, 2, 1]), Kind.OTHER),
+        (SubsetRandomSampler([1, -1]), Kind.OTHER),
+        (SubsetRandomSampler([1, COUNT]), Kind.OTHER),
+        (SubsetRandomSampler([]), Kind.OTHER),
+        (SubsetRandomSampler(["a", "b"]), Kind.OTHER),
+        (SubsetRandomSampler([[1], [2, 3]]), Kind.OTHER),
+        (Twice(SOME), Kind.OTHER),
+    ],
+)
+def test_a_subset_is_known_if_it_has_some_samples_each_once(sampler, kind):
+    assert kind_of(sampler, COUNT) is kind
+
+
+@pytest.mark.parametrize("indices", [[1, 2, 1, 2], [0, -1], [3, 3, 3]])
+def test_a_subset_with_repeats_is_delivered_as_it_is(indices, name):
+    loader = seneca.DataLoader(DATA, 2, sampler=SubsetRandomSampler(indices), cache=name)
+    got = [int(i) for (batch,) in loader for i in batch]
+    assert sorted(got) == sorted(index % COUNT for index in indices)

@@ -5,11 +5,19 @@ import itertools
 import os
 import secrets
 
+import numpy as np
 import pytest
 import torch
 from engine import NONE
-from shared_items import BATCH, Drawn, Job, assert_each_once, flat, inside, planned
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
+from shared_items import BATCH, Drawn, Job, assert_each_once, flat, inside, load, planned
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 
 from seneca.workers.dataset import SharedDataset
 from seneca.workers.terms import PlannedBatch
@@ -188,3 +196,38 @@ def test_jobs_in_sequence_share_their_copies(name):
         pairs = [(next(batches), other.take(1)) for _ in range(10)]
     assert all([item[0] for item in one] == [item[0] for item in two] for one, two in pairs)
     assert sum(one == two for one, two in pairs) > 5, "with one random number: one of them has made both"
+
+
+FOLDS = {
+    "the same": (range(160), range(160)),
+    "two folds": (range(160), range(80, 240)),
+    "nothing in common": (range(120), range(120, 240)),
+}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("kind", [list, np.array, torch.tensor])
+@pytest.mark.parametrize("fold", FOLDS)
+def test_jobs_with_subsets_in_random_order_share_and_get_exactly_their_own(name, fold, kind, workers):
+    mine, others = FOLDS[fold]
+    options = {"shuffle": None, "num_workers": workers, "cache_bytes": "2MiB"}
+    loader = load(Drawn(240), name, sampler=SubsetRandomSampler(kind(mine)), **options)
+    other = Job(Drawn(240), name, sampler=SubsetRandomSampler(kind(others)), **options)
+    with other:
+        for _ in range(2):
+            other.begin()
+            batches, got, its = iter(loader), [], []
+            for batch in batches:
+                got += batch
+                its += other.take(1)
+            its += other.take(None)
+            assert sorted(index for index, _ in got) == list(mine)
+            assert sorted(index for index, _ in its) == list(others)
+        served = loader.stats()["served"]["augmented"] + other.stats()["served"]["augmented"]
+    assert (served > 0) == (fold != "nothing in common")
+    assert "from which no sample is taken" not in loader.explain()
+
+
+def test_explain_says_that_nothing_is_made_for_an_order_with_repeats(name):
+    loader = load(Drawn(24), name, shuffle=None, sampler=WeightedRandomSampler(torch.ones(24), 24))
+    assert "the order is that of WeightedRandomSampler, from which no sample is taken" in loader.explain()
