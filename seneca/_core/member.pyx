@@ -4,6 +4,7 @@ import numpy as np
 
 cimport cython
 from libc.errno cimport EINVAL
+from libc.stdint cimport UINT32_MAX
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
@@ -91,7 +92,7 @@ cdef class Member(Participant):
         options.family = exact_family
         options.hands_over = hands_over
         options.wanted_alone = self.wanted_alone = wanted_alone
-        options.in_flight = in_flight
+        options.in_flight = min(in_flight, UINT32_MAX)  # the core takes no more than the epoch has
         options.substitutes = substitutes
         self.segment = segment
         if segment is not None:

@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,7 +52,8 @@ class EpochPlan:
         seed: Names Seneca's order, and the random numbers of samples.
         before: Whether each place was delivered before the epoch was resumed, a bool each.
         yielded: Samples that were delivered before, repeated ones included.
-        batch_size: Samples of a batch; None: whatever the sampler yields is a batch.
+        batch_size: Samples of a batch; None: whatever the sampler yields is a batch. If a batch may be larger
+            than the epoch: one more than that.
         drop_last: Whether the last batch is left out if it is shorter.
         repeats: Whether the back end repeats good samples, in order that all ranks yield equally many.
         shard: The shard of this rank; None: the sampler shards nothing.
@@ -287,11 +289,16 @@ def plan_epoch(
         seed=0 if names is None else progress.name("seed", lambda: names),
         before=progress.before,
         yielded=progress.yielded,
-        batch_size=batch_size,
+        batch_size=None if batch_size is None else min(batch_size, _more_than(plan["count"])),
         drop_last=drop_last,
         repeats=repeats,
         **plan,
     )
+
+
+def _more_than(count: int | None) -> int:
+    """More samples than an epoch of ``count`` has; None: than any epoch has whose samples are counted."""
+    return sys.maxsize if count is None else count + 1
 
 
 def shard_of(sampler: Any, count: int | None) -> Shard | None:

@@ -538,7 +538,12 @@ class SharedDataset(Dataset[Any]):
         if get_worker_info() is None:
             job = None
             if batch_size is not None:
-                job = Jobs(batch_size=batch_size, ahead=batches_ahead - 1, threads=threads, share=self.share)
+                job = Jobs(
+                    batch_size=min(batch_size, terms.n_samples),
+                    ahead=batches_ahead - 1,
+                    threads=threads,
+                    share=self.share,
+                )
             self._session.joined(terms, self._cache, job, self.share)
         return self._cache
 

@@ -10,6 +10,7 @@ torch's own iterators do the work. This module shows them a view of the loader, 
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import multiprocessing.connection
 import multiprocessing.queues
@@ -43,6 +44,7 @@ Waited = Callable[[float, tuple[int, ...], bool], None]
 """Takes how many seconds the training loop has waited for a batch, the worker processes' ids, and whether the
 epoch has ended."""
 
+MANY_AHEAD = 1000  # batches for each worker
 BROKE_OFF_S = 5.0  # the longest wait for the end of a worker whose message has broken off
 
 
@@ -199,6 +201,9 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
         self._skips = 0 if restores is None else restores["turn"]
         if self._cores is not None:
             self._cores.applied_by(self._feed)
+        if self._prefetch_factor > MANY_AHEAD:  # torch asks for all of them one by one, also beyond the end
+            with contextlib.suppress(TypeError, NotImplementedError):  # the user's sampler has no length
+                self._prefetch_factor = min(self._prefetch_factor, max(1, len(self._index_sampler)))
         super()._reset(loader, first_iter)
         if first_iter and has_state(self._own.dataset):
             self._await_begun()

@@ -135,7 +135,7 @@ class _DrawnBatches:
         self._shared, self._progress = shared, progress
         self._session = shared._session
         self._look, self._found, self._files = shared.looks, shared.found, shared.files_name
-        self._batch_size = sampler.batch_size
+        self._batch_size = size = plan.batch_size or 1
         self.terms = terms = cast(Terms, shared.terms)
         cache = shared.join()
         samples = terms.own
@@ -164,13 +164,13 @@ class _DrawnBatches:
             height=0,
             width=0,
             copy_bytes=self._session.copy_bytes,
-            in_flight=sampler.batch_size * sampler.batches_ahead,
+            in_flight=size * sampler.batches_ahead,
             shares=True,
             keeps=False,
             substitutes=plan.exchanges,
             hands_over=True,
             exact_family=family,
-            wanted_alone=sampler.batch_size * BATCHES_ALONE,
+            wanted_alone=min(size * BATCHES_ALONE, terms.n_samples + 1),
             look=self._files,
         )
         progress.begin(plan.order, plan.sampler, shared._identity, plan.indices)

@@ -2,6 +2,7 @@
 
 import pickle
 import secrets
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -140,3 +141,70 @@ def test_no_batch_is_short_where_workers_go_on_after_skipped_pictures(tmp_path, 
     second = loader(batch_size, collate_fn=len)
     second.load_state_dict(first.state_dict())
     assert list(second) == [batch_size] * (3 // batch_size)
+
+
+# Sizes beyond every dataset
+
+
+class Sounds(seneca.StagedDataset):
+    def __len__(self):
+        return 10
+
+    def read(self, index):
+        return bytes([index])
+
+    def decode(self, data):
+        return np.frombuffer(data, np.uint8)
+
+    def augment(self, array, rng):
+        return int(array[0]), 0
+
+    def __getitem__(self, index):
+        return index, 0
+
+
+def ten(grade, pictures):
+    if grade == "native":
+        return torch.utils.data.Subset(seneca.ImageFolder(pictures, T.RandomResizedCrop(16)), range(10))
+    return Sounds() if grade == "staged" else torch.utils.data.TensorDataset(torch.arange(10), torch.ones(10))
+
+
+SAMPLERS = {
+    "shuffled": lambda: None,
+    "sequence": lambda: range(10),
+    "subset": lambda: torch.utils.data.SubsetRandomSampler(range(10)),
+    "weighted": lambda: torch.utils.data.WeightedRandomSampler(torch.ones(10), 10),
+}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("order", SAMPLERS)
+@pytest.mark.parametrize("grade", ["native", "staged", "opaque"])
+@pytest.mark.parametrize("size", [11, 2**31, 2**32 + 1, sys.maxsize, 2**63])
+def test_a_batch_larger_than_the_dataset_is_one_batch_or_none(
+    size, grade, order, workers, picture_folder, name
+):
+    dataset = ten(grade, picture_folder)
+    sampler = SAMPLERS[order]()
+    options = {"num_workers": workers, "sampler": sampler, "shuffle": sampler is None or None}
+    for drop_last in (False, True):
+        loader = seneca.DataLoader(
+            dataset, size, drop_last=drop_last, cache=name, cache_bytes="4MiB", **options
+        )
+        for _ in range(2):
+            assert [len(values) for values, _ in loader] == [10] * (not drop_last)
+        assert (len(loader), loader.batch_size) == (not drop_last, size)
+
+
+@pytest.mark.parametrize("order", ["shuffled", "subset", "weighted"])
+@pytest.mark.parametrize("grade", ["native", "staged", "opaque"])
+@pytest.mark.parametrize("size", [4, 2**40])
+def test_more_batches_may_be_prepared_ahead_than_there_are(size, grade, order, picture_folder, name):
+    sampler = SAMPLERS[order]()
+    options = {"num_workers": 2, "sampler": sampler, "shuffle": sampler is None or None}
+    loader = seneca.DataLoader(
+        ten(grade, picture_folder), size, prefetch_factor=2**40, cache=name, cache_bytes="4MiB", **options
+    )
+    for _ in range(2):
+        assert sum(len(values) for values, _ in loader) == 10
+    assert loader.prefetch_factor == 2**40
