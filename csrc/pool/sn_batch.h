@@ -66,6 +66,7 @@ typedef struct {
     const sn_piece *pieces;   /* sample -> its piece of a container; NULL: each has a file of its own */
     const sn_container *containers;
     uint8_t is_external;      /* containers are no files of this host: sn_pool_fetched() brings each piece's bytes */
+    uint64_t largest;         /* bytes that a file without a piece may have; 0: it is not known */
     sn_remote *remote;        /* what other hosts have read may be there; NULL: there are none */
     uint8_t dataset[SN_REMOTE_DATASET]; /* as it is called there */
     sn_hosts *hosts;          /* with which copies are shared there; NULL: with none */

@@ -48,8 +48,17 @@ static int fits(const sn_context *context, const sn_wish *wish, int is_copy)
     return !context->pieces || context->pieces[wish->sample].length == wish->length;
 }
 
+/* The most bytes that what other hosts have left may have, as sn_wish has it. */
+static size_t most_bytes(const sn_context *context, uint32_t sample, int is_copy)
+{
+    if (is_copy)
+        return copy_bytes(context);
+    return context->pieces ? context->pieces[sample].length : context->largest;
+}
+
 /* Write wishes for the copies that are wanted, or for the files that are. How many. */
-static uint32_t write_wishes(sn_asked *asked, uint32_t n, int for_copies, sn_question *question)
+static uint32_t write_wishes(const sn_context *context, sn_asked *asked, uint32_t n, int for_copies,
+                             sn_question *question)
 {
     question->n = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -57,8 +66,10 @@ static uint32_t write_wishes(sn_asked *asked, uint32_t n, int for_copies, sn_que
         if (file->is_remote || !(for_copies ? asked[i].wants_copy : asked[i].wants_file))
             continue;
         question->files[question->n] = file;
-        question->wishes[question->n++] =
-            (sn_wish){.sample = asked[i].sample, .bytes = file->bytes, .capacity = file->capacity};
+        question->wishes[question->n++] = (sn_wish){.sample = asked[i].sample,
+                                                    .bytes = file->bytes,
+                                                    .capacity = file->capacity,
+                                                    .most = most_bytes(context, asked[i].sample, for_copies)};
     }
     return question->n;
 }
@@ -87,7 +98,7 @@ static void forget_lengths(sn_asked *asked, uint32_t n)
 void sn_ask_for_files(const sn_context *context, sn_asked *asked, uint32_t n, sn_question *question)
 {
     forget_lengths(asked, n);
-    write_wishes(asked, n, 0, question);
+    write_wishes(context, asked, n, 0, question);
     sn_remote_ask(context->remote, context->dataset, question->wishes, question->n, &question->gets);
 }
 
@@ -102,11 +113,11 @@ void sn_ask_other_hosts(const sn_context *context, sn_asked *asked, uint32_t n)
     sn_question question;
 
     forget_lengths(asked, n);
-    if (write_wishes(asked, n, 1, &question) > 0) {
+    if (write_wishes(context, asked, n, 1, &question) > 0) {
         sn_hosts_get(context->hosts, context->copies, question.wishes, question.n);
         hand_out(context, &question, 1);
     }
-    if (write_wishes(asked, n, 0, &question) > 0) {
+    if (write_wishes(context, asked, n, 0, &question) > 0) {
         sn_remote_get(context->remote, context->dataset, question.wishes, question.n);
         hand_out(context, &question, 0);
     }

@@ -13,6 +13,7 @@
 #define CONNECT_NS 200000000u
 #define ANSWER_NS 500000000u /* for an answer, and 10 us for each of its bytes */
 #define BYTE_NS 10000u
+#define LONGEST_NS 10000000000u /* for a value of any length */
 #define ALERT 21 /* the first byte of what a server says that wants TLS, and gets a command */
 
 int sn_connection_open(const struct sockaddr *address, socklen_t length, sn_tls_context *tls, sn_connection **opened,
@@ -113,7 +114,8 @@ int sn_connection_answer(sn_connection *self, uint64_t most, sn_answer *answer)
 
 int sn_connection_bytes(sn_connection *self, size_t length, uint8_t **bytes, size_t *capacity)
 {
-    uint64_t deadline = sn_socket_now() + ANSWER_NS + length * BYTE_NS;
+    uint64_t patience = length < LONGEST_NS / BYTE_NS ? ANSWER_NS + length * BYTE_NS : LONGEST_NS;
+    uint64_t deadline = sn_socket_now() + (patience < LONGEST_NS ? patience : LONGEST_NS);
     size_t whole = length + 2, at = self->until - self->from;
 
     if (whole > *capacity) {

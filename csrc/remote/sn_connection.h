@@ -6,7 +6,7 @@
  * Lives in   private memory.
  * Callers    one at a time.
  * Blocking   200 ms to connect, the TLS handshake included; 100 ms without a byte. An answer that trickles is given up
- *            after half a second and 10 us for each of its bytes.
+ *            after half a second and 10 us for each of its bytes, and after 10 s in any case.
  * Errors     -errno; -EPROTO: no server says this. After an error the connection can only be closed.
  */
 #ifndef SN_CONNECTION_H

@@ -146,8 +146,8 @@ static uint32_t write_roster(const sn_hosts *hosts, uint64_t now_ns, uint64_t pl
 void sn_hosts_meet(sn_hosts *hosts)
 {
     uint64_t now_ns = now(CLOCK_MONOTONIC), due = atomic_load_explicit(&hosts->meets_ns, memory_order_relaxed);
-    sn_wish wish = {.sample = ROSTER};
     line lines[SN_MOST_HOSTS + 1];
+    sn_wish wish = {.sample = ROSTER, .most = sizeof lines};
 
     if (now_ns < due || !atomic_compare_exchange_strong(&hosts->meets_ns, &due, UINT64_MAX))
         return; /* another thread does */

@@ -152,6 +152,18 @@ static size_t file_in(const uint8_t *value, size_t length, uint32_t sample, cons
     return is_ours ? length : SIZE_MAX;
 }
 
+/* Whether a file can be as long as a server says. If not, the connection says why it is given up. */
+static int is_too_long(sn_connection *one, const sn_answer *answer, const sn_wish *wish)
+{
+    size_t most = wish->most ? wish->most : SN_REMOTE_UNKNOWN;
+
+    if (answer->length <= most + sizeof(trailer))
+        return 0;
+    snprintf(one->why, sizeof one->why, "it has a value of %llu bytes for sample %u, whose file has %zu at the most",
+             (unsigned long long)answer->length, wish->sample, most);
+    return 1;
+}
+
 /* Read what a GET brings. 0, also where that is no file of ours; or the code for sn_server_give_up(). */
 static int take(sn_connection *one, const sn_answer *answer, const uint8_t *dataset, sn_wish *wish)
 {
@@ -159,13 +171,16 @@ static int take(sn_connection *one, const sn_answer *answer, const uint8_t *data
     size_t key_length = write_key(key, dataset, wish->sample);
     sn_word del[2] = {{"DEL", 3}, {key, key_length}};
 
-    if (answer->kind != SN_ANSWER_BYTES)
+    if (answer->kind == SN_ANSWER_BYTES) {
+        int rc = is_too_long(one, answer, wish) ? -EMSGSIZE
+                                                : sn_connection_bytes(one, answer->length, &wish->bytes, &wish->capacity);
+        if (rc != 0)
+            return rc;
+        wish->length = file_in(wish->bytes, answer->length, wish->sample, key, key_length);
+        wish->is_found = wish->length != SIZE_MAX;
+    } else if (answer->kind != SN_ANSWER_ERROR) {
         return 0;
-    int rc = sn_connection_bytes(one, answer->length, &wish->bytes, &wish->capacity);
-    if (rc != 0)
-        return rc;
-    wish->length = file_in(wish->bytes, answer->length, wish->sample, key, key_length);
-    wish->is_found = wish->length != SIZE_MAX;
+    }
     if (!wish->is_found && sn_connection_say(one, del, 2) == 0)
         one->owed++; /* that is answered behind all GETs, which were sent before */
     return 0;
@@ -197,15 +212,19 @@ static void take_from_server(const uint8_t *dataset, const sn_gets_of_server *pa
         int rc = i > 0 ? sn_server_next(one, &answer) : 0;
         if (rc == 0)
             rc = take(one, &answer, dataset, wish);
+        uint64_t now = sn_socket_now();
+        if (rc == -EMSGSIZE || (rc == 0 && !wish->is_found && answer.kind != SN_ANSWER_NOTHING)) {
+            sn_server_count_wrong(self, now - began);
+        } else if (rc == 0) {
+            sn_remote_counts more = {.misses = 1};
+            if (wish->is_found)
+                more = (sn_remote_counts){.hits = 1, .bytes = wish->length, .get_ns = now - began};
+            sn_server_count(self, &more);
+        }
         if (rc != 0) {
             sn_server_give_up(self, one, rc, &answer);
             return;
         }
-        uint64_t now = sn_socket_now();
-        sn_remote_counts more = {.misses = 1, .wrong = answer.kind == SN_ANSWER_BYTES};
-        if (wish->is_found)
-            more = (sn_remote_counts){.hits = 1, .bytes = wish->length, .get_ns = now - began};
-        sn_server_count(self, &more);
         began = now;
     }
     if (one)

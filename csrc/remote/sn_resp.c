@@ -58,6 +58,14 @@ int sn_resp_answer(const uint8_t *bytes, size_t n, uint64_t most, sn_answer *ans
     }
 }
 
+int sn_answer_is_of_another_type(const sn_answer *answer)
+{
+    static const char code[] = "WRONGTYPE";
+
+    return answer->kind == SN_ANSWER_ERROR && answer->text_length >= sizeof code - 1 &&
+           memcmp(answer->text, code, sizeof code - 1) == 0;
+}
+
 size_t sn_resp_number(char *to, uint64_t value)
 {
     char backwards[SN_RESP_DIGITS];

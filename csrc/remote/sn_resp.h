@@ -30,6 +30,9 @@ typedef struct {
  * not whole yet; -EPROTO: no server says this, or BYTES are more than `most`. */
 int sn_resp_answer(const uint8_t *bytes, size_t n, uint64_t most, sn_answer *answer, size_t *used);
 
+/* Whether an answer says that the key holds something else than a value of bytes. */
+int sn_answer_is_of_another_type(const sn_answer *answer);
+
 /* Write a number's digits, without a NUL: how many. printf() takes twenty times as long. */
 size_t sn_resp_number(char *to, uint64_t value);
 

@@ -13,6 +13,8 @@
 #include "sn_socket.h"
 
 #define MOST_FAILURES 3          /* in a row, before it is left alone */
+#define MOST_WRONG 64            /* values without a right one between them, before it is left alone */
+#define SLOW_NS 100000000u       /* a wrong value counts once more for each of these that it took */
 #define SHORTEST_NS 1000000000u  /* that it is left alone */
 #define LONGEST_NS 30000000000u
 #define FULL_NS 30000000000u     /* that it is given nothing while it has no room */
@@ -35,6 +37,7 @@ struct sn_server {
     int is_tls_old;         /* the files that it is made of may have changed */
     sn_connection *idle;
     uint32_t failures;      /* in a row */
+    uint64_t wrong;         /* values; fewer after right ones */
     uint64_t alone_until;   /* sn_socket_now(); it is left alone */
     uint64_t pause;         /* how long the next time */
     int is_tried;           /* one caller asks it again */
@@ -164,21 +167,26 @@ int sn_server_may_ask(sn_server *self, uint32_t samples)
     return may;
 }
 
-static void failed(sn_server *self, const char *message)
+/* Count a failure, which is the last of so many in a row. The mutex is held. */
+static void note_failure(sn_server *self, const char *message, uint32_t in_a_row)
 {
-    pthread_mutex_lock(&self->mutex);
     self->counts.failures++;
     if (*message)
         snprintf(self->counts.message, sizeof self->counts.message, "%s", message);
     self->is_tried = 0;
-    self->is_tls_old = 1;
-    /* Many callers fail at a time when a server dies. That is one failure more, and one pause. */
-    if (self->failures < MOST_FAILURES)
-        self->failures++;
+    self->failures = in_a_row < MOST_FAILURES ? in_a_row : MOST_FAILURES;
     if (self->failures == MOST_FAILURES && sn_socket_now() >= self->alone_until) {
         self->alone_until = sn_socket_now() + self->pause;
         self->pause = self->pause * 2 < LONGEST_NS ? self->pause * 2 : LONGEST_NS;
     }
+}
+
+static void failed(sn_server *self, const char *message)
+{
+    pthread_mutex_lock(&self->mutex);
+    self->is_tls_old = 1;
+    /* Many callers fail at a time when a server dies. That is one failure more, and one pause. */
+    note_failure(self, message, self->failures + 1);
     pthread_mutex_unlock(&self->mutex);
     close_all(take_idle(self));
 }
@@ -186,9 +194,13 @@ static void failed(sn_server *self, const char *message)
 static void succeeded(sn_server *self)
 {
     pthread_mutex_lock(&self->mutex);
-    self->failures = 0;
-    self->is_tried = 0;
-    self->pause = SHORTEST_NS;
+    if (self->wrong >= MOST_WRONG) {
+        note_failure(self, "its values are not what hosts have left there", MOST_FAILURES);
+    } else {
+        self->failures = 0;
+        self->is_tried = 0;
+        self->pause = SHORTEST_NS;
+    }
     pthread_mutex_unlock(&self->mutex);
 }
 
@@ -358,7 +370,7 @@ int sn_server_next(sn_connection *one, sn_answer *answer)
     int rc = sn_connection_answer(one, SN_SERVER_MOST, answer);
     if (rc == 0)
         one->is_fresh = 0;
-    return rc == 0 && answer->kind == SN_ANSWER_ERROR ? -EPROTO : rc;
+    return rc == 0 && answer->kind == SN_ANSWER_ERROR && !sn_answer_is_of_another_type(answer) ? -EPROTO : rc;
 }
 
 /* Whether the server has closed a connection that it had answered on before: a fresh one may serve. */
@@ -463,9 +475,21 @@ void sn_server_count(sn_server *self, const sn_remote_counts *more)
     pthread_mutex_lock(&self->mutex);
     self->counts.hits += more->hits;
     self->counts.misses += more->misses;
-    self->counts.wrong += more->wrong;
     self->counts.bytes += more->bytes;
     self->counts.get_ns += more->get_ns;
+    if (more->hits)
+        self->wrong = 0;
+    else if (self->wrong > 0)
+        self->wrong--;
+    pthread_mutex_unlock(&self->mutex);
+}
+
+void sn_server_count_wrong(sn_server *self, uint64_t took_ns)
+{
+    pthread_mutex_lock(&self->mutex);
+    self->counts.misses++;
+    self->counts.wrong++;
+    self->wrong += 1 + took_ns / SLOW_NS;
     pthread_mutex_unlock(&self->mutex);
 }
 

@@ -49,7 +49,7 @@ typedef struct {
     uint64_t short_lived;   /* SETs that were sent of what goes by itself: copies, rosters */
     uint64_t refused;       /* SETs that failed because the server's memory is full */
     uint64_t failures;      /* of connections, and answers that are none */
-    uint64_t wrong;         /* values with another checksum, sample or length */
+    uint64_t wrong;         /* values with another checksum, sample, length or type */
     uint64_t bytes;         /* of the hits */
     uint64_t get_ns;        /* that the hits took */
     int is_left_alone;
@@ -72,7 +72,7 @@ int sn_server_may_ask(sn_server *self, uint32_t samples);
  * counted. */
 sn_connection *sn_server_send(sn_server *self, const uint8_t *commands, size_t length);
 
-/* Read the first line of the first answer, which is no error. If the server had closed the connection meanwhile, the commands
+/* Read the first line of the first answer, which is no error, except that a key holds another type. If the server had closed the connection meanwhile, the commands
  * are sent once more, on another one. The connection, which has to end with sn_server_done() or sn_server_give_up(); NULL: the
  * server has failed, which is counted. */
 sn_connection *sn_server_receive(sn_server *self, sn_connection *one, const uint8_t *commands, size_t length,
@@ -81,7 +81,7 @@ sn_connection *sn_server_receive(sn_server *self, sn_connection *one, const uint
 /* Read the first line of the next answer, likewise. 0, or the code for sn_server_give_up(). */
 int sn_server_next(sn_connection *one, sn_answer *answer);
 
-/* All answers were read, and the server serves. */
+/* All answers were read, and the server serves, unless too many values were wrong. */
 void sn_server_done(sn_server *self, sn_connection *one);
 
 /* The connection has failed with this code, after this answer. */
@@ -93,8 +93,11 @@ int sn_server_wants(sn_server *self);
 /* Send a SET, whose answer is read later. `parts` is overwritten. `is_short_lived`: what it sets goes by itself. */
 void sn_server_tell(sn_server *self, struct iovec *parts, size_t n, int is_short_lived);
 
-/* Add what was found out about answers: hits, misses, wrong, bytes and get_ns. */
+/* Add what was found out about answers that are right: hits, misses, bytes and get_ns. */
 void sn_server_count(sn_server *self, const sn_remote_counts *more);
+
+/* Count a wrong value, which took so long. With many of them sn_server_done() leaves the server alone, as if it had failed. */
+void sn_server_count_wrong(sn_server *self, uint64_t took_ns);
 
 void sn_server_look(sn_server *self, sn_remote_counts *counts);
 

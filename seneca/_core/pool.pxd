@@ -33,6 +33,7 @@ cdef extern from "pool/sn_batch.h" nogil:
         const sn_piece *pieces
         const sn_container *containers
         uint8_t is_external
+        uint64_t largest
         sn_remote *remote
         uint8_t dataset[16]
         sn_hosts *hosts

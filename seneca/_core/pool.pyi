@@ -32,6 +32,7 @@ class Stream:
         check_every: int = 0,
         checked: Any = None,
         changes: np.ndarray | None = None,
+        largest: int = 0,
         remote: Remote | None = None,
         dataset: bytes = b"",
         hosts: Hosts | None = None,

@@ -72,13 +72,14 @@ cdef class Stream:
             so is each whose bit is not set, uint64, kept by the caller (None: none is). 0: none of both.
         changes: Of each sample's file since the segment was made, uint8, as ``enum sn_change_of_file`` has them. Kept by
             the caller, and updated here; None: none has changed.
+        largest: The most bytes that a sample's file has, if it has one of its own; 0: that is not known.
         remote, dataset: Servers that other hosts use too, and the dataset's fingerprint there; None: there are none.
         hosts, exact_copies: With which exact copies are shared there, and how this epoch's are called; None: with none.
     """
 
     def __cinit__(self, Member member not None, Plan plan not None, bytes paths, path_at, pieces=None, stated=None,
                   external=False, *, seed, epoch, nonce, threads, most=None, max_pixels=None, copies=None, check_every=0,
-                  checked=None, changes=None, Remote remote=None, bytes dataset=b"", Hosts hosts=None, bytes exact_copies=b""):
+                  checked=None, changes=None, largest=0, Remote remote=None, bytes dataset=b"", Hosts hosts=None, bytes exact_copies=b""):
         cdef const uint64_t[::1] offsets = path_at, places, containers
         cdef uint32_t[:, ::1] notes
         cdef uint32_t n_threads = threads
@@ -113,6 +114,7 @@ cdef class Stream:
             self.context.pieces = <const sn_piece *>&places[0]
             self.context.containers = <const sn_container *>&containers[0]
             self.context.is_external = bool(external)
+        self.context.largest = largest
         if remote is not None:
             self.remote = remote
             remote.lend(&self.context.remote, self.context.dataset, dataset)

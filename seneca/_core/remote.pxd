@@ -40,7 +40,7 @@ cdef extern from "remote/sn_remote.h" nogil:
         uint32_t sample
         int is_found
         uint8_t *bytes
-        size_t capacity, length
+        size_t capacity, length, most
 
     ctypedef struct sn_terms:
         uint32_t lives_ms

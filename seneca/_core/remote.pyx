@@ -79,10 +79,10 @@ cdef class Remote:
         handle[0] = self.handle
         return 0
 
-    def get(self, bytes dataset, uint32_t sample):
-        """The file of a sample; None: it is not there."""
+    def get(self, bytes dataset, uint32_t sample, size_t most=0):
+        """The file of a sample, of up to ``most`` bytes (0: its length is not known); None: it is not there."""
         cdef const uint8_t *name = name_of(dataset)
-        cdef sn_wish wish = sn_wish(sample, 0, NULL, 0, 0)
+        cdef sn_wish wish = sn_wish(sample, 0, NULL, 0, 0, most)
         with nogil:
             sn_remote_get(self.handle, name, &wish, 1)
         try:

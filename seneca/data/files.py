@@ -54,6 +54,7 @@ class Seen(NamedTuple):
             int64, in ns of the storage's clock. Empty: pictures are in buckets, where none changes.
         newest: The newest of these; 0: there are none.
         name: 32 bits that name the sizes and times of all files, these times too; 0: there are no files.
+        largest: The size of the largest picture, with its mask if it has one; 0: it is not known.
     """
 
     fingerprint: bytes
@@ -61,6 +62,7 @@ class Seen(NamedTuple):
     ctimes: np.ndarray
     newest: int
     name: int
+    largest: int = 0
 
 
 class PictureFiles:
@@ -304,7 +306,7 @@ class _Paths:
             self._stated = stated
         # The first 16 bytes fix the number of files. What follows has a fixed width.
         parts = _digest(self.names(), sizes, mtimes, self._ends)
-        self.take(_seen(parts, int(sizes.sum()), ctimes, stated))
+        self.take(_seen(parts, self._sizes_of_samples(sizes), ctimes, stated))
 
     def _stated_now(self) -> np.ndarray:
         """The size and the times of every file, as :data:`LOOKED`."""
@@ -370,6 +372,10 @@ class _Paths:
         """The newest ctime of the files of each sample."""
         return ctimes
 
+    def _sizes_of_samples(self, sizes: np.ndarray) -> np.ndarray:
+        """The size of the files of each sample."""
+        return sizes
+
     def _both_ends_of_some(self) -> bytes:
         """A digest of both ends of some files. The names choose the files; therefore all jobs choose the
         same."""
@@ -428,6 +434,9 @@ class _Pairs(_Paths):
     def _of_samples(self, ctimes: np.ndarray) -> np.ndarray:
         return ctimes.reshape(-1, 2).max(axis=1)
 
+    def _sizes_of_samples(self, sizes: np.ndarray) -> np.ndarray:
+        return sizes.reshape(-1, 2).sum(axis=1)
+
     def files_of(self, index: int) -> Sequence[str]:
         return self.paths[2 * index : 2 * index + 2]
 
@@ -470,7 +479,7 @@ class _Pieces(_Paths):
             pieces = self._listing.pieces
             parts = _digest(self.names(), listed, self._both_ends_of_some(), pieces)
             stated = _digest(listed, ctimes)
-            self.take(_seen(parts, int(pieces["length"].sum(dtype=np.uint64)), ctimes, stated))
+            self.take(_seen(parts, pieces["length"], ctimes, stated))
 
     def _of_samples(self, ctimes: np.ndarray) -> np.ndarray:
         return ctimes[self._listing.pieces["container"]]
@@ -529,8 +538,9 @@ class _InBuckets(_Pieces):
             listing = self._listing
             sizes = listing.stated["size_bytes"]
             parts = _digest(self.names(), sizes, digest_of_etags(listing.etags), listing.pieces)
-            total = int(listing.pieces["length"].sum(dtype=np.uint64))
-            self.take(Seen(parts, total, np.zeros(0, np.int64), 0, 0))
+            lengths = listing.pieces["length"]
+            total = int(lengths.sum(dtype=np.uint64))
+            self.take(Seen(parts, total, np.zeros(0, np.int64), 0, 0, int(lengths.max(initial=0))))
 
     def told(self) -> str:
         n = len(self._listing.containers)
@@ -558,10 +568,11 @@ class _InBuckets(_Pieces):
         return *nobody_opens_them, self._listing.pieces, self._listing.stated, True
 
 
-def _seen(fingerprint: bytes, total_bytes: int, ctimes: np.ndarray, stated: bytes) -> Seen:
-    """What a look has found. ``stated`` is a digest of all sizes and times."""
+def _seen(fingerprint: bytes, sizes: np.ndarray, ctimes: np.ndarray, stated: bytes) -> Seen:
+    """What a look has found. ``sizes``: of each sample. ``stated`` is a digest of all sizes and times."""
     name = int.from_bytes(stated[:4], "little") or 1
-    return Seen(fingerprint, total_bytes, ctimes, int(ctimes.max(initial=0)), name)
+    total, largest = int(sizes.sum(dtype=np.uint64)), int(sizes.max(initial=0))
+    return Seen(fingerprint, total, ctimes, int(ctimes.max(initial=0)), name, largest)
 
 
 def _stale(path: str) -> OSError:

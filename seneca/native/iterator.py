@@ -200,6 +200,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
             check_every=0 if cache is None else options.check_rate or 0,
             checked=None if cache is None else self._session.checked(files, options),
             changes=None if cache is None else suspects.changes,
+            largest=0 if remote is None else files.seen().largest,
             remote=None if remote is None else remote.handle,
             dataset=b"" if remote is None else files.fingerprint(),
             **others,

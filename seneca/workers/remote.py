@@ -148,7 +148,7 @@ class RemoteStages(TimedStages):
     ) -> None:
         super().__init__(stages, counts)
         self._remote, self._source, self._are_older = remote, source, are_older
-        self._lengths = stages.files.lengths()
+        self._lengths, self._largest = stages.files.lengths(), stages.files.seen().largest
         self._came: bytes | None = None  # the last file that another host had
 
     def read(self, index: int) -> bytes:
@@ -156,7 +156,7 @@ class RemoteStages(TimedStages):
         handle, are_older = self._remote.cache.handle, self._are_older(index)
         if not are_older:
             began = time.perf_counter_ns()
-            there = handle.get(self._source, index)
+            there = handle.get(self._source, index, self._most_bytes(index))
             if there is not None and (self._lengths is None or len(there) == int(self._lengths[index])):
                 self.note("from_servers", "from_servers_ns", time.perf_counter_ns() - began)
                 self._came = there
@@ -164,6 +164,10 @@ class RemoteStages(TimedStages):
         data = self.read_stored(index)
         handle.put(self._source, index, data, replaces=are_older)
         return data
+
+    def _most_bytes(self, index: int) -> int:
+        """The most bytes that a sample's file has; 0: it is not known."""
+        return self._largest if self._lengths is None else int(self._lengths[index])
 
     def read_stored(self, index: int) -> bytes:
         return super().read(index)
