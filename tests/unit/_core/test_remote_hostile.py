@@ -94,7 +94,7 @@ def test_a_value_longer_than_the_file_is_not_received(most, announced):
 
 
 def test_a_value_that_trickles_is_given_up_whatever_its_length():
-    with Hostile(announces(GiB - 100, b"x", pieces=10**9), every=0.03) as server:
+    with Hostile(announces(GiB - 100, b"x", pieces=10**9), every=0.005) as server:
         remote = server.remote()
         got = []
         asked = threading.Thread(target=lambda: got.append(remote.get(DATASET, 0, GiB)), daemon=True)
