@@ -270,6 +270,52 @@ def test_a_dataset_that_counts_what_it_makes_is_not_shared(tmp_path):
     assert refused and all(one.once for one in seen)
 
 
+CALLS = {}  # of a job: how often each of its processes was asked for an item
+
+
+class Counted(torch.utils.data.Dataset):
+    """Its items are counted where no fingerprint sees it."""
+
+    def __init__(self, *, draws):
+        self.draws = draws
+
+    def __len__(self):
+        return SAMPLES
+
+    def __getitem__(self, index):
+        info = torch.utils.data.get_worker_info()
+        globals()["CALLS"]["now"][0 if info is None else info.id] += 1
+        return index, torch.rand(2) if self.draws else torch.full((2,), index)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("draws", [False, True])
+def test_proof_makes_as_many_samples_as_the_docs_say_at_the_most(draws, workers, tmp_path):
+    """Each process makes 4, then 2 an epoch. Besides, each sample may be compared once (docs/limits.md)."""
+    epochs = 4
+
+    def make(side):
+        CALLS["now"] = torch.zeros(2, dtype=torch.int64).share_memory_()
+        return Counted(draws=draws)
+
+    def within(side, dataset, epoch, batch):
+        (side.folder / "calls").write_text(str(int(CALLS["now"].sum())))
+
+    scenario = Scenario(
+        make,
+        lambda side: {"num_workers": workers, "check_every": None},
+        within=within,
+        want=lambda side, dataset, index: None,
+        epochs=epochs,
+        in_turn=True,
+    )
+    for name, one in zip("AB", run(scenario, tmp_path), strict=True):
+        calls = int((tmp_path / name / "calls").read_text())
+        examples = max(1, workers) * (4 + 2 * (epochs - 1))
+        made = one.delivered - one.others
+        assert one.once and made < calls <= made + examples + SAMPLES
+
+
 def test_equal_items_are_checked_and_shared(tmp_path):
     seen = run(Scenario(lambda side: Unseen(), lambda side: {"check_every": 4}, in_turn=True), tmp_path)
     assert_nothing_wrong(seen)
