@@ -20,7 +20,7 @@ from seneca._core.codes import Unlinked
 from seneca._runtime.distributed import world
 from seneca._runtime.finalizers import shielded
 from seneca._runtime.warn import warn
-from seneca.cache import SampleCache
+from seneca.cache import SampleCache, same_job_text
 from seneca.data.support import Support, inspect_dataset
 from seneca.epochs.batches import EpochBatches, TrackedBatches
 from seneca.epochs.dataset_state import alike
@@ -387,10 +387,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
 
     def _shared_options(self) -> dict[str, Any]:
         """The arguments of a :class:`SharedDataset` in this loader."""
-        names = (
-            *("cache_bytes", "split", "share", "key", "job", "check_every", "keep"),
-            *("verify_files", "remote"),
-        )
+        names = "cache_bytes", "split", "share", "key", "job", "check_every", "keep", "verify_files", "remote"
         cache = self.cache.name if isinstance(self.cache, SampleCache) else self.cache
         return {"cache": cache, **{name: getattr(self, name) for name in names}}
 
@@ -445,7 +442,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         reason = self._not_native_because(support)
         if reason is None:
             why = self._session.why_given_up(support.files)
-            return native_text(support, self._options, why, self._besides(support), self._of_seed())
+            of_job = self._of_seed() + same_job_text(self._session.cache, self._session)
+            return native_text(support, self._options, why, self._besides(support), of_job)
         first, *more = self._shared_dataset().explain(support).split("\n")
         if more:
             is_planned = self._plans_order() or isinstance(self._index_sampler, OpportunisticBatchSampler)
@@ -523,10 +521,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         if self._shared is not None:
             of_workers = self._shared.stats()
             counts["served"] = {form: n + of_workers["served"][form] for form, n in counts["served"].items()}
-            for name in (
-                *("prepared", "staged", "delivered", "unshared", "damaged", "read_bytes"),
-                *("checked", "different"),
-            ):
+            for name in set(of_workers) & set(counts) - {"served", "compared", "remote"}:
                 counts[name] += of_workers[name]
             compared |= of_workers["compared"]
             counts["stall_s"] += self._shared._session.stall_s or 0.0

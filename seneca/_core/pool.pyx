@@ -72,8 +72,8 @@ cdef class Stream:
             so is each whose bit is not set, uint64, kept by the caller (None: none is). 0: none of both.
         changes: Of each sample's file since the segment was made, uint8, as ``enum sn_change_of_file`` has them. Kept by
             the caller, and updated here; None: none has changed.
-        largest: The most bytes that a sample's file has, if it has one of its own; 0: that is not known.
         remote, dataset: Servers that other hosts use too, and the dataset's fingerprint there; None: there are none.
+            largest: the most bytes that a file has which is no piece; 0: that is not known.
         hosts, exact_copies: With which exact copies are shared there, and how this epoch's are called; None: with none.
     """
 
@@ -114,15 +114,13 @@ cdef class Stream:
             self.context.pieces = <const sn_piece *>&places[0]
             self.context.containers = <const sn_container *>&containers[0]
             self.context.is_external = bool(external)
-        self.context.largest = largest
+        self.remote, self.context.largest = remote, largest
         if remote is not None:
-            self.remote = remote
             remote.lend(&self.context.remote, self.context.dataset, dataset)
         if hosts is not None:
             self.hosts = hosts
             hosts.lend(&self.context.hosts, self.context.copies, exact_copies)
-        self.context.seed = seed
-        self.context.nonce = nonce
+        self.context.seed, self.context.nonce = seed, nonce
         self.context.progress = sn_member_progress(member.handle)
         self.context.epoch = epoch
         self.context.check_every = check_every

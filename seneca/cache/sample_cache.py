@@ -95,6 +95,7 @@ class SampleCache:
         self.created: bool = segment.created
         self._segment = segment
         self._owner = os.getpid()
+        self._users: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._growth: Background | None = None
         growth = Growth(segment, name, folder)
         self._on_demand = growth if on_demand else None
@@ -293,6 +294,26 @@ def shared_cache(
                 "give each dataset a name of its own, and whole items another one than native pictures"
             )
     return cache
+
+
+def note_user(cache: SampleCache, user: Any, augmented: int) -> None:
+    """Note that ``user``, which stands for a loader of this process, shares copies of this name; 0: none."""
+    cache._users[user] = augmented
+
+
+def same_job_text(cache: SampleCache | None, user: Any) -> str:
+    """In plain words: that other loaders here could use the same copies, and do not; "": there are none."""
+    mine = 0 if cache is None else cache._users.get(user, 0)
+    if cache is None or mine == 0:
+        return ""
+    others = sum(augmented == mine for augmented in list(cache._users.values())) - 1
+    if others == 0:
+        return ""
+    loaders = "1 other loader" if others == 1 else f"{others} other loaders"
+    return (
+        f"; a process is one job, and {loaders} of it could use the same AUGMENTED copies, which only jobs "
+        "exchange; give each loader a job= of its own"
+    )
 
 
 def distrust_text(name: str, job: int, pid: int, sample: int, form: int, *, own_job: bool) -> str:

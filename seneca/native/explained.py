@@ -15,7 +15,7 @@ __all__ = ["native_text", "seed_text"]
 
 
 def native_text(
-    support: Support, options: Options, given_up: str | None, besides: Sequence[str], of_seed: str
+    support: Support, options: Options, given_up: str | None, besides: Sequence[str], of_job: str
 ) -> str:
     """What is shared, with whom, and why not more.
 
@@ -24,7 +24,7 @@ def native_text(
         options: The loader's options.
         given_up: Why these files are no longer shared; None: they may be shared.
         besides: What of the user's is used.
-        of_seed: With which jobs exact copies are shared; empty: copies are not exact.
+        of_job: With which jobs copies are shared, and with which loaders they are not; empty: with all.
     """
     files, pipeline = support.files, support.pipeline
     assert files is not None and pipeline is not None
@@ -35,7 +35,7 @@ def native_text(
         name = cache_name(getattr(options.cache, "name", options.cache), files.fingerprint())
         augments = options.share == "exact" or (options.share == "augmented" and not pipeline.deterministic)
         forms = "ENCODED, DECODED" + (", AUGMENTED" if augments else "")
-        lines = [f"shared in the cache {name!r}: {forms}{of_seed}", support.told_by()]
+        lines = [f"shared in the cache {name!r}: {forms}{of_job}", support.told_by()]
         traits = Traits.of(support)
         if traits is not None and (text := neighbours_text(traits, name, job_key(options.job))):
             lines.append(text)

@@ -16,7 +16,7 @@ from seneca._core import codec
 from seneca._core.remote import Hosts
 from seneca._runtime.distributed import job_key
 from seneca._runtime.warn import warn
-from seneca.cache import MISTAKES, SampleCache, distrust_text, shared_cache
+from seneca.cache import MISTAKES, SampleCache, distrust_text, note_user, shared_cache
 from seneca.cache.objects import identity_of
 from seneca.cache.remote import RemoteCache, remote_cache
 from seneca.data.files import PictureFiles
@@ -163,7 +163,11 @@ class Session:
         self.remote = remote_cache(options.remote_wanted)
         if self.remote is not None:
             self.remote.begin()
-        return Inputs(support, options, self._join(support.files, options), pinned, self.remote)
+        cache, pipeline = self._join(support.files, options), support.pipeline
+        if cache is not None and pipeline is not None:
+            exchanges = options.share == "augmented" and not pipeline.deterministic
+            note_user(cache, self, pipeline.augmented_fingerprint if exchanges else 0)
+        return Inputs(support, options, cache, pinned, self.remote)
 
     def sharing(self, inputs: Inputs, sequence: tuple[Any, ...], epoch: int) -> dict[str, Any]:
         """What a :class:`Stream` is told of other hosts that share its exact copies.

@@ -44,15 +44,8 @@ from seneca.identity import Attributes, Memory, Watch
 from seneca.options import CHECK_EVERY, CheckEvery, Options
 from seneca.partition import Jobs
 from seneca.tuning.neighbours import neighbours_text
+from seneca.workers import explained
 from seneca.workers.callers import asking_fetcher, init_of_worker
-from seneca.workers.explained import (
-    changed_text,
-    compared_counts,
-    compared_text,
-    not_shared_text,
-    shared_text,
-    why_not_exact,
-)
 from seneca.workers.prepare import Preparer
 from seneca.workers.proof import Board, Marks, Verdict
 from seneca.workers.session import WorkersSession
@@ -205,7 +198,7 @@ class SharedDataset(Dataset[Any]):
         if not self._alone and (changed := self._changed_by_items()):
             # Its items may depend on those made before. No other job makes the same.
             self._alone = True
-            text = changed_text(self._beneath(), changed)
+            text = explained.changed_text(self._beneath(), changed)
             self._board.write(maker.terms.names, Verdict.REFUSED, text)
             if not isinstance(indices, Batch):
                 self.tell_of_proof()
@@ -309,10 +302,13 @@ class SharedDataset(Dataset[Any]):
         if self._alone:
             return f"not shared: {self._board.text}"
         if terms is None:
-            return not_shared_text(support, share=self.share, has_cache=self.cache is not None)
+            return explained.not_shared_text(support, share=self.share, has_cache=self.cache is not None)
         name = cache_name(terms.name, terms.source)
-        lines = [shared_text(terms, support, name), support.told_by()]
-        lines.append(compared_text(terms, self._board, self._compared()) + self._session.told_of_servers())
+        first = explained.shared_text(terms, support, name) + self._session.told_of_job(self._cache)
+        lines = [first, support.told_by()]
+        lines.append(
+            explained.compared_text(terms, self._board, self._compared()) + self._session.told_of_servers()
+        )
         traits = Traits.of(support)
         if traits is not None and (text := neighbours_text(traits, name, job_key(self.job), self._folder)):
             lines.append(text)
@@ -322,7 +318,7 @@ class SharedDataset(Dataset[Any]):
         """How many samples of each form this job and others have made, which were equal."""
         segment = None if self._cache is None else self._cache.segment
         if self.terms is not None:
-            self._last_compared = compared_counts(self.terms, segment, self._last_compared)
+            self._last_compared = explained.compared_counts(self.terms, segment, self._last_compared)
         return {} if self.terms is None else self._last_compared
 
     def stats(self) -> dict[str, Any]:
@@ -486,12 +482,6 @@ class SharedDataset(Dataset[Any]):
                 return []
         return changed
 
-    def _warn(self, text: str) -> None:
-        """Warn, once a process."""
-        if not self._warned:
-            self._warned = True
-            warn(text)
-
     def join(
         self, *, batch_size: int | None = None, batches_ahead: int = 1, threads: int | None = None
     ) -> SampleCache | None:
@@ -514,7 +504,7 @@ class SharedDataset(Dataset[Any]):
             self.look()
         terms = self.terms
         if self.share == "exact" and (
-            why := why_not_exact(terms, self._seen, has_cache=self.cache is not None)
+            why := explained.why_not_exact(terms, self._seen, has_cache=self.cache is not None)
         ):
             raise ValueError(f"share='exact' is not possible here, because {why}; give another share")
         if terms is None or self._alone:
@@ -532,7 +522,9 @@ class SharedDataset(Dataset[Any]):
             # Before the first epoch it is the user's mistake. A job that runs does not end because of it.
             if isinstance(error, NoSpaceError) or (isinstance(error, MISTAKES) and not self._has_joined):
                 raise
-            self._warn(f"going on without the shared cache: {error}")
+            if not self._warned:
+                self._warned = True
+                warn(f"going on without the shared cache: {error}")
             return None
         self._has_joined = True
         if get_worker_info() is None:

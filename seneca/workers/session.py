@@ -22,7 +22,7 @@ import numpy as np
 from torch.utils.data import get_worker_info
 
 from seneca._runtime.remote_servers import RemoteServer
-from seneca.cache import SampleCache
+from seneca.cache import SampleCache, note_user, same_job_text
 from seneca.cache.remote import remote_cache
 from seneca.data.stages import Pictures
 from seneca.data.traits import Traits
@@ -116,6 +116,10 @@ class WorkersSession:
             return {}
         return cache.stats() if self._tallies is None else self._tallies.added_to(cache.stats())
 
+    def told_of_job(self, cache: SampleCache | None) -> str:
+        """See :func:`seneca.cache.same_job_text`."""
+        return same_job_text(cache, self)
+
     def told_of_servers(self) -> str:
         """In plain words: who shares the files, as a line more; empty: nobody."""
         names = ", ".join(one.name for one in self.servers or ())
@@ -138,6 +142,7 @@ class WorkersSession:
             job: The job whose epoch begins; None: no epoch begins.
             share: The user's ``share``.
         """
+        note_user(cache, self, terms.exchanged)
         if self._controller is None or not self._controller.suits(cache):
             stages = terms.stages
             if stages.decoded == 0:

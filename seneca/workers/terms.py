@@ -96,6 +96,11 @@ class Terms:
     def names(self) -> Names:
         return self.source, self.stages.decoded, self.stages.augmented
 
+    @property
+    def exchanged(self) -> int:
+        """The name of the copies that jobs use in place of each other's; 0: there are none."""
+        return self.stages.augmented if self.shares and not self.exact else 0
+
     def names_of_epoch(self, seed: int, epoch: int) -> tuple[int, int]:
         """See :func:`seneca.data.stages.names_of_exact`."""
         return names_of_exact(self.stages.augmented, seed, epoch)

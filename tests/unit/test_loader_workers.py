@@ -276,3 +276,43 @@ def test_a_dataset_is_looked_at_once_an_epoch(name, monkeypatch):
             values(loader)
             assert len(looks) == 1
     del loader
+
+
+class Drawn(Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        return index, torch.rand(2)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("grade", ["native", "opaque"])
+def test_loaders_of_one_process_share_copies_if_each_has_a_job_of_its_own_and_explain_says_so(
+    grade, workers, picture_folder, name
+):
+    def loaders(name, *jobs):
+        data = Drawn()
+        if grade == "native":
+            data = seneca.ImageFolder(picture_folder, seneca.transforms.RandomResizedCrop(16))
+        return [
+            seneca.DataLoader(
+                data, 4, shuffle=True, cache=name, cache_bytes="4MiB", job=job, num_workers=workers
+            )
+            for job in jobs
+        ]
+
+    def copies(pair):
+        for _ in range(3):
+            for _ in zip(*pair, strict=True):
+                pass
+        return sum(one.stats()["served"]["augmented"] for one in pair)
+
+    one_job, two_jobs = loaders(name, None, None), loaders(f"{name}-2", "one", "two")
+    text = "1 other loader of it could use the same AUGMENTED copies"
+    assert not any(text in one.explain() for one in one_job), "nobody has begun"
+    assert copies(one_job) == 0 and all(text in one.explain() for one in one_job)
+    assert copies(two_jobs) > 0 and not any("of it could use" in one.explain() for one in two_jobs)
+    del one_job[1]
+    gc.collect()
+    assert text not in one_job[0].explain()
