@@ -306,9 +306,8 @@ class SharedDataset(Dataset[Any]):
         name = cache_name(terms.name, terms.source)
         first = explained.shared_text(terms, support, name) + self._session.told_of_job(self._cache)
         lines = [first, support.told_by()]
-        lines.append(
-            explained.compared_text(terms, self._board, self._compared()) + self._session.told_of_servers()
-        )
+        compared = explained.compared_text(terms, self._board, self._compared())
+        lines.append(compared + self._session.told_of_servers())
         traits = Traits.of(support)
         if traits is not None and (text := neighbours_text(traits, name, job_key(self.job), self._folder)):
             lines.append(text)
@@ -530,12 +529,8 @@ class SharedDataset(Dataset[Any]):
         if get_worker_info() is None:
             job = None
             if batch_size is not None:
-                job = Jobs(
-                    batch_size=min(batch_size, terms.n_samples),
-                    ahead=batches_ahead - 1,
-                    threads=threads,
-                    share=self.share,
-                )
+                size, ahead = min(batch_size, terms.n_samples), batches_ahead - 1
+                job = Jobs(batch_size=size, ahead=ahead, threads=threads, share=self.share)
             self._session.joined(terms, self._cache, job, self.share)
         return self._cache
 
