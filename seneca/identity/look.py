@@ -146,7 +146,7 @@ class Look:
     ) -> None:
         self.watch = Watch()
         self.watch.value(torch.get_default_dtype)
-        self.watch.value(pillow_settings)
+        self.watch.value(lambda: str(pillow_settings()))  # texts are compared by value
         self._key = key
         self._memory = memory or Memory()
         self._told: dict[str, Any] = {}  # what was identified, by its name for people
