@@ -169,7 +169,7 @@ HAS_PNG := $(call has,png.h)
 HAS_WEBP := $(call has,webp/decode.h)
 HAS_DEFLATE := $(call has,libdeflate.h)
 C_FORMATS := $(HAS_PNG:yes=-DSN_HAVE_PNG) $(HAS_WEBP:yes=-DSN_HAVE_WEBP) $(HAS_DEFLATE:yes=-DSN_HAVE_DEFLATE)
-C_LIBRARIES := -ljpeg $(HAS_PNG:yes=-lpng) $(HAS_WEBP:yes=-lwebp) $(HAS_DEFLATE:yes=-ldeflate) -lpthread -ldl -lm -lrt
+C_LIBRARIES := -ljpeg $(if $(HAS_PNG:no=),-lpng -lz) $(HAS_WEBP:yes=-lwebp) $(HAS_DEFLATE:yes=-ldeflate) -lpthread -ldl -lm -lrt
 
 C_FOLDER := build/$(FLAVOUR)
 C_TESTS := $(patsubst tests/c/%.c,$(C_FOLDER)/%,$(wildcard tests/c/test_*.c))

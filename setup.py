@@ -114,7 +114,7 @@ if NATIVE:
     }
     setup(
         libraries=[("seneca", library)],
-        ext_modules=extensions(["jpeg", *[library for library, _ in optional]]),
+        ext_modules=extensions(["jpeg", *[library for library, _ in optional], *["z"] * has("png.h")]),
         cmdclass={"build_clib": BuildLibrary, "build_ext": BuildExtensions},
     )
 else:

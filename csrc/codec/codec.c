@@ -248,7 +248,7 @@ static int read_whole(sn_codec *codec, const sn_plan *plan, const uint8_t *bytes
         rc = sn_webp_read(bytes, length, plan->apply_orientation, most, &codec->whole, out);
     if (rc == SN_E_FOR_PILLOW)
         snprintf(codec->message, sizeof codec->message,
-                 "no JPEG, and no usual PNG or WebP: Pillow decodes it, or says what is wrong");
+                 "no usual JPEG, PNG or WebP: Pillow decodes it, or says what is wrong");
     return rc;
 }
 

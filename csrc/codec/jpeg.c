@@ -13,6 +13,7 @@
 #include "../base/sn_status.h"
 #include "cmyk.h"
 #include "huffman.h"
+#include "jpeg_header.h"
 #include "orientation.h"
 
 /* A scan takes ten bytes of a file and a pass over all coefficients: up to 1 ns a pixel where it says nothing of
@@ -54,7 +55,6 @@ struct sn_jpeg {
     uint32_t denominator;  /* of the size that is decoded */
     bool plainly;          /* without sn_huffman */
     sn_huffman *huffman;
-    sn_buffer exif;        /* the Exif segments, put together */
     sn_buffer stored;      /* what was decoded, before it is turned */
 
     /* What the step under way works on: it takes no arguments, see attempt(). */
@@ -213,29 +213,23 @@ static const uint8_t *contents(jpeg_saved_marker_ptr marker, const char *name, s
     return marker->data + length;
 }
 
-/* From all Exif segments, one after another, and the last of XMP: those that Pillow goes by. */
-static uint32_t find_orientation(sn_jpeg *jpeg)
+/* From the one Exif segment that a usual header has, and the last of XMP: those that Pillow goes by. */
+static uint32_t find_orientation(const sn_jpeg *jpeg)
 {
     static const char exif_name[] = "Exif\0", xmp_name[] = "http://ns.adobe.com/xap/1.0/";
-    const uint8_t *part, *xmp = NULL;
-    size_t length = 0, xmp_length = 0;
-    jpeg_saved_marker_ptr marker;
+    const uint8_t *part, *exif = NULL, *xmp = NULL;
+    size_t exif_length = 0, xmp_length = 0;
 
-    for (marker = jpeg->info.marker_list; marker != NULL; marker = marker->next)
-        length += marker->data_length;
-    if (sn_buffer_reserve(&jpeg->exif, length) != 0)
-        fail(jpeg, -ENOMEM, "no memory for the EXIF");
-    length = 0;
-    for (marker = jpeg->info.marker_list; marker != NULL; marker = marker->next) {
+    for (jpeg_saved_marker_ptr marker = jpeg->info.marker_list; marker != NULL; marker = marker->next) {
         if ((part = contents(marker, exif_name, sizeof exif_name)) != NULL) {
-            memcpy(jpeg->exif.data + length, part, marker->data_length - sizeof exif_name);
-            length += marker->data_length - sizeof exif_name;
+            exif = part;
+            exif_length = marker->data_length - sizeof exif_name;
         } else if ((part = contents(marker, xmp_name, sizeof xmp_name)) != NULL) {
             xmp = part;
             xmp_length = marker->data_length - sizeof xmp_name;
         }
     }
-    return sn_orientation_read(jpeg->exif.data, length, xmp, xmp_length);
+    return sn_orientation_read(exif, exif_length, xmp, xmp_length);
 }
 
 static int max_scans(const struct jpeg_decompress_struct *info)
@@ -435,7 +429,6 @@ void sn_jpeg_free(sn_jpeg *jpeg)
     if (jpeg == NULL)
         return;
     sn_jpeg_close(jpeg);
-    sn_buffer_release(&jpeg->exif);
     sn_buffer_release(&jpeg->stored);
     sn_huffman_free(jpeg->huffman);
     free(jpeg);
@@ -450,6 +443,10 @@ int sn_jpeg_open(sn_jpeg *jpeg, const uint8_t *bytes, size_t length, bool uprigh
     sn_jpeg_close(jpeg);
     if (length < 3 || bytes[0] != 0xFF || bytes[1] != 0xD8 || bytes[2] != 0xFF) {
         snprintf(jpeg->message, SN_JPEG_MESSAGE, "the first bytes are not a JPEG's");
+        return SN_E_FOR_PILLOW;
+    }
+    if (!sn_jpeg_header_is_usual(bytes, length)) {
+        snprintf(jpeg->message, SN_JPEG_MESSAGE, "the JPEG's header is unusual: Pillow decides");
         return SN_E_FOR_PILLOW;
     }
     jpeg->bytes = bytes;

@@ -3,42 +3,19 @@
 
 #include <string.h>
 
+#include "tiff.h"
+
 #define TAG_ORIENTATION 274
 
-/* What EXIF is: a TIFF without a picture, of either byte order. */
-typedef struct {
-    const uint8_t *bytes;
-    size_t length;
-    bool big_endian;
-} tiff;
-
-static bool holds(const tiff *file, uint64_t at, uint64_t count)
-{
-    return at <= file->length && count <= file->length - at;
-}
-
-/* A number of `count` bytes, which the file holds. */
-static uint64_t number(const tiff *file, size_t at, size_t count)
-{
-    uint64_t value = 0;
-
-    for (size_t k = 0; k < count; k++)
-        value = value << 8 | file->bytes[file->big_endian ? at + k : at + count - 1 - k];
-    return value;
-}
-
-/* Bytes that a value of each type takes; 0: no type that Pillow knows. */
-static const uint8_t type_size[] = {0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8};
-
 /* The value as a number, 0 if it is none: text and bytes never equal an orientation. */
-static double value_of(const tiff *file, size_t at, uint32_t type)
+static double value_of(const sn_tiff *file, const sn_tiff_entry *entry)
 {
-    uint64_t bits = number(file, at, type_size[type]);
+    uint64_t bits = sn_tiff_number(file, entry->at, sn_tiff_type_size(entry->type));
     uint32_t low_bits = (uint32_t)bits;
     double real;
     float single;
 
-    switch (type) {
+    switch (entry->type) {
     case 3: case 4: case 13: case 16: /* unsigned, of 2, 4, 4 and 8 bytes */
         return (double)bits;
     case 6:
@@ -48,9 +25,9 @@ static double value_of(const tiff *file, size_t at, uint32_t type)
     case 9:
         return (int32_t)bits;
     case 5: /* a fraction; x / 0 is no orientation in C either */
-        return (double)number(file, at, 4) / (double)number(file, at + 4, 4);
+        return (double)sn_tiff_number(file, entry->at, 4) / (double)sn_tiff_number(file, entry->at + 4, 4);
     case 10:
-        return (double)(int32_t)number(file, at, 4) / (int32_t)number(file, at + 4, 4);
+        return (double)(int32_t)sn_tiff_number(file, entry->at, 4) / (int32_t)sn_tiff_number(file, entry->at + 4, 4);
     case 11:
         memcpy(&single, &low_bits, sizeof single);
         return single;
@@ -60,35 +37,6 @@ static double value_of(const tiff *file, size_t at, uint32_t type)
     default:
         return 0;
     }
-}
-
-/* The orientation tag in the first directory, the last where there are several. False if there is
- * none up to where the directory breaks. */
-static bool find_tag(const tiff *file, double *value)
-{
-    uint64_t at = number(file, 4, 4), entries;
-    bool found = false;
-
-    if (!holds(file, at, 2))
-        return false;
-    entries = number(file, at, 2);
-    at += 2;
-    for (; entries > 0 && holds(file, at, 12); entries--, at += 12) {
-        uint64_t tag = number(file, at, 2), type = number(file, at + 2, 2), where = at + 8, size;
-
-        if (type >= sizeof type_size || type_size[type] == 0)
-            continue;
-        size = number(file, at + 4, 4) * type_size[type];
-        if (size > 4)
-            where = number(file, at + 8, 4);
-        if (!holds(file, where, size))
-            break; /* Pillow reads no further, whatever tag it is */
-        if (tag == TAG_ORIENTATION && size > 0) {
-            *value = value_of(file, where, (uint32_t)type);
-            found = true;
-        }
-    }
-    return found;
 }
 
 /* tiff:Orientation="6" or <tiff:Orientation>6 */
@@ -109,33 +57,22 @@ static uint32_t from_xmp(const uint8_t *xmp, size_t length)
     return 1;
 }
 
-/* The heads that Pillow reads as a TIFF's: two are, two have the bytes of 42 swapped, one is a
- * big TIFF's, whose directory it takes for a TIFF's. */
-static bool is_tiff(const tiff *file)
-{
-    static const char heads[5][4] = {
-        {'M', 'M', 0, 42}, {'I', 'I', 42, 0}, {'M', 'M', 42, 0}, {'I', 'I', 0, 42}, {'M', 'M', 0, 43}};
-
-    for (int k = 0; k < 5; k++)
-        if (holds(file, 0, 8) && memcmp(file->bytes, heads[k], 4) == 0)
-            return true;
-    return false;
-}
-
 uint32_t sn_orientation_read(const uint8_t *exif, size_t exif_length, const uint8_t *xmp,
                              size_t xmp_length)
 {
-    tiff file = {exif, exif_length, false};
+    sn_tiff_entry entry;
+    sn_tiff file;
     double value;
 
-    while (holds(&file, 0, 6) && memcmp(file.bytes, "Exif\0", 6) == 0) {
-        file.bytes += 6;
-        file.length -= 6;
+    while (exif_length >= 6 && memcmp(exif, "Exif\0", 6) == 0) {
+        exif += 6;
+        exif_length -= 6;
     }
-    if (file.length > 0 && !is_tiff(&file))
+    if (exif_length > 0 && !sn_tiff_open(&file, exif, exif_length))
         return 1;
-    file.big_endian = file.length > 0 && file.bytes[0] == 'M';
-    if (file.length == 0 || !find_tag(&file, &value))
+    if (exif_length > 0 && sn_tiff_find(&file, TAG_ORIENTATION, &entry))
+        value = value_of(&file, &entry);
+    else
         value = from_xmp(xmp, xmp_length);
     for (uint32_t orientation = 2; orientation <= 8; orientation++)
         if (value == orientation)

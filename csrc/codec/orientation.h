@@ -20,8 +20,7 @@
 #include "rect.h"
 #include "sn_codec.h"
 
-/* 1 ... 8, from the contents of the Exif segments, put together, and of the XMP segment; either
- * may be empty. */
+/* 1 ... 8, from the contents of the Exif segment and of the XMP segment; either may be empty. */
 uint32_t sn_orientation_read(const uint8_t *exif, size_t exif_length, const uint8_t *xmp,
                              size_t xmp_length);
 

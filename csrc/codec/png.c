@@ -6,6 +6,7 @@
 
 #include <png.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "png_chunks.h"
 #include "stored.h"
@@ -15,23 +16,94 @@ int sn_png_version(void)
     return PNG_LIBPNG_VER;
 }
 
-/* Whether the chunks before the pixels say something that only Pillow heeds. */
+/* Pillow refuses more than so much of a text or a profile, and so many texts. */
+#define MOST_INFLATED (1u << 20)
+#define MOST_TEXTS 64
+#define SURELY_LITTLE 1016 /* deflate makes at most 1032 bytes of one */
+
+/* Whether Pillow inflates it whole. Damage ends it, and is no error to Pillow either. */
+static bool inflates_to_little(const uint8_t *data, size_t length)
+{
+    uint8_t scratch[4096];
+    z_stream stream = {.next_in = (Bytef *)data, .avail_in = (uInt)length};
+    int rc = Z_OK;
+
+    if (length <= SURELY_LITTLE)
+        return true;
+    if (inflateInit(&stream) != Z_OK)
+        return false;
+    while (rc == Z_OK && stream.total_out <= MOST_INFLATED) {
+        stream.next_out = scratch;
+        stream.avail_out = sizeof scratch;
+        rc = inflate(&stream, Z_NO_FLUSH);
+    }
+    inflateEnd(&stream);
+    return stream.total_out <= MOST_INFLATED;
+}
+
+/* Of a chunk that has a name, a method and compressed data: Pillow knows no method but 0. */
+static bool is_usual_compressed(const uint8_t *data, size_t length)
+{
+    const uint8_t *zero = memchr(data, 0, length);
+
+    if (zero == NULL || zero + 1 == data + length || zero[1] != 0)
+        return false;
+    return inflates_to_little(zero + 2, (size_t)(data + length - zero) - 2);
+}
+
+/* Of text in any language: whatever is compressed within it is less than the rest. */
+static bool is_usual_international(const uint8_t *data, size_t length)
+{
+    const uint8_t *zero = memchr(data, 0, length);
+    bool is_compressed = zero != NULL && zero + 1 < data + length && zero[1] != 0;
+
+    return length <= (is_compressed ? SURELY_LITTLE : MOST_INFLATED);
+}
+
+/* Whether Pillow reads a chunk without an error, as libpng does, which overlooks damage in chunks that it does not
+ * need. `colour`: the type of the pixels. Most chunks mean nothing to Pillow. */
+static bool is_usual(const uint8_t *chunk, size_t length, uint8_t colour, uint32_t *texts)
+{
+    const uint8_t *data = chunk + SN_PNG_DATA;
+
+    if (sn_png_is_named(chunk, "gAMA"))
+        return length >= 4;
+    if (sn_png_is_named(chunk, "cHRM"))
+        return length % 4 == 0;
+    if (sn_png_is_named(chunk, "sRGB"))
+        return length >= 1;
+    if (sn_png_is_named(chunk, "pHYs"))
+        return length >= 9;
+    if (sn_png_is_named(chunk, "tRNS"))
+        return length >= (colour == 2 ? 6 : colour == 0 ? 2 : 0);
+    if (sn_png_is_named(chunk, "iCCP"))
+        return is_usual_compressed(data, length);
+    if (sn_png_is_named(chunk, "zTXt"))
+        return ++*texts <= MOST_TEXTS && is_usual_compressed(data, length);
+    if (sn_png_is_named(chunk, "iTXt"))
+        return ++*texts <= MOST_TEXTS && is_usual_international(data, length);
+    if (sn_png_is_named(chunk, "tEXt"))
+        return ++*texts <= MOST_TEXTS && length <= MOST_INFLATED;
+    return !sn_png_is_named(chunk, "acTL") && !sn_png_is_named(chunk, "fcTL") && !sn_png_is_named(chunk, "fdAT");
+}
+
+/* Whether a chunk says something that only Pillow heeds, or that Pillow may refuse. */
 static bool is_for_pillow(const uint8_t *bytes, size_t length, bool upright)
 {
     size_t at = SN_PNG_SIGNATURE;
+    uint32_t texts = 0;
+    uint8_t colour = length > SN_PNG_SIGNATURE + SN_PNG_DATA + 9 ? bytes[SN_PNG_SIGNATURE + SN_PNG_DATA + 9] : 0;
 
     while (length - at >= SN_PNG_CHUNK) {
         const uint8_t *chunk = bytes + at;
         uint32_t data = sn_png_number(chunk);
 
-        if (sn_png_is_named(chunk, "IDAT"))
+        if (sn_png_is_named(chunk, "IEND"))
             return false;
-        if (sn_png_is_named(chunk, "acTL"))
-            return true;
         if (upright && (sn_png_is_named(chunk, "eXIf") || sn_png_is_named(chunk, "tEXt") ||
                         sn_png_is_named(chunk, "zTXt") || sn_png_is_named(chunk, "iTXt")))
             return true;
-        if (data > length - at - SN_PNG_CHUNK)
+        if (data > length - at - SN_PNG_CHUNK || !is_usual(chunk, data, colour, &texts))
             return true;
         at += SN_PNG_CHUNK + data;
     }

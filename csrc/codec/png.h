@@ -5,7 +5,8 @@
  * higher 8 are left, grey and palettes become RGB, and gamma and colour profiles are not applied.
  *
  * What is rare, damaged or too large is left to Pillow, which decides and words the error: grey of 16 bits, animations,
- * pictures that may have an orientation to apply, and whatever libpng refuses. Each checksum is checked.
+ * pictures that may have an orientation to apply, whatever libpng refuses, and chunks that libpng overlooks but Pillow
+ * may refuse, such as a colour profile without a method. Each checksum is checked.
  *
  * libdeflate inflates what is usual and undamaged (stored.h), if Seneca was compiled with it; else libpng does, by zlib.
  *

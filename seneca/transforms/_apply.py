@@ -7,6 +7,7 @@ Seneca's does the same for whole batches in the native core, without it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import io
 import os
@@ -223,11 +224,21 @@ def open_mask(data: bytes, *, max_pixels: int | None = None) -> np.ndarray:
         return np.array(file)
 
 
+class _InMemory(io.BytesIO):
+    """The bytes of a file, which refuses what a file refuses: a seek to what is before its beginning."""
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        begin = {os.SEEK_CUR: self.tell, os.SEEK_END: lambda: len(self.getbuffer())}.get(whence, int)()
+        if begin + offset < 0:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        return super().seek(begin + offset)
+
+
 @contextlib.contextmanager
 def _opened(data: bytes, what: str, max_pixels: int | None) -> Iterator[Image.Image]:
     """Open a file with Pillow for a block that decodes it."""
     try:
-        with Image.open(io.BytesIO(data)) as file:
+        with Image.open(_InMemory(data)) as file:
             if max_pixels is not None and file.height * file.width > max_pixels:
                 raise PictureTooLargeError(
                     f"{file.height} x {file.width} pixels are more than max_pixels={max_pixels}: "

@@ -16,6 +16,7 @@ __all__ = [
     "edit",
     "exif",
     "flip_bits",
+    "of_layout",
     "picture",
     "saved",
     "scan_end",
@@ -120,3 +121,40 @@ def flip_bits(data: bytes, seed: int, count: int = 3) -> bytes:
 def exif(payload: bytes) -> bytes:
     """An APP1 segment that claims to be EXIF."""
     return segment(0xE1, b"Exif\0\0" + payload)
+
+
+def of_layout(factors: list[tuple[int, int]], height: int = 21, width: int = 35, seed: int = 0) -> bytes:
+    """A JPEG whose components have these sampling factors (across, down): each block is of one colour."""
+    rng, bits = np.random.default_rng(seed), ""
+    across, down = (max(factor[axis] for factor in factors) for axis in (0, 1))
+    mcus = -(-width // (8 * across)) * -(-height // (8 * down))
+    blocks = [
+        number for number, (h, v) in enumerate(factors) for _ in range(h * v if len(factors) > 1 else 1)
+    ]
+    if len(factors) == 1:
+        mcus = -(-width // 8) * -(-height // 8)
+    level = [0] * len(factors)
+    for number in blocks * mcus:
+        wanted = int(rng.integers(-40, 41))
+        change, level[number] = wanted - level[number], wanted
+        size = abs(change).bit_length()
+        amount = change if change >= 0 else change + (1 << size) - 1
+        bits += f"{size:04b}" + (f"{amount:0{size}b}" if size else "") + "0"  # and no frequencies
+    bits += "1" * (-len(bits) % 8)
+    scan = int(bits, 2).to_bytes(len(bits) // 8, "big").replace(b"\xff", b"\xff\0")
+    sizes = height.to_bytes(2, "big") + width.to_bytes(2, "big")
+    frame = b"".join(bytes([number + 1, h << 4 | v, 0]) for number, (h, v) in enumerate(factors))
+    order = b"".join(bytes([number + 1, 0]) for number in range(len(factors)))
+    count = bytes([len(factors)])
+    return b"".join(
+        [
+            b"\xff\xd8",
+            segment(0xDB, b"\0" + b"\x10" * 64),
+            segment(SOF[0], b"\x08" + sizes + count + frame),
+            segment(0xC4, b"\0" + bytes([0, 0, 0, 12]) + bytes(12) + bytes(range(12))),  # 12 codes of 4 bits
+            segment(0xC4, b"\x10\1" + bytes(15) + b"\0"),  # one code of 1 bit: the block ends
+            segment(SOS, count + order + b"\0\x3f\0"),
+            scan,
+            b"\xff\xd9",
+        ]
+    )

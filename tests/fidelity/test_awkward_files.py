@@ -128,11 +128,11 @@ def test_a_file_is_read_or_refused_as_pillow_does(file: File, folder, cropping, 
     assert file.pillow in (verdict, EITHER), f"the file is not what its name promises: {theirs!r}"
     middle = theirs if verdict == REFUSED else F.center_crop(theirs, [SIDE, SIDE])
 
-    assert_agreed(outcome(lambda: whole(file.bytes)), theirs, file.whole)
+    assert_agreed(outcome(lambda: whole(file.bytes)), theirs, file.on_purpose)
     sample = outcome(lambda: cropping[index][0])
-    assert_agreed(sample, middle, file.crop)
+    assert_agreed(sample, middle, file.on_purpose)
     assert_named(sample, path)
-    assert_agreed(by_loader[file.name], middle, file.crop)
+    assert_agreed(by_loader[file.name], middle, file.on_purpose)
     assert_named(by_loader[file.name], path)
     image = outcome(lambda: plain[index][0])
     assert_agreed(image, theirs)

@@ -12,6 +12,8 @@ from PIL import __version__ as pillow_version
 
 from seneca._core.codec import Codec
 from seneca._core.plan import Plan
+from seneca.errors import LeftToPillowError
+from seneca.transforms._apply import open_picture
 
 ORIENTATIONS = range(1, 9)
 PILLOW_SIMD = "post" in pillow_version
@@ -87,8 +89,16 @@ def by_pillow(data):
     return np.asarray(image.convert("RGB"))
 
 
+def decoded(data, codec=None):
+    """The whole picture, upright, as the pipeline decodes it."""
+    try:
+        return (codec or Codec()).decode(plan(), data)
+    except LeftToPillowError:
+        return np.asarray(open_picture(data, apply_orientation=True))
+
+
 def assert_as_pillow(data, message=""):
-    np.testing.assert_array_equal(Codec().decode(plan(), data), by_pillow(data), message)
+    np.testing.assert_array_equal(decoded(data), by_pillow(data), message)
 
 
 @pytest.mark.parametrize("orientation", ORIENTATIONS)
@@ -256,7 +266,7 @@ def test_damaged_exif_is_applied_or_ignored_as_pillow_does(seed):
         if trial % 5 == 0:
             del exif[int(rng.integers(len(exif))) :]
         broken = with_segments(data, NAME + bytes(exif), *([xmp(b'tiff:Orientation="5"')] * (trial % 2)))
-        ours = codec.decode(plan(), broken)
+        ours = decoded(broken, codec)
         np.testing.assert_array_equal(ours, by_pillow(broken), f"seed {seed}, trial {trial}: {exif.hex()}")
         outcomes[ours.shape[0] == 16] += 1
     assert min(outcomes.values()) > 50  # else the damage says nothing
