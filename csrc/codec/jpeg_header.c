@@ -41,8 +41,8 @@ static bool are_usual_blocks(const uint8_t *content, size_t length)
         at += at & 1;
         if (at + 4 > length)
             break;
-        at += 4 + ((uint64_t)content[at] << 24 | (uint64_t)content[at + 1] << 16 | (uint64_t)content[at + 2] << 8 |
-                   content[at + 3]);
+        at += 4 + ((uint64_t)content[at] << 24 | (uint64_t)content[at + 1] << 16 |
+                   (uint64_t)content[at + 2] << 8 | content[at + 3]);
         at += at & 1;
     }
     return true;

@@ -4,9 +4,9 @@
  *   | FFD8 | segment | segment | ... | scan
  *          \__________ read here ____/
  *
- * Pillow reads all segments before the first scan in Python. It refuses files of which libjpeg needs nothing that is
- * wrong: an ICC profile or a JFIF segment that is cut short, or an index that has fewer pictures than it says. An
- * unusual header is left to Pillow. Whether the pixels are sound is not asked.
+ * Pillow reads all segments before the first scan in Python. It refuses files of which libjpeg needs nothing
+ * that is wrong: an ICC profile or a JFIF segment that is cut short, or an index that has fewer pictures than
+ * it says. An unusual header is left to Pillow. Whether the pixels are sound is not asked.
  *
  * Callers    jpeg, any thread; no state.
  * Errors     none: hostile bytes are read within their bounds.

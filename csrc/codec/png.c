@@ -60,8 +60,8 @@ static bool is_usual_international(const uint8_t *data, size_t length)
     return length <= (is_compressed ? SURELY_LITTLE : MOST_INFLATED);
 }
 
-/* Whether Pillow reads a chunk without an error, as libpng does, which overlooks damage in chunks that it does not
- * need. `colour`: the type of the pixels. Most chunks mean nothing to Pillow. */
+/* Whether Pillow reads a chunk without an error, as libpng does, which overlooks damage in chunks that it does
+ * not need. `colour`: the type of the pixels. Most chunks mean nothing to Pillow. */
 static bool is_usual(const uint8_t *chunk, size_t length, uint8_t colour, uint32_t *texts)
 {
     const uint8_t *data = chunk + SN_PNG_DATA;
@@ -84,7 +84,8 @@ static bool is_usual(const uint8_t *chunk, size_t length, uint8_t colour, uint32
         return ++*texts <= MOST_TEXTS && is_usual_international(data, length);
     if (sn_png_is_named(chunk, "tEXt"))
         return ++*texts <= MOST_TEXTS && length <= MOST_INFLATED;
-    return !sn_png_is_named(chunk, "acTL") && !sn_png_is_named(chunk, "fcTL") && !sn_png_is_named(chunk, "fdAT");
+    return !sn_png_is_named(chunk, "acTL") && !sn_png_is_named(chunk, "fcTL") &&
+           !sn_png_is_named(chunk, "fdAT");
 }
 
 /* Whether a chunk says something that only Pillow heeds, or that Pillow may refuse. */
@@ -92,7 +93,8 @@ static bool is_for_pillow(const uint8_t *bytes, size_t length, bool upright)
 {
     size_t at = SN_PNG_SIGNATURE;
     uint32_t texts = 0;
-    uint8_t colour = length > SN_PNG_SIGNATURE + SN_PNG_DATA + 9 ? bytes[SN_PNG_SIGNATURE + SN_PNG_DATA + 9] : 0;
+    size_t of_colour = SN_PNG_SIGNATURE + SN_PNG_DATA + 9;
+    uint8_t colour = length > of_colour ? bytes[of_colour] : 0;
 
     while (length - at >= SN_PNG_CHUNK) {
         const uint8_t *chunk = bytes + at;

@@ -47,7 +47,8 @@ bool sn_tiff_find(const sn_tiff *file, uint32_t tag, sn_tiff_entry *entry)
     entries = sn_tiff_number(file, at, 2);
     at += 2;
     for (; entries > 0 && holds(file, at, 12); entries--, at += 12) {
-        uint32_t its_tag = (uint32_t)sn_tiff_number(file, at, 2), type = (uint32_t)sn_tiff_number(file, at + 2, 2);
+        uint32_t its_tag = (uint32_t)sn_tiff_number(file, at, 2);
+        uint32_t type = (uint32_t)sn_tiff_number(file, at + 2, 2);
         uint64_t where = at + 8, size;
 
         if (sn_tiff_type_size(type) == 0)

@@ -32,7 +32,8 @@ typedef struct {
 /* false: no head that Pillow takes for a TIFF's. */
 bool sn_tiff_open(sn_tiff *file, const uint8_t *bytes, size_t length);
 
-/* The entry of a tag, the last where there are several. false: there is none up to where the directory breaks. */
+/* The entry of a tag, the last where there are several. false: there is none up to where the directory
+ * breaks. */
 bool sn_tiff_find(const sn_tiff *file, uint32_t tag, sn_tiff_entry *entry);
 
 /* Bytes that one value of a type takes; 0: no type that Pillow knows. */

@@ -1,6 +1,6 @@
 """Pictures that are damaged by chance: each is read or refused as Pillow does, by every way.
 
-``SENECA_FUZZ=20000 pytest tests/faults/test_damaged_pictures.py`` damages so many, at some 40 a second.
+``SENECA_FUZZ=20000 pytest tests/faults/test_damaged_pictures.py`` damages so many, at some 25 a second.
 """
 
 import os
