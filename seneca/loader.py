@@ -297,7 +297,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             self.check_worker_number_rationality()  # as torch does before each epoch
             if self.num_workers > 0 and not only_seeds(self.worker_init_fn):
                 self._session.warn(NOT_CALLED)
-            inputs = self._session.inputs(support, self._options, pinned=self._pins)
+            inputs = self._session.inputs(
+                support, self._options, pinned=self._pins, is_planned=self._plans_order()
+            )
             return NativeIterator(self, self._session, inputs)
         if self.on_error == "skip":
             self._session.warn(f"on_error='skip' is the native path's; here what fails raises: {reason}")
@@ -368,7 +370,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         support = self._grade()
         suits = self._not_native_because(support) is None
         if suits:
-            iterator.next_inputs = self._session.inputs(support, self._options, pinned=self._pins)
+            iterator.next_inputs = self._session.inputs(
+                support, self._options, pinned=self._pins, is_planned=self._plans_order()
+            )
         return suits
 
     def _shared_dataset(self) -> SharedDataset:
@@ -587,11 +591,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         return {**vars(self), "cache": cache, **mine}
 
 
-@functools.cache
 def _nothing() -> None:
     """Takes the place of a check that does not apply."""
 
 
+@functools.cache
 def _tell_that_ranks_do_not_divide(ranks: int) -> None:
     """Warn, once a process."""
     warn(

@@ -491,14 +491,21 @@ def _import_name(kind: type) -> tuple[str, str]:
     return kind.__module__, kind.__qualname__
 
 
+def _are_the_same(one: np.dtype, other: np.dtype) -> bool:
+    """Whether arrays of these types behave alike. Equal dtypes may make other records."""
+    about = [(kind.char, kind.type, kind.metadata, kind.names) for kind in (one, other)]
+    fields = ((one[name], other[name]) for name in one.names or ())
+    return one == other and about[0] == about[1] and all(_are_the_same(*each) for each in fields)
+
+
 def _dtype_code(dtype: np.dtype) -> Any:
-    """A description from which :func:`_dtype` makes the dtype again."""
+    """A description from which :func:`dtype_of` makes the dtype again."""
     try:
         code = np.lib.format.dtype_to_descr(dtype) if dtype.names else dtype.str
         if dtype.names is None and np.dtype(code).char != dtype.char:
             code = dtype.char  # another name of the same integer, such as longlong
         made = dtype_of(code)
-        same = made == dtype and made.char == dtype.char and dtype.metadata is None
+        same = _are_the_same(made, dtype)
     except (TypeError, ValueError):
         same = False
     if not same:

@@ -30,6 +30,7 @@ from seneca.data.stages import ByStages, Opaque, Pictures, StagedDataset, Stages
 from seneca.data.tv_boxes import Boxed, Targets
 from seneca.data.tv_pairs import pairs_of
 from seneca.epochs.dataset_state import has_state
+from seneca.epochs.generators import fixed_generators
 from seneca.epochs.lengths import length_of
 from seneca.errors import NotFingerprinted
 from seneca.identity import Attributes, Identity, Look, MadeOf, Memory, Watch
@@ -387,7 +388,7 @@ def _of_any(
     augmented = number_of(b"items", whole.here + init)
     seen: dict[str, Any] = {
         "samples": _source(of_samples.state, base), "made_of": made_of, "watch": look.watch,
-        "attributes": look.attributes(base),
+        "attributes": look.attributes(base, _once_more),
     }  # fmt: skip
     if is_staged:
         why = f"{name} offers read, decode and augment"
@@ -402,6 +403,13 @@ def _of_any(
         )
     stages = Opaque(base, source, augmented)
     return Support("opaque", (why,), base, own, stages=stages, total_bytes=BYTES_OPAQUE, **seen)
+
+
+def _once_more(make: Callable[[], Any]) -> Any:
+    """What a function returns that was called before; a new object if it draws random numbers."""
+    with fixed_generators(1) as drawn:
+        made = make()
+        return object() if drawn() else made
 
 
 def _what_helps(dataset: Any) -> str:

@@ -220,11 +220,11 @@ class Look:
         }
         return of_code.named_by_texts(walk, texts)
 
-    def attributes(self, owner: Any) -> Attributes:
-        """The attributes of a dataset that this look has identified."""
+    def attributes(self, owner: Any, repeat: Callable[[Callable[[], Any]], Any]) -> Attributes:
+        """The attributes of a dataset that this look has identified. ``repeat``: see :class:`Attributes`."""
         uses = self._walk.uses
         counted = functools.partial(of_data.counted_attributes, owner, uses)
-        return Attributes(owner, counted, uses.stores)
+        return Attributes(owner, counted, uses.stores, repeat)
 
     def end(self) -> None:
         """End the look. Only what it has met is remembered for the next one."""

@@ -5,17 +5,17 @@ file and the place in it, whoever made the mapping, and whatever objects lie on 
 or a tensor over one, ``torch.load(mmap=True)``, ``torch.from_file()``. A mapping stands for its file while
 both have the same content:
 
-* A private mapping has pages of its own once it was written to. The kernel counts them as anonymous.
-* A shared mapping is the file. The file's time must change with it. The first write to a clean page sets the
-  time, and later writes to that page do not. Therefore dirty pages are written out before the time is read.
-  A file system in memory has no clean pages, and does not set the time.
+* A private mapping has pages of its own once it was written to. The kernel counts them as anonymous, or as
+  swapped out.
+* A shared mapping is the file. The file's time must change with what any mapping of it writes. The first
+  write to a clean page sets the time, and later writes to that page do not. Therefore the file is written
+  out before its time is read. A file system in memory has no clean pages, and does not set the time.
 * The path must still lead to the file that is mapped.
 """
 
 from __future__ import annotations
 
 import bisect
-import ctypes
 import functools
 import os
 from collections.abc import Iterator
@@ -26,7 +26,6 @@ from seneca._runtime.mounts import mount_of
 
 __all__ = ["Mappings", "Place"]
 
-_MS_SYNC = 4
 _IN_MEMORY = frozenset({"tmpfs", "devtmpfs", "ramfs", "hugetlbfs"})
 
 
@@ -52,7 +51,10 @@ class Mappings:
 
     @functools.cached_property
     def _own_pages(self) -> dict[int, bool]:
-        return dict(_with_pages_of_their_own())
+        found: dict[int, bool] = {}
+        for begin, has in _with_pages_of_their_own():
+            found[begin] = found.get(begin, False) or has
+        return found
 
     def place_of(self, first: int, low: int, high: int) -> Place | None:
         """The place of an array in the file that it is mapped from; None: its content must be read.
@@ -83,12 +85,33 @@ class Mappings:
 
     def _is_equal(self, mapping: Mapping) -> bool:
         if mapping.begin not in self._equal:
-            self._equal[mapping.begin] = _is_file(mapping) and (
-                not self._own_pages.get(mapping.begin, True)
-                if mapping.private
-                else not mapping.writable or _is_written_out(mapping)
+            self._equal[mapping.begin] = (
+                _is_file(mapping)
+                and not (mapping.private and self._own_pages.get(mapping.begin, True))
+                and self._has_a_time(mapping)
             )
         return self._equal[mapping.begin]
+
+    def _has_a_time(self, mapping: Mapping) -> bool:
+        """Whether the file has a time that changes with whatever this process writes to it from now on."""
+        mount = mount_of(mapping.path)
+        if mount is None:
+            return False
+        if mount.kind in _IN_MEMORY:
+            return not any(
+                one.inode == mapping.inode and not one.private and one.writable for one in self._all
+            )
+        try:
+            file = os.open(mapping.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError:
+            return False
+        try:
+            os.fdatasync(file)
+        except OSError:
+            return False
+        finally:
+            os.close(file)
+        return True
 
 
 def _with_pages_of_their_own() -> Iterator[tuple[int, bool]]:
@@ -100,7 +123,7 @@ def _with_pages_of_their_own() -> Iterator[tuple[int, bool]]:
                 name, *values = line.split(None, 2)
                 if not name.endswith(b":"):
                     begin = int(name.partition(b"-")[0], 16)
-                elif name == b"Anonymous:":
+                elif name in (b"Anonymous:", b"Swap:"):
                     yield begin, values[0] != b"0"
     except OSError:
         return
@@ -112,13 +135,3 @@ def _is_file(mapping: Mapping) -> bool:
         return os.stat(mapping.path).st_ino == mapping.inode
     except OSError:
         return False
-
-
-def _is_written_out(mapping: Mapping) -> bool:
-    """Write out what was written into a shared mapping. Whether its next write sets the file's time."""
-    mount = mount_of(mapping.path)
-    if mount is None or mount.kind in _IN_MEMORY:
-        return False
-    msync = ctypes.CDLL(None, use_errno=True).msync
-    size = mapping.end - mapping.begin
-    return bool(msync(ctypes.c_void_p(mapping.begin), ctypes.c_size_t(size), _MS_SYNC) == 0)

@@ -147,7 +147,7 @@ def _read(value: Any, step: str) -> Any:
         inner = inspect.getattr_static(value, step, _NOT_HELD)
         is_plain = not isinstance(inner, _NOT_CONSTANTS) and not hasattr(type(inner), "__get__")
         return inner if is_plain and not step.startswith("__") else _NOT_HELD
-    missing = _NOT_HELD if hasattr(type(value), step) else MISSING
+    missing = _NOT_HELD if hasattr(type(value), step) or is_model(type(value)) else MISSING
     return _attributes(value).get(step, missing)
 
 

@@ -29,7 +29,7 @@ from seneca.identity.watch import is_in_foreign_memory
 
 __all__ = ["ANY", "TAKERS"]
 
-LEAST_MAPPED = 4096  # bytes of a tensor
+LEAST_MAPPED = 4097  # bytes; a smaller array or tensor is read, and watched by its content
 
 # Libraries of random transforms whose objects hold generators, which each worker process seeds anew.
 _SEED_THEIR_GENERATORS = frozenset({"albumentations", "albucore", "audiomentations", "monai", "torchio"})
@@ -269,15 +269,17 @@ def _state(walk: Walk, state: Any) -> bytes:
 
 def _file_of_array(walk: Walk, value: np.ndarray) -> tuple[Any, ...] | None:
     """File and place of an array that is mapped from a file; None for any other array."""
-    if not value.size or not is_in_foreign_memory(value):
+    if value.nbytes < LEAST_MAPPED or not is_in_foreign_memory(value):
         return None
     first = value.__array_interface__["data"][0]
     return _file_at(walk, first, value.itemsize, value.shape, value.strides)
 
 
 def _file_of_tensor(walk: Walk, value: torch.Tensor) -> tuple[Any, ...] | None:
-    """The same for a tensor. A small one is read."""
-    if value.nbytes < LEAST_MAPPED:
+    """The same for a tensor."""
+    if (
+        value.nbytes < LEAST_MAPPED or value.untyped_storage().resizable()
+    ):  # torch's own memory can be resized
         return None
     size = value.element_size()
     strides = [size * stride for stride in value.stride()]

@@ -23,6 +23,7 @@ __all__ = ["Attributes", "Watch", "is_in_foreign_memory"]
 
 MOST_ELEMENTS = 4096  # of one container
 MOST_BYTES = 4096  # of one array
+MOST_ALIKE = 1 << 20  # bytes of two arrays that are compared
 LEVELS = 4  # of containers whose elements are compared one by one
 MISSING = object()
 
@@ -96,6 +97,7 @@ class Attributes:
         counted: Returns, by name, the attributes that count in its identity. It may raise anything. None: all
             count.
         stores: Returns whether code sets an attribute of a name.
+        repeat: Calls a function once more, and returns what that returns; a new object if that is random.
     """
 
     def __init__(
@@ -103,8 +105,10 @@ class Attributes:
         owner: Any,
         counted: Callable[[], Mapping[str, Any]] | None = None,
         stores: Callable[[str], bool] = lambda name: True,
+        repeat: Callable[[Callable[[], Any]], Any] = lambda make: make(),
     ) -> None:
-        self._owner, self._stores = owner, stores
+        self._owner, self._stores, self._repeat = owner, stores, repeat
+        self._uncounted: set[str] = set()  # attributes that were bound anew, and were found not to count
         self._counted = counted or (lambda: dict(getattr(owner, "__dict__", {})))
         self._bound = self._bound_now()
         self._before = self._counted_now()
@@ -112,26 +116,32 @@ class Attributes:
     def changed(self) -> list[str]:
         """The names of attributes that count and are no longer alike; empty: items are what they were.
 
-        Those that do not count may change. So may a ``functools.cached_property`` get its value: code
-        computes that from what counts already.
+        Those that do not count may change. So may a ``functools.cached_property`` get its value, if the
+        property gives the same once more.
         """
         bound = self._bound_now()
-        if len(bound) == len(self._bound) and all(map(is_, bound, self._bound)):
+        anew = {
+            name
+            for name in {*self._bound, *bound}
+            if bound.get(name, MISSING) is not self._bound.get(name, MISSING)
+        }
+        if anew <= self._uncounted:
+            self._bound = bound
             return []
         now = self._counted_now()
         changed = [
             name
             for name in sorted({*self._before, *now})
             if not _alike(now.get(name, MISSING), self._before.get(name, MISSING))
-            and not (name not in self._before and self._is_computed(name))
+            and not (name not in self._before and self._is_computed(name, now[name]))
         ]
         if not changed:
             self._bound, self._before = bound, now
+            self._uncounted |= anew - now.keys()
         return changed
 
-    def _bound_now(self) -> list[Any]:
-        held = getattr(self._owner, "__dict__", {})
-        return [*held, *held.values()]
+    def _bound_now(self) -> dict[str, Any]:
+        return dict(getattr(self._owner, "__dict__", {}))
 
     def _counted_now(self) -> Mapping[str, Any]:
         try:
@@ -139,16 +149,28 @@ class Attributes:
         except Exception as error:  # of the dataset's own code; no error is alike another
             return {"__reduce_ex__": error}
 
-    def _is_computed(self, name: str) -> bool:
+    def _is_computed(self, name: str, value: Any) -> bool:
         """Whether an attribute has its value from a ``cached_property``, and no code sets it."""
         member = next((vars(kind)[name] for kind in type(self._owner).__mro__ if name in vars(kind)), None)
-        return type(member) is functools.cached_property and not self._stores(name)
+        if type(member) is not functools.cached_property or self._stores(name):
+            return False
+        try:
+            return _alike(self._repeat(functools.partial(member.func, self._owner)), value)
+        except Exception:  # of the dataset's own code: it does not give the same
+            return False
 
 
 def _alike(one: Any, other: Any, levels: int = LEVELS) -> bool:
-    """Whether two values are the same object, equal numbers or texts, or containers of what is alike."""
+    """Whether two values are the same object, equal numbers or texts, or containers of what is alike.
+
+    Arrays and tensors are alike if they have equal elements, and not many.
+    """
     if one is other or type(one) is not type(other):
         return one is other
+    if type(one) in (set, frozenset):
+        return {type(inner) for inner in (*one, *other)} <= _BY_VALUE and bool(one == other)
+    if type(one) in (np.ndarray, torch.Tensor):
+        return _are_equal(one, other)
     if type(one) not in (dict, list, tuple) or levels == 0:
         return type(one) in _BY_VALUE and bool(one == other)
     if type(one) is dict:
@@ -158,6 +180,14 @@ def _alike(one: Any, other: Any, levels: int = LEVELS) -> bool:
     return all(map(is_, one, other)) or all(
         _alike(inner, its_other, levels - 1) for inner, its_other in zip(one, other, strict=True)
     )
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    if max(one.nbytes, other.nbytes) > MOST_ALIKE or (one.dtype, one.shape) != (other.dtype, other.shape):
+        return False
+    if isinstance(one, torch.Tensor):
+        return bool(one.requires_grad == other.requires_grad and torch.equal(one, other))
+    return not one.dtype.hasobject and one.tobytes() == other.tobytes()
 
 
 def is_in_foreign_memory(array: np.ndarray) -> bool:

@@ -152,8 +152,13 @@ class Session:
             return None
         return self._given_up[1]
 
-    def inputs(self, support: Support, options: Options, *, pinned: bool) -> Inputs:
+    def inputs(self, support: Support, options: Options, *, pinned: bool, is_planned: bool) -> Inputs:
         """Join the cache that ``options`` name, for an epoch that begins.
+
+        Args:
+            support, options: Of the loader.
+            pinned: Whether batches lie in page-locked memory.
+            is_planned: Whether the epoch may take copies of other jobs in place of its samples.
 
         Raises:
             NoSpaceError: There is no room for the cache: the user has asked for too much.
@@ -165,7 +170,7 @@ class Session:
             self.remote.begin()
         cache, pipeline = self._join(support.files, options), support.pipeline
         if cache is not None and pipeline is not None:
-            exchanges = options.share == "augmented" and not pipeline.deterministic
+            exchanges = is_planned and options.share == "augmented" and not pipeline.deterministic
             note_user(cache, self, pipeline.augmented_fingerprint if exchanges else 0)
         return Inputs(support, options, cache, pinned, self.remote)
 

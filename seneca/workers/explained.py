@@ -39,8 +39,8 @@ def changed_text(dataset: Any, attributes: list[str]) -> str:
     """Why a dataset is no longer shared whose items changed these attributes."""
     return (
         f"{type(dataset).__name__} is no longer shared, because its attributes changed while items were made "
-        f"({', '.join(attributes)}); leave out of __getstate__ what items do not depend on, or say by "
-        "key= that items are the same"
+        f"({', '.join(attributes)}), or are new objects each time that cannot be compared; keep the same "
+        "objects, leave out of __getstate__ what items do not depend on, or say by key= that items are alike"
     )
 
 
@@ -54,7 +54,12 @@ def shared_text(terms: Terms, support: Support, cache: str) -> str:
 
 def order_text(sampler: Any, share: str) -> str:
     """What an order leaves to share that only the sampler knows; empty: whole items are not shared anyway."""
-    if share not in ("augmented", "exact"):
+    if share == "exact":
+        return (
+            f"; the order is that of {type(sampler).__name__}: nothing is shared, because exact copies need "
+            "shuffle=True, a SequentialSampler or a DistributedSampler"
+        )
+    if share != "augmented":
         return ""
     return (
         f"; the order is that of {type(sampler).__name__}, from which no sample is taken: other jobs make no "

@@ -142,7 +142,8 @@ class WorkersSession:
             job: The job whose epoch begins; None: no epoch begins.
             share: The user's ``share``.
         """
-        note_user(cache, self, terms.exchanged)
+        if job is not None:
+            note_user(cache, self, terms.exchanged)
         if self._controller is None or not self._controller.suits(cache):
             stages = terms.stages
             if stages.decoded == 0:

@@ -98,14 +98,17 @@ class Rebuilt(Items):
         return torch.tensor(index * self.size[0])
 
 
+LARGE = 1 << 18  # numbers of 8 bytes: more than are compared one by one
+
+
 class Made(Items):
     """Binds equal objects again and again, of which only a look finds that they are equal."""
 
     def __init__(self):
-        self.scale = torch.full((1,), 2)
+        self.scale = torch.full((LARGE,), 2)
 
     def item(self, index):
-        self.scale = torch.full((1,), 2)
+        self.scale = torch.full((LARGE,), 2)
         return index * self.scale[0]
 
 

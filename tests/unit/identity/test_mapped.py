@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from seneca.identity import fingerprint
+from seneca.identity.look import Look
 from seneca.identity.mapped import Mappings
 
 COUNT = 1 << 18  # numbers of 8 bytes
@@ -92,6 +93,31 @@ def test_what_is_written_through_it_counts(path, kind):
         flat[5] = 1_000_000 * number + 1  # into a page that is dirty now, if nobody has written it out
         seen.add(fingerprint(value))
     assert len(seen) == 7
+
+
+@pytest.mark.parametrize("kind", ["r", "c", "from_file", "mmap"])
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_what_another_mapping_writes_counts_each_time(path, kind, in_memory):
+    if in_memory:
+        path = Path(f"/dev/shm/seneca-test-mapped-{os.getpid()}")
+        np.arange(COUNT).tofile(path)
+    try:
+        value, other = MAPPED[kind](path), np.memmap(path, np.int64, "r+")
+        seen = {fingerprint(value)}
+        for number in range(1, 4):
+            other[number] = 1_000_000 * number
+            seen.add(fingerprint(value))
+        assert len(seen) == 4
+    finally:
+        if in_memory:
+            path.unlink()
+
+
+def test_a_small_one_is_watched_by_its_content(path):
+    value, look = np.memmap(path, np.int64, "r+", shape=(2,)), Look()
+    look.identify(value)
+    value[0] = 7
+    assert look.watch.changed()
 
 
 def test_a_write_into_a_file_in_memory_counts():

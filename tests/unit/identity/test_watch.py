@@ -139,7 +139,7 @@ def test_attributes_that_come_and_go_are_named():
 @pytest.mark.parametrize("stored", [False, True])
 def test_a_cached_property_may_get_its_value_but_no_other(stored):
     class Owner:
-        computed = functools.cached_property(lambda self: object())
+        computed = functools.cached_property(lambda self: [1, {"a": torch.ones(3)}])
 
     owner = Owner()
     attributes = Attributes(owner, stores=lambda name: stored)
@@ -148,6 +148,60 @@ def test_a_cached_property_may_get_its_value_but_no_other(stored):
     if not stored:
         owner.computed = object()
         assert attributes.changed() == ["computed"]
+
+
+def test_a_cached_property_that_gives_something_else_once_more_has_changed():
+    """A random one, for example: each job has its own."""
+
+    class Owner:
+        computed = functools.cached_property(lambda self: 7)
+        other = functools.cached_property(lambda self: object())
+
+    owner = Owner()
+    attributes = Attributes(owner, stores=lambda name: False, repeat=lambda make: object())
+    _ = owner.computed
+    assert attributes.changed() == ["computed"]
+    attributes = Attributes(owner, stores=lambda name: False)
+    _ = owner.other
+    assert attributes.changed() == ["other"]
+
+
+def test_the_class_is_not_asked_again_for_what_does_not_count():
+    asked = []
+
+    def counted():
+        asked.append(1)
+        return {"kept": owner.kept}
+
+    owner = types.SimpleNamespace(kept=1, handle=0)
+    attributes = Attributes(owner, counted)
+    for _ in range(5):
+        owner.handle = object()
+        assert attributes.changed() == []
+    assert len(asked) == 2
+    owner.kept = 2
+    assert attributes.changed() == ["kept"]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "alike"),
+    [
+        ({1, "a"}, {"a", 1}, True),
+        ({1}, {2}, False),
+        ({(1,)}, {(1,)}, False),
+        (np.arange(3), np.arange(3), True),
+        (np.arange(3), np.arange(3.0), False),
+        (np.array([None]), np.array([None]), False),
+        (torch.ones(2), torch.ones(2), True),
+        (torch.ones(2), torch.ones(2, requires_grad=True), False),
+        (np.zeros(1 << 20), np.zeros(1 << 20), False),
+    ],
+)
+def test_sets_and_small_arrays_are_alike_by_their_elements(before, now, alike):
+    owner = types.SimpleNamespace(value=before)
+    attributes = Attributes(owner)
+    owner.value = now
+    assert attributes.changed() == ["value"] * (not alike)
 
 
 def test_a_state_that_cannot_be_read_has_changed():
