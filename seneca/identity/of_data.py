@@ -29,6 +29,9 @@ from seneca.identity.watch import is_in_foreign_memory
 
 __all__ = ["ANY", "TAKERS"]
 
+LEAST_MAPPED_TENSOR = (
+    1 << 20
+)  # nobody knows whose memory it is, and to find out takes as long as to read some MB
 LEAST_MAPPED = 4097  # bytes; a smaller array or tensor is read, and watched by its content
 
 # Libraries of random transforms whose objects hold generators, which each worker process seeds anew.
@@ -277,9 +280,7 @@ def _file_of_array(walk: Walk, value: np.ndarray) -> tuple[Any, ...] | None:
 
 def _file_of_tensor(walk: Walk, value: torch.Tensor) -> tuple[Any, ...] | None:
     """The same for a tensor."""
-    if (
-        value.nbytes < LEAST_MAPPED or value.untyped_storage().resizable()
-    ):  # torch's own memory can be resized
+    if value.nbytes < LEAST_MAPPED_TENSOR:
         return None
     size = value.element_size()
     strides = [size * stride for stride in value.stride()]

@@ -137,7 +137,7 @@ class Attributes:
         ]
         if not changed:
             self._bound, self._before = bound, now
-            self._uncounted |= anew - now.keys()
+            self._uncounted |= {name for name in anew if now.get(name) is None is not bound.get(name)}
         return changed
 
     def _bound_now(self) -> dict[str, Any]:

@@ -193,8 +193,6 @@ class SharedDataset(Dataset[Any]):
             self._note_distrust(maker.terms, maker.cache)
         if not isinstance(indices, Batch):
             self.tell_of_proof()  # for a Batch, the loader's process tells
-        if self._watch is not None:
-            self._watch.settle()  # making items may change what it has changed
         if not self._alone and (changed := self._changed_by_items()):
             # Its items may depend on those made before. No other job makes the same.
             self._alone = True
@@ -202,6 +200,8 @@ class SharedDataset(Dataset[Any]):
             self._board.write(maker.terms.names, Verdict.REFUSED, text)
             if not isinstance(indices, Batch):
                 self.tell_of_proof()
+        if self._watch is not None:
+            self._watch.settle()  # making items may change what it has changed, and so may its __getstate__
         return made
 
     def _is_current(self, indices: Sequence[Any]) -> bool:

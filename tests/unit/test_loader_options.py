@@ -3,6 +3,7 @@
 import pickle
 import secrets
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 import seneca
 import seneca.testing
 from seneca import transforms as T
+from seneca.loader import _tell_that_ranks_do_not_divide
 
 
 @pytest.fixture
@@ -208,3 +210,13 @@ def test_more_batches_may_be_prepared_ahead_than_there_are(size, grade, order, p
     for _ in range(2):
         assert sum(len(values) for values, _ in loader) == 10
     assert loader.prefetch_factor == 2**40
+
+
+def test_a_process_is_told_once_that_ranks_do_not_divide():
+    _tell_that_ranks_do_not_divide.cache_clear()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            _tell_that_ranks_do_not_divide(2)
+    _tell_that_ranks_do_not_divide.cache_clear()
+    assert len(told) == 1 and "DistributedSampler" in str(told[0].message)

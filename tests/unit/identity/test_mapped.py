@@ -44,7 +44,7 @@ MAPPED = {
     "list": lambda path: np.split(np.memmap(path, np.int64, "r+"), 256),
     "mmap": lambda path: np.frombuffer(by_mmap(path, mmap.ACCESS_COPY), np.int64),
     "from_numpy": lambda path: torch.from_numpy(np.memmap(path, np.int64, "r+")),
-    "slice": lambda path: torch.from_numpy(np.memmap(path, np.int64, "c"))[1000:2000],
+    "slice": lambda path: torch.from_numpy(np.memmap(path, np.int64, "c"))[1000:200_000],
     "frombuffer": lambda path: torch.frombuffer(by_mmap(path, mmap.ACCESS_WRITE), dtype=torch.int64),
     "from_file": lambda path: torch.from_file(str(path), shared=False, size=COUNT, dtype=torch.int64),
     "from_file, shared": lambda path: torch.from_file(str(path), shared=True, size=COUNT, dtype=torch.int64),
