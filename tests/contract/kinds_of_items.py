@@ -29,8 +29,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
 import torch
 
 __all__ = [
@@ -312,9 +310,6 @@ each(
         "ChainMap": lambda i: collections.ChainMap({"a": i}, {"b": 2}),
         "deque": lambda i: collections.deque([i, 2], maxlen=5),
         "array": lambda i: array("d", [i, 2.5]),
-        "DataFrame": lambda i: pd.DataFrame({"a": [i, 2], "b": ["x", "y"]}),
-        "Timestamp": lambda i: pd.Timestamp("2020-01-01") + pd.Timedelta(i, "D"),
-        "pyarrow table": lambda i: pa.table({"a": [i, 2]}),
         "StringIO": lambda i: io.StringIO(f"line {i}"),
         "BytesIO": lambda i: io.BytesIO(bytes([i])),
         "Message": lambda i: ValueError(f"sample {i}"),
