@@ -50,6 +50,10 @@ def wipe_header(_, payload):
     payload[3:150] = 0
 
 
+def wipe_end(_, payload):
+    payload[-150:] = 0xFF
+
+
 def wipe_magic(_, payload):
     payload[:8] = 0
 

@@ -115,7 +115,7 @@ def held():
 @pytest.mark.small(4)
 @pytest.mark.parametrize("workers", [0, 1])
 def test_nothing_adds_up_in_a_process(picture_folder, segment_folder, kind, way, workers):
-    count = size(12, 300 if workers == 0 or kind == "native" else 40)
+    count = size(12, 100 if workers == 0 or kind == "native" else 20)
 
     def once():
         data = Numbers(way == "error")

@@ -270,7 +270,7 @@ def test_a_picture_that_another_host_has_read_from_bad_storage(folder, alone, se
     data = seneca.ImageFolder(folder, TRANSFORM)
     remote = Remote([(server.name, None, "127.0.0.1", server.port, None, None, 0)])
     for sample in range(COUNT):
-        remote.put(data.fingerprint(), sample, data.read(sample)[:300] if sample % 2 else b"\0" * 500)
+        remote.put(data.fingerprint(), sample, data.read(sample)[:-300] if sample % 2 else b"\0" * 500)
     remote.get(data.fingerprint(), 0)
     one = loader(data, server.url)
     assert same(batches(one), alone[0])

@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 from bucket_in_memory import Bucket
-from test_damaged_payloads import ENCODED, damage, wipe_header
+from test_damaged_payloads import ENCODED, damage, wipe_end
 
 import seneca
 from seneca import transforms as T
@@ -186,7 +186,7 @@ def test_a_payload_that_is_damaged_is_fetched(dataset, picture_folder, name, wor
     loader = loader_of(whole, num_workers=workers, **options)
     assert epoch(loader, dataset)[1] == list(range(48))
     assert epoch(loader, dataset)[1] == [], "all of them are in the cache"
-    assert damage(name, ENCODED, wipe_header) == 48
+    assert damage(name, ENCODED, wipe_end) == 48
     images, wanted = epoch(loader, dataset)
     assert wanted == list(range(48)) and loader.stats()["damaged"] == 48
     folder = seneca.ImageFolder(picture_folder, T.Compose([T.Resize((16, 20))]))

@@ -34,6 +34,9 @@ check.Tally.add = lambda tally, found: (add(tally, found), print(found.path, flu
 sys.exit(check.run(Path(sys.argv[1]), workers=2, max_pixels=10**6, fresh=False, to=None))
 """
 
+# Of a picture that is cut: in its codes, or in its header.
+REASONS = {"image file is truncated", "Truncated File Read"}
+
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
@@ -79,14 +82,12 @@ def test_a_folder_of_good_pictures(picture_folder):
 def test_broken_pictures_are_listed_by_path_each_on_a_line(spoilt):
     result = run(spoilt, "--workers", 3)
     assert (result.exit_code, result.stderr) == (1, "")
-    reason = "image file is truncated"
-    odd_name = ascii(f"{spoilt}/class_2/03\n.jpg")
-    assert result.stdout.splitlines()[:4] == [
-        f"{spoilt}/class_0/00.jpg: {reason}",
-        f"{spoilt}/class_0/11.jpg: {reason}",
-        f"{odd_name}: {reason}",
-        "48 files, 3 broken",
-    ]
+    names = f"{spoilt}/class_0/00.jpg", f"{spoilt}/class_0/11.jpg", ascii(f"{spoilt}/class_2/03\n.jpg")
+    *broken, last = result.stdout.splitlines()[:4]
+    for line, name in zip(broken, names, strict=True):
+        path, _, reason = line.rpartition(": ")
+        assert path == name and reason in REASONS
+    assert last == "48 files, 3 broken"
 
 
 def test_the_report_for_programs(spoilt):
@@ -100,9 +101,8 @@ def test_the_report_for_programs(spoilt):
     assert told["files_per_s"] == told["checked"] / told["took_s"]
     assert told["bytes_per_s"] == told["checked_bytes"] / told["took_s"]
     names = ["class_0/00.jpg", "class_0/11.jpg", "class_2/03\n.jpg"]
-    assert told["broken"] == [
-        {"path": f"{spoilt}/{name}", "reason": "image file is truncated", "size": 300} for name in names
-    ]
+    assert {one.pop("reason") for one in told["broken"]} <= REASONS
+    assert told["broken"] == [{"path": f"{spoilt}/{name}", "size": 300} for name in names]
 
 
 def test_the_mean_is_over_good_pictures(picture_folder):
