@@ -29,6 +29,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.ma  # NumPy would load these as they are first used: the dataset's code then names others
+import numpy.rec
+import numpy.strings
 import torch
 
 __all__ = [
