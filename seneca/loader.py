@@ -297,9 +297,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             self.check_worker_number_rationality()  # as torch does before each epoch
             if self.num_workers > 0 and not only_seeds(self.worker_init_fn):
                 self._session.warn(NOT_CALLED)
-            inputs = self._session.inputs(
-                support, self._options, pinned=self._pins, is_planned=self._plans_order()
-            )
+            inputs = self._inputs(support)
             return NativeIterator(self, self._session, inputs)
         if self.on_error == "skip":
             self._session.warn(f"on_error='skip' is the native path's; here what fails raises: {reason}")
@@ -370,9 +368,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         support = self._grade()
         suits = self._not_native_because(support) is None
         if suits:
-            iterator.next_inputs = self._session.inputs(
-                support, self._options, pinned=self._pins, is_planned=self._plans_order()
-            )
+            iterator.next_inputs = self._inputs(support)
         return suits
 
     def _shared_dataset(self) -> SharedDataset:
@@ -405,6 +401,9 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         )
         planned.shared, planned.threads = shared, max(1, self.num_workers)
         return TrackedBatches(planned, lambda loader: loader._drawn_batches(planned), self)
+
+    def _inputs(self, support: Support) -> Any:
+        return self._session.inputs(support, self._options, pinned=self._pins, is_planned=self._plans_order())
 
     def _plans_order(self) -> bool:
         """Whether Seneca knows which samples an epoch has, and may change their order for copies."""

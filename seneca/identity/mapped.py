@@ -8,8 +8,9 @@ both have the same content:
 * A private mapping has pages of its own once it was written to. The kernel counts them as anonymous, or as
   swapped out.
 * A shared mapping is the file. The file's time must change with what any mapping of it writes. The first
-  write to a clean page sets the time, and later writes to that page do not. Therefore the file is written
-  out before its time is read. A file system in memory has no clean pages, and does not set the time.
+  write to a clean page sets the time, and later writes to that page do not. Therefore a file that this
+  process may write through a mapping is written out before its time is read. A file system in memory has no
+  clean pages, and does not set the time.
 * The path must still lead to the file that is mapped.
 """
 
@@ -93,25 +94,14 @@ class Mappings:
         return self._equal[mapping.begin]
 
     def _has_a_time(self, mapping: Mapping) -> bool:
-        """Whether the file has a time that changes with whatever this process writes to it from now on."""
+        """Whether the file has a time that changes with whatever this process writes to it from now on.
+
+        A file that nobody here can write through a mapping is not written out: it may be large and new.
+        """
+        if not any(one.inode == mapping.inode and one.writable and not one.private for one in self._all):
+            return True
         mount = mount_of(mapping.path)
-        if mount is None:
-            return False
-        if mount.kind in _IN_MEMORY:
-            return not any(
-                one.inode == mapping.inode and not one.private and one.writable for one in self._all
-            )
-        try:
-            file = os.open(mapping.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError:
-            return False
-        try:
-            os.fdatasync(file)
-        except OSError:
-            return False
-        finally:
-            os.close(file)
-        return True
+        return mount is not None and mount.kind not in _IN_MEMORY and _is_written_out(mapping.path)
 
 
 def _with_pages_of_their_own() -> Iterator[tuple[int, bool]]:
@@ -135,3 +125,18 @@ def _is_file(mapping: Mapping) -> bool:
         return os.stat(mapping.path).st_ino == mapping.inode
     except OSError:
         return False
+
+
+def _is_written_out(path: str) -> bool:
+    """Write the dirty pages of a file to it. Whether that could be done."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        os.fdatasync(file)
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(file)
