@@ -12,6 +12,9 @@ Pairs are torchvision's VOCSegmentation of the photographs with made-up masks of
 palette. Boxes are those of its VOCDetection, three made-up ones in each photograph. The picture is cropped
 while it is a PIL image, where Pillow-SIMD resizes it.
 
+The items of the opaque rows take the processor for as long as their names say; no time is a tensor and an
+addition. Two jobs have one worker each, and no training step; their speeds are added.
+
 Method. Every measurement is a process of its own with two workers; after a second it counts for
 ``--seconds``. Rounds go over all rows in turn; a ratio is the median of the rounds' ratios, as a busy
 machine bends all rows of a round alike. The time that processors spend on a sample, in the loader's process
@@ -24,6 +27,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import itertools
 import json
 import multiprocessing
 import os
@@ -55,7 +59,9 @@ OTHERS = 100  # different PNGs, and as many WebPs
 MASKS = 200  # different ones
 PAIR_LINKS = 20_000
 KINDS = ("jpeg", "png", "webp", "pairs")
+SHORT = 208  # samples of a short epoch
 WARM_S = 1.0
+JOB_S = 120.0  # a job that takes longer to begin, or to end, has failed
 
 # Row: the row that it is compared with.
 COMPARED = {
@@ -70,7 +76,13 @@ COMPARED = {
     "boxes, seneca": "boxes, torch",
     "WebPs": "WebPs, torch",
     "opaque pictures, seneca": "opaque pictures, torch",
-    "opaque tensors, seneca": "opaque tensors, torch",
+    "opaque items, seneca": "opaque items, torch",
+    "opaque items of 0.1 ms, seneca": "opaque items of 0.1 ms, torch",
+    "opaque items of 1 ms, seneca": "opaque items of 1 ms, torch",
+    "short epochs of opaque items, seneca": "short epochs of opaque items, torch",
+    "short epochs of 2 workers that stay, seneca": "short epochs of 2 workers that stay, torch",
+    "two jobs with items of 0.3 ms and 64 KB, seneca": "two jobs with items of 0.3 ms and 64 KB, torch",
+    "two jobs with items of 1 ms and 64 KB, seneca": "two jobs with items of 1 ms and 64 KB, torch",
 }
 
 TIMM = "timm's training transform"
@@ -96,18 +108,21 @@ RECIPES: dict[str, Callable[[Any], list[Any]]] = {
 COMPARED |= {f"{name}, seneca": f"{name}, torch" for name in (*RECIPES, TIMM)}
 
 
-class Tensors:
-    """An opaque dataset whose items cost next to nothing: what is measured is the loader."""
+class Items:
+    """An opaque dataset. An item takes the processor for a time; what is measured beyond is the loader."""
 
-    def __init__(self) -> None:
+    def __init__(self, ms: float = 0.0, floats: int = 3 * 32 * 32, samples: int = 200_000) -> None:
         import torch
 
-        self.data = torch.randn(2_000, 3, 32, 32)
+        self.ms, self.samples, self.data = ms, samples, torch.randn(500, floats)
 
     def __len__(self) -> int:
-        return 200_000
+        return self.samples
 
     def __getitem__(self, index: int) -> Any:
+        until = time.thread_time_ns() + int(1e6 * self.ms)
+        while self.ms and time.thread_time_ns() < until:
+            pass
         return self.data[index % len(self.data)] + 1, index
 
 
@@ -224,7 +239,7 @@ def habit(row: str, dataset: Any) -> dict[str, Any]:
     if row == "batch sampler":
         batches = [batch for batch in BatchSampler(RandomSampler(dataset), 64, drop_last=False)]
         return {"batch_sampler": batches}
-    options: dict[str, Any] = {"batch_size": 64, "shuffle": True}
+    options: dict[str, Any] = {"batch_size": 16 if row.startswith("short") else 64, "shuffle": True}
     if row == "worker_init_fn":
         options["worker_init_fn"] = seed_worker
     if row == "MixUp in collate_fn":
@@ -246,21 +261,26 @@ def loader_of(row: str, folder: str) -> Any:
     dataset: Any = {
         "seneca's folder": lambda: seneca_folder(folder),
         "opaque pictures": lambda: Wrapped(torchvision_folder(folder)),
-        "opaque tensors": Tensors,
+        "opaque items": Items,
+        "short epochs of opaque items": partial(Items, samples=SHORT),
+        "short epochs of 2 workers that stay": partial(Items, samples=SHORT),
+        "opaque items of 0.1 ms": partial(Items, 0.1),
+        "opaque items of 1 ms": partial(Items, 1),
+        "two jobs with items of 0.3 ms and 64 KB": partial(Items, 0.3, 1 << 14),
+        "two jobs with items of 1 ms and 64 KB": partial(Items, 1, 1 << 14),
         "pairs": lambda: pairs(folder),
         "boxes": lambda: boxes(folder),
         TIMM: lambda: timm_folder(folder),
         **{name: partial(torchvision_folder, folder, name) for name in RECIPES},
     }.get(what, lambda: torchvision_folder(folder))()
     kind: Any = torch.utils.data.DataLoader if row.endswith(", torch") else seneca.DataLoader
-    options: dict[str, Any] = (
-        {} if row.endswith(", torch") else {"cache": f"drop-in-{os.getpid()}", "cache_bytes": "256MiB"}
-    )
-    if row.startswith("opaque") or row.endswith(", torch"):
-        options["multiprocessing_context"] = (
-            "fork"  # as scripts have it on Linux, whatever began this process
-        )
-    return kind(dataset, num_workers=2, **habit(row, dataset), **options)
+    workers = 0 if row.startswith("short epochs of opaque") else 2 // jobs_of(row)
+    options: dict[str, Any] = {"num_workers": workers, "persistent_workers": "that stay" in row}
+    if not row.endswith(", torch"):
+        options |= {"cache": f"drop-in-{os.getppid()}", "cache_bytes": "256MiB"}
+    if workers and (row.startswith(("opaque", "short", "two jobs")) or row.endswith(", torch")):
+        options["multiprocessing_context"] = "fork"  # as on Linux, whatever began this process
+    return kind(dataset, **habit(row, dataset), **options)
 
 
 def make_folders(data: Path, folder: Path) -> dict[str, str]:
@@ -324,6 +344,11 @@ def kind_of(row: str) -> str:
     return next((kind for kind in KINDS if row.lower().startswith(kind)), "jpeg")
 
 
+def jobs_of(row: str) -> int:
+    """How many jobs a row has."""
+    return 2 if row.startswith("two jobs") else 1
+
+
 def cpu_s() -> float:
     """What this process and its workers have used of processors."""
     ticks = 0
@@ -333,9 +358,12 @@ def cpu_s() -> float:
     return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
 
 
-def measure(row: str, folder: str, seconds: float, answers: Any) -> None:
+def measure(row: str, folder: str, seconds: float, together: Any, answers: Any) -> None:
     """In a process of its own: samples a second, and the processors' time for a sample in ms."""
-    epoch = iter(loader_of(row, folder))
+    loader = loader_of(row, folder)
+    epoch = (batch for _ in itertools.count() for batch in loader)
+    next(epoch)
+    together.wait()
     begun = time.perf_counter()
     while time.perf_counter() - begun < WARM_S:
         next(epoch)
@@ -343,19 +371,23 @@ def measure(row: str, folder: str, seconds: float, answers: Any) -> None:
     while time.perf_counter() - begun < seconds:
         samples += len(next(epoch)[1])
     answers.put((samples / (time.perf_counter() - begun), (cpu_s() - used_s) / samples * 1e3))
+    together.wait()  # the others are not to go faster because this one has ended
 
 
 def run(row: str, folder: str, seconds: float) -> tuple[float, float]:
-    """One measurement."""
-    context = multiprocessing.get_context("spawn")
-    answers = context.SimpleQueue()
-    job = context.Process(target=measure, args=(row, folder, seconds, answers))
-    job.start()
-    job.join()
-    if job.exitcode:
-        raise SystemExit(f"{row}: ended with {job.exitcode}")
-    per_s, cpu_ms = answers.get()
-    return float(per_s), float(cpu_ms)
+    """One measurement: samples a second of all jobs together, and the processors' time for a sample in ms."""
+    spawn = multiprocessing.get_context("spawn")
+    answers, together = spawn.SimpleQueue(), spawn.Barrier(jobs_of(row), timeout=JOB_S)
+    arguments = (row, folder, seconds, together, answers)
+    jobs = [spawn.Process(target=measure, args=arguments) for _ in range(jobs_of(row))]
+    for job in jobs:
+        job.start()
+    for job in jobs:
+        job.join()
+        if job.exitcode:
+            raise SystemExit(f"{row}: ended with {job.exitcode}")
+    speeds, used_ms = zip(*(answers.get() for _ in jobs), strict=True)
+    return float(sum(speeds)), float(statistics.fmean(used_ms))
 
 
 def main() -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import multiprocessing.connection
-import multiprocessing.queues
 import os
 import signal
 import threading
@@ -35,7 +34,7 @@ from seneca.epochs.batches import Drawn, TrackedBatches
 from seneca.epochs.dataset_state import FollowedStream, OwnState, Standing, has_state, pickled
 from seneca.epochs.progress import EpochProgress
 from seneca.tuning.cores import CoreShare
-from seneca.workers.messages import BEGUN, Context, MessageQueue, WorkerInit
+from seneca.workers.messages import BEGUN, Context, Results, WorkerInit
 
 __all__ = ["iterate"]
 
@@ -216,8 +215,8 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
         self._sampler_iter.progress.standing = standing
 
     @property
-    def _results(self) -> MessageQueue:
-        return cast(MessageQueue, self._worker_result_queue)  # made by our context
+    def _results(self) -> Results:
+        return cast(Results, self._worker_result_queue)  # made by our context
 
     def _await_begun(self) -> None:
         """Wait until each worker has told the state of the dataset with which it begins."""
@@ -234,8 +233,6 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
         # torch's __del__ calls this even if a Ctrl-C has ended __init__ before there was any worker. It also
         # calls this in a forked child, where it would end the workers of the parent.
         if hasattr(self, "_workers") and self._owner == os.getpid():
-            for indices in cast(list[MessageQueue], self._index_queues):  # made by our context
-                indices.mend()
             super()._shutdown_workers()
 
     @property

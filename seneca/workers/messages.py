@@ -2,7 +2,8 @@
 
 ::
 
-    worker: WorkerInit, MessageQueue.put ----> loader's process: MessageQueue.get
+    loader's process: Indices.put ----> worker: Indices.get
+    worker: WorkerInit, Results.put ----> loader's process: Results.get
       that the worker has begun; with each batch, the dataset's state; an error for what cannot be pickled
 
     any of them writes, all read: shared_zeros()
@@ -10,11 +11,13 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 import multiprocessing
-import multiprocessing.queues
 import pickle
 import queue
+import select
+import time
 from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, NamedTuple
@@ -25,11 +28,11 @@ from torch.utils.data import get_worker_info
 
 from seneca._runtime.regular_files import standard_streams_taken
 from seneca.epochs.dataset_state import OwnState, Told, has_state
+from seneca.workers.channel import Channel
 
-__all__ = ["BEGUN", "Context", "MessageQueue", "WorkerInit", "shared_zeros"]
+__all__ = ["BEGUN", "Context", "Results", "WorkerInit", "shared_zeros"]
 
 BEGUN = -1  # stands in the place of a batch's number: the worker has called the user's worker_init_fn
-LOCKED_S = 5.0  # that a lock may be held which is held for microseconds: longer, and nobody holds it any more
 
 _inherited: list[
     mmap.mmap
@@ -61,7 +64,7 @@ class WorkerInit:
     def __init__(self, function: Callable[[int], None] | None, own: OwnState) -> None:
         self.function = function
         self.own = own
-        self.results: MessageQueue | None = None
+        self.results: Results | None = None
 
     def __call__(self, worker_id: int) -> None:
         assert self.results is not None
@@ -80,20 +83,53 @@ class WorkerInit:
 
 
 class Context:
-    """A context of multiprocessing whose queues are :class:`MessageQueue`."""
+    """A context of multiprocessing whose queues are those of this module.
+
+    torch makes the queue of results first, and then each worker's queue of indices right before the worker.
+    """
 
     def __init__(self, context: Any, init: WorkerInit) -> None:
         self._context = context.get_context()
         self._init = init
 
-    def Queue(self) -> MessageQueue:
-        queue = MessageQueue(ctx=self._context)
-        if self._init.results is None:  # torch makes the queue of results first
-            self._init.results = queue
-        return queue
+    def Queue(self) -> Results | Indices:
+        results = self._init.results
+        if results is None:
+            self._init.results = results = Results()
+            return results
+        results.add_worker()
+        return Indices()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._context, name)
+
+
+class Indices:
+    """Carries the indices of batches to one worker, in place of a queue of multiprocessing."""
+
+    def __init__(self) -> None:
+        self._channel = Channel()
+        self._channel.cancel_join()
+
+    def put(self, sent: Any) -> None:
+        self._channel.close_reader()  # the worker has it by now: if it ends, nothing waits for it
+        self._channel.send(sent)
+
+    def get(self, timeout: float | None = None) -> Any:
+        if self._channel.is_readable(timeout):
+            return self._channel.receive()
+        # torch's watchdog takes what getppid() says when the worker begins for the parent. If the parent was
+        # killed before that, it waits forever.
+        parent = multiprocessing.parent_process()
+        if parent is not None and not parent.is_alive():
+            raise SystemExit
+        raise queue.Empty
+
+    def cancel_join_thread(self) -> None:
+        self._channel.cancel_join()
+
+    def close(self) -> None:
+        self._channel.close()
 
 
 class _Sent(NamedTuple):
@@ -105,8 +141,11 @@ class _Sent(NamedTuple):
     told: Told | None
 
 
-class MessageQueue(multiprocessing.queues.Queue):  # type: ignore[type-arg]
-    """Carries what torch sends, and with each batch what the worker tells of a dataset that keeps a state.
+class Results:
+    """Carries what workers have made, and with each batch what the worker tells of a dataset's state.
+
+    It takes the place of a queue of multiprocessing. Each worker has a channel of its own. Therefore one that
+    is killed leaves no lock taken, and breaks off no message but its own.
 
     If a worker cannot pickle a batch, it sends an error instead. torch's loader would wait forever for it.
 
@@ -118,41 +157,59 @@ class MessageQueue(multiprocessing.queues.Queue):  # type: ignore[type-arg]
 
     own: OwnState | None = None
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self) -> None:
         self.told: dict[int, tuple[int, Told | None]] = {}
         self.begun: dict[int, Told | None] = {}
+        self._here = Channel()  # this process wakes its thread that pins memory
+        self._workers: dict[int, Channel] = {}
+        self._poll = select.poll()
+        self._poll.register(self._here.reader, select.POLLIN)
+        self._by_number = {self._here.reader.fileno(): self._here}
+        self._ready: list[Channel] = []
+        self._has_begun = False
 
-    def put(self, obj: Any, block: bool = True, timeout: float | None = None) -> None:
+    def add_worker(self) -> None:
+        """Make the channel of a worker, which is started next."""
+        channel = self._workers[len(self._workers)] = Channel()
+        self._poll.register(channel.reader, select.POLLIN)
+        self._by_number[channel.reader.fileno()] = channel
+
+    # In a worker.
+
+    def put(self, sent: Any) -> None:
         worker = get_worker_info()
-        if self.own is not None and worker is not None:
-            number, data = obj
+        if worker is None:
+            self._here.send(sent)
+            return
+        channel = self._own_channel(worker.id)
+        number, data = sent
+        if self.own is not None:
             told = self.own.tell_or_say_why(between=not _is_batch(number))
             if told is not None or not _is_batch(number):
-                obj = _Sent(number, data, worker.id, told)
-        super().put(obj, block, timeout)
-
-    def mend(self) -> None:
-        """Release the lock of ``put()`` if an exception has left it taken: a later one would wait for ever.
-
-        If a worker dies, torch's signal handler raises in the main thread. If ``put()`` has just taken the
-        lock, and has not yet entered its ``with``, nothing releases it. Otherwise the queue's own thread may
-        hold the lock, but for a moment only.
-        """
-        lock = self._notempty  # type: ignore[attr-defined]
-        lock.acquire(timeout=LOCKED_S)
-        lock.release()
-
-    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+                sent = _Sent(number, data, worker.id, told)
         try:
-            sent = super().get(block, timeout)
-        except queue.Empty:
-            # torch's watchdog takes what getppid() tells when the worker begins for the parent. If the
-            # parent was killed before that, it waits forever.
-            parent = multiprocessing.parent_process()
-            if get_worker_info() is not None and parent is not None and not parent.is_alive():
-                raise SystemExit from None
-            raise
+            channel.send(sent)
+        except Exception as error:
+            channel.send(_instead(sent, error, worker.id))
+
+    def _own_channel(self, worker: int) -> Channel:
+        """The channel of this worker. The copies of all others are closed, so that their ends are seen."""
+        if not self._has_begun:
+            self._has_begun = True
+            for other, channel in self._workers.items():
+                channel.close_reader()
+                if other != worker:
+                    channel.close_writer()
+        return self._workers[worker]
+
+    # In the loader's process.
+
+    def get(self, timeout: float | None = None) -> Any:
+        if not self._has_begun:
+            self._has_begun = True
+            for channel in self._workers.values():
+                channel.close_writer()
+        sent = self._next(timeout)
         if type(sent) is not _Sent:
             return sent
         if _is_batch(sent.number):
@@ -162,20 +219,52 @@ class MessageQueue(multiprocessing.queues.Queue):  # type: ignore[type-arg]
             self.told = {number: told for number, told in self.told.items() if told[0] != sent.worker}
         return sent.number, sent.data
 
-    def _on_queue_feeder_error(self, error: Exception, sent: Any) -> None:  # type: ignore[override]
-        worker = get_worker_info()
-        if worker is None or not isinstance(sent, tuple):
-            super()._on_queue_feeder_error(error, sent)  # type: ignore[misc]
-            return
-        number, data, *told = sent
-        if isinstance(data, ExceptionWrapper):
-            data.exc_type = next(kind for kind in data.exc_type.__mro__ if _can_be_named(kind))
-        else:
-            unsent = TypeError(
-                f"what collate_fn made cannot be sent by a worker, for pickle refuses it: {error}"
-            )
-            data = ExceptionWrapper((TypeError, unsent, None), f"in DataLoader worker process {worker.id}")
-        super().put(_Sent(number, data, *told) if told else (number, data))
+    def _next(self, timeout: float | None) -> Any:
+        """The next message of any worker. Each that has sent something has its turn."""
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            if not self._ready:
+                left = None if until is None else max(0.0, until - time.monotonic())
+                readable = self._poll.poll(None if left is None else math.ceil(1000 * left))
+                self._ready = [self._by_number[number] for number, _ in readable]
+            if not self._ready:
+                raise queue.Empty
+            channel = self._ready.pop()
+            try:
+                return channel.receive()
+            except EOFError:
+                self._poll.unregister(channel.reader)
+                if channel.is_within:
+                    raise
+
+    def cancel_join_thread(self) -> None:
+        for channel in (self._here, *self._workers.values()):
+            channel.cancel_join()
+
+    def close(self) -> None:
+        for channel in (self._here, *self._workers.values()):
+            channel.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For the worker that is started: the channel that was made last."""
+        worker = max(self._workers)
+        return {"own": self.own, "worker": worker, "channel": self._workers[worker]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__()  # type: ignore[misc]
+        self.own = state["own"]
+        self._workers = {state["worker"]: state["channel"]}
+
+
+def _instead(sent: Any, error: Exception, worker: int) -> Any:
+    """The message that takes the place of one that pickle has refused."""
+    number, data, *told = sent
+    if isinstance(data, ExceptionWrapper):
+        data.exc_type = next(kind for kind in data.exc_type.__mro__ if _can_be_named(kind))
+    else:
+        unsent = TypeError(f"what collate_fn made cannot be sent by a worker, for pickle refuses it: {error}")
+        data = ExceptionWrapper((TypeError, unsent, None), f"in DataLoader worker process {worker}")
+    return _Sent(number, data, *told) if told else (number, data)
 
 
 def _is_batch(number: Any) -> bool:

@@ -1,37 +1,65 @@
 """The queues of torch's worker processes."""
 
+import os
+import queue
+import signal
+import time
+
 import pytest
 import torch
 
 import seneca
-from seneca.workers import messages
+from seneca.workers.messages import Indices, Results
 
 
 class Numbers(torch.utils.data.Dataset):
+    def __init__(self, bytes_each=0):
+        self.bytes_each = bytes_each
+
     def __len__(self):
         return 100
 
     def __getitem__(self, index):
-        return index
+        return index, bytes(self.bytes_each)
 
 
-def test_a_loader_ends_though_an_exception_has_left_a_queue_locked(monkeypatch):
-    """As torch's signal handler does, if it raises right after put() has taken the lock."""
-    monkeypatch.setattr(messages, "LOCKED_S", 0.1)
-    batches = iter(seneca.DataLoader(Numbers(), 4, num_workers=2, cache=None))
+def loader(**options):
+    return seneca.DataLoader(Numbers(**options), 4, num_workers=2, cache=None)
+
+
+@pytest.mark.parametrize("kind", [Indices, Results])
+def test_a_queue_that_has_nothing_is_empty(kind):
+    began, queued = time.monotonic(), kind()
+    with pytest.raises(queue.Empty):
+        queued.get(timeout=0.05)
+    assert time.monotonic() - began >= 0.05
+
+
+def test_the_loaders_process_wakes_its_own_thread():
+    results = Results()
+    results.put((None, None))
+    assert results.get(timeout=60) == (None, None)
+
+
+@pytest.mark.parametrize("bytes_each", [0, 1 << 20])
+def test_a_killed_worker_breaks_off_no_other_workers_batches(bytes_each):
+    """A queue of multiprocessing has one lock for all: who is killed holding it stops them all."""
+    batches = iter(loader(bytes_each=bytes_each))
     next(batches)
-    batches._index_queues[1]._notempty.acquire()
-    workers = batches._workers
-    batches._shutdown_workers()
-    assert not any(worker.is_alive() for worker in workers)
+    results, dead = batches._worker_result_queue, batches._workers[0]
+    os.kill(dead.pid, signal.SIGKILL)
+    with pytest.raises(RuntimeError, match="SIGKILL"):  # of torch's handler, wherever this process is
+        time.sleep(60)
+    number = None
+    while number != 3:  # the last that the other one makes ahead
+        try:
+            number, data = results.get(timeout=60)
+        except EOFError:  # the dead one's
+            continue
+    assert data[0].tolist() == [12, 13, 14, 15]
 
 
-@pytest.mark.parametrize("is_locked", [False, True])
-def test_a_mended_queue_takes_what_is_put(monkeypatch, is_locked):
-    monkeypatch.setattr(messages, "LOCKED_S", 0.1)
-    queue = messages.MessageQueue(ctx=torch.multiprocessing.get_context("spawn"))
-    if is_locked:
-        queue._notempty.acquire()
-    queue.mend()
-    queue.put("an item")
-    assert queue.get(timeout=60) == "an item"
+def test_batches_larger_than_a_socket_come_in_their_order():
+    batches = list(loader(bytes_each=1 << 20))
+    assert [batch[0].tolist() for batch in batches] == [[k, k + 1, k + 2, k + 3] for k in range(0, 100, 4)]
+    assert {len(one) for batch in batches for one in batch[1]} == {1 << 20}

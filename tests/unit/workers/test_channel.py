@@ -1,0 +1,232 @@
+"""Messages from one process to another, with the memory of tensors."""
+
+import contextlib
+import multiprocessing
+import os
+import resource
+import signal
+import threading
+import time
+
+import pytest
+import torch
+
+from seneca.workers.channel import MOST_DESCRIPTORS, Channel
+
+LARGE = 4 << 20  # bytes; many times what a socket takes at once
+FORK = multiprocessing.get_context("fork")
+
+
+@pytest.fixture
+def channel():
+    channel = Channel()
+    yield channel
+    channel.close()
+
+
+@contextlib.contextmanager
+def child(target, *args, method="fork", code=0):
+    """A process that runs a function; it has ended, with this exit code, when the block is left."""
+    process = multiprocessing.get_context(method).Process(target=target, args=args)
+    process.start()
+    yield process
+    process.join(60)
+    assert process.exitcode == code
+
+
+def open_descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.parametrize("sent", [None, (3, [0, 1]), {"a": b"x" * LARGE}, ValueError("no")])
+def test_what_is_sent_is_received(channel, sent):
+    channel.send(sent)
+    assert repr(channel.receive()) == repr(sent)
+
+
+def test_tensors_are_received_in_the_memory_in_which_they_were_sent(channel):
+    one = torch.arange(6.0)
+    channel.send((one, one[2:], {"empty": torch.zeros(0)}))
+    whole, part, rest = channel.receive()
+    whole[3] = -1
+    assert one[3] == part[1] == -1 and rest["empty"].shape == (0,)
+    assert whole.is_shared() and part.is_shared()
+
+
+def send_tensors(channel, count):
+    channel.send([torch.full((3,), float(k)) for k in range(count)])
+
+
+@pytest.mark.parametrize("count", [1, MOST_DESCRIPTORS, MOST_DESCRIPTORS + 50])
+def test_any_number_of_tensors_comes_from_another_process(channel, count):
+    """Beyond what goes with one message, torch's own way takes them, for which the sender has to live on."""
+    done = FORK.Event()
+
+    def send_and_stay():
+        send_tensors(channel, count)
+        done.wait(60)
+
+    with child(send_and_stay):
+        assert [one.tolist() for one in channel.receive()] == [[float(k)] * 3 for k in range(count)]
+        done.set()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_tensors_outlive_the_process_that_sent_them(channel, method):
+    with child(send_tensors, channel, 3, method=method):
+        pass
+    assert [one[0].item() for one in channel.receive()] == [0, 1, 2]
+
+
+def test_nothing_overtakes_what_the_socket_did_not_take_at_once(channel):
+    for number in range(20):
+        channel.send((number, b"x" * (LARGE if number % 5 == 0 else 10), torch.tensor(number)))
+    received = [channel.receive() for _ in range(20)]
+    assert [(number, len(data) > 10, int(tensor)) for number, data, tensor in received] == [
+        (number, number % 5 == 0, number) for number in range(20)
+    ]
+
+
+def send_numbers(channel, count):
+    for number in range(count):
+        channel.send((number, b"x" * 100_000))
+
+
+def test_a_process_that_ends_sends_everything_first(channel):
+    with child(send_numbers, channel, 50):
+        channel.close_writer()
+        assert [channel.receive()[0] for _ in range(50)] == list(range(50))
+        with pytest.raises(EOFError):
+            channel.receive()
+        assert not channel.is_within
+
+
+def send_and_cancel(channel):
+    channel.cancel_join()
+    send_numbers(channel, 50)
+
+
+def test_a_process_that_nobody_waits_for_ends_at_once(channel):
+    with child(send_and_cancel, channel):
+        pass  # else it would not end, because nothing is received
+
+
+def be_killed(channel):
+    channel.send(b"x" * LARGE)
+    time.sleep(60)
+
+
+def test_the_end_of_a_process_within_a_message_is_seen(channel):
+    with child(be_killed, channel, code=-signal.SIGKILL) as process:
+        channel.close_writer()
+        assert channel.is_readable(60)
+        os.kill(process.pid, signal.SIGKILL)
+        with pytest.raises(EOFError):
+            channel.receive()
+    assert channel.is_within
+
+
+def test_sending_to_a_process_that_has_gone_does_nothing(channel):
+    channel.close_reader()
+    for _ in range(3):
+        channel.send((torch.zeros(2), b"x" * LARGE))
+
+
+def test_closing_ends_a_thread_that_nobody_reads_from():
+    before, channel = threading.active_count(), Channel()
+    channel.send(b"x" * LARGE)
+    assert threading.active_count() == before + 1
+    channel.close()
+    until = time.monotonic() + 60
+    while threading.active_count() > before and time.monotonic() < until:
+        time.sleep(0.01)
+    assert threading.active_count() == before
+
+
+def test_what_pickle_refuses_is_an_error_and_is_not_sent(channel):
+    with pytest.raises(AttributeError, match="local object"):
+        channel.send((torch.zeros(2), lambda: None))
+    channel.send("next")
+    assert channel.receive() == "next"
+
+
+def test_no_descriptor_is_left(channel):
+    send_tensors(channel, 3)
+    received = channel.receive()
+    before = open_descriptors()
+    for _ in range(50):
+        send_tensors(channel, 3)
+        received = channel.receive()
+    assert open_descriptors() == before and len(received) == 3
+
+
+def receive_with_few_descriptors(channel):
+    limit = open_descriptors() + 5
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    with pytest.raises(RuntimeError, match="items of ancdata"):
+        channel.receive()
+    assert len(channel.receive()) == 1
+    assert open_descriptors() <= limit - 3, "those that came are closed"
+
+
+def test_a_process_that_cannot_have_more_descriptors_gets_an_error_and_goes_on(channel):
+    send_tensors(channel, 40)
+    send_tensors(channel, 1)
+    with child(receive_with_few_descriptors, channel):
+        pass
+
+
+def send_more_than_may_be_under_way(channel, limit, count, done):
+    os.setresuid(65534, 65534, 65534)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    for number in range(count):
+        channel.send((number, torch.tensor(number), torch.tensor(-number)))
+    done.wait(60)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs another user, who has nothing else under way")
+def test_if_too_many_descriptors_are_under_way_torchs_own_way_is_taken(channel):
+    done, limit = FORK.Event(), open_descriptors() + 40  # holds for those under way, too
+    count = limit // 2 + 5
+    with child(send_more_than_may_be_under_way, channel, limit, count, done):
+        channel.close_writer()
+        time.sleep(1)  # let it send all that it can
+        for number in range(count):
+            assert channel.receive() == (number, torch.tensor(number), torch.tensor(-number))
+        done.set()
+
+
+def send_in_two_parts(channel, go_on):
+    header_and_more = 20
+    whole = []
+    writer = channel.writer
+
+    class Parts:
+        def sendmsg(self, buffers, beside, flags):
+            whole.append(bytes(buffers[0]))
+            return len(buffers[0])
+
+    channel.writer = Parts()
+    channel.send((1, b"x" * 100))
+    writer.send(whole[0][:header_and_more])
+    go_on.wait(60)
+    writer.send(whole[0][header_and_more:])
+
+
+def test_a_receive_that_a_signal_handler_interrupts_goes_on_later(channel):
+    go_on = FORK.Event()
+
+    def interrupt(signum, frame):
+        raise InterruptedError
+
+    former = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with child(send_in_two_parts, channel, go_on):
+            signal.setitimer(signal.ITIMER_REAL, 0.5)
+            with pytest.raises(InterruptedError):
+                channel.receive()
+            assert channel.is_within
+            go_on.set()
+            assert channel.receive() == (1, b"x" * 100)
+    finally:
+        signal.signal(signal.SIGALRM, former)
