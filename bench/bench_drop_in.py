@@ -114,7 +114,8 @@ class Items:
     def __init__(self, ms: float = 0.0, floats: int = 3 * 32 * 32, samples: int = 200_000) -> None:
         import torch
 
-        self.ms, self.samples, self.data = ms, samples, torch.randn(500, floats)
+        self.ms, self.samples = ms, samples
+        self.data = torch.arange(500 * floats, dtype=torch.float32).reshape(500, floats)
 
     def __len__(self) -> int:
         return self.samples

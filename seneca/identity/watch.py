@@ -41,6 +41,8 @@ class Watch:
 
     def names(self, live: Mapping[str, Any], names: tuple[str, ...]) -> None:
         """Watch some names in a mapping."""
+        if not names:
+            return
         self._remember(lambda: tuple(live.get(name, MISSING) for name in names))
 
     def elements(self, live: list[Any] | set[Any]) -> None:

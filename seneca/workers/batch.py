@@ -97,7 +97,12 @@ class BatchContext:
     def make_alone(self, samples: list[int], evidence: Evidence | None) -> list[Any]:
         """As a :class:`Making` without payloads to take or slots to fill, in less time."""
         made = self.stages.make(samples)
+        self.counts[AT["storage"]] += len(made)
+        self.counts[AT["prepared"]] += len(made)
         learns = self.shares and self.copy_bytes == 0
+        compares = evidence is not None and evidence.wants_some_made(AUGMENTED)
+        if not learns and not compares and Private not in map(type, made):
+            return made
         for k, (sample, item) in enumerate(zip(samples, made, strict=True)):
             if type(item) is Private:
                 made[k] = item.item
@@ -112,8 +117,6 @@ class BatchContext:
                 evidence.made(sample, AUGMENTED, layout.digest(), began)
             if evidence is not None and evidence.first:
                 evidence.make_sure(sample)
-        self.counts[AT["storage"]] += len(made)
-        self.counts[AT["prepared"]] += len(made)
         return made
 
     def lay_out(self, item: Any) -> items.Layout | None:

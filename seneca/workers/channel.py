@@ -166,6 +166,10 @@ class Channel:
                 self.writer.shutdown(socket.SHUT_WR)  # the thread waits no longer
         self.writer.close()
 
+    def __del__(self) -> None:
+        for end in (self.reader, self.writer):  # torch leaves a queue as it is, to be collected
+            end.close()
+
     def __getstate__(self) -> dict[str, Any]:
         return {"reader": self.reader, "writer": self.writer}
 

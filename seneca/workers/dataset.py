@@ -541,7 +541,8 @@ class SharedDataset(Dataset[Any]):
         if maker is not None and maker.pid != os.getpid():
             maker = None
         if maker is not None and self.terms.shares_as(maker.terms) and not maker.is_outdated(look):
-            maker.terms = self.terms
+            if maker.terms is not self.terms:
+                maker.terms = self.terms
             return maker
         if maker is not None:
             if maker.is_outdated(look):

@@ -161,9 +161,7 @@ class Preparer:
         Raises:
             ValueError: Copies are to be exact, and the items cannot be; or nobody has named the epoch.
         """
-        with contextlib.ExitStack() as stack:
-            if self.terms.exact:
-                stack.enter_context(drawing())
+        with drawing() if self.terms.exact else contextlib.nullcontext():
             return self._make_items(indices, look, alone)
 
     def _make_items(self, indices: Sequence[int], look: int, alone: bool) -> list[Any]:

@@ -107,11 +107,15 @@ class Terms:
 
     def shares_as(self, other: Terms | None) -> bool:
         """Whether payloads made by the other terms may be used by these. Labels do not matter for that."""
-        return other is not None and (self.name, self.names, self.shares, self.exact) == (
-            other.name,
-            other.names,
-            other.shares,
-            other.exact,
+        return other is self or (
+            other is not None
+            and (self.name, self.names, self.shares, self.exact)
+            == (
+                other.name,
+                other.names,
+                other.shares,
+                other.exact,
+            )
         )
 
 

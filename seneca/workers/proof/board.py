@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from enum import IntEnum
 
 import numpy as np
@@ -78,6 +79,7 @@ class Board:
         return self._words.is_shared()
 
 
+@functools.lru_cache(maxsize=64)
 def _about(names: Names, look: int | None) -> int:
     """A digest of names and look: 61 bits, so that a verdict fits beside them."""
     source, decoded, augmented = names

@@ -206,6 +206,11 @@ class Evidence:
 
     # Samples that are made anyway
 
+    def wants_some_made(self, form: int) -> bool:
+        """Whether any payload that this process has made now may have to be compared."""
+        table, eager = self._comparable.get(form, NOT_COMPARED)
+        return self.first or (table is not None and (self._steady_ns > 0 or (eager and self._made_ns > 0)))
+
     def wants_made(self, sample: int, form: int) -> bool:
         """Whether to compare a payload that this process has made: then :meth:`made` is to be called."""
         table, eager = self._comparable.get(form, NOT_COMPARED)

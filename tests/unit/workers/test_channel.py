@@ -176,7 +176,9 @@ def test_a_process_that_cannot_have_more_descriptors_gets_an_error_and_goes_on(c
         pass
 
 
-def send_more_than_may_be_under_way(channel, limit, count, done):
+def send_more_than_may_be_under_way(channel, limit, count, folder, done):
+    folder.chmod(0o777)
+    multiprocessing.current_process()._config["tempdir"] = str(folder)  # for the sockets of torch's own way
     os.setresuid(65534, 65534, 65534)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     for number in range(count):
@@ -185,10 +187,10 @@ def send_more_than_may_be_under_way(channel, limit, count, done):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs another user, who has nothing else under way")
-def test_if_too_many_descriptors_are_under_way_torchs_own_way_is_taken(channel):
-    done, limit = FORK.Event(), open_descriptors() + 40  # holds for those under way, too
+def test_if_too_many_descriptors_are_under_way_torchs_own_way_is_taken(channel, scratch_folder):
+    done, limit = FORK.Event(), open_descriptors() + 100  # holds for those under way, too
     count = limit // 2 + 5
-    with child(send_more_than_may_be_under_way, channel, limit, count, done):
+    with child(send_more_than_may_be_under_way, channel, limit, count, scratch_folder, done):
         channel.close_writer()
         time.sleep(1)  # let it send all that it can
         for number in range(count):
