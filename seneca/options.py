@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import os
 import re
@@ -259,8 +258,8 @@ class Options:
     @classmethod
     def of(cls, owner: Any) -> Options:
         """The options that ``owner`` has as instance attributes, and the defaults of all others."""
-        names = [one.name for one in fields(cls) if inspect.getattr_static(owner, one.name, cls) is not cls]
-        return cls(**{name: getattr(owner, name) for name in names})
+        held = vars(owner)
+        return cls(**{one.name: held[one.name] for one in fields(cls) if one.name in held})
 
     @property
     def channels_last(self) -> bool:

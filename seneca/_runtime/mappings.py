@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import NamedTuple
 
 __all__ = ["Mapping", "file_mappings"]
+
+# A line for each mapping. One of no file has no inode.
+_OF_A_FILE = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) (\S+) ([0-9a-f]+) \S+ ([1-9][0-9]*) +(.+)$", re.MULTILINE)
 
 
 class Mapping(NamedTuple):
@@ -40,21 +44,17 @@ def file_mappings() -> list[Mapping]:
     Raises:
         OSError: The kernel does not list them, because there is no /proc.
     """
-    found = []
     with open("/proc/self/maps", "rb") as lines:
-        for line in lines:
-            addresses, rights, at, _, inode, *rest = line.rstrip(b"\n").split(None, 5)
-            if inode != b"0" and rest:
-                begin, _, end = addresses.partition(b"-")
-                found.append(
-                    Mapping(
-                        begin=int(begin, 16),
-                        end=int(end, 16),
-                        at=int(at, 16),
-                        private=rights[3:4] == b"p",
-                        writable=rights[1:2] == b"w",
-                        inode=int(inode),
-                        path=os.fsdecode(rest[0].replace(b"\\012", b"\n")),
-                    )
-                )
-    return found
+        found = _OF_A_FILE.findall(lines.read())
+    return [
+        Mapping(
+            begin=int(begin, 16),
+            end=int(end, 16),
+            at=int(at, 16),
+            private=rights[3:] == b"p",
+            writable=rights[1:2] == b"w",
+            inode=int(inode),
+            path=os.fsdecode(path.replace(b"\\012", b"\n")),
+        )
+        for begin, end, rights, at, inode, path in found
+    ]
