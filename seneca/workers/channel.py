@@ -32,6 +32,8 @@ from typing import Any
 import torch
 from torch.multiprocessing import get_sharing_strategy, reductions
 
+from seneca._runtime.regular_files import standard_streams_taken
+
 __all__ = ["Channel"]
 
 HEADER = struct.Struct("<QI")  # how many bytes the pickle has, and how many descriptors come with it
@@ -49,7 +51,8 @@ class Channel:
     """
 
     def __init__(self) -> None:
-        self.reader, self.writer = socket.socketpair()
+        with standard_streams_taken():
+            self.reader, self.writer = socket.socketpair()
         self._begin()
 
     def _begin(self) -> None:

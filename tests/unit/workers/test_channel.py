@@ -30,7 +30,7 @@ def child(target, *args, method="fork", code=0):
     process = multiprocessing.get_context(method).Process(target=target, args=args)
     process.start()
     yield process
-    process.join(60)
+    process.join(120)
     assert process.exitcode == code
 
 
@@ -158,6 +158,20 @@ def test_no_descriptor_is_left(channel):
         send_tensors(channel, 3)
         received = channel.receive()
     assert open_descriptors() == before and len(received) == 3
+
+
+def make_without_standard_streams():
+    for descriptor in range(3):
+        os.close(descriptor)
+    made = Channel()
+    os._exit(min(made.reader.fileno(), made.writer.fileno()))
+
+
+def test_no_end_gets_the_number_of_a_closed_standard_stream():
+    process = FORK.Process(target=make_without_standard_streams)
+    process.start()
+    process.join(120)
+    assert process.exitcode > 2, "what a library prints would be read as a message"
 
 
 def receive_with_few_descriptors(channel):
