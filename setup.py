@@ -10,6 +10,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 
 from setuptools import Extension, setup
 from setuptools.command.build_clib import build_clib
@@ -23,6 +24,7 @@ CFLAGS = ["-O3", "-std=gnu11", "-ffp-contract=off", "-fvisibility=hidden", "-Wal
 CFLAGS += os.environ.get("SENECA_CFLAGS", "").split()
 LDFLAGS = os.environ.get("SENECA_LDFLAGS", "").split()
 MODULES = ["codes", "rng", "files", "op", "plan", "codec", "segment", "telemetry", "look"]
+AT_A_TIME = len(os.sched_getaffinity(0)) if NATIVE else 1  # compilers
 MODULES += ["participant", "member", "worker", "remote", "pool", "fetches", "undecoded", "digests"]
 
 
@@ -63,8 +65,23 @@ class BuildLibrary(build_clib):
         require_libjpeg()
         super().run()
 
+    def build_libraries(self, libraries):
+        compile_some = self.compiler.compile
+
+        def compile_all(sources, **options):
+            with ThreadPoolExecutor(AT_A_TIME) as threads:
+                found = threads.map(lambda source: compile_some([source], **options), sources)
+                return [each for objects in found for each in objects]
+
+        self.compiler.compile = compile_all
+        super().build_libraries(libraries)
+
 
 class BuildExtensions(build_ext):
+    def finalize_options(self):
+        super().finalize_options()
+        self.parallel = self.parallel or AT_A_TIME
+
     def run(self):
         # `pip install -e` and `build_ext --inplace` do not build the library by themselves.
         self.run_command("build_clib")

@@ -1,6 +1,6 @@
 """A process that ends leaves no cache behind, whoever of its processes was the last that used it.
 
-And what is made and dropped within a process does not add up in it.
+And what is made and dropped within a process does not add up in it. SENECA_TEST_LOADERS says how often.
 """
 
 import gc
@@ -16,6 +16,7 @@ from torch.utils.data import Dataset
 import seneca
 from seneca import transforms as T
 
+LOADERS = int(os.environ.get("SENECA_TEST_LOADERS") or 0)
 ENDS = {
     "at the end": "for epoch in range(2):\n    for batch in loader: pass",
     "dropped": "for epoch in range(2):\n    for batch in loader: pass\ndel loader, dataset",
@@ -115,7 +116,7 @@ def held():
 @pytest.mark.small(4)
 @pytest.mark.parametrize("workers", [0, 1])
 def test_nothing_adds_up_in_a_process(picture_folder, segment_folder, kind, way, workers):
-    count = size(12, 100 if workers == 0 or kind == "native" else 20)
+    count = LOADERS or size(12, 60 if workers == 0 or kind == "native" else 20)
 
     def once():
         data = Numbers(way == "error")

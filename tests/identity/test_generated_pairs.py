@@ -28,7 +28,7 @@ from sizes import size
 from seneca.data.support import inspect_dataset
 from seneca.identity import fingerprint
 
-PAIRS = int(os.environ.get("SENECA_TEST_PAIRS") or size(20, 200))
+PAIRS = int(os.environ.get("SENECA_TEST_PAIRS") or size(20, 80))
 SAMPLES = 3
 
 

@@ -33,7 +33,7 @@ def test_what_is_counted_has_memory_whoever_is_killed_meanwhile(seed):
         while mine.grow(16 * MiB // GRANULE):
             pass
 
-    for _ in range(size(5, 100)):
+    for _ in range(size(5, 40)):
         with Place(100, 256 * MiB) as place:
             segment = place.attach(first_bytes=MiB)
             with Process(grow) as victim:
@@ -63,7 +63,7 @@ def test_who_shrinks_a_cache_may_be_killed_at_any_moment(seed):
         for granules in range(whole - 50, 100, -50):
             shrunk(granules)
 
-    for _ in range(size(4, 100)):
+    for _ in range(size(4, 40)):
         with Place(100, 64 * MiB) as place:
             segment = place.attach()
             members = [place.member(segment), place.member(place.attach(2))]
@@ -130,7 +130,7 @@ def test_the_others_go_on_where_the_job_that_reserves_is_killed(
     host: Host, small_pictures, slow_growth, seed
 ):
     rng = random.Random(seed)
-    for _ in range(size(1, 20)):
+    for _ in range(size(1, 8)):
         jobs = [host.start(train(small_pictures, host.name, pace_s=0.002)) for _ in range(3)]
         victim = jobs.pop(0)
         deadline = time.monotonic() + TIME_OUT_S

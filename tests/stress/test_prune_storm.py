@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from seneca._core.segment import KEEP_FOREVER
 from seneca.cli.app import app
 
-ROUNDS = int(os.environ.get("SENECA_TEST_PRUNES") or size(3, 60))
+ROUNDS = int(os.environ.get("SENECA_TEST_PRUNES") or size(3, 25))
 PLACES = 3
 KEPT_S = 3600
 

@@ -15,7 +15,7 @@ import seneca
 from seneca.audit.check import check
 from seneca.segments import State, find
 
-SPECTATORS = int(os.environ.get("SENECA_TEST_SPECTATORS") or size(15, 300))
+SPECTATORS = int(os.environ.get("SENECA_TEST_SPECTATORS") or size(15, 150))
 STOPPED = size(4, 10)
 
 
