@@ -1,9 +1,10 @@
 """Whether code uses the order of a set: tables of sources. Interpreters with other seeds, end to end."""
 
+import functools
+import json
 import os
 import subprocess
 import sys
-import textwrap
 
 import pytest
 
@@ -92,16 +93,23 @@ def test_whose_hashes_are_random():
 
 
 PROGRAM = """
-    import sys, torch
-    from seneca.data.support import inspect_dataset
-    class D(torch.utils.data.Dataset):
-        names = sorted(["cat", "dog", "emu"])
-        def __init__(self): {init}
-        def __len__(self): return 3
-        def __getitem__(self, i): {item}
-    support = inspect_dataset(D())
-    print(support.stages.augmented)
-    print("PYTHONHASHSEED" in support.told_by())
+import json, sys, torch
+from seneca.data.support import inspect_dataset
+
+CLASS = '''
+class D(torch.utils.data.Dataset):
+    names = sorted(["cat", "dog", "emu"])
+    def __init__(self): {init}
+    def __len__(self): return 3
+    def __getitem__(self, i): {item}
+'''
+found = {}
+for name, (init, item) in json.loads(sys.argv[1]).items():
+    scope = {"__name__": "__main__", "torch": torch}
+    exec(CLASS.format(init=init, item=item), scope)
+    support = inspect_dataset(scope["D"]())
+    found[name] = support.stages.augmented, "PYTHONHASHSEED" in support.told_by()
+print(json.dumps(found))
 """
 DEPENDS = {
     "label noise": ("self.k = 1", "return i, hash(self.names[i]) % 25 == 0"),
@@ -116,29 +124,34 @@ DOES_NOT = {
 }
 
 
-def identity(kind, seed):
-    init, item = kind
-    source = textwrap.dedent(PROGRAM).format(init=init, item=item)
-    environment = {**os.environ, "PYTHONHASHSEED": seed}
-    done = subprocess.run(
-        [sys.executable, "-c", source], env=environment, capture_output=True, text=True, check=True
-    )
-    name, told = done.stdout.split()
-    return name, told == "True"
+NUMBERED = "numbered in the order of a set"
+KINDS = {
+    **DEPENDS,
+    **DOES_NOT,
+    NUMBERED: ("self.k = {n: i for i, n in enumerate(set(self.names))}", "return self.k"),
+}
+
+
+@functools.cache
+def identities(seed, again=False):
+    """What each kind comes to in an interpreter with this seed of hashes, and whether it is told of that."""
+    environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
+    arguments = [sys.executable, "-c", PROGRAM, json.dumps(KINDS)]
+    done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
 
 
 @pytest.mark.parametrize("name", DEPENDS)
 def test_code_that_depends_on_the_seed_of_hashes_shares_under_one_seed(name):
-    (first, told), again, other = (identity(DEPENDS[name], seed) for seed in ("1", "1", "2"))
-    assert told and again == (first, True) and other[0] != first
+    first, again, other = (one[name] for one in (identities(1), identities(1, again=True), identities(2)))
+    assert first[1] and again == first and other[0] != first[0]
 
 
 @pytest.mark.parametrize("name", DOES_NOT)
 def test_other_code_shares_whatever_the_seed(name):
-    assert identity(DOES_NOT[name], "1") == identity(DOES_NOT[name], "2")
+    assert identities(1)[name] == identities(2)[name]
 
 
 def test_what_was_made_in_the_order_of_a_set_counts_as_it_is():
-    numbered = "self.k = {n: i for i, n in enumerate(set(self.names))}", "return self.k"
-    names = [identity(numbered, str(seed)) for seed in range(6)]
-    assert len(set(names)) > 1 and names[0] == identity(numbered, "0")
+    names = {identities(seed)[NUMBERED][0] for seed in range(4)}
+    assert len(names) > 1 and identities(1)[NUMBERED] == identities(1, again=True)[NUMBERED]
