@@ -258,8 +258,9 @@ class Options:
     @classmethod
     def of(cls, owner: Any) -> Options:
         """The options that ``owner`` has as instance attributes, and the defaults of all others."""
-        held = vars(owner)
-        return cls(**{one.name: held[one.name] for one in fields(cls) if one.name in held})
+        held = [vars(owner), *map(vars, type(owner).__mro__)]  # a subclass may make one a property
+        names = [one.name for one in fields(cls) if any(one.name in each for each in held)]
+        return cls(**{name: getattr(owner, name) for name in names})
 
     @property
     def channels_last(self) -> bool:

@@ -439,9 +439,8 @@ def test_the_drop_in_benchmark_compares_the_same_samples(picture_folder, tmp_pat
         folder = tmp_path / "pairs" if bench_drop_in.kind_of(ours) == "pairs" else picture_folder
         loaders = [bench_drop_in.loader_of(row, str(folder)) for row in (ours, theirs)]
         assert len(loaders[0]) == len(loaders[1])
-        if "opaque" not in ours and not ours.endswith("torch"):
-            assert loaders[0].explain().startswith("native: ")
-    assert "opaque" in bench_drop_in.loader_of("opaque pictures, seneca", str(picture_folder)).explain()
+        grade = "opaque" if bench_drop_in.is_opaque(ours) else "native"
+        assert loaders[0].explain().startswith(f"{grade}: ")
 
 
 def test_accuracy_is_compared_seed_by_seed():
