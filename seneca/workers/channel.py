@@ -26,6 +26,7 @@ import select
 import socket
 import struct
 import threading
+import time
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -41,6 +42,7 @@ MOST_DESCRIPTORS = 250  # of a message; the kernel takes 253
 ROOM = socket.CMSG_SPACE(4 * MOST_DESCRIPTORS)
 GONE = (errno.EPIPE, errno.ECONNRESET, errno.EBADF)  # nobody will read this any more
 TAKEN = -1  # in place of a descriptor
+PAUSE_S = 0.001  # between two tries, where too many descriptors are under way
 
 
 class Channel:
@@ -184,35 +186,37 @@ class Channel:
 class _Message:
     """A message that is sent, and the memory that goes with it."""
 
-    def __init__(self, sent: Any, most_descriptors: int = MOST_DESCRIPTORS) -> None:
-        self._sent = sent
-        self._bytes, self._passed = _pickled(sent, most_descriptors)
+    def __init__(self, sent: Any) -> None:
+        self._bytes, self._passed = _pickled(sent)
         HEADER.pack_into(self._bytes, 0, len(self._bytes) - HEADER.size, len(self._passed))
 
     def write(self, writer: socket.socket, *, wait: bool) -> bool:
         """Write it, and return whether all of it is written, or nobody will read it."""
         flags = 0 if wait else socket.MSG_DONTWAIT
-        try:
-            while len(self._bytes):
-                beside = []
-                if self._passed:
-                    descriptors = array.array("i", [descriptor for _, descriptor in self._passed])
-                    beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)]
+        while len(self._bytes):
+            beside = []
+            if self._passed:
+                descriptors = array.array("i", [descriptor for _, descriptor in self._passed])
+                beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)]
+            try:
                 written = writer.sendmsg([self._bytes], beside, flags)
-                self._bytes = self._bytes[written:]
-                self._passed = []  # they go with the first bytes
-        except BlockingIOError:
-            return False
-        except OSError as error:
-            if error.errno == errno.ETOOMANYREFS:  # of this user's; torch's own way needs none under way
-                self.__init__(self._sent, most_descriptors=0)  # type: ignore[misc]
-                return self.write(writer, wait=wait)
-            if error.errno not in GONE:
-                raise
+            except BlockingIOError:
+                return False
+            except OSError as error:
+                if error.errno in GONE:
+                    return True
+                if error.errno != errno.ETOOMANYREFS:  # of this user's are under way: some will be received
+                    raise
+                if not wait:
+                    return False
+                time.sleep(PAUSE_S)
+                continue
+            self._bytes = self._bytes[written:]
+            self._passed = []  # they go with the first bytes
         return True
 
 
-def _pickled(sent: Any, most_descriptors: int) -> tuple[memoryview, list[tuple[torch.UntypedStorage, int]]]:
+def _pickled(sent: Any) -> tuple[memoryview, list[tuple[torch.UntypedStorage, int]]]:
     """Pickle an object as torch's queues do, but for the memory of tensors.
 
     Returns:
@@ -223,7 +227,7 @@ def _pickled(sent: Any, most_descriptors: int) -> tuple[memoryview, list[tuple[t
     def reduce_storage(storage: torch.UntypedStorage) -> Any:
         """As :func:`torch.multiprocessing.reductions.reduce_storage`."""
         is_file = storage.device.type == "cpu" and get_sharing_strategy() == "file_descriptor"
-        if not is_file or len(passed) >= most_descriptors or storage.size() == 0:
+        if not is_file or len(passed) >= MOST_DESCRIPTORS or storage.size() == 0:
             return reductions.reduce_storage(storage)
         descriptor, size = storage._share_fd_cpu_()
         reductions.shared_cache[reductions.fd_id(descriptor)] = reductions.StorageWeakRef(storage)
