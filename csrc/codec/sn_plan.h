@@ -7,7 +7,7 @@
  *
  * Names and meaning are torchvision's; those of RESIZE_KEEP_RATIO and TIMM_<recipe> are timm's.
  *
- * Lives in   private memory; built once by seneca/_pipeline/plan.py, read by every thread.
+ * Lives in   private memory; built once by seneca/_core/plan.pyx, read by every thread.
  * Owns       nothing: plain values.
  */
 #ifndef SN_PLAN_H

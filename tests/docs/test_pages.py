@@ -279,7 +279,7 @@ def test_every_command_exists_with_its_options(page):
         "seneca --instal-completion",
         "seneca plan x --cores 4",
         "make demonstration",
-        "python bench/bench_job.py",
+        "python bench/bench_none.py",
         "python -m bench.bench_decode --dat x",
         "python -m bench.bench_jobs --data x",
         "pip install 'seneca-loader[plots]'",
