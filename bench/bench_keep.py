@@ -3,7 +3,7 @@
 Question. Jobs with ``share="decoded"`` or ``"none"``, or with samplers of their own, take each sample when
 their own order has it. The cache keeps what they need soonest. How near is that to the best that can be done?
 
-Method. The loader's own draw under the virtual clock of ``seneca.simulate``, on equally fast jobs that start
+Method. The loader's own draw under the virtual clock of ``bench/simulate``, on equally fast jobs that start
 evenly over an epoch. Nothing is read or decoded, and all payloads have the same size. Beside it, computed
 from the same draws in the same order: *first* keeps what came first, which is the best for one job (CoorDL's
 MinIO); *Belady* knows all draws to come, and evicts what is used last (Belady, IBM Systems Journal 5(2),
@@ -31,8 +31,7 @@ sys.path[:0] = [str(ROOT / "bench"), str(ROOT)]
 import numpy as np  # noqa: E402
 import numpy.typing as npt  # noqa: E402
 from report import machine, print_table  # noqa: E402
-
-from seneca.simulate import Engine, Job, Scenario, run  # noqa: E402
+from simulate import Engine, Job, Scenario, run  # noqa: E402
 
 NEVER = np.iinfo(np.int64).max
 

@@ -1,6 +1,6 @@
 """How much of the preparing do jobs share, beside what other systems' policies share?
 
-Method: the loader's own draw, over a real segment, under the virtual clock of ``seneca.simulate``; nothing
+Method: the loader's own draw, over a real segment, under the virtual clock of ``bench/simulate``; nothing
 is read or decoded, and preparing takes time: the host prepares half of what the jobs want to consume
 together. The other policies (``sampling_policies.py``) run under the same clock with the same memory, on a
 dataset that is smaller in all proportions (``--peer-samples``): they are written in Python.
@@ -46,8 +46,7 @@ sys.path[:0] = [str(ROOT / "bench"), str(ROOT)]
 import numpy as np  # noqa: E402
 from report import machine, print_table  # noqa: E402
 from sampling_policies import POLICIES  # noqa: E402
-
-from seneca.simulate import Job, Scenario, run, simulate  # noqa: E402
+from simulate import Job, Scenario, run, simulate  # noqa: E402
 
 STAGE = 0.01
 JITTER = 0.3

@@ -11,8 +11,7 @@ from collections import OrderedDict
 
 import numpy as np
 import numpy.typing as npt
-
-from seneca.simulate import Batch, Scenario
+from simulate import Batch, Scenario
 
 STORAGE, ENCODED, AUGMENTED = 0, 1, 3
 Indices = npt.NDArray[np.uint32]

@@ -1,8 +1,7 @@
 """Jobs under a virtual clock."""
 
 import numpy as np
-
-from seneca.simulate import Batch
+from simulate import Batch
 
 N = 3000
 

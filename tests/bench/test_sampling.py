@@ -8,10 +8,9 @@ import bench_sampling
 import numpy as np
 import pytest
 import sampling_policies
+from simulate import Job, Scenario, run, simulate
 from simulated_jobs import Alone, N
 from sizes import size
-
-from seneca.simulate import Job, Scenario, run, simulate
 
 
 def test_a_copy_that_few_still_want_is_served_first():

@@ -35,7 +35,6 @@ WITHOUT = {
     "native/planned": "known orders: test_loader.py, test_loader_ranks.py, epochs/test_resumable_*.py",
     "native/prefetch": "batches made ahead: test_loader.py, test_loader_lifetime.py",
     "native/session": "what epochs have in common: test_loader.py, tuning/test_controller.py",
-    "simulate/host": "the first test of simulate/test_clock.py",
     "data/traits": "what jobs tell of their datasets: tuning/test_neighbours.py",
     "data/sources/arrow": "tables of Hugging Face datasets: tests/frameworks/test_datasets.py",
     "data/sources/parquet": "files of Parquet, which pyarrow writes: tests/frameworks/test_parquet.py",

@@ -6,10 +6,10 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from simulate import Engine, Job, Scenario, run
+from simulate.clock import AUGMENTED
 
 from seneca.audit.randomness import Orders
-from seneca.simulate import Engine, Job, Scenario, run
-from seneca.simulate.clock import AUGMENTED
 
 SAMPLES = 300
 

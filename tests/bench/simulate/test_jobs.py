@@ -1,8 +1,7 @@
 """What no simulated job can be."""
 
 import pytest
-
-from seneca.simulate.jobs import Job
+from simulate.jobs import Job
 
 
 @pytest.mark.parametrize(

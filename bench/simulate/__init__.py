@@ -12,10 +12,10 @@ Payloads are never written. Time is virtual: a job of speed 1 takes one unit of 
 samples.
 """
 
-from seneca.simulate.clock import Batch, Delivered, Policy, run
-from seneca.simulate.engine import Engine, simulate
-from seneca.simulate.jobs import Job
-from seneca.simulate.outcome import Outcome
-from seneca.simulate.scenario import Scenario
+from simulate.clock import Batch, Delivered, Policy, run
+from simulate.engine import Engine, simulate
+from simulate.jobs import Job
+from simulate.outcome import Outcome
+from simulate.scenario import Scenario
 
 __all__ = ["Batch", "Delivered", "Engine", "Job", "Outcome", "Policy", "Scenario", "run", "simulate"]

@@ -4,10 +4,9 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from simulate import Batch, Job, Scenario, run, simulate
+from simulate.host import Host
 from simulated_jobs import Alone, N
-
-from seneca.simulate import Batch, Job, Scenario, run, simulate
-from seneca.simulate.host import Host
 
 
 def test_a_host_of_some_threads_prepares_in_order_and_as_fast_as_it_can():

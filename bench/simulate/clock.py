@@ -16,10 +16,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from seneca.simulate.host import Host
-from seneca.simulate.jobs import Job
-from seneca.simulate.outcome import Outcome, Tally
-from seneca.simulate.scenario import Scenario
+from simulate.host import Host
+from simulate.jobs import Job
+from simulate.outcome import Outcome, Tally
+from simulate.scenario import Scenario
 
 FORMS = 4
 AUGMENTED = 3

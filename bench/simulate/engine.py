@@ -20,9 +20,9 @@ from seneca._core.segment import GRANULE, NONE, Segment
 from seneca._runtime.regular_files import above_standard
 from seneca._runtime.segment_folder import fault_of, segment_folder
 from seneca.errors import SegmentFolderError
-from seneca.simulate.clock import AUGMENTED, Batch, Delivered, run
-from seneca.simulate.outcome import Outcome
-from seneca.simulate.scenario import Scenario
+from simulate.clock import AUGMENTED, Batch, Delivered, run
+from simulate.outcome import Outcome
+from simulate.scenario import Scenario
 
 SIDE = 16  # height and width of a copy, which needs less than a granule
 KEPT_BYTES = 1000  # size of a kept payload, less than a granule
@@ -31,7 +31,7 @@ PIPELINE = 2
 
 
 class Engine:
-    """The real draw, for :func:`seneca.simulate.run`. It is a context manager: leaving it removes the
+    """The real draw, for :func:`simulate.run`. It is a context manager: leaving it removes the
     segment.
 
     Args:

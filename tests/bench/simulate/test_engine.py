@@ -5,9 +5,8 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from simulate import Engine, Job, Scenario, run, simulate
 from simulated_jobs import N
-
-from seneca.simulate import Engine, Job, Scenario, run, simulate
 
 
 def test_equal_arguments_give_equal_outcomes():

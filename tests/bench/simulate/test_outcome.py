@@ -1,8 +1,7 @@
 """What was counted, and the bound that it is held to."""
 
 import numpy as np
-
-from seneca.simulate.outcome import Outcome, Tally
+from simulate.outcome import Outcome, Tally
 
 
 def indices(*numbers):
