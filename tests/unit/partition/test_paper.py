@@ -6,17 +6,13 @@ import dataclasses
 
 import numpy as np
 import pytest
+from paper_tables import DATASETS, EVALUATION_CACHE_BYTES, MACHINES, TABLE_6, ring_reduce_bytes
 from profiles import ROUND
 
 from seneca.partition import Jobs, Split, paper
 from seneca.partition.paper import (
-    DATASETS,
-    EVALUATION_CACHE_BYTES,
-    MACHINES,
-    TABLE_6,
     Dataset,
     Machine,
-    ring_reduce_bytes,
     throughputs,
 )
 from seneca.partition.solve import shares_grid
