@@ -9,12 +9,13 @@ loaders; a job begins to draw when the one before it has been given a tenth of i
 sum of what they prepared is divided by samples x epochs. The bound: no copy outlives an epoch, so
 each sample that the fastest job takes has to be prepared; the run lasts two tenths of an epoch
 longer than a job does, hence (epochs + 0.2) / epochs. It can be beaten a little, when a copy serves
-a late job after the early one has gone on to its next epoch. Ids are written down and checked.
+a late job after the early one has gone on to its next epoch. Each job writes an audit log, which is checked.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -33,22 +34,19 @@ def lower_bound(epochs: int, jobs: int = JOBS, apart: float = APART) -> float:
     return (epochs + (jobs - 1) * apart) / epochs
 
 
-def consume(voice: Voice, number: int, setup: Setup, epochs: int, ids_file: Path) -> dict[str, Any]:
-    """One job: wait for its turn, take every batch of ``epochs`` epochs, write down the ids."""
-    from seneca.cli.verdict import write_ids
-
+def consume(voice: Voice, number: int, setup: Setup, epochs: int, logs: str) -> dict[str, Any]:
+    """One job: wait for its turn, take every batch of ``epochs`` epochs, write an audit log."""
+    os.environ["SENECA_AUDIT"] = logs
     loader = seneca_loader(setup)
     voice.say("ready")
     voice.wait()
     delivered, told = 0, False
-    with open(ids_file, "wb") as file:
-        for epoch in range(epochs):
-            for images, _ in loader:
-                write_ids(file, epoch, loader.last_indices)
-                delivered += len(images)
-                if not told and delivered >= APART * setup.samples:
-                    told = True
-                    voice.say("a tenth")
+    for _ in range(epochs):
+        for images, _ in loader:
+            delivered += len(images)
+            if not told and delivered >= APART * setup.samples:
+                told = True
+                voice.say("a tenth")
     return loader.stats()
 
 
@@ -62,20 +60,21 @@ def check_sharing(setup: Setup, epochs: int, file: Path | None) -> int:
     if (need := missing("seneca")) is not None:
         print(f"cannot check: it needs {need}")
         return 1
-    from seneca.cli.verdict import Verdict, judge
+    from seneca.audit.check import check
 
     setup = replace(setup, batch=BATCH)
-    with tempfile.TemporaryDirectory(prefix="seneca-bench-ids-") as folder:
-        files = [Path(folder) / f"{number}.ids" for number in range(JOBS)]
-        with started([(consume, (setup, epochs, ids)) for ids in files]) as jobs:
+    with tempfile.TemporaryDirectory(prefix="seneca-bench-audit-") as folder:
+        with started([(consume, (setup, epochs, folder))] * JOBS) as jobs:
             for job in jobs:
                 job.hear("ready")
             for job in jobs:
                 job.tell()
                 job.hear("a tenth")
             stats = [job.hear("done") for job in jobs]
-        verdict = sum((judge(ids, setup.samples, epochs) for ids in files), start=Verdict())
+        report = check(Path(folder))
 
+    wrong = [violation for violation in report.violations if violation.invariant == 1]
+    good = not wrong and report.checked[1] == JOBS * epochs
     prepared = sum(each["prepared"] for each in stats)
     result = {
         "jobs": JOBS,
@@ -87,10 +86,8 @@ def check_sharing(setup: Setup, epochs: int, file: Path | None) -> int:
         "prepared_per_sample_and_epoch": round(prepared / (setup.samples * epochs), 4),
         "lower_bound": round(lower_bound(epochs), 4),
         "alone": float(JOBS),
-        "exactly_once": verdict.good,
-        "missing": verdict.missing,
-        "repeated": verdict.repeated,
-        "foreign": verdict.foreign,
+        "exactly_once": good,
+        "violations": [violation.text for violation in wrong],
     }
     print(
         f"{JOBS} jobs, {epochs} epochs of {setup.samples} samples, batch {setup.batch},"
@@ -99,7 +96,9 @@ def check_sharing(setup: Setup, epochs: int, file: Path | None) -> int:
     )
     print(f"  preparations a sample and epoch  {result['prepared_per_sample_and_epoch']:.3f}")
     print(f"  lower bound                      {result['lower_bound']:.3f} (independent jobs: {JOBS})")
-    print(f"  each sample once a job's epoch   {'yes' if verdict.good else f'NO: {verdict}'}")
+    print(f"  each sample once a job's epoch   {'yes' if good else 'NO'}")
+    for violation in wrong:
+        print(f"    {violation.text}")
     if file is not None:
         file.write_text(json.dumps(result, indent=1) + "\n")
-    return 0 if verdict.good else 1
+    return 0 if good else 1

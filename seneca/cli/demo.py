@@ -1,11 +1,11 @@
-"""``seneca demo``: training jobs on one folder meet in one cache, and the result is shown.
+"""``seneca demo``: training jobs on one folder meet in one cache. ``top`` shows them, ``verify`` checks them.
 
 ::
 
     options -> folder (made up where none is given) -> jobs, each a process (demo_job)
-                                                          | events        | ids, a file a job
-                                                          v               v
-                                                      view (live)     verdict -> summary, status
+                                                          | telemetry       | audit logs
+                                                          v                 v
+                                                     top (live)         verify -> summary, status
 """
 
 from __future__ import annotations
@@ -15,31 +15,35 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.live import Live
+from rich.text import Text
 
 from seneca._runtime.enabled import off_because
+from seneca._runtime.printable import printable
 from seneca._runtime.segment_folder import fault_of, segment_folder
-from seneca.cli.demo_job import JobOptions
+from seneca.audit.check import Report, check
+from seneca.cli import top, verify
 from seneca.cli.paths import cannot_list, cannot_write
-from seneca.cli.processes import Processes, ending
-from seneca.cli.verdict import Verdict, judge
-from seneca.cli.view import JobState, View, summary_lines
+from seneca.cli.rates import Watch
 from seneca.data import ImageFolder
-from seneca.partition.jobs import MOST_JOBS
 from seneca.testing import make_pictures
 
 __all__ = ["BadOption", "Options", "run", "summarise"]
 
-PICTURES = 2000
-CLASSES = 10
+PICTURES, CLASSES = 2000, 10
 CACHE_BYTES = "64MiB"
+EVERY_S = 0.25
+PATIENCE_S = 5.0  # from asking a job to end until it is killed
 
 
 class BadOption(ValueError):
@@ -48,7 +52,7 @@ class BadOption(ValueError):
 
 @dataclass(frozen=True)
 class Options:
-    """The options of ``seneca demo``. They are checked when the object is made.
+    """The options of ``seneca demo``.
 
     Args:
         data: A folder of class folders of pictures; None: 2,000 pictures are made up.
@@ -58,9 +62,6 @@ class Options:
         workers: Threads that prepare in each job, at least 0.
         seed: The seed of made-up pictures. Job K trains with ``seed + K``.
         json: A file for the summary, or None.
-
-    Raises:
-        BadOption: An option is not as described, Seneca is off in this process, or ``SENECA_DIR`` is unfit.
     """
 
     data: Path | None = None
@@ -71,12 +72,8 @@ class Options:
     seed: int = 0
     json: Path | None = None
 
-    def __post_init__(self) -> None:
-        for name, least in (("jobs", 1), ("epochs", 1), ("batch", 1), ("workers", 0), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise BadOption(f"--{name} must be at least {least}, not {getattr(self, name)}")
-        if self.jobs > MOST_JOBS:
-            raise BadOption(f"--jobs must be at most {MOST_JOBS}, not {self.jobs}: no more can share a cache")
+    def check(self) -> None:
+        """Raise BadOption if a path or ``SENECA_DIR`` is unfit, or Seneca is off in this process."""
         if self.data is not None and (why := cannot_list(self.data)) is not None:
             raise BadOption(f"--data: {why}")
         if self.json is not None and (why := cannot_write(self.json)) is not None:
@@ -91,14 +88,15 @@ def run(options: Options) -> int:
     """Run the demo, print the result, and clean up.
 
     Returns:
-        The exit status. 0: all is well. 1: the verdict is bad, or a job failed. 2: the folder holds no
-        pictures, or no job got a sample. 130: Ctrl-C was pressed.
+        The exit status. 0: all is well. 1: an invariant does not hold, or a job failed. 2: an option cannot
+        be used, the folder holds no pictures, or no job got a sample. 130: Ctrl-C was pressed.
     """
     console = Console()
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
+        options.check()
         with _scratch() as scratch:
-            summary = _train(options, scratch, console)
+            summary, report = _train(options, scratch, console)
     except BadOption as error:
         print(f"seneca demo: {error}", file=sys.stderr)
         return 2
@@ -107,109 +105,145 @@ def run(options: Options) -> int:
         return 130
     finally:
         signal.signal(signal.SIGTERM, before)
-    for line in summary_lines(summary):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    for line in ["", *_lines(summary), "", *verify.lines(report)]:
+        console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
     if options.json is not None:
         options.json.write_text(json.dumps(summary, indent=1) + "\n")
-    return 0 if summary["exactly_once"] and not summary["failed"] else 1
+    return 0 if summary["verified"]["holds"] and not summary["failed"] else 1
 
 
-def _train(options: Options, scratch: Path, console: Console) -> dict[str, Any]:
-    """Start the jobs, show them until the last has ended, and make the summary."""
-    if options.data is None:
+def _train(options: Options, scratch: Path, console: Console) -> tuple[dict[str, Any], Report]:
+    """Start the jobs, show them until the last has ended, and check what they delivered."""
+    data = options.data
+    if data is None:
         console.print(f"making {PICTURES:,} pictures to train on ...", highlight=False)
         data = make_pictures(scratch / "pictures", count=PICTURES, classes=CLASSES, seed=options.seed)
-    else:
-        data = options.data
     try:
         samples = len(ImageFolder(data))
     except FileNotFoundError as error:
         raise BadOption(f"no pictures to train on: {error} --data takes a folder of class folders") from None
-    commands = [_command(options, data, scratch, number) for number in range(options.jobs)]
-    states = [JobState(number, options.epochs, samples) for number in range(options.jobs)]
-    view = View(console, states)
-    with Processes(commands, errors=scratch) as processes, view.shown():
-        _follow(processes, states, view)
-    if all(state.failure and not state.delivered for state in states):
-        raise BadOption(f"no job got a sample: job 0 {states[0].failure}")
-    verdicts = [
-        # A job that failed is checked up to its last whole epoch.
-        judge(_ids_file(scratch, state.number), samples, state.finished)
-        for state in states
-    ]
-    return summarise(options, samples, states, sum(verdicts, start=Verdict()))
+    commands = [_command(options, data, number) for number in range(options.jobs)]
+    with _started(commands, scratch) as jobs:
+        _show(jobs, console)
+        outcomes = [_outcome(job, scratch / f"{number}.err") for number, job in enumerate(jobs)]
+    if not (scratch / "audit").is_dir():
+        raise BadOption(f"no job got a sample: job 0 {outcomes[0]}")
+    report = check(scratch / "audit")
+    return summarise(options, samples, outcomes, report), report
 
 
-def _follow(processes: Processes, states: list[JobState], view: View) -> None:
-    """Let the jobs begin together, and take in their events until all have ended."""
-    starting = set(range(len(states)))
-    running = set(range(len(states)))
-    while running:
-        heard = processes.next(timeout_s=1.0)
-        if heard is None:
-            continue
-        state, event = states[heard.process], heard.what["event"]
-        if event == "ended":
-            running.discard(state.number)
-            status = processes.status(state.number)
-            if status != 0 or state.phase != "done":
-                state.failure = ending(status, processes.last_words(state.number))
-        else:
-            state.hear(heard.what)
-        view.changed(state, event)
-        if state.number in starting and event in ("ready", "ended"):
-            starting.discard(state.number)
-            if not starting:
-                for number in running:
-                    processes.tell(number, "go")
+def _command(options: Options, data: Path, number: int) -> list[str]:
+    given = {name: getattr(options, name) for name in ("epochs", "batch", "workers")}
+    given |= {"number": number, "data": str(data), "seed": options.seed + number}
+    given |= {"cache": _cache_name(), "cache_bytes": CACHE_BYTES}
+    return [sys.executable, "-m", "seneca.cli.demo_job", json.dumps(given)]
 
 
-def summarise(options: Options, samples: int, states: list[JobState], verdict: Verdict) -> dict[str, Any]:
+@contextlib.contextmanager
+def _started(commands: list[list[str]], scratch: Path) -> Iterator[list[subprocess.Popen[str]]]:
+    """Jobs that begin together. Each has a session of its own: Ctrl-C reaches this process alone."""
+    jobs: list[subprocess.Popen[str]] = []
+    environment = {**os.environ, "SENECA_AUDIT": str(scratch / "audit")}
+    try:
+        for number, command in enumerate(commands):
+            with open(scratch / f"{number}.err", "wb") as errors:
+                job = subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    text=True,
+                    env=environment,
+                    start_new_session=True,
+                )
+            jobs.append(job)
+        for job in jobs:
+            job.stdout.readline()  # type: ignore[union-attr]  # it is ready, or has failed
+        for job in jobs:
+            with contextlib.suppress(BrokenPipeError):
+                print("go", file=job.stdin, flush=True)
+        yield jobs
+    finally:
+        for job in jobs:
+            job.terminate()
+        for job in jobs:
+            try:
+                job.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                job.kill()
+            with contextlib.suppress(BrokenPipeError), job:
+                pass  # closes its pipes, and waits
+
+
+def _show(jobs: list[subprocess.Popen[str]], console: Console) -> None:
+    """Show the jobs as ``seneca top`` does, until all have ended. What is no terminal gets the last table."""
+    watch = Watch(top.SMOOTH_S)
+    with Live(console=console, auto_refresh=False) as live:
+        while any(job.poll() is None for job in jobs):
+            seen = top.look(watch, _cache_name())
+            if any(cache.jobs for cache in seen):
+                live.update(Text("\n").join(top.lines(seen, console.width)), refresh=True)
+            time.sleep(EVERY_S)
+
+
+def _outcome(job: subprocess.Popen[str], errors: Path) -> dict[str, Any] | str:
+    """What a job reports, or how it failed."""
+    printed = job.stdout.read().splitlines()  # type: ignore[union-attr]
+    if job.returncode == 0 and printed:
+        return json.loads(printed[-1])
+    if job.returncode < 0:
+        return f"was killed by {signal.Signals(-job.returncode).name}"
+    said = [line for line in errors.read_text(errors="replace").splitlines() if line.strip()]
+    return f"ended with status {job.returncode}" + (f": {said[-1].strip()}" if said else "")
+
+
+def summarise(
+    options: Options, samples: int, outcomes: Sequence[dict[str, Any] | str], report: Report
+) -> dict[str, Any]:
     """Make the summary, as ``--json`` writes it.
+
+    Args:
+        options: The options.
+        samples: The size of the dataset.
+        outcomes: What each job reports, or how it failed.
+        report: What ``seneca verify`` finds in the jobs' audit logs.
 
     Returns:
         A dict with these keys:
 
         * ``jobs``, ``epochs``, ``samples``: the options, and the size of the dataset.
         * ``per_s``: samples a second of all finished jobs together, from the first start to the last end.
-        * ``prepared``: the samples that all jobs prepared.
+        * ``prepared``: of the samples that all jobs got, those that another job had not prepared for them.
         * ``alone``: the samples that independent jobs would have prepared for the same deliveries.
-        * ``exactly_once``, with ``epochs_checked``, ``ids_checked``, ``missing``, ``repeated``,
-          ``foreign``.
+        * ``losses``: the mean loss in each epoch of each finished job.
         * ``failed``: a line for each job that failed.
+        * ``verified``: see :func:`seneca.cli.verify.as_json`.
     """
-    done = [state for state in states if state.began is not None and state.ended is not None]
-    seconds = max(state.ended or 0 for state in done) - min(state.began or 0 for state in done) if done else 0
+    done = [outcome for outcome in outcomes if isinstance(outcome, dict)]
+    seconds = max(job["ended"] for job in done) - min(job["began"] for job in done) if done else 0.0
     return {
         "jobs": options.jobs,
         "epochs": options.epochs,
         "samples": samples,
-        "per_s": sum(state.delivered for state in done) / seconds if seconds else 0.0,
-        "prepared": sum(state.prepared for state in states),
-        "alone": sum(state.delivered for state in states),
-        "exactly_once": verdict.good,
-        "epochs_checked": verdict.epochs,
-        "ids_checked": verdict.ids,
-        "missing": verdict.missing,
-        "repeated": verdict.repeated,
-        "foreign": verdict.foreign,
-        "failed": [f"job {state.number} {state.failure}" for state in states if state.failure],
+        "per_s": len(done) * options.epochs * samples / seconds if done else 0.0,
+        "prepared": report.samples - report.served["augmented"],
+        "alone": report.samples,
+        "losses": [job["losses"] for job in done],
+        "failed": [f"job {number} {why}" for number, why in enumerate(outcomes) if isinstance(why, str)],
+        "verified": verify.as_json(report),
     }
 
 
-def _command(options: Options, data: Path, scratch: Path, number: int) -> list[str]:
-    job = JobOptions(
-        number=number,
-        data=str(data),
-        ids=str(_ids_file(scratch, number)),
-        epochs=options.epochs,
-        batch=options.batch,
-        workers=options.workers,
-        seed=options.seed + number,
-        cache=_cache_name(),
-        cache_bytes=CACHE_BYTES,
-    )
-    return [sys.executable, "-m", "seneca.cli.demo_job", json.dumps(asdict(job))]
+def _lines(summary: dict[str, Any]) -> list[str]:
+    """The summary, for people."""
+    learned = ", ".join(f"{losses[0]:.2f} to {losses[-1]:.2f}" for losses in summary["losses"])
+    return [
+        f"samples/s of all jobs together  {summary['per_s']:,.0f}",
+        f"pictures prepared               {summary['prepared']:,}; independent jobs would have"
+        f" prepared {summary['alone']:,}",
+        *([f"loss, first to last epoch       {learned}"] if learned else []),
+        *(f"failed                          {text}" for text in summary["failed"]),
+    ]
 
 
 def _cache_name() -> str:
@@ -217,13 +251,9 @@ def _cache_name() -> str:
     return f"demo-{os.getpid()}"
 
 
-def _ids_file(scratch: Path, number: int) -> Path:
-    return scratch / f"{number}.ids"
-
-
 @contextlib.contextmanager
 def _scratch() -> Iterator[Path]:
-    """A temporary folder for made-up pictures, ids and errors. It is removed at the end.
+    """A temporary folder for made-up pictures, audit logs and errors. It is removed at the end.
 
     The cache is removed too. It still exists only if the last job to use it was killed.
     """

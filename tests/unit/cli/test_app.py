@@ -24,11 +24,6 @@ from seneca.cli.app import app
             ["--data", "/etc/passwd"],
             "--data: /etc/passwd is no folder; give the folder in which your files lie",
         ),
-        (["--jobs", "0"], "--jobs must be at least 1, not 0"),
-        (["--jobs", "65"], "--jobs must be at most 64, not 65: no more can share a cache"),
-        (["--epochs", "0"], "--epochs must be at least 1, not 0"),
-        (["--batch", "-3"], "--batch must be at least 1, not -3"),
-        (["--workers", "-1"], "--workers must be at least 0, not -1"),
         (
             ["--json", "/nowhere/summary.json"],
             "--json: there is no folder /nowhere; make it, or give another file",
@@ -47,6 +42,11 @@ def test_a_bad_option_is_one_line_and_status_2(arguments, message):
         (["--nosuch"], "seneca: No such option: --nosuch; see `seneca --help`"),
         (["stat"], "seneca stat: Missing argument 'name'; see `seneca stat --help`"),
         (["plan", "--jobs", "two"], "seneca plan: Invalid value for '--jobs': "),
+        (["demo", "--jobs", "0"], "seneca demo: Invalid value for '--jobs': "),
+        (["demo", "--jobs", "65"], "seneca demo: Invalid value for '--jobs': "),
+        (["demo", "--epochs", "0"], "seneca demo: Invalid value for '--epochs': "),
+        (["demo", "--batch", "-3"], "seneca demo: Invalid value for '--batch': "),
+        (["demo", "--workers", "-1"], "seneca demo: Invalid value for '--workers': "),
         (["check", "/tmp", "--workers", "0"], "seneca check: Invalid value for '--workers': "),
     ],
 )

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from seneca.audit.check import Report, Violation
 from seneca.cli import demo
-from seneca.cli.verdict import Verdict
-from seneca.cli.view import JobState
 from seneca.segments import find
 
 PATIENCE_S = 300  # what takes so long has hung, however loaded the machine is
@@ -62,7 +61,10 @@ def start_demo(*arguments: str | Path, scratch: Path) -> subprocess.Popen[str]:
 
 def names_of_jobs(process: subprocess.Popen[str]) -> list[str]:
     """The names that the jobs of a demo have told."""
-    view = find(f"demo-{process.pid}").view
+    try:
+        view = find(f"demo-{process.pid}").view
+    except FileNotFoundError:
+        return []
     return sorted(each.name for job in view.jobs for each in job.work) if view is not None else []
 
 
@@ -75,10 +77,13 @@ def test_two_jobs_share_and_each_gets_every_picture_once(picture_folder, tmp_pat
     out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, err) == (0, ""), out + err
     summary = json.loads((tmp_path / "summary.json").read_text())
-    assert summary["exactly_once"] and (summary["epochs_checked"], summary["ids_checked"]) == (4, 192)
+    verified = summary["verified"]
+    assert verified["holds"] and (verified["checked"]["1"], verified["samples"]) == (4, 192)
     assert 0 < summary["prepared"] <= summary["alone"] == 192
     assert summary["failed"] == [] and summary["per_s"] > 0
-    assert "job 1: epoch 2 of 2 done" in out and "each picture once a job's epoch yes" in out
+    assert [len(losses) for losses in summary["losses"]] == [2, 2]
+    assert "independent jobs would have prepared 192" in out
+    assert "1 each sample exactly once an epoch           yes, by 4 epochs" in out
     assert list((tmp_path / "scratch").glob("seneca-*")) == []
     assert left_in_shared_memory(process.pid) == []
 
@@ -86,19 +91,16 @@ def test_two_jobs_share_and_each_gets_every_picture_once(picture_folder, tmp_pat
 @pytest.mark.whole_size(shown_by="test_two_jobs_share_and_each_gets_every_picture_once")
 def test_ctrl_c_ends_all_jobs_with_one_line(picture_folder, tmp_path):
     process = start_demo("--data", picture_folder, "--epochs", "1000000", scratch=tmp_path / "scratch")
-    assert process.stdout is not None
-    while "job" not in (line := process.stdout.readline()):  # both have begun: they begin together
-        assert line, process.communicate()
+    deadline = time.monotonic() + PATIENCE_S
+    while (names := names_of_jobs(process)) != ["job 0", "job 1"]:  # as `seneca top` shows them
+        assert process.poll() is None and time.monotonic() < deadline, names
+        time.sleep(0.05)
     children = [
         int(path.parent.name)
         for path in Path("/proc").glob("[0-9]*/stat")
         if path.read_text().rpartition(")")[2].split()[1] == str(process.pid)
     ]
     assert len(children) == 2
-    deadline = time.monotonic() + PATIENCE_S
-    while (names := names_of_jobs(process)) != ["job 0", "job 1"]:  # as `seneca top` shows them
-        assert process.poll() is None and time.monotonic() < deadline, names
-        time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, err) == (130, "seneca demo: interrupted; all jobs have ended\n")
@@ -111,9 +113,10 @@ def test_a_job_ends_by_itself_when_the_demo_is_killed(picture_folder, tmp_path):
     process = start_demo(
         *("--data", picture_folder, "--jobs", "1", "--epochs", "1000000"), scratch=tmp_path / "scratch"
     )
-    assert process.stdout is not None
-    while "job" not in (line := process.stdout.readline()):
-        assert line, process.communicate()
+    deadline = time.monotonic() + PATIENCE_S
+    while names_of_jobs(process) != ["job 0"]:
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
     children = [
         path.parent
         for path in Path("/proc").glob("[0-9]*/stat")
@@ -131,9 +134,9 @@ def test_a_job_ends_by_itself_when_the_demo_is_killed(picture_folder, tmp_path):
 def test_a_job_that_dies_is_reported_and_the_others_go_on(picture_folder, tmp_path, monkeypatch, capfd):
     real = demo._command
 
-    def command(options, data, scratch, number):
+    def command(options, data, number):
         dies = {1: "import os; os.kill(os.getpid(), 9)", 2: "raise SystemExit('out of luck')"}
-        return python(dies[number]) if number in dies else real(options, data, scratch, number)
+        return python(dies[number]) if number in dies else real(options, data, number)
 
     monkeypatch.setattr(demo, "_command", command)
     summary_file = tmp_path / "summary.json"
@@ -141,7 +144,7 @@ def test_a_job_that_dies_is_reported_and_the_others_go_on(picture_folder, tmp_pa
     out = capfd.readouterr().out
     assert "job 1 was killed by SIGKILL" in out and "job 2 ended with status 1: out of luck" in out
     summary = json.loads(summary_file.read_text())
-    assert summary["exactly_once"] and summary["epochs_checked"] == 2
+    assert summary["verified"]["holds"] and summary["verified"]["checked"]["1"] == 2
     assert len(summary["failed"]) == 2
     assert left_in_shared_memory(os.getpid()) == []
 
@@ -155,11 +158,31 @@ def test_where_no_job_gets_a_sample_it_is_said_once_with_status_2(picture_folder
     assert "NoSpaceError" not in out and "prepared" not in out
 
 
-def test_a_bad_verdict_is_status_1(monkeypatch, capfd):
-    states = [JobState(0, 1, 10, delivered=10, began=0.0, ended=1.0)]
-    bad = demo.summarise(demo.Options(), 10, states, Verdict(epochs=1, ids=10, missing=1, repeated=1))
-    monkeypatch.setattr(demo, "_train", lambda *_: bad)
-    assert demo.run(demo.Options()) == 1
-    good = demo.summarise(demo.Options(), 10, states, Verdict(epochs=1, ids=10))
-    monkeypatch.setattr(demo, "_train", lambda *_: good)
-    assert demo.run(demo.Options()) == 0
+def test_a_job_that_will_not_end_is_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "PATIENCE_S", 0.2)
+    deaf = (
+        "import signal, time; signal.signal(15, signal.SIG_IGN); print('ready', flush=True); time.sleep(600)"
+    )
+    with pytest.raises(KeyError), demo._started([python(deaf)], tmp_path) as (job,):
+        raise KeyError
+    assert job.returncode == -signal.SIGKILL
+
+
+def test_a_broken_invariant_is_status_1(monkeypatch, capfd):
+    outcomes = [
+        {"began": 1.0, "ended": 4.0, "losses": [2.0, 1.0]},
+        {"began": 2.0, "ended": 5.0, "losses": [3.0]},
+    ]
+    served = {"storage": 21, "encoded": 0, "decoded": 0, "augmented": 19}
+    good = Report(jobs=2, samples=40, epochs=4, served=served)
+    options = demo.Options(epochs=2)
+    summary = demo.summarise(options, 10, outcomes, good)
+    assert (summary["per_s"], summary["prepared"], summary["alone"]) == (10.0, 21, 40)
+    monkeypatch.setattr(demo, "_train", lambda *_: (summary, good))
+    assert demo.run(options) == 0
+    out, _ = capfd.readouterr()
+    assert "21; independent jobs would have prepared 40" in out and "2.00 to 1.00, 3.00 to 3.00" in out
+    bad = Report(violations=[Violation(1, "missing", "0", 0, 0, [3], "sample 3 is missing")])
+    monkeypatch.setattr(demo, "_train", lambda *_: (demo.summarise(options, 10, outcomes, bad), bad))
+    assert demo.run(options) == 1
+    assert "sample 3 is missing" in capfd.readouterr().out
