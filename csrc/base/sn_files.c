@@ -9,8 +9,9 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "sn_clock.h"
 
 #define PIECE 64u          /* paths that a thread takes at a time */
 #define SLOW_NS 50000      /* a file: fifty times what memory answers in, a tenth of what a network does */
@@ -119,14 +120,6 @@ static void *take_all(void *argument)
     return NULL;
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return in_ns(&now);
-}
-
 int sn_files_look(const char *paths, const uint64_t *offsets, size_t n, unsigned threads, sn_file *out,
                   size_t *failed)
 {
@@ -137,9 +130,9 @@ int sn_files_look(const char *paths, const uint64_t *offsets, size_t n, unsigned
 
     atomic_init(&look.next, 0);
     atomic_init(&look.failed, n);
-    int64_t begun = now_ns();
+    uint64_t begun = sn_now_ns();
     take(&look);
-    if (n > PIECE && now_ns() - begun > (int64_t)SLOW_NS * PIECE)
+    if (n > PIECE && sn_now_ns() - begun > (uint64_t)SLOW_NS * PIECE)
         threads = SLOW_THREADS;
     else if (threads > SLOW_THREADS)
         threads = SLOW_THREADS;

@@ -10,9 +10,9 @@
 #include <strings.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "../base/sn_clock.h"
 #include "../base/sn_descriptor.h"
 #include "../base/sn_library.h"
 
@@ -143,14 +143,6 @@ static int load(functions *self, char *why)
     return -ENOENT;
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* -- What libcurl calls -- */
 
 /* The value in a line of an answer's head, if it has this name, without blanks around it: its length is `n`. */
@@ -244,7 +236,7 @@ static int set_due(void *multi, long wait_ms, void *data)
     sn_http *self = data;
 
     (void)multi;
-    self->due_ms = wait_ms < 0 ? INT64_MAX : now_ms() + wait_ms;
+    self->due_ms = wait_ms < 0 ? INT64_MAX : sn_now_ms(CLOCK_MONOTONIC) + wait_ms;
     return 0;
 }
 
@@ -433,7 +425,7 @@ static void report(sn_http *self, sn_http_done *done, void *data)
 void sn_http_step(sn_http *self, int wait_ms, sn_http_done *done, void *data)
 {
     struct epoll_event events[EVENTS];
-    int64_t until_due = self->due_ms - now_ms();
+    int64_t until_due = self->due_ms - sn_now_ms(CLOCK_MONOTONIC);
     int running;
 
     if (until_due < wait_ms)
@@ -444,7 +436,7 @@ void sn_http_step(sn_http *self, int wait_ms, sn_http_done *done, void *data)
                    (events[i].events & EPOLLOUT ? WANTS_OUT : 0) | (events[i].events & EPOLLERR ? CAME_ERROR : 0);
         self->curl.curl_multi_socket_action(self->multi, events[i].data.fd, what, &running);
     }
-    if (now_ms() >= self->due_ms) {
+    if (sn_now_ms(CLOCK_MONOTONIC) >= self->due_ms) {
         self->due_ms = INT64_MAX;
         self->curl.curl_multi_socket_action(self->multi, NO_SOCKET, 0, &running);
     }

@@ -1,8 +1,7 @@
 #include "sn_await.h"
 
-#include <time.h>
-
 #include "../base/sn_bits.h"
+#include "../base/sn_clock.h"
 #include "../base/sn_status.h"
 #include "../shm/sn_row.h"
 #include "../slots/sn_slots.h"
@@ -14,13 +13,6 @@
 #define AT_ONCE 256u /* places that are looked for in one section */
 
 static const uint64_t nobody[SN_MAX_ROWS / 64];
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 /* The most that anything is waited for: also a laggard, which shares the cores with all others, and may get none for a while. */
 static uint64_t most_patience_ns(uint64_t mean_ns)
@@ -39,7 +31,7 @@ int sn_await_turn(sn_await *await, sn_pool *pool, sn_member *member, int timeout
 {
     if (!sn_member_waits_for_laggard(member))
         return 0;
-    uint64_t patience = most_patience_ns(sn_pool_mean_ns(pool)), now = now_ns();
+    uint64_t patience = most_patience_ns(sn_pool_mean_ns(pool)), now = sn_now_ns();
     uint64_t until = now + (uint64_t)timeout_ms * 1000000;
     struct timespec pause = {.tv_nsec = MOST_PAUSE_NS};
     int was_interrupted = 0;
@@ -48,7 +40,7 @@ int sn_await_turn(sn_await *await, sn_pool *pool, sn_member *member, int timeout
         if (now >= until || was_interrupted)
             return SN_BUSY;
         was_interrupted = nanosleep(&pause, NULL) != 0;
-        uint64_t slept = now_ns() - now;
+        uint64_t slept = sn_now_ns() - now;
         await->before_draw_ns += slept;
         now += slept;
     }
@@ -130,7 +122,7 @@ static void find_ready(sn_await *await, sn_pool *pool)
             if (!place->is_held_back || place->item.awaited != SN_AWAITS_COPY ||
                 sn_slot_state(&batch->context->segment->slots[place->item.source_slot]) != SN_SLOT_READY)
                 continue;
-            await->since_ns[place->item.peer] = now_ns();
+            await->since_ns[place->item.peer] = sn_now_ns();
             place->item.awaited = SN_AWAITS_NOTHING;
             release(pool, place);
         }
@@ -205,7 +197,7 @@ static uint64_t clock_from(const sn_batch *batch, uint64_t now, uint64_t patienc
  * was long enough: a bit for each in `blamed`. Whether anything is to be made here: a copy may have failed, too. */
 static int find_overdue(sn_await *await, uint64_t mean_ns, sn_batch *batch, uint64_t *blamed)
 {
-    uint64_t now = now_ns(), patience = sn_patience_ns(mean_ns);
+    uint64_t now = sn_now_ns(), patience = sn_patience_ns(mean_ns);
     int any = 0;
 
     if (batch->peer_wait_from_ns == 0)
@@ -239,11 +231,11 @@ static void give_up(sn_await *await, sn_pool *pool, sn_member *member, sn_batch 
 
 int sn_await_batch(sn_await *await, sn_pool *pool, sn_member *member, sn_batch *batch, int timeout_ms)
 {
-    uint64_t began = now_ns(), until = began + (uint64_t)timeout_ms * 1000000, pause = LEAST_PAUSE_NS;
+    uint64_t began = sn_now_ns(), until = began + (uint64_t)timeout_ms * 1000000, pause = LEAST_PAUSE_NS;
     int rc;
 
     for (;;) {
-        uint64_t blamed[SN_MAX_ROWS / 64] = {0}, now = now_ns(), left = now < until ? until - now : 0;
+        uint64_t blamed[SN_MAX_ROWS / 64] = {0}, now = sn_now_ns(), left = now < until ? until - now : 0;
 
         if (!await->first) {
             rc = sn_pool_wait_until(pool, batch, until);
@@ -252,7 +244,7 @@ int sn_await_batch(sn_await *await, sn_pool *pool, sn_member *member, sn_batch *
         int is_waiting = batch->n_awaited > 0 && sn_pool_look(pool, batch).left == batch->n_awaited;
         rc = sn_pool_wait_until(pool, batch, now + (pause < left ? pause : left));
         if (is_waiting)
-            batch->peer_wait_ns += now_ns() - now;
+            batch->peer_wait_ns += sn_now_ns() - now;
         if (rc == 0 || left == 0)
             break;
         uint32_t before = batch->n_awaited;
@@ -265,7 +257,7 @@ int sn_await_batch(sn_await *await, sn_pool *pool, sn_member *member, sn_batch *
         forget_settled(await);
         pause = batch->n_awaited < before ? LEAST_PAUSE_NS : pause < MOST_PAUSE_NS ? 2 * pause : pause;
     }
-    uint64_t ended = now_ns();
+    uint64_t ended = sn_now_ns();
     batch->wait_ns += ended - began;
     if (rc == 0)
         sn_member_taken(member, batch->n_places, batch->wait_ns, ended, batch->slowly);

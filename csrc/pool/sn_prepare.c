@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
+#include "../base/sn_clock.h"
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
 #include "../store/sn_distrust.h"
@@ -26,13 +26,6 @@ void sn_scratch_free(sn_scratch *scratch)
     sn_codec_free(scratch->codec);
     free(scratch->file.bytes);
     free(scratch->pixels);
-}
-
-static uint64_t now(clockid_t clock)
-{
-    struct timespec time;
-    clock_gettime(clock, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
 static size_t copy_bytes(const sn_context *context)
@@ -151,10 +144,10 @@ long sn_thread_sleeps(void)
 static uint64_t fetch_timed(const sn_context *context, sn_place *place, int is_interruptible, int is_ahead, sn_file *file)
 {
     long slept = sn_thread_sleeps();
-    uint64_t began = now(CLOCK_MONOTONIC);
+    uint64_t began = sn_now_ns();
 
     fetch(context, place, is_interruptible, is_ahead, file);
-    uint64_t took = now(CLOCK_MONOTONIC) - began;
+    uint64_t took = sn_now_ns() - began;
     place->spent.read += took;
     if (took > SLOW_NS && sn_thread_sleeps() > slept)
         place->awaited_ns += took;
@@ -326,7 +319,7 @@ static void keep_encoded(sn_place *place, const uint8_t *bytes, size_t length)
 static int augment_encoded(sn_scratch *scratch, const sn_context *context, sn_place *place, sn_rng *rng,
                            const uint8_t *bytes, size_t length, uint8_t *pixels)
 {
-    uint64_t began = now(CLOCK_THREAD_CPUTIME_ID), between;
+    uint64_t began = sn_clock_ns(CLOCK_THREAD_CPUTIME_ID), between;
     sn_view decoded;
     int rc;
 
@@ -339,15 +332,15 @@ static int augment_encoded(sn_scratch *scratch, const sn_context *context, sn_pl
     if (!place->kept) {
         rc = sn_codec_augment_encoded(scratch->codec, context->plan, rng, bytes, length, pixels);
         if (rc == 0) /* a look at what another decoder has to prepare tells nothing of preparing */
-            place->spent.prepare = now(CLOCK_THREAD_CPUTIME_ID) - began;
+            place->spent.prepare = sn_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began;
         return rc;
     }
     /* The codec's own view ends with the next call. */
     decoded = tight_view(context, place->kept, decoded.height, decoded.width);
-    between = now(CLOCK_THREAD_CPUTIME_ID);
+    between = sn_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     rc = sn_codec_augment_decoded(scratch->codec, context->plan, rng, &decoded, pixels);
     place->spent.decode = between - began;
-    place->spent.augment = now(CLOCK_THREAD_CPUTIME_ID) - between;
+    place->spent.augment = sn_clock_ns(CLOCK_THREAD_CPUTIME_ID) - between;
     return rc;
 }
 
@@ -360,9 +353,9 @@ static int augment_decoded(sn_scratch *scratch, const sn_context *context, sn_pl
         *why = "its decoded payload is not the size that its record says";
         return SN_E_DECODE;
     }
-    uint64_t began = now(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t began = sn_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     int rc = sn_codec_augment_decoded(scratch->codec, context->plan, rng, &decoded, pixels);
-    place->spent.augment = now(CLOCK_THREAD_CPUTIME_ID) - began;
+    place->spent.augment = sn_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began;
     return rc;
 }
 
@@ -555,12 +548,12 @@ static void use_copy(const sn_context *context, sn_place *place, uint8_t *out)
 static void note_made(const sn_context *context, const sn_place *place, uint64_t began)
 {
     if (place->item.role != SN_ALONE)
-        sn_hosts_made(context->hosts, now(CLOCK_MONOTONIC) - began);
+        sn_hosts_made(context->hosts, sn_now_ns() - began);
 }
 
 int sn_prepare(sn_scratch *scratch, const sn_context *context, sn_place *place, uint8_t *out)
 {
-    uint64_t began = now(CLOCK_MONOTONIC);
+    uint64_t began = sn_now_ns();
     const char *why = NULL; /* NULL: the codec has the reason */
     int rc = SN_E_DECODE;
 

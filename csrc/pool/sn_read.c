@@ -5,9 +5,9 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "../base/sn_clock.h"
 #include "../base/sn_descriptor.h"
 
 #define DESCRIPTOR_NS 2000000000u /* those who read ahead close a file sooner, unless storage hangs */
@@ -24,13 +24,6 @@ int sn_grow(uint8_t **buffer, size_t *capacity, size_t needed)
     *buffer = larger;
     *capacity = size;
     return 0;
-}
-
-static uint64_t now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
 /* The file alone that is one: to open a FIFO waits for a writer, and a read from it, a socket or a device may
@@ -52,8 +45,8 @@ static int open_regular(int is_interruptible, int is_ahead, const char *path, st
         if (errno != EAGAIN && !is_short)
             return rc;
         if (give_up_at == 0)
-            give_up_at = now() + (is_short ? DESCRIPTOR_NS : LEASE_NS);
-        else if (now() > give_up_at)
+            give_up_at = sn_now_ns() + (is_short ? DESCRIPTOR_NS : LEASE_NS);
+        else if (sn_now_ns() > give_up_at)
             return rc;
         if (nanosleep(&pause, NULL) != 0 && is_interruptible)
             return -EINTR;

@@ -11,8 +11,8 @@
 
 #include <pthread.h>
 #include <sys/types.h>
-#include <time.h>
 
+#include "../base/sn_clock.h"
 #include "sn_ahead.h"
 #include "sn_batch.h"
 #include "sn_fetches.h"
@@ -76,25 +76,6 @@ void sn_pool_arrive(sn_pool *pool, sn_place *place, const sn_file *file, uint64_
 
 /* A request has not brought a place, and somebody else is to take it. */
 void sn_pool_give_back(sn_pool *pool, sn_place *place);
-
-static inline int64_t sn_now_ms(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-static inline uint64_t sn_now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-static inline struct timespec sn_time_at(uint64_t ns)
-{
-    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
-}
 
 static inline uint32_t sn_batch_tasks(const sn_batch *batch)
 {

@@ -19,7 +19,7 @@
 int sn_connection_open(const struct sockaddr *address, socklen_t length, sn_tls_context *tls, sn_connection **opened,
                        char why[SN_TLS_WHY])
 {
-    uint64_t deadline = sn_socket_now() + CONNECT_NS;
+    uint64_t deadline = sn_now_ns() + CONNECT_NS;
     sn_connection *self = calloc(1, sizeof *self);
     int rc;
 
@@ -60,7 +60,7 @@ static void note(sn_connection *self, ssize_t rc)
 
 int sn_connection_send(sn_connection *self, struct iovec *parts, size_t n)
 {
-    uint64_t deadline = sn_socket_now() + ANSWER_NS;
+    uint64_t deadline = sn_now_ns() + ANSWER_NS;
 
     for (size_t i = 0; i < n; i++)
         deadline += parts[i].iov_len * BYTE_NS;
@@ -87,7 +87,7 @@ static ssize_t receive(sn_connection *self, uint8_t *to, size_t most, uint64_t d
 
 int sn_connection_answer(sn_connection *self, uint64_t most, sn_answer *answer)
 {
-    uint64_t deadline = sn_socket_now() + ANSWER_NS;
+    uint64_t deadline = sn_now_ns() + ANSWER_NS;
 
     for (;;) {
         size_t used;
@@ -115,7 +115,7 @@ int sn_connection_answer(sn_connection *self, uint64_t most, sn_answer *answer)
 int sn_connection_bytes(sn_connection *self, size_t length, uint8_t **bytes, size_t *capacity)
 {
     uint64_t patience = length < LONGEST_NS / BYTE_NS ? ANSWER_NS + length * BYTE_NS : LONGEST_NS;
-    uint64_t deadline = sn_socket_now() + (patience < LONGEST_NS ? patience : LONGEST_NS);
+    uint64_t deadline = sn_now_ns() + (patience < LONGEST_NS ? patience : LONGEST_NS);
     size_t whole = length + 2, at = self->until - self->from;
 
     if (whole > *capacity) {

@@ -4,8 +4,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "../base/sn_clock.h"
 #include "../base/sn_hash.h"
 
 #define MEET_NS 500000000u
@@ -49,13 +49,6 @@ struct sn_hosts {
     double made_ns, asked_ns; /* of a thread, for one copy; 0: not known */
     double found; /* the share of probes that were there when they were asked for; 1 at first */
 };
-
-static uint64_t now(clockid_t clock)
-{
-    struct timespec time;
-    clock_gettime(clock, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
 
 sn_hosts *sn_hosts_new(sn_remote *remote, const uint8_t sequence[SN_REMOTE_DATASET], uint64_t self)
 {
@@ -145,7 +138,7 @@ static uint32_t write_roster(const sn_hosts *hosts, uint64_t now_ns, uint64_t pl
 
 void sn_hosts_meet(sn_hosts *hosts)
 {
-    uint64_t now_ns = now(CLOCK_MONOTONIC), due = atomic_load_explicit(&hosts->meets_ns, memory_order_relaxed);
+    uint64_t now_ns = sn_now_ns(), due = atomic_load_explicit(&hosts->meets_ns, memory_order_relaxed);
     line lines[SN_MOST_HOSTS + 1];
     sn_wish wish = {.sample = ROSTER, .most = sizeof lines};
 
@@ -208,7 +201,7 @@ void sn_hosts_begin(sn_hosts *hosts, const uint8_t copies[SN_REMOTE_DATASET])
 
 void sn_hosts_near(sn_hosts *hosts, uint64_t place, sn_near *near)
 {
-    uint64_t now_ns = now(CLOCK_MONOTONIC);
+    uint64_t now_ns = sn_now_ns();
     uint32_t lives_ms = SN_LEAST_COPY_MS;
 
     atomic_store_explicit(&hosts->place, place, memory_order_relaxed);
@@ -244,10 +237,10 @@ void sn_hosts_made(sn_hosts *hosts, uint64_t took_ns)
 
 void sn_hosts_get(sn_hosts *hosts, const uint8_t *copies, sn_wish *wishes, uint32_t n)
 {
-    uint64_t began = now(CLOCK_MONOTONIC);
+    uint64_t began = sn_now_ns();
 
     sn_remote_get(hosts->remote, copies, wishes, n);
-    uint64_t took = now(CLOCK_MONOTONIC) - began;
+    uint64_t took = sn_now_ns() - began;
     pthread_mutex_lock(&hosts->mutex);
     add_to_mean(&hosts->asked_ns, (double)took / n, n);
     for (uint32_t i = 0; i < n; i++)

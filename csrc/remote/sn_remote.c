@@ -203,7 +203,7 @@ static void ask_server(const uint8_t *dataset, sn_gets_of_server *part)
 static void take_from_server(const uint8_t *dataset, const sn_gets_of_server *part)
 {
     sn_server *self = part->server;
-    uint64_t began = sn_socket_now();
+    uint64_t began = sn_now_ns();
     sn_answer answer;
     sn_connection *one = sn_server_receive(self, part->connection, part->commands, part->length, &answer);
 
@@ -212,7 +212,7 @@ static void take_from_server(const uint8_t *dataset, const sn_gets_of_server *pa
         int rc = i > 0 ? sn_server_next(one, &answer) : 0;
         if (rc == 0)
             rc = take(one, &answer, dataset, wish);
-        uint64_t now = sn_socket_now();
+        uint64_t now = sn_now_ns();
         if (rc == -EMSGSIZE || (rc == 0 && !wish->is_found && answer.kind != SN_ANSWER_NOTHING)) {
             sn_server_count_wrong(self, now - began);
         } else if (rc == 0) {

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
-#include <time.h>
 
 #include "sn_socket.h"
 
@@ -38,7 +37,7 @@ struct sn_server {
     sn_connection *idle;
     uint32_t failures;      /* in a row */
     uint64_t wrong;         /* values; fewer after right ones */
-    uint64_t alone_until;   /* sn_socket_now(); it is left alone */
+    uint64_t alone_until;   /* sn_now_ns(); it is left alone */
     uint64_t pause;         /* how long the next time */
     int is_tried;           /* one caller asks it again */
     uint64_t full_until;
@@ -158,7 +157,7 @@ int sn_server_may_ask(sn_server *self, uint32_t samples)
 {
     pthread_mutex_lock(&self->mutex);
     int is_alone = self->failures >= MOST_FAILURES;
-    int may = !is_alone || (!self->is_tried && sn_socket_now() >= self->alone_until);
+    int may = !is_alone || (!self->is_tried && sn_now_ns() >= self->alone_until);
     if (may && is_alone)
         self->is_tried = 1;
     if (!may)
@@ -175,8 +174,8 @@ static void note_failure(sn_server *self, const char *message, uint32_t in_a_row
         snprintf(self->counts.message, sizeof self->counts.message, "%s", message);
     self->is_tried = 0;
     self->failures = in_a_row < MOST_FAILURES ? in_a_row : MOST_FAILURES;
-    if (self->failures == MOST_FAILURES && sn_socket_now() >= self->alone_until) {
-        self->alone_until = sn_socket_now() + self->pause;
+    if (self->failures == MOST_FAILURES && sn_now_ns() >= self->alone_until) {
+        self->alone_until = sn_now_ns() + self->pause;
         self->pause = self->pause * 2 < LONGEST_NS ? self->pause * 2 : LONGEST_NS;
     }
 }
@@ -285,8 +284,8 @@ static sn_connection *connect_to(sn_server *self, char message[SN_TLS_WHY])
  * caller's would not either. The mutex is held. 0: take what is idle, or connect. */
 static int await_turn(sn_server *self)
 {
-    uint64_t until = sn_socket_now() + TURN_NS;
-    struct timespec time = {.tv_sec = (time_t)(until / 1000000000), .tv_nsec = (long)(until % 1000000000)};
+    uint64_t until = sn_now_ns() + TURN_NS;
+    struct timespec time = sn_time_at(until);
     uint32_t vain = self->vain_turns;
     int rc = 0;
 
@@ -340,7 +339,7 @@ static void note_owed(sn_server *self, const sn_answer *answer)
         self->counts.stored++;
     } else if (answer->kind == SN_ANSWER_ERROR) {
         self->counts.refused++;
-        self->full_until = sn_socket_now() + FULL_NS;
+        self->full_until = sn_now_ns() + FULL_NS;
         snprintf(self->counts.message, sizeof self->counts.message, "a sample was not stored: %.*s",
                  (int)answer->text_length, answer->text);
     }
@@ -441,7 +440,7 @@ void sn_server_done(sn_server *self, sn_connection *one)
 int sn_server_wants(sn_server *self)
 {
     pthread_mutex_lock(&self->mutex);
-    int it_does = self->failures == 0 && sn_socket_now() >= self->full_until;
+    int it_does = self->failures == 0 && sn_now_ns() >= self->full_until;
     pthread_mutex_unlock(&self->mutex);
     return it_does;
 }

@@ -5,40 +5,32 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../base/sn_descriptor.h"
 
 #define PATIENCE_NS 100000000u /* without one byte more */
 
-uint64_t sn_socket_now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
 static int await_until(int fd, short events, uint64_t until)
 {
     struct pollfd one = {.fd = fd, .events = events};
 
     for (;;) {
-        uint64_t at = sn_socket_now();
+        uint64_t at = sn_now_ns();
         int left_ms = until > at ? (int)((until - at + 999999) / 1000000) : 0;
         int n = poll(&one, 1, left_ms);
         if (n > 0)
             return 0;
         if (n < 0 && errno != EINTR)
             return -errno;
-        if (sn_socket_now() >= until)
+        if (sn_now_ns() >= until)
             return -ETIMEDOUT;
     }
 }
 
 int sn_socket_await(int fd, short events, uint64_t deadline)
 {
-    uint64_t until = sn_socket_now() + PATIENCE_NS;
+    uint64_t until = sn_now_ns() + PATIENCE_NS;
 
     return await_until(fd, events, until < deadline ? until : deadline);
 }

@@ -18,8 +18,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-/* Deadlines are of this clock, in nanoseconds. */
-uint64_t sn_socket_now(void);
+#include "../base/sn_clock.h" /* deadlines are sn_now_ns()'s */
 
 /* A socket that is connected; below 0: there is none. */
 int sn_socket_connect(const struct sockaddr *address, socklen_t length, uint64_t deadline);

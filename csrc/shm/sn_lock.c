@@ -3,8 +3,8 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
-#include <time.h>
 
+#include "../base/sn_clock.h"
 #include "../base/sn_status.h"
 #include "sn_segment.h"
 
@@ -31,27 +31,6 @@ static int ofd(const sn_segment *segment, int command, short type, uint32_t byte
     return ofd_range(segment->fd, command, type, byte, 1, lock);
 }
 
-static struct timespec after_ms(int ms)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += ms / 1000;
-    t.tv_nsec += (long)(ms % 1000) * 1000000;
-    if (t.tv_nsec >= 1000000000) {
-        t.tv_sec++;
-        t.tv_nsec -= 1000000000;
-    }
-    return t;
-}
-
-static int is_past(const struct timespec *deadline)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec > deadline->tv_sec ||
-           (now.tv_sec == deadline->tv_sec && now.tv_nsec >= deadline->tv_nsec);
-}
-
 static int try_lock(int fd)
 {
     int rc;
@@ -66,12 +45,13 @@ static int try_lock(int fd)
 /* Another thread or process has it. */
 static int wait_for_lock(sn_segment *segment, int has_mutex, int deadline_ms)
 {
-    struct timespec deadline = after_ms(deadline_ms), pause = {0, FIRST_PAUSE_NS};
+    uint64_t until_ns = sn_now_ns() + (uint64_t)deadline_ms * 1000000;
+    struct timespec deadline = sn_time_at(until_ns), pause = {0, FIRST_PAUSE_NS};
     int rc;
 
     if (!has_mutex && pthread_mutex_clocklock(&segment->mutex, CLOCK_MONOTONIC, &deadline) != 0)
         return SN_BUSY;
-    while ((rc = try_lock(segment->fd)) == SN_BUSY && !is_past(&deadline)) {
+    while ((rc = try_lock(segment->fd)) == SN_BUSY && sn_now_ns() < until_ns) {
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < LONGEST_PAUSE_NS)
             pause.tv_nsec *= 2;

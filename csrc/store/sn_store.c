@@ -1,9 +1,9 @@
 #include "sn_store.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "../base/sn_bits.h"
+#include "../base/sn_clock.h"
 #include "../base/sn_foresee.h"
 #include "../base/sn_status.h"
 #include "../slots/sn_slots.h"
@@ -93,12 +93,11 @@ static int probe(sn_segment *segment)
 
 static int is_time_to_probe(sn_segment *segment)
 {
-    struct timespec now;
+    int64_t now_s = sn_now_ms(CLOCK_MONOTONIC_COARSE) / 1000;
 
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    if (segment->sections++ % PROBE_EVERY != 0 && segment->probed_at == now.tv_sec)
+    if (segment->sections++ % PROBE_EVERY != 0 && segment->probed_at == now_s)
         return 0;
-    segment->probed_at = now.tv_sec;
+    segment->probed_at = now_s;
     return 1;
 }
 
