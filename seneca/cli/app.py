@@ -168,7 +168,7 @@ def profile(
     from rich.console import Console
 
     from seneca.cli.paths import in_a_line
-    from seneca.cli.profile import BadProfiling, measured, profile_table
+    from seneca.cli.planning.profile import BadProfiling, measured, profile_table
 
     console = Console()
     try:
@@ -217,7 +217,7 @@ def plan(
 
     The status is 2 if something cannot be used or read.
     """
-    from seneca.cli.planning import BadPlan, Wanted, run
+    from seneca.cli.planning.command import BadPlan, Wanted, run
 
     try:
         run(
@@ -234,7 +234,7 @@ _JSON = typer.Option("--json", help="Print JSON instead of text.")
 
 def _of_segments(command: str, run: Callable[[], int]) -> None:
     from seneca._runtime.printable import printable
-    from seneca.cli.segments import BadUse
+    from seneca.cli.caches.segments import BadUse
 
     try:
         status = run()
@@ -251,7 +251,7 @@ def ls(json: Annotated[bool, _JSON] = False) -> None:
     Nobody notices: nothing is attached, locked or changed. Other users' caches are listed with their owner.
     They are those in /dev/shm, or in the folder that SENECA_DIR names. The status is 2 if it can hold none.
     """
-    from seneca.cli.segments import ls
+    from seneca.cli.caches.segments import ls
 
     _of_segments("ls", lambda: ls(as_text=json))
 
@@ -265,7 +265,7 @@ def stat(
 
     The status is 2 if there is no such cache, or it cannot be read.
     """
-    from seneca.cli.segments import stat
+    from seneca.cli.caches.segments import stat
 
     _of_segments("stat", lambda: stat(name, as_text=json))
 
@@ -279,7 +279,7 @@ def rm(
 
     The status is 2 if there is no such cache, or it is in use.
     """
-    from seneca.cli.segments import rm
+    from seneca.cli.caches.segments import rm
 
     _of_segments("rm", lambda: rm(names, force=force))
 
@@ -301,7 +301,7 @@ def prune(
 
     The status is 1 if one of them could not be removed.
     """
-    from seneca.cli.segments import prune
+    from seneca.cli.caches.segments import prune
 
     _of_segments("prune", lambda: prune(kept=kept, to=to, dry_run=dry_run))
 
@@ -321,7 +321,7 @@ def warm(
     What is decoded serves the jobs whose transform begins like --transform does: with the same Resize, or
     with none. Ctrl-C stops it, and what is filled stays. The status is 2 if the cache cannot be filled.
     """
-    from seneca.cli.warm import BadWarming, Wanted, run
+    from seneca.cli.caches.warm import BadWarming, Wanted, run
 
     try:
         status = run(Wanted(folder, transform, memory, split, keep, cache, workers))
@@ -343,7 +343,7 @@ def top(
     Nobody notices: nothing is attached, locked or changed. The status is 2 if there is no such cache, or it
     cannot be read.
     """
-    from seneca.cli.top import run
+    from seneca.cli.watch.top import run
 
     _of_segments("top", lambda: run(name, every_s=every, once=once, as_text=json))
 
@@ -358,7 +358,7 @@ def metrics(
 
     The status is 2 if it cannot listen there.
     """
-    from seneca.cli.metrics import run
+    from seneca.cli.watch.metrics import run
 
     _of_segments("metrics", lambda: run(host, port, once=once))
 
@@ -375,7 +375,7 @@ def report(
     over time, and needs no network. The status is 1 if no job got a sample meanwhile. It is 2 if the file
     cannot be written, or the cache cannot be read.
     """
-    from seneca.cli.report import run
+    from seneca.cli.watch.report import run
 
     _of_segments("report", lambda: run(file, cache, duration=duration))
 
@@ -390,7 +390,7 @@ def shrink(
     The status is 1 if some of that memory is in use still. It is 2 if there is no such cache, or its jobs
     need more.
     """
-    from seneca.cli.segments import shrink
+    from seneca.cli.caches.segments import shrink
 
     _of_segments("shrink", lambda: shrink(name, size))
 
@@ -439,8 +439,8 @@ def serve(
     one that it makes. Nothing is written to disk. The status is 2 if an option cannot be used, or no server
     is installed.
     """
+    from seneca.cli.caches.remote import CannotServe, run
     from seneca.cli.paths import in_a_line
-    from seneca.cli.remote import CannotServe, run
 
     try:
         run(memory, bind or ["127.0.0.1"], port, folder, insecure, print_, tls_cert, tls_key)

@@ -21,7 +21,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from seneca._runtime.enabled import off_because
 from seneca._runtime.user_cache import user_cache
 from seneca.cli.paths import cannot_list, cannot_write
-from seneca.cli.what_if import show_bytes, show_rate
+from seneca.cli.planning.what_if import show_bytes, show_rate
 from seneca.data.verdicts import Verdicts
 from seneca.tuning.host import cores
 

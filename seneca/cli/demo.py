@@ -32,9 +32,10 @@ from seneca._runtime.enabled import off_because
 from seneca._runtime.printable import printable
 from seneca._runtime.segment_folder import fault_of, segment_folder
 from seneca.audit.check import Report, check
-from seneca.cli import top, verify
+from seneca.cli import verify
 from seneca.cli.paths import cannot_list, cannot_write
-from seneca.cli.rates import Watch
+from seneca.cli.watch import top
+from seneca.cli.watch.rates import Watch
 from seneca.data import ImageFolder
 from seneca.testing import make_pictures
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import bench_what_if
 import pytest
 
-from seneca.cli.what_if import parse_what_if
+from seneca.cli.planning.what_if import parse_what_if
 
 
 @pytest.mark.parametrize(("before", "text", "after"), bench_what_if.CHANGES)

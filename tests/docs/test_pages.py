@@ -40,11 +40,11 @@ NOT_RUN = {
     "pip install pillow-simd": "it changes the environment that runs this",
     "make wheel": "make test-packages runs it: it compiles Seneca a second time",
     "SENECA_KEEP=10min python train.py": "it leaves a cache for ten minutes; test_sample_cache.py keeps one",
-    "seneca report report.html": "it waits for jobs; cli/test_report.py runs it with some",
-    "seneca remote serve --memory 64GiB --bind 10.0.0.5": "it serves; cli/test_remote.py starts some",
+    "seneca report report.html": "it waits for jobs; cli/watch/test_report.py runs it with some",
+    "seneca remote serve --memory 64GiB --bind 10.0.0.5": "it serves; cli/caches/test_remote.py starts some",
     "SENECA_REMOTE=redis://node1,node2,node3 python train.py": "no such hosts; tests/faults has real servers",
     "seneca remote serve --memory 64GiB --bind 10.0.0.5 --tls-cert node1.crt --tls-key node1.key": (
-        "it serves; cli/test_remote.py starts one"
+        "it serves; cli/caches/test_remote.py starts one"
     ),
     'SENECA_REMOTE="rediss://node1?ssl_ca_certs=/etc/our-ca.crt,node2,node3" python train.py': "as above",
     "make demo": "it takes a minute; tests/unit/cli/test_demo.py runs `seneca demo` at a small size",

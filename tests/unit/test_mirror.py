@@ -22,7 +22,7 @@ WITHOUT = {
     "_core/undecoded": "pictures that are left to Pillow: test_loader.py, native/test_fetchers.py",
     "cli/checks/finding": "what a check found: all of cli/checks/, cli/test_doctor.py",
     "cli/demo_job": "what the processes of the demo run: cli/test_demo.py",
-    "cli/planning": "seneca plan as it is typed: cli/test_plan.py",
+    "cli/planning/command": "seneca plan as it is typed: cli/planning/test_plan.py",
     "data/pictures": "datasets of pictures: data/test_folder.py, test_archive.py",
     "epochs/batches": "which batches come, after a resume too: epochs/test_resumable_*.py",
     "epochs/progress": "what of them is delivered: epochs/test_plan.py, epochs/test_resumable_*.py",

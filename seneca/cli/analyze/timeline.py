@@ -8,7 +8,7 @@ import numpy as np
 
 from seneca.cli.analyze.report import WAITS_FOR, Findings, LoaderFindings
 from seneca.cli.analyze.stalls import parts_of_batches
-from seneca.cli.charts import count, document, percent, stacked, table, text
+from seneca.cli.watch.charts import count, document, percent, stacked, table, text
 
 __all__ = ["timeline_page"]
 

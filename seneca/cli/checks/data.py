@@ -7,7 +7,7 @@ from pathlib import Path
 
 from seneca.cli.checks.finding import Finding, ok, unknown, warning
 from seneca.cli.checks.host import Host
-from seneca.cli.what_if import show_bytes
+from seneca.cli.planning.what_if import show_bytes
 
 __all__ = ["storage"]
 

@@ -9,7 +9,7 @@ from seneca._runtime.cgroups import oom_kills
 from seneca._runtime.memory import limits, meminfo, until_throttled
 from seneca.cli.checks.finding import Finding, ok, problem, unknown, warning
 from seneca.cli.checks.host import Host
-from seneca.cli.what_if import show_bytes
+from seneca.cli.planning.what_if import show_bytes
 
 __all__ = ["huge_pages", "kills", "limit", "overcommit", "pressure", "swapped", "throttled"]
 

@@ -12,7 +12,7 @@ from seneca._runtime.enabled import off_because
 from seneca._runtime.memory import free_memory
 from seneca.cli.checks.finding import Finding, ok, problem, unknown, warning
 from seneca.cli.checks.host import Host
-from seneca.cli.what_if import show_bytes
+from seneca.cli.planning.what_if import show_bytes
 
 __all__ = [
     "address_space",

@@ -18,7 +18,7 @@ from seneca._runtime.memory import free_memory
 from seneca._runtime.regular_files import open_regular
 from seneca.cli.checks.finding import Finding, ok, problem, unknown, warning
 from seneca.cli.checks.host import SHM, Host
-from seneca.cli.what_if import show_bytes
+from seneca.cli.planning.what_if import show_bytes
 from seneca.errors import SegmentError
 
 __all__ = ["folder", "kernel", "leftovers", "remove_ipc", "room", "shared_with", "size"]

@@ -14,13 +14,13 @@ from rich.console import Console
 from rich.text import Text
 
 from seneca._runtime.printable import printable
+from seneca.cli.caches.segments import BadUse, NoSuchCache, readable
 from seneca.cli.interrupts import Interrupts
-from seneca.cli.page import page, sentence
 from seneca.cli.paths import cannot_write
-from seneca.cli.rates import CacheRates, Watch
-from seneca.cli.recording import Recording
-from seneca.cli.segments import BadUse, NoSuchCache, readable
-from seneca.cli.top import look
+from seneca.cli.watch.page import page, sentence
+from seneca.cli.watch.rates import CacheRates, Watch
+from seneca.cli.watch.recording import Recording
+from seneca.cli.watch.top import look
 from seneca.options import parse_keep
 
 __all__ = ["run"]

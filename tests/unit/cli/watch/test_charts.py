@@ -5,7 +5,7 @@ import xml.etree.ElementTree
 import pytest
 from html_pages import tags
 
-from seneca.cli.charts import Axes, _round_step, _time_step, document, stacked, table, text
+from seneca.cli.watch.charts import Axes, _round_step, _time_step, document, stacked, table, text
 
 COLOURS = {"a": "#111111", "b": "#222222", "none": "#333333"}
 

@@ -1,4 +1,4 @@
-"""``seneca plan``, from its options to the printed text. :mod:`seneca.cli.plan` has the parts."""
+"""``seneca plan``, from its options to the printed text. :mod:`seneca.cli.planning.plan` has the parts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 from rich.console import Console
 
 from seneca.cli.paths import in_a_line
-from seneca.cli.plan import curve_of, plan_json, plan_of, reads_ahead, show_plan
-from seneca.cli.profile import BadProfiling, measured
-from seneca.cli.what_if import BadWhatIf, WhatIf, parse_what_if
+from seneca.cli.planning.plan import curve_of, plan_json, plan_of, reads_ahead, show_plan
+from seneca.cli.planning.profile import BadProfiling, measured
+from seneca.cli.planning.what_if import BadWhatIf, WhatIf, parse_what_if
 from seneca.options import parse_bytes
 from seneca.partition import BOTTLENECK, PAPER, TORCH, Jobs, Profile, ProfileError
 

@@ -16,7 +16,7 @@ from rich.table import Table
 from seneca._runtime.enabled import off_because
 from seneca._runtime.printable import printable
 from seneca.cli.paths import cannot_list, in_a_line
-from seneca.cli.what_if import show_bytes, show_rate
+from seneca.cli.planning.what_if import show_bytes, show_rate
 from seneca.errors import SenecaError
 from seneca.partition import Cost, Profile, Size
 

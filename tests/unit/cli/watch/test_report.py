@@ -9,8 +9,8 @@ from engine import Place
 from typer.testing import CliRunner
 from watched_jobs import training
 
-from seneca.cli import report
 from seneca.cli.app import app
+from seneca.cli.watch import report
 
 RUN = CliRunner()
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from seneca._core.segment import KEEP_FOREVER
 from seneca.cli.app import app
-from seneca.cli.segments import BadUse, rm
+from seneca.cli.caches.segments import BadUse, rm
 
 RUN = CliRunner()
 NOBODY, ANOTHER = 65_534, 54_321

@@ -5,8 +5,8 @@ import itertools
 import pytest
 from seen_jobs import BEGAN_MS, job, segment, unreadable, work
 
-from seneca.cli.rates import FORMS, Watch
-from seneca.cli.recording import CAUSES, Recording
+from seneca.cli.watch.rates import FORMS, Watch
+from seneca.cli.watch.recording import CAUSES, Recording
 from seneca.segments import State
 
 S = 1_000_000_000

@@ -9,8 +9,8 @@ from profiles import ROUND, round_profile
 from typer.testing import CliRunner
 
 from seneca._core.pool import READS_AHEAD
-from seneca.cli import plan
 from seneca.cli.app import app
+from seneca.cli.planning import plan
 from seneca.partition import Cost, Jobs, Profile, default_split, solve, torch_loader
 
 RUN = CliRunner()

@@ -15,8 +15,8 @@ from rich.text import Text
 
 from seneca import confidence
 from seneca._runtime.printable import printable
-from seneca.cli.rates import JobRates
-from seneca.cli.what_if import show_bytes
+from seneca.cli.planning.what_if import show_bytes
+from seneca.cli.watch.rates import JobRates
 from seneca.errors import SegmentError, SenecaError
 from seneca.options import parse_bytes
 from seneca.segments import JobSeen, Segment, State, View, find, remove, segments, worth

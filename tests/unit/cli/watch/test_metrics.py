@@ -20,8 +20,8 @@ from seen_jobs import BEGAN_MS, job, segment, unreadable, work
 from typer.testing import CliRunner
 from watched_jobs import training
 
-from seneca.cli import metrics
 from seneca.cli.app import app
+from seneca.cli.watch import metrics
 from seneca.segments import State
 
 RUN = CliRunner()

@@ -3,7 +3,7 @@
 import pytest
 from seen_jobs import BEGAN_MS, job, segment, unreadable, work
 
-from seneca.cli.rates import Done, Watch, between
+from seneca.cli.watch.rates import Done, Watch, between
 
 S = 1_000_000_000
 

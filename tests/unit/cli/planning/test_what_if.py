@@ -7,7 +7,7 @@ from profiles import ROUND
 from typer.testing import CliRunner
 
 from seneca.cli.app import app
-from seneca.cli.what_if import (
+from seneca.cli.planning.what_if import (
     QUANTITIES,
     BadWhatIf,
     Times,

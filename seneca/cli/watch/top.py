@@ -13,10 +13,10 @@ from rich.live import Live
 from rich.text import Text
 
 from seneca._runtime.printable import printable
+from seneca.cli.caches.segments import BadUse, cannot_list, readable, said_of_sharing, sharing_as_json
 from seneca.cli.interrupts import Interrupts
-from seneca.cli.rates import CacheRates, JobRates, Watch
-from seneca.cli.segments import BadUse, cannot_list, readable, said_of_sharing, sharing_as_json
-from seneca.cli.what_if import show_bytes
+from seneca.cli.planning.what_if import show_bytes
+from seneca.cli.watch.rates import CacheRates, JobRates, Watch
 from seneca.errors import SegmentOwnerError
 from seneca.segments import Segment, State, find, segments
 
@@ -105,7 +105,7 @@ def as_json(seen: Sequence[CacheRates]) -> dict[str, Any]:
     """What ``--json`` prints.
 
     Returns:
-        A dict. ``jobs`` has a dict for each job: the fields of :class:`seneca.cli.rates.JobRates`, with
+        A dict. ``jobs`` has a dict for each job: the fields of :class:`seneca.cli.watch.rates.JobRates`, with
         ``stalled`` (share of the time), ``stalled_by`` (cause) and ``served`` (form) in place of ``done``.
         These are None where they are not known yet. ``segments`` has a dict for each segment.
     """

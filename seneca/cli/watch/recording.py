@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from seneca.cli.rates import FORMS, CacheRates, Done, JobRates
+from seneca.cli.watch.rates import FORMS, CacheRates, Done, JobRates
 from seneca.segments import State
 
 __all__ = ["CAUSES", "KEPT_FORMS", "MOST_POINTS", "CacheTrack", "JobTrack", "Recording"]

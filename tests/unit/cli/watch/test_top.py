@@ -16,9 +16,9 @@ from seen_jobs import BEGAN_MS, job, segment, unreadable, work
 from typer.testing import CliRunner
 from watched_jobs import training
 
-from seneca.cli import top
 from seneca.cli.app import app
-from seneca.cli.rates import Watch
+from seneca.cli.watch import top
+from seneca.cli.watch.rates import Watch
 from seneca.segments import DatasetSeen, State
 
 RUN = CliRunner()
@@ -339,6 +339,6 @@ def test_jobs_that_run_are_shown(picture_folder, tmp_path):
 def test_seen_jobs_are_as_the_core_tells_them():
     """The names by which a look gives counters; seen_jobs.py has them by hand."""
     from seneca._core.telemetry import CAUSES
-    from seneca.cli.recording import CAUSES as RECORDED
+    from seneca.cli.watch.recording import CAUSES as RECORDED
 
     assert seen_jobs.CAUSES == tuple(CAUSES) == RECORDED

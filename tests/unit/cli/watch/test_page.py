@@ -7,9 +7,9 @@ import pytest
 from html_pages import tags
 from seen_jobs import BEGAN_MS, job, segment, work
 
-from seneca.cli.page import page, sentence
-from seneca.cli.rates import Watch
-from seneca.cli.recording import Recording
+from seneca.cli.watch.page import page, sentence
+from seneca.cli.watch.rates import Watch
+from seneca.cli.watch.recording import Recording
 
 S = 1_000_000_000
 

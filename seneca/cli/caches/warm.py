@@ -17,8 +17,8 @@ from seneca._runtime.enabled import off_because
 from seneca._runtime.printable import printable
 from seneca.cache import SampleCache
 from seneca.cli.paths import cannot_list, in_a_line
-from seneca.cli.profile import BadProfiling, transform_named
-from seneca.cli.what_if import show_bytes
+from seneca.cli.planning.profile import BadProfiling, transform_named
+from seneca.cli.planning.what_if import show_bytes
 from seneca.errors import DecodeError, SenecaError
 from seneca.options import parse_keep
 from seneca.tuning.host import cores

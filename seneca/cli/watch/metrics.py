@@ -24,8 +24,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from seneca._runtime.printable import printable
+from seneca.cli.caches.segments import BadUse, cannot_list
 from seneca.cli.interrupts import Interrupts
-from seneca.cli.segments import BadUse, cannot_list
 from seneca.segments import JobSeen, Segment, State, View, Work, segments
 
 __all__ = ["CONTENT_TYPE", "Family", "families", "listening", "run", "text_of"]

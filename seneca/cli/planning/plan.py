@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from seneca._core.pool import READS_AHEAD
-from seneca.cli.what_if import QUANTITIES, WhatIf, show_bytes, show_rate
+from seneca.cli.planning.what_if import QUANTITIES, WhatIf, show_bytes, show_rate
 from seneca.partition import (
     ALONE,
     TORCH,

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 import seneca
 from seneca import transforms as T
-from seneca.cli import warm
 from seneca.cli.app import app
-from seneca.cli.warm import _is_full
+from seneca.cli.caches import warm
+from seneca.cli.caches.warm import _is_full
 from seneca.segments import State, find
 
 PATIENCE_S = 60
@@ -237,7 +237,7 @@ def test_a_ctrl_c_leaves_what_is_filled(picture_folder, name):
     script = (
         "import sys, time\n"
         "from pathlib import Path\n"
-        "from seneca.cli import warm\n"
+        "from seneca.cli.caches import warm\n"
         "warm.BATCH, warm.LOOK_EVERY_S, full = 8, 0.0, warm._is_full\n"
         "def slow(holds):\n"
         "    if holds['payloads']['encoded'] >= 16:\n"

@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from seneca.cli.charts import Axes, count, dash, document, legend, percent, stacked, table, text, time_text
-from seneca.cli.rates import FORMS, Done
-from seneca.cli.recording import CAUSES, KEPT_FORMS, JobTrack, Recording
-from seneca.cli.what_if import show_bytes
+from seneca.cli.planning.what_if import show_bytes
+from seneca.cli.watch.charts import (
+    Axes,
+    count,
+    dash,
+    document,
+    legend,
+    percent,
+    stacked,
+    table,
+    text,
+    time_text,
+)
+from seneca.cli.watch.rates import FORMS, Done
+from seneca.cli.watch.recording import CAUSES, KEPT_FORMS, JobTrack, Recording
 
 __all__ = ["page", "sentence"]
 

@@ -1,0 +1,1 @@
+"""Commands that act on caches: ls, stat, rm, prune, shrink, warm, remote serve."""

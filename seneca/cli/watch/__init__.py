@@ -1,0 +1,1 @@
+"""Commands that watch jobs: top, metrics, report."""
