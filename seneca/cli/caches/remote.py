@@ -3,7 +3,7 @@
 ::
 
     options ──Serving──> redis.conf, users.acl, password ──exec──> valkey-server or redis-server
-                    └──> --print: the same as a systemd unit, for Kubernetes, or in a script for Slurm
+    └──> --print: a systemd unit, manifests for Kubernetes or a script for Slurm, by the files of deploy/
 
 The server is Redis's or Valkey's own. Its clients may read and write keys of Seneca's, and nothing else.
 """
@@ -18,8 +18,10 @@ import secrets
 import shlex
 import shutil
 import socket
+import string
 import sys
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import NoReturn
 
@@ -32,7 +34,6 @@ from seneca.options import parse_bytes
 __all__ = ["CannotServe", "Serving", "run"]
 
 PROGRAMS = ("valkey-server", "redis-server")
-IMAGE = "valkey/valkey:8"
 RIGHTS = "~seneca:* resetchannels -@all +get +set +del +ping +auth +hello +select +info +dbsize"
 SPARE = 1.15  # of the memory for values: keys, buffers and what the allocator loses
 
@@ -215,30 +216,12 @@ def _systemd(
     for option, path in zip(("cert", "key"), tls or (), strict=False):
         options.append(f"--tls-{option} ${{CREDENTIALS_DIRECTORY}}/{option}")
         credentials += f"LoadCredential={option}:{path}\n"
-    return f"""\
-[Unit]
-Description=Files of samples for the training jobs of several hosts (Seneca)
-After=network-online.target
-Wants=network-online.target
-
-[Service]
-ExecStart={seneca} remote serve {" ".join(options)}
-{credentials}StateDirectory=seneca-remote
-StateDirectoryMode=0700
-DynamicUser=yes
-Restart=on-failure
-LimitNOFILE=65536
-MemoryMax={round(parse_bytes(memory) * SPARE)}
-MemorySwapMax=0
-NoNewPrivileges=yes
-ProtectSystem=strict
-ProtectHome=read-only
-PrivateDevices=yes
-RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
-
-[Install]
-WantedBy=multi-user.target
-"""
+    return _filled(
+        "systemd.service",
+        serve=f"{seneca} remote serve {' '.join(options)}",
+        credentials=credentials,
+        memory=round(parse_bytes(memory) * SPARE),
+    )
 
 
 def _slurm(memory: str, folder: Path | None) -> str:
@@ -248,110 +231,38 @@ def _slurm(memory: str, folder: Path | None) -> str:
         serve = f"""bash -c 'folder=$(mktemp -d) && exec "$@" --folder "$folder"' - \\\n    {serve}"""
     else:
         serve = f"{serve} \\\n    --folder {shlex.quote(str(folder))}"
-    return f"""\
-#!/bin/bash
-#SBATCH --nodes=2
-#SBATCH --ntasks-per-node=1
-#SBATCH --exclusive
-#SBATCH --mem=0
-
-set -eu
-nodes=$(scontrol show hostnames "$SLURM_JOB_NODELIST")
-port=$((20000 + SLURM_JOB_ID % 20000))
-first=$(echo "$nodes" | head -n 1)
-SENECA_REMOTE=redis://$(echo "$nodes" | sed "s/\\$/:$port/" | paste -sd ,)
-SENECA_REMOTE_PASSWORD=$(head -c 24 /dev/urandom | base64 | tr -d '+/=\\n')
-export SENECA_REMOTE SENECA_REMOTE_PASSWORD
-
-srun --overlap --ntasks-per-node=1 {serve} &
-servers=$!
-trap 'kill "$servers" 2>/dev/null || true' EXIT
-
-srun --overlap --ntasks-per-node=1 torchrun --nnodes "$SLURM_NNODES" --nproc-per-node 8 \\
-    --rdzv-id "$SLURM_JOB_ID" --rdzv-backend c10d --rdzv-endpoint "$first:29500" train.py
-"""
+    return _filled("slurm.sh", serve=serve)
 
 
 def _kubernetes(memory: int, tls: tuple[Path, Path] | None) -> str:
     """A Secret, a headless Service, a StatefulSet of servers on different nodes: JSON, which is YAML."""
-    labels = {"app.kubernetes.io/name": "seneca-remote"}
-    listening, scheme, mounts, volumes, more = f"--port {PORT}", "redis", [], [], ""
+    listening, scheme, more = f"--port {PORT}", "redis", ""
     if tls is not None:
         listening = (
             f"--port 0 --tls-port {PORT} --tls-cert-file /run/tls/tls.crt --tls-key-file /run/tls/tls.key "
             "--tls-auth-clients no"
         )
         scheme = "rediss"
-        mounts = [{"name": "tls", "mountPath": "/run/tls", "readOnly": True}]
-        volumes = [{"name": "tls", "secret": {"secretName": "seneca-remote-tls", "defaultMode": 0o440}}]
         more = (
             "# The certificate has to name these hosts. ?ssl_ca_certs=/path names a CA that is not trusted.\n"
             f"#   kubectl create secret tls seneca-remote-tls --cert={tls[0]} --key={tls[1]}\n"
         )
-    script = (
-        f"printf 'user default on >%s {RIGHTS}\\n' \"$PASSWORD\" > /run/seneca/users.acl && "
-        f"exec valkey-server --bind '*' {listening} --dir /run/seneca --aclfile /run/seneca/users.acl "
-        f"--maxmemory {memory} --maxmemory-policy volatile-ttl --save '' --appendonly no"
+    text = _filled(
+        "kubernetes.json",
+        password=secrets.token_urlsafe(24),
+        rights=RIGHTS,
+        listening=listening,
+        port=PORT,
+        memory=memory,
+        limit=round(memory * SPARE),
     )
-    secret = {"secretKeyRef": {"name": "seneca-remote", "key": "password"}}
-    server = {
-        "name": "valkey",
-        "image": IMAGE,
-        "command": ["sh", "-c", script],
-        "env": [{"name": "PASSWORD", "valueFrom": secret}],
-        "ports": [{"name": "redis", "containerPort": PORT}],
-        "readinessProbe": {"tcpSocket": {"port": PORT}},
-        "resources": {
-            "requests": {"cpu": "1", "memory": str(round(memory * SPARE))},
-            "limits": {"memory": str(round(memory * SPARE))},
-        },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
-        "volumeMounts": [{"name": "run", "mountPath": "/run/seneca"}, *mounts],
-    }
-    apart = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": labels}}
-    pod = {
-        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}},
-        "automountServiceAccountToken": False,
-        "securityContext": {"runAsNonRoot": True, "runAsUser": 999, "runAsGroup": 999, "fsGroup": 999},
-        "containers": [server],
-        "volumes": [{"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}, *volumes],
-    }
-    name = {"name": "seneca-remote", "labels": labels}
-    documents = [
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": name,
-            "stringData": {"password": secrets.token_urlsafe(24)},
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": name,
-            "spec": {
-                "clusterIP": "None",
-                "publishNotReadyAddresses": True,
-                "selector": labels,
-                "ports": [{"name": "redis", "port": PORT}],
-            },
-        },
-        {
-            "apiVersion": "apps/v1",
-            "kind": "StatefulSet",
-            "metadata": name,
-            "spec": {
-                "serviceName": "seneca-remote",
-                "replicas": 2,
-                "podManagementPolicy": "Parallel",
-                "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": pod},
-            },
-        },
-    ]
+    documents = json.loads(text)
+    if tls is not None:
+        pod = documents[-1]["spec"]["template"]["spec"]
+        secret = {"secretName": "seneca-remote-tls", "defaultMode": 0o440}
+        pod["volumes"].append({"name": "tls", "secret": secret})
+        mount = {"name": "tls", "mountPath": "/run/tls", "readOnly": True}
+        pod["containers"][0]["volumeMounts"].append(mount)
     head = (
         "# Servers for files of samples: one for each node, replicas as many as you want. Training pods get\n"
         f"#   SENECA_REMOTE={scheme}://seneca-remote-0.seneca-remote,seneca-remote-1.seneca-remote\n"
@@ -359,3 +270,12 @@ def _kubernetes(memory: int, tls: tuple[Path, Path] | None) -> str:
         f"{more}"
     )
     return head + "---\n".join(json.dumps(document, indent=2) + "\n" for document in documents)
+
+
+class _Template(string.Template):
+    delimiter = "@"  # a shell's own is $
+
+
+def _filled(name: str, **values: object) -> str:
+    """A file of deploy/, with a value for each @name in it."""
+    return _Template((files(__package__) / "deploy" / name).read_text()).substitute(values)
