@@ -26,11 +26,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from seneca._runtime.cgroups import cores_allowed
-from seneca._runtime.core_board import Board, Told, board_path
 from seneca._runtime.finalizers import LAST, finalize
 from seneca._runtime.private_files import NotPrivate
 from seneca._runtime.warn import warn
 from seneca.partition.cores import Need, Threads, shares
+from seneca.tuning.core_board import Board, Told, board_path
 
 __all__ = ["CoreShare"]
 

@@ -8,8 +8,8 @@ import pytest
 import ready
 
 from seneca._runtime.cgroups import cores_allowed
-from seneca._runtime.core_board import board_path
 from seneca.testing import make_pictures
+from seneca.tuning.core_board import board_path
 
 CORES = math.ceil(cores_allowed().number)
 

@@ -9,9 +9,9 @@ import pytest
 from rights import NOBODY, as_root
 
 from seneca._runtime.cgroups import Cores
-from seneca._runtime.core_board import Board, Told, board_path
 from seneca._runtime.warn import SenecaWarning
 from seneca.tuning import cores
+from seneca.tuning.core_board import Board, Told, board_path
 from seneca.tuning.cores import CoreShare
 
 GROUP = 7

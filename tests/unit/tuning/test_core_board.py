@@ -14,16 +14,16 @@ from pathlib import Path
 import pytest
 from sizes import size
 
-from seneca._runtime import core_board
-from seneca._runtime.core_board import Board, Told, board_path
 from seneca.segments import segments
+from seneca.tuning import core_board
+from seneca.tuning.core_board import Board, Told, board_path
 
 HALF = Told(7, 0.5, 0.25, False)
 ALL = Told(7, 1.5, 0.125, True)
 
 HOLDER = """if True:
     import sys, time
-    from seneca._runtime.core_board import Board, Told
+    from seneca.tuning.core_board import Board, Told
     board = Board(sys.argv[1])
     board.tell(Told(7, 1.5, 0.125, True))
     print("here", flush=True)
@@ -32,7 +32,7 @@ HOLDER = """if True:
 
 COMES_AND_GOES = """if True:
     import os, random, sys, time
-    from seneca._runtime.core_board import Board, Told
+    from seneca.tuning.core_board import Board, Told
     choose, until = random.Random(sys.argv[2]), time.monotonic() + float(sys.argv[3])
     while time.monotonic() < until:
         board = Board(sys.argv[1])
