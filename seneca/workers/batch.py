@@ -28,7 +28,7 @@ from seneca.data.suspects import Suspects
 from seneca.forms import Form
 from seneca.workers.patience import Patience
 from seneca.workers.proof import Evidence, compare_served, digest_of_payload
-from seneca.workers.timed import AT, COUNTERS
+from seneca.workers.stages import AT, COUNTERS
 
 __all__ = ["NO_CLAIMS", "BatchContext", "Making"]
 

@@ -36,9 +36,8 @@ from seneca.workers.proof import (
     unstable_text,
 )
 from seneca.workers.remote import RemoteStages, WorkersRemote
-from seneca.workers.seeded import SeededStages
+from seneca.workers.stages import AT, SeededStages, TimedItems, TimedStages
 from seneca.workers.terms import PlannedBatch, Terms
-from seneca.workers.timed import AT, TimedItems, TimedStages
 
 __all__ = ["Preparer"]
 

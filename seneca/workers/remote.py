@@ -23,7 +23,7 @@ from seneca._runtime.remote_servers import RemoteServer
 from seneca.cache.remote import RemoteCache, remote_cache
 from seneca.data.stages import Pictures
 from seneca.workers.messages import shared_zeros
-from seneca.workers.timed import TimedStages
+from seneca.workers.stages import TimedStages
 
 __all__ = ["RemoteStages", "Tallies", "WorkersRemote"]
 

@@ -37,8 +37,8 @@ from seneca.tuning.diagnosis import Diagnosis, diagnose, logger
 from seneca.tuning.telemetry import Telemetry, WorkDone
 from seneca.workers.messages import shared_zeros
 from seneca.workers.remote import Tallies, WorkersRemote
+from seneca.workers.stages import AT, COUNTERS, SPENT, TIMES
 from seneca.workers.terms import Terms
-from seneca.workers.timed import AT, COUNTERS, SPENT, TIMES
 
 __all__ = ["WorkersSession"]
 

@@ -41,7 +41,7 @@ from seneca.workers.proof.examples import (
     stays_the_same,
 )
 from seneca.workers.proof.marks import Marks
-from seneca.workers.seeded import SeededStages
+from seneca.workers.stages import SeededStages
 from seneca.workers.terms import Terms
 
 __all__ = ["Evidence", "unstable_text"]

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from seneca.data.stages import Payload
-from seneca.workers import timed
+from seneca.workers import stages as timed
 
 
 def test_each_stage_of_a_dataset_is_noted_under_its_own_name(monkeypatch):

@@ -10,7 +10,7 @@ from seneca.data import serialize
 from seneca.data.stages import Opaque, Payload
 from seneca.forms import Form
 from seneca.workers.proof.examples import compare_served
-from seneca.workers.seeded import SeededStages
+from seneca.workers.stages import SeededStages
 
 
 class Drawing:
