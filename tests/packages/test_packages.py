@@ -130,3 +130,8 @@ def test_a_wheel_has_no_sources_and_tells_whose_code_it_contains(from_wheel):
 def test_jobs_of_different_libjpegs_share_no_pixels(from_wheel, from_sdist):
     of_each = "from seneca._core.codec import jpeg_library; print(jpeg_library())"
     assert from_wheel.python(of_each) != from_sdist.python(of_each)
+
+
+def test_files_that_a_command_prints_are_installed(installed):
+    line = ("remote", "serve", "--memory", "1GiB", "--print", "slurm")
+    assert installed.run(str(installed.programs / "seneca"), *line).startswith("#!/bin/bash\n")
