@@ -26,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-frameworks test-packages test-c test-arm asan tsan asan-py c-tests lint \
-        bench bench-micro docs build sdist wheel clean
+        generated bench bench-micro docs build sdist wheel clean
 .DELETE_ON_ERROR:
 
 help:                    ## what can be typed here
@@ -89,6 +89,10 @@ lint: $(READY)           ## ruff, mypy, and the C compiler's warnings as errors
 	@for file in $(C_SOURCES) $(BENCH_C_SOURCES); do \
 	    $(CC) -std=gnu11 -O1 $(C_FORMATS) $(C_WARNINGS) -Icsrc -c -o /dev/null $$file || exit 1; \
 	done
+
+generated: $(BUILT)      ## what is written from the record of options, and the list of public signatures
+	$(BIN)/python tests/option_faces.py
+	$(BIN)/python tests/public_surface.py
 
 bench: $(BUILT)          ## the benchmarks; bench/README.md says what they ask
 	$(BIN)/python -m bench $(ARGS)

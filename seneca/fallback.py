@@ -3,114 +3,33 @@
 from __future__ import annotations
 
 import functools
-import inspect
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
-import torch
-import torch.utils.data
-
+from seneca import faces
 from seneca._runtime.enabled import off_because
 from seneca._runtime.warn import warn
-from seneca.epochs.resumable import ResumableBatchSampler, ResumableLoader
-from seneca.options import CHECK_EVERY, AutoWorkers, CheckEvery, Options, workers_of
+from seneca.epochs.resumable import ResumableBatchSampler
 from seneca.tuning.diagnosis import NOTHING_TO_SAY, Diagnosis
 from seneca.workers.iterators import iterate
 
 __all__ = ["DataLoader", "OpportunisticBatchSampler", "SharedDataset"]
 
+_T_co = TypeVar("_T_co", covariant=True)
 
-class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
-    """``torch.utils.data.DataLoader`` that also takes Seneca's arguments.
+
+class DataLoader(faces.DataLoader[_T_co]):
+    """``torch.utils.data.DataLoader`` that also takes Seneca's options.
 
     As in the real loader, they are checked and stored under their own names. They have no effect: nothing is
-    shared, kept or substituted. The first loader of a process warns.
-
-    Args:
-        dataset, batch_size, shuffle, sampler, batch_sampler, collate_fn, pin_memory, drop_last, timeout: As
-            torch's; the other arguments of torch's likewise.
-        num_workers: As torch's. ``"auto"`` is a fixed number here, of the cores.
-        on_error: No effect: a damaged picture raises.
-        memory_format: No effect: batches are contiguous.
-        device: No effect: batches stay where they are made.
-        snapshot_every_n_steps: No effect, as in the real loader.
-        cache, cache_bytes, split, share, key, job, check_every, keep, verify_files, remote: No effect.
-
-    Raises:
-        ValueError: torch or :class:`seneca.options.Options` refuses an argument.
+    shared, kept, skipped or substituted, and batches are contiguous and stay where they are made.
+    ``num_workers="auto"`` is a fixed number, of the cores. The first loader of a process warns.
     """
 
-    def __init__(
-        self,
-        dataset: Any,
-        batch_size: int | None = 1,
-        shuffle: bool | None = None,
-        sampler: Any = None,
-        batch_sampler: Any = None,
-        num_workers: int | Literal["auto"] = 0,
-        collate_fn: Callable[[list[Any]], Any] | None = None,
-        pin_memory: bool = False,
-        drop_last: bool = False,
-        timeout: float = 0,
-        worker_init_fn: Callable[[int], None] | None = None,
-        multiprocessing_context: Any = None,
-        generator: torch.Generator | None = None,
-        *,
-        prefetch_factor: int | None = None,
-        persistent_workers: bool = False,
-        pin_memory_device: str = "",
-        in_order: bool = True,
-        cache: Any = "auto",
-        cache_bytes: int | str = "auto",
-        split: Any = "auto",
-        share: Any = "augmented",
-        on_error: Any = "raise",
-        memory_format: torch.memory_format = torch.contiguous_format,
-        key: str | None = None,
-        job: str | None = None,
-        device: str | torch.device | None = None,
-        check_every: CheckEvery = CHECK_EVERY,
-        keep: bool | float | str | None = None,
-        verify_files: Any = "epoch",
-        remote: Any = None,
-        snapshot_every_n_steps: int | None = 1,
-    ) -> None:
-        super().__init__(
-            dataset,
-            batch_size,
-            shuffle,
-            sampler,
-            batch_sampler,
-            workers_of(num_workers),
-            collate_fn,
-            pin_memory,
-            drop_last,
-            timeout,
-            worker_init_fn,
-            multiprocessing_context,
-            generator,
-            prefetch_factor=prefetch_factor,
-            persistent_workers=persistent_workers,
-            pin_memory_device=pin_memory_device,
-            in_order=in_order,
-        )
-        self._never_begun()
-        self.cache = cache
-        self.cache_bytes = cache_bytes
-        self.split = split
-        self.share = share
-        self.on_error = on_error
-        self.memory_format = memory_format
-        self.key = key
-        self.job = job
-        self.device = device
-        self.check_every = check_every
-        self.keep = keep
-        self.verify_files = verify_files
-        self.remote = remote
-        self.snapshot_every_n_steps = snapshot_every_n_steps
-        self.last_indices: Any = None  # there is no native path
-        Options.of(self)  # refuses what the real loader refuses
+    last_indices: Any = None  # there is no native path
+
+    def _set_up(self) -> None:
+        _ = self._options  # refuses what the real loader refuses
         _give_notice()
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # torch promises its own class
@@ -119,15 +38,6 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
 
     def _get_iterator(self) -> Any:
         return iterate(self, self._stream() if self._is_stream() else self._tracked())
-
-    @property
-    def check_worker_number_rationality(self) -> Callable[[], None]:  # type: ignore[override]
-        """As in the real loader: nothing warns of ``num_workers="auto"``."""
-        is_auto = isinstance(self.num_workers, AutoWorkers)
-        return (lambda: None) if is_auto else super().check_worker_number_rationality
-
-    def _users_dataset(self) -> Any:
-        return self.dataset.dataset if isinstance(self.dataset, SharedDataset) else self.dataset
 
     def _identity(self) -> None:
         return None
@@ -155,45 +65,12 @@ class DataLoader(torch.utils.data.DataLoader, ResumableLoader):
         return f"not shared: {off_because()}"
 
 
-class SharedDataset(torch.utils.data.Dataset[Any]):
-    """The dataset itself, behind the name and arguments of the real class; nothing is shared.
+class SharedDataset(faces.SharedDataset):
+    """The dataset itself, behind the name and arguments of the real class; nothing is shared."""
 
-    Args:
-        dataset: Any map-style dataset.
-        cache, cache_bytes, split, share, key, job, check_every, keep, verify_files, remote: No effect.
-    """
-
-    def __init__(
-        self,
-        dataset: Any,
-        *,
-        cache: str | None = "auto",
-        cache_bytes: int | str = "auto",
-        split: Any = "auto",
-        share: Any = "augmented",
-        key: str | None = None,
-        job: str | None = None,
-        check_every: CheckEvery = CHECK_EVERY,
-        keep: bool | float | str | None = None,
-        verify_files: Any = "epoch",
-        remote: str | Sequence[str] | Literal[False] | None = None,
-    ) -> None:
-        self.dataset = dataset
-        self.cache = cache
-        self.cache_bytes = cache_bytes
-        self.split = split
-        self.share = share
-        self.key = key
-        self.job = job
-        self.check_every = check_every
-        self.keep = keep
-        self.verify_files = verify_files
-        self.remote = remote
-        Options.of(self)  # refuses what the real class refuses
+    def _set_up(self) -> None:
+        _ = self._options  # refuses what the real class refuses
         _give_notice()
-
-    def __len__(self) -> int:
-        return len(self.dataset)
 
     def __getitem__(self, index: Any) -> Any:
         return self.dataset[index]
@@ -203,18 +80,6 @@ class SharedDataset(torch.utils.data.Dataset[Any]):
         if getattr(self.dataset, "__getitems__", None):
             return self.dataset.__getitems__(indices)
         return [self.dataset[index] for index in indices]
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name in ("dataset", "state_dict", "load_state_dict"):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return getattr(self.dataset, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        # As in the real class: what is no option is the dataset's, its ``transform`` for example.
-        if name.startswith("_") or name in OPTIONS:
-            super().__setattr__(name, value)
-        else:
-            setattr(self.dataset, name, value)
 
     def join(
         self, *, batch_size: int | None = None, batches_ahead: int = 1, threads: int | None = None
@@ -228,9 +93,6 @@ class SharedDataset(torch.utils.data.Dataset[Any]):
     def explain(self, support: Any = None) -> str:
         """Why nothing is shared. The argument is that of the real class."""
         return f"not shared: {off_because()}"
-
-
-OPTIONS = frozenset(inspect.signature(SharedDataset).parameters)  # public attributes that are its own
 
 
 class OpportunisticBatchSampler(ResumableBatchSampler):

@@ -10,12 +10,13 @@ import functools
 import logging
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch.utils.data import IterableDataset, RandomSampler
 
+from seneca import faces
 from seneca._core.codes import Unlinked
 from seneca._runtime.distributed import world
 from seneca._runtime.finalizers import shielded
@@ -26,7 +27,6 @@ from seneca.epochs.batches import EpochBatches, TrackedBatches
 from seneca.epochs.dataset_state import alike
 from seneca.epochs.plan import EpochPlan
 from seneca.epochs.progress import EpochProgress
-from seneca.epochs.resumable import ResumableLoader
 from seneca.epochs.samplers import Kind, seed_of
 from seneca.identity import Memory
 from seneca.native.collate import collates_plainly, who_collates
@@ -35,7 +35,7 @@ from seneca.native.explained import native_text, seed_text
 from seneca.native.init_fn import can_be_left_out, only_seeds
 from seneca.native.iterator import NativeIterator
 from seneca.native.session import Session
-from seneca.options import CHECK_EVERY, AutoWorkers, CheckEvery, Options, workers_of
+from seneca.options import AutoWorkers, Options
 from seneca.tuning.diagnosis import NOTHING_TO_SAY, Diagnosis
 from seneca.workers.dataset import SharedDataset
 from seneca.workers.explained import order_text
@@ -52,7 +52,7 @@ NOT_CALLED = "worker_init_fn is not called, because threads of this process prep
 _T_co = TypeVar("_T_co", covariant=True)
 
 
-class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
+class DataLoader(faces.DataLoader[_T_co]):
     """A ``torch.utils.data.DataLoader`` whose batches the jobs of this host prepare together.
 
     Every epoch delivers each sample exactly once, whatever other jobs do. Jobs that load the same files find
@@ -77,61 +77,6 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
       the sampler's order if no other job shares.
     * Any other order is kept.
 
-    Arguments that are not listed here are torch's.
-
-    Args:
-        dataset: As torch's. A :class:`seneca.SharedDataset` is shared by its own arguments, not by these.
-        cache: Which jobs share. ``"auto"``: all jobs on the same files. A name: the jobs that give the same
-            name. A :class:`seneca.SampleCache`: the jobs of that cache. ``None``: nobody.
-        cache_bytes: Memory for payloads if this job makes the cache, as ``"8GiB"`` or an int. ``"auto"``:
-            half of the free memory, at most what the dataset can use.
-        split: Shares of the forms if this job makes the cache. ``"58-42-0"``: percent for encoded, decoded
-            and augmented samples. ``"auto"``: Seneca measures and chooses.
-        share: The latest form that jobs share. ``"augmented"``: augmented copies too. ``"decoded"``: every
-            job augments for itself. ``"none"``: the seed alone fixes order and randomness; kept payloads
-            still serve. ``"exact"``: as ``"none"``, but jobs of one seed share augmented copies. Give each of
-            them ``generator=torch.Generator().manual_seed(seed)``, the same ``persistent_workers``, and
-            samplers that draw the same.
-        on_error: What happens if a file cannot be decoded. ``"raise"``: the loader raises an error that names
-            the file, and iterating may go on with the next batch. ``"skip"``: the next sample takes its
-            place, and one warning tells of it.
-        memory_format: ``torch.channels_last``: the three channels of a pixel lie together in memory, which
-            convolutions on GPUs prefer. The shape stays ``(B, 3, height, width)``. If torch loads, batches
-            are ``torch.contiguous_format``, and a warning says so.
-        key: Stands for each part of the dataset that cannot be fingerprinted. Jobs share if they give the
-            same key and their datasets are equal in all other parts. The user vouches that their items are
-            interchangeable.
-        job: Names the training run of this process. All processes of a run give the same name. None: the
-            processes that meet by the environment of torchrun or torch.distributed are one run, and any
-            other process is a run by itself. Each copy made for other jobs reaches a run once.
-        device: Where batches go, for example ``"cuda"``. Each batch is copied while the one before is in
-            use. None: batches stay where they are made.
-        check_every: One of so many samples served from the cache is made again and compared; more of them
-            until enough samples have agreed. If one differs, the jobs of the cache stop sharing, and one
-            warning names it. ``stats()`` counts checks and differences. ``"first"``: a sample is taken from
-            the cache only after this job has made it itself once, and it agreed. None: no checks.
-        keep: How long the cache outlives the last job that uses it: seconds, or a time such as ``"10min"``. A
-            job that starts within that time finds it warm. True: until ``seneca rm``. None: as the
-            environment variable ``SENECA_KEEP`` says, else not at all. The longest time that any of its jobs
-            has asked for counts.
-        verify_files: When the files of a folder of pictures are asked for their size and time, which tells
-            whether they have changed. ``"epoch"``: as each epoch begins. ``"run"``: as the first epoch of
-            this process begins, and again if the dataset's list of files has changed. The user vouches that
-            no file is rewritten while the job runs. Use it if storage takes seconds to answer for all files.
-        remote: Redis or Valkey servers that keep the files of pictures for several hosts:
-            ``"redis://:password@host1,host2"`` or ``"unix:/path/of/socket"``. A sample that a server lacks
-            comes from storage, and is left there for the others. With ``share="exact"`` the servers also pass
-            augmented copies from host to host. None: as the environment variable ``SENECA_REMOTE`` says.
-            False: none.
-        snapshot_every_n_steps: No effect. torchdata's ``StatefulDataLoader`` has this argument. The state of
-            this loader is exact after every batch.
-        num_workers: As torch's. On the native path it is the number of threads of this process that
-            prepare. With 0, the calling thread prepares. ``"auto"``: as many as this job's share of the cores
-            keeps busy, which changes while the jobs of the host change. The attribute is then the most that
-            there can be.
-        prefetch_factor: As torch's. On the native path it is the number of batches prepared ahead by all
-            threads together.
-
     Yields:
         On the native path ``(images, labels)``: float32 (or the transform's dtype) ``(B, 3, height, width)``,
         and int64 ``(B,)``. Otherwise what ``collate_fn`` makes of the dataset's items.
@@ -151,86 +96,13 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
         >>> folder.cleanup()
     """
 
-    def __init__(
-        self,
-        dataset: Any,
-        batch_size: int | None = 1,
-        shuffle: bool | None = None,
-        sampler: Any = None,
-        batch_sampler: Any = None,
-        num_workers: int | Literal["auto"] = 0,
-        collate_fn: Callable[[list[Any]], Any] | None = None,
-        pin_memory: bool = False,
-        drop_last: bool = False,
-        timeout: float = 0,
-        worker_init_fn: Callable[[int], None] | None = None,
-        multiprocessing_context: Any = None,
-        generator: torch.Generator | None = None,
-        *,
-        prefetch_factor: int | None = None,
-        persistent_workers: bool = False,
-        pin_memory_device: str = "",
-        in_order: bool = True,
-        cache: Any = "auto",
-        cache_bytes: int | str = "auto",
-        split: Any = "auto",
-        share: Any = "augmented",
-        on_error: Any = "raise",
-        memory_format: torch.memory_format = torch.contiguous_format,
-        key: str | None = None,
-        job: str | None = None,
-        device: str | torch.device | None = None,
-        check_every: CheckEvery = CHECK_EVERY,
-        keep: bool | float | str | None = None,
-        verify_files: Any = "epoch",
-        remote: Any = None,
-        snapshot_every_n_steps: int | None = 1,
-    ) -> None:
-        self.cache = cache
-        self.cache_bytes = cache_bytes
-        self.split = split
-        self.share = share
-        self.on_error = on_error
-        self.memory_format = memory_format
-        self.key = key
-        self.job = job
-        self.device = device
-        self.check_every = check_every
-        self.keep = keep
-        self.verify_files = verify_files
-        self.remote = remote
-        self.snapshot_every_n_steps = snapshot_every_n_steps
+    def _set_up(self) -> None:
         _ = self._options, self._device  # a wrong value raises here, not in the first epoch
         self._session = Session()
         self._shared: SharedDataset | None = None
         self._memory = Memory()
         self._iterates_in = os.getpid()
-        self._never_begun()
         self._told_of_stream = False
-        super().__init__(
-            dataset,
-            batch_size,
-            shuffle,
-            sampler,
-            batch_sampler,
-            workers_of(num_workers),
-            collate_fn,
-            pin_memory,
-            drop_last,
-            timeout,
-            worker_init_fn,
-            multiprocessing_context,
-            generator,
-            prefetch_factor=prefetch_factor,
-            persistent_workers=persistent_workers,
-            pin_memory_device=pin_memory_device,
-            in_order=in_order,
-        )
-
-    @property
-    def _options(self) -> Options:
-        """Seneca's arguments as they are now. An attribute set later takes effect with the next epoch."""
-        return Options.of(self)
 
     @property
     def _device(self) -> torch.device | None:
@@ -266,9 +138,6 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             return iterator
         progress.watched = True
         return CopiedAhead(iterator, self._device, progress)
-
-    def _users_dataset(self) -> Any:
-        return self.dataset.dataset if isinstance(self.dataset, SharedDataset) else self.dataset
 
     def _identity(self) -> str | None:
         return None if isinstance(self.dataset, IterableDataset) else self._grade().identity()
@@ -345,15 +214,6 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             return support
         return look()
 
-    @property
-    def check_worker_number_rationality(self) -> Callable[[], None]:  # type: ignore[override]
-        """What warns of more workers than cores: torch itself, so that users' filters of its text match.
-
-        Nothing warns of ``num_workers="auto"``, which nobody has chosen too large.
-        """
-        is_auto = isinstance(self.num_workers, AutoWorkers)
-        return _nothing if is_auto else super().check_worker_number_rationality
-
     def _still_suits(self, iterator: Any) -> bool:
         """Whether a persistent iterator can load another epoch.
 
@@ -387,9 +247,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
 
     def _shared_options(self) -> dict[str, Any]:
         """The arguments of a :class:`SharedDataset` in this loader."""
-        names = "cache_bytes", "split", "share", "key", "job", "check_every", "keep", "verify_files", "remote"
         cache = self.cache.name if isinstance(self.cache, SampleCache) else self.cache
-        return {"cache": cache, **{name: getattr(self, name) for name in names}}
+        return {name: getattr(self, name) for name in Options.of_dataset()} | {"cache": cache}
 
     def _batches_of(self, shared: SharedDataset) -> TrackedBatches:
         """The batches of an epoch: planned ones if Seneca may choose the order or look ahead in it."""
@@ -588,10 +447,6 @@ class DataLoader(torch.utils.data.DataLoader[_T_co], ResumableLoader):
             "_memory": Memory(),
         }
         return {**vars(self), "cache": cache, **mine}
-
-
-def _nothing() -> None:
-    """Takes the place of a check that does not apply."""
 
 
 @functools.cache

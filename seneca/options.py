@@ -1,17 +1,24 @@
-"""Seneca's own arguments of the loader: read, checked, and named as the user writes them."""
+"""Seneca's own arguments of the loader: one record of their names, defaults, checks and meanings.
+
+The constructors in :mod:`seneca.faces` and the table in README.md are written from this record:
+``make generated``. See docs/contributing/add-an-option.md.
+"""
 
 from __future__ import annotations
 
 import math
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from seneca._runtime.cgroups import cores_allowed
 from seneca._runtime.remote_servers import RemoteServer, parse_remote
 from seneca.partition import Split
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = [
     "CHECK_EVERY",
@@ -21,6 +28,7 @@ __all__ = [
     "Options",
     "Share",
     "VerifyFiles",
+    "option",
     "parse_bytes",
     "parse_keep",
     "parse_split",
@@ -171,37 +179,101 @@ def workers_of(value: Any) -> int:
     return value
 
 
+def option(
+    default: Any,
+    *,
+    doc: str,
+    row: str,
+    check: Callable[[Any], object] | None = None,
+    of_dataset: bool | str = False,
+) -> Any:
+    """One option: a field of :class:`Options`.
+
+    Args:
+        default: Its default. A text that begins with ``torch.`` names a value of torch's.
+        doc: Its entry in the docstring of :class:`seneca.DataLoader`.
+        row: Its meaning in the table of README.md, in Markdown.
+        check: Reads a value, and raises ``ValueError`` if it is not allowed. None: any value is.
+        of_dataset: Whether :class:`seneca.SharedDataset` takes it too; a text: it does, with this annotation.
+    """
+    texts = {"doc": " ".join(doc.split()), "row": " ".join(row.split())}
+    return field(default=default, metadata={**texts, "check": check, "of_dataset": of_dataset})
+
+
+def _one_of(name: str, allowed: Any) -> Callable[[Any], None]:
+    def check(value: Any) -> None:
+        if value not in get_args(allowed):
+            choices = " or ".join(f'"{choice}"' for choice in get_args(allowed))
+            raise ValueError(f"{name} is {choices}, but got {value!r}")
+
+    return check
+
+
+def _letters(name: str, named: str) -> Callable[[Any], None]:
+    def check(value: Any) -> None:
+        if not (value is None or (isinstance(value, str) and value)):
+            raise ValueError(f"{name} is a few letters that name the {named}, or None, but got {value!r}")
+
+    return check
+
+
+def _check_cache(value: Any) -> None:
+    if isinstance(value, str):
+        if not value or "\0" in value:
+            raise ValueError(f'cache={value!r} is not a name; write "auto" or a few letters')
+    elif value is not None and type(value).__module__ == "builtins":
+        # This module cannot import SampleCache, but it can tell that a number or a list is none.
+        raise ValueError(f'cache is "auto", a name, a seneca.SampleCache or None, but got {value!r}')
+
+
+def _check_memory_format(value: Any) -> None:
+    if str(value) not in MEMORY_FORMATS:
+        raise ValueError(f"memory_format is {' or '.join(MEMORY_FORMATS)}, but got {value!r}")
+
+
+def _check_check_every(value: Any) -> None:
+    if value is not None and value != "first" and (type(value) is not int or value < 1):
+        raise ValueError(
+            'check_every is a whole number of samples, at least 1, or "first" to make each sample once '
+            f"before it is taken from the cache, or None for no checks, but got {value!r}"
+        )
+
+
+def _bytes_of(value: Any) -> int | Literal["auto"]:
+    if value == "auto":
+        return "auto"
+    try:
+        return parse_bytes(value)
+    except ValueError as error:
+        raise ValueError(f"cache_bytes: {error}") from None
+
+
+def _keep_of(value: Any) -> float:
+    if value is not None:
+        return parse_keep(value)
+    try:
+        return parse_keep(os.environ.get("SENECA_KEEP") or None)
+    except ValueError as error:
+        raise ValueError(f"SENECA_KEEP: {error}") from None
+
+
+def _servers_of(value: Any) -> tuple[RemoteServer, ...]:
+    if value is False:
+        return ()
+    if value is not None:
+        return parse_remote(value)
+    try:
+        return parse_remote(os.environ.get("SENECA_REMOTE"))
+    except ValueError as error:
+        raise ValueError(f"SENECA_REMOTE: {error}") from None
+
+
 @dataclass(frozen=True)
 class Options:
     """Seneca's keyword arguments, checked when an instance is made.
 
     Values stay as they were written. Therefore a loader can store them under their own names, and a framework
-    can build an equal loader from them. The properties :attr:`bytes_wanted` and :attr:`split_wanted` have
-    what they mean.
-
-    Args:
-        cache: ``"auto"`` (a segment named after the dataset), a name, a ``seneca.SampleCache``,
-            or ``None`` for no sharing.
-        cache_bytes: Memory for payloads, as :func:`parse_bytes` reads it, or ``"auto"``.
-        split: Shares of the forms, as :func:`parse_split` reads it.
-        share: The latest form that jobs share. ``"augmented"``: augmented copies too. ``"decoded"``: each
-            job augments for itself. ``"exact"``: jobs of one seed share augmented copies, and each gets bit
-            for bit what it would get alone. ``"none"``: the seed alone fixes order and randomness, bit for
-            bit.
-        on_error: What a damaged picture does: ``"raise"`` or ``"skip"``.
-        memory_format: How images lie in memory: ``torch.contiguous_format`` or
-            ``torch.channels_last``.
-        key: Stands for what cannot be fingerprinted: the user vouches that items are equal. None: no key.
-        job: The name of the training run, which all its processes give; None: no name.
-        check_every: One of so many samples served from the cache is made again and compared; more of them
-            until enough have agreed. ``"first"``: a sample is taken from the cache only after this job has
-            made it itself once, and it agreed. None: no checks.
-        keep: How long the cache outlives the last job that uses it, as :func:`parse_keep` reads it. None: as
-            the environment variable ``SENECA_KEEP`` says.
-        verify_files: When picture files are asked for their size and time: ``"epoch"``: as each epoch begins.
-            ``"run"``: as the first epoch of a process begins.
-        remote: Servers that keep files for several hosts, as :func:`parse_remote` reads them. None: as the
-            environment variable ``SENECA_REMOTE`` says. False: none.
+    can build an equal loader from them. The properties, such as :attr:`bytes_wanted`, have what they mean.
 
     Raises:
         ValueError: A value is not allowed; the message lists what is.
@@ -212,48 +284,149 @@ class Options:
         (8589934592, 0.58)
     """
 
-    cache: Any = "auto"
-    cache_bytes: int | str = "auto"
-    split: str | Sequence[float] | Split = "auto"
-    share: Share = "augmented"
-    on_error: OnError = "raise"
-    memory_format: Any = "torch.contiguous_format"
-    key: str | None = None
-    job: str | None = None
-    check_every: CheckEvery = CHECK_EVERY
-    keep: bool | float | str | None = None
-    verify_files: VerifyFiles = "epoch"
-    remote: str | Sequence[str] | Literal[False] | None = None
+    cache: Any = option(
+        "auto",
+        doc="""Which jobs share. ``"auto"``: all jobs on the same files. A name: the jobs that give the
+            same name. A :class:`seneca.SampleCache`: the jobs of that cache. ``None``: nobody.""",
+        row="""`"auto"`: share with all jobs on the same dataset; a name: share with jobs that give the
+            same name; a `seneca.SampleCache`; `None`: share nothing""",
+        check=_check_cache,
+        of_dataset="str | None",
+    )
+    cache_bytes: int | str = option(
+        "auto",
+        doc="""Memory for payloads if this job makes the cache, as ``"8GiB"`` or an int. ``"auto"``: half
+            of the free memory, at most what the dataset can use.""",
+        row="""memory of the cache, as `"8GiB"` or an int; `"auto"`: half of the free memory, at most what
+            the dataset can use""",
+        check=_bytes_of,
+        of_dataset=True,
+    )
+    split: Any = option(
+        "auto",
+        doc="""Shares of the forms if this job makes the cache. ``"58-42-0"``: percent for encoded,
+            decoded and augmented samples. ``"auto"``: Seneca measures and chooses.""",
+        row="""percent of the cache for encoded, decoded and augmented samples, as `"58-42-0"`; `"auto"`:
+            [measured](docs/split.md)""",
+        check=parse_split,
+        of_dataset=True,
+    )
+    share: Any = option(
+        "augmented",
+        doc="""The latest form that jobs share. ``"augmented"``: augmented copies too. ``"decoded"``:
+            every job augments for itself. ``"none"``: the seed alone fixes order and randomness; kept
+            payloads still serve. ``"exact"``: as ``"none"``, but jobs of one seed share augmented copies.
+            Give each of them ``generator=torch.Generator().manual_seed(seed)``, the same
+            ``persistent_workers``, and samplers that draw the same.""",
+        row="""`"augmented"`: jobs also share augmented copies; `"decoded"`: each job augments for itself;
+            `"none"`: the seed alone fixes order and augmentation; `"exact"`: the same, but [jobs with one
+            seed share copies](docs/training-stays-correct.md#one-seed-for-several-jobs)""",
+        check=_one_of("share", Share),
+        of_dataset=True,
+    )
+    on_error: Any = option(
+        "raise",
+        doc="""What happens if a file cannot be decoded. ``"raise"``: the loader raises an error that
+            names the file, and iterating may go on with the next batch. ``"skip"``: the next sample takes
+            its place, and one warning tells of it.""",
+        row='`"skip"`: another sample takes the place of a picture that cannot be decoded',
+        check=_one_of("on_error", OnError),
+    )
+    memory_format: torch.memory_format = option(
+        "torch.contiguous_format",
+        doc="""``torch.channels_last``: the three channels of a pixel lie together in memory, which
+            convolutions on GPUs prefer. The shape stays ``(B, 3, height, width)``. If torch loads,
+            batches are ``torch.contiguous_format``, and a warning says so.""",
+        row="`torch.channels_last`: the layout that convolutions on GPUs prefer",
+        check=_check_memory_format,
+    )
+    key: str | None = option(
+        None,
+        doc="""Stands for each part of the dataset that cannot be fingerprinted. Jobs share if they give
+            the same key and their datasets are equal in all other parts. The user vouches that their
+            items are interchangeable.""",
+        row="stands for the parts of a dataset that [cannot be fingerprinted](docs/sharing.md#key)",
+        check=_letters("key", "samples"),
+        of_dataset=True,
+    )
+    job: str | None = option(
+        None,
+        doc="""Names the training run of this process. All processes of a run give the same name. None:
+            the processes that meet by the environment of torchrun or torch.distributed are one run, and
+            any other process is a run by itself. Each copy made for other jobs reaches a run once.""",
+        row="""name of a training run of [several processes](docs/distributed.md), where neither
+            `torchrun` nor `MASTER_PORT` gives one""",
+        check=_letters("job", "training run"),
+        of_dataset=True,
+    )
+    device: str | torch.device | None = option(
+        None,
+        doc="""Where batches go, for example ``"cuda"``. Each batch is copied while the one before is in
+            use. None: batches stay where they are made.""",
+        row='`"cuda"`: copy each batch there, from page-locked memory, while the batch before is in use',
+    )
+    check_every: CheckEvery = option(
+        CHECK_EVERY,
+        doc="""One of so many samples served from the cache is made again and compared; more of them until
+            enough samples have agreed. If one differs, the jobs of the cache stop sharing, and one
+            warning names it. ``stats()`` counts checks and differences. ``"first"``: a sample is taken
+            from the cache only after this job has made it itself once, and it agreed. None: no checks.""",
+        row="""out of this many samples taken from the cache, make one again and [compare
+            it](docs/sharing.md#proof); `"first"`: take a sample only after this job has made it once
+            itself; `None`: never""",
+        check=_check_check_every,
+        of_dataset=True,
+    )
+    keep: bool | float | str | None = option(
+        None,
+        doc="""How long the cache outlives the last job that uses it: seconds, or a time such as
+            ``"10min"``. A job that starts within that time finds it warm. True: until ``seneca rm``.
+            None: as the environment variable ``SENECA_KEEP`` says, else not at all. The longest time that
+            any of its jobs has asked for counts.""",
+        row='how long the cache [outlives its last job](docs/look.md#keep), as `"10min"`',
+        check=_keep_of,
+        of_dataset=True,
+    )
+    verify_files: Any = option(
+        "epoch",
+        doc="""When the files of a folder of pictures are asked for their size and time, which tells
+            whether they have changed. ``"epoch"``: as each epoch begins. ``"run"``: as the first epoch of
+            this process begins, and again if the dataset's list of files has changed. The user vouches
+            that no file is rewritten while the job runs. Use it if storage takes seconds to answer for
+            all files.""",
+        row="""when Seneca [checks whether picture files have changed](docs/tuning.md#verify_files): as
+            each epoch begins, or with `"run"` once a process""",
+        check=_one_of("verify_files", VerifyFiles),
+        of_dataset=True,
+    )
+    remote: Any = option(
+        None,
+        doc="""Redis or Valkey servers that keep the files of pictures for several hosts:
+            ``"redis://:password@host1,host2"`` or ``"unix:/path/of/socket"``. A sample that a server
+            lacks comes from storage, and is left there for the others. With ``share="exact"`` the servers
+            also pass augmented copies from host to host. None: as the environment variable
+            ``SENECA_REMOTE`` says. False: none.""",
+        row="""Redis or Valkey servers that keep files for [several hosts](docs/remote.md), as
+            `"redis://host1,host2"`""",
+        check=_servers_of,
+        of_dataset="str | Sequence[str] | Literal[False] | None",
+    )
+    snapshot_every_n_steps: int | None = option(
+        1,
+        doc="""No effect. torchdata's ``StatefulDataLoader`` has this argument. The state of this loader
+            is exact after every batch.""",
+        row="no effect, because the state is exact after every batch; torchdata's loader has this argument",
+    )
 
     def __post_init__(self) -> None:
-        if isinstance(self.cache, str):
-            if not self.cache or "\0" in self.cache:
-                raise ValueError(f'cache={self.cache!r} is not a name; write "auto" or a few letters')
-        elif self.cache is not None and type(self.cache).__module__ == "builtins":
-            # This module cannot import SampleCache, but it can tell that a number or a list is none.
-            raise ValueError(f'cache is "auto", a name, a seneca.SampleCache or None, but got {self.cache!r}')
-        words = {"share": Share, "on_error": OnError, "verify_files": VerifyFiles}
-        for name, allowed in ((name, get_args(kind)) for name, kind in words.items()):
-            if getattr(self, name) not in allowed:
-                choices = " or ".join(f'"{choice}"' for choice in allowed)
-                raise ValueError(f"{name} is {choices}, but got {getattr(self, name)!r}")
-        if str(self.memory_format) not in MEMORY_FORMATS:
-            choices = " or ".join(MEMORY_FORMATS)
-            raise ValueError(f"memory_format is {choices}, but got {self.memory_format!r}")
-        if not (self.key is None or (isinstance(self.key, str) and self.key)):
-            raise ValueError(f"key is a few letters that name the samples, or None, but got {self.key!r}")
-        if not (self.job is None or (isinstance(self.job, str) and self.job)):
-            raise ValueError(
-                f"job is a few letters that name the training run, or None, but got {self.job!r}"
-            )
-        number = self.check_every
-        if number is not None and number != "first" and (type(number) is not int or number < 1):
-            raise ValueError(
-                'check_every is a whole number of samples, at least 1, or "first" to make each sample once '
-                f"before it is taken from the cache, or None for no checks, but got {number!r}"
-            )
-        # These are read once, so that a wrong value raises here and not in the first epoch.
-        _ = self.bytes_wanted, self.split_wanted, self.keep_wanted, self.remote_wanted
+        for one in fields(self):
+            if one.metadata["check"] is not None:
+                one.metadata["check"](getattr(self, one.name))
+
+    @classmethod
+    def of_dataset(cls) -> list[str]:
+        """The names of the options that a :class:`seneca.SharedDataset` takes too."""
+        return [one.name for one in fields(cls) if one.metadata["of_dataset"]]
 
     @classmethod
     def of(cls, owner: Any) -> Options:
@@ -270,12 +443,7 @@ class Options:
     @property
     def bytes_wanted(self) -> int | Literal["auto"]:
         """``cache_bytes`` in bytes, or ``"auto"``."""
-        if self.cache_bytes == "auto":
-            return "auto"
-        try:
-            return parse_bytes(self.cache_bytes)
-        except ValueError as error:
-            raise ValueError(f"cache_bytes: {error}") from None
+        return _bytes_of(self.cache_bytes)
 
     @property
     def check_rate(self) -> int | None:
@@ -285,12 +453,7 @@ class Options:
     @property
     def keep_wanted(self) -> float:
         """``keep``, or what ``SENECA_KEEP`` says, in seconds; infinity: until the cache is removed."""
-        if self.keep is not None:
-            return parse_keep(self.keep)
-        try:
-            return parse_keep(os.environ.get("SENECA_KEEP") or None)
-        except ValueError as error:
-            raise ValueError(f"SENECA_KEEP: {error}") from None
+        return _keep_of(self.keep)
 
     @property
     def split_wanted(self) -> Split | Literal["auto"]:
@@ -300,11 +463,4 @@ class Options:
     @property
     def remote_wanted(self) -> tuple[RemoteServer, ...]:
         """The servers that ``remote``, or ``SENECA_REMOTE``, names."""
-        if self.remote is False:
-            return ()
-        if self.remote is not None:
-            return parse_remote(self.remote)
-        try:
-            return parse_remote(os.environ.get("SENECA_REMOTE"))
-        except ValueError as error:
-            raise ValueError(f"SENECA_REMOTE: {error}") from None
+        return _servers_of(self.remote)

@@ -1,7 +1,7 @@
 """What users may name of Seneca: all public names with their signatures, as text.
 
-``tests/golden/public_surface.txt`` is this text as it was last agreed to. ``python tests/public_surface.py``
-writes it anew, after a change that is meant.
+``tests/golden/public_surface.txt`` is this text as it was last agreed to. ``make generated`` writes it anew,
+after a change that is meant.
 """
 
 import enum

@@ -15,16 +15,16 @@ Before a process shares, it makes sure that it knows the dataset as it is now: s
 from __future__ import annotations
 
 import functools
-import inspect
 import itertools
 import os
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
-from torch.utils.data import Dataset, Subset, get_worker_info
+from torch.utils.data import Subset, get_worker_info
 
+from seneca import faces
 from seneca._runtime.distributed import belong_to_job, job_key
 from seneca._runtime.segment_folder import segment_folder
 from seneca._runtime.warn import warn
@@ -41,7 +41,6 @@ from seneca.epochs.progress import EpochProgress
 from seneca.errors import NoSpaceError, SegmentError
 from seneca.forms import Form
 from seneca.identity import Attributes, Memory, Watch
-from seneca.options import CHECK_EVERY, CheckEvery, Options
 from seneca.partition import Jobs
 from seneca.tuning.neighbours import neighbours_text
 from seneca.workers import explained
@@ -54,22 +53,13 @@ from seneca.workers.terms import Batch, Names, PlannedBatch, Terms
 __all__ = ["SharedDataset"]
 
 
-class SharedDataset(Dataset[Any]):
+class SharedDataset(faces.SharedDataset):
     """A map-style dataset whose items the jobs of this host make together.
 
     It works in any ``torch.utils.data.DataLoader``, with torch's worker processes and the user's
     ``collate_fn``. With an :class:`OpportunisticBatchSampler` it shares as much as possible. With any
     other sampler, it only looks up what other jobs happen to have made. Equal datasets of several jobs
     find each other if they can be fingerprinted; :meth:`explain` says what was found.
-
-    Args:
-        dataset: Any map-style dataset. A ``torch.utils.data.Subset`` shares with the dataset beneath it.
-        cache: As in :class:`seneca.DataLoader`, but no :class:`seneca.SampleCache`.
-        cache_bytes, split, share, remote: As in :class:`seneca.DataLoader`.
-        key: Stands for each part of the dataset that cannot be fingerprinted. Jobs share if they give the
-            same key and their datasets are equal in all other parts. The user vouches that their items are
-            interchangeable.
-        job, check_every, keep, verify_files: As in :class:`seneca.DataLoader`.
 
     Raises:
         TypeError: The dataset is an ``IterableDataset``, which has no indices, or a :class:`SharedDataset`
@@ -86,44 +76,20 @@ class SharedDataset(Dataset[Any]):
         [0, 1, 2, 3, 4, 5]
     """
 
-    def __init__(
-        self,
-        dataset: Any,
-        *,
-        cache: str | None = "auto",
-        cache_bytes: int | str = "auto",
-        split: Any = "auto",
-        share: Any = "augmented",
-        key: str | None = None,
-        job: str | None = None,
-        check_every: CheckEvery = CHECK_EVERY,
-        keep: bool | float | str | None = None,
-        verify_files: Any = "epoch",
-        remote: str | Sequence[str] | Literal[False] | None = None,
-    ) -> None:
-        if isinstance(dataset, SharedDataset):
+    _own = faces.SharedDataset._own | {"terms"}
+
+    def _set_up(self) -> None:
+        if isinstance(self.dataset, SharedDataset):
             raise TypeError("a SharedDataset goes into a DataLoader as it is; or share its .dataset anew")
-        if isinstance(dataset, torch.utils.data.IterableDataset):
-            raise TypeError(f"a map-style dataset can be shared, but got {type(dataset).__name__}")
-        if cache is not None and not isinstance(cache, str):
-            raise TypeError(f'cache is "auto", a name or None, but got {cache!r}')
-        self._forget()
+        if isinstance(self.dataset, torch.utils.data.IterableDataset):
+            raise TypeError(f"a map-style dataset can be shared, but got {type(self.dataset).__name__}")
+        if self.cache is not None and not isinstance(self.cache, str):
+            raise TypeError(f'cache is "auto", a name or None, but got {self.cache!r}')
         sweep_at_end()
-        self.dataset = dataset
-        self.cache = cache
-        self.cache_bytes = cache_bytes
-        self.split = split
-        self.share = share
-        self.key = key
-        self.job = job
-        self.check_every = check_every
-        self.keep = keep
-        self.verify_files = verify_files
-        self.remote = remote
         self._init: Callable[[int], None] | None = None  # what worker processes run first
         self._is_init_known = False
         _ = self._options  # a wrong value raises here, not in the first epoch
-        self._job_key = job_key(job)
+        self._job_key = job_key(self.job)
         self._has_joined = False
         self._folder: str | None = None  # of the cache: the first that was joined; workers have the same
         self._cache: SampleCache | None = None  # held between epochs, so that what is kept stays
@@ -148,13 +114,6 @@ class SharedDataset(Dataset[Any]):
         self._watch: Watch | None = None
         self._alone = False  # whether items are made as ``terms`` say, but not shared
         self._looked_in = 0  # the process that looked last
-
-    @property
-    def _options(self) -> Options:
-        return Options.of(self)
-
-    def __len__(self) -> int:
-        return len(self.dataset)
 
     def __getitem__(self, index: Any) -> Any:
         # A dataset may make other items by batches than one by one. Then only batches are shared.
@@ -272,19 +231,8 @@ class SharedDataset(Dataset[Any]):
         if is_worker and not never and self.terms is not None and self.terms.source not in sources:
             self._alone = True  # a worker_init_fn has made it a dataset that only this worker has
 
-    def __getattr__(self, name: str) -> Any:
-        # The dataset's attributes (classes, targets, ...) are found here too. Private names are not; nor is
-        # its state, because others would then take this for a dataset that keeps one.
-        if name.startswith("_") or name in ("dataset", "state_dict", "load_state_dict"):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return getattr(self.dataset, name)
-
     def __setattr__(self, name: str, value: Any) -> None:
-        # They are set on the dataset too: timm makes a loader of a dataset and then sets its `transform`.
-        if name.startswith("_") or name in OWN:
-            super().__setattr__(name, value)
-        else:
-            setattr(self.dataset, name, value)
+        super().__setattr__(name, value)
         if not name.startswith("_") and name != "terms":
             self._forget()  # even if a key says that items are the same
 
@@ -582,12 +530,6 @@ class SharedDataset(Dataset[Any]):
             self._board = Board()
             self._marks = None
             self._folder = None
-
-
-# Public attributes that belong to this class; all others are the dataset's. If an option changes, the dataset
-# is looked at again.
-OPTIONS = frozenset(inspect.signature(SharedDataset).parameters)
-OWN = OPTIONS | {"terms"}
 
 
 def _ask_watch(shared: weakref.ref[SharedDataset], question: Callable[[Watch], bool]) -> bool:

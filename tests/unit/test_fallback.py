@@ -1,20 +1,16 @@
 """Where Seneca is off, a script for it runs unchanged on plain torch, and is told so once."""
 
-import inspect
 import os
-import re
 import subprocess
 import sys
 import textwrap
 import warnings
-from pathlib import Path
 
 import pytest
 import ready
 import torch
 
-from seneca import fallback, loader
-from seneca.workers import dataset, sampler
+from seneca import fallback
 
 
 def run(code, *arguments, **environment):
@@ -109,43 +105,6 @@ def test_off_is_enough_to_do_without_the_native_core(picture_folder):
 
 def test_torch_is_a_subclass_away():
     assert issubclass(fallback.DataLoader, torch.utils.data.DataLoader)
-
-
-FACES = {
-    "DataLoader": loader.DataLoader,
-    "SharedDataset": dataset.SharedDataset,
-    "OpportunisticBatchSampler": sampler.OpportunisticBatchSampler,
-}
-
-
-def parameters(function):
-    """The names, kinds and defaults of a function's parameters."""
-    return [(one.name, one.kind, one.default) for one in inspect.signature(function).parameters.values()]
-
-
-def public_members(face):
-    """What scripts may use of a class: what docs/api.md lists, and all that a loader has."""
-    page = (Path(__file__).parents[2] / "docs/api.md").read_text()
-    listed = re.search(rf"autoclass:: {face}\n   :members: (.*)", page)[1].split(", ")
-    return {*listed, *(name for name in dir(FACES["DataLoader"]) if face == "DataLoader" and name[0] != "_")}
-
-
-@pytest.mark.parametrize("face", FACES)
-def test_the_face_is_that_of_the_real_class(face):
-    real, off = FACES[face], getattr(fallback, face)
-    assert parameters(off) == parameters(real)
-    for name in public_members(face) | {"__getitems__"}:
-        if callable(method := getattr(real, name, None)):
-            assert parameters(getattr(off, name)) == parameters(method), name
-
-
-def test_instances_have_all_attributes_of_the_real_ones():
-    arguments = {"DataLoader": (range(10), 4), "SharedDataset": (range(10),)}
-    for face, values in arguments.items():
-        real, off = FACES[face](*values), getattr(fallback, face)(*values)
-        names = public_members(face) | {*inspect.signature(FACES[face]).parameters}
-        missing = {name for name in names if hasattr(real, name) and not hasattr(off, name)}
-        assert not missing
 
 
 def test_a_script_that_asks_why_it_waits_gets_an_answer():

@@ -4,5 +4,5 @@ import public_surface
 
 
 def test_public_names_and_signatures_are_those_agreed_to():
-    hint = "if that is meant: python tests/public_surface.py, and a line in CHANGELOG.md"
+    hint = "if that is meant: make generated, and a line in CHANGELOG.md"
     assert public_surface.surface().split("\n") == public_surface.GOLDEN.read_text().split("\n"), hint
