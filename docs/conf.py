@@ -16,7 +16,14 @@ html_title = "Seneca"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 
 root_doc = "docs/index"
-include_patterns = ["*.md", "docs/*.md", "bench/*.md", "csrc/*.md", "seneca/**/README.md"]
+include_patterns = [
+    "*.md",
+    "docs/*.md",
+    "docs/contributing/*.md",
+    "bench/*.md",
+    "csrc/*.md",
+    "seneca/**/README.md",
+]
 exclude_patterns = [".*", "build", "dist", "*.egg-info", "tests", "examples"]
 
 myst_enable_extensions = ["colon_fence"]  # directives that a code host shows as text, and tests as no code

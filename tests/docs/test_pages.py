@@ -13,7 +13,6 @@ import ast
 import contextlib
 import gc
 import importlib
-import inspect
 import os
 import re
 import shlex
@@ -23,7 +22,6 @@ import warnings
 
 import pages
 import pytest
-import torch
 import torchvision_here  # noqa: F401  # before a page imports it for itself
 import typer
 from pages import PAGES, ROOT
@@ -59,6 +57,7 @@ OTHER_PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "bench" / "README.md"]
 ENGINEERS_PAGES = [
     ROOT / "ARCHITECTURE.md",
     ROOT / "csrc" / "README.md",
+    *sorted((ROOT / "docs" / "contributing").glob("*.md")),
     *sorted((ROOT / "seneca").rglob("README.md")),
 ]
 LINKED_PAGES = [*PAGES, *OTHER_PAGES, *ENGINEERS_PAGES, ROOT / "CHANGELOG.md"]
@@ -330,23 +329,6 @@ def test_every_variable_of_the_environment_is_read_somewhere(page):
     sources = "".join(path.read_text() for kind in kinds for path in ROOT.glob(kind))
     names = set(re.findall(r"\bSENECA_[A-Z_]+", page.read_text()))
     assert {name for name in names if f'"{name}"' not in sources} == set()
-
-
-def table_under(heading, page):
-    """The rows of the table under a heading, as lists of cells."""
-    text = page.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    rows = [line for line in text.splitlines() if line.startswith("| ")]
-    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:]]
-
-
-def test_the_readme_has_every_argument_with_its_default():
-    ours = inspect.signature(seneca.DataLoader).parameters
-    torchs = inspect.signature(torch.utils.data.DataLoader).parameters
-    told = {row[0].strip("`"): row[1].strip("`") for row in table_under("Arguments", ROOT / "README.md")}
-    written = {name: value.default for name, value in ours.items() if name not in torchs}
-    assert told == {
-        name: f'"{value}"' if isinstance(value, str) else str(value) for name, value in written.items()
-    }
 
 
 def test_the_page_of_transforms_has_every_transform():
