@@ -293,8 +293,8 @@ class DataLoader(faces.DataLoader[_T_co]):
         This looks at the dataset as it is now, as the beginning of an epoch does.
 
         Returns:
-            One line with that. If anything is shared, a second line says how the dataset is told from others,
-            and what that does not see. If torch's workers load it, a third line says how many samples were
+            One line with that. If anything is shared, a second line says what the dataset's fingerprint
+            covers, and what it does not. If torch's workers load it, a third line says how many samples were
             compared with what other jobs make. A last line names what differs in the datasets of other jobs
             that have the same class and length, and are not shared.
         """

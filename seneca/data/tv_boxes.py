@@ -14,10 +14,11 @@ import numpy as np
 import torch
 from PIL import Image
 
+from seneca.data.tv_wrapper import WRAP, known_name, remembered, unwrapped
 from seneca.transforms._boxes import BoxTransform
 from seneca.transforms._genuine import is_theirs
 
-__all__ = ["DETECTION", "Boxed", "Targets", "boxed_of"]
+__all__ = ["Boxed", "Targets", "boxes_of", "has_boxes"]
 
 COCO, VOC = "torchvision.datasets.coco.CocoDetection", "torchvision.datasets.voc.VOCDetection"
 DETECTION = (COCO, VOC)
@@ -99,19 +100,32 @@ class Targets(NamedTuple):
         return self.known.moved(target, moves)
 
 
-def boxed_of(name: str, dataset: Any) -> Boxed | str:
-    """The pictures of a wrapped dataset for detection; or the reason why its items do not run natively."""
-    inner, keys = dataset._dataset, vars(dataset).get("_target_keys")
-    kind = type(inner)
+def has_boxes(dataset: Any) -> bool:
+    """Whether it is a dataset of torchvision's for detection, wrapped or not. It reads no annotation."""
+    return known_name(dataset) in DETECTION
+
+
+def boxes_of(dataset: Any) -> Boxed | str:
+    """The pictures and annotations of a dataset that :func:`has_boxes`.
+
+    Returns:
+        These; for a dataset that has not changed the same object each time. Or the reason why its items do
+        not run natively.
+    """
+    inner, name = unwrapped(dataset), known_name(dataset)
+    if inner is None:
+        return f"its boxes are plain numbers, which transforms of v2 leave alone: {WRAP}"
+    kind, keys = type(inner), vars(dataset).get("_target_keys")
     changed = [one for one in OWN_METHODS if one in vars(inner) or not is_theirs(getattr(kind, one, None))]
     if changed:
         return f"{kind.__name__}.{changed[0]} was replaced"
     if name == COCO and keys is not None and (keys == "all" or "masks" in keys):
         return 'masks of instances do not run natively: leave "masks" out of target_keys'
     try:
-        return Boxed(name, dataset)
+        boxed = Boxed(str(name), dataset)
     except (AttributeError, IndexError, KeyError, TypeError) as error:
         return f"its annotations name no files of pictures ({error!r})"
+    return remembered(dataset, boxed)
 
 
 def _paths(name: str, inner: Any) -> list[str]:

@@ -35,7 +35,7 @@ def native_text(
         name = cache_name(getattr(options.cache, "name", options.cache), files.fingerprint())
         augments = options.share == "exact" or (options.share == "augmented" and not pipeline.deterministic)
         forms = "ENCODED, DECODED" + (", AUGMENTED" if augments else "")
-        lines = [f"shared in the cache {name!r}: {forms}{of_job}", support.told_by()]
+        lines = [f"shared in the cache {name!r}: {forms}{of_job}", support.describe_fingerprint()]
         traits = Traits.of(support)
         if traits is not None and (text := neighbours_text(traits, name, job_key(options.job))):
             lines.append(text)

@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from seneca.data.support import seeds_only
+from seneca.data.kinds.fingerprints import seeds_only
 
 __all__ = ["can_be_left_out", "only_seeds"]
 

@@ -32,8 +32,9 @@ from seneca.audit.record import DeliveryRecorder, record_deliveries
 from seneca.cache import MISTAKES, SampleCache, cache_name, distrust_text, shared_cache
 from seneca.cache.objects import sweep_at_end
 from seneca.data.files import Seen
+from seneca.data.kinds.fingerprints import seeds_only
 from seneca.data.stages import Pictures
-from seneca.data.support import Support, inspect_dataset, seeds_only
+from seneca.data.support import Support, inspect_dataset
 from seneca.data.traits import Traits
 from seneca.epochs.lengths import length_of
 from seneca.epochs.plan import EpochPlan
@@ -253,7 +254,7 @@ class SharedDataset(faces.SharedDataset):
             return explained.not_shared_text(support, share=self.share, has_cache=self.cache is not None)
         name = cache_name(terms.name, terms.source)
         first = explained.shared_text(terms, support, name) + self._session.told_of_job(self._cache)
-        lines = [first, support.told_by()]
+        lines = [first, support.describe_fingerprint()]
         compared = explained.compared_text(terms, self._board, self._compared())
         lines.append(compared + self._session.told_of_servers())
         traits = Traits.of(support)

@@ -95,4 +95,4 @@ def _job(pipe: Process, row: Row, side: Side) -> None:
     support = inspect_dataset(data.D())
     traits = Traits.of(support)
     assert traits is not None, support.why
-    pipe.send((traits, support.told_by()))
+    pipe.send((traits, support.describe_fingerprint()))

@@ -500,7 +500,7 @@ def test_explain_says_it_in_plain_words(dataset, options, words):
         assert seneca.SharedDataset(dataset, **options).explain() == explained
 
 
-def test_explain_says_by_what_a_dataset_is_told_from_others(tmp_path, monkeypatch):
+def test_explain_says_what_the_fingerprint_covers(tmp_path, monkeypatch):
     monkeypatch.setenv("SENECA_TEST_GAIN", "2")
 
     class OfFiles(Locked):
@@ -514,14 +514,14 @@ def test_explain_says_by_what_a_dataset_is_told_from_others(tmp_path, monkeypatc
 
     first, told, shown = seneca.SharedDataset(OfFiles(tmp_path), key="mine").explain().split("\n")
     assert first.startswith("opaque: ")
-    assert told.startswith("told from other datasets by its state, the code of ")
+    assert told.startswith("Fingerprint: its state, the code of ")
     for part in (
         __name__,
         f"torch=={torch.__version__}",
         "the environment variables SENECA_TEST_GAIN",
         "1 path (device",
         "the key, in place of OfFiles.lock",
-        "Not seen: the content of files, what a network answers",
+        "Not covered: the content of files, network responses",
     ):
         assert part in told, told
     assert shown.startswith("before the first batch is shared, some samples are made here")
@@ -532,7 +532,7 @@ def test_explain_of_pictures(picture_folder):
         native, told = (
             seneca.DataLoader(folder_of_v(picture_folder, transform), cache="mine").explain().split("\n")
         )
-        assert told.startswith("told from other datasets by 48 files (path below the folder, size,")
+        assert told.startswith("Fingerprint: 48 files (path below the folder, size,")
         assert native == (
             "native: ImageFolder and its transform run in the native core; "
             f"shared in the cache 'mine': {forms}"

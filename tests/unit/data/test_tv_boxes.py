@@ -9,8 +9,8 @@ from box_folders import make_coco, make_voc_boxes, wrapped
 from torchvision_here import torchvision, v2
 
 import seneca
-from seneca.data.tv_boxes import Boxed
-from seneca.data.tv_pairs import _known, pairs_of
+from seneca.data.tv_boxes import Boxed, boxes_of, has_boxes
+from seneca.data.tv_wrapper import _known
 
 TRANSFORMS = v2.Compose([v2.Resize((24, 30)), v2.ToImage()])
 
@@ -36,7 +36,7 @@ def same(mine, theirs):
 
 def test_targets_are_those_of_the_wrapped_dataset(dataset):
     wrap = wrapped(dataset)
-    boxed = pairs_of(wrap)
+    boxed = boxes_of(wrap)
     wrap.transforms = None
     for number in range(6):
         picture, target = wrap[number]
@@ -46,7 +46,7 @@ def test_targets_are_those_of_the_wrapped_dataset(dataset):
 @pytest.mark.parametrize("keys", [["boxes"], ["bbox", "area", "segmentation", "boxes"], ["labels"]])
 def test_other_keys_are_given_as_the_wrapper_gives_them(tmp_path, keys):
     wrap = wrapped(make_coco(tmp_path, 3, empty=1), keys)
-    boxed = pairs_of(wrap)
+    boxed = boxes_of(wrap)
     for number in range(3):
         picture, target = wrap[number]
         same(boxed.target(number, boxed.keys[number], picture.height, picture.width), target)
@@ -54,26 +54,26 @@ def test_other_keys_are_given_as_the_wrapper_gives_them(tmp_path, keys):
 
 def test_a_wrapped_dataset_is_native_and_follows_changes(dataset):
     wrap = wrapped(dataset)
-    boxed = pairs_of(wrap)
-    assert isinstance(boxed, Boxed) and pairs_of(wrap) is boxed
+    boxed = boxes_of(wrap)
+    assert isinstance(boxed, Boxed) and boxes_of(wrap) is boxed
     assert explained(wrap).startswith(
         f"native: {type(wrap).__name__} and its transforms run in the native core"
     )
     assert "torchvision moves the boxes likewise" in explained(wrap)
     samples = boxed.samples
-    assert pairs_of(wrap).samples is samples
+    assert boxes_of(wrap).samples is samples
     wrap.transforms = None
-    assert pairs_of(wrap) is boxed and boxed.transforms is None
+    assert boxes_of(wrap) is boxed and boxed.transforms is None
     number = id(wrap)
     assert number in _known
     del wrap
     gc.collect()
     assert number not in _known
-    assert isinstance(pairs_of(pickle.loads(pickle.dumps(wrapped(dataset)))), Boxed)
+    assert isinstance(boxes_of(pickle.loads(pickle.dumps(wrapped(dataset)))), Boxed)
 
 
 def test_boxes_that_are_not_wrapped_are_explained_with_the_remedy(dataset):
-    assert "wrap_dataset_for_transforms_v2" in pairs_of(dataset)
+    assert "wrap_dataset_for_transforms_v2" in boxes_of(dataset)
     assert explained(dataset).startswith("opaque: its boxes are plain numbers")
 
 
@@ -117,30 +117,30 @@ def test_all_that_voc_has_is_given(tmp_path):
 def test_what_is_not_torchvisions_is_not_known(dataset, monkeypatch):
     wrap = wrapped(dataset)
     dataset._load_target = dataset.parse_voc_xml = lambda given: []
-    assert "was replaced" in pairs_of(wrap)
+    assert "was replaced" in boxes_of(wrap)
     del dataset._load_target, dataset.parse_voc_xml
     wrap._wrapper = lambda number, sample: sample
-    assert not isinstance(pairs_of(wrap), Boxed)
+    assert not isinstance(boxes_of(wrap), Boxed)
 
     kind = type(dataset)
     mine = type("Mine", (kind,), {})
     dataset.__class__ = mine
-    assert pairs_of(wrapped(dataset)) is None
+    assert not has_boxes(wrapped(dataset))
     dataset.__class__ = kind
     monkeypatch.setattr(kind, "__getitem__", lambda self, index: (0, 0))
-    assert "__getitem__ was replaced" in pairs_of(wrapped(dataset))
+    assert "__getitem__ was replaced" in boxes_of(wrapped(dataset))
 
 
 def test_annotations_without_files_are_explained(tmp_path):
     dataset = make_coco(tmp_path, 3, TRANSFORMS)
     del dataset.coco.imgs[dataset.ids[1]]["file_name"]
-    assert "name no files of pictures" in pairs_of(wrapped(dataset))
+    assert "name no files of pictures" in boxes_of(wrapped(dataset))
 
 
 def test_captions_are_no_boxes(tmp_path):
     dataset = make_coco(tmp_path, 3, TRANSFORMS)
     dataset.__class__ = torchvision.datasets.CocoCaptions
-    assert pairs_of(wrapped(dataset)) is None
+    assert not has_boxes(wrapped(dataset))
 
 
 def test_a_native_look_does_not_walk_over_all_annotations(dataset, monkeypatch):
@@ -150,7 +150,7 @@ def test_a_native_look_does_not_walk_over_all_annotations(dataset, monkeypatch):
     wrap = wrapped(dataset)
     loader = seneca.DataLoader(wrap, 2, cache="never-made", worker_init_fn=print, num_workers=1)
     assert "loaded by torch's workers" in loader.explain() and loader._grade().stages is not None
-    monkeypatch.setattr(seneca.data.support, "_of_any", walk)
+    monkeypatch.setattr(seneca.data.kinds.items, "support", walk)
     assert explained(wrap).startswith("native")
 
 
@@ -160,6 +160,6 @@ def test_a_dataset_that_changes_in_an_epoch_is_named(dataset):
     next(epoch)
     names = dataset.ids if hasattr(dataset, "ids") else dataset.targets
     names.reverse()
-    pairs_of(wrap)  # a look, as of explain()
+    boxes_of(wrap)  # a look, as of explain()
     with pytest.raises(RuntimeError, match="change the dataset between two epochs"):
         list(epoch)

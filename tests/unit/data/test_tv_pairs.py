@@ -9,7 +9,8 @@ from PIL import Image
 from torchvision_here import torchvision, v2
 
 import seneca
-from seneca.data.tv_pairs import Pairs, _known, pairs_of
+from seneca.data.tv_pairs import Pairs, has_masks, pairs_of
+from seneca.data.tv_wrapper import _known
 
 datasets = torchvision.datasets
 wrap = datasets.wrap_dataset_for_transforms_v2
@@ -88,7 +89,7 @@ def test_separate_transforms_are_not_taken_for_one_of_pairs(tmp_path):
 
 def test_other_targets_are_no_pairs(pets):
     for types in "category", ["segmentation", "category"]:
-        assert pairs_of(wrap(pets(target_types=types))) is None
+        assert not has_masks(wrap(pets(target_types=types)))
 
 
 def test_masks_of_other_modes_are_explained(voc):
@@ -101,9 +102,9 @@ def test_what_is_not_torchvisions_is_not_known(voc, monkeypatch):
         pass
 
     mine = Mine(voc.root, transforms=TRANSFORMS)
-    assert pairs_of(mine) is None and pairs_of(wrap(mine)) is None
+    assert not has_masks(mine) and not has_masks(wrap(mine))
     dataset = wrap(voc)
     dataset._wrapper = lambda index, sample: sample
     assert not isinstance(pairs_of(dataset), Pairs)
     monkeypatch.setattr(datasets.VOCSegmentation, "__getitem__", lambda self, index: (0, 0))
-    assert pairs_of(wrap(datasets.VOCSegmentation(voc.root, transforms=TRANSFORMS))) is None
+    assert not has_masks(wrap(datasets.VOCSegmentation(voc.root, transforms=TRANSFORMS)))

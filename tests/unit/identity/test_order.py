@@ -108,7 +108,7 @@ for name, (init, item) in json.loads(sys.argv[1]).items():
     scope = {"__name__": "__main__", "torch": torch}
     exec(CLASS.format(init=init, item=item), scope)
     support = inspect_dataset(scope["D"]())
-    found[name] = support.stages.augmented, "PYTHONHASHSEED" in support.told_by()
+    found[name] = support.stages.augmented, "PYTHONHASHSEED" in support.describe_fingerprint()
 print(json.dumps(found))
 """
 DEPENDS = {
