@@ -36,7 +36,7 @@ if __name__ == "__main__":
 
 from made_pages import BEFORE, VALUES, packed, page, repeated
 
-from seneca.data.sources import archives, indexes
+from seneca.data.sources import archives, indexes, shards
 from seneca.data.sources.archives import Members, expand_paths, list_members
 from seneca.data.sources.listing import PIECE, STATED, Listing
 from seneca.data.sources.lmdb_pages import values_of_database
@@ -402,11 +402,11 @@ class Shards:
     def __init__(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
         self.urls = [f"{self.folder.name}/train-{number}.tar" for number in range(3)]
-        shards = [
+        described = [
             {"url": os.path.basename(url), "nsamples": 2, "filesize": 10240 + 512 * number}
             for number, url in enumerate(self.urls)
         ]
-        index = {"__kind__": "wids-shard-index-v1", "wids_version": 1, "shardlist": shards}
+        index = {"__kind__": "wids-shard-index-v1", "wids_version": 1, "shardlist": described}
         self.sound = json.dumps(index).encode()
         self.path = f"{self.folder.name}/shards.json"
         pieces = np.zeros(6, PIECE)
@@ -436,15 +436,15 @@ class Shards:
     def read(self, data: bytearray) -> Found:
         with open(self.path, "wb", buffering=0) as file:
             file.write(data)
-        shards = indexes.list_of_shards(self.path)
-        found = expand_paths([shard.url for shard in shards])
-        assert found == [shard.url for shard in shards], "a shard is not one archive"
+        described = shards.list_of_shards(self.path)
+        found = expand_paths([shard.url for shard in described])
+        assert found == [shard.url for shard in described], "a shard is not one archive"
         for url in found:
             os.fsencode(url)
             assert "\0" not in url
         if found != self.urls:
             raise FileNotFoundError(self.path)  # as the archives' reader says
-        indexes.check_shards(self.path, shards, self.listing)
+        shards.check_shards(self.path, described, self.listing)
         return [(url, 0, 0) for url in found]
 
     def check(self, data: bytearray, found: Found) -> None:

@@ -8,15 +8,11 @@ from typing import Any
 
 from torch.utils.data import Subset
 
+from seneca.data import sources
 from seneca.data.folder import IMG_EXTENSIONS, ImageFolder
 from seneca.data.pictures import PictureDataset
-from seneca.data.sources import Listing, Samples
-from seneca.data.sources.archives import ENDINGS, is_archive, list_archives
+from seneca.data.sources import Listing, ListingOptions, Samples
 from seneca.data.sources.arrow import is_table, list_table
-from seneca.data.sources.buckets import is_bucket, list_bucket
-from seneca.data.sources.indexes import check_shards, is_list_of_shards, list_of_shards
-from seneca.data.sources.lmdb import is_database, list_database
-from seneca.data.sources.parquet import is_parquet, list_parquet
 from seneca.transforms._pipeline import Decode
 
 __all__ = ["PictureArchive", "open"]
@@ -134,36 +130,26 @@ def open(
             "seneca.open() takes the path of a folder or an archive, a list of archives, a URL, or a "
             f"datasets.Dataset, but got {type(source).__name__}"
         )
-    if len(paths) == 1 and is_list_of_shards(paths[0]):
-        shards = list_of_shards(paths[0])
-        listing = _list_archives([shard.url for shard in shards], endings, labels)
-        check_shards(paths[0], shards, listing)
+    kind = next((kind for kind in sources.SOURCES if kind.matches(paths)), None)
+    if kind is not None:
+        listing = kind.list_pictures(paths, ListingOptions(endings, labels, image, label))
         return PictureArchive(listing, transform, **options)
-    if any(map(is_bucket, paths)):
-        return PictureArchive(_list_archives(paths, endings, labels), transform, **options)
-    if any(map(is_parquet, paths)) and not any(map(os.path.isdir, paths)):
-        if not all(map(is_parquet, paths)):
-            raise ValueError("one dataset is either of Parquet files or of other containers")
-        return PictureArchive(list_parquet(paths, image, label, labels), transform, **options)
-    if len(paths) == 1 and is_database(paths[0]):
-        return PictureArchive(list_database(paths[0], labels), transform, **options)
-    if len(paths) == 1 and os.path.isdir(os.path.expanduser(paths[0])):
+    if len(paths) == 1 and _is_folder(paths[0]):
         return ImageFolder(paths[0], transform, extensions=endings, **options)
+    raise ValueError(_why_not_opened(paths))
+
+
+def _is_folder(path: str) -> bool:
+    return os.path.isdir(os.path.expanduser(path))
+
+
+def _why_not_opened(paths: Sequence[str]) -> str:
+    """Why no source matches these paths."""
     for path in paths:
-        if not is_archive(path):
-            raise ValueError(
-                f"{path} is no folder, archive, table or database: its name ends in none of "
-                f"{', '.join(ENDINGS)}, .parquet, .lmdb, .mdb"
-            )
-    return PictureArchive(_list_archives(paths, endings, labels), transform, **options)
-
-
-def _list_archives(
-    paths: Sequence[str], endings: tuple[str, ...], labels: Callable[[str], int] | None
-) -> Listing:
-    """What archives of this host or a bucket list."""
-    if not any(map(is_bucket, paths)):
-        return list_archives(paths, endings, labels)
-    if not all(map(is_bucket, paths)):
-        raise ValueError("one dataset is either of URLs or of files of this host")
-    return list_bucket(paths, endings, labels)
+        if not _is_folder(path) and not any(kind.matches([path]) for kind in sources.SOURCES):
+            endings = ", ".join(ending for kind in sources.SOURCES for ending in kind.endings)
+            return f"{path} is no folder, archive, table or database: its name ends in none of {endings}"
+    return (
+        f"{paths[0]} and the others cannot be one dataset; open each of them, and concatenate these with "
+        "torch.utils.data.ConcatDataset"
+    )

@@ -48,6 +48,7 @@ WITHOUT = {
     "native/session": "what epochs have in common: test_loader.py, tuning/test_controller.py",
     "data/traits": "what jobs tell of their datasets: tuning/test_neighbours.py",
     "data/sources/arrow": "tables of Hugging Face datasets: tests/frameworks/test_datasets.py",
+    "data/sources/source": "a row of data.sources.SOURCES: data/test_archive.py",
     "data/sources/parquet": "files of Parquet, which pyarrow writes: tests/frameworks/test_parquet.py",
     "data/tv_wrapper": "data/test_tv_pairs.py, test_tv_boxes.py",
     "transforms/_arguments": "transforms/test_base.py, test_geometry.py, test_colour.py, test_tensor.py",

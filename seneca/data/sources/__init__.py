@@ -1,5 +1,19 @@
-"""Where pictures are that lie in larger files: in archives, and in tables of Hugging Face ``datasets``."""
+"""Where pictures are that lie in larger files: in archives, databases, tables and buckets.
 
+The first row of ``SOURCES`` that matches some paths lists the pictures in them. How to add a row:
+docs/contributing/add-a-source.md.
+"""
+
+from seneca.data.sources import archives, buckets, lmdb, parquet, shards
 from seneca.data.sources.listing import PIECE, Listing, Member, Samples
+from seneca.data.sources.source import ListingOptions, Source
 
-__all__ = ["PIECE", "Listing", "Member", "Samples"]
+__all__ = ["PIECE", "SOURCES", "Listing", "ListingOptions", "Member", "Samples", "Source"]
+
+SOURCES = (
+    Source(buckets.matches, buckets.list_bucket),
+    Source(archives.matches, archives.list_archives, archives.ENDINGS),
+    Source(parquet.matches, parquet.list_parquet, parquet.ENDINGS),
+    Source(lmdb.matches, lmdb.list_database, lmdb.ENDINGS),
+    Source(shards.matches, shards.list_shards, shards.ENDINGS),
+)

@@ -24,6 +24,7 @@ from seneca._runtime.warn import warn
 from seneca.data.sources.indexes import headers_ahead
 from seneca.data.sources.listing import PIECE, RANGE, STATED, Listing, Member, State, key_of
 from seneca.data.sources.names import Names
+from seneca.data.sources.source import ListingOptions
 from seneca.data.sources.tar import members_of_tar
 from seneca.data.sources.zip import members_of_zip
 from seneca.errors import SourceError
@@ -34,11 +35,11 @@ __all__ = [
     "Members",
     "expand_paths",
     "expand_ranges",
-    "is_archive",
     "kept_members",
     "list_archives",
     "list_members",
     "listing_of",
+    "matches",
     "no_label",
 ]
 
@@ -50,28 +51,27 @@ NAMES = ("names", "folders")  # the lists of names in what is kept: their text, 
 MOST_BYTES = 2**30  # of a sample, as of a file
 
 
-def is_archive(path: str) -> bool:
-    return path.lower().endswith(ENDINGS)
+def matches(paths: Sequence[str]) -> bool:
+    """Whether all are called like archives. One that is a folder is none."""
+    is_folder = len(paths) == 1 and os.path.isdir(os.path.expanduser(paths[0]))
+    return not is_folder and all(path.lower().endswith(ENDINGS) for path in paths)
 
 
-def list_archives(
-    source: str | Sequence[str], extensions: tuple[str, ...], labels: Callable[[str], int] | None
-) -> Listing:
+def list_archives(source: str | Sequence[str], options: ListingOptions) -> Listing:
     """The pictures in one archive or several.
 
     Args:
         source: The path of an archive; a pattern (``*``, ``?``, ``[]``) or a range (``{000..146}``) of paths;
             or several of these.
-        extensions: Endings of the members that are pictures, in lower case.
-        labels: The label of a member, given its name. None: WebDataset's ``.cls`` members have the labels; or
-            the last folder in a member's name is its class.
+        options: Which members are pictures, and their labels. Without a function for these, WebDataset's
+            ``.cls`` members have the labels; or the last folder in a member's name is its class.
 
     Raises:
         FileNotFoundError: There is no such archive, or no picture in it.
         SourceError: An archive cannot be read in place, or has no labels.
         OSError: An archive cannot be read.
     """
-    return _list(expand_paths(source), extensions, labels)
+    return _list(expand_paths(source), options.extensions, options.labels)
 
 
 def _list(

@@ -27,12 +27,13 @@ from seneca._runtime.printable import printable
 from seneca.data.sources.archives import MOST_BYTES, Members, expand_ranges, kept_members, list_members
 from seneca.data.sources.archives import listing_of as listing_of_members
 from seneca.data.sources.listing import PIECE, STATED, Listing
+from seneca.data.sources.source import ListingOptions
 from seneca.data.sources.stores import PACKAGES, Direct, Found, scheme_of, store_of
 from seneca.data.sources.tar import members_of_tar
 from seneca.data.sources.waiting import GivenUp, Waiting, seconds_for
 from seneca.errors import SourceError
 
-__all__ = ["ObjectPiece", "Objects", "is_bucket", "list_bucket"]
+__all__ = ["ObjectPiece", "Objects", "is_bucket", "list_bucket", "matches"]
 
 PAUSES_S = (0.2, 1.0, 3.0)  # before each further try; half to one and a half of it, by chance
 LISTED_AT_A_TIME = 16  # archives
@@ -45,6 +46,10 @@ T = TypeVar("T")
 
 def is_bucket(source: str) -> bool:
     return scheme_of(source) is not None
+
+
+def matches(paths: Sequence[str]) -> bool:
+    return any(map(is_bucket, paths))
 
 
 class Objects:
@@ -231,29 +236,30 @@ def _text(error: BaseException) -> str:
     return text[:300] if text else type(error).__name__
 
 
-def list_bucket(
-    sources: Sequence[str], extensions: tuple[str, ...], labels: Callable[[str], int] | None
-) -> Listing:
+def list_bucket(sources: Sequence[str], options: ListingOptions) -> Listing:
     """The pictures below a prefix, or in ``.tar`` archives.
 
     Args:
         sources: A URL that ends with a slash or with no ``.tar``: a prefix with folders of classes. Or
             URLs of archives: patterns (``*``, ``?``, ``[]``), ranges (``{000..146}``), or a list.
-        extensions: Endings of the names of pictures, in lower case.
-        labels: The label of a picture, given its name below the prefix, or in the archive. None: as
-            :class:`seneca.ImageFolder` or :func:`list_archives` find it.
+        options: Which objects or members are pictures, and their labels, given the name below the prefix or
+            in the archive. Without a function for these they are as :class:`seneca.ImageFolder` or
+            :func:`list_archives` find them.
 
     Raises:
         FileNotFoundError: There is no such object, or no picture.
         SourceError: It cannot be read in place, or has no labels.
         OSError: A server does not answer, or refuses.
+        ValueError: Some sources are files of this host.
     """
+    if not all(map(is_bucket, sources)):
+        raise ValueError("one dataset is either of URLs or of files of this host")
     for source in sources:
         _refuse(source)
     if all(source.lower().endswith(".tar") for source in sources):
-        return _list_tars(sources, extensions, labels)
+        return _list_tars(sources, options.extensions, options.labels)
     if len(sources) == 1:
-        return _list_prefix(sources[0].rstrip("/") + "/", extensions, labels)
+        return _list_prefix(sources[0].rstrip("/") + "/", options.extensions, options.labels)
     raise SourceError("a list of URLs is to name .tar archives, or is one prefix with folders of classes")
 
 

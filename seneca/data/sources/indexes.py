@@ -1,32 +1,25 @@
-"""Indexes that other tools write beside tar archives, and what they are used for.
+"""Indexes that other tools write beside tar archives: ``train-000.idx`` of NVIDIA DALI's ``wds2idx``.
 
-* ``train-000.idx`` beside ``train-000.tar``, by ``wds2idx`` of NVIDIA DALI: where members begin. It is a
-  hint only. Storage is asked for many headers at once, and what these say is read from the archive. Therefore
-  an index of another archive costs time, and leads to no wrong bytes.
-* ``shards.json``, by ``widsindex`` of WebDataset: which archives there are. Each has to be as it says.
+Such an index says where members begin. It is a hint only. Storage is asked for many headers at once, and what
+these say is read from the archive. Therefore an index of another archive costs time, and leads to no wrong
+bytes.
 """
 
 from __future__ import annotations
 
 import functools
-import glob
-import json
 import os
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
 
 import numpy as np
 
 from seneca._runtime.regular_files import open_regular
-from seneca.data.sources.listing import RANGE, Listing, key_of
-from seneca.errors import SourceError
 
-__all__ = ["Shard", "check_shards", "headers_ahead", "is_list_of_shards", "list_of_shards"]
+__all__ = ["headers_ahead"]
 
 FIRST_WORD = b"v1.2"  # of an index of DALI's; then come the number of samples, and a line for each
 FIELDS = 4  # of each member in a line: ending, offset of its bytes, size, name
 BEFORE = 3 * 512  # bytes before a member: its header, and an extended header with its block of words
-MOST_LIST_BYTES = 1 << 28  # of a list of shards
 AHEAD = 256  # headers that storage is asked for at once
 
 
@@ -72,98 +65,3 @@ def _member_offsets(path: str, size: int) -> np.ndarray:
     found = [field for line in lines if len(line) % FIELDS == 0 for field in line[1::FIELDS]]
     offsets = np.array([int(field) for field in found if field.isdigit() and len(field) < 19], np.int64)
     return np.unique(offsets[offsets < size])
-
-
-class Shard(NamedTuple):
-    """An archive in a list of shards.
-
-    Attributes:
-        url: Its absolute path, or its URL.
-        samples: How many samples it has.
-        size_bytes: Its size; None: the list does not say it.
-    """
-
-    url: str
-    samples: int
-    size_bytes: int | None
-
-
-def is_list_of_shards(path: str) -> bool:
-    """Whether this is called like a list of shards on this host."""
-    return path.lower().endswith(".json") and "://" not in path and not os.path.isdir(path)
-
-
-def list_of_shards(path: str) -> list[Shard]:
-    """The archives that a list of WebDataset's names. A relative path begins at the folder of the list.
-
-    Raises:
-        FileNotFoundError: There is no such list.
-        SourceError: It is no list of archives.
-    """
-    path = os.path.abspath(os.path.expanduser(path))
-    try:
-        with open(open_regular(path), encoding="utf-8") as file:
-            if os.fstat(file.fileno()).st_size > MOST_LIST_BYTES:
-                raise SourceError(f"{path} has more than {MOST_LIST_BYTES:,} bytes, and is no list of shards")
-            described = json.load(file)
-    except SourceError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise SourceError(f"{path} is no JSON: {error}") from None
-    if not isinstance(described, dict) or not isinstance(described.get("shardlist"), list):
-        raise SourceError(f"{path} has no shardlist; write it with widsindex create")
-    if described.get("datasets"):
-        raise SourceError(f"{path} refers to other lists of shards; open each of them, and concatenate these")
-    return [_shard(path, number, shard) for number, shard in enumerate(described["shardlist"])]
-
-
-def _shard(path: str, number: int, shard: Any) -> Shard:
-    words = shard if isinstance(shard, dict) else {}
-    url, samples, size = (words.get(name) for name in ("url", "nsamples", "filesize"))
-    if type(url) is not str or type(samples) is not int or type(size) not in (int, type(None)):
-        raise SourceError(
-            f"{path}: shard {number} has no url and nsamples, or a filesize that is no number; write it "
-            "with widsindex create"
-        )
-    if "://" not in url:
-        url = os.path.normpath(os.path.join(os.path.dirname(path), url))
-    if _is_pattern(url):
-        raise SourceError(f"{path}: shard {number} is {url!r}, and the url of a shard is that of one archive")
-    if not url.lower().endswith(".tar"):
-        raise SourceError(f"{path}: shard {number} is {url}, and the name of a tar archive ends in .tar")
-    return Shard(url, samples, size)
-
-
-def _is_pattern(url: str) -> bool:
-    """Whether this would be read as more than the name of one archive; or cannot be a name."""
-    try:
-        os.fsencode(url)
-    except UnicodeEncodeError:
-        return True
-    is_there = "://" not in url and os.path.exists(url)
-    return "\0" in url or RANGE.search(url) is not None or (glob.has_magic(url) and not is_there)
-
-
-def check_shards(path: str, shards: Sequence[Shard], listing: Listing) -> None:
-    """See that each archive is the one that the list describes: by its size, else by its number of samples.
-
-    Args:
-        path: The list, for messages.
-        shards: What it says.
-        listing: What was found in these archives, in the same order.
-
-    Raises:
-        SourceError: An archive is another one.
-    """
-    of = listing.pieces["container"]
-    for number, shard in enumerate(shards):
-        if shard.size_bytes is not None:
-            what, said, found = "bytes", shard.size_bytes, int(listing.stated["size_bytes"][number])
-        else:
-            keys = {key_of(listing.names[place]) for place in np.flatnonzero(of == number).tolist()}
-            what, said, found = "samples with a picture", shard.samples, len(keys)
-        if said != found:
-            raise SourceError(
-                f"{path} says that {shard.url} has {said:,} {what}, but it has {found:,}; write the list "
-                "again with widsindex create, or open the archives without it"
-            )

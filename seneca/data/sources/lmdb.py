@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -13,9 +13,10 @@ from seneca._runtime.regular_files import open_regular
 from seneca.data.sources.archives import MOST_BYTES, no_label
 from seneca.data.sources.listing import PIECE, STATED, Listing, State
 from seneca.data.sources.lmdb_pages import values_of_database
+from seneca.data.sources.source import ListingOptions
 from seneca.errors import SourceError
 
-__all__ = ["is_database", "is_picture", "list_database"]
+__all__ = ["ENDINGS", "is_database", "is_picture", "list_database", "matches"]
 
 FILE = "data.mdb"  # of a database that is a folder
 ENDINGS = (".lmdb", ".mdb")
@@ -30,29 +31,36 @@ def is_database(path: str) -> bool:
     return path.lower().endswith(ENDINGS)
 
 
-def list_database(path: str, labels: Callable[[str], int] | None) -> Listing:
+def matches(paths: Sequence[str]) -> bool:
+    return len(paths) == 1 and is_database(paths[0])
+
+
+def list_database(paths: Sequence[str], options: ListingOptions) -> Listing:
     """The values that are pictures, in the order of their keys.
 
     A value is a picture if it begins as a JPEG, PNG, WebP, GIF, BMP or TIFF does. Other values, such as a
     count of the pictures, are left out.
 
     Args:
-        path: The folder of the database, or its file.
-        labels: The label of a picture, given its key.
+        paths: The folder of the one database, or its file.
+        options: The labels of pictures, given their keys.
 
     Raises:
         FileNotFoundError: There is no such database, or no picture in it.
         SourceError: The file is no database or is damaged, a picture is too large, or there are no labels.
     """
-    path = os.path.expanduser(path)
-    if labels is None:
+    path = os.path.expanduser(paths[0])
+    if options.labels is None:
         raise SourceError(
             f"the pictures in {path} have keys, and no classes; give labels=, a function of a key that "
             "returns the label"
         )
     if not os.path.exists(path):
         raise FileNotFoundError(f"there is no database {path}")
-    path = os.path.realpath(os.path.join(path, FILE) if os.path.isdir(path) else path)
+    return _list(os.path.realpath(os.path.join(path, FILE) if os.path.isdir(path) else path), options.labels)
+
+
+def _list(path: str, labels: Callable[[str], int]) -> Listing:
     keys, pieces = [], []
     file = open_regular(path)
     try:
@@ -81,7 +89,7 @@ def list_database(path: str, labels: Callable[[str], int] | None) -> Listing:
 
 def _list_again(path: str) -> Listing:
     """See :attr:`Listing.again`."""
-    return dataclasses.replace(list_database(path, no_label), labels=None)
+    return dataclasses.replace(_list(path, no_label), labels=None)
 
 
 def is_picture(beginning: bytes) -> bool:

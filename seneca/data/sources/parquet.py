@@ -16,11 +16,12 @@ from seneca._runtime.regular_files import open_regular
 from seneca.data.sources.archives import MOST_BYTES, Members, expand_paths, kept_members, no_label
 from seneca.data.sources.listing import PIECE, STATED, Listing, State
 from seneca.data.sources.parquet_pages import Chunk, Column, MissingValue, columns_of_file, values_of_chunk
+from seneca.data.sources.source import ListingOptions
 from seneca.errors import SourceError
 
-__all__ = ["is_parquet", "list_parquet"]
+__all__ = ["ENDINGS", "list_parquet", "matches"]
 
-ENDING = ".parquet"
+ENDINGS = (".parquet",)
 READABLE = {"PLAIN", "RLE", "BIT_PACKED"}  # the last two are encodings of levels, not of values
 COMPARED = 3  # values at the beginning of a file's first and last group of rows
 COMPARED_BUFFER_BYTES = 1 << 16  # with a buffer pyarrow reads a page, without one a whole column chunk
@@ -40,33 +41,36 @@ class _Table(NamedTuple):
     classes: list[str]
 
 
-def is_parquet(path: str) -> bool:
-    return path.lower().endswith(ENDING)
+def matches(paths: Sequence[str]) -> bool:
+    """Whether one is called like a Parquet file, and none is a folder."""
+    return any(path.lower().endswith(ENDINGS) for path in paths) and not any(map(os.path.isdir, paths))
 
 
-def list_parquet(
-    source: str | Sequence[str], image: str | None, label: str | None, labels: Callable[[str], int] | None
-) -> Listing:
+def list_parquet(source: Sequence[str], options: ListingOptions) -> Listing:
     """The pictures in one Parquet file or several, in the order of the rows.
 
     Args:
         source: Paths, patterns or ranges of paths, as :func:`list_archives` takes them.
-        image: The column of pictures: binary, or a struct whose field ``bytes`` is binary, as Hugging Face
-            ``datasets`` writes it. None: the only one of the type ``Image`` of ``datasets``; if the file does
-            not say such types, the only one that is binary.
-        label: The column of labels. None: the only ``ClassLabel``; else the only one with whole numbers.
-        labels: The label of a picture, given its name. The name is the struct's ``path``, or the number of
-            the row in its file if there is no path. None: the column ``label`` has the labels.
+        options: The columns of pictures and labels, or a function for the labels.
+
+            * ``image``: binary, or a struct whose field ``bytes`` is binary, as Hugging Face ``datasets``
+              writes it. None: the only one of the type ``Image`` of ``datasets``; if the file does not say
+              such types, the only one that is binary.
+            * ``label``: None: the only ``ClassLabel``; else the only one with whole numbers.
+            * ``labels``: The label of a picture, given its name. The name is the struct's ``path``, or the
+              number of the row in its file if there is no path. None: the column ``label`` has the labels.
 
     Raises:
         FileNotFoundError: There is no such file, or no row in it.
         SourceError: The package ``pyarrow`` is not installed. A file cannot be read in place, lacks a picture
             or a label, or is damaged.
-        ValueError: Both ``label`` and ``labels`` are given.
+        ValueError: Both ``label`` and ``labels`` are given, or some paths are of other containers.
     """
-    if label is not None and labels is not None:
+    if not all(path.lower().endswith(ENDINGS) for path in source):
+        raise ValueError("one dataset is either of Parquet files or of other containers")
+    if options.label is not None and options.labels is not None:
         raise ValueError("labels come from a column or from a function; give label= or labels=, not both")
-    return _list(expand_paths(source), image, label, labels)
+    return _list(expand_paths(source), options.image, options.label, options.labels)
 
 
 def _list(

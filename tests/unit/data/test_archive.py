@@ -191,8 +191,9 @@ def test_it_can_be_profiled(archive, tmp_path):
         (
             "pictures.rar",
             ValueError,
-            "pictures.rar is no folder, archive, table or database: .* none of .tar, .zip, .parquet",
+            "pictures.rar is no folder, archive, table or database: .* none of .tar, .zip, .*, .mdb, .json",
         ),
+        (["one.mdb", "two.mdb"], ValueError, "one.mdb and the others cannot be one dataset; open each"),
         ("none.tar", FileNotFoundError, "none.tar"),
     ],
 )

@@ -13,6 +13,7 @@ import seneca
 from seneca import transforms as T
 from seneca.data.sources import buckets
 from seneca.data.sources.buckets import is_bucket, list_bucket
+from seneca.data.sources.source import ListingOptions
 from seneca.data.sources.waiting import Waiting
 from seneca.errors import SourceError
 
@@ -130,7 +131,7 @@ def test_headers_of_large_members_are_read_without_the_members(bucket, monkeypat
             archive.addfile(info, io.BytesIO(bytes(300_000)))
     bucket.content["gs://bucket/large.tar"] = data.getvalue()
     monkeypatch.setattr(buckets, "BLOCK", 50_000)
-    listing = list_bucket(["gs://bucket/large.tar"], ENDINGS, None)
+    listing = list_bucket(["gs://bucket/large.tar"], ListingOptions(ENDINGS))
     assert len(listing.names) == 6
     assert sum(end - start for _, start, end in bucket.ranges) < 300_000
 
