@@ -134,7 +134,8 @@ class _DrawnBatches:
     ) -> None:
         self._shared, self._progress = shared, progress
         self._session = shared._session
-        self._look, self._found, self._files = shared.looks, shared.found, shared.files_name
+        inspection = shared._inspection
+        self._look, self._found, self._files = inspection.number, inspection.found, inspection.files_name
         self._batch_size = size = plan.batch_size or 1
         self.terms = terms = cast(Terms, shared.terms)
         cache = shared.join()

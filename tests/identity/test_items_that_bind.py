@@ -200,7 +200,7 @@ def looks(monkeypatch):
         made.append(dataset)
         return inspect_dataset(dataset, **options)
 
-    monkeypatch.setattr("seneca.workers.dataset.inspect_dataset", counted)
+    monkeypatch.setattr("seneca.workers.inspection.inspect_dataset", counted)
     return made
 
 

@@ -60,6 +60,7 @@ WITHOUT = {
     "tuning/whole": "a profile in full: tuning/test_profile.py, tuning/test_quick.py",
     "workers/batch": "one batch of a preparer: workers/test_prepare.py, test_prepare_items.py",
     "workers/explained": "what explain() says: data/test_support.py, tests/identity/test_proof.py",
+    "workers/inspection": "datasets that change: workers/test_dataset.py, tests/identity/test_one_job.py",
     "workers/iterators": "torch's iterators, one by one: tests/contract",
     "workers/session": "what workers did and is told: test_loader_telemetry.py, tuning/test_controller.py",
     "workers/proof/board": "tests/identity/test_proof.py",
