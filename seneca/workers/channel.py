@@ -27,6 +27,7 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -40,9 +41,11 @@ __all__ = ["Channel"]
 HEADER = struct.Struct("<QI")  # how many bytes the pickle has, and how many descriptors come with it
 MOST_DESCRIPTORS = 250  # of a message; the kernel takes 253
 ROOM = socket.CMSG_SPACE(4 * MOST_DESCRIPTORS)
-GONE = (errno.EPIPE, errno.ECONNRESET, errno.EBADF)  # nobody will read this any more
+GONE = (errno.EPIPE, errno.ECONNRESET)  # nobody will read this any more
+# The kernel lacks memory for now, or too many descriptors of this user are under way: some will be received.
+SHORT = (errno.ETOOMANYREFS, errno.ENOMEM, errno.ENOBUFS)
 TAKEN = -1  # in place of a descriptor
-PAUSE_S = 0.001  # between two tries, where too many descriptors are under way
+PAUSE_S = 0.001  # between two tries, where the kernel is short of something
 
 
 class Channel:
@@ -65,17 +68,30 @@ class Channel:
         self._rest: queue.SimpleQueue[_Message | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._left = self._sent = 0  # messages that were left to the thread, and that it has sent
-        self._is_awaited = True
+        self._is_awaited, self._is_closed = True, False
+        self._refused: OSError | None = None  # the kernel has refused a message
 
-    def send(self, sent: Any) -> None:
+    def send(self, sent: Any, instead: Callable[[Exception], Any] | None = None) -> None:
         """Send an object, without waiting for the other side. If that has gone, nothing is sent.
+
+        Args:
+            sent: The object.
+            instead: Makes what is sent in its place if pickle refuses it. None: the error is raised.
 
         Raises:
             Exception: What pickle raises if it refuses the object; then nothing is sent.
+            OSError: The kernel refuses the message. Nothing more can be sent. The other side sees the end.
         """
-        message = _Message(sent)
+        if self._refused is not None:
+            raise self._refused
+        try:
+            message = _Message(sent)
+        except Exception as error:
+            if instead is None:
+                raise
+            message = _Message(instead(error))
         # The thread counts a message once it is sent. Thus none overtakes those before it.
-        if self._left == self._sent and message.write(self.writer, wait=False):
+        if self._left == self._sent and self._write(message, wait=False):
             return
         self._left += 1
         self._rest.put(message)
@@ -86,9 +102,27 @@ class Channel:
                 multiprocessing.util.Finalize(None, self._complete, exitpriority=-5)
 
     def _write_rest(self) -> None:
-        while (message := self._rest.get()) is not None:
-            message.write(self.writer, wait=True)
-            self._sent += 1
+        """The thread. An error ends it, as one that :func:`threading.excepthook` prints."""
+        try:
+            while (message := self._rest.get()) is not None:
+                self._write(message, wait=True)
+                self._sent += 1
+        finally:
+            if self._is_closed:
+                self.writer.close()
+
+    def _write(self, message: _Message, *, wait: bool) -> bool:
+        try:
+            return message.write(self.writer, wait=wait)
+        except OSError as error:
+            self._refused = error
+            self._end()  # a part of the message may be written
+            raise
+
+    def _end(self) -> None:
+        """Let the other side see the end, whoever else has this end open."""
+        with contextlib.suppress(OSError):  # the other side has gone
+            self.writer.shutdown(socket.SHUT_WR)
 
     def _complete(self) -> None:
         """As the process ends: wait until all is sent."""
@@ -164,12 +198,12 @@ class Channel:
 
     def close_writer(self) -> None:
         """Close this process's copy of the end to which is written. What is not sent yet is not sent."""
-        if self._thread is not None:
-            self._is_awaited = False
-            self._rest.put(None)
-            with contextlib.suppress(OSError):  # the other side has gone
-                self.writer.shutdown(socket.SHUT_WR)  # the thread waits no longer
-        self.writer.close()
+        if self._thread is None or not self._thread.is_alive():  # a forked process has no copy of the thread
+            self.writer.close()
+            return
+        self._is_awaited, self._is_closed = False, True
+        self._rest.put(None)
+        self._end()  # the thread waits no longer; it closes, lest it write to what has the number next
 
     def __del__(self) -> None:
         for end in (self.reader, self.writer):  # torch leaves a queue as it is, to be collected
@@ -203,9 +237,9 @@ class _Message:
             except BlockingIOError:
                 return False
             except OSError as error:
-                if error.errno in GONE:
+                if error.errno in GONE or writer.fileno() < 0:  # this process has closed it
                     return True
-                if error.errno != errno.ETOOMANYREFS:  # of this user's are under way: some will be received
+                if error.errno not in SHORT:
                     raise
                 if not wait:
                     return False

@@ -312,7 +312,10 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
         if self._early:
             return True, self._early.popleft()
         try:
-            return super()._try_get_data(*args, **kwargs)
+            success, data = super()._try_get_data(*args, **kwargs)
+            if not success:
+                self._check_that_workers_can_send()
+            return success, data
         except (RuntimeError, OSError, EOFError) as error:
             # A worker's message has broken off. This may be seen before the worker's end is.
             broke_off = not isinstance(error, RuntimeError) or "ancdata" in str(error)
@@ -327,6 +330,19 @@ class Workers(InTurn, _MultiProcessingDataLoaderIter):
             if broke_off:
                 what = f"DataLoader worker (pid(s) {', '.join(map(str, ends))}) exited unexpectedly"
             raise RuntimeError(f"{what}: {'; '.join(ends.values())}") from error
+
+    def _check_that_workers_can_send(self) -> None:
+        """Raise if a worker lives whose channel has ended. The loader would wait for it forever."""
+        for number in self._results.ended:
+            worker = self._workers[number]
+            if self._workers_status[number]:
+                worker.join(BROKE_OFF_S)  # the kernel closes its descriptors before it tells its exit status
+                if worker.is_alive():
+                    raise RuntimeError(
+                        f"DataLoader worker (pid(s) {worker.pid}) lives, but can send nothing any more: the "
+                        "kernel has refused a message, which the worker has printed, or its code has closed "
+                        "descriptors that are not its own"
+                    )
 
 
 _open_iterators: weakref.WeakSet[Workers] = weakref.WeakSet()

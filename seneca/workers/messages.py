@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import mmap
 import multiprocessing
+import os
 import pickle
 import queue
 import select
@@ -68,6 +69,7 @@ class WorkerInit:
 
     def __call__(self, worker_id: int) -> None:
         assert self.results is not None
+        self.results.begin(worker_id)
         info: Any = get_worker_info()
         if info.dataset is not self.own.dataset:
             object.__setattr__(info, "dataset", self.own.dataset)  # info refuses a plain assignment
@@ -108,7 +110,7 @@ class Indices:
     """Carries the indices of batches to one worker, in place of a queue of multiprocessing."""
 
     def __init__(self) -> None:
-        self._channel = Channel()
+        self._channel, self._made_in = Channel(), os.getpid()
         self._channel.cancel_join()
 
     def put(self, sent: Any) -> None:
@@ -116,6 +118,10 @@ class Indices:
         self._channel.send(sent)
 
     def get(self, timeout: float | None = None) -> Any:
+        if (
+            os.getpid() != self._made_in
+        ):  # else this would not see that a loader's process is killed as it sends
+            self._channel.close_writer()
         if self._channel.is_readable(timeout):
             return self._channel.receive()
         # torch's watchdog takes what getppid() says when the worker begins for the parent. If the parent was
@@ -153,18 +159,21 @@ class Results:
         own: In a worker process, the dataset whose state is told.
         told: In the loader's process, ``(worker, what it told)`` with each batch, by torch's numbers.
         begun: In the loader's process, what each worker told before its first batch of the epoch.
+        ended: In the loader's process, the workers that can send nothing any more.
     """
 
     own: OwnState | None = None
+    _here: Channel | None = None  # a worker that was spawned has none
 
     def __init__(self) -> None:
         self.told: dict[int, tuple[int, Told | None]] = {}
         self.begun: dict[int, Told | None] = {}
-        self._here = Channel()  # this process wakes its thread that pins memory
+        self.ended: set[int] = set()
         self._workers: dict[int, Channel] = {}
+        here = self._here = Channel()  # this process wakes its thread that pins memory
         self._poll = select.poll()
-        self._poll.register(self._here.reader, select.POLLIN)
-        self._by_number = {self._here.reader.fileno(): self._here}
+        self._poll.register(here.reader, select.POLLIN)
+        self._by_number = {here.reader.fileno(): here}
         self._ready: list[Channel] = []
         self._has_begun = False
 
@@ -179,28 +188,22 @@ class Results:
     def put(self, sent: Any) -> None:
         worker = get_worker_info()
         if worker is None:
+            assert self._here is not None
             self._here.send(sent)
             return
-        channel = self._own_channel(worker.id)
         number, data = sent
         if self.own is not None:
             told = self.own.tell_or_say_why(between=not _is_batch(number))
             if told is not None or not _is_batch(number):
                 sent = _Sent(number, data, worker.id, told)
-        try:
-            channel.send(sent)
-        except Exception as error:
-            channel.send(_instead(sent, error, worker.id))
+        self._workers[worker.id].send(sent, lambda error: _instead(sent, error, worker.id))
 
-    def _own_channel(self, worker: int) -> Channel:
-        """The channel of this worker. The copies of all others are closed, so that their ends are seen."""
-        if not self._has_begun:
-            self._has_begun = True
-            for other, channel in self._workers.items():
-                channel.close_reader()
-                if other != worker:
-                    channel.close_writer()
-        return self._workers[worker]
+    def begin(self, worker: int) -> None:
+        """Close what this worker has of the other workers' channels, so that their ends are seen."""
+        for other, channel in self._workers.items():
+            channel.close_reader()
+            if other != worker:
+                channel.close_writer()
 
     # In the loader's process.
 
@@ -236,13 +239,18 @@ class Results:
                 self._poll.unregister(channel.reader)
                 if channel.is_within:
                     raise
+                self.ended |= {number for number, one in self._workers.items() if one is channel}
+
+    @property
+    def _channels(self) -> list[Channel]:
+        return [*self._workers.values(), *([] if self._here is None else [self._here])]
 
     def cancel_join_thread(self) -> None:
-        for channel in (self._here, *self._workers.values()):
+        for channel in self._channels:
             channel.cancel_join()
 
     def close(self) -> None:
-        for channel in (self._here, *self._workers.values()):
+        for channel in self._channels:
             channel.close()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -251,7 +259,6 @@ class Results:
         return {"own": self.own, "worker": worker, "channel": self._workers[worker]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__()  # type: ignore[misc]
         self.own = state["own"]
         self._workers = {state["worker"]: state["channel"]}
 

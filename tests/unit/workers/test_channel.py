@@ -1,10 +1,12 @@
 """Messages from one process to another, with the memory of tensors."""
 
 import contextlib
+import errno
 import multiprocessing
 import os
 import resource
 import signal
+import socket
 import threading
 import time
 
@@ -143,6 +145,26 @@ def test_closing_ends_a_thread_that_nobody_reads_from():
     assert threading.active_count() == before
 
 
+def test_the_thread_closes_what_it_writes_to():
+    """Closed by another thread, the number may be that of another file when the kernel reads it."""
+    channel = Channel()
+    channel.send(b"x" * LARGE)
+    closed_by, close = [], channel.writer.close
+
+    class Noting:
+        def close(self):
+            closed_by.append(threading.current_thread().name)
+            close()
+
+        def __getattr__(self, name, of=channel.writer):
+            return getattr(of, name)
+
+    channel.writer = Noting()
+    channel.close()
+    channel._thread.join(60)
+    assert closed_by == ["seneca-channel"]
+
+
 def test_what_pickle_refuses_is_an_error_and_is_not_sent(channel):
     with pytest.raises(AttributeError, match="local object"):
         channel.send((torch.zeros(2), lambda: None))
@@ -209,6 +231,60 @@ def test_if_too_many_descriptors_are_under_way_the_next_wait_for_them(channel):
         time.sleep(1)  # let it send all that it can
         for number in range(limit):
             assert channel.receive() == (number, torch.tensor(number), torch.tensor(-number))
+
+
+class Refusing:
+    """A socket whose next calls of sendmsg() fail, after some that do not."""
+
+    def __init__(self, channel, error, *, passes=0, times=1):
+        self._socket, self._error, self.passes, self.times = channel.writer, error, passes, times
+        channel.writer = self
+
+    def sendmsg(self, *args):
+        self.passes -= 1
+        if self.passes < 0 < self.times:
+            self.times -= 1
+            raise OSError(self._error, os.strerror(self._error))
+        return self._socket.sendmsg(*args)
+
+    def __getattr__(self, name):
+        return getattr(self._socket, name)
+
+
+@pytest.mark.parametrize("passes", [0, 1, 2], ids=["at first", "in the thread", "within a message"])
+@pytest.mark.parametrize("error", [errno.ENOMEM, errno.ENOBUFS, errno.ETOOMANYREFS], ids=errno.errorcode.get)
+def test_a_message_waits_while_the_kernel_is_short_of_something(channel, error, passes):
+    refusing = Refusing(channel, error, passes=passes, times=5)
+    for number in range(3):
+        channel.send((number, torch.tensor(number), b"x" * LARGE))
+    assert [channel.receive()[:2] for _ in range(3)] == [(k, torch.tensor(k)) for k in range(3)]
+    assert refusing.times == 0
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # who sends sees it there
+@pytest.mark.parametrize("passes", [0, 2], ids=["at first", "in the thread"])
+def test_what_the_kernel_refuses_ends_the_channel(channel, passes):
+    """Else messages behind it would come within it, or nothing would come and nobody would know why."""
+    Refusing(channel, errno.EPERM, passes=passes)
+    with pytest.raises(PermissionError):
+        while True:
+            channel.send(b"x" * LARGE)
+            time.sleep(0.001)
+    with pytest.raises(PermissionError):
+        channel.send("next")
+    with pytest.raises(EOFError):
+        channel.receive()
+    assert channel.is_within == (passes > 0)
+
+
+def test_a_descriptor_that_others_have_closed_is_an_error_not_the_end_of_the_reader(channel):
+    number = channel.writer.detach()
+    channel.writer = socket.socket(fileno=os.dup2(number, 900))
+    os.close(number)
+    os.close(900)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        channel.send("lost")
+    channel.writer.detach()
 
 
 def send_in_two_parts(channel, go_on):

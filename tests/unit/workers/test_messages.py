@@ -1,8 +1,11 @@
 """The queues of torch's worker processes."""
 
+import contextlib
+import multiprocessing
 import os
 import queue
 import signal
+import socket
 import time
 
 import pytest
@@ -65,3 +68,93 @@ def test_batches_larger_than_a_socket_come_in_their_order():
     batches = list(loader(bytes_each=1 << 20))
     assert [batch[0].tolist() for batch in batches] == [[k, k + 1, k + 2, k + 3] for k in range(0, 100, 4)]
     assert {len(one) for batch in batches for one in batch[1]} == {1 << 20}
+
+
+def sockets():
+    """The descriptors of this process that are sockets."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # the folder that is listed
+            if os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
+                found.append(int(name))
+    return found
+
+
+def count_sockets(results, counted):
+    counted.value = len(sockets())
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_worker_that_is_spawned_gets_the_ends_of_one_channel(method):
+    context, results = multiprocessing.get_context(method), Results()
+    results.add_worker()
+    counted = context.Value("i", -1)
+    process = context.Process(target=count_sockets, args=(results, counted))
+    process.start()
+    process.join(120)
+    assert counted.value == 2
+
+
+class Loses(Numbers):
+    """Ends, with its third item, all connections over which this process sends."""
+
+    def __getitem__(self, index):
+        if index == 2:
+            for number in sockets():
+                with socket.socket(fileno=os.dup(number)) as one:
+                    one.shutdown(socket.SHUT_WR)
+        return index
+
+
+def test_a_worker_that_lives_and_can_send_nothing_is_an_error(monkeypatch):
+    """The loader would wait forever: no worker has died, and none sends anything."""
+    monkeypatch.setattr("seneca.workers.iterators.BROKE_OFF_S", 0.1)
+    batches = iter(seneca.DataLoader(Loses(), 1, num_workers=1, cache=None, timeout=1))
+    assert [next(batches).item(), next(batches).item()] == [0, 1]
+    with pytest.raises(RuntimeError, match=r"worker \(pid\(s\) \d+\) lives, but can send nothing"):
+        next(batches)
+
+
+def begin_a_message(indices, begun):
+    """Be killed while a message to the worker is being sent."""
+    indices._channel.writer.send(b"12345")
+    begun.set()
+    time.sleep(60)
+
+
+def get_indices(indices, ended):
+    try:
+        indices.get(timeout=60)
+    except EOFError:
+        ended.value = 1
+
+
+def test_a_worker_sees_that_the_loaders_process_is_killed_while_it_sends():
+    context, indices = multiprocessing.get_context("fork"), Indices()
+    ended, begun = context.Value("i", 0), context.Event()
+    loader = context.Process(target=begin_a_message, args=(indices, begun))
+    loader.start()
+    worker = context.Process(target=get_indices, args=(indices, ended))
+    worker.start()
+    assert begun.wait(60)
+    indices._channel.close()
+    os.kill(loader.pid, signal.SIGKILL)
+    loader.join(60)
+    worker.join(60)
+    if worker.is_alive():
+        worker.kill()
+    assert ended.value == 1
+
+
+class SaysWhatIsOpen(Numbers):
+    def __getitem__(self, index):
+        return len(sockets())
+
+
+def test_a_worker_keeps_no_end_of_the_other_workers_channels():
+    """The end of a killed worker's channel would not be seen while another worker has a copy of it."""
+    loader = seneca.DataLoader(SaysWhatIsOpen(), 1, num_workers=3, cache=None)
+    of_workers = [int(next(batch)) for batch in [iter(loader)] for _ in range(3)]
+    assert of_workers[2] - of_workers[0] == 4, (
+        "the last has the channels of the others' indices, two ends each"
+    )
