@@ -259,6 +259,7 @@ class DataLoader(faces.DataLoader[_T_co]):
             batches.sampler, batches.batch_size, batches.drop_last, batches_ahead=self._batches_ahead()
         )
         planned.shared, planned.threads = shared, max(1, self.num_workers)
+        planned.is_subset = not self._goes_over_dataset()
         return TrackedBatches(planned, lambda loader: loader._drawn_batches(planned), self)
 
     def _inputs(self, support: Support) -> Any:
@@ -267,7 +268,7 @@ class DataLoader(faces.DataLoader[_T_co]):
     def _plans_order(self) -> bool:
         """Whether Seneca knows which samples an epoch has, and may change their order for copies."""
         exchanges = self.share == "augmented" and self.cache is not None
-        return self._goes_over_dataset() or (exchanges and self._kind() is Kind.SUBSET)
+        return self._goes_over_dataset() or (exchanges and self._kind(subsets=True) is Kind.SUBSET)
 
     def _drawn_batches(self, planned: OpportunisticBatchSampler) -> EpochBatches:
         planned.looked = True  # this loader has looked, before it made or reset the iterator

@@ -21,6 +21,7 @@ OF_ALL_RANKS = (
     "seneca_state",
     "n_samples",
     "dataset",
+    "subset",
     "epoch",
     "order",
     "sampler",
@@ -98,7 +99,8 @@ def merge_states(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
             delivered[order[: len(done)][done]] = True
         delivered |= flags(state.get("before", 0), len(delivered))
     written = [part for state in given.values() for part in state.get("audit", [{"log": None, "batches": 0}])]
-    kept = ["seneca_state", "n_samples", "dataset", "epoch", "sampler", "sampler_epoch", "seed", "nonce"]
+    kept = ["seneca_state", "n_samples", "dataset", "subset", "epoch", "sampler", "sampler_epoch"]
+    kept += ["seed", "nonce"]
     if of_dataset is not None:
         kept.append("dataset_state")
     return {

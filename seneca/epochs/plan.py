@@ -202,7 +202,7 @@ def plan_epoch(
     seed: int | None = None,
     fixed_seed: int | None = None,
     alike_in_ranks: bool = False,
-    subsets: bool = False,
+    subset: bool = False,
     repeats: bool = False,
 ) -> EpochPlan:
     """Decide which samples an epoch delivers, in which order, in how many batches, and for which rank.
@@ -225,11 +225,11 @@ def plan_epoch(
         fixed_seed: The seed of an epoch whose order is not Seneca's; None: it needs none.
         alike_in_ranks: Whether all ranks have to draw the same random order, because something outside
             Seneca shards it.
-        subsets: Whether to know beforehand which samples a ``SubsetRandomSampler`` yields. If not, it is
-            asked as torch asks it.
+        subset: Whether the sampler is known to be of the kind SUBSET, and its samples are to be known
+            beforehand. If not, a ``SubsetRandomSampler`` is asked as torch asks it.
         repeats: Whether the back end repeats good samples where a rank has skipped bad ones.
     """
-    kind = kind_of(sampler, count)
+    kind = Kind.SUBSET if subset else kind_of(sampler, count, subsets=False)
     resumed = None if progress.resumed is None else progress.resumed["order"]
     generator = getattr(sampler, "generator", None)
     plan: dict[str, Any] = {
@@ -269,7 +269,7 @@ def plan_epoch(
         yields = iter(sampler_of_order)
         assert count is not None
         plan |= {"yields": yields, "indices": np.fromiter(itertools.islice(yields, count), np.int64, count)}
-    elif kind is Kind.SUBSET and subsets:
+    elif kind is Kind.SUBSET:
         indices = np.fromiter(map(int, _from_the_beginning(sampler, kind, progress)), np.int64, len(sampler))
         plan |= {"shuffled": True, "indices": indices, "count": len(indices)}
     elif kind is not Kind.SEQUENTIAL:
@@ -305,7 +305,7 @@ def shard_of(sampler: Any, count: int | None) -> Shard | None:
     """The shard that a sampler assigns to this rank, in its present epoch; None: it shards nothing."""
     if count is None or not isinstance(sampler, DistributedSampler):
         return None
-    if kind_of(sampler, count) is not Kind.SHARDED:
+    if kind_of(sampler, count, subsets=False) is not Kind.SHARDED:
         return None
     return Shard(
         count=count,

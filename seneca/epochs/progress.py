@@ -67,6 +67,7 @@ class EpochProgress:
         recorder: Writes down what is delivered, a :class:`seneca.audit.record.DeliveryRecorder`; None:
             nothing is written.
         draws: What the sampler yields, if it keeps a state, a :class:`seneca.epochs.sampler_state.Draws`.
+        subset: Names the indices of a subset, see :func:`seneca.epochs.samplers.subset_named`.
         standing: What the processes that load have told of the dataset, a
             :class:`seneca.epochs.dataset_state.Standing`; None: nothing loads yet, or nothing is asked.
     """
@@ -94,6 +95,7 @@ class EpochProgress:
         self._names: dict[str, Any] = {}
         self._sample_of: np.ndarray | None = None
         self._identify: Callable[[], str | None] = _nothing
+        self.subset: Callable[[], str | None] = _nothing
         self._remember = max(1, remember)  # the batch that a thread asks for
         self._made: collections.deque[Any] = collections.deque()
         # Batches that are delivered and not yet in the bits, each with the sampler's state after its draw.
@@ -278,6 +280,7 @@ class EpochProgress:
             self._names["audit"] = [*self.written_before(), here]
         return {
             "dataset": self._identify(),
+            **({} if (subset := self.subset()) is None else {"subset": subset}),
             "epoch": self.number,
             "generators": [named(state) for state in self.generators],
             **{name: named(one) if torch.is_tensor(one) else one for name, one in self._names.items()},

@@ -19,7 +19,7 @@ from seneca.epochs.lengths import length_of
 from seneca.epochs.merge import merge_states
 from seneca.epochs.plan import EpochPlan, plan_epoch, ranks_of
 from seneca.epochs.progress import EpochProgress
-from seneca.epochs.samplers import Kind, generators_of, kind_of
+from seneca.epochs.samplers import Kind, generators_of, kind_of, subset_named
 from seneca.epochs.shard import each_of
 from seneca.epochs.state import ORDERS, VERSION, flags, named, unchanged_global_generator, unnamed
 from seneca.errors import StateError
@@ -105,6 +105,11 @@ class Resumable(ABC):
                     f"the state is of the dataset {state['dataset']}, but this is {identity}: its samples "
                     "have changed; if they have not, say so with state['dataset'] = None"
                 )
+        if state.get("subset") is not None and subset_named(*self._chosen()) not in (None, state["subset"]):
+            raise StateError(
+                "the state is of a Subset or SubsetRandomSampler with other indices; if they choose the same "
+                "samples, say so with state['subset'] = None"
+            )
         is_a_samplers = state.get("order") in ("samples", "batches")
         if is_a_samplers and len(state["generators"]) > len(self._generators()):
             raise StateError("the state's order is that of a generator; give the loader one, in any state")
@@ -163,6 +168,7 @@ class Resumable(ABC):
             self._restore(progress.resumed)
         progress.in_turn &= getattr(self, "in_order", True)  # the user may allow torch's workers to overtake
         progress.generators = [generator.get_state() for generator in self._generators()]
+        progress.subset = functools.cache(functools.partial(subset_named, *self._chosen()))
         progress.number = self._epochs
         self._epochs = progress.number + 1
 
@@ -196,6 +202,10 @@ class Resumable(ABC):
     @abstractmethod
     def _identity(self) -> str | None:
         """The fingerprint of the dataset's samples as they are now; None: it is not known."""
+
+    @abstractmethod
+    def _chosen(self) -> tuple[Any, Any]:
+        """The user's dataset and the sampler, which may be of a subset."""
 
     @abstractmethod
     def _generators(self) -> list[torch.Generator]:
@@ -331,6 +341,9 @@ class ResumableLoader(Resumable):
     def _count(self) -> int | None:
         return None if self._is_stream() else length_of(self.dataset)
 
+    def _chosen(self) -> tuple[Any, Any]:
+        return self._users_dataset(), getattr(self._index_sampler, "sampler", self._index_sampler)
+
     def _generators(self) -> list[torch.Generator]:
         return generators_of(self, self._index_sampler)
 
@@ -398,14 +411,14 @@ class ResumableLoader(Resumable):
 
     def _goes_over_dataset(self) -> bool:
         """Whether torch's own batch sampler goes over every sample once, or over a rank's shard."""
-        return self._kind() in (Kind.SEQUENTIAL, Kind.SHUFFLED, Kind.SHARDED)
+        return self._kind(subsets=False) in (Kind.SEQUENTIAL, Kind.SHUFFLED, Kind.SHARDED)
 
-    def _kind(self) -> Kind:
-        """How torch's own batch sampler goes over the dataset."""
+    def _kind(self, *, subsets: bool) -> Kind:
+        """How torch's own batch sampler goes over the dataset. For ``subsets`` see :func:`kind_of`."""
         batches: Any = self._index_sampler
-        return (
-            kind_of(batches.sampler, length_of(self.dataset)) if type(batches) is BatchSampler else Kind.OTHER
-        )
+        if type(batches) is not BatchSampler:
+            return Kind.OTHER
+        return kind_of(batches.sampler, length_of(self.dataset), subsets=subsets)
 
 
 def kept_in_order(plan: EpochPlan, progress: EpochProgress, identify: Callable[[], str | None]) -> Batches:
@@ -523,7 +536,8 @@ class ResumableBatchSampler(BatchSampler, Resumable):
         self.epoch = epoch
 
     def _orders(self) -> tuple[tuple[str, ...], Any]:
-        whole = kind_of(self.sampler, self._count()) not in (Kind.SUBSET, Kind.RANDOM, Kind.OTHER)
+        kind = kind_of(self.sampler, self._count(), subsets=False)
+        whole = kind not in (Kind.RANDOM, Kind.OTHER)
         return ("samples", "seneca") if whole else ("samples",), self.sampler
 
     def _ranks(self) -> tuple[()] | tuple[int, int]:
@@ -544,6 +558,10 @@ class ResumableBatchSampler(BatchSampler, Resumable):
                 "seneca.DataLoader; or, if the dataset can do without its state, delete 'dataset_state'"
             )
         return state
+
+    def _chosen(self) -> tuple[Any, Any]:
+        source: Any = getattr(self.sampler, "data_source", getattr(self.sampler, "dataset", None))
+        return source, self.sampler
 
     def _generators(self) -> list[torch.Generator]:
         return generators_of(self.sampler)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import hashlib
 from collections.abc import Sequence
@@ -9,12 +10,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DistributedSampler, RandomSampler, SequentialSampler, SubsetRandomSampler
+from torch.utils.data import (
+    ConcatDataset,
+    DistributedSampler,
+    RandomSampler,
+    SequentialSampler,
+    Subset,
+    SubsetRandomSampler,
+)
 
 from seneca.epochs.dataset_state import has_state
 from seneca.epochs.shard import each_of
 
-__all__ = ["Kind", "draw_seed", "generators_of", "kind_of", "seed_of", "subset_of", "with_seed"]
+__all__ = ["Kind", "draw_seed", "generators_of", "kind_of", "seed_of", "some_of", "subset_named", "with_seed"]
 
 # Samplers that yield random permutations, by the full names of their classes. Nothing else about them
 # matters. accelerate replaces a RandomSampler by this one, in order to seed it by the epoch.
@@ -51,11 +59,14 @@ class Kind(enum.Enum):
         return self in (Kind.SHUFFLED, Kind.RESEEDED)
 
 
-def kind_of(sampler: Any, count: int | None) -> Kind:
+def kind_of(sampler: Any, count: int | None, *, subsets: bool = True) -> Kind:
     """Tell how ``sampler`` goes over a dataset of ``count`` samples; None: the length is not known.
 
     A subclass counts as its base class if it keeps no state, and overrides nothing on which the order
     depends.
+
+    ``subsets``: whether the indices of a ``SubsetRandomSampler`` are checked, which takes long for a long
+    list. If not, its kind is OTHER.
     """
     if _is_torchs(sampler, SequentialSampler):
         whole = count is not None and len(sampler) == count
@@ -66,17 +77,18 @@ def kind_of(sampler: Any, count: int | None) -> Kind:
     if _is_torchs(sampler, DistributedSampler):
         return Kind.SHARDED if count is not None and _shards_evenly(sampler, count) else Kind.OTHER
     if _is_torchs(sampler, SubsetRandomSampler):
-        return Kind.OTHER if subset_of(sampler, count) is None else Kind.SUBSET
+        is_subset = subsets and some_of(sampler.indices, count) is not None
+        return Kind.SUBSET if is_subset else Kind.OTHER
     if isinstance(sampler, RandomSampler) and _full_name(type(sampler)) in RESEEDED:
         whole = count is not None and len(sampler.data_source) == len(sampler) == count
         return Kind.RESEEDED if whole and not sampler.replacement else Kind.OTHER
     return Kind.OTHER
 
 
-def subset_of(sampler: SubsetRandomSampler, count: int | None) -> np.ndarray | None:
-    """The indices of a subset, int64; None: they are not some of ``count`` samples, each once."""
+def some_of(given: Any, count: int | None) -> np.ndarray | None:
+    """Indices as an int64 array; None: they are not some of ``count`` samples, each once."""
     try:
-        indices = np.asarray(sampler.indices)
+        indices = np.asarray(given)
     except (TypeError, ValueError):
         return None
     if count is None or indices.ndim != 1 or indices.dtype.kind not in "iu" or len(indices) == 0:
@@ -86,6 +98,36 @@ def subset_of(sampler: SubsetRandomSampler, count: int | None) -> np.ndarray | N
     met = np.zeros(count, bool)
     met[indices] = True
     return indices.astype(np.int64, copy=False) if np.count_nonzero(met) == len(indices) else None
+
+
+def subset_named(dataset: Any, sampler: Any) -> str | None:
+    """A name of the indices that a ``Subset`` and a ``SubsetRandomSampler`` choose; None: there are none.
+
+    Nested ones are named one after the other, and so are the parts of a ``ConcatDataset``.
+    """
+    digest, before = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16).digest()
+    if _is_torchs(sampler, SubsetRandomSampler):
+        _add_indices(digest, sampler.indices)
+    _add_subsets(digest, dataset)
+    return None if digest.digest() == before else digest.hexdigest()
+
+
+def _add_subsets(digest: Any, dataset: Any) -> None:
+    while isinstance(dataset, Subset):
+        _add_indices(digest, dataset.indices)
+        dataset = dataset.dataset
+    if isinstance(dataset, ConcatDataset):
+        for part in dataset.datasets:
+            _add_subsets(digest, part)
+
+
+def _add_indices(digest: Any, given: Any) -> None:
+    """Indices that are no numbers, or cannot be read, add nothing."""
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
+        indices = np.asarray(given)
+        if indices.dtype.kind in "iu":
+            digest.update(f"{indices.shape}".encode())
+            digest.update(indices.astype(np.int64, copy=False).tobytes())
 
 
 def _is_torchs(sampler: Any, base: type) -> bool:

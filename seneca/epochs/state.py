@@ -21,6 +21,7 @@ A state is a dict of plain values. It always has these keys:
 In mid-epoch it has these keys too:
 
 * ``dataset``: the fingerprint of the samples, if it is known.
+* ``subset``: of a ``Subset`` or ``SubsetRandomSampler``: a name of its indices.
 * ``order``: what a place is.
 * ``sampler``: the name of the sampler's class.
 * ``done``: the places delivered.

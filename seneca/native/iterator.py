@@ -83,7 +83,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
         files, pipeline = support.files, support.pipeline
         assert files is not None and pipeline is not None
         self._session.cache = cache
-        kind = PlannedBatches if loader._plans_order() else GivenBatches
+        kind = PlannedBatches if inputs.is_planned else GivenBatches
         self._source: Any = kind(loader, inputs, self._progress, int(self._base_seed))
         plan = self._source.plan
         self._source.ask(loader.num_workers * (loader.prefetch_factor or 0))
@@ -141,7 +141,7 @@ class NativeIterator(InTurn, _BaseDataLoaderIter):
 
     def _stream(self, loader: Any, plan: EpochPlan, inputs: Inputs, threads: int) -> pool.Stream:
         """The stream that draws the epoch's batches and prepares them in threads."""
-        support, options, cache, _, remote = inputs
+        support, options, cache, remote = inputs.support, inputs.options, inputs.cache, inputs.remote
         files, pipeline = support.files, support.pipeline
         assert files is not None and pipeline is not None
         is_exact = options.share == "exact" and options.cache is not None

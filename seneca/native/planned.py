@@ -63,7 +63,7 @@ class PlannedBatches:
             has_cache=self._inputs.cache is not None,
             seed=seed if getattr(batches.sampler, "generator", None) is None else None,
             fixed_seed=seed,
-            subsets=True,
+            subset=not loader._goes_over_dataset(),
             repeats=True,
         )
 

@@ -43,6 +43,7 @@ class Inputs(NamedTuple):
         cache: The cache that the epoch shares; None: it shares nothing.
         pinned: Whether batches lie in page-locked memory.
         remote: The memory of other hosts; None: there is none.
+        is_planned: Whether the plan knows the order of the epoch.
     """
 
     support: Support
@@ -50,6 +51,7 @@ class Inputs(NamedTuple):
     cache: SampleCache | None
     pinned: bool
     remote: RemoteCache | None
+    is_planned: bool
 
 
 class Session:
@@ -172,7 +174,7 @@ class Session:
         if cache is not None and pipeline is not None:
             exchanges = is_planned and options.share == "augmented" and not pipeline.deterministic
             note_user(cache, self, pipeline.augmented_fingerprint if exchanges else 0)
-        return Inputs(support, options, cache, pinned, self.remote)
+        return Inputs(support, options, cache, pinned, self.remote, is_planned)
 
     def sharing(self, inputs: Inputs, sequence: tuple[Any, ...], epoch: int) -> dict[str, Any]:
         """What a :class:`Stream` is told of other hosts that share its exact copies.

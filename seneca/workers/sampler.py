@@ -59,6 +59,7 @@ class OpportunisticBatchSampler(ResumableBatchSampler):
     shared: SharedDataset | None = None  # the dataset, if the sampler does not name it
     looked = False  # whether somebody has looked at the dataset for the epoch that begins next
     threads: int | None = None  # the number of processes that prepare, if known
+    is_subset = False  # whether the sampler is known to be of the kind SUBSET
 
     def epoch_batches(
         self, progress: EpochProgress, owner: Resumable, *, drawn_is_delivered: bool = False
@@ -102,7 +103,7 @@ class OpportunisticBatchSampler(ResumableBatchSampler):
             seed=self.seed,
             fixed_seed=fixed_seed if draws or is_exact else None,
             alike_in_ranks=sharded_outside,
-            subsets=draws and not is_exact,
+            subset=self.is_subset and draws and not is_exact,
         )
         if draws and plan.count is not None and (plan.exchanges or is_exact or not plan.shuffled):
             return plan, _DrawnBatches(self, shared, progress, plan)
@@ -115,6 +116,10 @@ class OpportunisticBatchSampler(ResumableBatchSampler):
     def _identity(self) -> str | None:
         shared = self._shared_dataset()
         return None if shared is None else shared._identity()
+
+    def _chosen(self) -> tuple[Any, Any]:
+        shared = self._shared_dataset()
+        return super()._chosen() if shared is None else (shared.dataset, self.sampler)
 
     def _checked(self, state: Any) -> dict[str, Any]:
         if (shared := self._shared_dataset()) is not None:

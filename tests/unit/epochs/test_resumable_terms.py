@@ -9,9 +9,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from resumable_jobs import PICTURES, TRAIN, Numbers, batches_of, flat, ids_of, numbers, pictures, sent
-from torch.utils.data import (
-    RandomSampler,
-)
+from torch.utils.data import ConcatDataset, RandomSampler, Subset, SubsetRandomSampler
 
 import seneca
 from seneca import fallback
@@ -138,6 +136,46 @@ def test_a_subset_goes_on_as_the_subset_that_it_is(picture_folder, name):
         assert sorted(seen + flat(batches_of(second))) == sorted(indices)
         with pytest.raises(StateError, match="its samples have changed"):
             other.load_state_dict(state)
+
+
+def of_subset(kind, indices, loader_class=seneca.DataLoader, **options):
+    data = Numbers(40) if kind != "opaque" else Opaque(40)
+    sampler = None
+    if kind == "sampler":
+        sampler = SubsetRandomSampler(indices)
+    elif kind == "concatenated":
+        data = ConcatDataset([Subset(data, indices[:5]), Subset(data, indices[5:])])
+    elif kind == "nested":
+        data = Subset(Subset(data, range(40)), indices)
+    else:
+        data = Subset(data, torch.tensor(indices) if kind == "tensor" else indices)
+    return loader_class(data, 4, sampler=sampler, **options)
+
+
+class Opaque(Numbers):
+    """It holds what cannot be fingerprinted."""
+
+    def __init__(self, count):
+        super().__init__(count)
+        self.made_by = (k for k in ())
+
+
+@pytest.mark.parametrize("loader_class", [seneca.DataLoader, fallback.DataLoader])
+@pytest.mark.parametrize("kind", ["plain", "opaque", "tensor", "nested", "concatenated", "sampler"])
+def test_a_state_is_refused_where_a_subset_has_other_indices(kind, loader_class):
+    """Without a cache, and for an opaque dataset, no fingerprint of the samples says it."""
+    own, other = list(range(0, 40, 2)), list(range(1, 40, 2))
+    first = of_subset(kind, own, loader_class, cache=None)
+    next(iter(first))
+    state = sent(first.state_dict())
+    of_subset(kind, own, loader_class, cache=None).load_state_dict(state)
+    refusing = of_subset(kind, other, loader_class, cache=None)
+    with pytest.raises(StateError, match="with other indices"):
+        refusing.load_state_dict(state)
+    refusing.load_state_dict({**state, "subset": None})
+    refusing.load_state_dict({name: state[name] for name in state if name != "subset"})  # of an older version
+    if kind != "sampler":
+        loader_class(range(20), 4, cache=None).load_state_dict(state)  # not known to be another
 
 
 # --- where Seneca is off ------------------------------------------------------------------------

@@ -2,11 +2,13 @@
 
 import secrets
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.data import DistributedSampler, RandomSampler, SequentialSampler, SubsetRandomSampler
 
 import seneca
+from seneca import transforms
 from seneca.epochs.plan import plan_epoch
 from seneca.epochs.progress import EpochProgress
 from seneca.epochs.samplers import Kind, kind_of, seed_of
@@ -192,6 +194,34 @@ def test_an_epoch_of_a_subset_is_resumed(seeded, shares, name):
     rest = [int(i) for (batch,) in second for i in batch]
     assert rest == [int(i) for (batch,) in batches for i in batch]
     assert sorted(seen + rest) == sorted(SOME)
+
+
+class Counts(list):
+    """Indices that count how often all of them are asked for, by NumPy or one by one."""
+
+    passes = 0
+
+    def __array__(self, *args, **kwargs):
+        self.passes += 1
+        return np.array(self[:])
+
+    def __iter__(self):
+        self.passes += 1
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("shares", [True, False])
+@pytest.mark.parametrize("native", [True, False])
+def test_the_indices_of_a_subset_are_checked_at_most_once_an_epoch(native, shares, picture_folder, name):
+    """A list of a million takes more than a tenth of a second each time."""
+    dataset = seneca.ImageFolder(picture_folder, transforms.RandomResizedCrop(16)) if native else DATA
+    indices = Counts(SOME)
+    loader = seneca.DataLoader(
+        dataset, 2, sampler=SubsetRandomSampler(indices), cache=name if shares else None, cache_bytes="2MiB"
+    )
+    for epoch in range(1, 3):
+        assert sum(len(batch[0]) for batch in loader) == len(SOME)
+        assert indices.passes == epoch * shares
 
 
 class Twice(SubsetRandomSampler):
