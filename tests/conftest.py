@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import secrets
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from seneca.testing import make_pictures
 __all__ = [  # hooks count where a conftest has them
     "imagenet_sample",
     "loaded",
+    "name",
     "picture_folder",
     "pytest_collection_modifyitems",
     "pytest_configure",
@@ -67,6 +69,23 @@ def imagenet_sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with tarfile.open(ARCHIVE) as archive:
         archive.extractall(folder, filter="data")
     return folder / "imagenet-sample"
+
+
+@pytest.fixture
+def name() -> Iterator[str]:
+    """A cache of this test's own; nothing of it may be left."""
+    name = "test-" + secrets.token_hex(6)
+
+    def left() -> list[str]:
+        return [entry for entry in os.listdir("/dev/shm") if name in entry]
+
+    yield name
+    if left():
+        gc.collect()  # what an error's traceback held
+    found = left()
+    for entry in found:
+        os.unlink(f"/dev/shm/{entry}")
+    assert not found
 
 
 @pytest.fixture

@@ -1,27 +1,11 @@
 """Fixtures of the tests of faults: caches and jobs of a test's own, of which nothing may be left."""
 
-import gc
-import os
-import secrets
-
 import pytest
 import torch
 from engine import Process, enter_small_shm
 
 import seneca
 from seneca import transforms as T
-
-
-@pytest.fixture
-def name():
-    """A cache of this test's own; nothing of it may be left."""
-    name = "faults-" + secrets.token_hex(6)
-    yield name
-    gc.collect()
-    left = [entry for entry in os.listdir("/dev/shm") if name in entry]
-    for entry in left:
-        os.unlink("/dev/shm/" + entry)
-    assert not left
 
 
 @pytest.fixture

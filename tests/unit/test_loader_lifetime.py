@@ -4,7 +4,6 @@ import errno
 import gc
 import os
 import resource
-import secrets
 import signal
 import threading
 import time
@@ -23,18 +22,6 @@ from seneca.errors import SegmentMismatchError
 from seneca.testing import make_pictures
 
 TRAIN = T.Compose([T.RandomResizedCrop(32), T.RandomHorizontalFlip()])
-
-
-@pytest.fixture
-def name():
-    """A cache of this test's own; nothing of it may be left."""
-    name = "unit-" + secrets.token_hex(6)
-    yield name
-    gc.collect()
-    left = [entry for entry in os.listdir("/dev/shm") if name in entry]
-    for entry in left:
-        os.unlink("/dev/shm/" + entry)
-    assert not left
 
 
 def load(folder, name, **options):

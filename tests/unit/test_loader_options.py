@@ -1,7 +1,6 @@
 """Seneca's arguments are attributes. Set later, one counts from the next epoch on, or raises."""
 
 import pickle
-import secrets
 import sys
 import warnings
 from pathlib import Path
@@ -14,11 +13,6 @@ import seneca
 import seneca.testing
 from seneca import transforms as T
 from seneca.loader import _tell_that_ranks_do_not_divide
-
-
-@pytest.fixture
-def name():
-    return f"options-{secrets.token_hex(6)}"
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import gc
 import multiprocessing
 import os
 import pickle
-import secrets
 import threading
 import warnings
 from collections import namedtuple
@@ -17,18 +16,6 @@ from torch.utils.data import DataLoader, Dataset, RandomSampler, get_worker_info
 import seneca
 from seneca import transforms as T
 from seneca.cache import sample_cache
-
-
-@pytest.fixture
-def name():
-    """A cache of this test's own; nothing of it may be left."""
-    name = "unit-" + secrets.token_hex(6)
-    yield name
-    gc.collect()
-    left = [entry for entry in os.listdir("/dev/shm") if name in entry]
-    for entry in left:
-        os.unlink("/dev/shm/" + entry)
-    assert not left
 
 
 def double(index):

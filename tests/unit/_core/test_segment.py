@@ -534,14 +534,3 @@ def test_it_cannot_be_left_while_an_iterator_draws(place):
     with pytest.raises(errors.SegmentError, match="closed"):
         segment.stats()
     segment.close()  # a second time is nothing
-
-
-@pytest.fixture
-def name():
-    name = f"test-{secrets.token_hex(6)}"
-    path = f"/dev/shm/seneca-{os.geteuid()}-{name}"
-    yield name
-    left = os.path.lexists(path)
-    if left:
-        os.unlink(path)
-    assert not left, f"{path} was left behind"

@@ -1,7 +1,6 @@
 """SampleCache: made once, joined by all, removed by whoever leaves last, swept where its users have died."""
 
 import os
-import secrets
 import signal
 import time
 
@@ -46,17 +45,6 @@ class Dataset:
 
     def total_bytes(self):
         return 100_000 * self.n
-
-
-@pytest.fixture
-def name():
-    name = f"test-{secrets.token_hex(6)}"
-    path = f"/dev/shm/seneca-{os.geteuid()}-{name}"
-    yield name
-    left = os.path.lexists(path)
-    if left:
-        os.unlink(path)
-    assert not left, f"{path} was left behind"
 
 
 def object_path(name):

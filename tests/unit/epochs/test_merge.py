@@ -1,6 +1,5 @@
 """States of all ranks of a job, put together and dealt to as many or to others."""
 
-import secrets
 from itertools import chain
 
 import numpy as np
@@ -19,12 +18,6 @@ import seneca
 from seneca import transforms as T
 from seneca.epochs import state as state_format
 from seneca.errors import StateError
-
-
-@pytest.fixture
-def name():
-    """A cache of this test's own."""
-    return "unit-" + secrets.token_hex(6)
 
 
 @pytest.fixture(params=["native", "shared", "torch"])

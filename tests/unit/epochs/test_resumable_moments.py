@@ -1,7 +1,6 @@
 """When a state is asked for and given: in mid-epoch, after a break, with batches made ahead or failed."""
 
 import multiprocessing
-import secrets
 from contextlib import nullcontext
 from itertools import chain
 
@@ -20,12 +19,6 @@ import seneca
 from seneca import fallback
 from seneca.epochs import state as state_format
 from seneca.epochs.progress import EpochProgress
-
-
-@pytest.fixture
-def name():
-    """A cache of this test's own."""
-    return "unit-" + secrets.token_hex(6)
 
 
 class Held(Dataset):

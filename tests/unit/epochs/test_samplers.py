@@ -1,7 +1,5 @@
 """Which kind of order a sampler has."""
 
-import secrets
-
 import numpy as np
 import pytest
 import torch
@@ -30,11 +28,6 @@ class Odd(DistributedSampler):
 
     def __iter__(self):
         return iter([COUNT - 1 - index for index in super().__iter__()])
-
-
-@pytest.fixture
-def name():
-    return f"plan-{secrets.token_hex(6)}"
 
 
 def orders_of(sampler_of, name):

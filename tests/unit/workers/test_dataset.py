@@ -1,9 +1,7 @@
 """Items of any dataset, shared between this process and another job."""
 
-import gc
 import os
 import pickle
-import secrets
 
 import numpy as np
 import pytest
@@ -18,17 +16,6 @@ from seneca.identity import fingerprint
 from seneca.workers.dataset import SharedDataset
 from seneca.workers.sampler import OpportunisticBatchSampler
 from seneca.workers.terms import PlannedBatch
-
-
-@pytest.fixture
-def name():
-    """A cache of this test's own."""
-    name = "unit-" + secrets.token_hex(6)
-    yield name
-    gc.collect()
-    for entry in os.listdir("/dev/shm"):
-        if name in entry:
-            os.unlink("/dev/shm/" + entry)  # of jobs that the test has killed
 
 
 def mark_one(item):

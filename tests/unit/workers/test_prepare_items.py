@@ -2,7 +2,6 @@
 
 import gc
 import os
-import secrets
 import signal
 
 import numpy as np
@@ -12,18 +11,6 @@ from PIL import Image
 from shared_items import Drawn, Job, Sounds, assert_each_once, flat, inside, load
 
 import seneca
-
-
-@pytest.fixture
-def name():
-    """A cache of this test's own."""
-    name = "unit-" + secrets.token_hex(6)
-    yield name
-    gc.collect()
-    for entry in os.listdir("/dev/shm"):
-        if name in entry:
-            os.unlink("/dev/shm/" + entry)  # of jobs that the test has killed
-
 
 # Items that are not as others
 

@@ -2,8 +2,6 @@
 
 import gc
 import itertools
-import os
-import secrets
 
 import numpy as np
 import pytest
@@ -21,17 +19,6 @@ from torch.utils.data import (
 
 from seneca.workers.dataset import SharedDataset
 from seneca.workers.terms import PlannedBatch
-
-
-@pytest.fixture
-def name():
-    """A cache of this test's own."""
-    name = "unit-" + secrets.token_hex(6)
-    yield name
-    gc.collect()
-    for entry in os.listdir("/dev/shm"):
-        if name in entry:
-            os.unlink("/dev/shm/" + entry)  # of jobs that the test has killed
 
 
 def test_it_has_what_others_build_a_loader_from(name):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
-import secrets
 import signal
 import time
 
@@ -24,9 +23,8 @@ PATIENCE_S = 60
 
 
 @pytest.fixture
-def name():
-    """A cache of this test's own, which is removed."""
-    name = "warm-" + secrets.token_hex(6)
+def name(name):
+    """A cache of this test's own, which seneca warm keeps, and this removes."""
     yield name
     for entry in os.listdir("/dev/shm"):
         if entry.endswith(name):
