@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import textwrap
+from pathlib import Path
 
 import numpy as np
+import ready
 
+import seneca.cli.analyze.inject
 from seneca.cli.analyze.inject.seneca_analyze_hooks import BATCH, STEP
 from seneca.cli.analyze.trace import RECORDS, Epochs
 
@@ -61,3 +67,25 @@ def iterator(number=1, workers=(), **about):
 
 TORCH = {"what": "torch", "at": 0.0, "version": "2.13", "missing": [], "rank": None, "schedstat": True}
 PYTHON = {"what": "python", "at": 0.0}
+
+INJECTED = os.path.dirname(seneca.cli.analyze.inject.__file__)
+# A fork of ready.py has torch's loader already. The hooks wait for a script that imports it.
+BEGIN = f"""\
+import runpy, sys
+if "seneca_analyze_hooks" not in sys.modules:
+    for name in [name for name in sys.modules if name.startswith("torch.utils.data")]:
+        del sys.modules[name]
+    runpy.run_path({INJECTED + "/sitecustomize.py"!r}, run_name="sitecustomize")
+"""
+
+
+def environment_of_trace(folder: Path, **more: str) -> dict[str, str]:
+    """That in which Python sets up the hooks as it starts; the trace goes to ``folder / "trace"``."""
+    return {**os.environ, "PYTHONPATH": INJECTED, "SENECA_ANALYZE_TRACE": str(folder / "trace"), **more}
+
+
+def run_traced(folder: Path, script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run ``script`` in ``folder`` as ``seneca analyze`` does."""
+    (folder / "script.py").write_text(BEGIN + textwrap.dedent(script))
+    (folder / "trace").mkdir()
+    return ready.run("script.py", env=environment_of_trace(folder, **environment), cwd=folder)

@@ -1,6 +1,5 @@
 """The phases of ``--deep``: what the script gets, what is measured, and how the run ends."""
 
-import os
 import subprocess
 import sys
 import textwrap
@@ -8,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from traced import environment_of_trace, run_traced
 
-import seneca.cli.analyze.inject
 from seneca.cli.analyze.inject import seneca_analyze_deep as deep
 from seneca.cli.analyze.trace import read_trace
 
@@ -53,24 +52,8 @@ def files(tmp_path):
     return tmp_path
 
 
-def start(tmp_path, script, command=()):
-    (tmp_path / "script.py").write_text(textwrap.dedent(HEAD) + textwrap.dedent(script))
-    (tmp_path / "trace").mkdir()
-    folder = os.path.dirname(seneca.cli.analyze.inject.__file__)
-    environment = {
-        **os.environ,
-        "PYTHONPATH": folder,
-        "SENECA_ANALYZE_TRACE": str(tmp_path / "trace"),
-        deep.CORES: "2",
-    }
-    return subprocess.run(
-        [sys.executable, *command, "script.py"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+def start(tmp_path, script):
+    return run_traced(tmp_path, textwrap.dedent(HEAD) + textwrap.dedent(script), **{deep.CORES: "2"})
 
 
 def test_a_step_gets_its_batches_again_and_then_the_run_ends(files):
@@ -210,7 +193,6 @@ def test_an_empty_stream_is_no_loader_to_measure():
 
 @pytest.mark.whole_size(shown_by="test_one_of_the_ranks_that_the_script_itself_starts_measures")
 def test_ranks_end_together(files):
-    runner = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     script = """
         torch.distributed.init_process_group("gloo")
         loader = DataLoader(Files(), 4)
@@ -218,7 +200,15 @@ def test_ranks_end_together(files):
             for batch in loader:
                 torch.distributed.barrier()
     """
-    ran = start(files, script, runner)
+    (files / "script.py").write_text(textwrap.dedent(HEAD) + textwrap.dedent(script))
+    (files / "trace").mkdir()
+    ran = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "script.py"],
+        env=environment_of_trace(files, **{deep.CORES: "2"}),
+        cwd=files,
+        capture_output=True,
+        text=True,
+    )
     assert ran.returncode == 0, ran.stderr
     found = read_trace(files / "trace")
     assert found.deep.told["batch_samples"] == 4

@@ -2,17 +2,14 @@
 
 import json
 import os
-import subprocess
-import sys
-import textwrap
 import time
 import types
 
 import numpy as np
 import pytest
 from sizes import size
+from traced import run_traced
 
-import seneca.cli.analyze.inject
 from seneca.cli.analyze.inject import seneca_analyze_hooks as hooks
 from seneca.cli.analyze.stalls import CAUSES
 from seneca.cli.analyze.trace import RECORDS, read_trace
@@ -22,13 +19,7 @@ EPOCHS = size(1, 2)  # a spawned worker imports torch in each
 
 def run(tmp_path, code, status=0):
     """The trace of a script."""
-    (tmp_path / "script.py").write_text(textwrap.dedent(code))
-    (tmp_path / "trace").mkdir()
-    folder = os.path.dirname(seneca.cli.analyze.inject.__file__)
-    environment = {**os.environ, "PYTHONPATH": folder, "SENECA_ANALYZE_TRACE": str(tmp_path / "trace")}
-    ran = subprocess.run(
-        [sys.executable, "script.py"], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
+    ran = run_traced(tmp_path, code)
     assert (ran.returncode, ran.stderr) == (status, "")
     return read_trace(tmp_path / "trace")
 
