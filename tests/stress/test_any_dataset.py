@@ -125,7 +125,7 @@ def prepared(job, epochs):
     return int(made)
 
 
-METHODS = ("none", "fork", "spawn", "forkserver")
+METHODS = size(("none", "fork"), ("none", "fork", "spawn", "forkserver"))
 
 
 @pytest.mark.small(2)

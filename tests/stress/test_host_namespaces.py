@@ -12,10 +12,10 @@ import struct
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import namespaces
 import pytest
+import ready
 import slow_reads
 from redis_servers import PROGRAM, needs_redis, put_first
 
@@ -28,12 +28,14 @@ COUNT, EPOCHS, HOSTS = 60, 3, 3
 STORAGE = 20_000_000
 
 JOB = """
-import hashlib, json, sys
+import ctypes, hashlib, json, sys
 import numpy as np, torch
 import seneca
 from seneca import transforms as T
 
-folder, remote, way = sys.argv[1:]
+host, folder, remote, way = sys.argv[1:]
+with open(f"/run/netns/{host}") as namespace:
+    assert ctypes.CDLL(None).setns(namespace.fileno(), 0) == 0
 
 def shrunk(picture):
     return torch.from_numpy(np.array(picture.resize((24, 24))))
@@ -116,26 +118,20 @@ def truth(folder, way):
 
 @pytest.mark.small(1)
 @pytest.mark.parametrize("way", ["native", "workers"])
-def test_three_hosts_read_storage_in_the_first_epoch_alone(hosts, servers, tmp_path, way):
+def test_three_hosts_read_storage_in_the_first_epoch_alone(hosts, servers, tmp_path, way, request):
     folder, place = make_pictures(tmp_path / "pictures", count=COUNT, classes=2), tmp_path / "place"
     place.mkdir()
     slow = slow_reads.environment(place, folder, STORAGE)
     first, *others = (host.address for host in hosts)
     remote = ",".join([f"redis://{first}?insecure=true", *others])
+    server = ready.Server(slow)
+    request.addfinalizer(server.close)
     jobs = []
     for i, host in enumerate(hosts):
         own = tmp_path / f"host-{i}"
         own.mkdir(mode=0o700)
-        root = str(Path(seneca.__file__).parent.parent)
-        jobs.append(
-            subprocess.Popen(
-                [*host.command, sys.executable, "-c", JOB, str(folder), remote, way],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                env={**os.environ, **slow, "SENECA_DIR": str(own), "PYTHONPATH": root},
-            )
-        )
+        environment = {**os.environ, **slow, "SENECA_DIR": str(own)}
+        jobs.append(ready.Script("-c", JOB, host.name, folder, remote, way, env=environment, server=server))
     kinds = {job.stdout.readline().strip() for job in jobs}
     assert kinds == {"native" if way == "native" else "staged"}
     wanted = truth(folder, way)
@@ -158,8 +154,8 @@ def test_three_hosts_read_storage_in_the_first_epoch_alone(hosts, servers, tmp_p
         else:
             assert (of_stats, read) == ([0] * HOSTS, 0), f"epoch {epoch}"
     for job in jobs:
-        job.communicate()
-        assert job.returncode == 0
+        _, err = job.communicate()
+        assert job.returncode == 0, err
     for _, _, remote in told:
         assert sum(of["wrong"] + of["failures"] for of in remote.values()) == 0
         assert min(of["hits"] for of in remote.values()) > 0, "every host is asked by every other"

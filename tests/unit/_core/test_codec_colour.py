@@ -11,6 +11,7 @@ import replay
 from PIL import Image, ImageEnhance
 from PIL import __version__ as pillow_version
 from replay import grey_of
+from sizes import size
 
 from seneca._core.codec import Codec
 from seneca._core.plan import Plan
@@ -52,12 +53,10 @@ def noise(seed, height, width):
 
 
 def every_colour():
-    colours = np.arange(1 << 24, dtype=np.uint32)
-    return (
-        np.stack([colours >> 16, colours >> 8 & 255, colours & 255], -1)
-        .astype(np.uint8)
-        .reshape(4096, 4096, 3)
-    )
+    """At the small size each 17th."""
+    colours = np.arange(0, 1 << 24, size(17, 1), dtype=np.uint32)
+    pixels = np.stack([colours >> 16, colours >> 8 & 255, colours & 255], -1).astype(np.uint8)
+    return pixels.reshape(-1, size(16, 4096), 3)
 
 
 @pytest.mark.parametrize("factor", FACTORS)
