@@ -18,6 +18,7 @@ import traceback
 
 import numpy as np
 import pytest
+import torch
 
 from seneca._core.codes import Unlinked
 from seneca._core.member import Member
@@ -194,22 +195,30 @@ def enter_small_shm(size):
     return None
 
 
+def in_small_shm(size, work, *args):
+    """What ``work(*args)`` returns in a child with mounts and a /dev/shm of its own, of ``size`` bytes.
+
+    The test is skipped where they are denied.
+    """
+
+    def child(pipe):
+        torch.set_num_threads(1)  # OpenMP's threads are the parent's and did not come along
+        denied = enter_small_shm(size)
+        pipe.send((denied, None if denied else work(*args)))
+
+    with Process(child) as process:
+        denied, found = process.receive()
+    if denied:
+        pytest.skip(f"no mount namespace of its own: {denied}")
+    return found
+
+
 def in_a_shm_of_its_own(test):
     """Run a test in a child with a /dev/shm of its own, where no other test's process sweeps."""
 
     @functools.wraps(test)
     def alone():
-        def work(pipe):
-            denied = enter_small_shm(64 << 20)
-            pipe.send(denied)
-            if not denied:
-                test()
-                pipe.send("passed")
-
-        with Process(work) as child:
-            if denied := child.receive():
-                pytest.skip(f"no /dev/shm of its own: {denied}")
-            assert child.receive() == "passed"
+        in_small_shm(64 << 20, test)
 
     return alone
 

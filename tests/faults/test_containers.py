@@ -16,7 +16,7 @@ import time
 
 import pytest
 import torch
-from engine import CLONE_NEWNS, MS_PRIVATE, MS_REC, Process, enter_small_shm
+from engine import CLONE_NEWNS, MS_PRIVATE, MS_REC, Process, in_small_shm
 
 import seneca
 from seneca import segments
@@ -89,22 +89,6 @@ class Container:
         self.process.kill()
 
 
-def in_namespaces(work):
-    """Run ``work()`` in a child that may mount what it likes; skip where that is denied."""
-
-    def child(pipe):
-        denied = enter_small_shm(1 << 20)
-        pipe.send(denied)
-        if not denied:
-            work()
-            pipe.send("done")
-
-    with Process(child) as process:
-        if denied := process.receive():
-            pytest.skip(f"no mount namespace of its own: {denied}")
-        assert process.receive() == "done"
-
-
 def mount_tmpfs(folder, mode):
     libc = ctypes.CDLL(None, use_errno=True)
     options = b"size=64m,mode=%o" % mode
@@ -142,7 +126,7 @@ def test_docker_a_folder_of_the_host_in_two_places(segment_folder, picture_folde
             }
         share(segment_folder, picture_folder, at["one"], at["two"])
 
-    in_namespaces(work)
+    in_small_shm(1 << 20, work)
 
 
 @pytest.mark.whole_size(shown_by="test_docker_a_folder_of_the_host_in_two_places")
@@ -155,7 +139,7 @@ def test_kubernetes_a_volume_in_memory(segment_folder, picture_folder, mode):
         mount_tmpfs(segment_folder, mode)
         share(segment_folder, picture_folder, {}, {})
 
-    in_namespaces(work)
+    in_small_shm(1 << 20, work)
 
 
 @pytest.mark.whole_size(shown_by="test_docker_a_folder_of_the_host_in_two_places")
@@ -163,7 +147,7 @@ def test_slurm_private_folders_and_one_of_the_node(segment_folder, picture_folde
     """job_container/tmpfs hides /dev/shm and /tmp of other jobs; here another folder stands for /tmp."""
     (tmp_path / "private").mkdir()
     hide = {"prepare": f"mount -t tmpfs tmpfs {tmp_path / 'private'}"}
-    in_namespaces(lambda: share(segment_folder, picture_folder, hide, hide))
+    in_small_shm(1 << 20, lambda: share(segment_folder, picture_folder, hide, hide))
 
 
 def test_without_the_folder_containers_do_not_share(segment_folder, picture_folder):
@@ -180,7 +164,7 @@ def test_without_the_folder_containers_do_not_share(segment_folder, picture_fold
             a.kill()
             b.kill()
 
-    in_namespaces(work)
+    in_small_shm(1 << 20, work)
 
 
 def test_a_container_that_is_killed_leaves_nothing_to_the_next(segment_folder, picture_folder):
@@ -202,7 +186,7 @@ def test_a_container_that_is_killed_leaves_nothing_to_the_next(segment_folder, p
                 one.kill()
         assert os.listdir(segment_folder) == []
 
-    in_namespaces(work)
+    in_small_shm(1 << 20, work)
 
 
 def wait_until_dead():

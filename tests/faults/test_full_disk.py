@@ -4,6 +4,7 @@ import contextlib
 
 import pytest
 import torch
+from engine import in_small_shm
 from small_jobs import MiB
 
 import seneca
@@ -24,9 +25,7 @@ def fill(folder):
 
 
 @pytest.mark.parametrize("native", [True, False])
-def test_an_audit_that_cannot_be_written_ends_no_job_and_is_warned_of_once(
-    in_small_shm, load, monkeypatch, native
-):
+def test_an_audit_that_cannot_be_written_ends_no_job_and_is_warned_of_once(load, monkeypatch, native):
     def job():
         monkeypatch.setenv("SENECA_AUDIT", "/dev/shm/logs")
         loader = load(cache=None) if native else seneca.DataLoader(Items(), 8, cache=None)

@@ -7,12 +7,11 @@ import warnings
 
 import pytest
 import torch
-from engine import MS_PRIVATE, MS_REC, Process
+from engine import in_small_shm
 from small_jobs import epoch_of
 
 import seneca
 
-CLONE_NEWNS = 0x20000
 MS_RDONLY, MS_REMOUNT = 1, 32
 ALL = list(range(48))
 
@@ -54,21 +53,11 @@ KINDS = {no_folder: "there is no folder /dev/shm", read_only_folder: "Read-only 
 def in_a_host(prepare, work):
     """Run ``work()`` in a child whose /dev is as ``prepare`` makes it."""
 
-    def child(pipe):
-        torch.set_num_threads(1)  # OpenMP's threads are the parent's and did not come along
-        libc = ctypes.CDLL(None, use_errno=True)
-        denied = libc.unshare(CLONE_NEWNS) and os.strerror(ctypes.get_errno())
-        pipe.send(denied)
-        if not denied:
-            assert libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) == 0, "or the whole host has it"
-            prepare(libc)
-            work()
-            pipe.send("done")
+    def child():
+        prepare(ctypes.CDLL(None, use_errno=True))
+        work()
 
-    with Process(child) as process:
-        if denied := process.receive():
-            pytest.skip(f"no mount namespace of its own: {denied}")
-        assert process.receive() == "done"
+    in_small_shm(64 << 20, child)
 
 
 @pytest.mark.parametrize("kind", KINDS)

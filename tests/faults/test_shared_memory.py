@@ -7,6 +7,7 @@ import warnings
 
 import pytest
 import torch
+from engine import in_small_shm
 from small_jobs import MiB, epoch_of
 
 import seneca
@@ -46,9 +47,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_no_file_at_the_name_of_the_cache_costs_a_warning_that_says_so(
-    in_small_shm, load, name, kind
-):
+def test_what_is_no_file_at_the_name_of_the_cache_costs_a_warning_that_says_so(load, name, kind):
     def job():
         KINDS[kind](path_of(name))
         samples, warned = epoch_of(load())
@@ -59,7 +58,7 @@ def test_what_is_no_file_at_the_name_of_the_cache_costs_a_warning_that_says_so(
     in_small_shm(8 * MiB, job)
 
 
-def test_what_is_no_file_at_other_names_costs_nothing(in_small_shm, load, name):
+def test_what_is_no_file_at_other_names_costs_nothing(load, name):
     def job():
         for kind, make in KINDS.items():
             make(path_of(f"another-{kind.split()[-1]}"))
@@ -71,7 +70,7 @@ def test_what_is_no_file_at_other_names_costs_nothing(in_small_shm, load, name):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
-def test_a_squatted_name_is_refused_with_its_owner_named(in_small_shm, load, name):
+def test_a_squatted_name_is_refused_with_its_owner_named(load, name):
     def job():
         squats = {make_directory: "is a directory and not a regular file and ", make_open_file: ""}
         for make, what in squats.items():
@@ -86,7 +85,7 @@ def test_a_squatted_name_is_refused_with_its_owner_named(in_small_shm, load, nam
     in_small_shm(8 * MiB, job)
 
 
-def test_a_file_that_others_may_open_is_refused_as_that(in_small_shm, load, name):
+def test_a_file_that_others_may_open_is_refused_as_that(load, name):
     def job():
         make_open_file(path_of(name))
         with pytest.raises(errors.SegmentOwnerError, match="may be opened by other users: its mode is 0666"):
@@ -106,7 +105,7 @@ def fill_shm():
             pass
 
 
-def test_a_job_that_joins_when_shm_is_full_goes_on_by_itself(in_small_shm, load, name):
+def test_a_job_that_joins_when_shm_is_full_goes_on_by_itself(load, name):
     """It lacks memory for its own records, of which no size of the cache could be the cause."""
 
     def job():
@@ -126,7 +125,7 @@ def test_a_job_that_joins_when_shm_is_full_goes_on_by_itself(in_small_shm, load,
     in_small_shm(8 * MiB, job)
 
 
-def test_an_iterator_without_memory_for_its_row_says_that_it_is_memory(in_small_shm, load, name):
+def test_an_iterator_without_memory_for_its_row_says_that_it_is_memory(load, name):
     def job():
         with seneca.SampleCache.create(name, load().dataset, cache_bytes="4MiB") as cache:
             fill_shm()
@@ -146,7 +145,7 @@ def test_an_iterator_that_is_not_let_in_says_that(load, name):
         assert len(warned) == 1 and "another process held the cache's lock for too long" in warned[0]
 
 
-def test_an_iterator_that_finds_every_row_taken_says_that(in_small_shm, load, name):
+def test_an_iterator_that_finds_every_row_taken_says_that(load, name):
     def job():
         with seneca.SampleCache.create(name, load().dataset, cache_bytes="4MiB") as cache:
             others = [iter(load(cache=cache, num_workers=1)) for _ in range(127)]
@@ -172,7 +171,7 @@ class Many:
     ("size_mib", "cache_bytes", "warns"), [(64, "auto", 1), (64, "4MiB", 0), (2048, "auto", 0)]
 )
 def test_auto_in_a_folder_that_is_far_too_small_names_the_folder_and_the_remedy(
-    in_small_shm, name, size_mib, cache_bytes, warns
+    name, size_mib, cache_bytes, warns
 ):
     def job():
         loader = seneca.DataLoader(

@@ -6,7 +6,7 @@ import signal
 import stat
 
 import pytest
-from engine import ENCODED, HEADER, NONE, STORAGE, Place, Process, enter_small_shm
+from engine import ENCODED, HEADER, NONE, STORAGE, Place, Process, in_small_shm
 
 from seneca import errors
 from seneca._core.codes import Unlinked
@@ -77,18 +77,15 @@ def test_its_memory_is_reserved_in_full_and_its_own(place):
     assert stat.S_IMODE(file.st_mode) == 0o600
 
 
-def work_in_a_small_shm(pipe, size):
-    """A segment of nine million samples, whose rooms are huge pages, in a /dev/shm of ``size`` bytes."""
-    denied = enter_small_shm(size)
-    pipe.send(denied)
-    if denied:
-        return
+def work_in_a_small_shm():
+    """A segment of nine million samples, whose rooms are huge pages."""
     with Place(9_000_000) as place:
         segment = place.attach()
         member = place.member(segment)
         items = member.draw(32)[0]
-        pipe.send((member.shared, len(items)))
+        found = member.shared, len(items)
         member.close()
+        return found
 
 
 def test_rooms_made_at_birth_leave_memory_for_whoever_makes_them():
@@ -96,12 +93,7 @@ def test_rooms_made_at_birth_leave_memory_for_whoever_makes_them():
         place.attach()
         head = place.records().head
         size = int(head["rooms_at"] + 2 * head["room_bytes"])
-    with Process(work_in_a_small_shm, size) as child:
-        denied = child.receive()
-        if denied:
-            pytest.skip(f"a file system of its own cannot be had: {denied}")
-        assert child.receive() == (True, 32)
-        assert child.join() == 0
+    assert in_small_shm(size, work_in_a_small_shm) == (True, 32)
 
 
 def reserved_bytes(place):

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from engine import NONE, Place, Process, enter_small_shm
+from engine import NONE, Place, Process, in_small_shm
 
 from seneca import SampleCache, errors, segments
 from seneca._core.segment import segment_bytes
@@ -131,31 +131,25 @@ def test_a_cache_that_is_kept_is_warm_and_goes_when_its_time_is_over(name):
     assert not os.path.exists(object_path(name))
 
 
-def keep_in_a_small_shm(pipe):
-    """Three caches, of which two have room, in a /dev/shm of 64 MiB."""
-    denied = enter_small_shm(64 << 20)
-    pipe.send(denied)
-    if denied:
-        return
+def keep_in_a_small_shm():
+    """Three caches, of which two have room, in a /dev/shm of 64 MiB; which there are then and later."""
+    found = []
     for name, keep in (("forever", True), ("first", "10min"), ("second", "10min")):
         SampleCache.create(
             name, Dataset(), cache_bytes="1MiB" if keep is True else "24MiB", keep=keep
         ).close()
     with SampleCache.create("third", Dataset(), cache_bytes="24MiB"):
-        pipe.send(sorted(one.name for one in segments.segments()))
+        found.append(sorted(one.name for one in segments.segments()))
         with pytest.raises(errors.NoSpaceError):
             SampleCache.create("much", Dataset(), cache_bytes="60MiB")
-        pipe.send(sorted(one.name for one in segments.segments()))
+        found.append(sorted(one.name for one in segments.segments()))
+    return found
 
 
 def test_a_cache_that_is_kept_for_some_time_makes_room_for_one_that_is_needed():
     """The one that was left first goes first. What is in use stays, and what is kept until it is removed."""
-    with Process(keep_in_a_small_shm) as child:
-        if denied := child.receive():
-            pytest.skip(f"no /dev/shm of its own: {denied}")
-        assert child.receive() == ["forever", "second", "third"]
-        assert child.receive() == ["forever", "third"]
-        assert child.join() == 0
+    found = in_small_shm(64 << 20, keep_in_a_small_shm)
+    assert found == [["forever", "second", "third"], ["forever", "third"]]
 
 
 def test_no_space_says_how_much_is_needed_and_free_and_what_to_do(name):

@@ -8,7 +8,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from engine import HEADER, Place, Process, enter_small_shm
+from engine import HEADER, Place, Process, in_small_shm
 
 from seneca import SampleCache, errors, segments
 from seneca._runtime import segment_folder as folders
@@ -172,21 +172,6 @@ def test_in_a_folder_of_memory_it_is(on_a_disk):
         check_room("/cache/x", 100, 60 * MiB, 0)
 
 
-def in_a_namespace(work):
-    """Run ``work()`` in a child with mounts of its own; skip where that is denied."""
-
-    def child(pipe):
-        denied = enter_small_shm(MiB)
-        pipe.send(denied)
-        if not denied:
-            pipe.send(work())
-
-    with Process(child) as process:
-        if denied := process.receive():
-            pytest.skip(f"no mount namespace of its own: {denied}")
-        return process.receive()
-
-
 def mount(kind, folder, options=b""):
     libc = ctypes.CDLL(None, use_errno=True)
     assert libc.mount(kind, os.fsencode(folder), kind, 0, options) == 0, os.strerror(ctypes.get_errno())
@@ -203,7 +188,7 @@ def test_a_file_system_that_cannot_reserve_is_refused(segment_folder, monkeypatc
             make()
         return os.listdir(segment_folder)
 
-    assert in_a_namespace(work) == []
+    assert in_small_shm(MiB, work) == []
 
 
 def test_a_real_overlay_is_refused(segment_folder, tmp_path):
@@ -219,7 +204,7 @@ def test_a_real_overlay_is_refused(segment_folder, tmp_path):
             make()
         return None
 
-    if denied := in_a_namespace(work):
+    if denied := in_small_shm(MiB, work):
         pytest.skip(f"no overlay of its own: {denied}")
 
 
@@ -261,7 +246,7 @@ def test_a_full_file_system_is_an_error_and_never_a_bus_error(segment_folder, tm
 
     if kind == "ext4" and shutil.which("mkfs.ext4") is None:
         pytest.skip("there is no mkfs.ext4")
-    if denied := in_a_namespace(work):
+    if denied := in_small_shm(MiB, work):
         pytest.skip(denied)
 
 

@@ -7,8 +7,9 @@ import os
 import subprocess
 import sys
 
+import engine
 import pytest
-from engine import Place, Process, Remote, enter_small_shm
+from engine import Place, Remote
 
 from seneca.cli.checks import shm
 from seneca.cli.checks.host import Host
@@ -19,17 +20,11 @@ GIB = 1 << 30
 def in_small_shm(size_bytes, check, prepare=lambda: None):
     """What a check finds in a child whose /dev/shm is a real tmpfs of that size."""
 
-    def child(pipe):
-        denied = enter_small_shm(size_bytes)
-        if denied is None:
-            prepare()
-        pipe.send((denied, denied or check(Host())))
+    def work():
+        prepare()
+        return check(Host())
 
-    with Process(child) as process:
-        denied, finding = process.receive()
-    if denied:
-        pytest.skip(f"no mount namespace of its own: {denied}")
-    return finding
+    return engine.in_small_shm(size_bytes, work)
 
 
 # --- size
