@@ -5,7 +5,8 @@
     Prometheus --GET /metrics--> this process --a look, as `seneca ls` has it--> the segments of this user
 
 Each answer is one look. In between nothing runs. Clients that are slow, or many, take a bounded number of
-threads for a bounded time, and the next one is answered.
+threads for a bounded time, and the next one is answered. The server of ``prometheus_client`` has no such
+bounds, and its text format would replace twenty lines.
 """
 
 from __future__ import annotations
