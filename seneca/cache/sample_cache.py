@@ -150,7 +150,7 @@ class SampleCache:
             SegmentMismatchError: It holds another dataset.
         """
         job, folder = job_key(), folder_in_force()
-        return cls(_open(name, folder, dataset, None, None, False, job), name, job, folder)
+        return cls(_open(name, folder, dataset, job=job), name, job, folder)
 
     @classmethod
     def join(
@@ -172,7 +172,9 @@ class SampleCache:
             name, dataset, cache_bytes, split, keep: As in :meth:`create`.
             job: As in :class:`seneca.DataLoader`.
         """
-        return _joined_in(folder_in_force(), name, dataset, cache_bytes, split, keep, job)
+        return _joined_in(
+            folder_in_force(), name, dataset, cache_bytes=cache_bytes, split=split, keep=keep, job=job
+        )
 
     @staticmethod
     def remove(name: str) -> None:
@@ -266,12 +268,12 @@ def cache_name(name: str, fingerprint: bytes) -> str:
 def shared_cache(
     name: str,
     dataset: Dataset,
+    *,
     cache_bytes: int | str,
     split: str | Split,
     keep: bool | float | str,
     job: str | None,
     folder: str | None = None,
-    *,
     on_demand: bool = False,
 ) -> SampleCache:
     """The cache of that name, joined by this process for ``job``. ``"auto"`` names it after the dataset.
@@ -286,7 +288,16 @@ def shared_cache(
         cache = _joined.get(key)
         # A distrusted cache is left, and a new one is begun.
         if cache is None or cache.segment.closed or not cache.segment.linked or cache.segment.distrusted:
-            cache = _joined_in(folder, name, dataset, cache_bytes, split, keep, job, on_demand)
+            cache = _joined_in(
+                folder,
+                name,
+                dataset,
+                cache_bytes=cache_bytes,
+                split=split,
+                keep=keep,
+                job=job,
+                on_demand=on_demand,
+            )
             _joined[key] = cache
         elif cache.segment.fingerprint != dataset.fingerprint():
             raise errors.SegmentMismatchError(
@@ -347,15 +358,23 @@ def _joined_in(
     folder: str,
     name: str,
     dataset: Dataset,
+    *,
     cache_bytes: int | str,
     split: str | Split,
     keep: bool | float | str,
     job: str | None,
     on_demand: bool = False,
 ) -> SampleCache:
-    key, first_bytes = job_key(job), FIRST_ON_DEMAND if on_demand else FIRST_BYTES
+    key = job_key(job)
     segment = _open(
-        name, folder, dataset, cache_bytes, parse_split(split), parse_keep(keep), key, first_bytes
+        name,
+        folder,
+        dataset,
+        cache_bytes=cache_bytes,
+        split=parse_split(split),
+        keep=parse_keep(keep),
+        job=key,
+        first_bytes=FIRST_ON_DEMAND if on_demand else FIRST_BYTES,
     )
     return SampleCache(segment, name, key, folder, on_demand=on_demand)
 
@@ -372,10 +391,11 @@ def _leave(segment: Segment, growth: Background | None, path: str, owner: int, a
 def _open(
     name: str,
     folder: str,
-    dataset: Dataset | None,
-    cache_bytes: int | str | None,
-    split: Split | Literal["auto"] | None,
-    keep: float,
+    dataset: Dataset | None = None,
+    *,
+    cache_bytes: int | str | None = None,
+    split: Split | Literal["auto"] | None = None,
+    keep: float = 0.0,
     job: int,
     first_bytes: int = FIRST_BYTES,
 ) -> Segment:

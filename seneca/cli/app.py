@@ -443,7 +443,16 @@ def serve(
     from seneca.cli.paths import in_a_line
 
     try:
-        run(memory, bind or ["127.0.0.1"], port, folder, insecure, print_, tls_cert, tls_key)
+        run(
+            memory,
+            bind or ["127.0.0.1"],
+            port,
+            folder,
+            insecure=insecure,
+            to_print=print_,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+        )
     except (CannotServe, OSError) as error:
         typer.echo(f"seneca remote serve: {in_a_line(error)}", err=True)
         raise typer.Exit(2) from None

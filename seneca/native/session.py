@@ -218,11 +218,11 @@ class Session:
             return shared_cache(
                 name,
                 files,
-                cache_bytes,
-                options.split_wanted,
-                options.keep_wanted,
-                options.job,
-                folder,
+                cache_bytes=cache_bytes,
+                split=options.split_wanted,
+                keep=options.keep_wanted,
+                job=options.job,
+                folder=folder,
             )
         except SegmentError as error:
             self._go_on_without_cache(error)

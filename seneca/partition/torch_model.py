@@ -90,7 +90,9 @@ def _work(profile: Profile, splits: int, jobs: Jobs) -> Work:
     made_s = _with(item, min(workers, profile.cores), profile)
     apart_s, served_s = _reading(profile, jobs.hosts.count)
     spread = _spread_of_sizes(profile) if profile.served_spread is None else profile.served_spread
-    a_worker_s = workers / _closed(workers, made_s, profile.cores, apart_s, served_s, spread)
+    a_worker_s = workers / _closed(
+        workers, made_s, profile.cores, apart_s=apart_s, served_s=served_s, spread=spread
+    )
     take_s = profile.item_take_s if jobs.threads != 0 else 0.0
     # Without workers the steps are slower instead, see _jobs().
     loads = (file_bytes, item.all_s + profile.step_cpu_s + take_s, a_worker_s if jobs.threads != 0 else 0.0)
@@ -139,7 +141,7 @@ def spread_by_waits(profile: Profile, workers: int, waits_s: float) -> float | N
     apart_s, served_s = _reading(profile)
 
     def rate(spread: float) -> float:
-        return _closed(workers, made_s, profile.cores, apart_s, served_s, spread)
+        return _closed(workers, made_s, profile.cores, apart_s=apart_s, served_s=served_s, spread=spread)
 
     if workers < 2 or served_s == 0 or rate(_spread_of_sizes(profile)) > USED_UP / served_s:
         return None
@@ -151,7 +153,9 @@ def spread_by_waits(profile: Profile, workers: int, waits_s: float) -> float | N
     return high
 
 
-def _closed(workers: int, made_s: float, cores: int, apart_s: float, served_s: float, spread: float) -> float:
+def _closed(
+    workers: int, made_s: float, cores: int, *, apart_s: float, served_s: float, spread: float
+) -> float:
     """The samples a second of workers that share cores and a storage.
 
     Args:

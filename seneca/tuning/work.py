@@ -102,7 +102,17 @@ def work_through(
                 return
             try:
                 out = next(places)
-                first = not _one(work, lock, codec, pipeline, piece, index, out, max_pixels) and first
+                decoded = _one(
+                    work,
+                    lock,
+                    piece,
+                    index,
+                    codec=codec,
+                    pipeline=pipeline,
+                    out=out,
+                    max_pixels=max_pixels,
+                )
+                first = not decoded and first
             except Exception as error:
                 failed.append(error)
 
@@ -134,10 +144,11 @@ def costs(alone: Work, together: Work) -> dict[str, Cost]:
 def _one(
     work: Work,
     lock: threading.Lock,
-    codec: Codec,
-    pipeline: Pipeline,
     piece: AnyPiece,
     index: int,
+    *,
+    codec: Codec,
+    pipeline: Pipeline,
     out: np.ndarray,
     max_pixels: int | None,
 ) -> bool:

@@ -338,7 +338,13 @@ class SharedDataset(faces.SharedDataset):
             self._folder = segment_folder()
         try:
             self._cache = shared_cache(
-                *(terms.name, terms, terms.cache_bytes, terms.split, terms.keep, self.job, self._folder),
+                terms.name,
+                terms,
+                cache_bytes=terms.cache_bytes,
+                split=terms.split,
+                keep=terms.keep,
+                job=self.job,
+                folder=self._folder,
                 on_demand=terms.on_demand,
             )
         except SegmentError as error:

@@ -17,6 +17,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 HEADING = "## Floors"
 MOST_ROWS = 10
+MOST_POSITIONAL = 5
 
 
 def read_floors(text):
@@ -211,6 +212,53 @@ def test_the_map_names_every_module(text):
     modules = [path for path in (ROOT / "seneca").rglob("*.py*") if path.suffix in (".py", ".pyx")]
     missing = sorted({path.stem for path in modules} - named - {"__init__", "__main__"})
     assert not missing, f"modules that the map does not name: {missing}"
+
+
+def long_signatures(root):
+    """One line for each function with more than five arguments that may be given by position.
+
+    Three kinds of functions have more: the constructors of loaders have torch's signature; the arguments of
+    commands are what is typed; and those of ``_portable`` operations are the operations' own.
+    """
+
+    def visit(node, of_class=""):
+        for inner in ast.iter_child_nodes(node):
+            if isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                decorators = set(map(ast.unparse, inner.decorator_list))
+                names = [one.arg for one in [*inner.args.posonlyargs, *inner.args.args]]
+                names = names[1:] if of_class and "staticmethod" not in decorators else names
+                is_torchs = (of_class, inner.name) == ("DataLoader", "__init__")
+                is_typed = any(".command(" in decorator for decorator in decorators)
+                if len(names) > MOST_POSITIONAL and not is_torchs and not is_typed:
+                    yield inner.lineno, inner.name, len(names)
+                yield from visit(inner)
+            else:
+                yield from visit(inner, inner.name if isinstance(inner, ast.ClassDef) else of_class)
+
+    for path in sorted((root / "seneca").rglob("*.py")):
+        if not path.name.startswith("_portable"):
+            for line, name, count in visit(ast.parse(path.read_text())):
+                yield f"{path.relative_to(root)}:{line}: {name} takes {count} arguments by position"
+
+
+def test_functions_take_few_arguments_by_position(tmp_path):
+    found = list(long_signatures(ROOT))
+    assert not found, "\n".join(found)
+    (tmp_path / "seneca").mkdir()
+    (tmp_path / "seneca" / "one.py").write_text(
+        "def few(a, b, c, d, e, *, f): ...\n"
+        "class A:\n"
+        "    def few(self, a, b, c, d, e): ...\n"
+        "    def many(self, a, b, c, d, e, f): ...\n"
+        "    @staticmethod\n"
+        "    def static(a, b, c, d, e, f): ...\n"
+        "class DataLoader:\n"
+        "    def __init__(self, a, b, c, d, e, f): ...\n"
+        "    def load(self):\n"
+        "        def inner(a, b, c, d, e, f): ...\n"
+    )
+    names = [line.split(": ")[1].split()[0] for line in long_signatures(tmp_path)]
+    assert names == ["many", "static", "inner"]
 
 
 TABLE = """

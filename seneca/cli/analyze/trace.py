@@ -127,7 +127,7 @@ def read_trace(folder: Path) -> Run:
         rank = next((event["rank"] for event in of_process if event["what"] == "torch"), None)
         for event in of_process:
             if event["what"] == "iterator":
-                _add(epochs, pid, rank, event, of_process, records)
+                _add(epochs, pid, rank, event, of_process=of_process, records=records)
     return Run(
         python=sum(event["what"] == "python" for event in told),
         torch=[event for event in told if event["what"] == "torch"],
@@ -168,6 +168,7 @@ def _add(
     pid: int,
     rank: int | None,
     event: dict[str, Any],
+    *,
     of_process: list[dict[str, Any]],
     records: dict[int, np.ndarray],
 ) -> None:

@@ -103,6 +103,7 @@ def run(
     bind: list[str],
     port: int,
     folder: Path | None,
+    *,
     insecure: bool,
     to_print: str | None,
     tls_cert: Path | None = None,
@@ -128,7 +129,7 @@ def run(
         print(_kubernetes(amount, tls), end="")
         return
     if to_print == "systemd":
-        print(_systemd(memory, bind, port, folder, insecure, tls), end="")
+        print(_systemd(memory, bind, port, folder, insecure=insecure, tls=tls), end="")
         return
     if to_print == "slurm":
         if tls is not None:
@@ -203,6 +204,7 @@ def _systemd(
     bind: list[str],
     port: int,
     folder: Path | None,
+    *,
     insecure: bool,
     tls: tuple[Path, Path] | None,
 ) -> str:

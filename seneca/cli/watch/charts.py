@@ -69,6 +69,7 @@ def stacked(
     layers: dict[str, list[float]],
     colours: dict[str, str],
     show: Callable[[float], str],
+    *,
     most: float | None = None,
     in_bytes: bool = False,
     marks: Sequence[tuple[float, str]] = (),

@@ -156,7 +156,8 @@ class _Tree:
         nodes = self._nodes(data, number, depth == 1)
         if depth == 1:
             for at, length, flags, key_bytes in nodes:
-                yield self._value(data, number, at, length, flags, data[at : at + key_bytes])
+                key = data[at : at + key_bytes]
+                yield self._value(data, number, key, at=at, length=length, flags=flags)
             return
         for place, (at, below, flags, key_bytes) in enumerate(nodes):
             if place:  # the key of the first one says nothing
@@ -166,7 +167,9 @@ class _Tree:
                 self._least_key = max(self._least_key, key)
             yield from self._below(below | flags << 32, depth - 1)
 
-    def _value(self, data: bytes, number: int, at: int, length: int, flags: int, key: bytes) -> Value | None:
+    def _value(
+        self, data: bytes, number: int, key: bytes, *, at: int, length: int, flags: int
+    ) -> Value | None:
         if (self._last_key is not None and key <= self._last_key) or key < self._least_key:
             raise _Damaged(f"the keys on its page {number} are not in order")
         self._last_key = key

@@ -130,7 +130,7 @@ def values_of_chunk(read: Read, chunk: Chunk, column: str) -> tuple[np.ndarray, 
         while len(offsets) < chunk.values:
             page = _page(read, at, chunk.end)
             if page.kind in (DATA_PAGE, DATA_PAGE_V2):
-                _add_values(read, page, chunk, column, offsets, lengths)
+                _add_values(read, page, chunk, column, offsets=offsets, lengths=lengths)
             elif page.kind == DICTIONARY_PAGE:
                 raise SourceError(
                     f"{column} has a dictionary at byte {at}; write it with use_dictionary=False"
@@ -220,7 +220,7 @@ def _page(read: Read, at: int, end: int) -> _Page:
 
 
 def _add_values(
-    read: Read, page: _Page, chunk: Chunk, column: str, offsets: array[int], lengths: array[int]
+    read: Read, page: _Page, chunk: Chunk, column: str, *, offsets: array[int], lengths: array[int]
 ) -> None:
     """Add where the values of a data page are."""
     second = page.kind == DATA_PAGE_V2

@@ -71,9 +71,10 @@ def test_two_ways_to_one_folder_lead_to_one_cache(segment_folder, tmp_path, monk
 
 
 def test_a_process_stays_in_the_folder_in_which_it_joined(segment_folder, monkeypatch):
-    cache = shared_cache("mine", Dataset(), "1MiB", "auto", False, None)
+    options = {"cache_bytes": "1MiB", "split": "auto", "keep": False, "job": None}
+    cache = shared_cache("mine", Dataset(), **options)
     monkeypatch.delenv("SENECA_DIR")
-    assert shared_cache("mine", Dataset(), "1MiB", "auto", False, None, segment_folder) is cache
+    assert shared_cache("mine", Dataset(), **options, folder=segment_folder) is cache
     cache.close()
     assert os.listdir(segment_folder) == [], "it is left where it was joined"
 

@@ -49,11 +49,11 @@ def test_workers_beside_each_other_take_from_each_others_cores_and_wait_at_the_s
 
 
 def test_workers_whose_files_differ_wait_longer():
-    equal, differ = (_closed(3, 2e-3, 3, 0.0, 1e-3, spread) for spread in (0.0, 1.0))
+    equal, differ = (_closed(3, 2e-3, 3, apart_s=0.0, served_s=1e-3, spread=spread) for spread in (0.0, 1.0))
     # Exponential times, by hand: 1, 4/3 and 9/5 ms at the storage for one, two and three workers.
     assert differ == pytest.approx(3 / (2e-3 + 9 / 5 * 1e-3))
     assert differ < equal < 1000
-    assert _closed(100, 2e-3, 100, 0.0, 1e-3, 0.0) == 1000
+    assert _closed(100, 2e-3, 100, apart_s=0.0, served_s=1e-3, spread=0.0) == 1000
 
 
 SLOW = round_profile(item=Cost(2e-3, 2e-3), storage=(Reading(1, 50e6, 97_952 / 50e6),), free_memory_bytes=0)
@@ -81,10 +81,12 @@ def test_waits_do_not_always_tell_how_workers_read():
 
 
 def test_more_workers_than_cores_take_turns():
-    assert _closed(2, 4e-3, 2, 0.0, 0.0, 0.0) == 500
-    assert _closed(64, 4e-3, 2, 0.0, 0.0, 0.0) == 500
+    assert _closed(2, 4e-3, 2, apart_s=0.0, served_s=0.0, spread=0.0) == 500
+    assert _closed(64, 4e-3, 2, apart_s=0.0, served_s=0.0, spread=0.0) == 500
     # Two workers and one core, by hand: the second comes upon the first with probability 4/5.
-    assert _closed(2, 4e-3, 1, 1e-3, 0.0, 0.0) == pytest.approx(2 / (4e-3 * (1 + 4 / 5) + 1e-3))
+    assert _closed(2, 4e-3, 1, apart_s=1e-3, served_s=0.0, spread=0.0) == pytest.approx(
+        2 / (4e-3 * (1 + 4 / 5) + 1e-3)
+    )
 
 
 @pytest.mark.parametrize("cores", [1, 2, 4])
@@ -108,7 +110,9 @@ def test_the_network_is_what_a_simulation_of_it_gives(cores):
             served_until = max(came, served_until) + random.exponential(1e-3)
             waiting.append((served_until, worker))
             done += 1
-    assert _closed(4, 2e-3, cores, 0.0, 1e-3, 1.0) == pytest.approx(done / served_until, rel=0.02)
+    assert _closed(4, 2e-3, cores, apart_s=0.0, served_s=1e-3, spread=1.0) == pytest.approx(
+        done / served_until, rel=0.02
+    )
 
 
 def test_storage_gives_no_more_than_it_has():
