@@ -51,7 +51,11 @@ NOT_RUN = {
 FRAMEWORKS = {"accelerate", "lightning", "timm", "transformers"}
 """Blocks that import one of these are run by tests/frameworks/test_frameworks_page.py."""
 
-OTHER_PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "bench" / "README.md"]
+OTHER_PAGES = [
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "bench" / "README.md",
+    *sorted((ROOT / "docs" / "contributing").glob("*.md")),
+]
 """Of which links and commands are checked, and nothing is run."""
 
 ENGINEERS_PAGES = [
