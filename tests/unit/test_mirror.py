@@ -35,8 +35,6 @@ WITHOUT = {
     "data/kinds/pictures": "pictures with labels: data/test_support.py, test_joined.py",
     "data/kinds/staged": "stages: data/test_support.py, test_stages.py",
     "data/pictures": "datasets of pictures: data/test_folder.py, test_archive.py",
-    "epochs/batches": "which batches come, after a resume too: epochs/test_resumable_*.py",
-    "epochs/progress": "what of them is delivered: epochs/test_plan.py, epochs/test_resumable_*.py",
     "epochs/sampler_state": "samplers that keep their place: epochs/test_resumable_orders.py",
     "identity/look": "fingerprint() itself: all of identity/, data/test_support.py",
     "identity/names": "what code names: the tables of identity/test_of_code.py",
@@ -63,10 +61,8 @@ WITHOUT = {
     "workers/inspection": "datasets that change: workers/test_dataset.py, tests/identity/test_one_job.py",
     "workers/iterators": "torch's iterators, one by one: tests/contract",
     "workers/session": "what workers did and is told: test_loader_telemetry.py, tuning/test_controller.py",
-    "workers/proof/board": "tests/identity/test_proof.py",
     "workers/proof/evidence": "tests/identity/test_rare_differences.py, test_proof.py, bench/bench_proof.py",
     "workers/proof/examples": "tests/identity/test_proof.py",
-    "workers/proof/marks": "tests/identity/test_rare_differences.py, with check_every='first'",
     "workers/proof/prove": "tests/identity/test_proof.py",
 }
 
