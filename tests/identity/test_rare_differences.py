@@ -1,14 +1,17 @@
 """Few items differ, in ways that no fingerprint sees: jobs find it by comparing, and stop."""
 
+import itertools
+
 import pytest
 from rare import WHERE, Pair, pairs, run
 from sizes import size
 
 # 4 % of the items: the chance that two jobs miss all of them is below one in a million.
+KINDS = ((False, 0), (True, 0), (False, 2), (True, 2))
 CERTAIN = [
     Pair(where, staged, 1_000, 40, workers, seed=seed)
     for seed, (where, (staged, workers)) in enumerate(
-        (where, kind) for where in WHERE for kind in ((False, 0), (True, 0), (False, 2), (True, 2))
+        size(zip(WHERE, KINDS, strict=True), itertools.product(WHERE, KINDS))
     )
 ]
 
@@ -28,7 +31,9 @@ def test_pairs_of_which_nothing_differs_share(where, staged):
 
 
 @pytest.mark.parametrize(
-    "pair", pairs(size(12, 24), first=True, epochs=3), ids=lambda pair: f"{pair.where}, {pair.kind}"
+    "pair",
+    pairs(size(12, 24), first=True, epochs=3)[:: size(3, 1)],
+    ids=lambda pair: f"{pair.where}, {pair.kind}",
 )
 def test_with_check_every_first_nothing_wrong_is_delivered(pair):
     given = run(pair)
