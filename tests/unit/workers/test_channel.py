@@ -12,6 +12,7 @@ import time
 
 import pytest
 import torch
+from sizes import size
 
 from seneca.workers.channel import MOST_DESCRIPTORS, Channel
 
@@ -73,7 +74,7 @@ def test_any_number_of_tensors_comes_from_another_process(channel, count):
         done.set()
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", size(["fork", "spawn"], ["fork", "spawn", "forkserver"]))
 def test_tensors_outlive_the_process_that_sent_them(channel, method):
     with child(send_tensors, channel, 3, method=method):
         pass

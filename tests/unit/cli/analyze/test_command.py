@@ -73,6 +73,7 @@ def test_it_says_for_what_the_step_waits_and_passes_on_the_status(tmp_path, work
     assert not list(scratch_folder.iterdir())  # the trace is gone
 
 
+@pytest.mark.whole_size(shown_by="test_ctrl_c_is_the_scripts_and_what_there_was_is_said")
 def test_a_script_that_is_killed_gives_the_shells_status_and_what_there_was(tmp_path):
     script = SCRIPT.replace(
         "            pass\n        print", "            pass\n        os.kill(os.getpid(), 9)\n        print"
@@ -177,7 +178,15 @@ def test_a_terminals_quit_is_the_scripts_and_what_there_was_is_said(tmp_path, sc
         ),
         ([sys.executable, "-S", "-c", ""], "no Python of the script was seen: python -S"),
         ([sys.executable, "-c", ""], "the script did not import torch.utils.data"),
-        ([sys.executable, "-c", "import torch.utils.data"], "the script iterated over no torch.utils.data"),
+        *size(
+            [],
+            [
+                (
+                    [sys.executable, "-c", "import torch.utils.data"],
+                    "the script iterated over no torch.utils.data",
+                )
+            ],
+        ),
     ],
 )
 def test_a_script_without_a_loader_is_one_line_and_status_2(tmp_path, command, text):
