@@ -28,7 +28,7 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 import seneca
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # some kinds are of functions that warn
-EACH = size(2, 4)  # samples of a kind
+EACH = size(2, 3)  # samples of a kind
 WORKERS = {
     "here": {"num_workers": 0},
     "forked": {"num_workers": 2, "multiprocessing_context": "fork"},
