@@ -15,8 +15,10 @@ import pytest
 from certificates import Authority
 from redis_servers import PROGRAM, needs_redis, needs_tls, until_it_listens
 from rights import as_root
+from typer.testing import CliRunner
 
 from seneca._core.remote import Remote
+from seneca.cli.app import app
 
 DATASET = bytes(16)
 
@@ -28,6 +30,12 @@ def command(*options):
 def environment(**more):
     plain = {name: value for name, value in os.environ.items() if not name.startswith("SENECA_REMOTE")}
     return {**plain, **more}
+
+
+def typed(*options, **variables):
+    """The command where it does not begin to serve."""
+    without = {name: None for name in os.environ.keys() - environment().keys()}
+    return CliRunner().invoke(app, ["remote", "serve", *map(str, options)], env=without | variables)
 
 
 def free_port():
@@ -200,9 +208,8 @@ def test_a_planted_link_is_not_written_through(tmp_path):
 
 
 def test_without_a_server_it_says_what_to_install(tmp_path):
-    line = command("--memory", "1GiB", "--folder", tmp_path)
-    done = subprocess.run(line, capture_output=True, text=True, env=environment(PATH=str(tmp_path)))
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    done = typed("--memory", "1GiB", "--folder", tmp_path, PATH=str(tmp_path))
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert "neither valkey-server nor redis-server is installed; apt-get install redis-server" in done.stderr
 
 
@@ -228,19 +235,15 @@ def test_without_a_server_it_says_what_to_install(tmp_path):
     ],
 )
 def test_options_that_cannot_be_used(tmp_path, options, message):
-    done = subprocess.run(
-        [*command(*options), "--folder", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        env=environment(PATH=str(tmp_path)),
-    )
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    done = typed(*options, "--folder", tmp_path, PATH=str(tmp_path))
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert message in done.stderr
 
 
 def printed(*options):
-    line = command("--memory", "8GiB", "--bind", "0.0.0.0", "--print", *options)
-    return subprocess.run(line, capture_output=True, text=True, check=True, env=environment()).stdout
+    done = typed("--memory", "8GiB", "--bind", "0.0.0.0", "--print", *options)
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
 
 
 @pytest.mark.parametrize("tls", [False, True])
