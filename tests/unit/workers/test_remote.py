@@ -78,7 +78,7 @@ def asked(loader, server):
 
 
 # Methods, and numbers of workers.
-WAYS = size([("spawn", 1), ("fork", 0)], [("fork", 2), ("spawn", 1), ("forkserver", 1), ("fork", 0)])
+WAYS = size([("fork", 1), ("fork", 0)], [("fork", 2), ("spawn", 1), ("forkserver", 1), ("fork", 0)])
 
 
 @pytest.mark.parametrize("method, workers", WAYS)
