@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import glob
 import os
 import signal
@@ -27,6 +28,7 @@ pytestmark = needs_redis
 COUNT = 96
 BATCH = 8
 EPOCHS = 6
+SIDES = (400, 600)
 TRANSFORM = T.Compose([T.RandomResizedCrop(32), T.RandomHorizontalFlip(), T.ToTensor(), T.RandomErasing(0.5)])
 
 CROPS = v2.Compose(
@@ -39,7 +41,7 @@ CROPS = v2.Compose(
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    folder = make_pictures(tmp_path_factory.mktemp("pictures"), count=COUNT, classes=2, sides=(400, 600))
+    folder = make_pictures(tmp_path_factory.mktemp("pictures"), count=COUNT, classes=2, sides=SIDES)
     first = sorted(folder.rglob("*.jpg"))[0]
     Image.new("RGB", (60, 50), (9, 8, 7)).save(first.with_suffix(".bmp"))  # Pillow decodes it
     first.unlink()
@@ -122,14 +124,13 @@ def archive_of(folder, tmp_path):
 
 @pytest.mark.parametrize(("kind", "workers"), [("folder", 2), ("folder", 0), ("tar", 1), ("pairs", 2)])
 def test_two_hosts_make_each_copy_about_once(folder, server, tmp_path, name, hosts, kind, workers):
-    def dataset():
-        if kind == "pairs":
-            return seneca.SegmentationFolder(*pairs, CROPS)
-        return seneca.ImageFolder(folder, TRANSFORM) if kind == "folder" else seneca.open(archive, TRANSFORM)
-
-    archive = archive_of(folder, tmp_path)
-    (tmp_path / "pairs").mkdir()
-    pairs = make_pairs(tmp_path / "pairs", COUNT, sides=(400, 600))
+    if kind == "pairs":
+        pairs = make_pairs(tmp_path, COUNT, sides=SIDES)
+        dataset = functools.partial(seneca.SegmentationFolder, *pairs, CROPS)
+    elif kind == "tar":
+        dataset = functools.partial(seneca.open, archive_of(folder, tmp_path), TRANSFORM)
+    else:
+        dataset = functools.partial(seneca.ImageFolder, folder, TRANSFORM)
     wanted = alone(dataset(), name)
     one, other = (loader(dataset(), host, server.url, workers=workers) for host in hosts[:2])
     for given in epochs_in_step(one, other):
