@@ -14,7 +14,7 @@ DOCS := .venv-docs
 # An editable install does not follow changes in C or Cython; this list does.
 SOURCES := setup.py pyproject.toml $(shell find csrc -name '*.[ch]') \
            $(wildcard seneca/_core/*.pyx seneca/_core/*.pxd)
-C_SOURCES := $(filter-out csrc/tests/%,$(filter %.c,$(SOURCES)))
+C_SOURCES := $(filter %.c,$(SOURCES))
 BENCH_C_SOURCES := $(wildcard bench/native/*.c)
 C_WARNINGS := -Wall -Wextra -Wshadow -Werror
 
@@ -177,11 +177,12 @@ C_LIBRARIES := -ljpeg $(if $(HAS_PNG:no=),-lpng -lz) $(HAS_WEBP:yes=-lwebp) $(HA
 
 C_FOLDER := build/$(FLAVOUR)
 C_TESTS := $(patsubst tests/c/%.c,$(C_FOLDER)/%,$(wildcard tests/c/test_*.c))
-C_SHARED := $(filter-out tests/c/test_%,$(wildcard csrc/*/*.c tests/c/*.c))
+C_SHARED := $(filter-out tests/c/test_%,$(C_SOURCES) $(wildcard tests/c/*.c))
 
 # What test_kernels needs of csrc/, which is all that is compiled for another machine.
 KERNEL_SOURCES := tests/c/test_kernels.c csrc/base/sn_rng.c \
-                  $(foreach name,resize* batch* colour* blur* warp* grid* erase taps simd,$(wildcard csrc/codec/$(name).c))
+                  $(wildcard csrc/codec/kernels/*.c) \
+                  $(foreach name,resize batch colour blur warp grid erase,csrc/codec/operations/$(name).c)
 ARM_CC ?= aarch64-linux-gnu-gcc
 ARM_RUN ?= qemu-aarch64
 
@@ -198,7 +199,7 @@ $(C_FOLDER)/%.o: %.c Makefile
 	@$(CC) -std=gnu11 $(C_FLAGS) $(C_FORMATS) -ffp-contract=off $(C_WARNINGS) -Icsrc -MMD -MP -c -o $@ $<
 
 .SECONDARY:
--include $(wildcard $(C_FOLDER)/*/*/*.d)
+-include $(wildcard $(C_FOLDER)/*/*/*.d $(C_FOLDER)/*/*/*/*.d)
 
 $(BUILT): $(READY) $(SOURCES)
 	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable .

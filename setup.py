@@ -124,8 +124,8 @@ if NATIVE:
     optional = [("png", "PNG")] * has("png.h") + [("webp", "WEBP")] * has("webp/decode.h")
     optional += [("deflate", "DEFLATE")] * has("libdeflate.h")
     library = {
-        "sources": sorted(glob.glob("csrc/*/*.c")),
-        "obj_deps": {"": sorted(glob.glob("csrc/*/*.h"))},
+        "sources": sorted(glob.glob("csrc/**/*.c", recursive=True)),
+        "obj_deps": {"": sorted(glob.glob("csrc/**/*.h", recursive=True))},
         "include_dirs": ["csrc"],
         "cflags": CFLAGS + [f"-DSN_HAVE_{name}" for _, name in optional],
     }

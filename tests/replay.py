@@ -1,6 +1,6 @@
 """The ops of a plan one after another, by Pillow and numpy, with the numbers that the native path draws.
 
-Written from torchvision's and Pillow's documentation of what each op means and csrc/codec/route.h's of
+Written from torchvision's and Pillow's documentation of what each op means and operations/route.h's of
 which numbers it draws, so that a merged pass can be held against its ops step by step. Pictures are uint8
 arrays of shape (height, width, 3).
 """
@@ -117,7 +117,7 @@ def blend(toward, picture, factor):
 
 
 def grey_of(picture):
-    """Image.convert("L") of Pillow-SIMD, whose last columns are another's; see csrc/codec/colour.h."""
+    """Image.convert("L") of Pillow-SIMD, whose last columns are another's; see operations/colour.h."""
     return ((picture.astype(np.int64) @ [9798, 19235, 3735] + (1 << 14)) >> 15).astype(np.uint8)
 
 

@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #include "base/sn_rng.h"
-#include "codec/route.h"
+#include "codec/operations/route.h"
 #include "loop.h"
 
 #define EPOCHS 8 /* as bench_decode.py asks of `boxes` */

@@ -7,14 +7,14 @@
 #include <jpeglib.h>
 
 #include "../base/sn_status.h"
-#include "augment.h"
-#include "jpeg.h"
-#include "mask.h"
-#include "png.h"
-#include "route.h"
-#include "simd.h"
-#include "stored.h"
-#include "webp.h"
+#include "formats/jpeg.h"
+#include "formats/png.h"
+#include "formats/stored.h"
+#include "formats/webp.h"
+#include "kernels/simd.h"
+#include "operations/augment.h"
+#include "operations/mask.h"
+#include "operations/route.h"
 
 #define JPEG_MAX_PIXELS (65535ull * 65535)
 

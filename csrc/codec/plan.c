@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "../base/sn_status.h"
-#include "route.h"
+#include "operations/route.h"
 #include "sn_codec.h"
 
 #define MAX_SIZE 65535 /* a JPEG's longest side; what leaves the pipeline need not be longer */

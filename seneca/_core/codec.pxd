@@ -44,7 +44,7 @@ cdef extern from "codec/sn_codec.h" nogil:
                          const float *last)
 
 
-cdef extern from "codec/library.h" nogil:
+cdef extern from "codec/formats/library.h" nogil:
     enum:
         SN_LIBRARY_SPANS
 
@@ -55,7 +55,7 @@ cdef extern from "codec/library.h" nogil:
     int sn_jpeg_library(sn_span *spans)
 
 
-cdef extern from "codec/taps.h" nogil:
+cdef extern from "codec/kernels/taps.h" nogil:
     ctypedef struct sn_axis:
         uint32_t source
         double origin, extent
@@ -67,7 +67,7 @@ cdef extern from "codec/taps.h" nogil:
         uint32_t span_first, span_count
 
 
-cdef extern from "codec/resize.h" nogil:
+cdef extern from "codec/operations/resize.h" nogil:
     ctypedef struct sn_resizer:
         sn_taps down, across
 

@@ -43,7 +43,7 @@ cdef extern from "codec/sn_codec.h" nogil:
     int sn_plan_output_size(const sn_plan *plan, uint32_t *height, uint32_t *width)
 
 
-cdef extern from "codec/colour.h" nogil:
+cdef extern from "codec/operations/colour.h" nogil:
     enum:
         SN_BRIGHTNESS
         SN_CONTRAST
@@ -56,7 +56,7 @@ cdef extern from "codec/colour.h" nogil:
         uint8_t turn
 
 
-cdef extern from "codec/edit.h" nogil:
+cdef extern from "codec/operations/edit.h" nogil:
     enum:
         SN_EDIT_COLOUR
         SN_EDIT_TONE
@@ -97,7 +97,7 @@ cdef extern from "codec/edit.h" nogil:
         float weight
 
 
-cdef extern from "codec/route.h" nogil:
+cdef extern from "codec/operations/route.h" nogil:
     ctypedef struct sn_rect:
         uint32_t top, left, height, width
 

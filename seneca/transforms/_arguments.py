@@ -48,8 +48,8 @@ FILTERS: dict[object, Literal["bilinear", "bicubic"]] = {
 # Those of a warp. Pillow knows no other nearest pixel, and torchvision has two names for it.
 WARP_FILTERS: dict[object, str] = {**FILTERS, "nearest": "nearest", "nearest-exact": "nearest", 0: "nearest"}
 
-MOST_DEGREES = 1e6  # MAX_DEGREES in csrc/codec/recipe.c
-MOST_KERNEL = 255  # SN_BLUR_MAX_KERNEL in csrc/codec/blur.h
+MOST_DEGREES = 1e6  # MAX_DEGREES in csrc/codec/operations/recipe.c
+MOST_KERNEL = 255  # SN_BLUR_MAX_KERNEL in csrc/codec/operations/blur.h
 
 
 def side(name: str, value: object, least: int = 1) -> int:

@@ -1,7 +1,7 @@
 """What AutoAugment has learned: 25 pairs of operations for each of three datasets.
 
 The numbers are those of "AutoAugment: Learning Augmentation Strategies from Data" (Cubuk et al.), as
-torchvision 0.28 has them. csrc/codec/policies.h has them too; tests compare both with torchvision.
+torchvision 0.28 has them. csrc/codec/operations/policies.h has them too; tests compare both with torchvision.
 """
 
 from __future__ import annotations

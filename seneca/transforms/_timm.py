@@ -46,7 +46,7 @@ TIMM_OPERATIONS = (
     "GaussianBlurRand",
 )
 MOST_PARTS = 50  # SN_MAX_PARTS in csrc/codec/sn_plan.h
-MOST_EDITS = 32  # SN_RECIPE_MAX in csrc/codec/recipe.h
+MOST_EDITS = 32  # SN_RECIPE_MAX in csrc/codec/operations/recipe.h
 MOST_DEPTH = 3  # of a chain of AugMix, where it is drawn
 MOST_MAGNITUDE = 1000.0
 

@@ -13,7 +13,7 @@ from seneca.transforms._pipeline import Step
 
 __all__ = ["ElasticTransform", "RandomAffine", "RandomPerspective", "RandomRotation"]
 
-MOST_SIGMA = 31.5  # of ElasticTransform; SN_GRID_MAX_RADIUS in csrc/codec/grid.h is four times this, and more
+MOST_SIGMA = 31.5  # of ElasticTransform; SN_GRID_MAX_RADIUS in csrc/codec/operations/grid.h is four times this, and more
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@
 
 #include "base/sn_status.h"
 #include "check.h"
-#include "codec/huffman.h"
-#include "codec/jpeg.h"
+#include "codec/formats/huffman.h"
+#include "codec/formats/jpeg.h"
 #include "pictures.h"
 
 #define N_FILES 400

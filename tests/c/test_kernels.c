@@ -16,14 +16,14 @@
 #include "base/sn_rng.h"
 #include "base/sn_status.h"
 #include "check.h"
-#include "codec/batch_kernels.h"
-#include "codec/blur_kernels.h"
-#include "codec/colour_kernels.h"
-#include "codec/grid_kernels.h"
-#include "codec/resize.h"
-#include "codec/resize_kernels.h"
-#include "codec/warp.h"
-#include "codec/warp_kernels.h"
+#include "codec/kernels/batch_kernels.h"
+#include "codec/kernels/blur_kernels.h"
+#include "codec/kernels/colour_kernels.h"
+#include "codec/kernels/grid_kernels.h"
+#include "codec/kernels/resize_kernels.h"
+#include "codec/kernels/warp_kernels.h"
+#include "codec/operations/resize.h"
+#include "codec/operations/warp.h"
 
 #ifdef SN_HAVE_SIMD_CODE
 

@@ -12,9 +12,9 @@
 #include "base/sn_rng.h"
 #include "base/sn_status.h"
 #include "check.h"
-#include "codec/png.h"
-#include "codec/png_chunks.h"
-#include "codec/stored.h"
+#include "codec/formats/png.h"
+#include "codec/formats/png_chunks.h"
+#include "codec/formats/stored.h"
 #include "pictures.h"
 
 #if defined SN_HAVE_PNG && defined SN_HAVE_DEFLATE

@@ -140,7 +140,7 @@ def test_a_random_crop_is_cut_from_the_turned_picture(height, width, orientation
                 expected = expected.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
             ours = codec.augment_encoded(train, data, 5, 0, 0, index)
             apart = np.abs(ours.astype(int) - np.asarray(expected))
-            assert apart.max() <= (0 if PILLOW_SIMD else 2)  # csrc/codec/taps.h
+            assert apart.max() <= (0 if PILLOW_SIMD else 2)  # csrc/codec/kernels/taps.h
 
 
 def test_a_picture_is_turned_only_where_that_is_asked():

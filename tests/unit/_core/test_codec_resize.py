@@ -28,7 +28,7 @@ def by_pillow(pixels, height, width):
 
 
 def assert_close(ours, theirs):
-    """Pillow-SIMD computes as we do; csrc/codec/taps.h says where other Pillows round elsewhere."""
+    """Pillow-SIMD computes as we do; csrc/codec/kernels/taps.h says where other Pillows round elsewhere."""
     apart = np.abs(ours.astype(int) - theirs)
     assert apart.max() <= (0 if PILLOW_SIMD else 2)
     assert apart.mean() <= 0.3

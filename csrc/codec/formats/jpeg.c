@@ -1,0 +1,526 @@
+#include "jpeg.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jpeglib.h>
+#include <jerror.h>
+
+#include "../../base/sn_status.h"
+#include "cmyk.h"
+#include "huffman.h"
+#include "jpeg_header.h"
+#include "orientation.h"
+
+/* A scan takes ten bytes of a file and a pass over all coefficients: up to 1 ns a pixel where it says nothing of
+ * them, 4 with arithmetic coding. So what is bounded is scans times pixels, to some two seconds of a core. libjpeg's
+ * script has 10 scans, and 18 for four colours; encoders that search for the best script come to about as many.
+ * Pictures of 64 million pixels may have 32, smaller ones more, up to where libjpeg-turbo's own tools stop; larger
+ * ones no fewer. No camera and no browser knows arithmetic coding, so that 8 have to do for the largest of those. */
+#define MAX_SCANS 500
+#define MAX_SCANS_OF_LARGE 32
+#define MAX_SCANNED_PIXELS 2000000000ull
+#define ARITHMETIC_WEIGHT 4
+
+/* A step has come to what sn_huffman leaves to libjpeg. */
+#define AGAIN 1
+
+/* How struct jpeg_entropy_decoder begins, in every libjpeg-turbo up to now. libjpeg declares it in no header that is
+ * installed, but calls it through this pointer, once for each MCU. */
+typedef struct {
+    void (*start_pass)(j_decompress_ptr info);
+    boolean (*decode_mcu)(j_decompress_ptr info, JBLOCKROW *blocks);
+} entropy_decoder;
+
+/* What libjpeg may hold for one picture beyond the coefficients of max_pixels. */
+#define MEMORY_MARGIN (64L << 20)
+
+struct sn_jpeg {
+    struct jpeg_decompress_struct info;
+    struct jpeg_error_mgr errors;
+    struct jpeg_source_mgr source;
+    struct jpeg_progress_mgr progress;
+    jmp_buf jump;
+    int rc;        /* why `jump` was taken */
+    bool created;  /* `info` holds memory */
+    char *message; /* the codec's */
+    uint64_t max_pixels;
+
+    int max_scans;         /* of the picture that is open */
+    uint32_t orientation;  /* 1: stored upright, or not asked */
+    uint32_t denominator;  /* of the size that is decoded */
+    bool plainly;          /* without sn_huffman */
+    sn_huffman *huffman;
+    sn_buffer stored;      /* what was decoded, before it is turned */
+
+    /* What the step under way works on: it takes no arguments, see attempt(). */
+    const uint8_t *bytes;
+    size_t length;
+    bool upright;
+    sn_rect region;
+    sn_buffer *buffer;
+    sn_view view;
+};
+
+/* -- libjpeg's callbacks -- */
+
+static sn_jpeg *owner(j_common_ptr info)
+{
+    return info->client_data;
+}
+
+static void fail(sn_jpeg *jpeg, int rc, const char *format, ...)
+    __attribute__((noreturn, format(printf, 3, 4)));
+static void fail(sn_jpeg *jpeg, int rc, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(jpeg->message, SN_JPEG_MESSAGE, format, arguments);
+    va_end(arguments);
+    jpeg->rc = rc;
+    longjmp(jpeg->jump, 1);
+}
+
+static void fail_too_large(sn_jpeg *jpeg, const char *what) __attribute__((noreturn));
+static void fail_too_large(sn_jpeg *jpeg, const char *what)
+{
+    fail(jpeg, SN_E_TOO_LARGE,
+         "%u x %u pixels %s max_pixels=%llu: shrink the picture, leave it out, or allow more",
+         jpeg->info.image_height, jpeg->info.image_width, what, (unsigned long long)jpeg->max_pixels);
+}
+
+static void on_error(j_common_ptr info)
+{
+    char reason[JMSG_LENGTH_MAX];
+    int rc = SN_E_DECODE;
+
+    switch (info->err->msg_code) {
+    case JERR_OUT_OF_MEMORY:
+        rc = -ENOMEM;
+        break;
+    case JERR_NO_BACKING_STORE: /* how libjpeg says that max_memory_to_use is reached */
+        fail_too_large(owner(info), "take more memory to decode than goes with");
+    case JERR_IMAGE_TOO_BIG:
+    case JERR_WIDTH_OVERFLOW:
+        rc = SN_E_TOO_LARGE;
+        break;
+    case JERR_SOF_UNSUPPORTED: /* this libjpeg-turbo does not know the kind; Pillow may have another, which does */
+    case JERR_BAD_PRECISION:
+    case JERR_ARITH_NOTIMPL:
+    case JERR_CCIR601_NOTIMPL:
+    case JERR_CONVERSION_NOTIMPL:
+    case JERR_FRACT_SAMPLE_NOTIMPL:
+    case JERR_NOT_COMPILED:
+    case JERR_NOTIMPL:
+        rc = SN_E_FOR_PILLOW;
+        break;
+    default:
+        break;
+    }
+    info->err->format_message(info, reason);
+    fail(owner(info), rc, "%s", reason);
+}
+
+/* A warning is damage that libjpeg goes on from. Pillow takes such pictures; so do we. */
+static void on_warning(j_common_ptr info, int level)
+{
+    (void)info;
+    (void)level;
+}
+
+static void on_output(j_common_ptr info)
+{
+    (void)info;
+}
+
+static void on_progress(j_common_ptr info)
+{
+    const sn_jpeg *jpeg = owner(info);
+    if (jpeg->info.input_scan_number > jpeg->max_scans)
+        fail(owner(info), SN_E_TOO_LARGE,
+             "a JPEG of %u x %u pixels in more than %d scans, each a pass over all of them; no encoder writes so "
+             "many: save it anew", jpeg->info.image_height, jpeg->info.image_width, jpeg->max_scans);
+}
+
+/* In place of libjpeg's own. */
+static boolean on_mcu(j_decompress_ptr info, JBLOCKROW *blocks)
+{
+    sn_jpeg *jpeg = owner((j_common_ptr)info);
+
+    if (!sn_huffman_decode(jpeg->huffman, blocks)) {
+        jpeg->rc = AGAIN;
+        longjmp(jpeg->jump, 1);
+    }
+    return TRUE;
+}
+
+static void source_init(j_decompress_ptr info)
+{
+    (void)info;
+}
+
+/* The whole file is there from the start: to be asked for more means that it ends early.
+ * libjpeg's own memory source would invent an end marker and leave the rest of the picture grey,
+ * with a warning; Pillow refuses the file, and grey pictures are not worth training on. But once
+ * the last row is had, only the end marker is looked for, and Pillow does without. */
+static boolean source_fill(j_decompress_ptr info)
+{
+    if (info->output_height > 0 && info->output_scanline == info->output_height)
+        return FALSE;
+    fail(owner((j_common_ptr)info), SN_E_DECODE, "image file is truncated");
+}
+
+static void source_skip(j_decompress_ptr info, long count)
+{
+    if (count <= 0)
+        return;
+    if ((size_t)count > info->src->bytes_in_buffer) {
+        source_fill(info);
+        count = (long)info->src->bytes_in_buffer;
+    }
+    info->src->next_input_byte += count;
+    info->src->bytes_in_buffer -= (size_t)count;
+}
+
+static void source_term(j_decompress_ptr info)
+{
+    (void)info;
+}
+
+/* -- Steps: they run under attempt(), which is where their errors land -- */
+
+/* Errors jump out of libjpeg to here and nowhere else. A step is a function of its own, so that
+ * no local variable of the caller is changed between setjmp and the jump; it owns nothing that a
+ * jump over it would leak. */
+static int attempt(sn_jpeg *jpeg, void (*step)(sn_jpeg *))
+{
+    if (setjmp(jpeg->jump) != 0)
+        return jpeg->rc;
+    step(jpeg);
+    return SN_OK;
+}
+
+/* The contents of a segment, if it begins with this name. */
+static const uint8_t *contents(jpeg_saved_marker_ptr marker, const char *name, size_t length)
+{
+    if (marker->data_length < length || memcmp(marker->data, name, length) != 0)
+        return NULL;
+    return marker->data + length;
+}
+
+/* From the one Exif segment that a usual header has, and the last of XMP: those that Pillow goes by. */
+static uint32_t find_orientation(const sn_jpeg *jpeg)
+{
+    static const char exif_name[] = "Exif\0", xmp_name[] = "http://ns.adobe.com/xap/1.0/";
+    const uint8_t *part, *exif = NULL, *xmp = NULL;
+    size_t exif_length = 0, xmp_length = 0;
+
+    for (jpeg_saved_marker_ptr marker = jpeg->info.marker_list; marker != NULL; marker = marker->next) {
+        if ((part = contents(marker, exif_name, sizeof exif_name)) != NULL) {
+            exif = part;
+            exif_length = marker->data_length - sizeof exif_name;
+        } else if ((part = contents(marker, xmp_name, sizeof xmp_name)) != NULL) {
+            xmp = part;
+            xmp_length = marker->data_length - sizeof xmp_name;
+        }
+    }
+    return sn_orientation_read(exif, exif_length, xmp, xmp_length);
+}
+
+static int max_scans(const struct jpeg_decompress_struct *info)
+{
+    uint64_t scans = MAX_SCANNED_PIXELS / ((uint64_t)info->image_width * info->image_height);
+
+    if (scans < MAX_SCANS_OF_LARGE)
+        scans = MAX_SCANS_OF_LARGE;
+    if (info->arith_code)
+        scans /= ARITHMETIC_WEIGHT;
+    return scans < MAX_SCANS ? (int)scans : MAX_SCANS;
+}
+
+static void read_header(sn_jpeg *jpeg)
+{
+    struct jpeg_decompress_struct *info = &jpeg->info;
+
+    info->err = &jpeg->errors;
+    info->client_data = jpeg;
+    jpeg->created = true; /* before it is true: a half-made one must be destroyed as well */
+    jpeg_create_decompress(info);
+    info->progress = &jpeg->progress;
+    info->mem->max_memory_to_use = (long)(jpeg->max_pixels * 8) + MEMORY_MARGIN;
+
+    jpeg->source.next_input_byte = jpeg->bytes;
+    jpeg->source.bytes_in_buffer = jpeg->length;
+    info->src = &jpeg->source;
+    if (jpeg->upright)
+        jpeg_save_markers(info, JPEG_APP0 + 1, 0xFFFF);
+    while (jpeg_read_header(info, FALSE) == JPEG_HEADER_TABLES_ONLY)
+        ; /* an abbreviated stream: the picture is in the next one */
+
+    if ((uint64_t)info->image_width * info->image_height > jpeg->max_pixels)
+        fail_too_large(jpeg, "are more than");
+    if (info->num_components != 1 && info->num_components != 3 && info->num_components != 4)
+        fail(jpeg, SN_E_DECODE, "neither grey, colour nor CMYK");
+    jpeg->max_scans = max_scans(info);
+    if (jpeg->upright)
+        jpeg->orientation = find_orientation(jpeg);
+}
+
+/* Scans that end before every coefficient has its last bit make libjpeg smooth each block with
+ * its neighbours, and those of a cropped or skipped block are not the picture's. */
+static bool is_smoothed(const struct jpeg_decompress_struct *info)
+{
+    if (!info->progressive_mode || info->coef_bits == NULL)
+        return false;
+    for (int component = 0; component < info->num_components; component++)
+        for (int k = 0; k < DCTSIZE2; k++)
+            if (info->coef_bits[component][k] != 0)
+                return true;
+    return false;
+}
+
+/* Restrict the decoder to the columns of the region. Smooth upsampling reads one chroma sample to
+ * each side and treats a picture's edge apart, so two more samples are decoded on each side and
+ * the region's own pixels never meet an edge that is not the picture's. Returns the first column
+ * decoded; libjpeg moves it left to a block's edge. */
+static uint32_t crop_columns(sn_jpeg *jpeg)
+{
+    struct jpeg_decompress_struct *info = &jpeg->info;
+    uint32_t margin = 2 * (uint32_t)info->max_h_samp_factor;
+    uint32_t right = jpeg->region.left + jpeg->region.width;
+    JDIMENSION first = jpeg->region.left > margin ? jpeg->region.left - margin : 0;
+    JDIMENSION end = info->output_width - right > margin ? right + margin : info->output_width;
+    JDIMENSION count = end - first;
+
+    if (count < info->output_width)
+        jpeg_crop_scanline(info, &first, &count);
+    return first;
+}
+
+/* Columns of MCUs with pixels that are decoded. One component alone has MCUs of one block, which libjpeg counts in
+ * more than one way. */
+static void want_columns(sn_jpeg *jpeg, uint32_t first)
+{
+    const struct jpeg_decompress_struct *info = &jpeg->info;
+    uint32_t width = (uint32_t)(info->max_h_samp_factor * DCTSIZE) / jpeg->denominator;
+
+    if (info->num_components > 1 && info->output_width > 0)
+        sn_huffman_want(jpeg->huffman, first / width, (first + info->output_width - 1) / width);
+}
+
+static void read_lines(struct jpeg_decompress_struct *info, uint8_t *first, size_t stride, uint32_t count)
+{
+    JSAMPROW lines[8];
+    uint32_t done = 0;
+
+    while (done < count) {
+        uint32_t n = count - done < 8 ? count - done : 8;
+
+        for (uint32_t k = 0; k < n; k++)
+            lines[k] = first + (done + k) * stride;
+        done += jpeg_read_scanlines(info, lines, n);
+    }
+}
+
+/* Whether the rows that are not decoded yet cannot fail. libjpeg bridges whatever is wrong with codes, and takes
+ * zeros for those behind a marker. It fails where the file ends without one, or where a marker is not the end's. */
+static bool is_read_to_its_end(struct jpeg_decompress_struct *info)
+{
+    const uint8_t *begin = info->src->next_input_byte, *end = begin + info->src->bytes_in_buffer, *marker;
+
+    if (jpeg_input_complete(info) || info->unread_marker == JPEG_EOI)
+        return true;
+    marker = info->unread_marker == 0 ? sn_huffman_find_end(begin, end) : NULL;
+    return marker != NULL && marker[1] == JPEG_EOI;
+}
+
+static void read_region(sn_jpeg *jpeg)
+{
+    struct jpeg_decompress_struct *info = &jpeg->info;
+    sn_rect region = jpeg->region;
+    bool cmyk = info->num_components == 4;
+    bool whole, ours;
+    uint32_t first_column = 0;
+    size_t stride;
+    uint8_t *pixels;
+
+    info->out_color_space = cmyk ? JCS_CMYK : JCS_EXT_RGB;
+    info->dct_method = JDCT_ISLOW;
+    info->do_fancy_upsampling = TRUE;
+    info->scale_num = 1;
+    info->scale_denom = jpeg->denominator;
+    jpeg_start_decompress(info);
+
+    ours = !jpeg->plainly && sn_huffman_begin(jpeg->huffman, info);
+    if (ours)
+        ((entropy_decoder *)info->entropy)->decode_mcu = on_mcu;
+    whole = is_smoothed(info);
+    if (!whole)
+        first_column = crop_columns(jpeg);
+    if (ours)
+        want_columns(jpeg, first_column);
+    stride = (size_t)info->output_width * (cmyk ? 4 : 3);
+    if (sn_buffer_reserve(jpeg->buffer, stride * (region.height + (size_t)1)) != 0) /* and a row for what is below */
+        fail(jpeg, -ENOMEM, "no memory for the pixels");
+    pixels = jpeg->buffer->data;
+
+    if (!whole && region.top > 0)
+        jpeg_skip_scanlines(info, region.top);
+    else
+        read_lines(info, pixels, 0, region.top); /* each over the last; the region comes after */
+    read_lines(info, pixels, stride, region.height);
+
+    /* A region that ends above the last row leaves the rest undecoded: that is where the time is saved. */
+    if (ours)
+        sn_huffman_end(jpeg->huffman, info);
+    if (info->output_scanline < info->output_height && !is_read_to_its_end(info))
+        read_lines(info, pixels + stride * region.height, 0, info->output_height - info->output_scanline);
+    if (info->output_scanline == info->output_height) {
+        if (ours)
+            sn_huffman_end(jpeg->huffman, info);
+        jpeg_finish_decompress(info); /* refuses a bad marker after the last row, as Pillow does */
+    }
+
+    if (cmyk)
+        for (uint32_t row = 0; row < region.height; row++)
+            sn_cmyk_to_rgb(pixels + row * stride, info->output_width);
+
+    jpeg->view.pixels = pixels + (size_t)(region.left - first_column) * 3;
+    jpeg->view.height = region.height;
+    jpeg->view.width = region.width;
+    jpeg->view.stride = stride;
+}
+
+/* -- The calls -- */
+
+sn_jpeg *sn_jpeg_new(uint64_t max_pixels, char message[SN_JPEG_MESSAGE])
+{
+    sn_jpeg *jpeg = calloc(1, sizeof *jpeg);
+
+    if (jpeg == NULL)
+        return NULL;
+    jpeg->huffman = sn_huffman_new();
+    if (jpeg->huffman == NULL) {
+        free(jpeg);
+        return NULL;
+    }
+    jpeg_std_error(&jpeg->errors);
+    jpeg->errors.error_exit = on_error;
+    jpeg->errors.emit_message = on_warning;
+    jpeg->errors.output_message = on_output;
+    jpeg->progress.progress_monitor = on_progress;
+    jpeg->source.init_source = source_init;
+    jpeg->source.fill_input_buffer = source_fill;
+    jpeg->source.skip_input_data = source_skip;
+    jpeg->source.resync_to_restart = jpeg_resync_to_restart;
+    jpeg->source.term_source = source_term;
+    jpeg->max_pixels = max_pixels;
+    jpeg->message = message;
+    return jpeg;
+}
+
+void sn_jpeg_free(sn_jpeg *jpeg)
+{
+    if (jpeg == NULL)
+        return;
+    sn_jpeg_close(jpeg);
+    sn_buffer_release(&jpeg->stored);
+    sn_huffman_free(jpeg->huffman);
+    free(jpeg);
+}
+
+int sn_jpeg_open(sn_jpeg *jpeg, const uint8_t *bytes, size_t length, bool upright,
+                 uint32_t *height, uint32_t *width)
+{
+    bool swapped;
+    int rc;
+
+    sn_jpeg_close(jpeg);
+    if (length < 3 || bytes[0] != 0xFF || bytes[1] != 0xD8 || bytes[2] != 0xFF) {
+        snprintf(jpeg->message, SN_JPEG_MESSAGE, "the first bytes are not a JPEG's");
+        return SN_E_FOR_PILLOW;
+    }
+    if (!sn_jpeg_header_is_usual(bytes, length)) {
+        snprintf(jpeg->message, SN_JPEG_MESSAGE, "the JPEG's header is unusual: Pillow decides");
+        return SN_E_FOR_PILLOW;
+    }
+    jpeg->bytes = bytes;
+    jpeg->length = length;
+    jpeg->upright = upright;
+    jpeg->orientation = 1;
+    jpeg->denominator = 1;
+    jpeg->plainly = false;
+    rc = attempt(jpeg, read_header);
+    if (rc == SN_OK) {
+        swapped = sn_orientation_swaps(jpeg->orientation);
+        *height = swapped ? jpeg->info.image_width : jpeg->info.image_height;
+        *width = swapped ? jpeg->info.image_height : jpeg->info.image_width;
+    }
+    return rc;
+}
+
+static uint32_t reduced(uint32_t side, uint32_t denominator)
+{
+    return (side + denominator - 1) / denominator;
+}
+
+sn_reduction sn_jpeg_shrink(sn_jpeg *jpeg, uint32_t denominator)
+{
+    uint32_t height = jpeg->info.image_height, width = jpeg->info.image_width;
+    uint32_t rows = 0, columns = 0; /* before the first of the picture that is turned */
+
+    if (sn_orientation_mirrors_rows(jpeg->orientation))
+        rows = reduced(height, denominator) * denominator - height;
+    if (sn_orientation_mirrors_columns(jpeg->orientation))
+        columns = reduced(width, denominator) * denominator - width;
+    jpeg->denominator = denominator;
+    if (sn_orientation_swaps(jpeg->orientation))
+        return (sn_reduction){denominator, columns, rows};
+    return (sn_reduction){denominator, rows, columns};
+}
+
+int sn_jpeg_read(sn_jpeg *jpeg, sn_rect region, sn_buffer *buffer, sn_view *out)
+{
+    uint32_t height = reduced(jpeg->info.image_height, jpeg->denominator);
+    uint32_t width = reduced(jpeg->info.image_width, jpeg->denominator);
+    bool turned = jpeg->orientation != 1;
+    int rc;
+
+    jpeg->region = sn_orientation_stored(jpeg->orientation, region, height, width);
+    jpeg->buffer = turned ? &jpeg->stored : buffer;
+    rc = attempt(jpeg, read_region);
+    if (rc == AGAIN) {
+        sn_jpeg_close(jpeg);
+        jpeg->plainly = true;
+        rc = attempt(jpeg, read_header);
+        if (rc == SN_OK)
+            rc = attempt(jpeg, read_region);
+    }
+    if (rc != SN_OK)
+        return rc;
+    *out = jpeg->view;
+    if (turned) {
+        rc = sn_buffer_reserve(buffer, (size_t)region.height * region.width * 3);
+        if (rc != SN_OK)
+            return rc;
+        sn_orientation_turn(jpeg->orientation, &jpeg->view, buffer->data);
+        *out = (sn_view){buffer->data, region.height, region.width, (size_t)region.width * 3, NULL};
+    }
+    return SN_OK;
+}
+
+/* The decompressor is made anew for each picture. Kept, it would keep the Huffman and
+ * quantisation tables of the last one, and a file that lacks its own would decode by them: pixels
+ * that depend on what came before. Making it costs less than a
+ * thousandth of a picture. */
+void sn_jpeg_close(sn_jpeg *jpeg)
+{
+    if (jpeg->created)
+        jpeg_destroy_decompress(&jpeg->info);
+    jpeg->created = false;
+}
