@@ -12,7 +12,7 @@ FRAMEWORKS := .venv-frameworks
 DOCS := .venv-docs
 
 # An editable install does not follow changes in C or Cython; this list does.
-SOURCES := setup.py pyproject.toml $(shell find csrc -name '*.[ch]') \
+SOURCES := setup.py pyproject.toml $(shell find csrc -name '*.[ch]' -o -name '*.def') \
            $(wildcard seneca/_core/*.pyx seneca/_core/*.pxd)
 C_SOURCES := $(filter %.c,$(SOURCES))
 BENCH_C_SOURCES := $(wildcard bench/native/*.c)

@@ -24,6 +24,7 @@ CFLAGS = ["-O3", "-std=gnu11", "-ffp-contract=off", "-fvisibility=hidden", "-Wal
 CFLAGS += os.environ.get("SENECA_CFLAGS", "").split()
 LDFLAGS = os.environ.get("SENECA_LDFLAGS", "").split()
 MODULES = ["codes", "rng", "files", "op", "plan", "codec", "segment", "telemetry", "look"]
+HEADERS = sorted(glob.glob("csrc/**/*.h", recursive=True) + glob.glob("csrc/**/*.def", recursive=True))
 AT_A_TIME = len(os.sched_getaffinity(0)) if NATIVE else 1  # compilers
 MODULES += ["participant", "member", "worker", "remote", "pool", "fetches", "undecoded", "digests"]
 
@@ -91,7 +92,6 @@ class BuildExtensions(build_ext):
 def extensions(libraries):
     from Cython.Build import cythonize
 
-    headers = glob.glob("csrc/**/*.h", recursive=True)
     return cythonize(
         [
             Extension(
@@ -106,7 +106,7 @@ def extensions(libraries):
                     *os.environ.get("SENECA_CFLAGS", "").split(),
                 ],
                 extra_link_args=LDFLAGS,
-                depends=headers + glob.glob("csrc/**/*.c", recursive=True),
+                depends=HEADERS + glob.glob("csrc/**/*.c", recursive=True),
             )
             for name in MODULES
             if os.path.exists(f"seneca/_core/{name}.pyx")
@@ -125,7 +125,7 @@ if NATIVE:
     optional += [("deflate", "DEFLATE")] * has("libdeflate.h")
     library = {
         "sources": sorted(glob.glob("csrc/**/*.c", recursive=True)),
-        "obj_deps": {"": sorted(glob.glob("csrc/**/*.h", recursive=True))},
+        "obj_deps": {"": HEADERS},
         "include_dirs": ["csrc"],
         "cflags": CFLAGS + [f"-DSN_HAVE_{name}" for _, name in optional],
     }

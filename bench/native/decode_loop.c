@@ -359,7 +359,7 @@ int main(int argc, char **argv)
     sn_plan shrink = {.n_ops = 1, .dtype = SN_UINT8, .divisor = 255, .std = {1, 1, 1}};
 
     plan = standard_plan();
-    shrink.ops[0] = (sn_op){.kind = SN_OP_RESIZE, .height = DECODED_HEIGHT, .width = DECODED_WIDTH};
+    shrink.ops[0] = (sn_op){.kind = SN_OP_RESIZE, .size = {DECODED_HEIGHT, DECODED_WIDTH}};
     if (sn_plan_check(&plan) != 0 || sn_plan_check(&shrink) != 0)
         give_up("the codec refuses the plan");
     if (argc == 4 && strcmp(argv[1], "boxes") == 0) {

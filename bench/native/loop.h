@@ -78,9 +78,9 @@ static inline sn_plan standard_plan(void)
     sn_plan plan = {.n_ops = 2, .dtype = SN_FLOAT32, .divisor = 255};
     static const float mean[3] = {0.485f, 0.456f, 0.406f}, std[3] = {0.229f, 0.224f, 0.225f};
 
-    plan.ops[0] = (sn_op){.kind = SN_OP_RANDOM_RESIZED_CROP, .height = SIDE, .width = SIDE,
-                          .scale = {0.08, 1}, .ratio = {3.0 / 4, 4.0 / 3}};
-    plan.ops[1] = (sn_op){.kind = SN_OP_RANDOM_HFLIP, .probability = 0.5};
+    plan.ops[0] = (sn_op){.kind = SN_OP_RANDOM_RESIZED_CROP,
+                          .random_resized_crop = {{SIDE, SIDE}, .scale = {0.08, 1}, .ratio = {3.0 / 4, 4.0 / 3}}};
+    plan.ops[1] = (sn_op){.kind = SN_OP_RANDOM_HFLIP, .chance = {0.5}};
     for (int c = 0; c < 3; c++) {
         plan.mean[c] = mean[c];
         plan.std[c] = std[c];

@@ -272,8 +272,8 @@ static uint64_t lock(const sn_stage *stage, uint64_t calls)
     return start;
 }
 
-#define RESIZE(h, w) {.kind = SN_OP_RESIZE, .height = h, .width = w}
-#define JITTER(...) {.kind = SN_OP_COLOR_JITTER, __VA_ARGS__}
+#define RESIZE(h, w) {.kind = SN_OP_RESIZE, .size = {h, w}}
+#define JITTER(...) {.kind = SN_OP_COLOR_JITTER, .color_jitter = {__VA_ARGS__}}
 #define B(low, high) .brightness = {low, high}
 #define C(low, high) .contrast = {low, high}
 #define S(low, high) .saturation = {low, high}
@@ -285,12 +285,12 @@ static const sn_stage stages[] = {
     {"resize", augment, DECODED, RESIZE(SIDE, SIDE), 0, 0},
     {"resize-across", augment, DECODED, RESIZE(DECODED_HEIGHT, SIDE), 0, 0},
     {"resize-down", augment, DECODED, RESIZE(SIDE, DECODED_WIDTH), 0, 0},
-    {"flip", augment, AUGMENTED, {.kind = SN_OP_RANDOM_HFLIP, .probability = 1}, 0, 0},
+    {"flip", augment, AUGMENTED, {.kind = SN_OP_RANDOM_HFLIP, .chance = {1}}, 0, 0},
     {"brightness", augment, AUGMENTED, JITTER(B(0.6, 1.4), C(1, 1), S(1, 1)), 0, 0},
     {"contrast", augment, AUGMENTED, JITTER(B(1, 1), C(0.6, 1.4), S(1, 1)), 0, 0},
     {"saturation", augment, AUGMENTED, JITTER(B(1, 1), C(1, 1), S(0.6, 1.4)), 0, 0},
     {"hue", augment, AUGMENTED, JITTER(B(1, 1), C(1, 1), S(1, 1), .hue = {-0.1, 0.1}), 0, 0},
-    {"grayscale", augment, AUGMENTED, {.kind = SN_OP_RANDOM_GRAYSCALE, .probability = 1}, 0, 0},
+    {"grayscale", augment, AUGMENTED, {.kind = SN_OP_RANDOM_GRAYSCALE, .chance = {1}}, 0, 0},
     {"write-uint8-chw", write_batch, AUGMENTED, {0}, SN_UINT8, 0},
     {"write-uint8-hwc", write_batch, AUGMENTED, {0}, SN_UINT8, 1},
     {"write-float32-chw", write_batch, AUGMENTED, {0}, SN_FLOAT32, 0},

@@ -138,7 +138,7 @@ static int explain(sn_codec *codec, int rc, const sn_route *route, uint32_t heig
         snprintf(codec->message, sizeof codec->message,
                  "Required crop size (%u, %u) is larger than input image size (%u, %u): crop less, "
                  "resize before it, or set pad_if_needed (picture %u x %u)",
-                 route->misfit->height, route->misfit->width, route->misfit_height,
+                 route->misfit->size.height, route->misfit->size.width, route->misfit_height,
                  route->misfit_width, height, width);
         return rc;
     }

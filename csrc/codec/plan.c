@@ -1,17 +1,13 @@
-/* plan.c -- sn_plan_check() and sn_plan_output_size() of sn_codec.h. */
+/* plan.c -- the table of sn_plan.h, and sn_plan_check() and sn_plan_output_size() of sn_codec.h. */
+#include <float.h>
 #include <math.h>
+#include <string.h>
 
 #include "../base/sn_status.h"
 #include "operations/route.h"
 #include "sn_codec.h"
 
-#define MAX_SIZE 65535 /* a JPEG's longest side; what leaves the pipeline need not be longer */
-
 #define MAX_BOXES 1000 /* of one erasing */
-
-/* Within this, no step of the normalisation leaves the normal floats, which the vector code relies
- * on, and a blended pixel fits an int. */
-#define MAX_NUMBER 1e6f
 
 /* Numbers that rise, within these limits; no NaN. */
 static bool rises(const double range[2], double least, double most)
@@ -19,52 +15,117 @@ static bool rises(const double range[2], double least, double most)
     return least <= range[0] && range[0] <= range[1] && range[1] <= most;
 }
 
-static bool is_positive(const double range[2])
-{
-    return isfinite(range[1]) && 0 < range[0] && range[0] <= range[1];
-}
-
 static bool is_probability(double p)
 {
     return 0 <= p && p <= 1;
 }
 
-static bool is_size(const sn_op *op)
-{
-    return 0 < op->height && op->height <= MAX_SIZE && 0 < op->width && op->width <= MAX_SIZE;
-}
-
 static bool check_resize(const sn_op *op)
 {
-    if (op->filter > SN_PLAIN_BICUBIC)
-        return false;
-    if (op->width != 0)
-        return is_size(op) && op->max_size == 0;
-    if (op->max_size != 0 && (op->max_size <= op->height || op->max_size > MAX_SIZE))
-        return false;
-    return 0 < op->height && op->height <= MAX_SIZE;
+    uint32_t max_size = op->resize.max_size;
+
+    if (op->size.width != 0)
+        return op->size.width <= SN_MAX_SIZE && max_size == 0;
+    return max_size == 0 || max_size > op->size.height;
 }
 
-static bool check_sizes(const sn_op *op)
+static bool check_kernel(const sn_op *op)
 {
-    for (uint32_t k = 0; k < op->count && k < SN_MAX_SIZES; k++)
-        if (op->sizes[k] == 0 || op->sizes[k] > MAX_SIZE)
+    return op->gaussian_blur.kernel.height % 2 == 1 && op->gaussian_blur.kernel.width % 2 == 1;
+}
+
+static bool check_rand_augment(const sn_op *op)
+{
+    return op->rand_augment.magnitude < op->rand_augment.bins;
+}
+
+static bool is_sigma(double sigma)
+{
+    return 1 / SN_MAX_NUMBER <= sigma && 8 * sigma + 1 < 2 * SN_GRID_MAX_RADIUS + 2;
+}
+
+/* The noise of both directions is blurred, or that of none. */
+static bool check_elastic(const sn_op *op)
+{
+    const double *sigma = op->elastic_transform.sigma;
+
+    return (sigma[0] == 0 && sigma[1] == 0) || (is_sigma(sigma[0]) && is_sigma(sigma[1]));
+}
+
+#define ARG(name, member, type, least, most, otherwise) \
+    {#name, offsetof(sn_op, member), SN_##type, least, most, otherwise},
+#define OP(KIND, kind, flags, check, ...) \
+    static const sn_argument kind##_arguments[] = {__VA_ARGS__{NULL, 0, SN_WHOLE, 0, 0, 0}};
+#include "ops.def"
+
+const sn_kind sn_kinds[SN_N_OPS] = {
+#define OP(KIND, kind, flags, check, ...) [SN_OP_##KIND] = {#kind, flags, check, kind##_arguments},
+#include "ops.def"
+};
+
+void sn_op_begin(sn_op *op, uint32_t kind)
+{
+    memset(op, 0, sizeof *op);
+    op->kind = kind;
+    for (const sn_argument *argument = sn_kinds[kind].arguments; argument->name != NULL; argument++) {
+        void *at = (char *)op + argument->at;
+
+        if (argument->type == SN_RANGE)
+            ((double *)at)[0] = ((double *)at)[1] = argument->otherwise;
+        else if (argument->otherwise != 0)
+            *(uint32_t *)at = (uint32_t)argument->otherwise;
+    }
+}
+
+static bool are_whole(const uint32_t *numbers, uint32_t n, const sn_argument *limits)
+{
+    for (uint32_t k = 0; k < n; k++)
+        if (!(limits->least <= numbers[k] && numbers[k] <= limits->most))
             return false;
-    return 0 < op->count && op->count <= SN_MAX_SIZES && op->max_size <= MAX_SIZE;
+    return true;
 }
 
-static bool check_padding(const sn_op *op)
+static bool are_real(const double *numbers, uint32_t n, const sn_argument *limits)
 {
-    for (int side = 0; side < 4; side++)
-        if (op->padding[side] > MAX_SIZE)
+    for (uint32_t k = 0; k < n; k++)
+        if (!(limits->least <= numbers[k] && numbers[k] <= limits->most))
             return false;
-    return op->padding_mode <= SN_PAD_SYMMETRIC;
+    return true;
 }
 
-static bool keeps_size(uint32_t kind)
+static bool is_within_limits(const sn_op *op, const sn_argument *argument)
 {
-    return kind == SN_OP_RANDOM_HFLIP || kind == SN_OP_RANDOM_VFLIP || kind == SN_OP_COLOR_JITTER ||
-           kind == SN_OP_RANDOM_GRAYSCALE || kind >= SN_FIRST_GROUP || sn_recipe_knows(kind);
+    const void *at = (const char *)op + argument->at;
+    const double *real = at;
+    const uint32_t *whole = at;
+
+    switch (argument->type) {
+    case SN_REAL:
+        return are_real(real, 1, argument);
+    case SN_POINT:
+        return are_real(real, 2, argument);
+    case SN_RANGE:
+        return rises(real, argument->least, argument->most);
+    case SN_TWO_RANGES:
+        return rises(real, argument->least, argument->most) && rises(real + 2, argument->least, argument->most);
+    case SN_SIZE:
+        return are_whole(whole, 2, argument);
+    case SN_SIDES:
+        return are_whole(whole, 4, argument);
+    case SN_SIZES:
+        return 0 < *whole && *whole <= SN_MAX_SIZES && are_whole(whole + 1, *whole, argument);
+    case SN_COLOUR:
+    case SN_BYTE:
+    case SN_CHAINS: /* sn_timm_check() */
+        return true;
+    default:
+        return are_whole(whole, 1, argument);
+    }
+}
+
+static bool has_flag(const sn_op *op, uint32_t flag)
+{
+    return op->kind < SN_N_OPS && (sn_kinds[op->kind].flags & flag) != 0;
 }
 
 /* A group with its members, of `n` ops: branches, and nothing but branches, where it chooses among them. */
@@ -74,63 +135,32 @@ static bool check_group(const sn_op *op, uint32_t n)
     uint32_t past = 1 + op->span, next;
     double sum = 0;
 
-    if (op->kind > SN_OP_BRANCH || (op->span == 0 && op->kind != SN_OP_BRANCH) || op->span >= n)
+    if ((op->span == 0 && op->kind != SN_OP_BRANCH) || op->span >= n)
         return false;
     for (uint32_t i = 1; i < past; i = next) {
-        bool is_group = op[i].kind >= SN_FIRST_GROUP;
+        bool is_group = has_flag(&op[i], SN_IS_GROUP);
 
         next = i + 1 + (is_group ? op[i].span : 0);
-        if (next > past || has_branches != (op[i].kind == SN_OP_BRANCH) || !keeps_size(op[i].kind) ||
+        if (next > past || has_branches != (op[i].kind == SN_OP_BRANCH) || !has_flag(&op[i], SN_KEEPS_SIZE) ||
             (is_group && !check_group(op + i, past - i)))
             return false;
-        sum += op[i].probability;
+        sum += has_branches ? op[i].chance.p : 0;
     }
-    return is_probability(op->probability) && (op->kind != SN_OP_RANDOM_CHOICE || fabs(sum - 1) < 1e-6);
+    return op->kind != SN_OP_RANDOM_CHOICE || fabs(sum - 1) < 1e-6;
 }
 
 static bool check_op(const sn_op *op, bool in_head, uint32_t n)
 {
-    if (op->kind < SN_FIRST_GROUP && op->span != 0)
+    const sn_kind *kind = &sn_kinds[op->kind < SN_N_OPS ? op->kind : SN_OP_NONE];
+
+    if (kind->name == NULL || (in_head && !(kind->flags & SN_IS_FIXED)))
         return false;
-    switch (op->kind) {
-    case SN_OP_RESIZE:
-        return check_resize(op);
-    case SN_OP_CENTER_CROP:
-        return is_size(op) && op->padding_mode <= SN_PAD_SYMMETRIC;
-    case SN_OP_RESIZE_KEEP_RATIO:
-        return is_size(op) && is_probability(op->longest) && op->filter <= SN_PLAIN_BICUBIC;
-    case SN_OP_RANDOM_RESIZE_KEEP_RATIO:
-        return !in_head && is_size(op) && is_probability(op->longest) && op->filter <= SN_EITHER &&
-               is_probability(op->probability) && is_probability(op->aspect_probability) && op->by_area <= 1 &&
-               is_positive(op->scale) && is_positive(op->ratio);
-    case SN_OP_SCALE_JITTER:
-        return !in_head && is_size(op) && is_positive(op->scale) && op->filter <= SN_PLAIN_BICUBIC;
-    case SN_OP_RANDOM_SHORTEST_SIZE:
-        return !in_head && check_sizes(op) && op->filter <= SN_PLAIN_BICUBIC;
-    case SN_OP_RANDOM_ZOOM_OUT:
-        return !in_head && is_probability(op->probability) && rises(op->scale, 1, MAX_SIZE);
-    case SN_OP_RANDOM_RESIZED_CROP:
-        return !in_head && is_size(op) && is_positive(op->scale) && is_positive(op->ratio) &&
-               op->filter <= SN_EITHER;
-    case SN_OP_PAD:
-        return check_padding(op);
-    case SN_OP_RANDOM_CROP:
-        return !in_head && is_size(op) && check_padding(op) && op->pad_if_needed <= 1;
-    case SN_OP_COLOR_JITTER:
-        return !in_head && rises(op->brightness, 0, MAX_NUMBER) && rises(op->contrast, 0, MAX_NUMBER) &&
-               rises(op->saturation, 0, MAX_NUMBER) && rises(op->hue, -0.5, 0.5);
-    case SN_OP_RANDOM_HFLIP:
-    case SN_OP_RANDOM_VFLIP:
-    case SN_OP_RANDOM_GRAYSCALE:
-        return !in_head && is_probability(op->probability);
-    case SN_OP_RANDOM_APPLY:
-    case SN_OP_RANDOM_CHOICE:
-    case SN_OP_RANDOM_ORDER:
-    case SN_OP_BRANCH:
-        return !in_head && check_group(op, n);
-    default:
-        return !in_head && sn_recipe_check(op);
-    }
+    for (const sn_argument *argument = kind->arguments; argument->name != NULL; argument++)
+        if (!is_within_limits(op, argument))
+            return false;
+    if (!(kind->flags & SN_IS_GROUP))
+        return op->span == 0 && (kind->check == NULL || kind->check(op));
+    return check_group(op, n);
 }
 
 static bool check_batch(const sn_plan *plan)
@@ -140,8 +170,8 @@ static bool check_batch(const sn_plan *plan)
     if (plan->divisor != 255 && plan->divisor != 1)
         return false;
     for (int c = 0; c < 3; c++)
-        if (!(fabsf(plan->mean[c]) <= MAX_NUMBER) || !(fabsf(plan->std[c]) <= MAX_NUMBER) ||
-            !(fabsf(plan->std[c]) >= 1 / MAX_NUMBER))
+        if (!(fabsf(plan->mean[c]) <= (float)SN_MAX_NUMBER) || !(fabsf(plan->std[c]) <= (float)SN_MAX_NUMBER) ||
+            !(fabsf(plan->std[c]) >= (float)(1 / SN_MAX_NUMBER)))
             return false;
     return true;
 }
@@ -154,7 +184,7 @@ static bool check_erase(const sn_erase *erase)
         if (!isfinite(erase->value[c]) || !isfinite(erase->deviation[c]) || erase->deviation[c] < 0)
             return false;
     return is_probability(erase->probability) && rises(erase->scale, 0, 1) &&
-           is_positive(erase->ratio) && erase->noise <= SN_NOISE_COLOURS && erase->fewest <= erase->most &&
+           rises(erase->ratio, DBL_TRUE_MIN, DBL_MAX) && erase->noise <= SN_NOISE_COLOURS && erase->fewest <= erase->most &&
            erase->most <= MAX_BOXES;
 }
 
@@ -176,25 +206,20 @@ int sn_plan_check(const sn_plan *plan)
     return check_batch(plan) && check_erase(&plan->erase) ? SN_OK : SN_E_PLAN;
 }
 
-/* The size that such an op makes is drawn, or hangs on the picture's. */
-static bool varies(uint32_t kind)
-{
-    return SN_OP_RESIZE_KEEP_RATIO <= kind && kind <= SN_OP_RANDOM_ZOOM_OUT;
-}
-
 int sn_plan_output_size(const sn_plan *plan, uint32_t *height, uint32_t *width)
 {
     uint32_t h = 0, w = 0; /* 0: the picture's */
 
     for (uint32_t i = 0; i < plan->n_ops; i++) {
         const sn_op *op = &plan->ops[i];
-        bool adds = op->kind == SN_OP_PAD || (op->kind == SN_OP_RESIZE && op->width == 0);
-        bool sets = op->kind == SN_OP_RESIZE || op->kind == SN_OP_CENTER_CROP ||
-                    op->kind == SN_OP_RANDOM_RESIZED_CROP || op->kind == SN_OP_RANDOM_CROP;
+        uint32_t flags = sn_kinds[op->kind].flags;
 
-        if (varies(op->kind)) {
+        if (flags & SN_ANY_SIZE) {
             h = w = 0;
-        } else if (adds && h != 0) {
+        } else if ((flags & SN_SETS_SIZE) && op->size.width != 0) {
+            h = op->size.height;
+            w = op->size.width;
+        } else if (!(flags & SN_KEEPS_SIZE) && h != 0) {
             /* It goes by the size at hand, which is known here. */
             sn_route route;
             int rc = sn_route_lay(&route, op, 1, NULL, h, w, UINT64_MAX);
@@ -203,9 +228,6 @@ int sn_plan_output_size(const sn_plan *plan, uint32_t *height, uint32_t *width)
                 return rc;
             h = route.passes[0].height;
             w = route.passes[0].width;
-        } else if (sets && !adds) {
-            h = op->height;
-            w = op->width;
         }
     }
     if (h == 0)

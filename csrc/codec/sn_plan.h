@@ -5,7 +5,8 @@
  *                       deterministic         random         uint8 HWC   normalise, cast, layout,
  *                                                                        erase
  *
- * Names and meaning are torchvision's; those of RESIZE_KEEP_RATIO and TIMM_<recipe> are timm's.
+ * Names and meaning of operations are torchvision's; those of RESIZE_KEEP_RATIO and TIMM_<recipe> are timm's. Each has
+ * a line in ops.def.
  *
  * Lives in   private memory; built once by seneca/_core/plan.pyx, read by every thread.
  * Owns       nothing: plain values.
@@ -13,6 +14,8 @@
 #ifndef SN_PLAN_H
 #define SN_PLAN_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "rect.h"
@@ -20,48 +23,20 @@
 #define SN_PLAN_MAX_OPS 16
 
 enum sn_op_kind {
-    SN_OP_RESIZE = 1,              /* size, filter; width 0: height is the short side, which
-                                      max_size (0: none) may lower so that the long side fits */
-    SN_OP_CENTER_CROP = 2,         /* size; smaller pictures are padded with 0 */
-    SN_OP_RANDOM_RESIZED_CROP = 3, /* size, scale, ratio, filter: ten tries, then torchvision's
-                                      fallback */
-    SN_OP_RANDOM_HFLIP = 4,        /* probability */
-    SN_OP_RANDOM_VFLIP = 5,        /* probability */
-    SN_OP_PAD = 6,                 /* padding, fill, padding_mode */
-    SN_OP_RANDOM_CROP = 7,         /* size, then as PAD; pad_if_needed */
-    SN_OP_COLOR_JITTER = 8,        /* brightness, contrast, saturation, hue, in a random order */
-    SN_OP_RANDOM_GRAYSCALE = 9,    /* probability */
-    SN_OP_RESIZE_KEEP_RATIO = 10,  /* size, longest, filter */
-    SN_OP_RANDOM_RESIZE_KEEP_RATIO = 11, /* these, and probability with scale, by_area; aspect_probability
-                                            with ratio */
-    SN_OP_SCALE_JITTER = 12,       /* size, scale, filter */
-    SN_OP_RANDOM_SHORTEST_SIZE = 13, /* one of `count` sizes, max_size, filter */
-    SN_OP_RANDOM_ZOOM_OUT = 14,    /* probability; scale: of the sides, from 1; fill */
-    SN_OP_RANDOM_ROTATION = 15,    /* degrees, center, warp, fill */
-    SN_OP_RANDOM_AFFINE = 16,      /* degrees, translate, scale, shear, center, warp, fill */
-    SN_OP_GAUSSIAN_BLUR = 17,      /* size of the kernel, sigma */
-    SN_OP_RANDOM_INVERT = 18,      /* probability */
-    SN_OP_RANDOM_POSTERIZE = 19,   /* probability; amount: bits */
-    SN_OP_RANDOM_SOLARIZE = 20,    /* probability; amount: threshold */
-    SN_OP_RANDOM_SHARPNESS = 21,   /* probability; amount: factor */
-    SN_OP_RANDOM_AUTOCONTRAST = 22, /* probability */
-    SN_OP_RANDOM_EQUALIZE = 23,    /* probability */
-    SN_OP_RAND_AUGMENT = 24,       /* count, magnitude, bins, warp, fill */
-    SN_OP_TRIVIAL_AUGMENT = 25,    /* bins, warp, fill */
-    SN_OP_AUTO_AUGMENT = 26,       /* policy, warp, fill */
-    SN_OP_TIMM_AUGMENT = 27,       /* parts, count, distinct, deviation, most, translate, warp, fill */
-    SN_OP_TIMM_AUG_MIX = 28,       /* these but for distinct, depth, alpha; count: chains */
-    SN_OP_AUG_MIX = 29,            /* magnitude: severity; count: chains, depth, alpha, all_ops, warp, fill */
-    SN_OP_RANDOM_PERSPECTIVE = 30, /* probability; amount: distortion; warp, fill */
-    SN_OP_ELASTIC = 31,            /* alpha, sigma, warp, fill */
-    SN_OP_RANDOM_APPLY = 32,       /* probability; the ops of its span, or none of them */
-    SN_OP_RANDOM_CHOICE = 33,      /* one of the branches in its span */
-    SN_OP_RANDOM_ORDER = 34,       /* all branches in its span, in a random order */
-    SN_OP_BRANCH = 35              /* probability, for RANDOM_CHOICE: the ops of its span */
+    SN_OP_NONE,
+#define OP(KIND, ...) SN_OP_##KIND,
+#include "ops.def"
+    SN_N_OPS
 };
 
-/* Kinds from here on are groups: the next `span` ops are their members. Members keep a picture's size. */
-#define SN_FIRST_GROUP SN_OP_RANDOM_APPLY
+/* What is true of a kind. */
+enum sn_op_flags {
+    SN_IS_FIXED = 1,   /* draws nothing: may be in the head */
+    SN_KEEPS_SIZE = 2, /* the result has the picture's size: may be a member of a group */
+    SN_SETS_SIZE = 4,  /* the result has `size`; width 0: see RESIZE */
+    SN_ANY_SIZE = 8,   /* the result's size is drawn, or depends on the picture's */
+    SN_IS_GROUP = 16   /* the next `span` ops are its members */
+};
 
 /* How a resize weighs its samples. Antialiased, as Pillow does it; SN_PLAIN_*: the support is not
  * widened when shrinking, as torchvision's antialias=False on tensors. */
@@ -85,6 +60,13 @@ enum sn_warp_filter {
 
 enum sn_policy { SN_POLICY_IMAGENET = 0, SN_POLICY_CIFAR10 = 1, SN_POLICY_SVHN = 2, SN_N_POLICIES = 3 };
 
+#define SN_MAX_SIZE 65535   /* a JPEG's longest side; what leaves the pipeline need not be longer */
+#define SN_MAX_NUMBER 1e6   /* within this, no step of the normalisation leaves the normal floats, which the vector
+                               code relies on, and a blended pixel fits an int */
+#define SN_MAX_DEGREES 1e6
+#define SN_MAX_BINS 1024
+#define SN_MAX_ALPHA 1000.0
+#define SN_TIMM_MOST 1000.0 /* magnitude */
 #define SN_MAX_COUNT 8  /* operations of one RandAugment */
 #define SN_MAX_SIZES 16 /* of RandomShortestSize */
 #define SN_MAX_PARTS 50 /* of timm's recipes: 25 pairs */
@@ -121,48 +103,199 @@ enum sn_timm_operation {
 
 /* One operation of a recipe. Neighbours form a chain, which ends with the part that says so. */
 typedef struct {
-    uint32_t operation; /* enum sn_timm_operation */
-    uint32_t ends;      /* 1: the last one of its chain */
+    uint16_t operation; /* enum sn_timm_operation */
+    uint16_t ends;      /* 1: the last one of its chain */
     float weight;       /* of the chain that begins here: how probable it is */
     float probability;  /* that the operation is applied */
     float magnitude;    /* its mean */
 } sn_part;
 
 typedef struct {
-    uint32_t kind;
-    uint32_t height, width, max_size;
-    uint32_t filter;       /* enum sn_filter */
-    uint32_t padding[4];   /* left, top, right, bottom */
-    uint32_t padding_mode; /* enum sn_padding_mode */
-    uint32_t pad_if_needed;
-    uint8_t fill[3];
-    uint8_t mask_fill;     /* of a pair: what a mask has there */
-    double scale[2], ratio[2];
-    double probability;
-    double brightness[2], contrast[2], saturation[2], hue[2]; /* ranges of the factor; {1, 1}, and
-                                                                 {0, 0} for hue: left as it is */
-    uint32_t warp;                            /* enum sn_warp_filter */
-    uint32_t has_center;                      /* 0: the picture's middle */
-    double center[2];                         /* x, y */
-    double degrees[2], shear[4];              /* ranges: of the turn; along x, along y */
-    double translate[2];                      /* most shares of the width and the height */
-    double sigma[2];
-    double amount;
-    uint32_t count, magnitude, bins, policy;  /* magnitude: of the bins, from 0 */
-    double longest;                           /* how far the longer side decides, from 0 to 1 */
-    double aspect_probability;
-    uint32_t by_area;                         /* 1: scale is of the area that is kept */
-    uint32_t sizes[SN_MAX_SIZES];
-    uint32_t n_parts;
+    uint32_t count;
     sn_part parts[SN_MAX_PARTS];
-    uint32_t distinct;                        /* 1: no chain is chosen twice */
-    double deviation;                         /* of magnitudes; infinite: uniform from 0 to the mean */
-    double most;                              /* magnitudes are cut to 0 ... this */
-    uint32_t depth;                           /* operations of a chain; 0: 1 to 3, drawn */
-    uint32_t all_ops, has_fill;               /* has_fill 0: black, which fades in at the edge */
-    double alpha[2];
-    uint32_t span;                            /* of a group: how many ops after it are its members */
+} sn_chains;
+
+typedef struct {
+    uint32_t count, sizes[SN_MAX_SIZES];
+} sn_sizes;
+
+typedef struct {
+    uint32_t height, width;
+} sn_size;
+
+/* What lies around a window. */
+typedef struct {
+    uint32_t mode; /* enum sn_padding_mode; not constant: the canvas shows all of the window */
+    uint8_t fill[3];
+    uint8_t mask_fill; /* of a pair: what a mask has there */
+} sn_border;
+
+/* How a warp looks up colours, and what it has for places outside. */
+typedef struct {
+    uint32_t filter; /* enum sn_warp_filter */
+    uint8_t fill[3], mask_fill;
+} sn_warping;
+
+/* The arguments of an op: the member of its kind. Pairs are ranges if nothing else is said, and probabilities are `p`. */
+typedef struct {
+    uint32_t kind; /* enum sn_op_kind */
+    uint32_t span; /* of a group: how many ops after it are its members */
+    union {
+        sn_size size; /* of each kind that has one: it comes first there */
+        struct {
+            double p;
+        } chance; /* of flips, GRAYSCALE, INVERT, AUTOCONTRAST, EQUALIZE, and groups; of a BRANCH for RANDOM_CHOICE */
+        struct {
+            sn_size size;    /* width 0: height is the short side, which */
+            uint32_t max_size; /* (0: none) may lower so that the long side fits */
+            uint32_t filter; /* enum sn_filter */
+        } resize;
+        struct {
+            sn_size size; /* smaller pictures are padded */
+            sn_border border;
+        } center_crop;
+        struct {
+            sn_size size;
+            uint32_t filter;
+            double scale[2], ratio[2]; /* ten tries, then torchvision's fallback */
+        } random_resized_crop;
+        struct {
+            uint32_t padding[4]; /* left, top, right, bottom */
+            sn_border border;
+        } pad;
+        struct {
+            sn_size size;
+            uint32_t padding[4], pad_if_needed;
+            sn_border border;
+        } random_crop;
+        struct {
+            sn_size size;
+            uint32_t filter, by_area;  /* by_area 1: scale is of the area that is kept */
+            double longest;            /* how far the longer side decides, from 0 to 1 */
+            double p, scale[2], aspect_p, ratio[2]; /* of RANDOM_RESIZE_KEEP_RATIO */
+        } resize_keep_ratio;
+        struct {
+            sn_size size;
+            uint32_t filter;
+            double scale[2];
+        } scale_jitter;
+        struct {
+            sn_sizes sizes;
+            uint32_t max_size, filter;
+        } random_shortest_size;
+        struct {
+            double p, scale[2]; /* of the sides, from 1 */
+            sn_border border;
+        } random_zoom_out;
+        struct {
+            double brightness[2], contrast[2], saturation[2], hue[2]; /* {1, 1}, and {0, 0} for hue: left as it is */
+        } color_jitter;                                               /* in a random order */
+        struct {
+            double p;
+            uint32_t bits;
+        } random_posterize;
+        struct {
+            double p, threshold;
+        } random_solarize;
+        struct {
+            double p, factor;
+        } random_adjust_sharpness;
+        struct {
+            sn_size kernel;
+            double sigma[2];
+        } gaussian_blur;
+        struct {
+            sn_warping warp;
+            uint32_t has_center; /* 0: the picture's middle */
+            double center[2];    /* x, y */
+            double degrees[2];
+        } random_rotation;
+        struct {
+            sn_warping warp;
+            uint32_t has_center;
+            double center[2], degrees[2];
+            double translate[2];       /* most shares of the width and the height */
+            double scale[2], shear[4]; /* along x, along y */
+        } random_affine;
+        struct {
+            sn_warping warp;
+            double p, distortion;
+        } random_perspective;
+        struct {
+            sn_warping warp;
+            double alpha[2], sigma[2]; /* along x, along y */
+        } elastic_transform;
+        struct {
+            sn_warping warp;
+            uint32_t num_ops, magnitude, bins; /* magnitude: of the bins, from 0 */
+        } rand_augment;
+        struct {
+            sn_warping warp;
+            uint32_t bins;
+        } trivial_augment_wide;
+        struct {
+            sn_warping warp;
+            uint32_t policy; /* enum sn_policy */
+        } auto_augment;
+        struct {
+            sn_warping warp;
+            uint32_t has_fill; /* 0: black, which fades in at the edge */
+            uint32_t severity, width, depth, all_ops; /* chains; operations of a chain, 0: 1 to 3, drawn */
+            double alpha;
+        } aug_mix;
+        struct {
+            sn_warping warp;
+            uint32_t num_layers;     /* chains */
+            uint32_t distinct;       /* 1: no chain is chosen twice */
+            uint32_t depth;          /* of TIMM_AUG_MIX: operations of a chain; 0: 1 to 3, drawn */
+            double deviation, most;  /* of magnitudes; infinite: uniform from 0 to the mean. They are cut to 0 ... most */
+            double share;            /* of a side: the greatest shift */
+            double alpha;
+            sn_chains chains;
+        } timm; /* TIMM_AUGMENT, TIMM_AUG_MIX */
+    };
 } sn_op;
+
+/* An argument, as its line of ops.def says. The limits are inclusive. */
+enum sn_argument_type {
+    SN_WHOLE,        /* uint32_t */
+    SN_REAL,         /* double */
+    SN_RANGE,        /* two, which do not fall */
+    SN_TWO_RANGES,   /* two of these */
+    SN_POINT,        /* two of any order */
+    SN_SIZE,         /* sn_size */
+    SN_SHORT_OR_SIZE, /* sn_size whose width may be 0 */
+    SN_SIZES,        /* sn_sizes */
+    SN_SIDES,        /* four uint32_t */
+    SN_COLOUR,       /* three bytes */
+    SN_BYTE,
+    SN_GIVEN,        /* uint32_t: 1 if there is such an argument */
+    SN_CHAINS,       /* sn_chains */
+    SN_FILTER,       /* these: uint32_t, of the enum of this name */
+    SN_WARP_FILTER,
+    SN_PADDING_MODE,
+    SN_POLICY
+};
+
+typedef struct {
+    const char *name; /* NULL: after the last one */
+    size_t at;        /* in sn_op */
+    enum sn_argument_type type;
+    double least, most, otherwise; /* otherwise: the value where it is not given */
+} sn_argument;
+
+typedef struct {
+    const char *name; /* in Python */
+    uint32_t flags;
+    bool (*check)(const sn_op *op);
+    const sn_argument *arguments;
+} sn_kind;
+
+/* By enum sn_op_kind; the first is empty. */
+extern const sn_kind sn_kinds[SN_N_OPS];
+
+/* Make an op of this kind with no argument given. */
+void sn_op_begin(sn_op *op, uint32_t kind);
 
 enum sn_dtype { SN_UINT8 = 0, SN_FLOAT32 = 1, SN_FLOAT16 = 2, SN_BFLOAT16 = 3 };
 

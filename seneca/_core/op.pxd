@@ -1,47 +1,16 @@
 """What csrc/codec declares of one operation of a plan, and what fills it."""
 
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
 
 
 cdef extern from "codec/sn_plan.h" nogil:
     enum:
         SN_MAX_SIZES
         SN_MAX_PARTS
-        SN_OP_RESIZE
-        SN_OP_CENTER_CROP
-        SN_OP_RANDOM_RESIZED_CROP
-        SN_OP_RANDOM_HFLIP
-        SN_OP_RANDOM_VFLIP
-        SN_OP_PAD
-        SN_OP_RANDOM_CROP
-        SN_OP_COLOR_JITTER
-        SN_OP_RANDOM_GRAYSCALE
-        SN_OP_RANDOM_ROTATION
-        SN_OP_RANDOM_AFFINE
-        SN_OP_GAUSSIAN_BLUR
-        SN_OP_RANDOM_INVERT
-        SN_OP_RANDOM_POSTERIZE
-        SN_OP_RANDOM_SOLARIZE
-        SN_OP_RANDOM_SHARPNESS
-        SN_OP_RANDOM_AUTOCONTRAST
-        SN_OP_RANDOM_EQUALIZE
-        SN_OP_RAND_AUGMENT
-        SN_OP_TRIVIAL_AUGMENT
-        SN_OP_AUTO_AUGMENT
-        SN_OP_RESIZE_KEEP_RATIO
-        SN_OP_RANDOM_RESIZE_KEEP_RATIO
-        SN_OP_SCALE_JITTER
-        SN_OP_RANDOM_SHORTEST_SIZE
-        SN_OP_RANDOM_ZOOM_OUT
-        SN_OP_TIMM_AUGMENT
-        SN_OP_TIMM_AUG_MIX
-        SN_OP_AUG_MIX
-        SN_OP_RANDOM_PERSPECTIVE
-        SN_OP_ELASTIC
-        SN_OP_RANDOM_APPLY
-        SN_OP_RANDOM_CHOICE
-        SN_OP_RANDOM_ORDER
-        SN_OP_BRANCH
+        SN_N_OPS
+        SN_IS_FIXED
+        SN_KEEPS_SIZE
+        SN_ANY_SIZE
         SN_BILINEAR
         SN_BICUBIC
         SN_PLAIN_BILINEAR
@@ -62,40 +31,51 @@ cdef extern from "codec/sn_plan.h" nogil:
         SN_PAD_REFLECT
         SN_PAD_SYMMETRIC
 
+    enum sn_argument_type:
+        SN_WHOLE
+        SN_REAL
+        SN_RANGE
+        SN_TWO_RANGES
+        SN_POINT
+        SN_SIZE
+        SN_SHORT_OR_SIZE
+        SN_SIZES
+        SN_SIDES
+        SN_COLOUR
+        SN_BYTE
+        SN_GIVEN
+        SN_CHAINS
+        SN_FILTER
+        SN_WARP_FILTER
+        SN_PADDING_MODE
+
     ctypedef struct sn_part:
-        uint32_t operation, ends
+        uint16_t operation, ends
         float weight, probability, magnitude
 
-    ctypedef struct sn_op:
-        uint32_t kind, height, width, max_size, filter
-        uint32_t padding[4]
-        uint32_t padding_mode, pad_if_needed
-        uint8_t fill[3]
-        uint8_t mask_fill
-        double scale[2]
-        double ratio[2]
-        double probability
-        double brightness[2]
-        double contrast[2]
-        double saturation[2]
-        double hue[2]
-        uint32_t warp, has_center
-        double center[2]
-        double degrees[2]
-        double shear[4]
-        double translate[2]
-        double sigma[2]
-        double amount
-        uint32_t count, magnitude, bins, policy, span
-        double longest, aspect_probability
-        uint32_t by_area
-        uint32_t sizes[16]
-        uint32_t n_parts
+    ctypedef struct sn_chains:
+        uint32_t count
         sn_part parts[50]
-        uint32_t distinct
-        double deviation, most
-        uint32_t depth, all_ops, has_fill
-        double alpha[2]
+
+    ctypedef struct sn_sizes:
+        uint32_t count
+        uint32_t sizes[16]
+
+    ctypedef struct sn_op:
+        uint32_t kind
+
+    ctypedef struct sn_argument:
+        const char *name
+        size_t at
+        sn_argument_type type
+
+    ctypedef struct sn_kind:
+        const char *name
+        uint32_t flags
+        const sn_argument *arguments
+
+    const sn_kind *sn_kinds
+    void sn_op_begin(sn_op *op, uint32_t kind)
 
     ctypedef struct sn_erase:
         double probability

@@ -24,35 +24,11 @@ cdef class Plan:
     """A pipeline as the native path runs it: ops, of which the first ``n_head`` are the head.
 
     Args:
-        ops: ``(kind, arguments)`` in order, the arguments named and meant as torchvision's:
-            ``resize`` (``size``: ``(height, width)``, or an int for the short side; ``max_size``,
-            ``interpolation``, ``antialias``), ``center_crop`` (``size``), ``random_resized_crop``
-            (``size``, ``scale``, ``ratio``, ``interpolation``, ``antialias``), ``random_hflip`` and
-            ``random_vflip`` (``p``), ``pad`` (``padding``: ``(left, top, right, bottom)``, ``fill``:
-            three bytes, ``padding_mode``), ``random_crop`` (``size``, what ``pad`` has,
-            ``pad_if_needed``), ``color_jitter`` (``brightness``, ``contrast``, ``saturation``,
-            ``hue``: ranges), ``random_grayscale`` (``p``), ``random_rotation`` (``degrees``,
-            ``center``, ``interpolation``, ``fill``), ``random_affine`` (these, and ``translate``,
-            ``scale``, ``shear``: four), ``gaussian_blur`` (``kernel_size``: height and width,
-            ``sigma``), ``random_invert``, ``random_autocontrast`` and ``random_equalize`` (``p``),
-            ``random_posterize`` (``p``, ``bits``), ``random_solarize`` (``p``, ``threshold``),
-            ``random_adjust_sharpness`` (``p``, ``sharpness_factor``), ``rand_augment``
-            (``num_ops``, ``magnitude``, ``num_magnitude_bins``), ``trivial_augment_wide``
-            (``num_magnitude_bins``), ``auto_augment`` (``policy``); the last three also have
-            ``interpolation`` and ``fill``, and so have ``random_perspective`` (``p``,
-            ``distortion_scale``), ``elastic_transform`` (``alpha``, ``sigma``: pairs) and ``aug_mix``
-            (``severity``, ``mixture_width``, ``chain_depth``: 0 is drawn, ``alpha``, ``all_ops``).
-            Those of timm: ``timm_augment`` (``chains``: each a weight and ``(name, p, magnitude)`` of
-            its operations, ``num_layers``, ``distinct``, ``deviation`` and ``most`` of magnitudes,
-            ``share`` of a shift) and ``timm_aug_mix`` (these but for ``distinct``, ``chain_depth``,
-            ``alpha``; ``num_layers``: chains). Those of sizes: ``resize_keep_ratio`` (``size``,
-            ``longest``, ``interpolation``), ``random_resize_keep_ratio`` (these, ``p``, ``scale``,
-            ``by_area``, ``aspect_p``, ``ratio``), ``scale_jitter`` (``size``, ``scale``,
-            ``interpolation``), ``random_shortest_size`` (``sizes``, ``max_size``, ``interpolation``)
-            and ``random_zoom_out`` (``p``, ``scale``, ``fill``). What has a ``fill`` has a
-            ``mask_fill`` too, one byte.
-            Groups have members, which are such pairs again, and which keep a picture's size:
-            ``random_apply`` (``p``, ``steps``), ``random_choice`` and ``random_order``
+        ops: ``(kind, arguments)`` in order, as ``csrc/codec/ops.def`` lists them, the arguments named and meant as
+            torchvision's. A ``size`` is ``(height, width)``, ``padding`` ``(left, top, right, bottom)``, a ``fill``
+            three bytes and a ``mask_fill`` one. ``chains`` of timm's recipes are each a weight and ``(name, p,
+            magnitude)`` of its operations. Groups have members, which are such pairs again, and which keep a
+            picture's size: ``random_apply`` (``p``, ``steps``), ``random_choice`` and ``random_order``
             (``branches``, each a probability and its steps).
         n_head: How many of them, from the first, make DECODED. They must not be random.
         dtype: Of the batch: ``"uint8"``, ``"float16"``, ``"bfloat16"`` or ``"float32"``.

@@ -4,152 +4,145 @@
 
 static sn_op resize(uint32_t height, uint32_t width)
 {
-    return (sn_op){.kind = SN_OP_RESIZE, .height = height, .width = width};
+    return (sn_op){.kind = SN_OP_RESIZE, .size = {height, width}};
 }
 
 static sn_op center_crop(uint32_t height, uint32_t width)
 {
-    return (sn_op){.kind = SN_OP_CENTER_CROP, .height = height, .width = width};
+    return (sn_op){.kind = SN_OP_CENTER_CROP, .size = {height, width}};
 }
 
 static sn_op random_resized_crop(uint32_t height, uint32_t width)
 {
     return (sn_op){.kind = SN_OP_RANDOM_RESIZED_CROP,
-                   .height = height,
-                   .width = width,
-                   .scale = {0.08, 1.0},
-                   .ratio = {3.0 / 4, 4.0 / 3}};
+                   .random_resized_crop = {.size = {height, width}, .scale = {0.08, 1.0}, .ratio = {3.0 / 4, 4.0 / 3}}};
 }
 
 static sn_op flip(void)
 {
-    return (sn_op){.kind = SN_OP_RANDOM_HFLIP, .probability = 0.5};
+    return (sn_op){.kind = SN_OP_RANDOM_HFLIP, .chance = {0.5}};
 }
 
 static sn_op vertical_flip(void)
 {
-    return (sn_op){.kind = SN_OP_RANDOM_VFLIP, .probability = 0.5};
+    return (sn_op){.kind = SN_OP_RANDOM_VFLIP, .chance = {0.5}};
 }
 
 static sn_op pad(void)
 {
-    return (sn_op){.kind = SN_OP_PAD, .padding = {3, 1, 0, 2}, .padding_mode = SN_PAD_EDGE};
+    return (sn_op){.kind = SN_OP_PAD, .pad = {.padding = {3, 1, 0, 2}, .border = {.mode = SN_PAD_EDGE}}};
 }
 
 static sn_op random_crop(uint32_t height, uint32_t width)
 {
-    return (sn_op){.kind = SN_OP_RANDOM_CROP, .height = height, .width = width, .pad_if_needed = 1};
+    return (sn_op){.kind = SN_OP_RANDOM_CROP, .random_crop = {.size = {height, width}, .pad_if_needed = 1}};
 }
 
 static sn_op jitter(void)
 {
     return (sn_op){.kind = SN_OP_COLOR_JITTER,
-                   .brightness = {0.6, 1.4},
-                   .contrast = {0.6, 1.4},
-                   .saturation = {0.6, 1.4},
-                   .hue = {-0.1, 0.1}};
+                   .color_jitter = {.brightness = {0.6, 1.4},
+                                    .contrast = {0.6, 1.4},
+                                    .saturation = {0.6, 1.4},
+                                    .hue = {-0.1, 0.1}}};
 }
 
 static sn_op grayscale(void)
 {
-    return (sn_op){.kind = SN_OP_RANDOM_GRAYSCALE, .probability = 0.2};
+    return (sn_op){.kind = SN_OP_RANDOM_GRAYSCALE, .chance = {0.2}};
 }
 
 static sn_op affine(void)
 {
     return (sn_op){.kind = SN_OP_RANDOM_AFFINE,
-                   .degrees = {-40, 40},
-                   .translate = {0.2, 0.1},
-                   .scale = {0.5, 1.5},
-                   .shear = {-20, 20, -5, 5},
-                   .warp = SN_WARP_BICUBIC};
+                   .random_affine = {.degrees = {-40, 40},
+                                     .translate = {0.2, 0.1},
+                                     .scale = {0.5, 1.5},
+                                     .shear = {-20, 20, -5, 5},
+                                     .warp = {.filter = SN_WARP_BICUBIC}}};
 }
 
 static sn_op apply(uint32_t span)
 {
-    return (sn_op){.kind = SN_OP_RANDOM_APPLY, .probability = 0.5, .span = span};
+    return (sn_op){.kind = SN_OP_RANDOM_APPLY, .span = span, .chance = {0.5}};
 }
 
 static sn_op gaussian_blur(void)
 {
-    return (sn_op){.kind = SN_OP_GAUSSIAN_BLUR, .height = 5, .width = 7, .sigma = {0.1, 2}};
+    return (sn_op){.kind = SN_OP_GAUSSIAN_BLUR, .gaussian_blur = {.kernel = {5, 7}, .sigma = {0.1, 2}}};
 }
 
 static sn_op sharpness(void)
 {
-    return (sn_op){.kind = SN_OP_RANDOM_SHARPNESS, .probability = 1, .amount = 1.7};
+    return (sn_op){.kind = SN_OP_RANDOM_ADJUST_SHARPNESS, .random_adjust_sharpness = {.p = 1, .factor = 1.7}};
 }
 
 static sn_op rand_augment(void)
 {
-    return (sn_op){.kind = SN_OP_RAND_AUGMENT, .count = 2, .magnitude = 9, .bins = 31, .warp = SN_WARP_BILINEAR};
+    return (sn_op){.kind = SN_OP_RAND_AUGMENT,
+                   .rand_augment = {{.filter = SN_WARP_BILINEAR}, .num_ops = 2, .magnitude = 9, .bins = 31}};
 }
 
 static sn_op keep_ratio(uint32_t kind)
 {
     return (sn_op){.kind = kind,
-                   .height = 40,
-                   .width = 34,
-                   .longest = 0.5,
-                   .filter = kind == SN_OP_RESIZE_KEEP_RATIO ? SN_BICUBIC : SN_EITHER,
-                   .probability = 0.5,
-                   .scale = {0.8, 1},
-                   .by_area = 1,
-                   .aspect_probability = 0.5,
-                   .ratio = {0.9, 1.1}};
+                   .resize_keep_ratio = {.size = {40, 34},
+                                         .longest = 0.5,
+                                         .filter = kind == SN_OP_RESIZE_KEEP_RATIO ? SN_BICUBIC : SN_EITHER,
+                                         .p = 0.5,
+                                         .scale = {0.8, 1},
+                                         .by_area = 1,
+                                         .aspect_p = 0.5,
+                                         .ratio = {0.9, 1.1}}};
 }
 
 /* Chains of one operation each, of all that there are. */
 static sn_op timm(uint32_t kind)
 {
     sn_op op = {.kind = kind,
-                .count = 2,
-                .distinct = kind == SN_OP_TIMM_AUGMENT,
-                .deviation = 0.5,
-                .most = 10,
-                .translate = {0.45, 0},
-                .warp = SN_WARP_EITHER,
-                .alpha = {1, 0},
-                .n_parts = SN_N_TIMM_OPERATIONS};
+                .timm = {.warp = {.filter = SN_WARP_EITHER},
+                         .num_layers = 2,
+                         .distinct = kind == SN_OP_TIMM_AUGMENT,
+                         .deviation = 0.5,
+                         .most = 10,
+                         .share = 0.45,
+                         .alpha = 1,
+                         .chains = {.count = SN_N_TIMM_OPERATIONS}}};
 
-    for (uint32_t k = 0; k < op.n_parts; k++)
-        op.parts[k] = (sn_part){k, 1, 1.0f / SN_N_TIMM_OPERATIONS, 0.8f, 9};
+    for (uint16_t k = 0; k < SN_N_TIMM_OPERATIONS; k++)
+        op.timm.chains.parts[k] = (sn_part){k, 1, 1.0f / SN_N_TIMM_OPERATIONS, 0.8f, 9};
     return op;
 }
 
 static sn_op aug_mix(void)
 {
     return (sn_op){.kind = SN_OP_AUG_MIX,
-                   .magnitude = 3,
-                   .count = 3,
-                   .all_ops = 1,
-                   .alpha = {1, 0},
-                   .warp = SN_WARP_BILINEAR};
+                   .aug_mix = {{.filter = SN_WARP_BILINEAR}, .severity = 3, .width = 3, .all_ops = 1, .alpha = 1}};
 }
 
 static sn_op perspective(void)
 {
-    return (sn_op){.kind = SN_OP_RANDOM_PERSPECTIVE, .probability = 0.7, .amount = 0.5, .warp = SN_WARP_BILINEAR};
+    return (sn_op){.kind = SN_OP_RANDOM_PERSPECTIVE, .random_perspective = {{.filter = SN_WARP_BILINEAR}, 0.7, 0.5}};
 }
 
 static sn_op elastic(void)
 {
-    return (sn_op){.kind = SN_OP_ELASTIC, .alpha = {50, 20}, .sigma = {2, 3}, .warp = SN_WARP_BILINEAR};
+    return (sn_op){.kind = SN_OP_ELASTIC_TRANSFORM, .elastic_transform = {{.filter = SN_WARP_BILINEAR}, {50, 20}, {2, 3}}};
 }
 
 static sn_op zoom_out(void)
 {
-    return (sn_op){.kind = SN_OP_RANDOM_ZOOM_OUT, .probability = 0.5, .scale = {1, 2}, .fill = {9, 8, 7}};
+    return (sn_op){.kind = SN_OP_RANDOM_ZOOM_OUT, .random_zoom_out = {0.5, {1, 2}, {.fill = {9, 8, 7}}}};
 }
 
 static sn_op shortest_size(void)
 {
-    return (sn_op){.kind = SN_OP_RANDOM_SHORTEST_SIZE, .count = 2, .sizes = {30, 44}, .max_size = 60};
+    return (sn_op){.kind = SN_OP_RANDOM_SHORTEST_SIZE, .random_shortest_size = {{2, {30, 44}}, .max_size = 60}};
 }
 
 static sn_op scale_jitter(void)
 {
-    return (sn_op){.kind = SN_OP_SCALE_JITTER, .height = 30, .width = 36, .scale = {0.5, 2}};
+    return (sn_op){.kind = SN_OP_SCALE_JITTER, .scale_jitter = {{30, 36}, .scale = {0.5, 2}}};
 }
 
 static void append(sn_plan *plan, sn_op op, int in_head)
@@ -189,7 +182,7 @@ void plans_make(sn_plan plans[N_PLANS])
     append(&plans[PLAN_TIMM], random_crop(36, 30), 0);
     append(&plans[PLAN_TIMM], flip(), 0);
     append(&plans[PLAN_TIMM], random_resized_crop(31, 33), 0);
-    plans[PLAN_TIMM].ops[3].filter = SN_EITHER;
+    plans[PLAN_TIMM].ops[3].random_resized_crop.filter = SN_EITHER;
     append(&plans[PLAN_TIMM], timm(SN_OP_TIMM_AUGMENT), 0);
     plans[PLAN_TIMM].erase = (sn_erase){.probability = 0.5,
                                         .scale = {0.02, 0.33},

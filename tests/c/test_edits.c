@@ -24,114 +24,108 @@ static double some(double least, double most)
     return sn_rng_uniform(&rng, least, most);
 }
 
-/* A range that is narrow, wide, or a single number. */
-static void draw_range(double range[2], double least, double most)
+/* A number within an argument's limits, which is usually small. */
+static double number(const sn_argument *argument)
 {
-    range[0] = some(least, most);
-    range[1] = sn_rng_below(&rng, 3) ? some(range[0], most) : range[0];
+    static const double far[] = {1, 3, 45, 360, 1e6};
+    double limit = far[sn_rng_below(&rng, 5)];
+
+    if (isinf(argument->most) && sn_rng_below(&rng, 4) == 0)
+        return argument->most;
+    return some(fmax(argument->least, -limit), fmax(fmin(argument->most, limit), argument->least));
 }
 
-static double draw_amount(uint32_t kind)
+static uint32_t whole(const sn_argument *argument)
 {
-    if (kind == SN_OP_RANDOM_POSTERIZE)
-        return sn_rng_below(&rng, 9);
-    return kind == SN_OP_RANDOM_SOLARIZE ? some(-10, 300) : some(0, sn_rng_below(&rng, 2) ? 3 : 1e6);
+    return (uint32_t)fmin(argument->most, floor(number(argument) + sn_rng_below(&rng, 2)));
+}
+
+static void range(double *numbers, const sn_argument *argument)
+{
+    double one = number(argument), other = sn_rng_below(&rng, 3) ? number(argument) : one;
+
+    numbers[0] = fmin(one, other);
+    numbers[1] = fmax(one, other);
 }
 
 /* Chains of one part or two, of any operations, levels and probabilities. */
-static void draw_parts(sn_op *op)
+static void draw_chains(sn_chains *chains, uint32_t kind)
 {
-    uint32_t length = op->kind == SN_OP_TIMM_AUG_MIX ? 1 : 1 + sn_rng_below(&rng, 2);
+    uint32_t length = kind == SN_OP_TIMM_AUG_MIX ? 1 : 1 + sn_rng_below(&rng, 2);
     uint32_t n_chains = 1 + sn_rng_below(&rng, SN_MAX_PARTS / length);
 
-    op->n_parts = n_chains * length;
-    for (uint32_t k = 0; k < op->n_parts; k++)
-        op->parts[k] = (sn_part){.operation = sn_rng_below(&rng, SN_N_TIMM_OPERATIONS),
-                                 .ends = k % length == length - 1,
-                                 .weight = k % length == 0 ? 1 / (float)n_chains : 0,
-                                 .probability = sn_rng_below(&rng, 2) ? 1 : 0.5f,
-                                 .magnitude = (float)some(0, sn_rng_below(&rng, 4) ? 10 : 1000)};
-    op->deviation = sn_rng_below(&rng, 3) ? some(0, 3) : sn_rng_below(&rng, 2) ? INFINITY : 0;
-    op->most = sn_rng_below(&rng, 4) ? 10 : some(0, 1000);
-    op->warp = sn_rng_below(&rng, 4);
-    op->distinct = op->kind == SN_OP_TIMM_AUGMENT && sn_rng_below(&rng, 2);
-    if (op->distinct && op->count > n_chains)
-        op->count = n_chains;
+    chains->count = n_chains * length;
+    for (uint32_t k = 0; k < chains->count; k++)
+        chains->parts[k] = (sn_part){.operation = (uint16_t)sn_rng_below(&rng, SN_N_TIMM_OPERATIONS),
+                                     .ends = k % length == length - 1,
+                                     .weight = k % length == 0 ? 1 / (float)n_chains : 0,
+                                     .probability = sn_rng_below(&rng, 2) ? 1 : 0.5f,
+                                     .magnitude = (float)some(0, sn_rng_below(&rng, 4) ? 10 : 1000)};
 }
 
-/* What those have that blend chains. */
-static void draw_mix(sn_op *op)
+static void draw_argument(sn_op *op, const sn_argument *argument, const uint8_t colour[3])
 {
-    op->count = 1 + sn_rng_below(&rng, 7);
-    op->depth = sn_rng_below(&rng, 4);
-    op->magnitude = 1 + sn_rng_below(&rng, 10);
-    op->all_ops = sn_rng_below(&rng, 2);
-    op->has_fill = sn_rng_below(&rng, 2);
-    op->alpha[0] = some(1e-3, sn_rng_below(&rng, 2) ? 2 : 1000);
-}
+    void *at = (char *)op + argument->at;
+    double *real = at;
 
-static void draw_elastic(sn_op *op)
-{
-    bool is_blurred = sn_rng_below(&rng, 4);
-
-    for (int k = 0; k < 2; k++) {
-        op->alpha[k] = some(-1, 1) * (sn_rng_below(&rng, 3) ? 200 : 1e6);
-        op->sigma[k] = is_blurred ? some(1e-6, sn_rng_below(&rng, 3) ? 2 : 31.7) : 0;
+    switch (argument->type) {
+    case SN_REAL:
+        *real = number(argument);
+        break;
+    case SN_TWO_RANGES:
+        range(real + 2, argument);
+        range(real, argument);
+        break;
+    case SN_RANGE:
+        range(real, argument);
+        break;
+    case SN_POINT:
+        real[0] = number(argument);
+        real[1] = number(argument);
+        break;
+    case SN_COLOUR:
+        memcpy(at, colour, 3);
+        break;
+    case SN_CHAINS:
+        draw_chains(at, op->kind);
+        break;
+    case SN_BYTE:
+        *(uint8_t *)at = (uint8_t)sn_rng_below(&rng, 256);
+        break;
+    case SN_SIZE:
+        *(sn_size *)at = (sn_size){whole(argument) | 1, whole(argument) | 1}; /* a kernel's sides are odd */
+        break;
+    default:
+        *(uint32_t *)at = whole(argument);
     }
 }
 
-static sn_op draw_op(void)
+/* Any operation that leaves a picture its size, with any arguments that ops.def allows. */
+static void draw_op(sn_plan *plan, const uint8_t colour[3])
 {
-    static const double far[] = {1, 45, 360, 1e6};
-    double degrees = far[sn_rng_below(&rng, 4)];
-    sn_op op = {.kind = SN_OP_RANDOM_ROTATION +
-                        sn_rng_below(&rng, SN_OP_ELASTIC - SN_OP_RANDOM_ROTATION + 1)};
+    sn_op *op = &plan->ops[0];
+    uint32_t kind;
 
-    op.warp = sn_rng_below(&rng, 3);
-    op.has_center = sn_rng_below(&rng, 2);
-    op.center[0] = some(-degrees, degrees);
-    op.center[1] = some(-degrees, degrees);
-    for (int c = 0; c < 3; c++)
-        op.fill[c] = (uint8_t)sn_rng_below(&rng, 256);
-    draw_range(op.degrees, -degrees, degrees);
-    draw_range(op.shear, -degrees, degrees);
-    draw_range(op.shear + 2, -degrees, degrees);
-    draw_range(op.scale, 1e-6, sn_rng_below(&rng, 2) ? 2 : 1e6);
-    op.translate[0] = some(0, 1);
-    op.translate[1] = some(0, 1);
-    op.probability = 1;
-    op.amount = draw_amount(op.kind);
-    if (op.kind == SN_OP_GAUSSIAN_BLUR) {
-        op.height = 1 + 2 * sn_rng_below(&rng, sn_rng_below(&rng, 4) ? 8 : 128);
-        op.width = 1 + 2 * sn_rng_below(&rng, sn_rng_below(&rng, 4) ? 8 : 128);
-    }
-    draw_range(op.sigma, 1e-6, sn_rng_below(&rng, 2) ? 3 : 1e6);
-    op.count = sn_rng_below(&rng, SN_MAX_COUNT + 1);
-    op.bins = 2 + sn_rng_below(&rng, 40);
-    op.magnitude = sn_rng_below(&rng, op.bins);
-    op.policy = sn_rng_below(&rng, SN_N_POLICIES);
-    if (op.kind == SN_OP_RANDOM_PERSPECTIVE)
-        op.amount = some(0, 1);
-    if (op.kind == SN_OP_AUG_MIX || op.kind == SN_OP_TIMM_AUG_MIX)
-        draw_mix(&op);
-    if (op.kind == SN_OP_AUG_MIX || op.kind == SN_OP_ELASTIC)
-        op.warp = sn_rng_below(&rng, 2);
-    if (op.kind == SN_OP_TIMM_AUGMENT || op.kind == SN_OP_TIMM_AUG_MIX)
-        draw_parts(&op);
-    if (op.kind == SN_OP_ELASTIC)
-        draw_elastic(&op);
-    return op;
+    do
+        kind = 1 + sn_rng_below(&rng, SN_N_OPS - 1);
+    while ((sn_kinds[kind].flags & (SN_KEEPS_SIZE | SN_IS_GROUP)) != SN_KEEPS_SIZE);
+    do {
+        sn_op_begin(op, kind);
+        for (const sn_argument *argument = sn_kinds[kind].arguments; argument->name != NULL; argument++)
+            draw_argument(op, argument, colour);
+    } while (sn_plan_check(plan) != SN_OK); /* arguments that do not go together */
 }
 
 static bool keeps_one_colour(uint32_t kind)
 {
     return kind == SN_OP_RANDOM_ROTATION || kind == SN_OP_RANDOM_AFFINE || kind == SN_OP_GAUSSIAN_BLUR ||
-           kind == SN_OP_RANDOM_SHARPNESS || kind == SN_OP_RANDOM_PERSPECTIVE;
+           kind == SN_OP_RANDOM_ADJUST_SHARPNESS || kind == SN_OP_RANDOM_PERSPECTIVE;
 }
 
 static void test_one(sn_codec *codec, uint32_t round)
 {
-    sn_plan plan = {.n_ops = 1, .ops = {draw_op()}, .divisor = 255, .std = {1, 1, 1}};
+    sn_plan plan = {.n_ops = 1, .divisor = 255, .std = {1, 1, 1}};
+    uint8_t colour[3] = {(uint8_t)sn_rng_u32(&rng), (uint8_t)sn_rng_u32(&rng), (uint8_t)sn_rng_u32(&rng)};
     sn_op *op = &plan.ops[0];
     uint32_t height = 1 + sn_rng_below(&rng, MAX_SIDE), width = 1 + sn_rng_below(&rng, MAX_SIDE);
     size_t bytes = (size_t)3 * height * width;
@@ -140,14 +134,14 @@ static void test_one(sn_codec *codec, uint32_t round)
     bool is_plain = sn_rng_below(&rng, 2) == 0;
 
     CHECK(pixels && out);
+    draw_op(&plan, colour);
     for (size_t k = 0; k < bytes; k++)
-        pixels[k] = is_plain ? op->fill[k % 3] : (uint8_t)sn_rng_u32(&rng);
-    CHECK_EQUAL(sn_plan_check(&plan), SN_OK, "round %u, kind %u", round, op->kind);
+        pixels[k] = is_plain ? colour[k % 3] : (uint8_t)sn_rng_u32(&rng);
     CHECK_EQUAL(sn_codec_augment_decoded(codec, &plan, &rng, &view, out), SN_OK, "round %u, kind %u", round,
                 op->kind);
     if (is_plain && keeps_one_colour(op->kind))
         for (size_t k = 0; k < bytes; k++)
-            CHECK_EQUAL(out[k], op->fill[k % 3], "round %u, kind %u, %u x %u, byte %zu", round, op->kind, height,
+            CHECK_EQUAL(out[k], colour[k % 3], "round %u, kind %u, %u x %u, byte %zu", round, op->kind, height,
                         width, k);
     free(pixels);
     free(out);

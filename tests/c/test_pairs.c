@@ -106,6 +106,13 @@ static int go_through(sn_codec *codec, const sn_plan *plan, const picture_file *
     return is_whole && rc == 0;
 }
 
+static void fill_masks(sn_op *op, uint8_t fill)
+{
+    for (const sn_argument *argument = sn_kinds[op->kind].arguments; argument->name != NULL; argument++)
+        if (strcmp(argument->name, "mask_fill") == 0)
+            *((uint8_t *)op + argument->at) = fill;
+}
+
 int main(int argc, char **argv)
 {
     sn_plan plans[N_PLANS];
@@ -122,7 +129,7 @@ int main(int argc, char **argv)
         plans[i].apply_orientation = 0;
         plans[i].mask_dtype = i % 2;
         for (uint32_t k = 0; k < plans[i].n_ops; k++)
-            plans[i].ops[k].mask_fill = (uint8_t)(250 + k);
+            fill_masks(&plans[i].ops[k], (uint8_t)(250 + k));
         CHECK_EQUAL(sn_plan_check(&plans[i]), 0, "plan %u", i);
     }
     for (uint32_t number = 0; number < PAIRS; number++) {

@@ -50,6 +50,8 @@ typedef struct {
 
 static inline sn_edit sn_colour_edit(uint32_t kind, double factor)
 {
+    if (kind == SN_HUE) /* down to a whole number as torchvision's cast, then around the byte */
+        return (sn_edit){.kind = SN_EDIT_COLOUR, .colour = {kind, 0, (uint8_t)(int)(factor * 255)}};
     return (sn_edit){.kind = SN_EDIT_COLOUR, .colour = {kind, (float)factor, 0}};
 }
 
@@ -75,11 +77,12 @@ static inline bool sn_edit_moves(const sn_edit *edit)
 }
 
 /* Without a matrix as yet. */
-static inline sn_edit sn_warp_edit(const sn_op *op)
+static inline sn_edit sn_warp_edit(const sn_warping *warping)
 {
     return (sn_edit){.kind = SN_EDIT_WARP,
-                     .warp = {.filter = op->warp, .fill = {op->fill[0], op->fill[1], op->fill[2]},
-                              .mask_fill = op->mask_fill}};
+                     .warp = {.filter = warping->filter,
+                              .fill = {warping->fill[0], warping->fill[1], warping->fill[2]},
+                              .mask_fill = warping->mask_fill}};
 }
 
 typedef struct {

@@ -22,7 +22,7 @@ sn_edit sn_solarize_edit(double threshold)
     return sn_tone_edit(SN_SOLARIZE, (uint32_t)fmax(0, fmin(256, ceil(threshold))));
 }
 
-uint32_t sn_operation_add(const sn_op *op, uint32_t operation, double m, uint32_t height, uint32_t width,
+uint32_t sn_operation_add(const sn_warping *warping, uint32_t operation, double m, uint32_t height, uint32_t width,
                     sn_edit *edits, uint32_t n)
 {
     double middle[2] = {width * 0.5, height * 0.5}, corner[2] = {0, 0}, away[2] = {0, 0}, shear[2] = {0, 0};
@@ -32,18 +32,18 @@ uint32_t sn_operation_add(const sn_op *op, uint32_t operation, double m, uint32_
     case SHEAR_X:
     case SHEAR_Y:
         shear[operation == SHEAR_Y] = atan(m) * (180.0 / M_PI);
-        edit = sn_warp_edit(op);
+        edit = sn_warp_edit(warping);
         sn_warp_affine(edit.warp.matrix, corner, 0, away, 1, shear);
         break;
     case TRANSLATE_X:
     case TRANSLATE_Y:
         m = trunc(m);
         away[operation == TRANSLATE_Y] = m;
-        edit = sn_warp_edit(op);
+        edit = sn_warp_edit(warping);
         sn_warp_affine(edit.warp.matrix, middle, 0, away, 1, shear);
         break;
     case ROTATE:
-        edit = sn_warp_edit(op);
+        edit = sn_warp_edit(warping);
         sn_warp_rotation(edit.warp.matrix, m, middle);
         break;
     case BRIGHTNESS:

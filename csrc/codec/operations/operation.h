@@ -44,7 +44,7 @@ double sn_spaced(double first, double last, uint32_t bins, uint32_t k);
 sn_edit sn_solarize_edit(double threshold);
 
 /* One operation, added to the `n` edits; how many there are then. What changes nothing is left out. */
-uint32_t sn_operation_add(const sn_op *op, uint32_t operation, double m, uint32_t height, uint32_t width,
+uint32_t sn_operation_add(const sn_warping *warping, uint32_t operation, double m, uint32_t height, uint32_t width,
                           sn_edit *edits, uint32_t n);
 
 #endif

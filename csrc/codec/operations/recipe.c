@@ -1,100 +1,9 @@
 #include "recipe.h"
 
 #include <math.h>
-#include <string.h>
 
-#include "aug_mix.h"
 #include "operation.h"
 #include "policies.h"
-#include "timm.h"
-
-#define MAX_DEGREES 1e6
-#define MAX_SCALE 1e6
-#define MAX_FACTOR 1e6
-#define MAX_BINS 1024
-
-bool sn_recipe_knows(uint32_t kind)
-{
-    return SN_OP_RANDOM_ROTATION <= kind && kind < SN_FIRST_GROUP;
-}
-
-/* Numbers that rise, within these limits; no NaN. */
-static bool rises(const double range[2], double least, double most)
-{
-    return least <= range[0] && range[0] <= range[1] && range[1] <= most;
-}
-
-static bool is_share(double x)
-{
-    return 0 <= x && x <= 1;
-}
-
-static bool is_kernel(uint32_t side)
-{
-    return side % 2 == 1 && side <= SN_BLUR_MAX_KERNEL;
-}
-
-static bool is_sigma(double sigma)
-{
-    return 1 / MAX_SCALE <= sigma && 8 * sigma + 1 < 2 * SN_GRID_MAX_RADIUS + 2;
-}
-
-static bool is_warp(const sn_op *op)
-{
-    return op->warp <= SN_WARP_BICUBIC && op->has_center <= 1 && fabs(op->center[0]) <= MAX_DEGREES &&
-           fabs(op->center[1]) <= MAX_DEGREES;
-}
-
-/* The noise of both directions is blurred, or that of none. */
-static bool is_elastic(const sn_op *op)
-{
-    const double *sigma = op->sigma, *alpha = op->alpha;
-
-    return op->warp <= SN_WARP_BILINEAR && fabs(alpha[0]) <= MAX_SCALE && fabs(alpha[1]) <= MAX_SCALE &&
-           ((sigma[0] == 0 && sigma[1] == 0) || (is_sigma(sigma[0]) && is_sigma(sigma[1])));
-}
-
-bool sn_recipe_check(const sn_op *op)
-{
-    switch (op->kind) {
-    case SN_OP_RANDOM_AFFINE:
-        return is_warp(op) && rises(op->degrees, -MAX_DEGREES, MAX_DEGREES) && is_share(op->translate[0]) &&
-               is_share(op->translate[1]) && rises(op->scale, 1 / MAX_SCALE, MAX_SCALE) &&
-               rises(op->shear, -MAX_DEGREES, MAX_DEGREES) && rises(op->shear + 2, -MAX_DEGREES, MAX_DEGREES);
-    case SN_OP_RANDOM_ROTATION:
-        return is_warp(op) && rises(op->degrees, -MAX_DEGREES, MAX_DEGREES);
-    case SN_OP_GAUSSIAN_BLUR:
-        return is_kernel(op->height) && is_kernel(op->width) && rises(op->sigma, 1 / MAX_SCALE, MAX_SCALE);
-    case SN_OP_RANDOM_POSTERIZE:
-        return is_share(op->probability) && 0 <= op->amount && op->amount <= 8 && rint(op->amount) == op->amount;
-    case SN_OP_RANDOM_SOLARIZE:
-        return is_share(op->probability) && isfinite(op->amount);
-    case SN_OP_RANDOM_SHARPNESS:
-        return is_share(op->probability) && 0 <= op->amount && op->amount <= MAX_FACTOR;
-    case SN_OP_RANDOM_INVERT:
-    case SN_OP_RANDOM_AUTOCONTRAST:
-    case SN_OP_RANDOM_EQUALIZE:
-        return is_share(op->probability);
-    case SN_OP_RAND_AUGMENT:
-        return is_warp(op) && op->count <= SN_MAX_COUNT && 2 <= op->bins && op->bins <= MAX_BINS &&
-               op->magnitude < op->bins;
-    case SN_OP_TRIVIAL_AUGMENT:
-        return is_warp(op) && 2 <= op->bins && op->bins <= MAX_BINS;
-    case SN_OP_AUTO_AUGMENT:
-        return is_warp(op) && op->policy < SN_N_POLICIES;
-    case SN_OP_TIMM_AUGMENT:
-    case SN_OP_TIMM_AUG_MIX:
-        return sn_timm_check(op, SN_RECIPE_MAX);
-    case SN_OP_AUG_MIX:
-        return sn_aug_mix_check(op, SN_RECIPE_MAX);
-    case SN_OP_RANDOM_PERSPECTIVE:
-        return is_warp(op) && is_share(op->probability) && is_share(op->amount);
-    case SN_OP_ELASTIC:
-        return is_elastic(op);
-    default:
-        return false;
-    }
-}
 
 /* The bits that Posterize leaves: 8, down to 8 - `most`. */
 static double bits_left(uint32_t most, uint32_t bins, uint32_t k)
@@ -103,11 +12,9 @@ static double bits_left(uint32_t most, uint32_t bins, uint32_t k)
 }
 
 /* The magnitude of bin `k`, which is a threshold for Solarize and a number of bits for Posterize. */
-static double magnitude_of(const sn_op *op, uint32_t operation, uint32_t bins, uint32_t k, uint32_t height,
+static double magnitude_of(bool wide, uint32_t operation, uint32_t bins, uint32_t k, uint32_t height,
                            uint32_t width)
 {
-    bool wide = op->kind == SN_OP_TRIVIAL_AUGMENT;
-
     switch (operation) {
     case SHEAR_X:
     case SHEAR_Y:
@@ -127,72 +34,82 @@ static double magnitude_of(const sn_op *op, uint32_t operation, uint32_t bins, u
     }
 }
 
-static uint32_t rand_augment(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t width, sn_edit *edits)
+/* The function of a kind. Not all use everything. */
+#define DRAW(kind) \
+    uint32_t sn_draw_##kind(const sn_op *op, sn_rng *rng, __attribute__((unused)) uint32_t height, \
+                            __attribute__((unused)) uint32_t width, sn_edit *edits)
+
+DRAW(rand_augment)
 {
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < op->count; i++) {
+    for (uint32_t i = 0; i < op->rand_augment.num_ops; i++) {
         uint32_t operation = sn_rng_below(rng, N_CHOSEN_FROM);
-        double m = magnitude_of(op, operation, op->bins, op->magnitude, height, width);
+        double m = magnitude_of(false, operation, op->rand_augment.bins, op->rand_augment.magnitude, height, width);
 
         if (sn_operation_has_sign(operation) && sn_rng_below(rng, 2) == 1)
             m = -m;
-        n = sn_operation_add(op, operation, m, height, width, edits, n);
+        n = sn_operation_add(&op->rand_augment.warp, operation, m, height, width, edits, n);
     }
     return n;
 }
 
-static uint32_t trivial_augment(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t width,
-                                sn_edit *edits)
+DRAW(trivial_augment_wide)
 {
-    uint32_t operation = sn_rng_below(rng, N_CHOSEN_FROM);
-    uint32_t bin = sn_operation_has_magnitudes(operation) ? sn_rng_below(rng, op->bins) : 0;
-    double m = magnitude_of(op, operation, op->bins, bin, height, width);
+    uint32_t operation = sn_rng_below(rng, N_CHOSEN_FROM), bins = op->trivial_augment_wide.bins;
+    uint32_t bin = sn_operation_has_magnitudes(operation) ? sn_rng_below(rng, bins) : 0;
+    double m = magnitude_of(true, operation, bins, bin, height, width);
 
     if (sn_operation_has_sign(operation) && sn_rng_below(rng, 2) == 1)
         m = -m;
-    return sn_operation_add(op, operation, m, height, width, edits, 0);
+    return sn_operation_add(&op->trivial_augment_wide.warp, operation, m, height, width, edits, 0);
 }
 
-static uint32_t auto_augment(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t width, sn_edit *edits)
+DRAW(auto_augment)
 {
-    const policy_part *pair = policies[op->policy][sn_rng_below(rng, N_PAIRS)];
+    const policy_part *pair = policies[op->auto_augment.policy][sn_rng_below(rng, N_PAIRS)];
     uint32_t n = 0;
 
     for (const policy_part *part = pair; part < pair + 2; part++) {
-        double m = magnitude_of(op, part->operation, 10, part->magnitude, height, width);
+        double m = magnitude_of(false, part->operation, 10, part->magnitude, height, width);
         bool happens = sn_rng_double(rng) < part->tenths / 10.0, is_negative = sn_rng_below(rng, 2) == 0;
 
         if (sn_operation_has_sign(part->operation) && is_negative)
             m = -m;
         if (happens)
-            n = sn_operation_add(op, part->operation, m, height, width, edits, n);
+            n = sn_operation_add(&op->auto_augment.warp, part->operation, m, height, width, edits, n);
     }
     return n;
 }
 
-static void random_affine(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t width, sn_edit *edit)
+DRAW(random_affine)
 {
+    const double *most = op->random_affine.translate, *scales = op->random_affine.scale;
+    const double *degrees = op->random_affine.degrees, *shears = op->random_affine.shear;
     double middle[2] = {width * 0.5, height * 0.5};
-    double along = op->translate[0] * width, across = op->translate[1] * height;
-    double angle = sn_rng_uniform(rng, op->degrees[0], op->degrees[1]), away[2], shear[2], scale;
+    double along = most[0] * width, across = most[1] * height;
+    double angle = sn_rng_uniform(rng, degrees[0], degrees[1]), away[2], shear[2], scale;
 
     away[0] = rint(sn_rng_uniform(rng, -along, along));
     away[1] = rint(sn_rng_uniform(rng, -across, across));
-    scale = sn_rng_uniform(rng, op->scale[0], op->scale[1]);
-    shear[0] = sn_rng_uniform(rng, op->shear[0], op->shear[1]);
-    shear[1] = sn_rng_uniform(rng, op->shear[2], op->shear[3]);
-    *edit = sn_warp_edit(op);
-    sn_warp_affine(edit->warp.matrix, op->has_center ? op->center : middle, angle, away, scale, shear);
+    scale = sn_rng_uniform(rng, scales[0], scales[1]);
+    shear[0] = sn_rng_uniform(rng, shears[0], shears[1]);
+    shear[1] = sn_rng_uniform(rng, shears[2], shears[3]);
+    *edits = sn_warp_edit(&op->random_affine.warp);
+    sn_warp_affine(edits->warp.matrix, op->random_affine.has_center ? op->random_affine.center : middle, angle, away,
+                   scale, shear);
+    return 1;
 }
 
-static void random_rotation(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t width, sn_edit *edit)
+DRAW(random_rotation)
 {
+    const double *degrees = op->random_rotation.degrees;
     double middle[2] = {width * 0.5, height * 0.5};
 
-    *edit = sn_warp_edit(op);
-    sn_warp_rotation(edit->warp.matrix, sn_rng_uniform(rng, op->degrees[0], op->degrees[1]),
-                     op->has_center ? op->center : middle);
+    *edits = sn_warp_edit(&op->random_rotation.warp);
+    sn_warp_rotation(edits->warp.matrix, sn_rng_uniform(rng, degrees[0], degrees[1]),
+                     op->random_rotation.has_center ? op->random_rotation.center : middle);
+    return 1;
 }
 
 /* A whole number of pixels, `most` at the most, inside of either edge. */
@@ -203,85 +120,124 @@ static double inside(sn_rng *rng, uint32_t side, double most, bool from_far_edge
     return from_far_edge ? (double)side - 1 - way : way;
 }
 
-/* Whether there is one: the corners may lie on a line. */
-static bool random_perspective(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t width, sn_edit *edit)
+/* None if the corners lie on a line. */
+DRAW(random_perspective)
 {
-    double corners[4][2];
+    double most = op->random_perspective.distortion, corners[4][2];
 
+    if (sn_rng_double(rng) >= op->random_perspective.p)
+        return 0;
     for (int k = 0; k < 4; k++) {
-        corners[k][0] = inside(rng, width, op->amount * (width / 2), k == 1 || k == 2);
-        corners[k][1] = inside(rng, height, op->amount * (height / 2), k >= 2);
+        corners[k][0] = inside(rng, width, most * (width / 2), k == 1 || k == 2);
+        corners[k][1] = inside(rng, height, most * (height / 2), k >= 2);
     }
-    *edit = sn_warp_edit(op);
-    edit->warp.projective = true;
-    return sn_warp_perspective(edit->warp.matrix, corners, height, width);
+    *edits = sn_warp_edit(&op->random_perspective.warp);
+    edits->warp.projective = true;
+    return sn_warp_perspective(edits->warp.matrix, corners, height, width);
 }
 
-static void elastic(const sn_op *op, sn_rng *rng, sn_edit *edit)
+DRAW(elastic_transform)
 {
     uint64_t high = sn_rng_u32(rng), low = sn_rng_u32(rng);
+    const double *alpha = op->elastic_transform.alpha, *sigma = op->elastic_transform.sigma;
+    const sn_warping *warp = &op->elastic_transform.warp;
 
-    *edit = (sn_edit){.kind = SN_EDIT_ELASTIC,
-                      .elastic = {.seed = high << 32 | low,
-                                  .alpha = {op->alpha[0], op->alpha[1]},
-                                  .sigma = {op->sigma[0], op->sigma[1]},
-                                  .lookup = {op->warp == SN_WARP_NEAREST, true,
-                                             {op->fill[0], op->fill[1], op->fill[2]}}}};
+    *edits = (sn_edit){.kind = SN_EDIT_ELASTIC,
+                       .elastic = {.seed = high << 32 | low,
+                                   .alpha = {alpha[0], alpha[1]},
+                                   .sigma = {sigma[0], sigma[1]},
+                                   .lookup = {warp->filter == SN_WARP_NEAREST, true,
+                                              {warp->fill[0], warp->fill[1], warp->fill[2]}}}};
+    return 1;
 }
 
-/* What RANDOM_<change> does where it does anything. */
-static sn_edit change_of(const sn_op *op)
+DRAW(gaussian_blur)
 {
-    switch (op->kind) {
-    case SN_OP_RANDOM_POSTERIZE:
-        return sn_tone_edit(SN_POSTERIZE, (uint32_t)op->amount);
-    case SN_OP_RANDOM_SOLARIZE:
-        return sn_solarize_edit(op->amount);
-    case SN_OP_RANDOM_SHARPNESS:
-        return sn_sharpness_edit(op->amount);
-    case SN_OP_RANDOM_AUTOCONTRAST:
-        return sn_tone_edit(SN_AUTOCONTRAST, 0);
-    case SN_OP_RANDOM_EQUALIZE:
-        return sn_tone_edit(SN_EQUALIZE, 0);
-    default:
-        return sn_tone_edit(SN_INVERT, 0);
+    const double *sigma = op->gaussian_blur.sigma;
+    sn_size kernel = op->gaussian_blur.kernel;
+
+    *edits = (sn_edit){.kind = SN_EDIT_BLUR,
+                       .blur = {kernel.height, kernel.width, sn_rng_uniform(rng, sigma[0], sigma[1])}};
+    return 1;
+}
+
+DRAW(color_jitter)
+{
+    const double *ranges[4] = {op->color_jitter.brightness, op->color_jitter.contrast, op->color_jitter.saturation,
+                               op->color_jitter.hue};
+    uint32_t order[4] = {SN_BRIGHTNESS, SN_CONTRAST, SN_SATURATION, SN_HUE}, n = 0;
+    double factors[4];
+    bool changes[4];
+
+    for (uint32_t k = 3; k > 0; k--) {
+        uint32_t other = sn_rng_below(rng, k + 1), kind = order[k];
+
+        order[k] = order[other];
+        order[other] = kind;
     }
+    for (uint32_t kind = 0; kind < 4; kind++) {
+        double neutral = kind == SN_HUE ? 0 : 1;
+
+        changes[kind] = ranges[kind][0] != neutral || ranges[kind][1] != neutral;
+        if (changes[kind])
+            factors[kind] = sn_rng_uniform(rng, ranges[kind][0], ranges[kind][1]);
+    }
+    for (uint32_t k = 0; k < 4; k++)
+        if (changes[order[k]])
+            edits[n++] = sn_colour_edit(order[k], factors[order[k]]);
+    return n;
+}
+
+/* A change that is made with a probability. */
+static uint32_t perhaps(double p, sn_rng *rng, sn_edit change, sn_edit *edits)
+{
+    *edits = change;
+    return sn_rng_double(rng) < p;
+}
+
+DRAW(random_grayscale)
+{
+    return perhaps(op->chance.p, rng, sn_colour_edit(SN_SATURATION, 0), edits);
+}
+
+DRAW(random_invert)
+{
+    return perhaps(op->chance.p, rng, sn_tone_edit(SN_INVERT, 0), edits);
+}
+
+DRAW(random_autocontrast)
+{
+    return perhaps(op->chance.p, rng, sn_tone_edit(SN_AUTOCONTRAST, 0), edits);
+}
+
+DRAW(random_equalize)
+{
+    return perhaps(op->chance.p, rng, sn_tone_edit(SN_EQUALIZE, 0), edits);
+}
+
+DRAW(random_posterize)
+{
+    return perhaps(op->random_posterize.p, rng, sn_tone_edit(SN_POSTERIZE, op->random_posterize.bits), edits);
+}
+
+DRAW(random_solarize)
+{
+    return perhaps(op->random_solarize.p, rng, sn_solarize_edit(op->random_solarize.threshold), edits);
+}
+
+DRAW(random_adjust_sharpness)
+{
+    return perhaps(op->random_adjust_sharpness.p, rng, sn_sharpness_edit(op->random_adjust_sharpness.factor), edits);
 }
 
 uint32_t sn_recipe_draw(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t width,
                         sn_edit edits[SN_RECIPE_MAX])
 {
-    switch (op->kind) {
-    case SN_OP_RANDOM_ROTATION:
-        random_rotation(op, rng, height, width, edits);
-        return 1;
-    case SN_OP_RANDOM_AFFINE:
-        random_affine(op, rng, height, width, edits);
-        return 1;
-    case SN_OP_GAUSSIAN_BLUR:
-        *edits = (sn_edit){.kind = SN_EDIT_BLUR,
-                               .blur = {op->height, op->width, sn_rng_uniform(rng, op->sigma[0], op->sigma[1])}};
-        return 1;
-    case SN_OP_RAND_AUGMENT:
-        return rand_augment(op, rng, height, width, edits);
-    case SN_OP_TRIVIAL_AUGMENT:
-        return trivial_augment(op, rng, height, width, edits);
-    case SN_OP_AUTO_AUGMENT:
-        return auto_augment(op, rng, height, width, edits);
-    case SN_OP_TIMM_AUGMENT:
-    case SN_OP_TIMM_AUG_MIX:
-        return sn_timm_draw(op, rng, height, width, edits);
-    case SN_OP_AUG_MIX:
-        return sn_aug_mix_draw(op, rng, height, width, edits);
-    case SN_OP_RANDOM_PERSPECTIVE:
-        return sn_rng_double(rng) < op->probability && random_perspective(op, rng, height, width, edits);
-    case SN_OP_ELASTIC:
-        elastic(op, rng, edits);
-        return 1;
-    default:
-        if (sn_rng_double(rng) >= op->probability)
-            return 0;
-        *edits = change_of(op);
-        return 1;
-    }
+    static uint32_t (*const draw[SN_N_OPS])(const sn_op *, sn_rng *, uint32_t, uint32_t, sn_edit *) = {
+#define LAID(...)
+#define DRAWN(KIND, kind, ...) [SN_OP_##KIND] = sn_draw_##kind,
+#include "../ops.def"
+    };
+
+    return draw[op->kind] == NULL ? 0 : draw[op->kind](op, rng, height, width, edits);
 }

@@ -177,12 +177,13 @@ static int64_t center(uint32_t side, uint32_t wanted)
 static sn_rect draw_box(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t width)
 {
     double area = (double)height * width, in_ratio = (double)width / height;
-    double log_low = log(op->ratio[0]), log_high = log(op->ratio[1]);
-    double least = fmin(op->ratio[0], op->ratio[1]), most = fmax(op->ratio[0], op->ratio[1]);
+    const double *scale = op->random_resized_crop.scale, *ratios = op->random_resized_crop.ratio;
+    double log_low = log(ratios[0]), log_high = log(ratios[1]);
+    double least = fmin(ratios[0], ratios[1]), most = fmax(ratios[0], ratios[1]);
     sn_rect box;
 
     for (int i = 0; i < CROP_TRIES; i++) {
-        double target = area * sn_rng_uniform(rng, op->scale[0], op->scale[1]);
+        double target = area * sn_rng_uniform(rng, scale[0], scale[1]);
         double ratio = exp(sn_rng_uniform(rng, log_low, log_high));
         double w = rint(sqrt(target * ratio)), h = rint(sqrt(target / ratio));
 
@@ -206,7 +207,7 @@ static sn_rect draw_box(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t 
 }
 
 /* The picture with `sides` (left, top, right, bottom) around it. */
-static int pad(sn_route *route, const uint32_t sides[4], const sn_border *border, uint64_t max_pixels)
+static int pad_by(sn_route *route, const uint32_t sides[4], const sn_border *border, uint64_t max_pixels)
 {
     const sn_pass *pass = last_of(route);
 
@@ -218,75 +219,88 @@ static int pad(sn_route *route, const uint32_t sides[4], const sn_border *border
 static bool draw_whether(sn_route *route, const sn_op *op, sn_rng *rng)
 {
     const sn_pass *pass = last_of(route);
-    bool is_applied = sn_rng_double(rng) < op->probability;
+    bool is_applied = sn_rng_double(rng) < op->chance.p;
 
     note(route, is_applied ? (sn_rect){0, 0, pass->height, pass->width} : (sn_rect){0, 0, 0, 0});
     return is_applied;
 }
 
-static int random_crop(sn_route *route, const sn_op *op, const sn_border *border, sn_rng *rng,
-                       uint64_t max_pixels)
+static int lay_random_crop(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
 {
-    sn_rect box = {0, 0, op->height, op->width};
+    const sn_border *border = &op->random_crop.border;
+    sn_rect box = {0, 0, op->size.height, op->size.width};
     uint32_t height, width;
-    int rc = pad(route, op->padding, border, max_pixels);
+    int rc = pad_by(route, op->random_crop.padding, border, max_pixels);
 
     if (rc != SN_OK)
         return rc;
     height = last_of(route)->height;
     width = last_of(route)->width;
-    if (op->pad_if_needed) {
+    if (op->random_crop.pad_if_needed) {
         /* torchvision puts what is missing on both sides. */
-        uint32_t down = op->height > height ? op->height - height : 0;
-        uint32_t across = op->width > width ? op->width - width : 0;
+        uint32_t down = op->size.height > height ? op->size.height - height : 0;
+        uint32_t across = op->size.width > width ? op->size.width - width : 0;
 
-        rc = pad(route, (uint32_t[4]){across, down, across, down}, border, max_pixels);
+        rc = pad_by(route, (uint32_t[4]){across, down, across, down}, border, max_pixels);
         if (rc != SN_OK)
             return rc;
         height += 2 * down;
         width += 2 * across;
     }
-    if (height < op->height || width < op->width) {
+    if (height < op->size.height || width < op->size.width) {
         route->misfit = op;
         route->misfit_height = height;
         route->misfit_width = width;
         return SN_E_PLAN;
     }
-    if (height != op->height || width != op->width) {
-        box.top = sn_rng_below(rng, height - op->height + 1);
-        box.left = sn_rng_below(rng, width - op->width + 1);
+    if (height != op->size.height || width != op->size.width) {
+        box.top = sn_rng_below(rng, height - op->size.height + 1);
+        box.left = sn_rng_below(rng, width - op->size.width + 1);
         crop(route, &box);
     }
     note(route, box);
     return SN_OK;
 }
 
-static uint32_t draw_filter(const sn_op *op, sn_rng *rng)
+static uint32_t draw_filter(uint32_t filter, sn_rng *rng)
 {
-    if (op->filter == SN_EITHER)
+    if (filter == SN_EITHER)
         return sn_rng_below(rng, 2) ? SN_BICUBIC : SN_BILINEAR;
-    return op->filter;
+    return filter;
 }
 
 /* timm's ResizeKeepRatio: both sides divided by one number, which the side decides that is closer to what
  * it should be, or with `longest` the other. */
-static int resize_keep_ratio(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
+static int keep_ratio_by(sn_route *route, const sn_op *op, sn_rng *rng, double factor, double aspect,
+                         uint64_t max_pixels)
 {
     const sn_pass *pass = last_of(route);
-    double down = (double)pass->height / op->height, across = (double)pass->width / op->width;
-    double by = fmax(down, across) * op->longest + fmin(down, across) * (1 - op->longest), factor = 1, aspect = 1;
+    double longest = op->resize_keep_ratio.longest;
+    double down = (double)pass->height / op->size.height, across = (double)pass->width / op->size.width;
+    double by = fmax(down, across) * longest + fmin(down, across) * (1 - longest);
 
-    if (op->kind == SN_OP_RANDOM_RESIZE_KEEP_RATIO) {
-        if (op->probability > 0 && sn_rng_double(rng) < op->probability) {
-            factor = sn_rng_uniform(rng, op->scale[0], op->scale[1]);
-            factor = op->by_area ? 1 / sqrt(factor) : factor;
-        }
-        if (op->aspect_probability > 0 && sn_rng_double(rng) < op->aspect_probability)
-            aspect = sqrt(exp(sn_rng_uniform(rng, log(op->ratio[0]), log(op->ratio[1]))));
-    }
     down = fmin(fmax(1, rint(pass->height * (factor / aspect) / by)), UINT32_MAX);
     across = fmin(fmax(1, rint(pass->width * (factor * aspect) / by)), UINT32_MAX);
-    return resize(route, (uint32_t)down, (uint32_t)across, draw_filter(op, rng), max_pixels);
+    return resize(route, (uint32_t)down, (uint32_t)across, draw_filter(op->resize_keep_ratio.filter, rng), max_pixels);
+}
+
+static int lay_resize_keep_ratio(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
+{
+    return keep_ratio_by(route, op, rng, 1, 1, max_pixels);
+}
+
+static int lay_random_resize_keep_ratio(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
+{
+    const double *scale = op->resize_keep_ratio.scale, *ratio = op->resize_keep_ratio.ratio;
+    double p = op->resize_keep_ratio.p, aspect_p = op->resize_keep_ratio.aspect_p, factor = 1, aspect = 1;
+
+    if (p > 0 && sn_rng_double(rng) < p) {
+        factor = sn_rng_uniform(rng, scale[0], scale[1]);
+        factor = op->resize_keep_ratio.by_area ? 1 / sqrt(factor) : factor;
+    }
+    if (aspect_p > 0 && sn_rng_double(rng) < aspect_p)
+        aspect = sqrt(exp(sn_rng_uniform(rng, log(ratio[0]), log(ratio[1]))));
+    return keep_ratio_by(route, op, rng, factor, aspect, max_pixels);
 }
 
 /* Both sides times a number, rounded down; a row is kept where torchvision fails. */
@@ -301,32 +315,41 @@ static int resize_by(sn_route *route, double height, double width, uint32_t filt
 
 /* In single floats, as torchvision multiplies what torch has drawn. It divides the target's second number, its
  * width, by the height. */
-static int scale_jitter(sn_route *route, const sn_op *op, sn_rng *rng, uint32_t height, uint32_t width,
-                        uint64_t max_pixels)
+static int lay_scale_jitter(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
 {
-    float fits = (float)fmin((double)op->width / height, (double)op->height / width);
-    float factor = fits * (float)sn_rng_uniform(rng, op->scale[0], op->scale[1]);
+    uint32_t height = last_of(route)->height, width = last_of(route)->width;
+    const double *scale = op->scale_jitter.scale;
+    float fits = (float)fmin((double)op->size.width / height, (double)op->size.height / width);
+    float factor = fits * (float)sn_rng_uniform(rng, scale[0], scale[1]);
 
-    return resize_by(route, (double)((float)height * factor), (double)((float)width * factor), op->filter,
-                     max_pixels);
+    return resize_by(route, (double)((float)height * factor), (double)((float)width * factor),
+                     op->scale_jitter.filter, max_pixels);
 }
 
-static int shortest_size(sn_route *route, const sn_op *op, sn_rng *rng, uint32_t height, uint32_t width,
-                         uint64_t max_pixels)
+static int lay_random_shortest_size(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
 {
+    const sn_sizes *sizes = &op->random_shortest_size.sizes;
+    uint32_t max_size = op->random_shortest_size.max_size;
+    uint32_t height = last_of(route)->height, width = last_of(route)->width;
     uint32_t shorter = height < width ? height : width, longer = height < width ? width : height;
-    double factor = (double)op->sizes[sn_rng_below(rng, op->count)] / shorter;
+    double factor = (double)sizes->sizes[sn_rng_below(rng, sizes->count)] / shorter;
 
-    if (op->max_size != 0)
-        factor = fmin(factor, (double)op->max_size / longer);
-    return resize_by(route, height * factor, width * factor, op->filter, max_pixels);
+    if (max_size != 0)
+        factor = fmin(factor, (double)max_size / longer);
+    return resize_by(route, height * factor, width * factor, op->random_shortest_size.filter, max_pixels);
 }
 
-static int zoom_out(sn_route *route, const sn_op *op, sn_rng *rng, const sn_border *border, uint64_t max_pixels)
+static int lay_random_zoom_out(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
 {
     const sn_pass *pass = last_of(route);
-    float factor = (float)sn_rng_uniform(rng, op->scale[0], op->scale[1]), height, width, top, left;
+    const double *scale = op->random_zoom_out.scale;
+    float factor, height, width, top, left;
 
+    if (sn_rng_double(rng) >= op->random_zoom_out.p) {
+        note(route, (sn_rect){0, 0, 0, 0});
+        return SN_OK;
+    }
+    factor = (float)sn_rng_uniform(rng, scale[0], scale[1]);
     height = floorf((float)pass->height * factor);
     width = floorf((float)pass->width * factor);
     if (height > MAX_SIDE || width > MAX_SIDE)
@@ -334,7 +357,8 @@ static int zoom_out(sn_route *route, const sn_op *op, sn_rng *rng, const sn_bord
     left = floorf((width - (float)pass->width) * (float)sn_rng_double(rng));
     top = floorf((height - (float)pass->height) * (float)sn_rng_double(rng));
     note(route, (sn_rect){(uint32_t)top, (uint32_t)left, (uint32_t)height, (uint32_t)width});
-    return reframe(route, -(int64_t)top, -(int64_t)left, (uint32_t)height, (uint32_t)width, border, max_pixels);
+    return reframe(route, -(int64_t)top, -(int64_t)left, (uint32_t)height, (uint32_t)width,
+                   &op->random_zoom_out.border, max_pixels);
 }
 
 static void add_edit(sn_route *route, const sn_edit *edit)
@@ -348,12 +372,8 @@ static void add_edit(sn_route *route, const sn_edit *edit)
     pass->is_warped |= sn_edit_moves(edit);
 }
 
-static void add_colour(sn_route *route, sn_colour colour)
-{
-    add_edit(route, &(sn_edit){.kind = SN_EDIT_COLOUR, .colour = colour});
-}
-
-static void add_recipe(sn_route *route, const sn_op *op, sn_rng *rng)
+/* An op that changes a picture which has its size. */
+static void add_drawn(sn_route *route, const sn_op *op, sn_rng *rng)
 {
     const sn_pass *pass = last_of(route);
     sn_edit edits[SN_RECIPE_MAX];
@@ -363,111 +383,57 @@ static void add_recipe(sn_route *route, const sn_op *op, sn_rng *rng)
         add_edit(route, &edits[k]);
 }
 
-static void color_jitter(sn_route *route, const sn_op *op, sn_rng *rng)
+static int lay_resize(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
 {
-    const double *ranges[4] = {op->brightness, op->contrast, op->saturation, op->hue};
-    uint32_t order[4] = {SN_BRIGHTNESS, SN_CONTRAST, SN_SATURATION, SN_HUE};
-    double factors[4];
-    bool edits[4];
+    uint32_t height = op->size.height, width = op->size.width;
 
-    for (uint32_t k = 3; k > 0; k--) {
-        uint32_t other = sn_rng_below(rng, k + 1), kind = order[k];
-
-        order[k] = order[other];
-        order[other] = kind;
+    (void)rng;
+    if (width == 0) {
+        height = last_of(route)->height;
+        width = last_of(route)->width;
+        keep_ratio(op->size.height, op->resize.max_size, &height, &width);
     }
-    for (uint32_t kind = 0; kind < 4; kind++) {
-        double neutral = kind == SN_HUE ? 0 : 1;
-
-        edits[kind] = ranges[kind][0] != neutral || ranges[kind][1] != neutral;
-        if (edits[kind])
-            factors[kind] = sn_rng_uniform(rng, ranges[kind][0], ranges[kind][1]);
-    }
-    for (uint32_t k = 0; k < 4; k++) {
-        uint32_t kind = order[k];
-
-        if (!edits[kind])
-            continue;
-        if (kind == SN_HUE) /* down to a whole number as torchvision's cast, then around the byte */
-            add_colour(route, (sn_colour){kind, 0, (uint8_t)(int)(factors[kind] * 255)});
-        else
-            add_colour(route, (sn_colour){kind, (float)factors[kind], 0});
-    }
+    return resize(route, height, width, op->resize.filter, max_pixels);
 }
 
-/* One op onto the route. A new op comes in here, and in check_op() and sn_plan_output_size(). */
-static int add_op(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
+static int lay_center_crop(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
 {
-    sn_pass *pass = last_of(route);
-    uint32_t height = pass->height, width = pass->width;
-    sn_border border = {op->padding_mode, {op->fill[0], op->fill[1], op->fill[2]}, op->mask_fill};
-    sn_rect box;
-    int rc = SN_OK;
+    const sn_pass *pass = last_of(route);
 
-    switch (op->kind) {
-    case SN_OP_RESIZE:
-        if (op->width != 0) {
-            height = op->height;
-            width = op->width;
-        } else {
-            keep_ratio(op->height, op->max_size, &height, &width);
-        }
-        rc = resize(route, height, width, op->filter, max_pixels);
-        break;
-    case SN_OP_CENTER_CROP:
-        rc = reframe(route, center(height, op->height), center(width, op->width), op->height,
-                     op->width, &border, max_pixels);
-        break;
-    case SN_OP_RANDOM_RESIZED_CROP:
-        box = draw_box(op, rng, height, width);
-        note(route, box);
-        crop(route, &box);
-        rc = resize(route, op->height, op->width, draw_filter(op, rng), max_pixels);
-        break;
-    case SN_OP_RESIZE_KEEP_RATIO:
-    case SN_OP_RANDOM_RESIZE_KEEP_RATIO:
-        rc = resize_keep_ratio(route, op, rng, max_pixels);
-        break;
-    case SN_OP_SCALE_JITTER:
-        rc = scale_jitter(route, op, rng, height, width, max_pixels);
-        break;
-    case SN_OP_RANDOM_SHORTEST_SIZE:
-        rc = shortest_size(route, op, rng, height, width, max_pixels);
-        break;
-    case SN_OP_RANDOM_ZOOM_OUT:
-        if (sn_rng_double(rng) < op->probability)
-            rc = zoom_out(route, op, rng, &border, max_pixels);
-        else
-            note(route, (sn_rect){0, 0, 0, 0});
-        break;
-    case SN_OP_RANDOM_HFLIP:
-        if (draw_whether(route, op, rng))
-            flip(route);
-        break;
-    case SN_OP_RANDOM_VFLIP:
-        if (draw_whether(route, op, rng))
-            vflip(route);
-        break;
-    case SN_OP_PAD:
-        rc = pad(route, op->padding, &border, max_pixels);
-        break;
-    case SN_OP_RANDOM_CROP:
-        rc = random_crop(route, op, &border, rng, max_pixels);
-        break;
-    case SN_OP_COLOR_JITTER:
-        color_jitter(route, op, rng);
-        break;
-    case SN_OP_RANDOM_GRAYSCALE:
-        if (sn_rng_double(rng) < op->probability)
-            add_colour(route, (sn_colour){SN_SATURATION, 0, 0});
-        break;
-    default:
-        if (sn_recipe_knows(op->kind))
-            add_recipe(route, op, rng);
-        else
-            rc = SN_E_PLAN;
-    }
-    return rc;
+    (void)rng;
+    return reframe(route, center(pass->height, op->size.height), center(pass->width, op->size.width), op->size.height,
+                   op->size.width, &op->center_crop.border, max_pixels);
+}
+
+static int lay_random_resized_crop(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
+{
+    sn_rect box = draw_box(op, rng, last_of(route)->height, last_of(route)->width);
+
+    note(route, box);
+    crop(route, &box);
+    return resize(route, op->size.height, op->size.width, draw_filter(op->random_resized_crop.filter, rng), max_pixels);
+}
+
+static int lay_random_hflip(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
+{
+    (void)max_pixels;
+    if (draw_whether(route, op, rng))
+        flip(route);
+    return SN_OK;
+}
+
+static int lay_random_vflip(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
+{
+    (void)max_pixels;
+    if (draw_whether(route, op, rng))
+        vflip(route);
+    return SN_OK;
+}
+
+static int lay_pad(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
+{
+    (void)rng;
+    return pad_by(route, op->pad.padding, &op->pad.border, max_pixels);
 }
 
 static int add_ops(sn_route *route, const sn_op *ops, uint32_t n_ops, sn_rng *rng, uint64_t max_pixels);
@@ -477,22 +443,27 @@ static int add_members(sn_route *route, const sn_op *group, sn_rng *rng, uint64_
     return add_ops(route, group + 1, group->span, rng, max_pixels);
 }
 
+static int lay_random_apply(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
+{
+    return sn_rng_double(rng) < op->chance.p ? add_members(route, op, rng, max_pixels) : SN_OK;
+}
+
 /* One branch: the first up to which the probabilities add up to more than a random number. */
-static int choose(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
+static int lay_random_choice(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
 {
     const sn_op *branch = op + 1, *past = op + 1 + op->span;
     double left = sn_rng_double(rng);
 
     for (const sn_op *next = branch; next < past && left >= 0; next += 1 + next->span) {
-        if (next->probability > 0)
+        if (next->chance.p > 0)
             branch = next; /* the last of them where the sum is rounded to less than 1 */
-        left -= next->probability;
+        left -= next->chance.p;
     }
     return add_members(route, branch, rng, max_pixels);
 }
 
 /* All branches: each place takes one of those that are left. */
-static int shuffle(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
+static int lay_random_order(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
 {
     const sn_op *branches[SN_PLAN_MAX_OPS];
     uint32_t n = 0;
@@ -510,14 +481,20 @@ static int shuffle(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_p
     return rc;
 }
 
-static int add_group(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
+/* A branch is laid by the group that it belongs to. */
+static int lay_branch(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
 {
-    if (op->kind == SN_OP_RANDOM_CHOICE)
-        return choose(route, op, rng, max_pixels);
-    if (op->kind == SN_OP_RANDOM_ORDER)
-        return shuffle(route, op, rng, max_pixels);
-    return sn_rng_double(rng) < op->probability ? add_members(route, op, rng, max_pixels) : SN_OK;
+    (void)route, (void)op, (void)rng, (void)max_pixels;
+    return SN_E_PLAN;
 }
+
+typedef int lay_function(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels);
+
+static lay_function *const laid[SN_N_OPS] = {
+#define LAID(KIND, kind, ...) [SN_OP_##KIND] = lay_##kind,
+#define DRAWN(...)
+#include "../ops.def"
+};
 
 static int add_ops(sn_route *route, const sn_op *ops, uint32_t n_ops, sn_rng *rng, uint64_t max_pixels)
 {
@@ -531,10 +508,10 @@ static int add_ops(sn_route *route, const sn_op *ops, uint32_t n_ops, sn_rng *rn
             rc = refuse(route, last->height, last->width);
         else if (i >= n_ops)
             break;
-        else if (ops[i].kind >= SN_FIRST_GROUP)
-            rc = add_group(route, &ops[i], rng, max_pixels);
+        else if (laid[ops[i].kind] != NULL)
+            rc = laid[ops[i].kind](route, &ops[i], rng, max_pixels);
         else
-            rc = add_op(route, &ops[i], rng, max_pixels);
+            add_drawn(route, &ops[i], rng);
     }
     return rc;
 }

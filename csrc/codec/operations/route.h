@@ -34,12 +34,8 @@
  *   SCALE_JITTER          the scale
  *   RANDOM_SHORTEST_SIZE  which size
  *   RANDOM_ZOOM_OUT       whether, then the factor, left, top
- *   RANDOM_HFLIP, RANDOM_VFLIP, RANDOM_GRAYSCALE   one
+ *   RANDOM_HFLIP, RANDOM_VFLIP   one
  *   RANDOM_CROP           top, left; nothing if the picture has the crop's size
- *   COLOR_JITTER          the order: the steps are brightness, contrast, saturation, hue, of which
- *                         the last changes places with one of the 4, the third with one of the
- *                         first 3, the second with one of 2; then a factor in that list's order for
- *                         each whose range is not the one that does nothing
  *   RANDOM_APPLY          one: whether, then what its members draw
  *   RANDOM_CHOICE         one: which branch, then what its members draw
  *   RANDOM_ORDER          for each place one: which of the branches that are left, then what its members
@@ -59,12 +55,6 @@
 #include "../sn_plan.h"
 #include "edit.h"
 #include "recipe.h"
-
-/* What lies around the window. */
-typedef struct {
-    uint32_t mode; /* enum sn_padding_mode; not constant: the canvas shows all of the window */
-    uint8_t fill[3], mask_fill;
-} sn_border;
 
 typedef struct {
     sn_rect box;

@@ -1,58 +1,72 @@
-#include "timm.h"
-
+/*
+ * timm.c -- draws what the recipes of timm's `auto_augment` do to a picture.
+ *
+ *   chains of parts (operation, probability, magnitude) --random numbers--> edits, in their order
+ *
+ *   TIMM_AUGMENT   chooses `num_layers` chains by their weights and runs them one after the other:
+ *                  RandAugment has chains of one part, AutoAugment one chain of two parts
+ *   TIMM_AUG_MIX   runs as many chains of drawn length beside each other, and blends them
+ *
+ * Operations, levels and distributions are timm's. Random numbers are drawn in this order: for each chain
+ * which, again while one that must be distinct was chosen before; for each part whether, if that is not
+ * certain, the magnitude, if it has a deviation, then the sign, the blur's radius or the warp's filter, if
+ * it has one. TIMM_AUG_MIX: the weights of the chains, the weight of the blend, and for each chain how long it
+ * is, then which parts.
+ */
 #include <math.h>
 #include <string.h>
 
+#include "recipe.h"
+
 #define LEVELS 10.0 /* the magnitude at which an operation does all that it may */
 #define MAX_DEPTH 3 /* of a chain of AugMix, if it is drawn */
-#define MAX_MAGNITUDE 1000.0
 
 /* Numbers in range, and no NaN. */
 static bool is_part(const sn_part *part)
 {
     return part->operation < SN_N_TIMM_OPERATIONS && part->ends <= 1 && 0 <= part->weight && part->weight <= 1 &&
            0 <= part->probability && part->probability <= 1 && 0 <= part->magnitude &&
-           part->magnitude <= MAX_MAGNITUDE;
+           part->magnitude <= SN_TIMM_MOST;
 }
 
-bool sn_timm_check(const sn_op *op, uint32_t most_edits)
+bool sn_timm_check(const sn_op *op)
 {
-    bool is_mix = op->kind == SN_OP_TIMM_AUG_MIX;
-    uint32_t n_chains = 0, length = 0, longest = 0;
+    const sn_chains *chains = &op->timm.chains;
+    uint32_t n_chains = 0, length = 0, longest = 0, most = SN_RECIPE_MAX;
     double sum = 0;
 
-    if (op->n_parts == 0 || op->n_parts > SN_MAX_PARTS || !op->parts[op->n_parts - 1].ends)
+    if (chains->count == 0 || chains->count > SN_MAX_PARTS || !chains->parts[chains->count - 1].ends)
         return false;
-    for (uint32_t k = 0; k < op->n_parts; k++) {
-        if (!is_part(&op->parts[k]))
+    for (uint32_t k = 0; k < chains->count; k++) {
+        const sn_part *part = &chains->parts[k];
+
+        if (!is_part(part))
             return false;
         if (length++ == 0) {
-            sum += (double)op->parts[k].weight;
-            n_chains += op->parts[k].weight > 0;
+            sum += (double)part->weight;
+            n_chains += part->weight > 0;
         }
         longest = length > longest ? length : longest;
-        length = op->parts[k].ends ? 0 : length;
+        length = part->ends ? 0 : length;
     }
-    if (fabs(sum - 1) > 1e-4 || op->distinct > 1 || (op->distinct && op->count > n_chains) ||
-        !(op->deviation >= 0) || !(0 <= op->most && op->most <= MAX_MAGNITUDE) ||
-        !(0 <= op->translate[0] && op->translate[0] <= 1) || op->warp > SN_WARP_EITHER || op->count > most_edits)
+    if (fabs(sum - 1) > 1e-4 || (op->timm.distinct && op->timm.num_layers > n_chains))
         return false;
-    if (!is_mix)
-        return op->count * longest <= most_edits;
-    if (longest > 1 || op->distinct || op->count == 0 || op->depth > most_edits)
+    if (op->kind == SN_OP_TIMM_AUGMENT)
+        return op->timm.num_layers * longest <= most;
+    if (longest > 1 || op->timm.num_layers == 0)
         return false;
-    longest = op->depth == 0 ? MAX_DEPTH : op->depth;
-    return op->count * (longest + 1) + 2 <= most_edits && 0 < op->alpha[0] && op->alpha[0] <= MAX_MAGNITUDE;
+    longest = op->timm.depth == 0 ? MAX_DEPTH : op->timm.depth;
+    return op->timm.num_layers * (longest + 1) + 2 <= most;
 }
 
 /* The part that begins the chain: the first up to which the weights add up to more than a random number. */
 static const sn_part *choose(const sn_op *op, sn_rng *rng)
 {
-    const sn_part *chosen = op->parts, *past = op->parts + op->n_parts;
+    const sn_part *chosen = op->timm.chains.parts, *past = chosen + op->timm.chains.count;
     double left = sn_rng_double(rng);
     bool begins = true;
 
-    for (const sn_part *next = op->parts; next < past && left >= 0; next++) {
+    for (const sn_part *next = chosen; next < past && left >= 0; next++) {
         if (begins && next->weight > 0)
             chosen = next; /* the last of them where the sum is rounded to less than 1 */
         left -= begins ? (double)next->weight : 0;
@@ -79,10 +93,10 @@ static double one_way(double share)
 
 static sn_edit shear_or_shift(const sn_op *op, sn_rng *rng, const double matrix[6])
 {
-    sn_edit edit = sn_warp_edit(op);
+    sn_edit edit = sn_warp_edit(&op->timm.warp);
 
     memcpy(edit.warp.matrix, matrix, 6 * sizeof *matrix);
-    if (op->warp == SN_WARP_EITHER)
+    if (op->timm.warp.filter == SN_WARP_EITHER)
         edit.warp.filter = sn_rng_below(rng, 2) ? SN_WARP_BICUBIC : SN_WARP_BILINEAR;
     return edit;
 }
@@ -110,11 +124,11 @@ static uint32_t add(const sn_op *op, const sn_part *part, sn_rng *rng, uint32_t 
 
     if (part->probability < 1 && sn_rng_double(rng) >= (double)part->probability)
         return n;
-    if (isinf(op->deviation))
+    if (isinf(op->timm.deviation))
         level = sn_rng_uniform(rng, 0, level);
-    else if (op->deviation > 0)
-        level += op->deviation * sn_rng_normal(rng);
-    share = fmax(0, fmin(level, op->most)) / LEVELS;
+    else if (op->timm.deviation > 0)
+        level += op->timm.deviation * sn_rng_normal(rng);
+    share = fmax(0, fmin(level, op->timm.most)) / LEVELS;
     level_of_four = trunc(share * 4);
 
     switch (part->operation) {
@@ -178,10 +192,10 @@ static uint32_t add(const sn_op *op, const sn_part *part, sn_rng *rng, uint32_t 
         *edit = shear_or_shift(op, rng, (double[6]){1, 0, 0, signed_by(rng, share * 0.3), 1, 0});
         break;
     case SN_TIMM_TRANSLATE_X_REL:
-        *edit = shear_or_shift(op, rng, (double[6]){1, 0, signed_by(rng, share * op->translate[0]) * width, 0, 1, 0});
+        *edit = shear_or_shift(op, rng, (double[6]){1, 0, signed_by(rng, share * op->timm.share) * width, 0, 1, 0});
         break;
     case SN_TIMM_TRANSLATE_Y_REL:
-        *edit = shear_or_shift(op, rng, (double[6]){1, 0, 0, 0, 1, signed_by(rng, share * op->translate[0]) * height});
+        *edit = shear_or_shift(op, rng, (double[6]){1, 0, 0, 0, 1, signed_by(rng, share * op->timm.share) * height});
         break;
     case SN_TIMM_DESATURATE:
         *edit = sn_colour_edit(SN_SATURATION, 1 - fmin(1, 0.5 + 0.5 * share));
@@ -195,16 +209,16 @@ static uint32_t add(const sn_op *op, const sn_part *part, sn_rng *rng, uint32_t 
     return n + 1;
 }
 
-static uint32_t augment(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t width, sn_edit *edits)
+uint32_t sn_draw_timm_augment(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t width, sn_edit *edits)
 {
     uint64_t chosen_before = 0;
     uint32_t n = 0;
 
-    for (uint32_t k = 0; k < op->count;) {
+    for (uint32_t k = 0; k < op->timm.num_layers;) {
         const sn_part *part = choose(op, rng);
-        uint64_t bit = (uint64_t)1 << (part - op->parts);
+        uint64_t bit = (uint64_t)1 << (part - op->timm.chains.parts);
 
-        if (op->distinct && (chosen_before & bit))
+        if (op->timm.distinct && (chosen_before & bit))
             continue;
         chosen_before |= bit;
         do
@@ -215,16 +229,16 @@ static uint32_t augment(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t 
     return n;
 }
 
-static uint32_t aug_mix(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t width, sn_edit *edits)
+uint32_t sn_draw_timm_aug_mix(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t width, sn_edit *edits)
 {
     uint32_t n = 0;
     double weights[SN_MAX_CHAINS], blend[2];
 
-    sn_mix_weights(rng, op->alpha[0], op->count, weights);
-    sn_mix_weights(rng, op->alpha[0], 2, blend);
+    sn_mix_weights(rng, op->timm.alpha, op->timm.num_layers, weights);
+    sn_mix_weights(rng, op->timm.alpha, 2, blend);
     edits[n++] = sn_mix_edit(SN_EDIT_MIX_BEGIN, 0);
-    for (uint32_t k = 0; k < op->count; k++) {
-        uint32_t depth = op->depth > 0 ? op->depth : 1 + sn_rng_below(rng, MAX_DEPTH);
+    for (uint32_t k = 0; k < op->timm.num_layers; k++) {
+        uint32_t depth = op->timm.depth > 0 ? op->timm.depth : 1 + sn_rng_below(rng, MAX_DEPTH);
 
         while (depth-- > 0)
             n = add(op, choose(op, rng), rng, height, width, edits, n);
@@ -232,10 +246,4 @@ static uint32_t aug_mix(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t 
     }
     edits[n++] = sn_mix_edit(SN_EDIT_MIX_END, blend[0]);
     return n;
-}
-
-uint32_t sn_timm_draw(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t width, sn_edit *edits)
-{
-    return op->kind == SN_OP_TIMM_AUG_MIX ? aug_mix(op, rng, height, width, edits)
-                                          : augment(op, rng, height, width, edits);
 }
