@@ -22,20 +22,32 @@ Example:
 from __future__ import annotations
 
 from seneca.transforms._base import Compose
-from seneca.transforms._colour import ColorJitter, RandomGrayscale
+from seneca.transforms._colour import (
+    ColorJitter,
+    GaussianBlur,
+    RandomAdjustSharpness,
+    RandomAutocontrast,
+    RandomEqualize,
+    RandomGrayscale,
+    RandomInvert,
+    RandomPosterize,
+    RandomSolarize,
+)
 from seneca.transforms._geometry import (
     CenterCrop,
     Pad,
     RandomCrop,
     RandomHorizontalFlip,
     RandomResizedCrop,
+    RandomShortestSize,
     RandomVerticalFlip,
+    RandomZoomOut,
     Resize,
+    ResizeKeepRatio,
+    ScaleJitter,
 )
-from seneca.transforms._groups import RandomApply, RandomChoice, RandomOrder
+from seneca.transforms._groups import RandomApply, RandomChoice, RandomOrder, Static
 from seneca.transforms._recipes import AugMix, AutoAugment, RandAugment, TrivialAugmentWide
-from seneca.transforms._sizes import RandomShortestSize, RandomZoomOut, ResizeKeepRatio, ScaleJitter
-from seneca.transforms._static import Static
 from seneca.transforms._tensor import (
     ConvertImageDtype,
     Normalize,
@@ -45,15 +57,6 @@ from seneca.transforms._tensor import (
     ToTensor,
 )
 from seneca.transforms._timm import TimmAugment, TimmAugMix
-from seneca.transforms._tone import (
-    GaussianBlur,
-    RandomAdjustSharpness,
-    RandomAutocontrast,
-    RandomEqualize,
-    RandomInvert,
-    RandomPosterize,
-    RandomSolarize,
-)
 from seneca.transforms._warp import ElasticTransform, RandomAffine, RandomPerspective, RandomRotation
 
 __all__ = [

@@ -22,8 +22,7 @@ from PIL import Image, UnidentifiedImageError, features
 from seneca._runtime.enabled import off_because
 from seneca._runtime.pillow import Settings as PillowSettings
 from seneca._runtime.pillow import settings as pillow_settings
-from seneca.errors import DecodeError, LeftToPillowError, PictureTooLargeError
-from seneca.transforms import _portable as portable
+from seneca.errors import DecodeError, LeftToPillowError, PictureTooLargeError, PlanError
 from seneca.transforms._pipeline import Decode, NativeTransform, Pipeline, compile_transform
 
 try:
@@ -140,12 +139,11 @@ def augment_encoded(
     :func:`load_picture`."""
     seed = _seed(pipeline)
     with _naming(path):
-        if Codec is not None:
-            try:
-                pixels = _codec(max_pixels).augment_encoded(pipeline.plan, data, seed, 0, 0, 0)
-                return _tensor(pipeline, pixels, seed)
-            except LeftToPillowError:
-                pass  # Pillow decodes it
+        try:
+            pixels = _codec(max_pixels).augment_encoded(pipeline.plan, data, seed, 0, 0, 0)
+            return _tensor(pipeline, pixels, seed)
+        except LeftToPillowError:
+            pass  # Pillow decodes it
         picture = open_picture(data, apply_orientation=pipeline.apply_orientation, max_pixels=max_pixels)
         return _transformed(pipeline, picture, seed, max_pixels)
 
@@ -154,7 +152,6 @@ def decode_head(
     pipeline: Pipeline, data: bytes, path: str | os.PathLike[str], max_pixels: int | None
 ) -> np.ndarray:
     """Make DECODED of a file's bytes: uint8 (height, width, 3). Errors are those of :func:`load_picture`."""
-    assert Codec is not None
     with _naming(path):
         codec = _codec(max_pixels)
         try:
@@ -284,10 +281,6 @@ def _orientation(picture: Image.Image) -> Any:
 
 def _transformed(pipeline: Pipeline, picture: Image.Image, seed: int, max_pixels: int | None) -> torch.Tensor:
     """Run the whole pipeline on an RGB picture."""
-    if Codec is None:
-        rng = np.random.default_rng(seed)
-        values = portable.finish(pipeline, portable.augment(pipeline.steps, picture, rng), rng)
-        return torch.from_numpy(values).to(getattr(torch, pipeline.dtype))
     codec = _codec(max_pixels)
     decoded = codec.head(pipeline.plan, np.asarray(picture))
     return _tensor(pipeline, codec.augment_decoded(pipeline.plan, decoded, seed, 0, 0, 0), seed)
@@ -302,6 +295,11 @@ def _tensor(pipeline: Pipeline, pixels: np.ndarray, seed: int) -> torch.Tensor:
 
 def _codec(max_pixels: int | None) -> Codec:
     """This thread's codec for this limit. It is made for the first picture."""
+    if Codec is None:
+        raise PlanError(
+            f"seneca.transforms run in the native core, which is not here ({off_because()}): "
+            "install torchvision and use its transforms"
+        )
     codecs: dict[int | None, Codec] = vars(_of_thread).setdefault("codecs", {})
     if max_pixels not in codecs:
         codecs[max_pixels] = Codec(max_pixels)

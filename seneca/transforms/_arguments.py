@@ -1,4 +1,4 @@
-"""Checks of transforms' arguments, which bring them into one normal form.
+"""Checks of transforms' arguments, which bring them into one normal form; and torchvision's, as these.
 
 The exceptions are of torchvision's kinds: TypeError for a value of the wrong kind, ValueError for a value
 out of range. Each message begins with the argument's name.
@@ -12,14 +12,21 @@ import operator
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from seneca.transforms._base import Holds
+from seneca.transforms._genuine import is_v1
+
 __all__ = [
     "PADDING_MODES",
+    "NotNative",
     "angles",
     "antialiasing",
     "channels",
     "colour",
+    "fill_of",
     "filter_name",
+    "filter_of",
     "filter_or_random",
+    "interpolation_of",
     "kernel",
     "margins",
     "one_of",
@@ -30,6 +37,7 @@ __all__ = [
     "side",
     "warp_filter",
     "warp_filter_or_random",
+    "warping_of",
     "whole",
 ]
 
@@ -223,3 +231,53 @@ def angles(name: str, value: Any) -> tuple[float, float]:
     if low > high:
         raise ValueError(f"{name}: least and greatest in this order, but got {value!r}")
     return low, high
+
+
+# The arguments of torchvision's transforms, for the kind of value that these get.
+
+
+class NotNative(Exception):
+    """A transform does not run natively. The message is the reason."""
+
+
+def interpolation_of(name: str, given: Any) -> Any:
+    """The interpolation of a resize as an argument of Seneca's: a name or Pillow's number."""
+    value = getattr(given.interpolation, "value", given.interpolation)
+    if value in FILTERS:
+        return value
+    raise NotNative(f"{name} has interpolation={getattr(given.interpolation, 'name', value)}")
+
+
+def filter_of(name: str, given: Any, holds: Holds) -> Any:
+    """The interpolation, if the resizing gives Seneca's pixels."""
+    interpolation = interpolation_of(name, given)
+    if holds == "picture":
+        return interpolation  # Pillow always antialiases and ignores the argument
+    if given.antialias is not True:
+        # v1 is up to 0.36 levels away, and so is v2 where torch has no resize of uint8 for the CPU.
+        raise NotNative(f"{name} has antialias={given.antialias} on a tensor")
+    if is_v1(given) and interpolation in ("bicubic", 3):
+        # Pillow, v2 and Seneca clip overshoots between the two passes; v1 does not: 3.6 levels apart, at
+        # edges.
+        raise NotNative(f"{name} of v1 has interpolation=BICUBIC on a tensor")
+    return interpolation
+
+
+def fill_of(name: str, given: Any, holds: Holds) -> Any:
+    """The colour of margins. None means black in v2."""
+    fill = 0 if given.fill is None and not (is_v1(given) and holds != "picture") else given.fill
+    if isinstance(fill, dict):
+        raise NotNative(f"{name} has fill={fill!r}, which tells types apart")
+    if holds == "floats" and fill != 0:
+        raise NotNative(f"{name} has fill={fill!r} on a float tensor, where that is no level from 0 to 255")
+    if holds == "bytes" and is_v1(given) and not isinstance(fill, (int, float)):
+        raise NotNative(f"{name} has fill={fill!r} on a tensor, for which v1 takes one number")
+    return fill
+
+
+def warping_of(name: str, given: Any) -> Any:
+    """The interpolation of a transform that turns or shifts."""
+    value = getattr(given.interpolation, "value", given.interpolation)
+    if value in WARP_FILTERS:
+        return value
+    raise NotNative(f"{name} has interpolation={getattr(given.interpolation, 'name', value)}")

@@ -1,22 +1,43 @@
-"""The base class of all transforms, and ``Compose``, the list of them."""
+"""What all transforms have in common, and the registry of them: each class says what it is, in one place.
+
+A class of an operation on pixels has a ``kind``, which is its step's in the native core's words
+(``csrc/codec/ops.def``), and reads the transforms of torchvision and timm that mean the same.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from seneca.transforms._pipeline import NativeTransform, Step
+from seneca.transforms._pipeline import BY_KIND, NativeTransform, Size, Step
 
 if TYPE_CHECKING:
     import numpy
     import PIL.Image
     import torch
 
-__all__ = ["Compose", "Transform", "step"]
+__all__ = [
+    "BY_KIND",
+    "BY_NAME",
+    "MOVES",
+    "STAYS",
+    "Compose",
+    "Holds",
+    "NativeTransform",
+    "Size",
+    "Step",
+    "Transform",
+    "not_yet",
+    "refused",
+    "step",
+]
 
-# The native core assumes these defaults. Steps leave such arguments out. Therefore fingerprints stay the
-# same when a transform gets a new argument.
+Holds = Literal["picture", "bytes", "floats", "normalised", "erased"]
+
+# The native core assumes these defaults (a test compares them). Steps leave such arguments out. Therefore
+# fingerprints stay the same when a transform gets a new argument.
 DEFAULTS: dict[str, Any] = {
     "interpolation": "bilinear",
     "antialias": True,
@@ -33,8 +54,24 @@ DEFAULTS: dict[str, Any] = {
     "translate": None,
     "scale": None,
     "shear": None,
+    "distinct": False,
     "count": (1, 1),
 }
+
+# What a transform of torchvision's does to masks or boxes beside a picture: it moves them, or leaves them
+# alone. Any other text is the reason, to follow the name, why it does not run natively there.
+MOVES, STAYS = "moves", "stays"
+NOT_OF_V2 = "is not one that the native path knows there"
+
+
+def refused(what: str) -> str:
+    """The reason of a transform that torchvision does not run beside masks or boxes either."""
+    return f"takes no {what}, and torchvision refuses it too: leave it out"
+
+
+def not_yet(what: str, instead: str) -> str:
+    """The reason of a transform that moves masks or boxes in torchvision only."""
+    return f"is not written for {what} yet: use {instead}"
 
 
 def step(kind: str, **args: Any) -> tuple[Step, ...]:
@@ -42,8 +79,65 @@ def step(kind: str, **args: Any) -> tuple[Step, ...]:
     return (Step(kind, {name: arg for name, arg in args.items() if arg != DEFAULTS.get(name, ...)}),)
 
 
+BY_NAME: dict[str, type[Transform]] = {}
+"""The class that means the same as a transform of torchvision's, or of timm's behind ``timm.``."""
+
+
 class Transform(NativeTransform):
-    """The base class of all transforms here. They run natively, and can be called on one picture."""
+    """The base class of all transforms here. They run natively, and can be called on one picture.
+
+    Attributes:
+        renamed: Fields whose argument in a step has another name.
+        on_tensors: The tensors on which torchvision's means the same as on the PIL image before.
+        masks, boxes: What torchvision's does to them beside a picture: ``MOVES``, ``STAYS`` or a reason.
+        has_moves: The core has an entry of it in ``sn_moves``: how it moved a picture.
+        timm: The names of timm's transforms that :meth:`from_timm` reads.
+    """
+
+    renamed: ClassVar[dict[str, str]] = {}
+    on_tensors: ClassVar[tuple[Holds, ...]] = ()
+    masks: ClassVar[str] = NOT_OF_V2
+    boxes: ClassVar[str] = NOT_OF_V2
+    has_moves: ClassVar[bool] = False
+    timm: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if not cls.__module__.startswith("seneca.transforms."):
+            return  # a user's
+        BY_KIND.update(dict.fromkeys(vars(cls).get("kinds", ()), cls))
+        if "from_torchvision" in vars(cls):
+            BY_NAME[cls.__name__] = cls
+        BY_NAME.update({f"timm.{name}": cls for name in vars(cls).get("timm", ())})
+
+    def steps(self) -> tuple[Step, ...]:
+        fields = (field.name for field in dataclasses.fields(self))  # type: ignore[arg-type]
+        return step(self.kinds[0], **{self.renamed.get(name, name): getattr(self, name) for name in fields})
+
+    @classmethod
+    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+        """The transform that means the same as one of torchvision's of this class's name.
+
+        Raises:
+            NotNative: There is none for the value that it gets; the reason.
+        """
+        raise NotImplementedError(cls)
+
+    @classmethod
+    def from_timm(cls, given: Any) -> Transform:
+        """As :meth:`from_torchvision`, of timm's that ``timm`` names."""
+        raise NotImplementedError(cls)
+
+    @staticmethod
+    def box_params(given: Any, drawn: list[int], size: Size) -> dict[str, Any]:
+        """What torchvision would have drawn, with which its transform moves boxes as the core moved pixels.
+
+        Args:
+            given: torchvision's transform.
+            drawn: The core's entry in ``sn_moves``, if there is one (``has_moves``).
+            size: Of the picture before.
+        """
+        return {}
 
     def __call__(self, img: PIL.Image.Image | numpy.ndarray) -> torch.Tensor:
         """Transform one picture as a loader would.

@@ -12,7 +12,13 @@ from typing import Any
 
 from seneca._runtime.packages import release_of
 
-__all__ = ["is_genuine", "is_theirs", "replaced_in_torchvision"]
+__all__ = ["TIMM_RECIPES", "V2", "is_genuine", "is_theirs", "is_v1", "known_as", "replaced_in_torchvision"]
+
+V1 = ("torchvision.transforms.transforms", "torchvision.transforms.autoaugment")
+V2 = "torchvision.transforms.v2."
+PRESETS = "torchvision.transforms._presets"  # what weights.transforms() makes
+TIMM_RECIPES = "timm.data.auto_augment"
+TIMM = ("timm.data.transforms", TIMM_RECIPES, "timm.data.random_erasing")
 
 # torchvision's and timm's transforms call functions of these modules on the way from a file to a tensor.
 _ON_THE_WAY = (
@@ -54,6 +60,20 @@ def is_genuine(transform: object) -> bool:
     if methods & own.keys() or any(own.get(hooks) for hooks in _HOOKS):
         return False
     return not any(_replaced(vars(base)) for base in kind.__mro__ if base is not object)
+
+
+def known_as(transform: object) -> str | None:
+    """The name of a transform of torchvision's, or of timm's behind ``timm.``. None: unknown, or changed."""
+    kind = type(transform)
+    if kind.__module__ in TIMM and is_genuine(transform):
+        return f"timm.{kind.__qualname__}"
+    is_tv = kind.__module__ in (*V1, PRESETS) or kind.__module__.startswith(V2)
+    return kind.__qualname__ if is_tv and is_genuine(transform) else None
+
+
+def is_v1(transform: object) -> bool:
+    """Whether a transform is of torchvision's first version."""
+    return type(transform).__module__ in V1
 
 
 def replaced_in_torchvision() -> str | None:

@@ -1,16 +1,19 @@
-"""Transforms that move, cut and resize."""
+"""Transforms that move, cut and resize pictures."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from seneca.transforms._arguments import (
     PADDING_MODES,
+    NotNative,
     antialiasing,
     colour,
+    fill_of,
     filter_name,
+    filter_of,
     filter_or_random,
     margins,
     one_of,
@@ -19,8 +22,8 @@ from seneca.transforms._arguments import (
     rising,
     side,
 )
-from seneca.transforms._base import Transform, step
-from seneca.transforms._pipeline import Step
+from seneca.transforms._base import MOVES, Holds, Size, Step, Transform, not_yet, step
+from seneca.transforms._genuine import is_v1
 
 __all__ = [
     "CenterCrop",
@@ -28,9 +31,16 @@ __all__ = [
     "RandomCrop",
     "RandomHorizontalFlip",
     "RandomResizedCrop",
+    "RandomShortestSize",
     "RandomVerticalFlip",
+    "RandomZoomOut",
     "Resize",
+    "ResizeKeepRatio",
+    "ScaleJitter",
 ]
+
+MOST_SIZES = 16  # SN_MAX_SIZES in csrc/codec/sn_plan.h
+MOST_FACTOR = 65_535.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,6 +65,11 @@ class Resize(Transform):
         Resize(size=256, interpolation=bilinear, max_size=300, antialias=True)
     """
 
+    kinds = fixed_kinds = ("resize",)
+    on_tensors = ("bytes",)
+    masks = MOVES
+    boxes = MOVES
+
     size: int | Sequence[int]
     interpolation: Any = "bilinear"
     max_size: int | None = None
@@ -76,20 +91,17 @@ class Resize(Transform):
         if self.max_size <= size:
             raise ValueError(f"max_size: above size, which is the shorter side; {self.max_size} <= {size}")
 
-    def steps(self) -> tuple[Step, ...]:
-        return step(
-            "resize",
-            size=self.size,
-            interpolation=self.interpolation,
-            max_size=self.max_size,
-            antialias=self.antialias,
-        )
-
     def __repr__(self) -> str:
         return (
             f"Resize(size={self.size}, interpolation={self.interpolation}, "
             f"max_size={self.max_size}, antialias={self.antialias})"
         )
+
+    @classmethod
+    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+        if given.size is None:
+            raise NotNative("Resize has size=None")
+        return cls(given.size, filter_of("Resize", given, holds), given.max_size)
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,6 +118,12 @@ class CenterCrop(Transform):
         ValueError: A side is not positive, ``fill`` is not a colour, or the mode is another word.
     """
 
+    kinds = fixed_kinds = ("center_crop",)
+    on_tensors = ("bytes", "floats")
+    masks = MOVES
+    boxes = MOVES
+    timm = ("CenterCropOrPad",)
+
     size: int | Sequence[int]
     fill: int | Sequence[int] = 0
     padding_mode: str = "constant"
@@ -117,11 +135,16 @@ class CenterCrop(Transform):
             padding_mode=one_of("padding_mode", PADDING_MODES, self.padding_mode),
         )
 
-    def steps(self) -> tuple[Step, ...]:
-        return step("center_crop", size=self.size, fill=self.fill, padding_mode=self.padding_mode)
-
     def __repr__(self) -> str:
         return f"CenterCrop(size={self.size})"
+
+    @classmethod
+    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+        return cls(given.size)
+
+    @classmethod
+    def from_timm(cls, given: Any) -> Transform:
+        return cls(given.size, given.fill, given.padding_mode)
 
 
 @dataclass(frozen=True, repr=False)
@@ -141,6 +164,11 @@ class Pad(Transform):
         ValueError: A margin is negative, ``fill`` is not a colour, or the mode is another word.
     """
 
+    kinds = fixed_kinds = ("pad",)
+    on_tensors = ("bytes", "floats")
+    masks = MOVES
+    boxes = MOVES
+
     padding: int | Sequence[int]
     fill: int | Sequence[int] = 0
     padding_mode: str = "constant"
@@ -152,11 +180,12 @@ class Pad(Transform):
             padding_mode=one_of("padding_mode", PADDING_MODES, self.padding_mode),
         )
 
-    def steps(self) -> tuple[Step, ...]:
-        return step("pad", padding=self.padding, fill=self.fill, padding_mode=self.padding_mode)
-
     def __repr__(self) -> str:
         return f"Pad(padding={self.padding}, fill={self.fill}, padding_mode={self.padding_mode})"
+
+    @classmethod
+    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+        return cls(given.padding, fill_of("Pad", given, holds), given.padding_mode)
 
 
 @dataclass(frozen=True, repr=False)
@@ -181,6 +210,13 @@ class RandomCrop(Transform):
         RandomCrop(size=(32, 32), padding=(4, 4, 4, 4))
     """
 
+    kinds = ("random_crop",)
+    on_tensors = ("bytes", "floats")
+    masks = MOVES
+    boxes = MOVES
+    has_moves = True
+    timm = ("RandomCropOrPad",)
+
     size: int | Sequence[int]
     padding: int | Sequence[int] | None = None
     pad_if_needed: bool = False
@@ -196,18 +232,46 @@ class RandomCrop(Transform):
             padding_mode=one_of("padding_mode", PADDING_MODES, self.padding_mode),
         )
 
-    def steps(self) -> tuple[Step, ...]:
-        return step(
-            "random_crop",
-            size=self.size,
-            padding=self.padding or (0, 0, 0, 0),
-            pad_if_needed=self.pad_if_needed,
-            fill=self.fill,
-            padding_mode=self.padding_mode,
-        )
-
     def __repr__(self) -> str:
         return f"RandomCrop(size={self.size}, padding={self.padding})"
+
+    def steps(self) -> tuple[Step, ...]:
+        return step("random_crop", **{**vars(self), "padding": self.padding or (0, 0, 0, 0)})
+
+    @classmethod
+    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+        padding = given.padding
+        if not is_v1(given) and padding is not None:
+            left, right, top, bottom = padding  # v2 stores it in this order
+            padding = left, top, right, bottom
+            if given.pad_if_needed and given.padding_mode in ("reflect", "symmetric"):
+                # v2 mirrors once for both kinds of margins. v1 and Seneca mirror twice.
+                mode = f"padding_mode={given.padding_mode!r}"
+                raise NotNative(f"RandomCrop of v2 has padding, pad_if_needed and {mode} at once")
+        fill = fill_of("RandomCrop", given, holds)
+        return cls(given.size, padding, given.pad_if_needed, fill, given.padding_mode)
+
+    @classmethod
+    def from_timm(cls, given: Any) -> Transform:
+        # Both pad by as much as is missing, and cut at a uniform place.
+        return cls(given.size, None, True, given.fill, given.padding_mode)
+
+    @staticmethod
+    def box_params(given: Any, drawn: list[int], size: Size) -> dict[str, Any]:
+        """As ``RandomCrop.make_params`` has it, but for the place."""
+        left, right, top, bottom = given.padding or (0, 0, 0, 0)
+        height, width = size[0] + top + bottom, size[1] + left + right
+        if given.pad_if_needed:
+            down, across = max(0, given.size[0] - height), max(0, given.size[1] - width)
+            left, top, right, bottom = left + across, top + down, right + across, bottom + down
+            height, width = height + 2 * down, width + 2 * across
+        padding = [left, top, right, bottom]
+        return {
+            **_part(drawn),
+            "needs_crop": (height, width) != tuple(given.size),
+            "needs_pad": any(padding),
+            "padding": padding,
+        }
 
 
 @dataclass(frozen=True, repr=False)
@@ -228,6 +292,13 @@ class RandomResizedCrop(Transform):
             or the filter does not run natively.
     """
 
+    kinds = ("random_resized_crop",)
+    on_tensors = ("bytes",)
+    masks = MOVES
+    boxes = MOVES
+    has_moves = True
+    timm = ("RandomResizedCropAndInterpolation",)
+
     size: int | Sequence[int]
     scale: Sequence[float] = (0.08, 1.0)
     ratio: Sequence[float] = (3.0 / 4.0, 4.0 / 3.0)
@@ -245,22 +316,25 @@ class RandomResizedCrop(Transform):
         if self.interpolation == "random" and not self.antialias:
             raise ValueError('interpolation: "random" runs natively with antialias=True only')
 
-    def steps(self) -> tuple[Step, ...]:
-        return step(
-            "random_resized_crop",
-            size=self.size,
-            scale=self.scale,
-            ratio=self.ratio,
-            interpolation=self.interpolation,
-            antialias=self.antialias,
-        )
-
     def __repr__(self) -> str:
         scale, ratio = (tuple(round(x, 4) for x in bounds) for bounds in (self.scale, self.ratio))
         return (
             f"RandomResizedCrop(size={self.size}, scale={scale}, ratio={ratio}, "
             f"interpolation={self.interpolation}, antialias={self.antialias})"
         )
+
+    @classmethod
+    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+        interpolation = filter_of("RandomResizedCrop", given, holds)
+        return cls(given.size, given.scale, given.ratio, interpolation)
+
+    @classmethod
+    def from_timm(cls, given: Any) -> Transform:
+        return cls(given.size, given.scale, given.ratio, given.interpolation)
+
+    @staticmethod
+    def box_params(given: Any, drawn: list[int], size: Size) -> dict[str, Any]:
+        return _part(drawn)
 
 
 @dataclass(frozen=True)
@@ -274,13 +348,21 @@ class RandomHorizontalFlip(Transform):
         ValueError: ``p`` is outside [0, 1].
     """
 
+    kinds = ("random_hflip",)
+    keeps_size = True
+    on_tensors = ("bytes", "floats", "normalised")
+    masks = MOVES
+    boxes = MOVES
+    has_moves = True
+
     p: float = 0.5
 
     def __post_init__(self) -> None:
         self._set(p=probability(self.p))
 
-    def steps(self) -> tuple[Step, ...]:
-        return step("random_hflip", p=self.p)
+    @classmethod
+    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+        return cls(given.p)
 
 
 @dataclass(frozen=True)
@@ -294,10 +376,230 @@ class RandomVerticalFlip(Transform):
         ValueError: ``p`` is outside [0, 1].
     """
 
+    kinds = ("random_vflip",)
+    keeps_size = True
+    on_tensors = ("bytes", "floats", "normalised")
+    masks = MOVES
+    boxes = MOVES
+    has_moves = True
+
     p: float = 0.5
 
     def __post_init__(self) -> None:
         self._set(p=probability(self.p))
 
+    @classmethod
+    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+        return cls(given.p)
+
+
+@dataclass(frozen=True)
+class ResizeKeepRatio(Transform):
+    """Resize, keeping the ratio of the sides, until one of them fits, as timm's transform of this name does.
+
+    Args:
+        size: ``(height, width)``, or one int for both.
+        longest: 0: the picture covers this size. 1: the picture fits into it. A number between
+            0 and 1: the factor lies between the two, in proportion.
+        interpolation: ``"bilinear"``, ``"bicubic"``, or ``"random"``, which chooses between them.
+        random_scale_prob: The probability that the result's sides are multiplied by a random factor.
+        random_scale_range: The least and the greatest factor.
+        random_scale_area: Whether ``random_scale_range`` is of the share of the area that a crop will see.
+            Then the factor of the sides is one over its root.
+        random_aspect_prob: The probability that the ratio of the sides is changed.
+        random_aspect_range: The least and the greatest factor of the ratio.
+
+    Raises:
+        TypeError: ``size`` is neither an int nor a pair of them, or a range is no sequence.
+        ValueError: A side is not positive, a probability or ``longest`` is outside [0, 1], a range is not
+            positive and rising, or the filter does not run natively.
+    """
+
+    kinds = ("resize_keep_ratio", "random_resize_keep_ratio")
+    fixed_kinds = ("resize_keep_ratio",)
+    any_size = True
+    timm = ("ResizeKeepRatio",)
+
+    size: int | Sequence[int]
+    longest: float = 0.0
+    interpolation: Any = "bilinear"
+    random_scale_prob: float = 0.0
+    random_scale_range: Sequence[float] = (0.85, 1.05)
+    random_scale_area: bool = False
+    random_aspect_prob: float = 0.0
+    random_aspect_range: Sequence[float] = (0.9, 1.11)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.longest <= 1:
+            raise ValueError(f"longest: from 0 to 1, but got {self.longest!r}")
+        self._set(
+            size=pair(self.size),
+            longest=float(self.longest),
+            interpolation=filter_or_random(self.interpolation),
+            random_scale_prob=probability(self.random_scale_prob),
+            random_scale_range=rising("random_scale_range", self.random_scale_range, greatest=MOST_FACTOR),
+            random_scale_area=bool(self.random_scale_area),
+            random_aspect_prob=probability(self.random_aspect_prob),
+            random_aspect_range=rising("random_aspect_range", self.random_aspect_range, greatest=MOST_FACTOR),
+        )
+
     def steps(self) -> tuple[Step, ...]:
-        return step("random_vflip", p=self.p)
+        if not self.random_scale_prob and not self.random_aspect_prob and self.interpolation != "random":
+            return step(
+                "resize_keep_ratio", size=self.size, longest=self.longest, interpolation=self.interpolation
+            )
+        return step(
+            "random_resize_keep_ratio",
+            size=self.size,
+            longest=self.longest,
+            interpolation=self.interpolation,
+            p=self.random_scale_prob,
+            scale=self.random_scale_range,
+            by_area=self.random_scale_area,
+            aspect_p=self.random_aspect_prob,
+            ratio=self.random_aspect_range,
+        )
+
+    @classmethod
+    def from_timm(cls, given: Any) -> Transform:
+        return cls(
+            given.size,
+            given.longest,
+            given.interpolation,
+            given.random_scale_prob,
+            given.random_scale_range,
+            given.random_scale_area,
+            given.random_aspect_prob,
+            given.random_aspect_range,
+        )
+
+
+@dataclass(frozen=True)
+class ScaleJitter(Transform):
+    """Resize a picture so that it fits a size times a random factor ("Simple Copy-Paste", Ghiasi et al.).
+
+    Args:
+        target_size: Two numbers. torchvision divides the first by the width and the second by the height.
+        scale_range: The least and the greatest factor.
+        interpolation: ``"bilinear"`` or ``"bicubic"``, or torchvision's or Pillow's constant.
+
+    Raises:
+        TypeError: ``target_size`` is no pair of ints, or ``scale_range`` no sequence.
+        ValueError: A side or a factor is not positive, the range falls, or the filter does not run natively.
+    """
+
+    kinds = ("scale_jitter",)
+    renamed: ClassVar = {"target_size": "size", "scale_range": "scale"}
+    any_size = True
+    masks = not_yet("masks", "RandomResizedCrop")
+    boxes = MOVES
+    has_moves = True
+
+    target_size: Sequence[int]
+    scale_range: Sequence[float] = (0.1, 2.0)
+    interpolation: Any = "bilinear"
+
+    def __post_init__(self) -> None:
+        self._set(
+            target_size=pair(self.target_size),
+            scale_range=rising("scale_range", self.scale_range, greatest=MOST_FACTOR),
+            interpolation=filter_name(self.interpolation),
+        )
+
+    @classmethod
+    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+        return cls(given.target_size, given.scale_range, filter_of("ScaleJitter", given, holds))
+
+    @staticmethod
+    def box_params(given: Any, drawn: list[int], size: Size) -> dict[str, Any]:
+        return {"size": tuple(drawn[2:])}
+
+
+@dataclass(frozen=True)
+class RandomShortestSize(Transform):
+    """Resize a picture so that its shorter side has one of some lengths, chosen at random.
+
+    Args:
+        min_size: One length, or at most 16 of them.
+        max_size: The greatest length of the longer side; ``None``: any.
+        interpolation: ``"bilinear"`` or ``"bicubic"``, or torchvision's or Pillow's constant.
+
+    Raises:
+        TypeError: A length is no int.
+        ValueError: A length is not positive, there are none or too many, or the filter does not run natively.
+    """
+
+    kinds = ("random_shortest_size",)
+    renamed: ClassVar = {"min_size": "sizes"}
+    any_size = True
+    masks = not_yet("masks", "RandomResizedCrop")
+    boxes = MOVES
+    has_moves = True
+
+    min_size: int | Sequence[int]
+    max_size: int | None = None
+    interpolation: Any = "bilinear"
+
+    def __post_init__(self) -> None:
+        given = self.min_size if isinstance(self.min_size, (list, tuple)) else (self.min_size,)
+        if not 1 <= len(given) <= MOST_SIZES:
+            raise ValueError(f"min_size: 1 to {MOST_SIZES} lengths run natively, but got {len(given)}")
+        self._set(
+            min_size=tuple(side("min_size", length) for length in given),
+            max_size=None if self.max_size is None else side("max_size", self.max_size),
+            interpolation=filter_name(self.interpolation),
+        )
+
+    @classmethod
+    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+        return cls(given.min_size, given.max_size, filter_of("RandomShortestSize", given, holds))
+
+    @staticmethod
+    def box_params(given: Any, drawn: list[int], size: Size) -> dict[str, Any]:
+        return {"size": tuple(drawn[2:])}
+
+
+@dataclass(frozen=True)
+class RandomZoomOut(Transform):
+    """Put a picture on a larger canvas at a random place, with a given probability ("SSD", Liu et al.).
+
+    Args:
+        fill: The colour of the canvas, from 0 to 255: one number, or red, green and blue.
+        side_range: The least and the greatest factor of the sides, from 1.
+        p: The probability, in [0, 1].
+
+    Raises:
+        TypeError: ``fill`` is neither a number nor a sequence of numbers, or ``side_range`` no sequence.
+        ValueError: ``fill`` is not a colour, the range falls or begins below 1, or ``p`` is outside [0, 1].
+    """
+
+    kinds = ("random_zoom_out",)
+    renamed: ClassVar = {"side_range": "scale"}
+    any_size = True
+    on_tensors = ("bytes", "floats")
+    masks = not_yet("masks", "RandomResizedCrop")
+    boxes = MOVES
+    has_moves = True
+
+    fill: int | Sequence[int] = 0
+    side_range: Sequence[float] = (1.0, 4.0)
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        sides = rising("side_range", self.side_range, greatest=MOST_FACTOR)
+        if sides[0] < 1:
+            raise ValueError(f"side_range: from 1, but got {self.side_range!r}")
+        self._set(fill=colour(self.fill), side_range=sides, p=probability(self.p))
+
+    @classmethod
+    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+        return cls(fill_of("RandomZoomOut", given, holds), given.side_range, given.p)
+
+    @staticmethod
+    def box_params(given: Any, drawn: list[int], size: Size) -> dict[str, Any]:
+        top, left, height, width = drawn
+        return {"padding": [left, top, width - left - size[1], height - top - size[0]]}
+
+
+def _part(drawn: list[int]) -> dict[str, Any]:
+    return dict(zip(("top", "left", "height", "width"), drawn, strict=True))

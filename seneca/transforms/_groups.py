@@ -1,46 +1,16 @@
-"""Transforms of transforms: some of a list, one of a list, or all in a random order."""
+"""Transforms of transforms: some of a list, one of it, all in a random order; or one, marked as static."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from seneca.transforms._arguments import probability
-from seneca.transforms._base import Transform, step
-from seneca.transforms._pipeline import Step
+from seneca.transforms._base import BY_KIND, Step, Transform, step
 
-__all__ = ["RandomApply", "RandomChoice", "RandomOrder"]
-
-# The steps that leave a picture its size, which is therefore known, whatever is drawn.
-SAME_SIZE = frozenset(
-    {
-        "aug_mix",
-        "auto_augment",
-        "color_jitter",
-        "elastic_transform",
-        "gaussian_blur",
-        "rand_augment",
-        "random_adjust_sharpness",
-        "random_affine",
-        "random_apply",
-        "random_autocontrast",
-        "random_choice",
-        "random_equalize",
-        "random_grayscale",
-        "random_hflip",
-        "random_invert",
-        "random_order",
-        "random_perspective",
-        "random_posterize",
-        "random_rotation",
-        "random_solarize",
-        "random_vflip",
-        "timm_aug_mix",
-        "timm_augment",
-        "trivial_augment_wide",
-    }
-)
+__all__ = ["RandomApply", "RandomChoice", "RandomOrder", "Static"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +30,9 @@ class RandomApply(Transform):
         >>> from seneca import transforms as T
         >>> jitter = T.RandomApply([T.ColorJitter(0.8, 0.8, 0.8, 0.2)], p=0.8)
     """
+
+    kinds = ("random_apply",)
+    keeps_size = True
 
     transforms: Sequence[Transform]
     p: float = 0.5
@@ -89,6 +62,9 @@ class RandomChoice(Transform):
         >>> from seneca import transforms as T
         >>> one = T.RandomChoice([T.RandomGrayscale(1), T.RandomSolarize(128, 1), T.GaussianBlur(3)])
     """
+
+    kinds = ("random_choice",)
+    keeps_size = True
 
     transforms: Sequence[Transform]
     p: Sequence[float] | None = None
@@ -120,6 +96,9 @@ class RandomOrder(Transform):
         ValueError: There are none, or one of them changes the size or works on the tensor.
     """
 
+    kinds = ("random_order",)
+    keeps_size = True
+
     transforms: Sequence[Transform]
 
     def __post_init__(self) -> None:
@@ -127,6 +106,50 @@ class RandomOrder(Transform):
 
     def steps(self) -> tuple[Step, ...]:
         return step("random_order", branches=tuple((0.0, one.steps()) for one in self.transforms))
+
+
+@dataclass(frozen=True, repr=False)
+class Static:
+    """Mark a callable as deterministic: equal pictures give equal results, on every call.
+
+    Seneca cannot see whether a function draws random numbers. It keeps the result of your function only if
+    you mark it. Calling the mark calls the function; therefore it can stand wherever the function stood.
+
+    Args:
+        transform: Any callable that takes one value.
+
+    Raises:
+        TypeError: ``transform`` cannot be called.
+
+    Example:
+        >>> from PIL import Image, ImageOps
+        >>> equalize = Static(ImageOps.equalize)
+        >>> equalize
+        Static(ImageOps.equalize)
+        >>> equalize(Image.new("RGB", (4, 3))).size
+        (4, 3)
+    """
+
+    transform: Callable[[Any], Any]
+
+    def __post_init__(self) -> None:
+        if not callable(self.transform):
+            raise TypeError(f"transform: a callable, such as a function, but got {self.transform!r}")
+
+    def __call__(self, value: Any) -> Any:
+        """Call the marked transform with ``value``."""
+        return self.transform(value)
+
+    def __repr__(self) -> str:
+        return f"Static({_called(self.transform)})"
+
+
+def _called(transform: object) -> str:
+    """A callable's name for people: the own name of a function or class, else its ``repr``."""
+    module, name = getattr(transform, "__module__", None), getattr(transform, "__qualname__", None)
+    if name is None:
+        return repr(transform)
+    return name if module is None else f"{module.rpartition('.')[2]}.{name}"
 
 
 def _members(transforms: Sequence[Transform]) -> tuple[Transform, ...]:
@@ -137,7 +160,7 @@ def _members(transforms: Sequence[Transform]) -> tuple[Transform, ...]:
     for transform in members:
         if not isinstance(transform, Transform):
             raise TypeError(f"transforms: {transform!r} is not one of seneca.transforms")
-        if any(inner.kind not in SAME_SIZE for inner in transform.steps()):
+        if not all(inner.kind in BY_KIND and BY_KIND[inner.kind].keeps_size for inner in transform.steps()):
             raise ValueError(
                 f"transforms: {type(transform).__name__} changes the size of a picture or works on the "
                 "tensor; put it in front of the group, or behind it"

@@ -12,7 +12,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from seneca._runtime.pillow import Settings as PillowSettings
 from seneca._runtime.pillow import settings as pillow_settings
@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from seneca._core.plan import Plan
 
 __all__ = [
+    "BY_KIND",
     "DTYPES",
     "Decode",
     "NativeTransform",
     "Pipeline",
+    "Size",
     "Step",
     "compile_transform",
     "runs_natively",
@@ -37,22 +39,11 @@ __all__ = [
 PIXELS_VERSION = 1
 
 MAX_STEPS = 16  # SN_PLAN_MAX_OPS in csrc/codec/sn_plan.h
-DETERMINISTIC = frozenset({"resize", "center_crop", "pad", "resize_keep_ratio"})
-# The size of their results is drawn, or hangs on the picture's: a crop must follow.
-OF_ANY_SIZE = frozenset(
-    {
-        "random_resize_keep_ratio",
-        "random_shortest_size",
-        "random_zoom_out",
-        "resize_keep_ratio",
-        "scale_jitter",
-    }
-)
 DTYPES = ("uint8", "float16", "bfloat16", "float32")
 SAME_SIZE_REMEDY = "pictures of different sizes cannot be stacked; add T.Resize((h, w)) or a crop"
 
 Decode = Literal["exact", "fast"]
-Size = tuple[int, int]
+Size = tuple[int, int]  # height, width
 Channels = tuple[float, float, float]
 
 ZEROS: Channels = (0.0, 0.0, 0.0)
@@ -60,18 +51,34 @@ ONES: Channels = (1.0, 1.0, 1.0)
 
 
 class Step(NamedTuple):
-    """One operation on a picture, in the native core's words (``Plan`` lists them)."""
+    """One operation on a picture, in the native core's words: a kind of ``csrc/codec/ops.def``."""
 
     kind: str
     args: dict[str, Any]
 
 
 class NativeTransform(ABC):
-    """A transform that describes itself in steps. Therefore it can run without Python."""
+    """A transform that describes itself in steps. Therefore it can run without Python.
+
+    Attributes:
+        kinds: The kinds of its steps.
+        fixed_kinds: Those of them that give equal results for equal pictures.
+        keeps_size: The result has the picture's size.
+        any_size: The size of the result is drawn, or depends on the picture's: a crop must follow.
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = ()
+    fixed_kinds: ClassVar[tuple[str, ...]] = ()
+    keeps_size: ClassVar[bool] = False
+    any_size: ClassVar[bool] = False
 
     @abstractmethod
     def steps(self) -> tuple[Step, ...]:
         """The operations on a picture, in order."""
+
+
+BY_KIND: dict[str, type[NativeTransform]] = {}
+"""The class that makes steps of a kind. Classes enter themselves (``_base``)."""
 
 
 @dataclass(frozen=True)
@@ -124,14 +131,14 @@ class Pipeline:
         if self.moves:
             return 0
         for position, step in enumerate(self.steps):
-            if step.kind not in DETERMINISTIC:
+            if not _is_fixed(step.kind):
                 return position
         return len(self.steps)
 
     @property
     def deterministic(self) -> bool:
         """Whether a picture gives the same AUGMENTED pixels every time."""
-        return all(step.kind in DETERMINISTIC for step in self.steps)
+        return all(_is_fixed(step.kind) for step in self.steps)
 
     @functools.cached_property
     def plan(self) -> Plan:
@@ -372,14 +379,13 @@ class _Ending:
             self.erase["deviation"] = tuple(d / abs(s) for d, s in deviation)
 
 
+def _is_fixed(kind: str) -> bool:
+    return kind in BY_KIND and kind in BY_KIND[kind].fixed_kinds
+
+
 def _name(kind: str) -> str:
     """The name of the transform that made a step of this kind."""
-    names = {
-        "pil_to_tensor": "PILToTensor",
-        "random_hflip": "RandomHorizontalFlip",
-        "random_vflip": "RandomVerticalFlip",
-    }
-    return names.get(kind) or "".join(word.capitalize() for word in kind.split("_"))
+    return BY_KIND[kind].__name__ if kind in BY_KIND else kind
 
 
 def short_side_size(height: int, width: int, short: int, max_size: int | None = None) -> Size:
@@ -402,7 +408,7 @@ def _output_size(steps: tuple[Step, ...]) -> Size:
             size = size[0] + top + bottom, size[1] + left + right
         elif isinstance(args.get("size"), int):  # the short side: needs the picture's size
             size = size and short_side_size(*size, args["size"], args.get("max_size"))
-        elif kind in OF_ANY_SIZE:
+        elif kind in BY_KIND and BY_KIND[kind].any_size:
             size = None
         else:
             size = args.get("size", size)

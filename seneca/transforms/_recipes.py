@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from seneca.transforms._arguments import colour, one_of, warp_filter, whole
-from seneca.transforms._base import Transform, step
-from seneca.transforms._pipeline import Step
+from seneca.transforms._arguments import NotNative, colour, fill_of, one_of, warp_filter, warping_of, whole
+from seneca.transforms._base import Holds, Step, Transform, refused
+from seneca.transforms._genuine import is_theirs, is_v1
 from seneca.transforms._timm import mixed_chains, spread
 
 __all__ = ["AugMix", "AutoAugment", "RandAugment", "TrivialAugmentWide"]
@@ -42,6 +42,11 @@ class RandAugment(Transform):
         >>> train = T.Compose([T.RandomResizedCrop(224), T.RandAugment(2, 9), T.ToTensor()])
     """
 
+    kinds = ("rand_augment",)
+    keeps_size = True
+    masks = refused("masks")
+    boxes = refused("boxes")
+
     num_ops: int = 2
     magnitude: int = 9
     num_magnitude_bins: int = 31
@@ -58,15 +63,10 @@ class RandAugment(Transform):
             **_common(self),
         )
 
-    def steps(self) -> tuple[Step, ...]:
-        return step(
-            "rand_augment",
-            num_ops=self.num_ops,
-            magnitude=self.magnitude,
-            num_magnitude_bins=self.num_magnitude_bins,
-            interpolation=self.interpolation,
-            fill=self.fill,
-        )
+    @classmethod
+    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+        common = _common_of("RandAugment", given, holds)
+        return cls(given.num_ops, given.magnitude, given.num_magnitude_bins, **common)
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,11 @@ class TrivialAugmentWide(Transform):
         ValueError: The count is out of range, ``fill`` is not a colour, or the filter does not run natively.
     """
 
+    kinds = ("trivial_augment_wide",)
+    keeps_size = True
+    masks = refused("masks")
+    boxes = refused("boxes")
+
     num_magnitude_bins: int = 31
     interpolation: Any = "nearest"
     fill: int | Sequence[int] | None = None
@@ -91,13 +96,9 @@ class TrivialAugmentWide(Transform):
         bins = whole("num_magnitude_bins", self.num_magnitude_bins, 2, MOST_BINS)
         self._set(num_magnitude_bins=bins, **_common(self))
 
-    def steps(self) -> tuple[Step, ...]:
-        return step(
-            "trivial_augment_wide",
-            num_magnitude_bins=self.num_magnitude_bins,
-            interpolation=self.interpolation,
-            fill=self.fill,
-        )
+    @classmethod
+    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+        return cls(given.num_magnitude_bins, **_common_of("TrivialAugmentWide", given, holds))
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,11 @@ class AutoAugment(Transform):
         'cifar10'
     """
 
+    kinds = ("auto_augment",)
+    keeps_size = True
+    masks = refused("masks")
+    boxes = refused("boxes")
+
     policy: Any = "imagenet"
     interpolation: Any = "nearest"
     fill: int | Sequence[int] | None = None
@@ -126,13 +132,12 @@ class AutoAugment(Transform):
         policy = getattr(self.policy, "value", self.policy)
         self._set(policy=one_of("policy", POLICIES, policy), **_common(self))
 
-    def steps(self) -> tuple[Step, ...]:
-        return step(
-            "auto_augment",
-            policy=self.policy,
-            interpolation=self.interpolation,
-            fill=self.fill,
-        )
+    @classmethod
+    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+        policies = given.policies if is_v1(given) else given._policies
+        if policies != given._get_policies(given.policy):
+            raise NotNative("AutoAugment has other policies than torchvision's")
+        return cls(given.policy, **_common_of("AutoAugment", given, holds))
 
 
 @dataclass(frozen=True)
@@ -159,6 +164,12 @@ class AugMix(Transform):
         0
     """
 
+    kinds = ("aug_mix",)
+    on_tensors = ("bytes",)  # torchvision makes a tensor of a picture for it
+    keeps_size = True
+    masks = refused("masks")
+    boxes = refused("boxes")
+
     severity: int = 3
     mixture_width: int = 3
     chain_depth: int = -1
@@ -180,14 +191,14 @@ class AugMix(Transform):
         )
 
     def steps(self) -> tuple[Step, ...]:
-        args: dict[str, Any] = {
-            "severity": self.severity,
-            "mixture_width": self.mixture_width,
-            "chain_depth": self.chain_depth,
-        }
-        args |= {"alpha": self.alpha, "all_ops": self.all_ops, "interpolation": self.interpolation}
         # Not by step(): black that is given is another thing here than no colour.
-        return (Step("aug_mix", args if self.fill is None else {**args, "fill": self.fill}),)
+        return (Step("aug_mix", {name: arg for name, arg in vars(self).items() if arg is not None}),)
+
+    @classmethod
+    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+        common = _common_of("AugMix", given, holds)
+        shape = given.severity, given.mixture_width, given.chain_depth
+        return cls(*shape, given.alpha, given.all_ops, **common)
 
 
 def _common(given: RandAugment | TrivialAugmentWide | AutoAugment) -> dict[str, Any]:
@@ -196,3 +207,14 @@ def _common(given: RandAugment | TrivialAugmentWide | AutoAugment) -> dict[str, 
         "interpolation": warp_filter(given.interpolation),
         "fill": colour(0 if given.fill is None else given.fill),
     }
+
+
+def _common_of(name: str, given: Any, holds: Holds) -> dict[str, Any]:
+    """The arguments that torchvision's recipes have in common."""
+    spaces = ("_AUGMENTATION_SPACE", "_PARTIAL_AUGMENTATION_SPACE")
+    made = [one for space in spaces for one, _ in getattr(type(given), space, {}).values()]
+    if {*spaces} & vars(given).keys() or not all(map(is_theirs, made)):
+        raise NotNative(f"{name} has other operations than torchvision's")
+    # Of AugMix, None is another thing than black: it fades in at the edge.
+    fill = None if name == "AugMix" and given.fill is None else fill_of(name, given, holds)
+    return {"interpolation": warping_of(name, given), "fill": fill}

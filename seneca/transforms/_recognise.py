@@ -11,91 +11,102 @@ levels apart, and 99.9 % of them at most 2.
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 from seneca.errors import PlanError
-from seneca.transforms._base import Compose, Transform
-from seneca.transforms._genuine import replaced_in_torchvision
-from seneca.transforms._geometry import CenterCrop, Resize
-from seneca.transforms._groups import RandomApply, RandomChoice, RandomOrder
-from seneca.transforms._pipeline import NativeTransform, Step, compile_transform
-from seneca.transforms._static import Static
-from seneca.transforms._tensor import (
-    ConvertImageDtype,
-    Normalize,
-    PILToTensor,
-    RandomErasing,
-    ToDtype,
-    ToTensor,
-)
-from seneca.transforms._translate import (
-    ON_TENSORS,
-    PIXELS,
+from seneca.transforms._arguments import NotNative
+from seneca.transforms._base import (
+    BY_NAME,
+    MOVES,
+    STAYS,
+    Compose,
     Holds,
-    NotNative,
-    interpolation_of,
-    known_as,
+    NativeTransform,
+    Step,
+    Transform,
+    not_yet,
+    refused,
 )
-from seneca.transforms._translate_timm import timm_erasing
+from seneca.transforms._genuine import V2, is_theirs, known_as, replaced_in_torchvision
+from seneca.transforms._groups import RandomApply, RandomChoice, RandomOrder, Static
+from seneca.transforms._pipeline import compile_transform
+from seneca.transforms._tensor import RANDOM, TENSOR, WORDS, Followed
 
 __all__ = [
+    "PairTransform",
     "Recogniser",
+    "does_beside",
     "images_stay_images",
     "recognise",
+    "recognise_pair",
     "run_steps",
     "split_static",
     "steps_on_pictures",
+    "walked",
 ]
 
 
-WORDS: dict[Holds, str] = {
-    "picture": "a PIL image",
-    "bytes": "a uint8 tensor",
-    "floats": "a float tensor",
-    "normalised": "a normalised tensor",
-    "erased": "a tensor with an erased part",
-}
-
 GROUPS = ("RandomApply", "RandomChoice", "RandomOrder")
 
-# torchvision's transforms, of v1, v2 or both, that give equal results for equal pictures.
-DETERMINISTIC = frozenset(
-    {
-        "CenterCrop",
-        "ConvertImageDtype",
-        "FiveCrop",
-        "Grayscale",
-        "Identity",
-        "ImageClassification",
-        "LinearTransformation",
-        "Normalize",
-        "PILToTensor",
-        "Pad",
-        "RGB",
-        "Resize",
-        "TenCrop",
-        "ToDtype",
-        "ToImage",
-        "ToPILImage",
-        "ToPureTensor",
-        "ToTensor",
-        "timm.CenterCropOrPad",
-        "timm.MaybePILToTensor",
-        "timm.MaybeToTensor",
-        "timm.ToNumpy",
-        "timm.ToTensor",
-    }
-)
+SANITIZE = "SanitizeBoundingBoxes"
+MASK_DTYPES = ("uint8", "int64")
 
-# Why a known transform has no place in native batches, to follow its name.
-NEVER = {
-    "FiveCrop": "makes five pictures of one, and a native batch has one of each: use CenterCrop",
-    "TenCrop": "makes ten pictures of one, and a native batch has one of each: use CenterCrop",
-    "timm.ToNumpy": "makes an array, and a native batch has tensors: use MaybePILToTensor",
-    "timm.TrimBorder": "cuts a border whose place hangs on the picture: use a crop",
+
+@dataclass(frozen=True)
+class Other:
+    """What is known of a transform of torchvision's or timm's that Seneca has not."""
+
+    why: str = "is not one that the native path knows"
+    is_fixed: bool = False  # gives equal results for equal pictures
+    masks: str = STAYS
+    boxes: str = STAYS
+
+
+def _refused(needs: str | None = None, boxes: str | None = None, **known: Any) -> Other:
+    """One that torchvision does not run beside masks and boxes either."""
+    without = f"needs {needs}, and torchvision refuses it without them: leave it out"
+    masks = refused("masks") if needs is None else without
+    return Other(masks=masks, boxes=boxes or (refused("boxes") if needs is None else without), **known)
+
+
+ON_BOXES = Other(masks="does nothing to masks: leave it out", boxes=MOVES)
+OTHERS: dict[str, Other] = {
+    "ClampBoundingBoxes": ON_BOXES,
+    "ConvertBoundingBoxFormat": ON_BOXES,
+    "CutMix": _refused(),
+    "FiveCrop": _refused(
+        why="makes five pictures of one, and a native batch has one of each: use CenterCrop", is_fixed=True
+    ),
+    "Grayscale": Other(is_fixed=True),
+    "LinearTransformation": Other(is_fixed=True),
+    "MixUp": _refused(),
+    "RGB": Other(is_fixed=True),
+    "RandomIoUCrop": _refused("boxes", "chooses its part by the boxes: use RandomResizedCrop"),
+    "RandomPhotometricDistort": Other(
+        masks=not_yet("masks", "ColorJitter"), boxes=not_yet("boxes", "ColorJitter")
+    ),
+    SANITIZE: _refused("boxes", MOVES),
+    "SanitizeKeyPoints": _refused("key points"),
+    "SetClampingMode": ON_BOXES,
+    "TenCrop": _refused(
+        why="makes ten pictures of one, and a native batch has one of each: use CenterCrop", is_fixed=True
+    ),
+    "ToPILImage": Other(is_fixed=True),
+    "timm.ToNumpy": Other(
+        "makes an array, and a native batch has tensors: use MaybePILToTensor", is_fixed=True
+    ),
+    "timm.TrimBorder": Other("cuts a border whose place hangs on the picture: use a crop"),
 }
+
+
+def does_beside(name: str | None, what: Literal["masks", "boxes"]) -> str:
+    """What torchvision's transform of this name does to masks or boxes beside a picture, or why not here."""
+    known = BY_NAME.get(name or "") or OTHERS.get(name or "")
+    return STAYS if known is None else str(getattr(known, what))
 
 
 def recognise(transform: object) -> NativeTransform | str:
@@ -119,13 +130,59 @@ def recognise(transform: object) -> NativeTransform | str:
         return transform
     if transform is None:
         return "there is no transform, so that the result is a PIL image"
+    found = walked(transform, None)
+    return found if isinstance(found, str) else found[1]
+
+
+class PairTransform(NamedTuple):
+    """What a pair goes through.
+
+    Attributes:
+        transform: Seneca's transform of the picture, whose geometry is the mask's too.
+        mask: The type of the mask.
+    """
+
+    transform: NativeTransform
+    mask: str
+
+
+def recognise_pair(transforms: object) -> PairTransform | str:
+    """Find Seneca's transforms of the same meaning for items ``(picture, mask)``.
+
+    What a transform of ``transforms.v2`` does to a ``tv_tensors.Mask`` beside a picture:
+
+    * Geometry is the picture's. A resize takes the nearest pixel, whatever the picture's filter.
+    * Margins get the mask's own ``fill``.
+    * Colours are the picture's alone, and so are ``Normalize`` and ``RandomErasing``.
+    * ``ToDtype`` gives the mask a type of its own.
+
+    Args:
+        transforms: What a dataset calls with an RGB PIL image and a ``tv_tensors.Mask`` of uint8.
+
+    Returns:
+        The transform; or the reason why there is none, to follow "... because".
+
+    Example:
+        >>> recognise_pair(None)
+        'there is no transform, so that the picture is a PIL image'
+    """
+    found = walked(transforms, "masks")
+    return found if isinstance(found, str) else PairTransform(found[1], found[0].mask_dtype)
+
+
+def walked(
+    transform: Any, beside: Literal["masks", "boxes"] | None
+) -> tuple[Recogniser, NativeTransform] | str:
+    """Walk over the steps of a transform: who has seen them, and what they come to; or a reason."""
+    if transform is None:
+        return "there is no transform, so that the picture is a PIL image"
     if (replaced := replaced_in_torchvision()) is not None:
         return f"{replaced} was replaced"
-    recogniser = Recogniser()
+    recogniser = Recogniser(beside)
     try:
-        for step in _flattened(transform):
+        for step in _flattened(transform) if beside is None else _steps_of_v2(transform):
             recogniser.take(step)
-        return recogniser.result()
+        return recogniser, recogniser.result()
     except NotNative as reason:
         return str(reason)
 
@@ -158,10 +215,10 @@ def steps_on_pictures(transform: object) -> tuple[Step, ...] | None:
     None: there are no such steps, or their pixels would differ.
     """
     name = known_as(transform)
-    if name not in PIXELS or not _deterministic(transform) or replaced_in_torchvision() is not None:
+    if name not in BY_NAME or not _deterministic(transform) or replaced_in_torchvision() is not None:
         return None
     try:
-        return PIXELS[name](transform, "picture").steps()
+        return _read(name, transform, "picture").steps()
     except (NotNative, TypeError, ValueError):
         return None
 
@@ -195,39 +252,74 @@ def _deterministic(step: Any) -> bool:
         except PlanError:
             return False  # the call will raise it
         return pipeline.deterministic and pipeline.erase is None
-    return isinstance(step, Static) or known_as(step) in DETERMINISTIC
+    return isinstance(step, Static) or _is_fixed(known_as(step) or "")
 
 
-class Recogniser:
+def _is_fixed(name: str) -> bool:
+    if name in BY_NAME:
+        return BY_NAME[name].fixed_kinds == BY_NAME[name].kinds
+    return name in TENSOR.keys() - RANDOM or (name in OTHERS and OTHERS[name].is_fixed)
+
+
+def _read(name: str, step: Any, holds: Holds) -> Transform:
+    """Seneca's transform for one of torchvision's or timm's of this name."""
+    kind = BY_NAME[name]
+    return kind.from_timm(step) if name.startswith("timm.") else kind.from_torchvision(step, holds)
+
+
+def _steps_of_v2(transform: Any) -> list[Any]:
+    """The steps of a transform that gets more than a picture. Composes are taken apart, also nested ones.
+
+    Raises:
+        NotNative: The transform takes a picture alone.
+    """
+    if isinstance(transform, NativeTransform):
+        raise NotNative(
+            f"Seneca's {type(transform).__name__} takes no mask and no boxes: use torchvision.transforms.v2"
+        )
+    name = known_as(transform)
+    if name is not None and not type(transform).__module__.startswith(V2):
+        of = "" if name.startswith("timm.") else " of torchvision.transforms"
+        raise NotNative(f"{name}{of} takes no mask and no boxes: use torchvision.transforms.v2")
+    if name != "Compose":
+        return [transform]
+    return [step for inner in transform.transforms for step in _steps_of_v2(inner)]
+
+
+@dataclass(frozen=True)
+class Filled(Transform):
+    """A transform whose margins have a class of their own in masks."""
+
+    inner: Transform
+    mask_fill: int
+
+    def steps(self) -> tuple[Step, ...]:
+        return tuple(Step(kind, {**args, "mask_fill": self.mask_fill}) for kind, args in self.inner.steps())
+
+
+class Recogniser(Followed):
     """Follows the value from one step to the next, and collects Seneca's transforms for the steps.
 
     Seneca puts transforms of pixels before those of the tensor. A transform that moves there past others
-    means the same in both places; ``ON_TENSORS`` lists where that holds.
+    means the same in both places, if its class says so (``on_tensors``).
+
+    Args:
+        beside: What is beside the picture, if anything. Dicts of torchvision's then tell types apart.
     """
 
-    def __init__(self) -> None:
-        self.pixels: list[Transform] = []
-        self.tensor: list[Transform] = []
-        self.dtype: str | None = None  # of the tensor, once there is one
-        self.normalised = self.erased = False
-        self.is_image = False  # a tv_tensors.Image
-        self.behind = ""  # the step before which transforms of pixels must stand
+    def __init__(self, beside: Literal["masks", "boxes"] | None = None) -> None:
+        super().__init__()
+        self.beside = beside
+        self.mask_dtype = "uint8"
+        self.mask_is_pure = False  # a plain tensor, which transforms leave alone beside a picture
+        self.box_steps: list[tuple[str, Any]] = []  # those that do something to boxes
         self.ended_by: str | None = None  # a transform of Seneca's, which makes the final tensor
-
-    @property
-    def holds(self) -> Holds:
-        """The kind of value that the next step gets."""
-        if self.dtype is None:
-            return "picture"
-        if self.erased:
-            return "erased"
-        if self.normalised:
-            return "normalised"
-        return "bytes" if self.dtype == "uint8" else "floats"
 
     def take(self, step: Any) -> None:
         """Take in one step of the user's."""
         name = known_as(step)
+        if self.beside is not None and (step := self._take_beside(name, step)) is None:
+            return
         if self.ended_by is not None:
             raise NotNative(
                 f"{_named(step)} comes after Seneca's {self.ended_by}, which makes a tensor of "
@@ -236,19 +328,28 @@ class Recogniser:
         try:
             if isinstance(step, Transform) and _is_senecas(step):
                 self._take_senecas(step)
-            elif name in PIXELS or name in GROUPS:
-                self._take_pixels(name, step)
-            elif name in _TENSOR:
-                _TENSOR[name](self, step)
-            elif name in NEVER:
-                raise NotNative(f"{name} {NEVER[name]}")
+            elif name in BY_NAME or name in GROUPS:
+                self.pixels.append(self.translated(name, step))
+            elif name in TENSOR:
+                TENSOR[name](self, step)
             else:
-                raise NotNative(f"{_named(step)} is not one that the native path knows")
+                raise NotNative(f"{_named(step)} {OTHERS.get(name or '', Other()).why}")
         except (TypeError, ValueError) as error:  # from the checks of Seneca's arguments
             raise NotNative(f"{name}: {error}") from None
 
+    def _take_senecas(self, step: Transform) -> None:
+        name = type(step).__name__
+        self.needs_picture(f"Seneca's {name}")
+        self.pixels.append(step)
+        self.ended_by = name
+
     def result(self) -> NativeTransform:
         """The transform of all steps, once the last step is taken in."""
+        if self.beside == "masks" and not self.mask_is_pure and images_stay_images():
+            raise NotNative(
+                'batches of masks are tv_tensors.Mask after set_return_type("TVTensor"): put ToPureTensor at '
+                "the end"
+            )
         if self.dtype is None and self.ended_by is None:
             raise NotNative("the result is a PIL image: put ToTensor at the end")
         if self.is_image and images_stay_images():
@@ -263,25 +364,6 @@ class Recogniser:
             raise NotNative(str(error)) from None
         return whole
 
-    def needs_tensor(self, name: str) -> None:
-        """Raise if the value is not yet a tensor."""
-        if self.dtype is None:
-            raise NotNative(f"{name} gets a PIL image: put ToTensor in front of it")
-
-    def needs_picture(self, name: str) -> None:
-        """Raise if the value is already a tensor."""
-        if self.dtype is not None:
-            raise NotNative(f"{name} gets {WORDS[self.holds]}, not a PIL image: put it in front")
-
-    def _take_senecas(self, step: Transform) -> None:
-        name = type(step).__name__
-        self.needs_picture(f"Seneca's {name}")
-        self.pixels.append(step)
-        self.ended_by = name
-
-    def _take_pixels(self, name: str, step: Any) -> None:
-        self.pixels.append(self.translated(name, step))
-
     def translated(self, name: str, step: Any) -> Transform:
         """Seneca's transform of the same meaning, for the value that there is now."""
         if name == "RandomApply":
@@ -290,23 +372,130 @@ class Recogniser:
         if name in ("RandomChoice", "RandomOrder"):
             branches = [Compose(self.members(name, inner)) for inner in step.transforms]
             return RandomChoice(branches, step.p) if name == "RandomChoice" else RandomOrder(branches)
+        mask_fill = self._fill_beside(name, step)
         holds = self.holds
-        if holds != "picture" and holds not in ON_TENSORS[name]:
+        if holds != "picture" and (name.startswith("timm.") or holds not in BY_NAME[name].on_tensors):
             raise NotNative(
                 f"{name} works on {WORDS[holds]}, where its pixels are others than the native path's: put it "
                 f"in front of {self.behind}"
             )
-        return PIXELS[name](step, holds)
+        made = _read(name, step if self.beside is None else self._filled(step), holds)
+        return Filled(made, mask_fill) if mask_fill else made
 
     def members(self, group: str, transform: Any) -> list[Transform]:
         """Seneca's transforms for a member of a group, which may be a list."""
-        names = [(known_as(step), step) for step in _flattened(transform)]
-        for name, step in names:
-            if name not in PIXELS and name not in GROUPS and name != "Identity":
+        if self.beside is not None:
+            names = [known_as(step) for step in _steps_of_v2(transform)]
+            moving = [name for name in names if does_beside(name, "boxes") == MOVES]
+            if self.beside == "boxes" and moving:
+                raise NotNative(f"{group} has {moving[0]}, which moves boxes: put it outside of {group}")
+            for name in names:
+                self._check(name)
+        steps = [(known_as(step), step) for step in _flattened(transform)]
+        for name, step in steps:
+            if name not in BY_NAME and name not in GROUPS and name != "Identity":
                 raise NotNative(
                     f"{group} has {_named(step)}, which is not one that the native path knows there"
                 )
-        return [self.translated(name, step) for name, step in names if name and name != "Identity"]
+        return [self.translated(name, step) for name, step in steps if name and name != "Identity"]
+
+    def _check(self, name: str | None) -> None:
+        if self.beside is not None and (does := does_beside(name, self.beside)) not in (MOVES, STAYS):
+            raise NotNative(f"{name} {does}")
+
+    def _take_beside(self, name: str | None, step: Any) -> Any:
+        """What one step does to masks or boxes; then the step for the picture, None if it is not of that."""
+        self._check(name)
+        if self.beside == "boxes":
+            moves = does_beside(name, "boxes") == MOVES
+            if name and (moves or name in ("ConvertImageDtype", "ToDtype", "ToPureTensor")):
+                self._take_for_boxes(name, step)
+            if moves and name in OTHERS:
+                return None
+        elif name == "ToDtype":
+            if isinstance(step.dtype, dict) and not self.mask_is_pure:
+                mask = _for_type(step.dtype, sys.modules["torchvision.tv_tensors"].Mask, KeyError)
+                self._mask_becomes("ToDtype", mask)
+        elif name == "ConvertImageDtype":
+            self._mask_becomes(name, step.dtype)
+        elif name == "ToPureTensor":
+            self.mask_is_pure = True
+        return self._converting(step) if name == "ToDtype" else step
+
+    def _take_for_boxes(self, name: str, step: Any) -> None:
+        if not hasattr(step, "transform"):
+            raise NotNative(
+                f"{name} of this torchvision cannot move boxes alone: use torchvision 0.21 or later"
+            )
+        if name == SANITIZE and (
+            step.labels_getter not in ("default", None) or not is_theirs(step._labels_getter)
+        ):
+            raise NotNative(f'{name} has a labels_getter of your own: use labels_getter="default"')
+        self.box_steps.append((name, copy.deepcopy(step)))  # an epoch goes on with the step as it was
+
+    def _fill_beside(self, name: str, step: Any) -> int:
+        """What masks have in the margins that a step makes; its margins are checked."""
+        margins = name == "Pad" or (name == "RandomCrop" and (step.padding or step.pad_if_needed))
+        if self.beside == "boxes" and margins and step.padding_mode != "constant":
+            raise NotNative(
+                f'torchvision pads no boxes with {step.padding_mode!r}: use padding_mode="constant"'
+            )
+        if self.beside != "masks":
+            return 0
+        if does_beside(name, "masks") == MOVES and self.mask_is_pure:
+            raise NotNative(f"{name} leaves the mask alone behind ToPureTensor: put it in front")
+        fills, fill = vars(step).get("_fill"), 0
+        if isinstance(fills, dict):
+            fill = _for_type(fills, sys.modules["torchvision.tv_tensors"].Mask, None) or 0
+        if fill not in range(256):
+            raise NotNative(f"{name} fills masks with {fill!r}, which is no whole number from 0 to 255")
+        return int(fill)
+
+    def _filled(self, step: Any) -> Any:
+        """The step with the fill of the picture alone."""
+        fills = vars(step).get("_fill")
+        if not isinstance(fills, dict):
+            return step
+        like = copy.copy(step)
+        like.fill = _for_type(fills, self._picture_type(), None)
+        return like
+
+    def _converting(self, step: Any) -> Any:
+        """``ToDtype`` of the picture alone; None: it leaves the picture as it is."""
+        if not isinstance(step.dtype, dict):
+            return step
+        like = copy.copy(step)
+        like.dtype = _for_type(step.dtype, self._picture_type(), KeyError)
+        if like.dtype is KeyError:
+            raise NotNative(f"ToDtype names no dtype for a {self._picture_type().__name__}")
+        return None if like.dtype is None else like
+
+    def _picture_type(self) -> type:
+        """The type by which torchvision's dicts know the picture."""
+        import torch  # loaded: torchvision imports it
+        from PIL import Image
+
+        if self.dtype is None:
+            return Image.Image
+        image: type = sys.modules["torchvision.tv_tensors"].Image
+        return image if self.is_image else torch.Tensor
+
+    def _mask_becomes(self, name: str, dtype: Any) -> None:
+        if dtype is KeyError:
+            raise NotNative(f"{name} names no dtype for a Mask")
+        if dtype is None or self.mask_is_pure:
+            return
+        self.mask_dtype = str(dtype).removeprefix("torch.")
+        if self.mask_dtype not in MASK_DTYPES:
+            raise NotNative(
+                f"{name} makes masks of {self.mask_dtype}: only uint8 and int64 run natively, as in "
+                'ToDtype({tv_tensors.Mask: torch.int64, "others": torch.float32})'
+            )
+
+
+def _for_type(given: dict[Any, Any], kind: type, otherwise: Any) -> Any:
+    """What a dict of torchvision's says of a type."""
+    return given.get(kind, given.get("others", otherwise))
 
 
 def _named(step: Any) -> str:
@@ -318,7 +507,7 @@ def _named(step: Any) -> str:
     if own is not None:
         return str(own)
     kind = type(step)
-    taken = kind.__name__ in PIXELS or kind.__name__ in _TENSOR
+    taken = kind.__name__ in BY_NAME or kind.__name__ in TENSOR
     return f"{kind.__module__}.{kind.__qualname__}" if taken else kind.__qualname__
 
 
@@ -326,130 +515,3 @@ def images_stay_images() -> bool:
     """Whether torch's functions, such as ``stack``, return a tv_tensors.Image for such images."""
     kind = sys.modules["torchvision.tv_tensors"].Image
     return type(kind([[0]]) + 0) is kind
-
-
-# Transforms of the tensor: functions of the recogniser and the step. compile_transform checks the
-# combination.
-
-
-def _to_tensor(at: Recogniser, _step: Any) -> None:
-    import torch  # loaded: torchvision imports it
-
-    at.needs_picture("ToTensor")
-    if torch.get_default_dtype() != torch.float32:
-        raise NotNative(f"ToTensor makes {torch.get_default_dtype()}, torch's default type")
-    at.dtype, at.behind = "float32", "ToTensor"
-    at.tensor.append(ToTensor())
-
-
-def _maybe_to_tensor(at: Recogniser, step: Any) -> None:
-    if at.dtype is None:
-        _to_tensor(at, step)
-
-
-def _maybe_pil_to_tensor(at: Recogniser, step: Any) -> None:
-    if at.dtype is None:
-        _pil_to_tensor(at, step)
-
-
-def _timm_to_tensor(at: Recogniser, step: Any) -> None:
-    at.needs_picture("timm.ToTensor")
-    converted = ToDtype(step.dtype, scale=False)
-    at.dtype, at.behind = str(converted.dtype), "timm.ToTensor"
-    at.tensor += [PILToTensor(), converted]
-
-
-def _pil_to_tensor(at: Recogniser, _step: Any) -> None:
-    at.needs_picture("PILToTensor")
-    at.dtype, at.behind = "uint8", "PILToTensor"
-    at.tensor.append(PILToTensor())
-
-
-def _to_image(at: Recogniser, _step: Any) -> None:
-    at.is_image = True
-    if at.dtype is None:
-        at.dtype, at.behind = "uint8", "ToImage"
-        at.tensor.append(PILToTensor())
-
-
-def _to_pure_tensor(at: Recogniser, _step: Any) -> None:
-    at.is_image = False
-
-
-def _to_dtype(at: Recogniser, step: Any) -> None:
-    at.needs_tensor("ToDtype")
-    if isinstance(step.dtype, dict):
-        raise NotNative(f"ToDtype has dtype={step.dtype!r}, which tells types apart")
-    _convert(at, "ToDtype", ToDtype(step.dtype, step.scale))
-
-
-def _convert_image_dtype(at: Recogniser, step: Any) -> None:
-    at.needs_tensor("ConvertImageDtype")
-    _convert(at, "ConvertImageDtype", ConvertImageDtype(step.dtype))
-
-
-def _convert(at: Recogniser, name: str, converted: ToDtype | ConvertImageDtype) -> None:
-    dtype = str(converted.dtype)
-    if at.dtype in ("float16", "bfloat16") and at.dtype != dtype:
-        # Seneca rounds once, at the end. torchvision rounds here already.
-        raise NotNative(f"{name} makes {dtype} of {at.dtype}, which has lost digits: leave one of them out")
-    at.dtype = dtype
-    at.tensor.append(converted)
-
-
-def _normalize(at: Recogniser, step: Any) -> None:
-    at.needs_tensor("Normalize")
-    if at.dtype == "bfloat16":
-        # 0.43 levels away: torch rounds the mean and each result to 8 bits; float16 is 0.03 away.
-        raise NotNative("Normalize works on bfloat16: put ToDtype(torch.bfloat16) behind it")
-    at.tensor.append(Normalize(_per_channel(step.mean), _per_channel(step.std)))
-    at.normalised, at.behind = True, "Normalize"
-
-
-def _per_channel(given: Any) -> Any:
-    """One value stands for all channels."""
-    if isinstance(given, (int, float)):
-        return (given,) * 3
-    return tuple(given) * 3 if len(given) == 1 else given
-
-
-def _random_erasing(at: Recogniser, step: Any) -> None:
-    at.needs_tensor("RandomErasing")
-    value = "random" if step.value is None else step.value  # as v2 has it
-    _erase(at, RandomErasing(step.p, step.scale, step.ratio, value))
-
-
-def _timm_random_erasing(at: Recogniser, step: Any) -> None:
-    at.needs_tensor("timm.RandomErasing")
-    _erase(at, timm_erasing(step))
-
-
-def _erase(at: Recogniser, erasing: RandomErasing) -> None:
-    at.tensor.append(erasing)
-    at.erased, at.behind = True, "RandomErasing"
-
-
-def _preset(at: Recogniser, step: Any) -> None:
-    at.needs_picture("ImageClassification")
-    interpolation = interpolation_of("ImageClassification", step)
-    at.pixels += [Resize(step.resize_size, interpolation), CenterCrop(step.crop_size)]
-    at.tensor += [PILToTensor(), ConvertImageDtype("float32"), Normalize(step.mean, step.std)]
-    at.dtype, at.normalised, at.behind = "float32", True, "ImageClassification"
-
-
-_TENSOR: dict[str, Callable[[Recogniser, Any], None]] = {
-    "ToTensor": _to_tensor,
-    "PILToTensor": _pil_to_tensor,
-    "ToImage": _to_image,
-    "ToPureTensor": _to_pure_tensor,
-    "Identity": lambda _at, _step: None,
-    "ToDtype": _to_dtype,
-    "ConvertImageDtype": _convert_image_dtype,
-    "Normalize": _normalize,
-    "RandomErasing": _random_erasing,
-    "ImageClassification": _preset,
-    "timm.MaybeToTensor": _maybe_to_tensor,
-    "timm.MaybePILToTensor": _maybe_pil_to_tensor,
-    "timm.ToTensor": _timm_to_tensor,
-    "timm.RandomErasing": _timm_random_erasing,
-}

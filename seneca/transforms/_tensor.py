@@ -1,20 +1,33 @@
-"""Transforms of the resulting tensor: its type, its statistics, and erasing."""
+"""Transforms of the resulting tensor: its type, its statistics, erasing; and how torchvision's are read."""
 
 from __future__ import annotations
 
+import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from seneca.transforms._arguments import channels, probability, rising, whole
-from seneca.transforms._base import Transform, step
-from seneca.transforms._pipeline import DTYPES, Step
+from seneca.transforms._arguments import NotNative, channels, interpolation_of, probability, rising, whole
+from seneca.transforms._base import Holds, Step, Transform, step
+from seneca.transforms._geometry import CenterCrop, Resize
+from seneca.transforms._pipeline import DTYPES
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["ConvertImageDtype", "Normalize", "PILToTensor", "RandomErasing", "ToDtype", "ToTensor"]
+__all__ = [
+    "RANDOM",
+    "TENSOR",
+    "WORDS",
+    "ConvertImageDtype",
+    "Followed",
+    "Normalize",
+    "PILToTensor",
+    "RandomErasing",
+    "ToDtype",
+    "ToTensor",
+]
 
 NOISES = ("random", "random colour")
 MOST_BOXES = 1000  # MAX_BOXES in csrc/codec/plan.c
@@ -24,8 +37,7 @@ MOST_BOXES = 1000  # MAX_BOXES in csrc/codec/plan.c
 class ToTensor(Transform):
     """Make a float32 tensor in [0, 1]. This is also the result without any transform of the tensor."""
 
-    def steps(self) -> tuple[Step, ...]:
-        return step("to_tensor")
+    kinds = ("to_tensor",)
 
 
 @dataclass(frozen=True)
@@ -40,8 +52,7 @@ class PILToTensor(Transform):
         tensor(200, dtype=torch.uint8)
     """
 
-    def steps(self) -> tuple[Step, ...]:
-        return step("pil_to_tensor")
+    kinds = ("pil_to_tensor",)
 
 
 @dataclass(frozen=True)
@@ -63,14 +74,13 @@ class ToDtype(Transform):
         ToDtype(dtype='float16', scale=True)
     """
 
+    kinds = ("to_dtype",)
+
     dtype: torch.dtype | str
     scale: bool = False
 
     def __post_init__(self) -> None:
         self._set(dtype=_dtype(self.dtype), scale=bool(self.scale))
-
-    def steps(self) -> tuple[Step, ...]:
-        return step("to_dtype", dtype=self.dtype, scale=self.scale)
 
 
 @dataclass(frozen=True)
@@ -105,6 +115,8 @@ class Normalize(Transform):
     Raises:
         ValueError: ``mean`` or ``std`` is not three finite numbers, or ``std`` has a 0.
     """
+
+    kinds = ("normalize",)
 
     mean: Sequence[float]
     std: Sequence[float]
@@ -147,6 +159,8 @@ class RandomErasing(Transform):
             not one or three numbers, or ``count`` is not from 1 to 1000.
     """
 
+    kinds = ("random_erasing",)
+
     p: float = 0.5
     scale: Sequence[float] = (0.02, 0.33)
     ratio: Sequence[float] = (0.3, 3.3)
@@ -179,6 +193,14 @@ class RandomErasing(Transform):
             f"inplace={self.inplace}{count})"
         )
 
+    @classmethod
+    def from_timm(cls, given: Any) -> RandomErasing:
+        """timm's RandomErasing, on one picture's tensor."""
+        value = "random" if given.per_pixel else "random colour" if given.rand_color else 0.0
+        area, count = (given.min_area, given.max_area), (given.min_count, given.max_count)
+        ratio = [math.exp(bound) for bound in given.log_aspect_ratio]
+        return cls(given.probability, area, ratio, value, count=count)
+
 
 def _dtype(given: torch.dtype | str) -> str:
     """The name of a type that the native core can write."""
@@ -199,3 +221,173 @@ def _erasing_value(value: object) -> str | tuple[float, float, float]:
     if not isinstance(value, (list, tuple)):
         raise TypeError(f'value: a number, three numbers or "random", but got {value!r}')
     return channels("value", tuple(value) * 3 if len(value) == 1 else value)
+
+
+WORDS: dict[Holds, str] = {
+    "picture": "a PIL image",
+    "bytes": "a uint8 tensor",
+    "floats": "a float tensor",
+    "normalised": "a normalised tensor",
+    "erased": "a tensor with an erased part",
+}
+
+
+class Followed:
+    """What is known of the value that the next step gets, and Seneca's transforms up to there."""
+
+    def __init__(self) -> None:
+        self.pixels: list[Transform] = []
+        self.tensor: list[Transform] = []
+        self.dtype: str | None = None  # of the tensor, once there is one
+        self.normalised = self.erased = False
+        self.is_image = False  # a tv_tensors.Image
+        self.behind = ""  # the step before which transforms of pixels must stand
+
+    @property
+    def holds(self) -> Holds:
+        """The kind of value that the next step gets."""
+        if self.dtype is None:
+            return "picture"
+        if self.erased:
+            return "erased"
+        if self.normalised:
+            return "normalised"
+        return "bytes" if self.dtype == "uint8" else "floats"
+
+    def needs_tensor(self, name: str) -> None:
+        """Raise if the value is not yet a tensor."""
+        if self.dtype is None:
+            raise NotNative(f"{name} gets a PIL image: put ToTensor in front of it")
+
+    def needs_picture(self, name: str) -> None:
+        """Raise if the value is already a tensor."""
+        if self.dtype is not None:
+            raise NotNative(f"{name} gets {WORDS[self.holds]}, not a PIL image: put it in front")
+
+
+# How torchvision's and timm's are read: functions of the value so far and the step. compile_transform checks
+# the combination.
+
+
+def _to_tensor(at: Followed, _step: Any) -> None:
+    import torch  # loaded: torchvision imports it
+
+    at.needs_picture("ToTensor")
+    if torch.get_default_dtype() != torch.float32:
+        raise NotNative(f"ToTensor makes {torch.get_default_dtype()}, torch's default type")
+    at.dtype, at.behind = "float32", "ToTensor"
+    at.tensor.append(ToTensor())
+
+
+def _maybe_to_tensor(at: Followed, step: Any) -> None:
+    if at.dtype is None:
+        _to_tensor(at, step)
+
+
+def _maybe_pil_to_tensor(at: Followed, step: Any) -> None:
+    if at.dtype is None:
+        _pil_to_tensor(at, step)
+
+
+def _timm_to_tensor(at: Followed, step: Any) -> None:
+    at.needs_picture("timm.ToTensor")
+    converted = ToDtype(step.dtype, scale=False)
+    at.dtype, at.behind = str(converted.dtype), "timm.ToTensor"
+    at.tensor += [PILToTensor(), converted]
+
+
+def _pil_to_tensor(at: Followed, _step: Any) -> None:
+    at.needs_picture("PILToTensor")
+    at.dtype, at.behind = "uint8", "PILToTensor"
+    at.tensor.append(PILToTensor())
+
+
+def _to_image(at: Followed, _step: Any) -> None:
+    at.is_image = True
+    if at.dtype is None:
+        at.dtype, at.behind = "uint8", "ToImage"
+        at.tensor.append(PILToTensor())
+
+
+def _to_pure_tensor(at: Followed, _step: Any) -> None:
+    at.is_image = False
+
+
+def _to_dtype(at: Followed, step: Any) -> None:
+    at.needs_tensor("ToDtype")
+    if isinstance(step.dtype, dict):
+        raise NotNative(f"ToDtype has dtype={step.dtype!r}, which tells types apart")
+    _convert(at, "ToDtype", ToDtype(step.dtype, step.scale))
+
+
+def _convert_image_dtype(at: Followed, step: Any) -> None:
+    at.needs_tensor("ConvertImageDtype")
+    _convert(at, "ConvertImageDtype", ConvertImageDtype(step.dtype))
+
+
+def _convert(at: Followed, name: str, converted: ToDtype | ConvertImageDtype) -> None:
+    dtype = str(converted.dtype)
+    if at.dtype in ("float16", "bfloat16") and at.dtype != dtype:
+        # Seneca rounds once, at the end. torchvision rounds here already.
+        raise NotNative(f"{name} makes {dtype} of {at.dtype}, which has lost digits: leave one of them out")
+    at.dtype = dtype
+    at.tensor.append(converted)
+
+
+def _normalize(at: Followed, step: Any) -> None:
+    at.needs_tensor("Normalize")
+    if at.dtype == "bfloat16":
+        # 0.43 levels away: torch rounds the mean and each result to 8 bits; float16 is 0.03 away.
+        raise NotNative("Normalize works on bfloat16: put ToDtype(torch.bfloat16) behind it")
+    at.tensor.append(Normalize(_per_channel(step.mean), _per_channel(step.std)))
+    at.normalised, at.behind = True, "Normalize"
+
+
+def _per_channel(given: Any) -> Any:
+    """One value stands for all channels."""
+    if isinstance(given, (int, float)):
+        return (given,) * 3
+    return tuple(given) * 3 if len(given) == 1 else given
+
+
+def _random_erasing(at: Followed, step: Any) -> None:
+    at.needs_tensor("RandomErasing")
+    value = "random" if step.value is None else step.value  # as v2 has it
+    _erase(at, RandomErasing(step.p, step.scale, step.ratio, value))
+
+
+def _timm_random_erasing(at: Followed, step: Any) -> None:
+    at.needs_tensor("timm.RandomErasing")
+    _erase(at, RandomErasing.from_timm(step))
+
+
+def _erase(at: Followed, erasing: RandomErasing) -> None:
+    at.tensor.append(erasing)
+    at.erased, at.behind = True, "RandomErasing"
+
+
+def _preset(at: Followed, step: Any) -> None:
+    at.needs_picture("ImageClassification")
+    interpolation = interpolation_of("ImageClassification", step)
+    at.pixels += [Resize(step.resize_size, interpolation), CenterCrop(step.crop_size)]
+    at.tensor += [PILToTensor(), ConvertImageDtype("float32"), Normalize(step.mean, step.std)]
+    at.dtype, at.normalised, at.behind = "float32", True, "ImageClassification"
+
+
+TENSOR: dict[str, Callable[[Followed, Any], None]] = {
+    "ToTensor": _to_tensor,
+    "PILToTensor": _pil_to_tensor,
+    "ToImage": _to_image,
+    "ToPureTensor": _to_pure_tensor,
+    "Identity": lambda _at, _step: None,
+    "ToDtype": _to_dtype,
+    "ConvertImageDtype": _convert_image_dtype,
+    "Normalize": _normalize,
+    "RandomErasing": _random_erasing,
+    "ImageClassification": _preset,
+    "timm.MaybeToTensor": _maybe_to_tensor,
+    "timm.MaybePILToTensor": _maybe_pil_to_tensor,
+    "timm.ToTensor": _timm_to_tensor,
+    "timm.RandomErasing": _timm_random_erasing,
+}
+RANDOM = {"RandomErasing", "timm.RandomErasing"}  # of these

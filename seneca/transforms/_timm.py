@@ -11,46 +11,51 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from seneca.transforms._arguments import colour, warp_filter_or_random, whole
-from seneca.transforms._base import Transform, step
-from seneca.transforms._pipeline import Step
+from seneca.transforms._arguments import NotNative, colour, warp_filter_or_random, whole
+from seneca.transforms._base import Step, Transform, step
+from seneca.transforms._genuine import TIMM_RECIPES, is_theirs
 
 __all__ = ["TIMM_OPERATIONS", "TimmAugMix", "TimmAugment"]
 
-# In timm's words and in the order of enum sn_timm_operation in csrc/codec/sn_plan.h.
-TIMM_OPERATIONS = (
-    "AutoContrast",
-    "Equalize",
-    "Invert",
-    "Rotate",
-    "Posterize",
-    "PosterizeIncreasing",
-    "PosterizeOriginal",
-    "Solarize",
-    "SolarizeIncreasing",
-    "SolarizeAdd",
-    "Color",
-    "ColorIncreasing",
-    "Contrast",
-    "ContrastIncreasing",
-    "Brightness",
-    "BrightnessIncreasing",
-    "Sharpness",
-    "SharpnessIncreasing",
-    "ShearX",
-    "ShearY",
-    "TranslateXRel",
-    "TranslateYRel",
-    "Desaturate",
-    "GaussianBlur",
-    "GaussianBlurRand",
-)
+Part = tuple[str, float, float]
+Level = str | tuple[str, dict[str, float]] | None
+
+# In the order of enum sn_timm_operation in csrc/codec/sn_plan.h: for each name of timm's the function that
+# does it, and the one that makes its argument of a magnitude.
+FUNCTIONS: dict[str, tuple[str, Level]] = {
+    "AutoContrast": ("auto_contrast", None),
+    "Equalize": ("equalize", None),
+    "Invert": ("invert", None),
+    "Rotate": ("rotate", "_rotate_level_to_arg"),
+    "Posterize": ("posterize", "_posterize_level_to_arg"),
+    "PosterizeIncreasing": ("posterize", "_posterize_increasing_level_to_arg"),
+    "PosterizeOriginal": ("posterize", "_posterize_original_level_to_arg"),
+    "Solarize": ("solarize", "_solarize_level_to_arg"),
+    "SolarizeIncreasing": ("solarize", "_solarize_increasing_level_to_arg"),
+    "SolarizeAdd": ("solarize_add", "_solarize_add_level_to_arg"),
+    "Color": ("color", "_enhance_level_to_arg"),
+    "ColorIncreasing": ("color", "_enhance_increasing_level_to_arg"),
+    "Contrast": ("contrast", "_enhance_level_to_arg"),
+    "ContrastIncreasing": ("contrast", "_enhance_increasing_level_to_arg"),
+    "Brightness": ("brightness", "_enhance_level_to_arg"),
+    "BrightnessIncreasing": ("brightness", "_enhance_increasing_level_to_arg"),
+    "Sharpness": ("sharpness", "_enhance_level_to_arg"),
+    "SharpnessIncreasing": ("sharpness", "_enhance_increasing_level_to_arg"),
+    "ShearX": ("shear_x", "_shear_level_to_arg"),
+    "ShearY": ("shear_y", "_shear_level_to_arg"),
+    "TranslateXRel": ("translate_x_rel", "_translate_rel_level_to_arg"),
+    "TranslateYRel": ("translate_y_rel", "_translate_rel_level_to_arg"),
+    "Desaturate": ("desaturate", ("_minmax_level_to_arg", {"min_val": 0.5, "max_val": 1.0})),
+    "GaussianBlur": ("gaussian_blur", ("_minmax_level_to_arg", {"min_val": 0.1, "max_val": 2.0})),
+    "GaussianBlurRand": ("gaussian_blur_rand", "_minmax_level_to_arg"),
+}
+TIMM_OPERATIONS = tuple(FUNCTIONS)
 MOST_PARTS = 50  # SN_MAX_PARTS in csrc/codec/sn_plan.h
 MOST_EDITS = 32  # SN_RECIPE_MAX in csrc/codec/operations/recipe.h
 MOST_DEPTH = 3  # of a chain of AugMix, where it is drawn
 MOST_MAGNITUDE = 1000.0
-
-Part = tuple[str, float, float]
+FULL_MAGNITUDE = 10.0  # what timm takes for the greatest, where none is given
+SHIFT = 0.45  # likewise for shifts
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,10 @@ class TimmAugment(Transform):
         >>> train = T.Compose([T.RandomResizedCrop(224), recipe, T.ToTensor()])
     """
 
+    kinds = ("timm_augment",)
+    keeps_size = True
+    timm = ("RandAugment", "AutoAugment")
+
     chains: Sequence[Sequence[Part]]
     weights: Sequence[float] | None = None
     num_layers: int = 1
@@ -115,9 +124,21 @@ class TimmAugment(Transform):
             "timm_augment",
             chains=tuple(zip(self.weights, self.chains, strict=True)),
             num_layers=self.num_layers,
-            **({"distinct": True} if self.distinct else {}),
+            distinct=self.distinct,
             **_numbers(self),
         )
+
+    @classmethod
+    def from_timm(cls, given: Any) -> Transform:
+        if type(given).__qualname__ == "RandAugment":
+            parts = [[_part_of("timm.RandAugment", op)] for op in given.ops]
+            weights = (
+                None if given.choice_weights is None else [float(weight) for weight in given.choice_weights]
+            )
+            common = _common_of("timm.RandAugment", given.ops)
+            return cls(parts, weights, given.num_layers, weights is not None, **common)
+        chains = [[_part_of("timm.AutoAugment", op) for op in chain] for chain in given.policy]
+        return cls(chains, **_common_of("timm.AutoAugment", [op for chain in given.policy for op in chain]))
 
 
 @dataclass(frozen=True)
@@ -137,6 +158,10 @@ class TimmAugMix(Transform):
         ValueError: A name is not timm's, a number is out of range, or all chains together could have more
             than 30 operations, with one more for each chain.
     """
+
+    kinds = ("timm_aug_mix",)
+    keeps_size = True
+    timm = ("AugMixAugment",)
 
     operations: Sequence[Part]
     width: int = 3
@@ -164,6 +189,14 @@ class TimmAugMix(Transform):
             alpha=self.alpha,
             **_numbers(self),
         )
+
+    @classmethod
+    def from_timm(cls, given: Any) -> Transform:
+        if given.blended:
+            raise NotNative("timm.AugMixAugment has blended=True: leave b1 out of its text")
+        parts = [_part_of("timm.AugMixAugment", op) for op in given.ops]
+        common = _common_of("timm.AugMixAugment", given.ops)
+        return cls(parts, given.width, given.depth, given.alpha, **common)
 
 
 def mixed_chains(width_name: str, width: int, depth_name: str, depth: int) -> tuple[int, int]:
@@ -230,3 +263,42 @@ def _numbers(given: TimmAugment | TimmAugMix) -> dict[str, Any]:
         "interpolation": given.interpolation,
         "fill": given.fill,
     }
+
+
+def _level(function: Any) -> Level:
+    """A function of timm's by its name, with the arguments that ``functools.partial`` has bound."""
+    if function is None:
+        return None
+    inner = getattr(function, "func", function)
+    name = str(getattr(inner, "__name__", inner))
+    return (name, dict(function.keywords)) if inner is not function else name
+
+
+def _part_of(name: str, op: Any) -> tuple[str, float, float]:
+    """One of timm's ``AugmentOp``: the operation, its probability and its magnitude."""
+    kind = type(op)
+    if (kind.__module__, kind.__qualname__) != (TIMM_RECIPES, "AugmentOp") or not is_theirs(kind.__call__):
+        raise NotNative(f"{name} has {kind.__qualname__}, which is not an AugmentOp of timm's")
+    known = FUNCTIONS.get(op.name)
+    functions = (op.aug_fn, getattr(op.level_fn, "func", op.level_fn))
+    found = (getattr(op.aug_fn, "__name__", None), _level(op.level_fn))
+    if known != found or not all(map(is_theirs, functions)):
+        raise NotNative(f"{name} has the operation {op.name}, which is not one that the native path knows")
+    return op.name, op.prob, op.magnitude
+
+
+def _common_of(name: str, ops: Sequence[Any]) -> dict[str, Any]:
+    """What all operations of a recipe have in common."""
+    found = [
+        {
+            "magnitude_std": op.magnitude_std,
+            "magnitude_max": op.magnitude_max or FULL_MAGNITUDE,
+            "translate": op.hparams.get("translate_pct", SHIFT),
+            "interpolation": op.kwargs["resample"],
+            "fill": op.kwargs["fillcolor"],
+        }
+        for op in ops
+    ]
+    if any(one != found[0] for one in found):
+        raise NotNative(f"{name} has operations with different arguments")
+    return found[0]

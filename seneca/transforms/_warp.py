@@ -7,13 +7,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from seneca.transforms._arguments import angles, colour, one_of, point, probability, rising, warp_filter
-from seneca.transforms._base import Transform, step
-from seneca.transforms._pipeline import Step
+from seneca.transforms._arguments import (
+    NotNative,
+    angles,
+    colour,
+    fill_of,
+    one_of,
+    point,
+    probability,
+    rising,
+    warp_filter,
+    warping_of,
+)
+from seneca.transforms._base import MOVES, Holds, Step, Transform, not_yet, step
+from seneca.transforms._genuine import is_v1
 
 __all__ = ["ElasticTransform", "RandomAffine", "RandomPerspective", "RandomRotation"]
 
-MOST_SIGMA = 31.5  # of ElasticTransform; SN_GRID_MAX_RADIUS in csrc/codec/operations/grid.h is four times this, and more
+MOST_SIGMA = 31.5  # of ElasticTransform; SN_GRID_MAX_RADIUS in operations/grid.h is four times this, and more
 
 
 @dataclass(frozen=True)
@@ -37,6 +48,11 @@ class RandomRotation(Transform):
         >>> RandomRotation(10, "bilinear").degrees
         (-10.0, 10.0)
     """
+
+    kinds = ("random_rotation",)
+    keeps_size = True
+    masks = MOVES
+    boxes = not_yet("boxes", "RandomResizedCrop")
 
     degrees: float | Sequence[float]
     interpolation: Any = "nearest"
@@ -64,6 +80,11 @@ class RandomRotation(Transform):
             fill=self.fill,
         )
 
+    @classmethod
+    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+        fill = fill_of("RandomRotation", given, holds)
+        return cls(given.degrees, warping_of("RandomRotation", given), given.expand, given.center, fill)
+
 
 @dataclass(frozen=True)
 class RandomAffine(Transform):
@@ -89,6 +110,11 @@ class RandomAffine(Transform):
         True
     """
 
+    kinds = ("random_affine",)
+    keeps_size = True
+    masks = MOVES
+    boxes = not_yet("boxes", "RandomResizedCrop")
+
     degrees: float | Sequence[float]
     translate: Sequence[float] | None = None
     scale: Sequence[float] | None = None
@@ -108,16 +134,12 @@ class RandomAffine(Transform):
             center=None if self.center is None else point("center", self.center),
         )
 
-    def steps(self) -> tuple[Step, ...]:
-        return step(
-            "random_affine",
-            degrees=self.degrees,
-            translate=self.translate,
-            scale=self.scale,
-            shear=self.shear,
-            interpolation=self.interpolation,
-            fill=self.fill,
-            center=self.center,
+    @classmethod
+    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+        fill = fill_of("RandomAffine", given, holds)
+        interpolation = warping_of("RandomAffine", given)
+        return cls(
+            given.degrees, given.translate, given.scale, given.shear, interpolation, fill, given.center
         )
 
 
@@ -142,6 +164,11 @@ class RandomPerspective(Transform):
         'bilinear'
     """
 
+    kinds = ("random_perspective",)
+    keeps_size = True
+    masks = not_yet("masks", "RandomAffine")
+    boxes = not_yet("boxes", "RandomResizedCrop")
+
     distortion_scale: float = 0.5
     p: float = 0.5
     interpolation: Any = "bilinear"
@@ -157,14 +184,10 @@ class RandomPerspective(Transform):
             fill=colour(self.fill),
         )
 
-    def steps(self) -> tuple[Step, ...]:
-        return step(
-            "random_perspective",
-            distortion_scale=self.distortion_scale,
-            p=self.p,
-            interpolation=self.interpolation,
-            fill=self.fill,
-        )
+    @classmethod
+    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+        fill = fill_of("RandomPerspective", given, holds)
+        return cls(given.distortion_scale, given.p, warping_of("RandomPerspective", given), fill)
 
 
 @dataclass(frozen=True)
@@ -189,6 +212,12 @@ class ElasticTransform(Transform):
         (120.0, 120.0)
     """
 
+    kinds = ("elastic_transform",)
+    keeps_size = True
+    on_tensors = ("bytes",)  # torchvision makes a tensor of a picture for it
+    masks = not_yet("masks", "RandomAffine")
+    boxes = not_yet("boxes", "RandomResizedCrop")
+
     alpha: float | Sequence[float] = 50.0
     sigma: float | Sequence[float] = 5.0
     interpolation: Any = "bilinear"
@@ -205,14 +234,13 @@ class ElasticTransform(Transform):
             fill=colour(self.fill),
         )
 
-    def steps(self) -> tuple[Step, ...]:
-        return step(
-            "elastic_transform",
-            alpha=self.alpha,
-            sigma=self.sigma,
-            interpolation=self.interpolation,
-            fill=self.fill,
-        )
+    @classmethod
+    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+        if given.fill is None:
+            raise NotNative("ElasticTransform has fill=None, which fades at the edges: use fill=0")
+        fill = given.fill if is_v1(given) else fill_of("ElasticTransform", given, holds)
+        alpha, sigma = (tuple(pair) for pair in (given.alpha, given.sigma))
+        return cls(alpha, sigma, warping_of("ElasticTransform", given), fill)
 
 
 def _both(name: str, value: float | Sequence[float]) -> tuple[float, float]:

@@ -14,6 +14,8 @@ import math
 import numpy as np
 import pytest
 import torch
+from oracle import fields
+from oracle import pictures as portable
 from PIL import Image
 from scipy.stats import chi2_contingency, chisquare, ks_2samp, kstest
 from sizes import size
@@ -22,8 +24,6 @@ from torchvision_here import F, torchvision, v1, v2
 from seneca._core.codec import Codec
 from seneca._core.plan import Plan
 from seneca._core.rng import philox
-from seneca.transforms import _portable as portable
-from seneca.transforms import _portable_fields as fields
 from seneca.transforms._pipeline import Step
 
 SEED = 3

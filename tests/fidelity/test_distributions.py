@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 import sizes
 import torch
+from oracle import pictures as portable
 from scipy.stats import binomtest, chi2_contingency, ks_2samp, kstest
 from torchvision_here import F, v1
 
 from seneca._core.codec import batch_write
 from seneca._core.plan import Plan
-from seneca.transforms import _portable as portable
 
 SEED = 1
 DRAWS, DRAWS_OF_TORCHVISION = sizes.size((6_000, 2_400), (20_000, 8_000))

@@ -24,7 +24,7 @@ import seneca
 from seneca._core.codec import Codec
 from seneca._core.plan import Plan
 from seneca.data.pairs import joined_bytes
-from seneca.transforms import _pairs as pairs
+from seneca.transforms import _recognise as pairs
 
 F = v2.functional
 Mask = torchvision.tv_tensors.Mask

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from oracle import pictures as portable
 from PIL import Image
 from PIL import __version__ as pillow_version
 from torchvision_here import F, v1, v2
@@ -19,7 +20,6 @@ from seneca._core.codec import Codec
 from seneca._core.plan import Plan
 from seneca.testing import make_pictures
 from seneca.transforms import _apply as sample
-from seneca.transforms import _portable as portable
 from seneca.transforms._pipeline import compile_transform
 
 BUILT_HERE = "post" in pillow_version  # pillow-simd comes as source, and finds the system's libjpeg
@@ -45,7 +45,7 @@ def folder(request, imagenet_sample, tmp_path_factory):
 def way(request, monkeypatch):
     """With the native core, and as it is where there is none."""
     if request.param == "portable":
-        monkeypatch.setattr(sample, "Codec", None)
+        portable.run_here(monkeypatch)
     return request.param
 
 

@@ -15,6 +15,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from oracle import pictures as portable
 from PIL import Image, ImageEnhance, ImageOps
 from PIL import __version__ as pillow_version
 from scipy.stats import binomtest, chisquare, ks_2samp
@@ -23,7 +24,6 @@ from torchvision_here import F, torchvision, v1, v2
 
 from seneca._core.codec import Codec
 from seneca._core.plan import Plan
-from seneca.transforms import _portable as portable
 from seneca.transforms._pipeline import Step
 
 SIMD = "post" in pillow_version  # its sharpness has weights of 13 bits, and its grey of 15

@@ -217,8 +217,8 @@ def test_another_transform_shares_what_is_before_it(folders, name):
     usual, filled = forms(v2.ToImage(), pad, *RANDOM[1:]), forms(v2.ToImage(), other, *RANDOM[1:])
     assert usual[0] == filled[0]
     assert usual[1] != filled[1] and usual[2] != filled[2]
-    from seneca.transforms._pairs import recognise_pair
     from seneca.transforms._pipeline import compile_transform
+    from seneca.transforms._recognise import recognise_pair
 
     known = recognise_pair(v2.Compose([*RANDOM, TO_FLOATS]))
     plain, paired = compile_transform(known.transform), compile_transform(known.transform, mask=known.mask)

@@ -19,7 +19,6 @@ OF_ALL = {
 # Modules that the tests of those that use them show, and that show nothing by themselves.
 WITHOUT = {
     "_core/codes": "what codes mean: the errors in _core/test_segment.py, test_codec_damage.py",
-    "_core/op": "one transform of a pipeline: all of _core/test_codec_*.py, transforms/test_pipeline.py",
     "_core/participant": "what members and workers have in common: _core/test_worker.py",
     "_core/plan": "pipelines as C has them: all of _core/test_codec_*.py, transforms/test_pipeline.py",
     "_core/undecoded": "pictures that are left to Pillow: test_loader.py, native/test_fetchers.py",
@@ -50,11 +49,6 @@ WITHOUT = {
     "data/sources/parquet": "files of Parquet, which pyarrow writes: tests/frameworks/test_parquet.py",
     "data/tv_wrapper": "data/test_tv_pairs.py, test_tv_boxes.py",
     "transforms/_arguments": "transforms/test_base.py, test_geometry.py, test_colour.py, test_tensor.py",
-    "transforms/_portable": "each test of transforms/test_apply.py that runs in both engines",
-    "transforms/_portable_fields": "the tests of tests/fidelity/test_distortions.py that run in both engines",
-    "transforms/_portable_sizes": "the tests of tests/fidelity/test_distortions.py that have a twin",
-    "transforms/_portable_timm": "the tests of transforms/test_timm.py that run in both engines",
-    "transforms/_portable_recipes": "the tests of tests/fidelity/test_recipes.py that run in both engines",
     "tuning/whole": "a profile in full: tuning/test_profile.py, tuning/test_quick.py",
     "workers/batch": "one batch of a preparer: workers/test_prepare.py, test_prepare_items.py",
     "workers/explained": "what explain() says: data/test_support.py, tests/identity/test_proof.py",

@@ -7,13 +7,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle import pictures as portable
 from PIL import Image
 
 from seneca import ImageFolder
 from seneca import transforms as T
 from seneca.errors import DecodeError, PlanError
 from seneca.transforms import _apply as sample
-from seneca.transforms import _portable as portable
 from seneca.transforms._pipeline import compile_transform
 
 NORMALIZE = T.Normalize(T.IMAGENET_MEAN, T.IMAGENET_STD)
@@ -39,15 +39,15 @@ def pixels_of(transform, picture):
 
 
 @pytest.fixture
-def without_core(monkeypatch):
-    monkeypatch.setattr(sample, "Codec", None)
+def in_oracle(monkeypatch):
+    portable.run_here(monkeypatch)
 
 
 @pytest.fixture(params=["native", "portable"])
 def engine(request, monkeypatch):
     """Once with the native core and once without."""
     if request.param == "portable":
-        monkeypatch.setattr(sample, "Codec", None)
+        portable.run_here(monkeypatch)
 
 
 SIDE = st.integers(1, 90)
@@ -76,7 +76,7 @@ def test_resize_and_crop_are_pillows_up_to_rounding(resize, crop, height, width)
 
 @pytest.mark.parametrize("had", [5, 6, 7, 8])
 @pytest.mark.parametrize("wanted", [5, 6, 7, 8])
-def test_a_centre_crop_rounds_and_pads_as_torchvisions(had, wanted, without_core):
+def test_a_centre_crop_rounds_and_pads_as_torchvisions(had, wanted, in_oracle):
     """By its own arithmetic: pad the lesser half in front, else cut from the rounded middle."""
     row = np.arange(1, had + 1)
     if wanted > had:
@@ -109,7 +109,7 @@ def test_the_native_core_and_pillow_draw_crops_of_the_same_distribution(monkeypa
 
     torch.manual_seed(1)
     native = moments()
-    monkeypatch.setattr(sample, "Codec", None)
+    portable.run_here(monkeypatch)
     pillow = moments()
     assert torch.allclose(native[:4], pillow[:4], rtol=0.08)
     assert (native[4] - 0.5).abs() < 0.06 and (pillow[4] - 0.5).abs() < 0.06
@@ -389,22 +389,24 @@ def test_calling_a_transform_gives_what_a_dataset_gives_for_a_file_that_is_no_jp
     assert torch.equal(ImageFolder(tmp_path, transform)[0][0], called)
 
 
-def test_without_the_core_a_dataset_works_in_pillow(picture_folder, without_core):
-    dataset = ImageFolder(
-        picture_folder, T.Compose([T.RandomResizedCrop(16), T.RandomHorizontalFlip(), NORMALIZE])
-    )
-    torch.manual_seed(5)
-    first = dataset[0][0]
-    torch.manual_seed(5)
-    assert first.shape == (3, 16, 16) and first.dtype == torch.float32
-    assert torch.equal(dataset[0][0], first)
+def test_without_the_core_a_transform_says_what_to_install(picture_folder, monkeypatch):
+    monkeypatch.setattr(sample, "Codec", None)
+    monkeypatch.setattr(sample, "_of_thread", sample.threading.local())
+    monkeypatch.setattr(sample, "off_because", lambda: "the shared cache needs Linux, and this is darwin")
+    message = r"not here \(the shared cache needs Linux, and this is darwin\): install torchvision"
+    for make in (
+        lambda: ImageFolder(picture_folder, T.CenterCrop(16))[0],
+        lambda: T.CenterCrop(16)(smooth(9, 9)),
+    ):
+        with pytest.raises(PlanError, match=message):
+            make()
 
 
 def test_a_thread_has_a_codec_for_each_limit(monkeypatch):
     assert sample._codec(1000) is sample._codec(1000) is not sample._codec(2000)
 
 
-def test_a_very_long_picture_falls_back_to_a_crop_of_an_allowed_ratio(without_core):
+def test_a_very_long_picture_falls_back_to_a_crop_of_an_allowed_ratio(in_oracle):
     ramp = np.ascontiguousarray(np.broadcast_to(np.arange(250, dtype=np.uint8)[None, :, None], (10, 250, 3)))
     transform = T.RandomResizedCrop((2, 13), scale=(1, 1), ratio=(1, 1.3))
     row = transform(ramp)[0, 0] * 255

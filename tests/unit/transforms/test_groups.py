@@ -4,13 +4,13 @@ import collections
 
 import numpy as np
 import pytest
+from oracle import pictures as portable
 from scipy.stats import binomtest, chisquare
 from torchvision_here import v1, v2
 
 from seneca import transforms as T
 from seneca._core.plan import Plan
 from seneca.errors import PlanError
-from seneca.transforms import _apply as sample
 from seneca.transforms._pipeline import compile_transform
 from seneca.transforms._recognise import recognise
 
@@ -26,7 +26,7 @@ PICTURE = np.random.default_rng(1).integers(0, 256, (4, 5, 3), np.uint8)
 @pytest.fixture(params=["native", "portable"])
 def engine(request, monkeypatch):
     if request.param == "portable":
-        monkeypatch.setattr(sample, "Codec", None)
+        portable.run_here(monkeypatch)
 
 
 def results(transform, draws=300):
@@ -159,7 +159,7 @@ def test_torchvisions_groups_are_recognised(v):
         (lambda v: v.RandomChoice([v.PILToTensor()]), "RandomChoice has PILToTensor, which is not"),
         (
             lambda v: v.RandomOrder([T.RandomInvert()]),
-            "RandomOrder has seneca.transforms._tone.RandomInvert, which",
+            "RandomOrder has seneca.transforms._colour.RandomInvert, which",
         ),
     ],
 )

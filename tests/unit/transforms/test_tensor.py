@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from oracle import pictures as portable
 
 from seneca import transforms as T
 from seneca._core.codec import batch_write
-from seneca.transforms import _portable as portable
 from seneca.transforms._pipeline import compile_transform
 
 

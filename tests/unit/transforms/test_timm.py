@@ -5,11 +5,11 @@ import math
 
 import numpy as np
 import pytest
+from oracle import pictures as portable
 from scipy.stats import chi2_contingency, ks_2samp
 
 from seneca import transforms as T
 from seneca._core.codec import Codec
-from seneca.transforms import _portable as portable
 from seneca.transforms._pipeline import compile_transform
 from seneca.transforms._timm import TIMM_OPERATIONS
 

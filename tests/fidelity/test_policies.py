@@ -3,9 +3,8 @@
 import re
 
 import pytest
+from oracle.policies import PAIRS
 from torchvision_here import torchvision
-
-from seneca.transforms._policies import PAIRS
 
 
 @pytest.mark.parametrize("policy", PAIRS)

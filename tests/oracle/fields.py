@@ -1,4 +1,4 @@
-"""Perspective, random shifts, and AugMix, in Pillow and NumPy: the part of ``_portable`` for these."""
+"""Perspective, random shifts, and AugMix, in Pillow and NumPy: the part of ``pictures`` for these."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from PIL import Image
 
-from seneca.transforms._portable_recipes import inverse_affine, operate, spaced
+from oracle.recipes import inverse_affine, operate, spaced
 
 __all__ = ["FIELDS"]
 

@@ -9,11 +9,10 @@ import torch
 from torchvision_here import torchvision, v1, v2
 
 from seneca import transforms as T
+from seneca.transforms._base import BY_NAME, NOT_OF_V2
 from seneca.transforms._boxes import recognise_boxes
-from seneca.transforms._pairs import BESIDE, PairTransform, recognise_pair
 from seneca.transforms._pipeline import compile_transform
-from seneca.transforms._recognise import recognise
-from seneca.transforms._translate import PIXELS
+from seneca.transforms._recognise import PairTransform, recognise, recognise_pair
 
 Image, Mask = torchvision.tv_tensors.Image, torchvision.tv_tensors.Mask
 CROP = v2.CenterCrop(20)
@@ -271,5 +270,6 @@ def test_what_runs_beside_a_picture_is_what_torchvision_runs_there(name, what, g
                 assert not isinstance(BESIDES[what][1](instead), str)
 
 
-def test_every_transform_of_a_picture_has_a_line_for_masks_and_boxes():
-    assert {name for name in PIXELS if not name.startswith("timm.")} <= BESIDE.keys()
+def test_every_transform_of_a_picture_says_what_it_does_to_masks_and_boxes():
+    ours = {name: kind for name, kind in BY_NAME.items() if not name.startswith("timm.")}
+    assert not [name for name, kind in ours.items() if NOT_OF_V2 in (kind.masks, kind.boxes)]

@@ -1,8 +1,4 @@
-"""A pipeline in Pillow and NumPy, for systems without the native core.
-
-It has the same meaning and the same distributions, and its pixels are equal up to rounding. Its random
-numbers are others, and it is ten times slower. Tests compare the native core with it.
-"""
+"""A pipeline in Pillow and NumPy; and transforms that run it in place of the native core."""
 
 from __future__ import annotations
 
@@ -10,16 +6,19 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import pytest
+import torch
 from PIL import Image, ImageEnhance, ImageOps
 
-from seneca.errors import PlanError
+from oracle.fields import FIELDS
+from oracle.recipes import RECIPES
+from oracle.sizes import SIZES, draw_filter
+from oracle.timm_recipes import TIMM_RECIPES
+from seneca.errors import LeftToPillowError, PlanError
+from seneca.transforms import _apply
 from seneca.transforms._pipeline import Pipeline, Step, short_side_size
-from seneca.transforms._portable_fields import FIELDS
-from seneca.transforms._portable_recipes import RECIPES
-from seneca.transforms._portable_sizes import SIZES, draw_filter
-from seneca.transforms._portable_timm import TIMM_RECIPES
 
-__all__ = ["augment", "finish"]
+__all__ = ["augment", "finish", "run_here"]
 
 Rng = np.random.Generator
 Margins = tuple[int, int, int, int]
@@ -51,6 +50,22 @@ def finish(pipeline: Pipeline, pixels: np.ndarray, rng: Rng) -> np.ndarray:
     if pipeline.erase is not None:
         _erase(values, rng, **pipeline.erase)
     return np.ascontiguousarray(values.transpose(2, 0, 1))
+
+
+def run_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until the test ends, make here what transforms that are called by hand and datasets make."""
+
+    def transformed(pipeline: Pipeline, picture: Image.Image, seed: int, _: int | None) -> torch.Tensor:
+        rng = np.random.default_rng(seed)
+        values = finish(pipeline, augment(pipeline.steps, picture, rng), rng)
+        return torch.from_numpy(values).to(getattr(torch, pipeline.dtype))
+
+    class LeftToPillow:
+        def augment_encoded(self, *_: object) -> None:
+            raise LeftToPillowError("all pictures are")
+
+    monkeypatch.setattr(_apply, "_transformed", transformed)
+    monkeypatch.setattr(_apply, "_codec", lambda _: LeftToPillow())
 
 
 def _resize(

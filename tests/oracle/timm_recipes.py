@@ -1,4 +1,4 @@
-"""timm's recipes in Pillow and NumPy: the part of ``_portable`` for these."""
+"""timm's recipes in Pillow and NumPy: the part of ``pictures`` for these."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 
-from seneca.transforms._portable_sizes import draw_filter
+from oracle.sizes import draw_filter
 
 __all__ = ["TIMM_RECIPES"]
 

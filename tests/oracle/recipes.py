@@ -1,4 +1,4 @@
-"""Warps, blurs, and RandAugment and its like, in Pillow and NumPy: the part of ``_portable`` for these."""
+"""Warps, blurs, and RandAugment and its like, in Pillow and NumPy: the part of ``pictures`` for these."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageEnhance, ImageOps
 
-from seneca.transforms._policies import PAIRS
+from oracle.policies import PAIRS
 
 __all__ = ["RECIPES", "inverse_affine", "operate", "spaced"]
 

@@ -109,7 +109,7 @@ def with_other_pairs(v):
         (lambda v: v.RandAugment(magnitude=31), "RandAugment: magnitude"),
         (lambda v: v.AutoAugment(interpolation=MODES.LANCZOS), "AutoAugment has interpolation=LANCZOS"),
         (with_other_pairs, "AutoAugment has other policies than torchvision's"),
-        (lambda v: RandAugment(), "test_translate.RandAugment is not one that the native path knows"),
+        (lambda v: RandAugment(), "test_recognise_each.RandAugment is not one that the native path knows"),
         (lambda v: v.AugMix(mixture_width=8), "AugMix: mixture_width: from 1 to 7 run natively"),
         (lambda v: v.AugMix(interpolation=MODES.BICUBIC), "AugMix: interpolation: one of 'nearest'"),
         (lambda v: v.RandomPerspective(interpolation=MODES.BOX), "RandomPerspective has interpolation=BOX"),

@@ -1,4 +1,4 @@
-"""Resizes to a size that is drawn, in Pillow: the part of ``_portable`` for these."""
+"""Resizes to a size that is drawn, in Pillow: the part of ``pictures`` for these."""
 
 from __future__ import annotations
 
