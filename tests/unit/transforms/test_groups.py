@@ -123,7 +123,7 @@ def test_groups_that_differ_inside_have_copies_of_their_own():
     ],
 )
 def test_the_core_refuses_groups_that_are_none(op):
-    with pytest.raises(PlanError, match="out of range|has no argument .span."):
+    with pytest.raises(PlanError, match=r"out of range|has no argument .span."):
         Plan([op, ("random_invert", {"p": 1.0})], 0, "uint8", True, (0, 0, 0), (1, 1, 1))
 
 
