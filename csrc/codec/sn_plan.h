@@ -191,6 +191,9 @@ typedef struct {
             double brightness[2], contrast[2], saturation[2], hue[2]; /* {1, 1}, and {0, 0} for hue: left as it is */
         } color_jitter;                                               /* in a random order */
         struct {
+            double p, brightness[2], contrast[2], saturation[2], hue[2];
+        } random_photometric_distort;
+        struct {
             double p;
             uint32_t bits;
         } random_posterize;

@@ -15,7 +15,7 @@ _DTYPES = {"uint8": SN_UINT8, "float32": SN_FLOAT32, "float16": SN_FLOAT16, "bfl
 _COLOURS = {SN_BRIGHTNESS: "brightness", SN_CONTRAST: "contrast", SN_SATURATION: "saturation", SN_HUE: "hue"}
 _MASK_DTYPES = {"uint8": SN_MASK_UINT8, "int64": SN_MASK_INT64}
 _TONES = (  # in the order of enum sn_tone_kind
-    "invert", "posterize", "solarize", "autocontrast", "equalize", "solarize_add",
+    "invert", "posterize", "solarize", "autocontrast", "equalize", "solarize_add", "permute",
 )
 _DECODES = {"exact": SN_DECODE_EXACT, "fast": SN_DECODE_FAST}
 

@@ -20,6 +20,7 @@ __all__ = [
     "RandomEqualize",
     "RandomGrayscale",
     "RandomInvert",
+    "RandomPhotometricDistort",
     "RandomPosterize",
     "RandomSolarize",
 ]
@@ -79,6 +80,47 @@ class ColorJitter(Transform):
     @classmethod
     def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
         return cls(given.brightness, given.contrast, given.saturation, given.hue)
+
+
+@dataclass(frozen=True)
+class RandomPhotometricDistort(Transform):
+    """Change brightness, contrast, saturation and hue and exchange channels, each with a given probability
+    ("SSD", Liu et al.).
+
+    Contrast comes second or fourth, with equal probability. Channels are exchanged last.
+
+    Args:
+        brightness, contrast, saturation, hue: The range of each factor, as for :class:`ColorJitter`.
+        p: The probability of each change, in [0, 1].
+
+    Raises:
+        TypeError: A range is neither a number nor a pair.
+        ValueError: A range goes beyond its bounds, or is falling, or ``p`` is outside [0, 1].
+    """
+
+    kinds = ("random_photometric_distort",)
+    keeps_size = True
+    masks = STAYS
+    boxes = STAYS
+
+    brightness: float | Sequence[float] | None = (0.875, 1.125)
+    contrast: float | Sequence[float] | None = (0.5, 1.5)
+    saturation: float | Sequence[float] | None = (0.5, 1.5)
+    hue: float | Sequence[float] | None = (-0.05, 0.05)
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        self._set(
+            brightness=_factors("brightness", self.brightness),
+            contrast=_factors("contrast", self.contrast),
+            saturation=_factors("saturation", self.saturation),
+            hue=_factors("hue", self.hue, unchanged=0.0, bounds=(-0.5, 0.5)),
+            p=probability(self.p),
+        )
+
+    @classmethod
+    def from_torchvision(cls, given: Any, holds: Holds) -> Transform:
+        return cls(given.brightness, given.contrast, given.saturation, given.hue, given.p)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,6 @@ from seneca.transforms._base import (
     NativeTransform,
     Step,
     Transform,
-    not_yet,
     refused,
 )
 from seneca.transforms._genuine import V2, is_theirs, known_as, replaced_in_torchvision
@@ -86,9 +85,6 @@ OTHERS: dict[str, Other] = {
     "MixUp": _refused(),
     "RGB": Other(is_fixed=True),
     "RandomIoUCrop": _refused("boxes", "chooses its part by the boxes: use RandomResizedCrop"),
-    "RandomPhotometricDistort": Other(
-        masks=not_yet("masks", "ColorJitter"), boxes=not_yet("boxes", "ColorJitter")
-    ),
     SANITIZE: _refused("boxes", MOVES),
     "SanitizeKeyPoints": _refused("key points"),
     "SetClampingMode": ON_BOXES,

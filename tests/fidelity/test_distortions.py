@@ -17,7 +17,7 @@ import torch
 from oracle import fields
 from oracle import pictures as portable
 from PIL import Image
-from scipy.stats import chi2_contingency, chisquare, ks_2samp, kstest
+from scipy.stats import binomtest, chi2_contingency, chisquare, ks_2samp, kstest
 from sizes import size
 from torchvision_here import F, torchvision, v1, v2
 
@@ -518,3 +518,49 @@ def test_the_comparisons_see_what_is_wrong():
     assert np.abs(native("aug_mix", args, PICTURES[4], 1).astype(int) - theirs).mean() > 0.3
     counts = [[20, 30, 40], [40, 30, 20]]
     assert chi2_contingency(counts).pvalue < 0.01
+
+
+# Photometric distortion
+
+RANGES = {"brightness": (0.5, 1.5), "contrast": (0.5, 1.5), "saturation": (0.5, 1.5), "hue": (-0.3, 0.3)}
+
+
+def channels_of(amount):
+    return [amount >> 2 * k & 3 for k in range(3)]
+
+
+def test_a_photometric_distortion_is_torchvisions_steps_in_the_order_that_is_drawn():
+    pixels = picture(33, 47)
+    for index in range(60):
+        args = {"p": 0.7, **RANGES}
+        expected = Image.fromarray(pixels)
+        for name, value in edits_of("random_photometric_distort", args, pixels, index):
+            if name == "permute":
+                expected = v2.functional.permute_channels(expected, channels_of(value))
+            else:
+                factor = (value + 128) % 256 - 128 if name == "hue" else value  # of 255ths
+                turned = (factor + 0.5 * np.sign(factor)) / 255 if name == "hue" else factor
+                expected = getattr(F, f"adjust_{name}")(expected, turned)
+        assert_close(native("random_photometric_distort", args, pixels, index), expected)
+
+
+def test_photometric_distortions_are_drawn_as_torchvisions():
+    pixels, draws, p = picture(9, 8), 6000, 0.4
+    drawn = [edits_of("random_photometric_distort", {"p": p, **RANGES}, pixels, k) for k in range(draws)]
+    step = v2.RandomPhotometricDistort(*RANGES.values(), p)
+    params = [step.make_params([Image.fromarray(pixels)]) for _ in range(draws)]
+    for name in ("brightness", "contrast", "saturation"):
+        ours = [value for edits in drawn for kind, value in edits if kind == name]
+        theirs = [one[f"{name}_factor"] for one in params if one[f"{name}_factor"] is not None]
+        assert ks_2samp(ours, theirs).pvalue > LUCK
+        assert binomtest(len(ours), draws, p).pvalue > LUCK
+    names = [[name for name, _ in edits] for edits in drawn]
+    both = [one for one in names if "contrast" in one and "saturation" in one]
+    first = sum(one.index("contrast") < one.index("saturation") for one in both)
+    assert binomtest(first, len(both), 0.5).pvalue > LUCK
+    orders = collections.Counter(
+        tuple(channels_of(value)) for edits in drawn for name, value in edits if name == "permute"
+    )
+    assert orders.keys() == {*itertools.permutations(range(3))}
+    assert chisquare([*orders.values()]).pvalue > LUCK
+    assert binomtest(sum(orders.values()), draws, p).pvalue > LUCK

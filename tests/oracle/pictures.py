@@ -223,6 +223,17 @@ def _color_jitter(picture: Image.Image, rng: Rng, **ranges: Range) -> Image.Imag
     return picture
 
 
+def _random_photometric_distort(picture: Image.Image, rng: Rng, p: float, **ranges: Range) -> Image.Image:
+    factors = {name: rng.uniform(*ranges[name]) for name in ranges if rng.random() < p}
+    order = ["brightness", "saturation", "hue"]
+    order.insert(1 if rng.random() < 0.5 else 3, "contrast")
+    for name in order:
+        picture = _ADJUST[name](picture, factors[name]) if name in factors else picture
+    if rng.random() < p:
+        picture = Image.merge("RGB", [picture.split()[k] for k in rng.permutation(3)])
+    return picture
+
+
 def _turn_hue(picture: Image.Image, factor: float) -> Image.Image:
     hue, saturation, value = picture.convert("HSV").split()
     turn = int(factor * 255)  # truncated, not rounded, as torchvision does
@@ -291,6 +302,7 @@ _STEPS: dict[str, Callable[..., Image.Image]] = {
     "random_hflip": _random_hflip,
     "random_vflip": _random_vflip,
     "color_jitter": _color_jitter,
+    "random_photometric_distort": _random_photometric_distort,
     "random_grayscale": _random_grayscale,
     "random_apply": _random_apply,
     "random_choice": _random_choice,

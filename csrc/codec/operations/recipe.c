@@ -188,6 +188,33 @@ DRAW(color_jitter)
     return n;
 }
 
+DRAW(random_photometric_distort)
+{
+    const double *ranges[4] = {op->random_photometric_distort.brightness, op->random_photometric_distort.contrast,
+                               op->random_photometric_distort.saturation, op->random_photometric_distort.hue};
+    static const uint32_t first[4] = {SN_BRIGHTNESS, SN_CONTRAST, SN_SATURATION, SN_HUE};
+    static const uint32_t later[4] = {SN_BRIGHTNESS, SN_SATURATION, SN_HUE, SN_CONTRAST};
+    double p = op->random_photometric_distort.p, factors[4];
+    const uint32_t *order;
+    uint32_t n = 0, red, green;
+    bool changes[4];
+
+    for (uint32_t kind = 0; kind < 4; kind++) {
+        changes[kind] = sn_rng_double(rng) < p;
+        factors[kind] = changes[kind] ? sn_rng_uniform(rng, ranges[kind][0], ranges[kind][1]) : 1;
+    }
+    order = sn_rng_below(rng, 2) ? first : later;
+    for (uint32_t k = 0; k < 4; k++)
+        if (changes[order[k]])
+            edits[n++] = sn_colour_edit(order[k], factors[order[k]]);
+    if (sn_rng_double(rng) >= p)
+        return n;
+    red = sn_rng_below(rng, 3);
+    green = (red + 1 + sn_rng_below(rng, 2)) % 3;
+    edits[n] = sn_tone_edit(SN_PERMUTE, red | green << 2 | (3 - red - green) << 4);
+    return n + 1;
+}
+
 /* A change that is made with a probability. */
 static uint32_t perhaps(double p, sn_rng *rng, sn_edit change, sn_edit *edits)
 {

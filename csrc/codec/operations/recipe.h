@@ -13,6 +13,8 @@
  *                       a factor in that list's order for each whose range is not the one that does nothing
  *   RAND_AUGMENT        for each operation which, and if it has a sign, that
  *   TRIVIAL_AUGMENT     which operation, then if it has magnitudes which, and if it has a sign, that
+ *   RANDOM_PHOTOMETRIC_DISTORT   for brightness, contrast, saturation and hue each whether, and if so the factor; whether
+ *                       contrast comes second; whether channels change places, and if so which becomes red, then green
  *   RANDOM_PERSPECTIVE  whether, then x and y of each corner: left top, right top, right bottom, left bottom
  *   ELASTIC             the seed of its noise, which is 64 bits
  *   TIMM_<recipe>       see timm.c

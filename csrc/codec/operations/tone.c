@@ -126,6 +126,14 @@ void sn_tone_run(const sn_tone *tone, uint8_t *rgb, size_t n_pixels)
         for (size_t k = 0; k < n; k++) /* 127 + 128 is 255 */
             rgb[k] = rgb[k] < 128 ? (uint8_t)(rgb[k] + amount) : rgb[k];
         break;
+    case SN_PERMUTE:
+        for (size_t k = 0; k < n; k += 3) {
+            uint8_t pixel[3] = {rgb[k], rgb[k + 1], rgb[k + 2]};
+
+            for (int c = 0; c < 3; c++)
+                rgb[k + c] = pixel[amount >> 2 * c & 3];
+        }
+        break;
     case SN_AUTOCONTRAST:
     case SN_EQUALIZE:
         count(rgb, n_pixels, counts);

@@ -5,6 +5,7 @@
  *   POSTERIZE      the highest `amount` bits of it
  *   SOLARIZE       255 - value, from `amount` on
  *   SOLARIZE_ADD   value + `amount`, 255 at most, below 128
+ *   PERMUTE        that of another channel: two bits of `amount` each say of which, for red, green, blue
  *   AUTOCONTRAST   stretched, so that the channel's least value is 0 and its greatest 255
  *   EQUALIZE       so that the channel's values are spread evenly
  *
@@ -19,7 +20,7 @@
 #include <stdint.h>
 
 enum sn_tone_kind { SN_INVERT = 0, SN_POSTERIZE = 1, SN_SOLARIZE = 2, SN_AUTOCONTRAST = 3, SN_EQUALIZE = 4,
-                    SN_SOLARIZE_ADD = 5 };
+                    SN_SOLARIZE_ADD = 5, SN_PERMUTE = 6 };
 
 typedef struct {
     uint32_t kind;   /* enum sn_tone_kind */

@@ -112,7 +112,6 @@ def test_what_else_torchvision_does_to_targets_is_done():
 REFUSED = {
     "there is no transform": None,
     "RandomIoUCrop chooses its part by the boxes: use RandomResizedCrop": v2.RandomIoUCrop(),
-    "RandomPhotometricDistort is not written for boxes yet: use ColorJitter": v2.RandomPhotometricDistort(),
     "RandomRotation is not written for boxes yet: use RandomResizedCrop": v2.RandomRotation(9),
     "RandomApply has RandomHorizontalFlip, which moves boxes": v2.RandomApply([v2.RandomHorizontalFlip()]),
     "torchvision pads no boxes with 'edge'": v2.Pad(2, padding_mode="edge"),
