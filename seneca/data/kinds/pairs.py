@@ -7,8 +7,8 @@ from typing import Any
 from seneca.data.kinds.annotated import run_in_python, run_natively
 from seneca.data.kinds.kind import Request, Support
 from seneca.data.tv_pairs import has_masks, pairs_of
-from seneca.transforms._pairs import recognise_pair
 from seneca.transforms._pipeline import compile_transform
+from seneca.transforms._recognise import recognise_pair
 
 __all__ = ["matches", "support"]
 
