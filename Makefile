@@ -25,7 +25,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-frameworks test-packages test-c test-arm asan tsan asan-py c-tests lint \
+.PHONY: help demo test test-all test-frameworks test-packages test-c test-arm asan tsan asan-py c-tests format lint \
         generated bench bench-micro docs build sdist wheel clean
 .DELETE_ON_ERROR:
 
@@ -83,7 +83,15 @@ asan-py: $(READY)        ## the Python tests of codec, pool and loader as asan, 
 	    LD_PRELOAD="$(foreach name,asan ubsan,$(shell $(CC) -print-file-name=lib$(name).so))" \
 	    $(abspath $(BIN))/python -m pytest -q tests/unit tests/fidelity/test_png.py tests/fidelity/test_webp.py -k "codec or pool or loader or png or webp" $(ARGS)
 
-lint: $(READY)           ## ruff, mypy, and the C compiler's warnings as errors
+FORMATTED_C := $(filter-out csrc/third_party/%,$(shell git ls-files '*.c' '*.h' 2>/dev/null))
+
+format: $(READY)         ## write Python and C as ruff and clang-format do
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(FORMATTED_C)
+
+lint: $(READY)           ## formats, ruff, mypy, and the C compiler's warnings as errors
+	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror $(FORMATTED_C)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	@for file in $(C_SOURCES) $(BENCH_C_SOURCES); do \

@@ -53,6 +53,7 @@ FRAMEWORKS = {"accelerate", "lightning", "timm", "transformers"}
 
 OTHER_PAGES = [
     ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
     ROOT / "bench" / "README.md",
     *sorted((ROOT / "docs" / "contributing").glob("*.md")),
 ]
