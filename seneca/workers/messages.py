@@ -118,10 +118,8 @@ class Indices:
         self._channel.send(sent)
 
     def get(self, timeout: float | None = None) -> Any:
-        if (
-            os.getpid() != self._made_in
-        ):  # else this would not see that a loader's process is killed as it sends
-            self._channel.close_writer()
+        if os.getpid() != self._made_in:
+            self._channel.close_writer()  # or the worker would not see that the loader's process was killed
         if self._channel.is_readable(timeout):
             return self._channel.receive()
         # torch's watchdog takes what getppid() says when the worker begins for the parent. If the parent was
