@@ -12,8 +12,8 @@ import operator
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from seneca.transforms._base import Holds
 from seneca.transforms._genuine import is_v1
+from seneca.transforms._pipeline import Holds
 
 __all__ = [
     "PADDING_MODES",

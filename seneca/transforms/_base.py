@@ -9,9 +9,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from seneca.transforms._pipeline import BY_KIND, NativeTransform, Size, Step
+from seneca.transforms._pipeline import BY_KIND, Holds, NativeTransform, Size, Step
 
 if TYPE_CHECKING:
     import numpy
@@ -33,8 +33,6 @@ __all__ = [
     "refused",
     "step",
 ]
-
-Holds = Literal["picture", "bytes", "floats", "normalised", "erased"]
 
 # The native core assumes these defaults (a test compares them). Steps leave such arguments out. Therefore
 # fingerprints stay the same when a transform gets a new argument.
