@@ -10,6 +10,7 @@ import inspect
 from pathlib import Path
 
 import seneca
+from seneca.transforms._base import Transform
 
 GOLDEN = Path(__file__).parent / "golden" / "public_surface.txt"
 OFF = "seneca.fallback"  # where Seneca is off, these classes take the places of the public ones
@@ -55,6 +56,8 @@ def of_class(name, cls):
         owner = next((base for base in cls.__mro__ if member in vars(base)), None)
         if owner is None or not is_ours(owner):
             continue  # torch's, or Python's
+        if issubclass(cls, Transform) and member != "__init__" and hasattr(Transform, member):
+            continue  # what a transform is to the core, which users have no need of
         found = vars(owner)[member]
         kind = type(found).__name__ if isinstance(found, (classmethod, staticmethod, property)) else ""
         function, lines = getattr(found, "__func__", found), [member]

@@ -93,11 +93,17 @@ def test_off_is_enough_to_do_without_the_native_core(picture_folder):
     code = """
         import sys
         sys.modules["seneca._core"] = None
-        import seneca
+        import torch, seneca
+        print(next(iter(seneca.DataLoader(torch.arange(6), batch_size=3))))
         from seneca import transforms as T
         print(seneca.ImageFolder(sys.argv[1], T.CenterCrop(8))[0][0].shape)
     """
-    assert "[3, 8, 8]" in run(code, str(picture_folder), SENECA_DISABLE="1").stdout
+    off = run(code, str(picture_folder), SENECA_DISABLE="1")
+    assert "[0, 1, 2]" in off.stdout and "install torchvision and use its transforms" in off.stderr
+    built = run(
+        code.replace('sys.modules["seneca._core"] = None', ""), str(picture_folder), SENECA_DISABLE="1"
+    )
+    assert "[3, 8, 8]" in built.stdout
     if sys.platform.startswith("linux"):  # a broken build is no reason to be slow in silence
         broken = run(code, str(picture_folder), SENECA_DISABLE="0")
         assert broken.returncode != 0 and "seneca._core" in broken.stderr
