@@ -79,8 +79,7 @@ static sn_pass pass_of(const picture *p, uint32_t epoch, uint32_t index)
     sn_rng rng = rng_of(epoch, index);
     sn_route route;
 
-    if (sn_route_lay(&route, plan.ops, plan.n_ops, &rng, p->height, p->width, MAX_PIXELS) != 0 ||
-        route.n_passes != 1)
+    if (sn_route_lay(&route, plan.ops, plan.n_ops, &rng, p->height, p->width, MAX_PIXELS) != 0 || route.n_passes != 1)
         give_up("%s: no route of one pass", p->path);
     return route.passes[0];
 }
@@ -105,8 +104,7 @@ static void decode_region(worker *w, float *out)
     sn_view view;
 
     (void)out;
-    if (sn_codec_decode_region(w->codec, p->bytes, p->length, box.top, box.left, box.height, box.width,
-                               &view) != 0)
+    if (sn_codec_decode_region(w->codec, p->bytes, p->length, box.top, box.left, box.height, box.width, &view) != 0)
         give_up("%s: %s", p->path, sn_codec_message(w->codec));
 }
 
@@ -193,9 +191,14 @@ static const struct {
     const char *name;
     void (*prepare)(worker *w, float *out);
 } modes[] = {
-    {"limit", decode_region},        {"exact", whole_way},       {"fast", whole_way},
-    {"decoded", from_decoded},       {"augmented", from_staged}, {"copy-decoded", copy_decoded},
-    {"copy-augmented", copy_staged}, {"fill", fill},
+    {"limit", decode_region},
+    {"exact", whole_way},
+    {"fast", whole_way},
+    {"decoded", from_decoded},
+    {"augmented", from_staged},
+    {"copy-decoded", copy_decoded},
+    {"copy-augmented", copy_staged},
+    {"fill", fill},
 };
 
 static void (*prepare)(worker *w, float *out);
@@ -333,8 +336,7 @@ static void keep_what_decodes(void)
     for (uint32_t i = 0; i < n_pictures; i++) {
         picture *p = &pictures[i];
 
-        if (codec != NULL &&
-            sn_codec_decode_region(codec, p->bytes, p->length, 0, 0, p->height, p->width, &view) == 0)
+        if (codec != NULL && sn_codec_decode_region(codec, p->bytes, p->length, 0, 0, p->height, p->width, &view) == 0)
             pictures[kept++] = *p;
         else
             fprintf(stderr, "left out: %s: %s\n", p->path, codec ? sn_codec_message(codec) : "no memory");
@@ -349,8 +351,8 @@ static void print_boxes(uint32_t epochs)
         for (uint32_t i = 0; i < n_pictures; i++) {
             sn_pass pass = pass_of(&pictures[i], epoch, i);
 
-            printf("%u %u %u %u %u %d %s\n", epoch, pass.box.top, pass.box.left, pass.box.height,
-                   pass.box.width, pass.flip, pictures[i].path);
+            printf("%u %u %u %u %u %d %s\n", epoch, pass.box.top, pass.box.left, pass.box.height, pass.box.width,
+                   pass.flip, pictures[i].path);
         }
 }
 

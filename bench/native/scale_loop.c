@@ -55,8 +55,8 @@ static uint32_t turn;
 
 static uint64_t attach(const char *path, uint64_t copies)
 {
-    sn_geometry geometry = {.payload_bytes = copies * copy_bytes, .n_samples = samples,
-                            .split = {[SN_AUGMENTED] = 10000}};
+    sn_geometry geometry = {
+        .payload_bytes = copies * copy_bytes, .n_samples = samples, .split = {[SN_AUGMENTED] = 10000}};
     uint64_t start = nanoseconds(CLOCK_MONOTONIC);
     int rc = SN_BUSY;
 

@@ -83,8 +83,7 @@ static int is_beneath(int fd)
 
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t length = readlink(link, path, sizeof path);
-    return length > (ssize_t)folder_length && memcmp(path, folder, folder_length) == 0 &&
-           path[folder_length] == '/';
+    return length > (ssize_t)folder_length && memcmp(path, folder, folder_length) == 0 && path[folder_length] == '/';
 }
 
 static uint64_t now_ns(void)
@@ -104,8 +103,8 @@ static void pay(uint64_t bytes)
     do {
         uint64_t earliest_ns = now_ns() - atomic_load_explicit(&shared->late_ns, memory_order_relaxed);
         mine_ns = (until_ns > earliest_ns ? until_ns : earliest_ns) + cost_ns;
-    } while (!atomic_compare_exchange_weak_explicit(&shared->paid_until_ns, &until_ns, mine_ns,
-                                                    memory_order_relaxed, memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&shared->paid_until_ns, &until_ns, mine_ns, memory_order_relaxed,
+                                                    memory_order_relaxed));
     atomic_fetch_add_explicit(&shared->bytes, bytes, memory_order_relaxed);
     uint64_t answered_ns = now_ns() + answer_ns;
     uint64_t wake_ns = mine_ns > answered_ns ? mine_ns : answered_ns;
@@ -113,8 +112,7 @@ static void pay(uint64_t bytes)
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &wake, NULL) == EINTR)
         ;
     uint64_t late_ns = now_ns() - wake_ns;
-    atomic_store_explicit(&shared->late_ns, late_ns < MOST_LATE_NS ? late_ns : MOST_LATE_NS,
-                          memory_order_relaxed);
+    atomic_store_explicit(&shared->late_ns, late_ns < MOST_LATE_NS ? late_ns : MOST_LATE_NS, memory_order_relaxed);
 }
 
 static ssize_t held_back(int fd, ssize_t got)

@@ -94,8 +94,8 @@ static uint64_t decode_region(const sn_stage *stage, uint64_t calls)
     sn_view view;
 
     for (uint64_t k = 0; k < calls; k++)
-        expect(sn_codec_decode_region(codec, jpeg, jpeg_length, jpeg_height / 4, jpeg_width / 4,
-                                      jpeg_height / 2, jpeg_width / 2, &view),
+        expect(sn_codec_decode_region(codec, jpeg, jpeg_length, jpeg_height / 4, jpeg_width / 4, jpeg_height / 2,
+                                      jpeg_width / 2, &view),
                stage);
     return now() - start;
 }
@@ -104,9 +104,8 @@ static uint64_t decode_region(const sn_stage *stage, uint64_t calls)
 static uint64_t augment(const sn_stage *stage, uint64_t calls)
 {
     sn_plan plan = plan_of(stage);
-    sn_view view = stage->from == DECODED
-                       ? (sn_view){decoded, DECODED_HEIGHT, DECODED_WIDTH, 3 * DECODED_WIDTH, NULL}
-                       : (sn_view){augmented, SIDE, SIDE, 3 * SIDE, NULL};
+    sn_view view = stage->from == DECODED ? (sn_view){decoded, DECODED_HEIGHT, DECODED_WIDTH, 3 * DECODED_WIDTH, NULL}
+                                          : (sn_view){augmented, SIDE, SIDE, 3 * SIDE, NULL};
     uint64_t start = now();
 
     for (uint64_t k = 0; k < calls; k++) {
@@ -167,8 +166,8 @@ static uint32_t process_row;
 /* A segment that no name leads to any more: nothing is left behind, however this ends. */
 static sn_segment *segment_of_copies(const sn_stage *stage)
 {
-    sn_geometry geometry = {.payload_bytes = COPIES * COPY_BYTES, .n_samples = SAMPLES,
-                            .split = {[SN_AUGMENTED] = 10000}};
+    sn_geometry geometry = {
+        .payload_bytes = COPIES * COPY_BYTES, .n_samples = SAMPLES, .split = {[SN_AUGMENTED] = 10000}};
     sn_segment *segment;
     char path[64];
     int fd, rc;
@@ -272,8 +271,14 @@ static uint64_t lock(const sn_stage *stage, uint64_t calls)
     return start;
 }
 
-#define RESIZE(h, w) {.kind = SN_OP_RESIZE, .size = {h, w}}
-#define JITTER(...) {.kind = SN_OP_COLOR_JITTER, .color_jitter = {__VA_ARGS__}}
+#define RESIZE(h, w)                                                                                                   \
+    {                                                                                                                  \
+        .kind = SN_OP_RESIZE, .size = {h, w}                                                                           \
+    }
+#define JITTER(...)                                                                                                    \
+    {                                                                                                                  \
+        .kind = SN_OP_COLOR_JITTER, .color_jitter = {__VA_ARGS__}                                                      \
+    }
 #define B(low, high) .brightness = {low, high}
 #define C(low, high) .contrast = {low, high}
 #define S(low, high) .saturation = {low, high}

@@ -13,9 +13,9 @@
 
 #include "sn_clock.h"
 
-#define PIECE 64u          /* paths that a thread takes at a time */
-#define SLOW_NS 50000      /* a file: fifty times what memory answers in, a tenth of what a network does */
-#define SLOW_THREADS 64u   /* for storage that is slow: as many requests as an NFS session has slots */
+#define PIECE 64u        /* paths that a thread takes at a time */
+#define SLOW_NS 50000    /* a file: fifty times what memory answers in, a tenth of what a network does */
+#define SLOW_THREADS 64u /* for storage that is slow: as many requests as an NFS session has slots */
 
 typedef struct {
     const char *paths;
@@ -120,8 +120,7 @@ static void *take_all(void *argument)
     return NULL;
 }
 
-int sn_files_look(const char *paths, const uint64_t *offsets, size_t n, unsigned threads, sn_file *out,
-                  size_t *failed)
+int sn_files_look(const char *paths, const uint64_t *offsets, size_t n, unsigned threads, sn_file *out, size_t *failed)
 {
     sn_look_at look = {.paths = paths, .offsets = offsets, .n = n, .out = out, .mutex = PTHREAD_MUTEX_INITIALIZER};
     pthread_t others[SLOW_THREADS];

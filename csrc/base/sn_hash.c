@@ -73,23 +73,25 @@ uint64_t sn_hash64(const void *bytes, size_t n, uint64_t seed)
 
 /* -- XXH3 -- */
 
-#define STRIPE 64          /* bytes: a word for each lane */
-#define BLOCK 1024         /* after each, lanes are scrambled */
-#define SHORT 240          /* XXH3 has three other ways up to here */
+#define STRIPE 64  /* bytes: a word for each lane */
+#define BLOCK 1024 /* after each, lanes are scrambled */
+#define SHORT 240  /* XXH3 has three other ways up to here */
 #define SECRET_WORDS 24
 #define LAST (8 * SECRET_WORDS - STRIPE) /* where the secret's last stripe begins */
-#define HALF 0x9E3779B1u   /* the specification's PRIME32_1 */
+#define HALF 0x9E3779B1u                 /* the specification's PRIME32_1 */
 
 /* The specification's secret, and what a seed makes of it. */
 static const uint64_t SECRET[SECRET_WORDS] = {
-    0xBE4BA423396CFEB8u, 0x1CAD21F72C81017Cu, 0xDB979083E96DD4DEu, 0x1F67B3B7A4A44072u, 0x78E5C0CC4EE679CBu, 0x2172FFCC7DD05A82u,
-    0x8E2443F7744608B8u, 0x4C263A81E69035E0u, 0xCB00C391BB52283Cu, 0xA32E531B8B65D088u, 0x4EF90DA297486471u, 0xD8ACDEA946EF1938u,
-    0x3F349CE33F76FAA8u, 0x1D4F0BC7C7BBDCF9u, 0x3159B4CD4BE0518Au, 0x647378D9C97E9FC8u, 0xC3EBD33483ACC5EAu, 0xEB6313FAFFA081C5u,
-    0x49DAF0B751DD0D17u, 0x9E68D429265516D3u, 0xFCA1477D58BE162Bu, 0xCE31D07AD1B8F88Fu, 0x280416958F3ACB45u, 0x7E404BBBCAFBD7AFu};
+    0xBE4BA423396CFEB8u, 0x1CAD21F72C81017Cu, 0xDB979083E96DD4DEu, 0x1F67B3B7A4A44072u, 0x78E5C0CC4EE679CBu,
+    0x2172FFCC7DD05A82u, 0x8E2443F7744608B8u, 0x4C263A81E69035E0u, 0xCB00C391BB52283Cu, 0xA32E531B8B65D088u,
+    0x4EF90DA297486471u, 0xD8ACDEA946EF1938u, 0x3F349CE33F76FAA8u, 0x1D4F0BC7C7BBDCF9u, 0x3159B4CD4BE0518Au,
+    0x647378D9C97E9FC8u, 0xC3EBD33483ACC5EAu, 0xEB6313FAFFA081C5u, 0x49DAF0B751DD0D17u, 0x9E68D429265516D3u,
+    0xFCA1477D58BE162Bu, 0xCE31D07AD1B8F88Fu, 0x280416958F3ACB45u, 0x7E404BBBCAFBD7AFu};
 
 /* Add stripes to the lanes. Each takes the product of the two halves of its word, which the secret has turned, and its
  * neighbour's word: else a half of zero would hide the other. */
-static void add_stripes(uint64_t lanes[restrict 8], const uint8_t *restrict bytes, const uint8_t *restrict secret, size_t stripes)
+static void add_stripes(uint64_t lanes[restrict 8], const uint8_t *restrict bytes, const uint8_t *restrict secret,
+                        size_t stripes)
 {
     for (size_t s = 0; s < stripes; s++, bytes += STRIPE, secret += 8) {
         for (int i = 0; i < 8; i++) {
@@ -110,8 +112,8 @@ static void add_blocks(uint64_t lanes[8], const uint8_t *bytes, const uint8_t *s
 
 #ifdef __x86_64__
 /* The same, four lanes at a time. */
-__attribute__((target("avx2"))) static void add_blocks_avx2(uint64_t lanes[8], const uint8_t *bytes, const uint8_t *secret,
-                                                            size_t blocks)
+__attribute__((target("avx2"))) static void add_blocks_avx2(uint64_t lanes[8], const uint8_t *bytes,
+                                                            const uint8_t *secret, size_t blocks)
 {
     const __m256i half = _mm256_set1_epi64x(HALF), *keys = (const __m256i *)(secret + LAST);
     __m256i fours[2] = {_mm256_loadu_si256((__m256i *)lanes), _mm256_loadu_si256((__m256i *)lanes + 1)};

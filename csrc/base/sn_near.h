@@ -23,8 +23,8 @@
 typedef struct {
     uint64_t self, others[SN_MOST_HOSTS]; /* names of hosts */
     uint32_t n;                           /* others; 0: there are none */
-    int asks;   /* this host: copies pay here */
-    int leaves; /* another host asks */
+    int asks;                             /* this host: copies pay here */
+    int leaves;                           /* another host asks */
 } sn_near;
 
 /* What the maker of a copy has to do with other hosts. */

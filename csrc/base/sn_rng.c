@@ -38,8 +38,7 @@ uint64_t sn_mix64(uint64_t x)
     return x ^ (x >> 31);
 }
 
-void sn_rng_start(sn_rng *rng, uint64_t seed, uint64_t nonce, uint32_t epoch, uint32_t index,
-                  enum sn_stream stream)
+void sn_rng_start(sn_rng *rng, uint64_t seed, uint64_t nonce, uint32_t epoch, uint32_t index, enum sn_stream stream)
 {
     uint64_t key = sn_mix64(seed) ^ (nonce ? sn_mix64(sn_mix64(nonce)) : 0);
 

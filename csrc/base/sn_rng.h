@@ -39,8 +39,7 @@ uint64_t sn_mix64(uint64_t x);
 
 /* Start the stream of one sample. `nonce` is 0 for what a job prepares for itself and
  * the job's own random number for what it stages for others. */
-void sn_rng_start(sn_rng *rng, uint64_t seed, uint64_t nonce, uint32_t epoch, uint32_t index,
-                  enum sn_stream stream);
+void sn_rng_start(sn_rng *rng, uint64_t seed, uint64_t nonce, uint32_t epoch, uint32_t index, enum sn_stream stream);
 
 uint32_t sn_rng_u32(sn_rng *rng);
 

@@ -138,8 +138,8 @@ static int explain(sn_codec *codec, int rc, const sn_route *route, uint32_t heig
         snprintf(codec->message, sizeof codec->message,
                  "Required crop size (%u, %u) is larger than input image size (%u, %u): crop less, "
                  "resize before it, or set pad_if_needed (picture %u x %u)",
-                 route->misfit->size.height, route->misfit->size.width, route->misfit_height,
-                 route->misfit_width, height, width);
+                 route->misfit->size.height, route->misfit->size.width, route->misfit_height, route->misfit_width,
+                 height, width);
         return rc;
     }
     if (rc == SN_E_TOO_LARGE && route != NULL) {
@@ -152,7 +152,8 @@ static int explain(sn_codec *codec, int rc, const sn_route *route, uint32_t heig
                      (unsigned long long)codec->max_pixels);
         snprintf(codec->message, sizeof codec->message,
                  "a picture of %u x %u becomes %u x %u in the pipeline, whose %s: shrink the picture, "
-                 "leave it out%s", height, width, route->misfit_height, route->misfit_width, limit,
+                 "leave it out%s",
+                 height, width, route->misfit_height, route->misfit_width, limit,
                  by_pixels ? ", or allow more" : ", or resize less");
         return rc;
     }
@@ -165,8 +166,7 @@ static int explain(sn_codec *codec, int rc, const sn_route *route, uint32_t heig
     return rc;
 }
 
-int sn_codec_probe(sn_codec *codec, const uint8_t *bytes, size_t length, uint32_t *height,
-                   uint32_t *width)
+int sn_codec_probe(sn_codec *codec, const uint8_t *bytes, size_t length, uint32_t *height, uint32_t *width)
 {
     int rc;
 
@@ -176,8 +176,8 @@ int sn_codec_probe(sn_codec *codec, const uint8_t *bytes, size_t length, uint32_
     return rc;
 }
 
-int sn_codec_decode_region(sn_codec *codec, const uint8_t *bytes, size_t length, uint32_t top,
-                           uint32_t left, uint32_t height, uint32_t width, sn_view *out)
+int sn_codec_decode_region(sn_codec *codec, const uint8_t *bytes, size_t length, uint32_t top, uint32_t left,
+                           uint32_t height, uint32_t width, sn_view *out)
 {
     sn_rect region = {top, left, height, width};
     uint32_t h = 0, w = 0;
@@ -222,8 +222,8 @@ static int run(sn_codec *codec, const sn_op *ops, uint32_t n_ops, bool fast, sn_
 }
 
 /* Run ops from pixels. */
-static int from_view(sn_codec *codec, const sn_op *ops, uint32_t n_ops, sn_rng *rng,
-                     const sn_view *picture, uint8_t *out, sn_view *view)
+static int from_view(sn_codec *codec, const sn_op *ops, uint32_t n_ops, sn_rng *rng, const sn_view *picture,
+                     uint8_t *out, sn_view *view)
 {
     codec->message[0] = '\0';
     codec->is_of_mask = 0;
@@ -301,16 +301,15 @@ static int from_bytes(sn_codec *codec, const sn_plan *plan, uint32_t n_ops, bool
     if (rc == SN_OK && plan->is_pair && (mask.height != height || mask.width != width))
         rc = refuse_mask(codec, &mask, height, width);
     else if (rc == SN_OK)
-        rc = left_to_pillow(plan, run(codec, plan->ops, n_ops, fast && !whole, rng, whole, height, width, mask.pixels,
-                                      out, view));
+        rc = left_to_pillow(
+            plan, run(codec, plan->ops, n_ops, fast && !whole, rng, whole, height, width, mask.pixels, out, view));
     else
         rc = left_to_pillow(plan, explain(codec, rc, NULL, height, width));
     sn_jpeg_close(codec->jpeg);
     return rc;
 }
 
-int sn_codec_decode(sn_codec *codec, const sn_plan *plan, const uint8_t *bytes, size_t length,
-                    sn_view *out)
+int sn_codec_decode(sn_codec *codec, const sn_plan *plan, const uint8_t *bytes, size_t length, sn_view *out)
 {
     /* What is kept in full is decoded exactly: it serves for many epochs, and other jobs too. */
     bool fast = plan->decode == SN_DECODE_FAST && plan->n_head > 0 && plan->ops[0].kind == SN_OP_RESIZE;
@@ -323,17 +322,15 @@ int sn_codec_head(sn_codec *codec, const sn_plan *plan, const sn_view *picture, 
     return from_view(codec, plan->ops, plan->n_head, NULL, picture, NULL, out);
 }
 
-int sn_codec_augment_encoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng,
-                             const uint8_t *bytes, size_t length, uint8_t *out)
+int sn_codec_augment_encoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng, const uint8_t *bytes, size_t length,
+                             uint8_t *out)
 {
     bool fast = plan->decode == SN_DECODE_FAST;
 
     return from_bytes(codec, plan, plan->n_ops, fast, rng, bytes, length, out, NULL);
 }
 
-int sn_codec_augment_decoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng,
-                             const sn_view *decoded, uint8_t *out)
+int sn_codec_augment_decoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng, const sn_view *decoded, uint8_t *out)
 {
-    return from_view(codec, plan->ops + plan->n_head, plan->n_ops - plan->n_head, rng, decoded, out,
-                     NULL);
+    return from_view(codec, plan->ops + plan->n_head, plan->n_ops - plan->n_head, rng, decoded, out, NULL);
 }

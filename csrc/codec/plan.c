@@ -52,9 +52,9 @@ static bool check_elastic(const sn_op *op)
     return (sigma[0] == 0 && sigma[1] == 0) || (is_sigma(sigma[0]) && is_sigma(sigma[1]));
 }
 
-#define ARG(name, member, type, least, most, otherwise) \
+#define ARG(name, member, type, least, most, otherwise)                                                                \
     {#name, offsetof(sn_op, member), SN_##type, least, most, otherwise},
-#define OP(KIND, kind, flags, check, ...) \
+#define OP(KIND, kind, flags, check, ...)                                                                              \
     static const sn_argument kind##_arguments[] = {__VA_ARGS__{NULL, 0, SN_WHOLE, 0, 0, 0}};
 #include "ops.def"
 
@@ -184,8 +184,8 @@ static bool check_erase(const sn_erase *erase)
         if (!isfinite(erase->value[c]) || !isfinite(erase->deviation[c]) || erase->deviation[c] < 0)
             return false;
     return is_probability(erase->probability) && rises(erase->scale, 0, 1) &&
-           rises(erase->ratio, DBL_TRUE_MIN, DBL_MAX) && erase->noise <= SN_NOISE_COLOURS && erase->fewest <= erase->most &&
-           erase->most <= MAX_BOXES;
+           rises(erase->ratio, DBL_TRUE_MIN, DBL_MAX) && erase->noise <= SN_NOISE_COLOURS &&
+           erase->fewest <= erase->most && erase->most <= MAX_BOXES;
 }
 
 int sn_plan_check(const sn_plan *plan)

@@ -71,17 +71,15 @@ int sn_codec_is_of_mask(const sn_codec *codec);
 const sn_moves *sn_codec_moves(const sn_codec *codec);
 
 /* Read the header of a JPEG alone. 0, or a failure as above: SN_E_FOR_PILLOW of all other formats. */
-int sn_codec_probe(sn_codec *codec, const uint8_t *bytes, size_t length, uint32_t *height,
-                   uint32_t *width);
+int sn_codec_probe(sn_codec *codec, const uint8_t *bytes, size_t length, uint32_t *height, uint32_t *width);
 
 /* Decode and run the head of `plan`: *out is the DECODED picture, RGB. */
-int sn_codec_decode(sn_codec *codec, const sn_plan *plan, const uint8_t *bytes, size_t length,
-                    sn_view *out);
+int sn_codec_decode(sn_codec *codec, const sn_plan *plan, const uint8_t *bytes, size_t length, sn_view *out);
 
 /* Decode a rectangle of a JPEG, which lies inside the picture, and no op: *out has the pixels that the
  * whole picture has there. SN_E_PLAN if it does not lie inside; SN_E_FOR_PILLOW of all other formats. */
-int sn_codec_decode_region(sn_codec *codec, const uint8_t *bytes, size_t length, uint32_t top,
-                           uint32_t left, uint32_t height, uint32_t width, sn_view *out);
+int sn_codec_decode_region(sn_codec *codec, const uint8_t *bytes, size_t length, uint32_t top, uint32_t left,
+                           uint32_t height, uint32_t width, sn_view *out);
 
 /* Run the head of `plan` on a picture that was decoded elsewhere (Pillow): *out is DECODED. */
 int sn_codec_head(sn_codec *codec, const sn_plan *plan, const sn_view *picture, sn_view *out);
@@ -97,20 +95,19 @@ int sn_plan_output_size(const sn_plan *plan, uint32_t *height, uint32_t *width);
 
 /* The whole way from the file's bytes: decode only what the ops need, run head and tail.
  * `out` takes sn_plan_pixel_bytes() for each pixel of sn_plan_output_size(). */
-int sn_codec_augment_encoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng,
-                             const uint8_t *bytes, size_t length, uint8_t *out);
+int sn_codec_augment_encoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng, const uint8_t *bytes, size_t length,
+                             uint8_t *out);
 
 /* The tail alone, from DECODED; `out` as above. Same rng, same picture: the same crop, and the
  * same pixels up to rounding, as sn_codec_augment_encoded(). */
-int sn_codec_augment_decoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng,
-                             const sn_view *decoded, uint8_t *out);
+int sn_codec_augment_decoded(sn_codec *codec, const sn_plan *plan, sn_rng *rng, const sn_view *decoded, uint8_t *out);
 
 /* Normalise, cast and lay out one AUGMENTED picture into its place in the batch, and erase what
  * plan->erase says: 3 * height * width elements of plan->dtype at `out`. The floats are those of
  * torchvision's ToTensor and Normalize, bit for bit, rounded once to a half. `rng` is started on
  * SN_STREAM_ERASE; it may be NULL if nothing is erased. */
-void sn_batch_write(const sn_plan *plan, const uint8_t *augmented, uint32_t height,
-                    uint32_t width, sn_rng *rng, void *out);
+void sn_batch_write(const sn_plan *plan, const uint8_t *augmented, uint32_t height, uint32_t width, sn_rng *rng,
+                    void *out);
 
 /* Cast the mask of a pair into its place among the batch's masks: sn_plan_mask_bytes() for each pixel. */
 void sn_batch_write_mask(const sn_plan *plan, const uint8_t *mask, uint32_t height, uint32_t width, void *out);

@@ -60,16 +60,17 @@ enum sn_warp_filter {
 
 enum sn_policy { SN_POLICY_IMAGENET = 0, SN_POLICY_CIFAR10 = 1, SN_POLICY_SVHN = 2, SN_N_POLICIES = 3 };
 
-#define SN_MAX_SIZE 65535   /* a JPEG's longest side; what leaves the pipeline need not be longer */
-#define SN_MAX_NUMBER 1e6   /* within this, no step of the normalisation leaves the normal floats, which the vector
+#define SN_MAX_SIZE 65535 /* a JPEG's longest side; what leaves the pipeline need not be longer */
+#define SN_MAX_NUMBER                                                                                                  \
+    1e6 /* within this, no step of the normalisation leaves the normal floats, which the vector
                                code relies on, and a blended pixel fits an int */
 #define SN_MAX_DEGREES 1e6
 #define SN_MAX_BINS 1024
 #define SN_MAX_ALPHA 1000.0
 #define SN_TIMM_MOST 1000.0 /* magnitude */
-#define SN_MAX_COUNT 8  /* operations of one RandAugment */
-#define SN_MAX_SIZES 16 /* of RandomShortestSize */
-#define SN_MAX_PARTS 50 /* of timm's recipes: 25 pairs */
+#define SN_MAX_COUNT 8      /* operations of one RandAugment */
+#define SN_MAX_SIZES 16     /* of RandomShortestSize */
+#define SN_MAX_PARTS 50     /* of timm's recipes: 25 pairs */
 
 /* The operations of timm's recipes, by its names and in the order of its table. */
 enum sn_timm_operation {
@@ -146,9 +147,9 @@ typedef struct {
             double p;
         } chance; /* of flips, GRAYSCALE, INVERT, AUTOCONTRAST, EQUALIZE, and groups; of a BRANCH for RANDOM_CHOICE */
         struct {
-            sn_size size;    /* width 0: height is the short side, which */
+            sn_size size;      /* width 0: height is the short side, which */
             uint32_t max_size; /* (0: none) may lower so that the long side fits */
-            uint32_t filter; /* enum sn_filter */
+            uint32_t filter;   /* enum sn_filter */
         } resize;
         struct {
             sn_size size; /* smaller pictures are padded */
@@ -170,8 +171,8 @@ typedef struct {
         } random_crop;
         struct {
             sn_size size;
-            uint32_t filter, by_area;  /* by_area 1: scale is of the area that is kept */
-            double longest;            /* how far the longer side decides, from 0 to 1 */
+            uint32_t filter, by_area;               /* by_area 1: scale is of the area that is kept */
+            double longest;                         /* how far the longer side decides, from 0 to 1 */
             double p, scale[2], aspect_p, ratio[2]; /* of RANDOM_RESIZE_KEEP_RATIO */
         } resize_keep_ratio;
         struct {
@@ -242,17 +243,18 @@ typedef struct {
         } auto_augment;
         struct {
             sn_warping warp;
-            uint32_t has_fill; /* 0: black, which fades in at the edge */
+            uint32_t has_fill;                        /* 0: black, which fades in at the edge */
             uint32_t severity, width, depth, all_ops; /* chains; operations of a chain, 0: 1 to 3, drawn */
             double alpha;
         } aug_mix;
         struct {
             sn_warping warp;
-            uint32_t num_layers;     /* chains */
-            uint32_t distinct;       /* 1: no chain is chosen twice */
-            uint32_t depth;          /* of TIMM_AUG_MIX: operations of a chain; 0: 1 to 3, drawn */
-            double deviation, most;  /* of magnitudes; infinite: uniform from 0 to the mean. They are cut to 0 ... most */
-            double share;            /* of a side: the greatest shift */
+            uint32_t num_layers; /* chains */
+            uint32_t distinct;   /* 1: no chain is chosen twice */
+            uint32_t depth;      /* of TIMM_AUG_MIX: operations of a chain; 0: 1 to 3, drawn */
+            double deviation,
+                most;     /* of magnitudes; infinite: uniform from 0 to the mean. They are cut to 0 ... most */
+            double share; /* of a side: the greatest shift */
             double alpha;
             sn_chains chains;
         } timm; /* TIMM_AUGMENT, TIMM_AUG_MIX */
@@ -261,20 +263,20 @@ typedef struct {
 
 /* An argument, as its line of ops.def says. The limits are inclusive. */
 enum sn_argument_type {
-    SN_WHOLE,        /* uint32_t */
-    SN_REAL,         /* double */
-    SN_RANGE,        /* two, which do not fall */
-    SN_TWO_RANGES,   /* two of these */
-    SN_POINT,        /* two of any order */
-    SN_SIZE,         /* sn_size */
+    SN_WHOLE,         /* uint32_t */
+    SN_REAL,          /* double */
+    SN_RANGE,         /* two, which do not fall */
+    SN_TWO_RANGES,    /* two of these */
+    SN_POINT,         /* two of any order */
+    SN_SIZE,          /* sn_size */
     SN_SHORT_OR_SIZE, /* sn_size whose width may be 0 */
-    SN_SIZES,        /* sn_sizes */
-    SN_SIDES,        /* four uint32_t */
-    SN_COLOUR,       /* three bytes */
+    SN_SIZES,         /* sn_sizes */
+    SN_SIDES,         /* four uint32_t */
+    SN_COLOUR,        /* three bytes */
     SN_BYTE,
-    SN_GIVEN,        /* uint32_t: 1 if there is such an argument */
-    SN_CHAINS,       /* sn_chains */
-    SN_FILTER,       /* these: uint32_t, of the enum of this name */
+    SN_GIVEN,  /* uint32_t: 1 if there is such an argument */
+    SN_CHAINS, /* sn_chains */
+    SN_FILTER, /* these: uint32_t, of the enum of this name */
     SN_WARP_FILTER,
     SN_PADDING_MODE,
     SN_POLICY
@@ -320,8 +322,8 @@ typedef struct {
     double probability; /* 0: none */
     double scale[2], ratio[2];
     uint32_t fewest, most; /* boxes, which share the area; 0: one */
-    uint32_t noise;     /* enum sn_noise: value is its mean, deviation is below */
-    float value[3];     /* in the units of the output */
+    uint32_t noise;        /* enum sn_noise: value is its mean, deviation is below */
+    float value[3];        /* in the units of the output */
     float deviation[3];
 } sn_erase;
 
@@ -341,11 +343,12 @@ typedef struct {
     float mean[3], std[3];
     sn_erase erase;
 
-    uint32_t is_pair;    /* 1: each sample is a picture and its mask, see mask.h */
-    uint32_t mask_dtype; /* enum sn_mask_dtype: of the batch's masks */
-    uint32_t has_moves;  /* 1: sn_moves follow the pixels of AUGMENTED, and there is no head */
-    uint64_t leaves_above;   /* SN_E_FOR_PILLOW of pictures with more pixels, because Pillow warns of them; 0: of none */
-    uint32_t leaves_damaged; /* 1: SN_E_FOR_PILLOW in place of SN_E_DECODE, because Pillow is set to go on from damage */
+    uint32_t is_pair;      /* 1: each sample is a picture and its mask, see mask.h */
+    uint32_t mask_dtype;   /* enum sn_mask_dtype: of the batch's masks */
+    uint32_t has_moves;    /* 1: sn_moves follow the pixels of AUGMENTED, and there is no head */
+    uint64_t leaves_above; /* SN_E_FOR_PILLOW of pictures with more pixels, because Pillow warns of them; 0: of none */
+    uint32_t
+        leaves_damaged; /* 1: SN_E_FOR_PILLOW in place of SN_E_DECODE, because Pillow is set to go on from damage */
 } sn_plan;
 
 /* How a picture was moved: what a caller needs to move its boxes likewise. Each random op that moves has an entry, in

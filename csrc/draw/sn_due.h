@@ -28,8 +28,8 @@ typedef struct {
 } sn_due_queue;
 
 typedef struct {
-    uint64_t *before;  /* what had been taken when this began: its places are not due */
-    uint32_t *first;   /* samples due before the rest of the permutation */
+    uint64_t *before; /* what had been taken when this began: its places are not due */
+    uint32_t *first;  /* samples due before the rest of the permutation */
     uint32_t n_first, at_first, place;
     sn_due_queue *queues;
     uint32_t n_queues, capacity;

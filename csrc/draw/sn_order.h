@@ -32,8 +32,8 @@ typedef struct {
     int fixed;         /* the samples as they are, not permuted */
     uint32_t n_samples;
     uint32_t cursor;
-    uint32_t left; /* samples not yet taken */
-    uint32_t in_turn;     /* the candidate that comes as the permutation has it; SN_NONE: it was deferred, or is taken */
+    uint32_t left;    /* samples not yet taken */
+    uint32_t in_turn; /* the candidate that comes as the permutation has it; SN_NONE: it was deferred, or is taken */
     uint32_t out_of_turn; /* how many of the taken samples were not in turn */
     uint64_t *taken;
     uint32_t *rest, n_rest; /* what was left when that was listed; NULL: not yet */
@@ -51,10 +51,10 @@ typedef struct {
     uint32_t count;          /* how many these are */
     uint32_t places;         /* to be taken: what lies behind them in the order is dropped (drop_last) */
     uint64_t seed;
-    uint64_t own_seed;       /* not 0: what the seed does not drop comes in a permutation of this one */
+    uint64_t own_seed; /* not 0: what the seed does not drop comes in a permutation of this one */
     uint32_t epoch;
-    uint8_t fixed;           /* in the order given: no permutation */
-    const uint64_t *taken;   /* by sample: taken before, in an epoch that goes on; NULL: none */
+    uint8_t fixed;         /* in the order given: no permutation */
+    const uint64_t *taken; /* by sample: taken before, in an epoch that goes on; NULL: none */
 } sn_epoch;
 
 /* 0; -ENOMEM; -EINVAL for a sample that does not exist or comes twice. */

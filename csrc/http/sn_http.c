@@ -16,8 +16,8 @@
 #include "../base/sn_descriptor.h"
 #include "../base/sn_library.h"
 
-#define EVENTS 64          /* that one step takes */
-#define LARGE (1u << 20)   /* a larger buffer is not kept for the next request */
+#define EVENTS 64           /* that one step takes */
+#define LARGE (1u << 20)    /* a larger buffer is not kept for the next request */
 #define REFUSAL (64u << 10) /* bytes of what is not wanted that are received, because the connection then stays open */
 
 /* -- libcurl's functions and numbers, which are the same in each version -- */
@@ -31,20 +31,20 @@ typedef struct {
     } data;
 } message;
 
-#define FUNCTIONS(X)                                             \
-    X(int, curl_global_init, (long))                             \
-    X(void *, curl_easy_init, (void))                            \
-    X(int, curl_easy_setopt, (void *, int, ...))                 \
-    X(int, curl_easy_getinfo, (void *, int, ...))                \
-    X(void, curl_easy_cleanup, (void *))                         \
-    X(void *, curl_multi_init, (void))                           \
-    X(int, curl_multi_setopt, (void *, int, ...))                \
-    X(int, curl_multi_add_handle, (void *, void *))              \
-    X(int, curl_multi_remove_handle, (void *, void *))           \
-    X(int, curl_multi_socket_action, (void *, int, int, int *))  \
-    X(message *, curl_multi_info_read, (void *, int *))          \
-    X(int, curl_multi_cleanup, (void *))                         \
-    X(void *, curl_slist_append, (void *, const char *))         \
+#define FUNCTIONS(X)                                                                                                   \
+    X(int, curl_global_init, (long))                                                                                   \
+    X(void *, curl_easy_init, (void))                                                                                  \
+    X(int, curl_easy_setopt, (void *, int, ...))                                                                       \
+    X(int, curl_easy_getinfo, (void *, int, ...))                                                                      \
+    X(void, curl_easy_cleanup, (void *))                                                                               \
+    X(void *, curl_multi_init, (void))                                                                                 \
+    X(int, curl_multi_setopt, (void *, int, ...))                                                                      \
+    X(int, curl_multi_add_handle, (void *, void *))                                                                    \
+    X(int, curl_multi_remove_handle, (void *, void *))                                                                 \
+    X(int, curl_multi_socket_action, (void *, int, int, int *))                                                        \
+    X(message *, curl_multi_info_read, (void *, int *))                                                                \
+    X(int, curl_multi_cleanup, (void *))                                                                               \
+    X(void *, curl_slist_append, (void *, const char *))                                                               \
     X(void, curl_slist_free_all, (void *))
 
 typedef struct {
@@ -104,7 +104,7 @@ static const char *const LIBRARIES[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
 
 typedef struct {
     sn_http *all;
-    void *easy, *headers; /* NULL: no request is under way */
+    void *easy, *headers;    /* NULL: no request is under way */
     sn_http_request request; /* its texts are gone */
     sn_http_answer answer;
     uint64_t came;   /* bytes of the body, wanted or not */
@@ -129,11 +129,11 @@ static int load(functions *self, char *why)
         snprintf(why, SN_HTTP_TEXT, "neither %s nor %s can be loaded here", LIBRARIES[0], LIBRARIES[1]);
         return -ENOENT;
     }
-#define LOAD(answer, name, parameters)                                                \
-    if (!(found = dlsym(library, #name))) {                                           \
-        snprintf(why, SN_HTTP_TEXT, "the libcurl that is loaded here has no " #name); \
-        return -ENOENT;                                                               \
-    }                                                                                 \
+#define LOAD(answer, name, parameters)                                                                                 \
+    if (!(found = dlsym(library, #name))) {                                                                            \
+        snprintf(why, SN_HTTP_TEXT, "the libcurl that is loaded here has no " #name);                                  \
+        return -ENOENT;                                                                                                \
+    }                                                                                                                  \
     memcpy(&self->name, &found, sizeof found);
     FUNCTIONS(LOAD)
 #undef LOAD

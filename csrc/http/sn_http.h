@@ -23,9 +23,9 @@
 typedef struct sn_http sn_http;
 
 typedef struct {
-    const char *url, *etag;  /* a server refuses an object with another etag; NULL: any will do */
-    uint64_t offset, length; /* of the bytes */
-    int is_part;             /* they are a part of the object */
+    const char *url, *etag;              /* a server refuses an object with another etag; NULL: any will do */
+    uint64_t offset, length;             /* of the bytes */
+    int is_part;                         /* they are a part of the object */
     long connect_ms, silent_s, whole_ms; /* the most: to connect, without a byte, in all */
 } sn_http_request;
 

@@ -75,15 +75,16 @@ static uint32_t serve_substitutes(sn_chooser *chooser, uint32_t n, sn_item *item
     do {
         uint32_t n_alone = 0;
         before = served;
-        uint32_t picked = *eligible.total == 0 ? 0 :
-            sn_want_pick(segment, row, sn_rng_below(&chooser->rng, *eligible.total), n - served, slots);
+        uint32_t picked =
+            *eligible.total == 0
+                ? 0
+                : sn_want_pick(segment, row, sn_rng_below(&chooser->rng, *eligible.total), n - served, slots);
         for (uint32_t i = 0; i < picked; i++) {
             if (i % AT_ONCE == 0)
                 foresee_copies(chooser, slots + i, picked - i < AT_ONCE ? picked - i : AT_ONCE);
             int is_alone = segment->slots[slots[i]].alone;
             /* Of two copies of one sample the first that was taken ended the want of the other. */
-            if (!sn_bit_get(eligible.words, slots[i]) ||
-                sn_serve_copy(&chooser->client, slots[i], &items[served]) != 0)
+            if (!sn_bit_get(eligible.words, slots[i]) || sn_serve_copy(&chooser->client, slots[i], &items[served]) != 0)
                 continue;
             if (is_alone)
                 alone[n_alone++] = items[served].sample;
@@ -105,7 +106,8 @@ static int is_on_its_way(const sn_chooser *chooser, uint32_t sample)
     for (uint32_t s = sn_slot_first(segment, sample); s != SN_NONE; s = segment->slots[s].next_of_sample) {
         const sn_slot *copy = &segment->slots[s];
         if (copy->list == SN_LIST_WRITING && copy->form == SN_AUGMENTED && !(copy->uses >> job & 1) &&
-            copy->pipeline == chooser->client.augmented_pipeline && !copy->in_order && sn_slot_state(copy) != SN_SLOT_FAILED)
+            copy->pipeline == chooser->client.augmented_pipeline && !copy->in_order &&
+            sn_slot_state(copy) != SN_SLOT_FAILED)
             return 1;
     }
     return 0;
@@ -119,8 +121,7 @@ static uint32_t next_of_own(sn_chooser *chooser, int *forced)
 
     *forced = 0;
     while ((sample = sn_order_next(&chooser->order)) != SN_NONE)
-        if (!chooser->exchanges || !is_on_its_way(chooser, sample) ||
-            sn_order_defer(&chooser->order, sample) != 0)
+        if (!chooser->exchanges || !is_on_its_way(chooser, sample) || sn_order_defer(&chooser->order, sample) != 0)
             return sample;
     *forced = 1;
     return sn_order_force(&chooser->order);
@@ -345,8 +346,8 @@ static uint32_t serve_by_class(sn_chooser *chooser, uint32_t n, sn_item *items)
         if (serve_pick(chooser, &picks, queue->class, &items[i]) == 0)
             continue;
         uint32_t at = queue->begin; /* the first of the class that nobody is preparing, else the first */
-        while (at < queue->end && (sn_order_is_taken(&chooser->order, queue->samples[at]) ||
-                                   is_on_its_way(chooser, queue->samples[at])))
+        while (at < queue->end &&
+               (sn_order_is_taken(&chooser->order, queue->samples[at]) || is_on_its_way(chooser, queue->samples[at])))
             at++;
         int forced = at == queue->end;
         chooser->order.in_turn = at == queue->begin ? queue->samples[at] : SN_NONE;

@@ -64,8 +64,7 @@ static int is_owner(const sn_peers *peers, const sn_client *client, uint32_t sam
     uint64_t of_sample = sn_mix64(sample + 1), own = weight(segment, client->holder->row, of_sample);
 
     for (uint32_t i = 0; i < peers->n; i++)
-        if (!sn_bit_get(sn_seen(segment, peers->rows[i]), sample) &&
-            weight(segment, peers->rows[i], of_sample) > own)
+        if (!sn_bit_get(sn_seen(segment, peers->rows[i]), sample) && weight(segment, peers->rows[i], of_sample) > own)
             return 0;
     return 1;
 }

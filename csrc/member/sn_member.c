@@ -16,7 +16,7 @@
 #include "sn_regroup.h"
 
 #define TELL_AT_ONCE 16384u /* places, in each draw: half a millisecond */
-#define LOOK_AGAIN_MS 10 /* without the lock, what is looked for again is looked for again later */
+#define LOOK_AGAIN_MS 10    /* without the lock, what is looked for again is looked for again later */
 
 struct sn_member {
     sn_segment *segment; /* NULL: private */
@@ -129,8 +129,7 @@ int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_mem
     member->options.epoch.taken = NULL;
     member->holder.row = member->subset_row = SN_NONE;
     member->chooser.client = sn_client_make(&options->client, &member->holder);
-    member->chooser.in_flight =
-        options->in_flight < options->epoch.places ? options->in_flight : options->epoch.places;
+    member->chooser.in_flight = options->in_flight < options->epoch.places ? options->in_flight : options->epoch.places;
     member->chooser.exchanges = options->client.shares && options->substitutes;
     member->chooser.client.in_order = !member->chooser.exchanges;
     member->chooser.hands_over = options->hands_over;

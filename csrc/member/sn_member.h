@@ -66,8 +66,8 @@ int sn_member_open(sn_segment *segment, const sn_member_options *options, sn_mem
 /* Draw up to `wanted` places, into room for options.wanted_alone if that is more; *drawn tells how many there
  * were (0: the epoch is drawn through). Answers 0, or SN_BUSY when the batch was drawn privately; offers are
  * answered either way. */
-int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t *drawn,
-                   sn_offer *offers, uint32_t n_offers);
+int sn_member_draw(sn_member *member, uint32_t wanted, sn_item *items, uint32_t *drawn, sn_offer *offers,
+                   uint32_t n_offers);
 
 /* The same of samples that the caller names, in any order and as often as it likes, by a member that has no places of
  * its own. Each exists in the dataset. Copies of others serve them. Copies are staged for others only if the member

@@ -57,9 +57,9 @@ typedef struct {
     /* The laggard. */
     uint32_t row; /* SN_NONE: nobody is waited for */
     uint32_t order, generation, window;
-    uint32_t gap, in_front;  /* samples that it was behind, and members that it was behind of, when it was found */
-    uint32_t drew, drew_at;  /* by this member's last draw; what the laggard had finished then */
-    uint32_t moved_at;       /* what it had finished when that was looked at last */
+    uint32_t gap, in_front;      /* samples that it was behind, and members that it was behind of, when it was found */
+    uint32_t drew, drew_at;      /* by this member's last draw; what the laggard had finished then */
+    uint32_t moved_at;           /* what it had finished when that was looked at last */
     uint64_t began_ns, moved_ns; /* when it was first looked at, and when it had last moved; 0: not looked at yet */
     uint64_t turn_ns;            /* when this member was first told not to draw, since it drew; 0: it was not yet */
     uint32_t over[SN_MAX_ROWS];  /* generations that were waited for before; 0: none */
@@ -69,8 +69,8 @@ void sn_regroup_init(sn_regroup *regroup);
 
 /* The training loop has taken a batch at this moment, for which it waited so long. Tells the others in `row` whether the
  * loader is the limit. `slowly`: it was drawn while somebody was waited for, and says nothing about that. */
-void sn_regroup_taken(sn_regroup *regroup, const sn_segment *segment, uint32_t row, uint32_t samples, uint64_t waited_ns,
-                      uint64_t now_ns, int slowly);
+void sn_regroup_taken(sn_regroup *regroup, const sn_segment *segment, uint32_t row, uint32_t samples,
+                      uint64_t waited_ns, uint64_t now_ns, int slowly);
 
 /* After a draw of `drew` samples: whom to wait for before the next. `window`: as for sn_peers_find(). */
 void sn_regroup_find(sn_regroup *regroup, const sn_client *client, uint32_t window, uint32_t left, uint32_t drew);

@@ -11,7 +11,7 @@
 #include "sn_divide.h"
 
 #define LOOK_AGAIN_MS 10 /* without the lock, what is looked for again is looked for again later */
-#define SEQUENCE 4       /* so many samples at equal distances are no random order: of n, chance makes them once in n * n */
+#define SEQUENCE 4 /* so many samples at equal distances are no random order: of n, chance makes them once in n * n */
 
 struct sn_worker {
     sn_client client; /* its holder NULL: private */
@@ -125,8 +125,8 @@ static int continues_sequence(sn_worker *worker, const sn_claim *claims, uint32_
     return worker->n_equal >= (n_claims > SEQUENCE ? n_claims : SEQUENCE);
 }
 
-int sn_worker_begin(sn_worker *worker, uint32_t row, uint32_t row_generation, const sn_claim *claims,
-                    uint32_t n_claims, sn_item *items, sn_offer *offers, uint32_t n_offers)
+int sn_worker_begin(sn_worker *worker, uint32_t row, uint32_t row_generation, const sn_claim *claims, uint32_t n_claims,
+                    sn_item *items, sn_offer *offers, uint32_t n_offers)
 {
     sn_segment *segment = worker->client.holder ? worker->client.holder->segment : NULL;
 
@@ -207,7 +207,8 @@ int sn_worker_look_again(sn_worker *worker, uint32_t row, uint32_t row_generatio
 
     if (!segment || sn_store_enter(segment, worker->apart ? 0 : LOOK_AGAIN_MS) != 0) {
         for (uint32_t i = 0; i < n_items; i++)
-            if (items[i].awaited && (items[i].awaited == SN_AWAITS_PEER ? takes_over : sn_bit_get(blamed, items[i].peer)))
+            if (items[i].awaited &&
+                (items[i].awaited == SN_AWAITS_PEER ? takes_over : sn_bit_get(blamed, items[i].peer)))
                 make_apart(&items[i]);
         return SN_BUSY;
     }

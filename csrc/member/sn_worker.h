@@ -34,8 +34,8 @@ int sn_worker_open(const sn_client *client, sn_worker **out);
  * claims; SN_NONE: there are none, only claims[i].sample counts. Where these samples continue a sequence, at equal
  * distances, their copies are in order. 0, or SN_BUSY: without the lock, everything comes from storage; offers are
  * answered either way. */
-int sn_worker_begin(sn_worker *worker, uint32_t row, uint32_t row_generation, const sn_claim *claims,
-                    uint32_t n_claims, sn_item *items, sn_offer *offers, uint32_t n_offers);
+int sn_worker_begin(sn_worker *worker, uint32_t row, uint32_t row_generation, const sn_claim *claims, uint32_t n_claims,
+                    sn_item *items, sn_offer *offers, uint32_t n_offers);
 
 /* The copies of another seed and epoch come next. */
 void sn_worker_name_copies(sn_worker *worker, uint64_t pipeline);

@@ -97,7 +97,8 @@ uint32_t sn_ahead_at_once(const sn_ahead *ahead)
 
 int sn_ahead_may_ask(const sn_ahead *ahead, uint32_t preparers)
 {
-    return ahead->n + ahead->reading < 2 * preparers && ahead->bytes + sn_ahead_at_once(ahead) * ahead->file_bytes < AHEAD_BYTES;
+    return ahead->n + ahead->reading < 2 * preparers &&
+           ahead->bytes + sn_ahead_at_once(ahead) * ahead->file_bytes < AHEAD_BYTES;
 }
 
 void sn_ahead_saw(sn_ahead *ahead, size_t bytes)

@@ -16,14 +16,14 @@
 
 #include "sn_batch.h"
 
-#define SN_MOST_READERS 64 /* files that are read ahead at a time: 3,000 a second where each takes 20 ms */
-#define SN_MOST_SPARES 128 /* buffers for files, kept for the next */
+#define SN_MOST_READERS 64  /* files that are read ahead at a time: 3,000 a second where each takes 20 ms */
+#define SN_MOST_SPARES 128  /* buffers for files, kept for the next */
 #define SN_FIRST_FETCHES 64 /* at a time, before anything is known of them; and where the waiting thread prepares */
 #define SN_LEAST_FETCHES 4  /* at a time: one that is late must not hold up all */
 
 typedef struct {
-    sn_place *first, *last; /* read ahead, and not claimed yet */
-    uint32_t n, reading; /* files; and of external containers requests that are under way */
+    sn_place *first, *last;         /* read ahead, and not claimed yet */
+    uint32_t n, reading;            /* files; and of external containers requests that are under way */
     double bytes;                   /* of those n files */
     uint32_t readers, most_readers; /* that may read at a time */
     uint32_t least_readers;         /* of external containers, which only readers read */

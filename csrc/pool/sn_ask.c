@@ -2,8 +2,8 @@
 
 #include "../base/sn_status.h"
 
-#define MOST_PREPARED 3 /* places that a preparer prepares before it takes what it has asked for */
-#define MOST_LOOKS 1024 /* at places ahead, for what to ask for together with a place: some ten microseconds */
+#define MOST_PREPARED 3     /* places that a preparer prepares before it takes what it has asked for */
+#define MOST_LOOKS 1024     /* at places ahead, for what to ask for together with a place: some ten microseconds */
 #define MOST_LOOKS_AHEAD 64 /* the same, before each place that is prepared */
 
 sn_place *sn_pool_first_wanting(sn_pool *pool)
@@ -27,8 +27,10 @@ static int may_hosts_have(const sn_place *place)
 
 sn_asked sn_pool_asked_of(sn_pool *pool, const sn_place *place)
 {
-    return (sn_asked){.sample = place->item.sample, .wants_file = place->item.source == SN_STORAGE,
-                      .wants_copy = (uint8_t)sn_place_wants_copy(place), .file = sn_ahead_spare(&pool->ahead)};
+    return (sn_asked){.sample = place->item.sample,
+                      .wants_file = place->item.source == SN_STORAGE,
+                      .wants_copy = (uint8_t)sn_place_wants_copy(place),
+                      .file = sn_ahead_spare(&pool->ahead)};
 }
 
 /* A place that wants a copy, and the next of its batch that do. The mutex is held. How many. */
@@ -51,7 +53,8 @@ static uint32_t gather(const sn_pool *pool, sn_place *place, sn_place **asked)
 {
     if (sn_place_wants_copy(place) && may_hosts_have(place))
         return gather_wanting(pool, place, asked);
-    uint32_t n = 0, most = sn_ahead_at_once(&pool->ahead), looks = may_hosts_have(place) ? MOST_LOOKS : MOST_LOOKS_AHEAD;
+    uint32_t n = 0, most = sn_ahead_at_once(&pool->ahead),
+             looks = may_hosts_have(place) ? MOST_LOOKS : MOST_LOOKS_AHEAD;
 
     if (may_hosts_have(place))
         asked[n++] = place;
@@ -154,7 +157,8 @@ uint64_t sn_pool_ask_hosts(sn_pool *pool, sn_place *place)
 
 void sn_pool_ask_ahead(sn_pool *pool, sn_place *place, sn_asking *asking)
 {
-    if (pool->is_external || !place->batch->context->remote || asking->n > 0 || !sn_ahead_may_ask(&pool->ahead, pool->limit))
+    if (pool->is_external || !place->batch->context->remote || asking->n > 0 ||
+        !sn_ahead_may_ask(&pool->ahead, pool->limit))
         return;
     asking->context = place->batch->context;
     asking->prepared = 0;

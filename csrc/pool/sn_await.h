@@ -31,9 +31,9 @@
 #define SN_MOST_PATIENCE_NS 100000000u
 
 typedef struct {
-    sn_batch *first, *last;        /* with places that are AWAITED, in the order in which they were drawn */
+    sn_batch *first, *last;         /* with places that are AWAITED, in the order in which they were drawn */
     uint64_t since_ns[SN_MAX_ROWS]; /* the clock of who writes: when it began; before the wait did, it does not count */
-    uint64_t before_draw_ns; /* that the member has waited since its last draw */
+    uint64_t before_draw_ns;        /* that the member has waited since its last draw */
 } sn_await;
 
 /* How long to wait for a writer that commits nothing: four preparations, within limits; but two of them if these take

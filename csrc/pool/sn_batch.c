@@ -64,9 +64,8 @@ void sn_batch_doubt(sn_place *place)
 {
     const sn_context *context = place->batch->context;
     sn_item *item = &place->item;
-    uint8_t change = context->changes
-                         ? atomic_load_explicit(&context->changes[item->sample], memory_order_relaxed)
-                         : SN_UNCHANGED;
+    uint8_t change =
+        context->changes ? atomic_load_explicit(&context->changes[item->sample], memory_order_relaxed) : SN_UNCHANGED;
 
     if (change == SN_UNCHANGED)
         return;

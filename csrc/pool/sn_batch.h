@@ -57,28 +57,29 @@ enum sn_change_of_file {
 /* What all batches of one iterator have in common. Outlives them; owned by the border. */
 typedef struct {
     const sn_plan *plan;
-    uint32_t height, width;   /* of an AUGMENTED copy */
-    uint64_t item_bytes;      /* of one sample in the output */
-    uint64_t beside_bytes;    /* of what goes beside one sample: a mask, or sn_moves; 0: nothing */
-    sn_segment *segment;      /* NULL: private */
-    const char *paths;        /* NUL-terminated, one after another */
-    const uint64_t *path_at;  /* sample, or container -> its path's offset; of pairs 2 * sample, and its mask's next */
-    const sn_piece *pieces;   /* sample -> its piece of a container; NULL: each has a file of its own */
+    uint32_t height, width;  /* of an AUGMENTED copy */
+    uint64_t item_bytes;     /* of one sample in the output */
+    uint64_t beside_bytes;   /* of what goes beside one sample: a mask, or sn_moves; 0: nothing */
+    sn_segment *segment;     /* NULL: private */
+    const char *paths;       /* NUL-terminated, one after another */
+    const uint64_t *path_at; /* sample, or container -> its path's offset; of pairs 2 * sample, and its mask's next */
+    const sn_piece *pieces;  /* sample -> its piece of a container; NULL: each has a file of its own */
     const sn_container *containers;
-    uint8_t is_external;      /* containers are no files of this host: sn_pool_fetched() brings each piece's bytes */
-    uint64_t largest;         /* bytes that a file without a piece may have; 0: it is not known */
-    sn_remote *remote;        /* what other hosts have read may be there; NULL: there are none */
+    uint8_t is_external; /* containers are no files of this host: sn_pool_fetched() brings each piece's bytes */
+    uint64_t largest;    /* bytes that a file without a piece may have; 0: it is not known */
+    sn_remote *remote;   /* what other hosts have read may be there; NULL: there are none */
     uint8_t dataset[SN_REMOTE_DATASET]; /* as it is called there */
-    sn_hosts *hosts;          /* with which copies are shared there; NULL: with none */
-    uint8_t copies[SN_REMOTE_DATASET]; /* as this epoch's are called there */
-    uint64_t seed, nonce;     /* nonce: mixed into what is staged for others */
+    sn_hosts *hosts;                    /* with which copies are shared there; NULL: with none */
+    uint8_t copies[SN_REMOTE_DATASET];  /* as this epoch's are called there */
+    uint64_t seed, nonce;               /* nonce: mixed into what is staged for others */
     uint64_t job_key;
     uint32_t epoch;
-    uint32_t check_every;     /* of the places that are served from ENCODED or DECODED; 0: none is checked */
-    uint64_t *checked;        /* a bit a sample: it was, so others are checked before their turn; NULL: they are not */
-    _Atomic uint8_t *changes; /* enum sn_change_of_file, by sample; NULL: no file has changed. Relaxed: it only saves work */
-    uint32_t look;            /* names the files as they were when the epoch began, see sn_client */
-    sn_note *notes;           /* sample -> its note, written as it is drawn; NULL: nobody wants to know */
+    uint32_t check_every; /* of the places that are served from ENCODED or DECODED; 0: none is checked */
+    uint64_t *checked;    /* a bit a sample: it was, so others are checked before their turn; NULL: they are not */
+    _Atomic uint8_t
+        *changes;   /* enum sn_change_of_file, by sample; NULL: no file has changed. Relaxed: it only saves work */
+    uint32_t look;  /* names the files as they were when the epoch began, see sn_client */
+    sn_note *notes; /* sample -> its note, written as it is drawn; NULL: nobody wants to know */
     _Atomic uint32_t *progress; /* counts the places that are finished, for other jobs; NULL: nobody waits for them */
 } sn_context;
 
@@ -100,37 +101,38 @@ typedef struct {
     size_t capacity, length;
     const char *why; /* static; NULL: strerror(-rc) */
     int rc;
-    int is_remote;   /* it came from another host's memory, and not from storage */
-    int is_copy;     /* and is no file, but the sample's AUGMENTED copy */
-    int is_of_mask;  /* `rc` is that of a pair's mask */
+    int is_remote;  /* it came from another host's memory, and not from storage */
+    int is_copy;    /* and is no file, but the sample's AUGMENTED copy */
+    int is_of_mask; /* `rc` is that of a pair's mask */
 } sn_file;
 
 typedef struct sn_place {
     sn_item item;
     _Atomic uint32_t settled; /* nobody will touch its slots again; release, see sn_batch_settle() */
-    int32_t status;     /* 0; SN_E_FOR_PILLOW: wants sn_finish(); else the failure */
-    uint32_t read_bytes; /* from storage */
-    uint8_t is_remote;   /* its file came from another host's memory */
-    uint8_t is_copy;     /* its copy did, and there was no file */
-    uint8_t is_of_mask;  /* a pair has failed because of its mask */
-    uint32_t damaged;    /* what it was to be served from, and it was served from storage instead */
-    uint8_t check;       /* compare what it is served from with the file: see sn_context.check_every */
-    uint8_t is_suspect;  /* its file has changed: it is served from the cache only if that has come to the same */
-    uint8_t different;   /* it was, and is another */
-    uint8_t is_held_back; /* the iterator's thread's: it is AWAITED, see sn_await.h */
-    uint8_t was_coming;   /* likewise: another job was making its copy, and that was looked for again */
+    int32_t status;           /* 0; SN_E_FOR_PILLOW: wants sn_finish(); else the failure */
+    uint32_t read_bytes;      /* from storage */
+    uint8_t is_remote;        /* its file came from another host's memory */
+    uint8_t is_copy;          /* its copy did, and there was no file */
+    uint8_t is_of_mask;       /* a pair has failed because of its mask */
+    uint32_t damaged;         /* what it was to be served from, and it was served from storage instead */
+    uint8_t check;            /* compare what it is served from with the file: see sn_context.check_every */
+    uint8_t is_suspect;       /* its file has changed: it is served from the cache only if that has come to the same */
+    uint8_t different;        /* it was, and is another */
+    uint8_t is_held_back;     /* the iterator's thread's: it is AWAITED, see sn_await.h */
+    uint8_t was_coming;       /* likewise: another job was making its copy, and that was looked for again */
     sn_spent spent;
-    uint64_t turn;      /* tells the draws of one sample in an epoch apart, by their random numbers; 0: there is one */
-    char *message;      /* of a failure; owned */
-    uint8_t *kept;      /* a private payload that might be kept; owned */
-    sn_offer offer;     /* what it is */
-    uint64_t awaited_ns; /* that its file was under way, where that took its time: the thread that waited for it slept. Of
+    uint64_t turn;  /* tells the draws of one sample in an epoch apart, by their random numbers; 0: there is one */
+    char *message;  /* of a failure; owned */
+    uint8_t *kept;  /* a private payload that might be kept; owned */
+    sn_offer offer; /* what it is */
+    uint64_t
+        awaited_ns;  /* that its file was under way, where that took its time: the thread that waited for it slept. Of
                           * files from other hosts: what no preparation hides */
-    uint8_t is_read;     /* its file was read ahead */
-    uint8_t skips_remote; /* another host has nothing of it, or what is damaged: it is fetched from its container */
+    uint8_t is_read; /* its file was read ahead */
+    uint8_t skips_remote;  /* another host has nothing of it, or what is damaged: it is fetched from its container */
     uint8_t fetches_alone; /* a request for it and its neighbours has failed */
-    uint32_t together;    /* places that its request has brought; 0: it was not requested */
-    sn_file file;        /* which has it */
+    uint32_t together;     /* places that its request has brought; 0: it was not requested */
+    sn_file file;          /* which has it */
 
     /* Under the pool's mutex. */
     enum sn_stage stage;
@@ -148,23 +150,23 @@ typedef struct sn_batch {
     const sn_context *context;
     sn_place *places;
     uint32_t n_places;
-    uint8_t *out;   /* n_places * context->item_bytes */
+    uint8_t *out;    /* n_places * context->item_bytes */
     uint8_t *beside; /* n_places * context->beside_bytes: the masks of pairs, or how pictures were moved */
     sn_copy *copies;
     uint32_t n_copies;
 
     /* Under the pool's mutex. A task is a copy or a place, in this order. */
-    uint64_t number;    /* of the batches that were submitted */
-    uint32_t next;      /* no task before it is DRAWN, but for those that want another host's copy */
+    uint64_t number;       /* of the batches that were submitted */
+    uint32_t next;         /* no task before it is DRAWN, but for those that want another host's copy */
     uint32_t next_wanting; /* the first place that may be DRAWN and want one */
-    uint32_t next_read; /* no place before it may be read ahead */
+    uint32_t next_read;    /* no place before it may be read ahead */
     uint32_t claimed, finished;
     int dropped;
     struct sn_batch *following;
 
     /* The iterator's thread's, see sn_await.h. */
     uint32_t n_awaited;
-    uint64_t peer_wait_ns;     /* that it waited for others' copies alone, or was not drawn for the sake of others */
+    uint64_t peer_wait_ns;      /* that it waited for others' copies alone, or was not drawn for the sake of others */
     uint64_t peer_wait_from_ns; /* when that began; 0: it has not */
     uint64_t wait_ns;           /* that the training loop waited for it, once it was drawn */
     int slowly;                 /* it was drawn while the member waited for others, see member/sn_regroup.h */
@@ -223,8 +225,8 @@ typedef struct {
     uint32_t damaged, checked, different;
     uint32_t in_vain; /* prepared, although another job was to make the copy: it failed, left, or took too long */
     uint32_t n_read, n_prepare, n_decode, n_augment; /* places that took some of the time in `spent` */
-    uint32_t n_copies;  /* places whose copies came from other hosts */
-    uint32_t n_remote;  /* places whose files did */
+    uint32_t n_copies;                               /* places whose copies came from other hosts */
+    uint32_t n_remote;                               /* places whose files did */
     uint64_t remote_ns; /* asking for these files took so long, which is not in spent.read */
     uint64_t read_bytes, decoded_bytes;
     uint64_t peer_wait_ns;

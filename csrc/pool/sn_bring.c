@@ -28,7 +28,8 @@ static sn_place *claim_read(sn_pool *pool)
     if (!sn_pool_may_read(pool))
         return NULL;
     sn_place *wanting = pool->is_external ? sn_pool_first_wanting(pool) : NULL;
-    for (sn_batch *batch = pool->first; batch && !(wanting && sn_place_is_due(wanting, batch)); batch = batch->following)
+    for (sn_batch *batch = pool->first; batch && !(wanting && sn_place_is_due(wanting, batch));
+         batch = batch->following)
         while (batch->next_read < batch->n_places) {
             sn_place *place = &batch->places[batch->next_read++];
             if (is_to_be_read(pool, place) && !sn_place_wants_copy(place))
@@ -136,7 +137,8 @@ static void join_neighbours(sn_pool *pool, sn_request *request)
     int want_copies = sn_place_wants_copy(request->places[0]);
     uint32_t n, looks;
 
-    if (request->places[0]->fetches_alone || request->wanted.length == context->containers[request->wanted.container].size_bytes)
+    if (request->places[0]->fetches_alone ||
+        request->wanted.length == context->containers[request->wanted.container].size_bytes)
         return;
     do {
         n = request->wanted.n;
@@ -146,8 +148,7 @@ static void join_neighbours(sn_pool *pool, sn_request *request)
             for (uint32_t i = from; i < batch->n_places && looks > 0; i++, looks--) {
                 sn_place *place = &batch->places[i];
                 if (sn_place_is_to_be_fetched(place) && !place->fetches_alone && batch->context == context &&
-                    sn_place_wants_copy(place) == want_copies &&
-                    sn_fetches_join(&pool->fetches, request, place))
+                    sn_place_wants_copy(place) == want_copies && sn_fetches_join(&pool->fetches, request, place))
                     place->stage = SN_READING;
             }
         }

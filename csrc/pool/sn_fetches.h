@@ -25,9 +25,10 @@
 #include "sn_ahead.h"
 #include "sn_batch.h"
 
-#define SN_MOST_JOINED 64               /* places of a request */
-#define SN_MOST_JOINED_BYTES (1u << 20) /* of a request for several places: one more costs as much as an answer's wait */
-#define SN_MOST_GAP_BYTES (64u << 10)   /* of a request */
+#define SN_MOST_JOINED 64 /* places of a request */
+#define SN_MOST_JOINED_BYTES                                                                                           \
+    (1u << 20)                        /* of a request for several places: one more costs as much as an answer's wait */
+#define SN_MOST_GAP_BYTES (64u << 10) /* of a request */
 
 /* What a fetcher is to bring: a range of a container, and the samples whose pieces are in it. */
 typedef struct {

@@ -92,7 +92,8 @@ static sn_batch *first_drawn(sn_pool *pool)
 {
     for (sn_batch *batch = pool->first; batch; batch = batch->following) {
         const sn_place *place;
-        while (batch->next < sn_batch_tasks(batch) && (place = place_of(batch, batch->next)) && !is_for_preparers(place))
+        while (batch->next < sn_batch_tasks(batch) && (place = place_of(batch, batch->next)) &&
+               !is_for_preparers(place))
             batch->next++;
         if (batch->next < sn_batch_tasks(batch))
             return batch;
@@ -117,7 +118,7 @@ static sn_batch *claim(sn_pool *pool, uint32_t *task)
         batch = wanting->batch;
         *task = batch->n_copies + (uint32_t)(wanting - batch->places);
     } else if (ahead && (!batch || ahead->batch->number < batch->number ||
-                  (ahead->batch == batch && batch->next >= batch->n_copies))) {
+                         (ahead->batch == batch && batch->next >= batch->n_copies))) {
         sn_ahead_take(&pool->ahead, ahead);
         if (!pool->is_all_read && sn_pool_may_read(pool))
             pthread_cond_signal(&pool->reads); /* there may have been too much ahead for it */
@@ -184,7 +185,8 @@ static void end_file(sn_pool *pool, sn_place *place, int was_ahead)
 {
     if (!was_ahead) /* else it was seen as it came */
         sn_ahead_saw(&pool->ahead, place->read_bytes);
-    if (place->status != SN_E_FOR_PILLOW || !sn_place_was_fetched(place->batch->context, place)) /* else Pillow needs it */
+    if (place->status != SN_E_FOR_PILLOW ||
+        !sn_place_was_fetched(place->batch->context, place)) /* else Pillow needs it */
         sn_ahead_keep_spare(&pool->ahead, &place->file);
 }
 
@@ -211,7 +213,8 @@ static void prepare(sn_pool *pool, struct sn_thread *self, sn_batch *batch, uint
             uint64_t read_here = place->spent.blocked - blocked;
             sn_pool_choose_readers(pool, place, took > read_here ? took - read_here : 0);
             if (is_ahead) /* before its reading began, the thread waited for something else */
-                place->spent.blocked += least_ns(waited_ns, place->spent.read * (place->together ? place->together : 1));
+                place->spent.blocked +=
+                    least_ns(waited_ns, place->spent.read * (place->together ? place->together : 1));
             end_file(pool, place, is_ahead);
         }
         sn_pool_finish_task(pool, batch); /* the memory of a batch may be gone behind its last task */

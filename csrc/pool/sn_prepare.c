@@ -141,7 +141,8 @@ long sn_thread_sleeps(void)
 }
 
 /* Fetch the file of a place, note how long that took, and tell that. Other hosts may have been asked in vain before. */
-static uint64_t fetch_timed(const sn_context *context, sn_place *place, int is_interruptible, int is_ahead, sn_file *file)
+static uint64_t fetch_timed(const sn_context *context, sn_place *place, int is_interruptible, int is_ahead,
+                            sn_file *file)
 {
     long slept = sn_thread_sleeps();
     uint64_t began = sn_now_ns();
@@ -300,8 +301,10 @@ static void keep_decoded(sn_place *place, const sn_view *picture)
         return; /* not kept; the sample itself goes on */
     copy_tight(payload, picture);
     place->kept = payload;
-    place->offer = (sn_offer){.sample = place->item.sample, .length = (uint32_t)length,
-                              .height = (uint16_t)picture->height, .width = (uint16_t)picture->width,
+    place->offer = (sn_offer){.sample = place->item.sample,
+                              .length = (uint32_t)length,
+                              .height = (uint16_t)picture->height,
+                              .width = (uint16_t)picture->width,
                               .form = SN_DECODED};
 }
 
@@ -607,7 +610,7 @@ void sn_finish(sn_scratch *scratch, const sn_context *context, sn_place *place, 
         /* The codec's own view ends with its next call. */
         sn_file *file = &scratch->file; /* its memory */
         rc = sn_grow(&file->bytes, &file->capacity,
-                  (size_t)3 * decoded.width * decoded.height + mask_bytes_of(&decoded));
+                     (size_t)3 * decoded.width * decoded.height + mask_bytes_of(&decoded));
         if (rc == 0) {
             copy_tight(file->bytes, &decoded);
             decoded = tight_view(context, file->bytes, decoded.height, decoded.width);

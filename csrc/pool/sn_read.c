@@ -11,7 +11,7 @@
 #include "../base/sn_descriptor.h"
 
 #define DESCRIPTOR_NS 2000000000u /* those who read ahead close a file sooner, unless storage hangs */
-#define LEASE_NS 60000000000u /* the kernel takes a lease away after 45 s (/proc/sys/fs/lease-break-time) */
+#define LEASE_NS 60000000000u     /* the kernel takes a lease away after 45 s (/proc/sys/fs/lease-break-time) */
 
 int sn_grow(uint8_t **buffer, size_t *capacity, size_t needed)
 {
@@ -96,8 +96,8 @@ static int read_piece_from(int fd, int is_interruptible, const sn_piece *piece, 
     if (!is_as_listed(about, container))
         return -ESTALE;
     while (file->length < piece->length) {
-        ssize_t n = pread(fd, file->bytes + file->length, piece->length - file->length,
-                          (off_t)(piece->offset + file->length));
+        ssize_t n =
+            pread(fd, file->bytes + file->length, piece->length - file->length, (off_t)(piece->offset + file->length));
         if (n < 0 && errno == EINTR && !is_interruptible)
             continue;
         if (n < 0) {
@@ -122,11 +122,13 @@ static void read_behind(const sn_context *context, uint64_t path_at, const sn_pi
     struct stat about;
     int fd = open_regular(is_interruptible, is_ahead, context->paths + path_at, &about, &file->why);
 
-    file->rc = fd < 0 ? fd : sn_grow(&file->bytes, &file->capacity,
-                                  file->length + (piece ? piece->length : (size_t)about.st_size) + 1);
+    file->rc = fd < 0 ? fd
+                      : sn_grow(&file->bytes, &file->capacity,
+                                file->length + (piece ? piece->length : (size_t)about.st_size) + 1);
     if (file->rc == 0)
-        file->rc = piece ? read_piece_from(fd, is_interruptible, piece, &context->containers[piece->container], &about, file)
-                         : read_from(fd, is_interruptible, file);
+        file->rc =
+            piece ? read_piece_from(fd, is_interruptible, piece, &context->containers[piece->container], &about, file)
+                  : read_from(fd, is_interruptible, file);
     if (fd >= 0)
         close(fd);
 }
@@ -158,6 +160,6 @@ void sn_read_file(const sn_context *context, uint32_t sample, int is_interruptib
     if (context->plan->is_pair)
         read_pair(context, sample, is_interruptible, is_ahead, file);
     else
-        read_behind(context, context->path_at[piece ? piece->container : sample], piece, is_interruptible, is_ahead, file);
+        read_behind(context, context->path_at[piece ? piece->container : sample], piece, is_interruptible, is_ahead,
+                    file);
 }
-

@@ -45,8 +45,8 @@ struct sn_thread {
 struct sn_pool {
     pthread_mutex_t mutex;
     pthread_cond_t work, parked, reads, progress;
-    pid_t owner;        /* a forked child has none of the threads, and waits for none */
-    sn_scratch scratch; /* the iterator's own thread's */
+    pid_t owner;                           /* a forked child has none of the threads, and waits for none */
+    sn_scratch scratch;                    /* the iterator's own thread's */
     struct sn_thread *preparers, *readers; /* room for most_preparers, and for SN_MOST_READERS */
     uint32_t most_preparers;
     uint64_t max_pixels;

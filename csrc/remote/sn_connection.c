@@ -14,7 +14,7 @@
 #define ANSWER_NS 500000000u /* for an answer, and 10 us for each of its bytes */
 #define BYTE_NS 10000u
 #define LONGEST_NS 10000000000u /* for a value of any length */
-#define ALERT 21 /* the first byte of what a server says that wants TLS, and gets a command */
+#define ALERT 21                /* the first byte of what a server says that wants TLS, and gets a command */
 
 int sn_connection_open(const struct sockaddr *address, socklen_t length, sn_tls_context *tls, sn_connection **opened,
                        char why[SN_TLS_WHY])
@@ -79,8 +79,8 @@ int sn_connection_say(sn_connection *self, const sn_word *words, uint32_t n)
 
 static ssize_t receive(sn_connection *self, uint8_t *to, size_t most, uint64_t deadline)
 {
-    ssize_t n = self->tls ? sn_tls_receive(self->tls, to, most, deadline)
-                          : sn_socket_receive(self->fd, to, most, deadline);
+    ssize_t n =
+        self->tls ? sn_tls_receive(self->tls, to, most, deadline) : sn_socket_receive(self->fd, to, most, deadline);
     note(self, n);
     return n;
 }

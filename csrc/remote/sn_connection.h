@@ -24,10 +24,10 @@ typedef struct sn_connection {
     uint32_t owed;              /* the owner's: answers to SET and DEL that nobody has read */
     int is_fresh;               /* the owner's: no answer has come on it */
     int fd;
-    sn_tls *tls;                /* NULL: without */
-    size_t from, until;         /* of `bytes`: received, and not read */
+    sn_tls *tls;        /* NULL: without */
+    size_t from, until; /* of `bytes`: received, and not read */
     uint8_t bytes[4096];
-    char why[SN_TLS_WHY];       /* it has failed, if this says more than the code; else empty */
+    char why[SN_TLS_WHY]; /* it has failed, if this says more than the code; else empty */
 } sn_connection;
 
 /* A connection, with TLS if there is a context. 0, and then sn_connection_close() is owed; else `why` may say more than

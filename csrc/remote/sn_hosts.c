@@ -16,13 +16,13 @@
 #define ROSTER UINT32_MAX /* in place of a sample, in the roster's key */
 #define MEAN_OVER 4.0     /* meetings, of the pace */
 #define EPOCHS 2
-#define COSTS_OVER 128.0  /* copies, of what they take */
-#define FOUND_OVER 16.0   /* probes */
+#define COSTS_OVER 128.0 /* copies, of what they take */
+#define FOUND_OVER 16.0  /* probes */
 
 /* One line of the roster. */
 typedef struct {
     uint64_t host;
-    uint64_t time_ns; /* since the host's boot, which its name has in it: others only see whether it goes on */
+    uint64_t time_ns;        /* since the host's boot, which its name has in it: others only see whether it goes on */
     uint64_t epochs[EPOCHS]; /* the name of its copies now, and in the epoch before; 0: there was none */
     uint64_t place;
     uint64_t asks; /* for all copies that others own, and not only for probes */
@@ -47,7 +47,7 @@ struct sn_hosts {
     uint64_t met_ns, met_place;
     double pace;              /* samples in a nanosecond; 0: not known */
     double made_ns, asked_ns; /* of a thread, for one copy; 0: not known */
-    double found; /* the share of probes that were there when they were asked for; 1 at first */
+    double found;             /* the share of probes that were there when they were asked for; 1 at first */
 };
 
 sn_hosts *sn_hosts_new(sn_remote *remote, const uint8_t sequence[SN_REMOTE_DATASET], uint64_t self)

@@ -172,8 +172,9 @@ static int take(sn_connection *one, const sn_answer *answer, const uint8_t *data
     sn_word del[2] = {{"DEL", 3}, {key, key_length}};
 
     if (answer->kind == SN_ANSWER_BYTES) {
-        int rc = is_too_long(one, answer, wish) ? -EMSGSIZE
-                                                : sn_connection_bytes(one, answer->length, &wish->bytes, &wish->capacity);
+        int rc = is_too_long(one, answer, wish)
+                     ? -EMSGSIZE
+                     : sn_connection_bytes(one, answer->length, &wish->bytes, &wish->capacity);
         if (rc != 0)
             return rc;
         wish->length = file_in(wish->bytes, answer->length, wish->sample, key, key_length);
@@ -302,9 +303,7 @@ void sn_remote_put(sn_remote *remote, const uint8_t *dataset, uint32_t sample, c
     sn_word set[3] = {{"SET", 3}, {key, key_length}, {NULL, length + sizeof end}};
     uint32_t more = write_terms(tail, sizeof tail, terms, &tail_length);
     size_t head_length = sn_resp_command(head, sizeof head, 3 + more, set, 3);
-    struct iovec parts[4] = {{head, head_length},
-                             {(void *)bytes, length},
-                             {&end, sizeof end},
-                             {tail, (size_t)tail_length}};
+    struct iovec parts[4] = {
+        {head, head_length}, {(void *)bytes, length}, {&end, sizeof end}, {tail, (size_t)tail_length}};
     sn_server_tell(self, parts, 4, terms.lives_ms != 0);
 }

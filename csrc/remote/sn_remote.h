@@ -29,13 +29,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SN_REMOTE_DATASET 16       /* bytes of a dataset's fingerprint, which `dataset` always is */
-#define SN_REMOTE_MOST (1u << 30)  /* bytes of a value */
+#define SN_REMOTE_DATASET 16         /* bytes of a dataset's fingerprint, which `dataset` always is */
+#define SN_REMOTE_MOST (1u << 30)    /* bytes of a value */
 #define SN_REMOTE_UNKNOWN (1u << 26) /* bytes of a value whose length nobody knows, at the most */
 /* Samples that are asked for together. 4 files of 110 KB take half of the CPU time of 4 that are asked for one by one: the server
  * is woken once. With 8 a file takes 3 us less, but no job got faster. */
 #define SN_REMOTE_AT_ONCE 4u
-#define SN_REMOTE_COMMAND 96u      /* bytes of a GET, at the most */
+#define SN_REMOTE_COMMAND 96u /* bytes of a GET, at the most */
 
 typedef struct sn_remote sn_remote;
 

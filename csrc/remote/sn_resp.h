@@ -21,8 +21,8 @@ enum sn_answer_kind { SN_ANSWER_OK, SN_ANSWER_ERROR, SN_ANSWER_NUMBER, SN_ANSWER
 
 typedef struct {
     enum sn_answer_kind kind;
-    uint64_t length;       /* of BYTES, which follow, and then CR LF */
-    const char *text;      /* of OK and ERROR, in the bytes that were given; not terminated */
+    uint64_t length;  /* of BYTES, which follow, and then CR LF */
+    const char *text; /* of OK and ERROR, in the bytes that were given; not terminated */
     size_t text_length;
 } sn_answer;
 

@@ -11,13 +11,13 @@
 
 #include "sn_socket.h"
 
-#define MOST_FAILURES 3          /* in a row, before it is left alone */
-#define MOST_WRONG 64            /* values without a right one between them, before it is left alone */
-#define SLOW_NS 100000000u       /* a wrong value counts once more for each of these that it took */
-#define SHORTEST_NS 1000000000u  /* that it is left alone */
+#define MOST_FAILURES 3         /* in a row, before it is left alone */
+#define MOST_WRONG 64           /* values without a right one between them, before it is left alone */
+#define SLOW_NS 100000000u      /* a wrong value counts once more for each of these that it took */
+#define SHORTEST_NS 1000000000u /* that it is left alone */
 #define LONGEST_NS 30000000000u
-#define FULL_NS 30000000000u     /* that it is given nothing while it has no room */
-#define TURN_NS 200000000u       /* that a caller waits for others to shake hands */
+#define FULL_NS 30000000000u /* that it is given nothing while it has no room */
+#define TURN_NS 200000000u   /* that a caller waits for others to shake hands */
 
 struct sn_server {
     char *user, *password;
@@ -31,15 +31,15 @@ struct sn_server {
     /* The mutex's. */
     struct sockaddr_storage address;
     socklen_t address_length;
-    int is_connecting;      /* with TLS: it is somebody's turn */
-    uint32_t vain_turns;    /* that brought no connection */
-    int is_tls_old;         /* the files that it is made of may have changed */
+    int is_connecting;   /* with TLS: it is somebody's turn */
+    uint32_t vain_turns; /* that brought no connection */
+    int is_tls_old;      /* the files that it is made of may have changed */
     sn_connection *idle;
-    uint32_t failures;      /* in a row */
-    uint64_t wrong;         /* values; fewer after right ones */
-    uint64_t alone_until;   /* sn_now_ns(); it is left alone */
-    uint64_t pause;         /* how long the next time */
-    int is_tried;           /* one caller asks it again */
+    uint32_t failures;    /* in a row */
+    uint64_t wrong;       /* values; fewer after right ones */
+    uint64_t alone_until; /* sn_now_ns(); it is left alone */
+    uint64_t pause;       /* how long the next time */
+    int is_tried;         /* one caller asks it again */
     uint64_t full_until;
     sn_remote_counts counts;
 };

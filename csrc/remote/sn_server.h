@@ -32,9 +32,9 @@ typedef struct sn_server sn_server;
 
 /* Texts are copied. */
 typedef struct {
-    const char *name;     /* as all hosts call it: it decides which samples are there */
-    const char *path;     /* of a Unix socket; NULL: it has an address */
-    const char *address;  /* numeric, IPv4 or IPv6 */
+    const char *name;    /* as all hosts call it: it decides which samples are there */
+    const char *path;    /* of a Unix socket; NULL: it has an address */
+    const char *address; /* numeric, IPv4 or IPv6 */
     uint16_t port;
     const char *user;     /* NULL: the server's default user */
     const char *password; /* NULL: none is asked for */
@@ -43,15 +43,15 @@ typedef struct {
 } sn_remote_server;
 
 typedef struct {
-    uint64_t hits, misses;  /* GETs that were answered */
-    uint64_t skipped;       /* samples that were not asked for: the server was left alone */
-    uint64_t stored;        /* SETs that were answered with OK */
-    uint64_t short_lived;   /* SETs that were sent of what goes by itself: copies, rosters */
-    uint64_t refused;       /* SETs that failed because the server's memory is full */
-    uint64_t failures;      /* of connections, and answers that are none */
-    uint64_t wrong;         /* values with another checksum, sample, length or type */
-    uint64_t bytes;         /* of the hits */
-    uint64_t get_ns;        /* that the hits took */
+    uint64_t hits, misses; /* GETs that were answered */
+    uint64_t skipped;      /* samples that were not asked for: the server was left alone */
+    uint64_t stored;       /* SETs that were answered with OK */
+    uint64_t short_lived;  /* SETs that were sent of what goes by itself: copies, rosters */
+    uint64_t refused;      /* SETs that failed because the server's memory is full */
+    uint64_t failures;     /* of connections, and answers that are none */
+    uint64_t wrong;        /* values with another checksum, sample, length or type */
+    uint64_t bytes;        /* of the hits */
+    uint64_t get_ns;       /* that the hits took */
     int is_left_alone;
     char message[SN_TLS_WHY]; /* of the last failure; empty: there was none */
 } sn_remote_counts;

@@ -19,39 +19,39 @@
 
 /* -- OpenSSL's functions, of 1.1.1 and 3 -- */
 
-#define FUNCTIONS(X)                                                                 \
-    X(const void *, TLS_client_method, (void))                                       \
-    X(void *, SSL_CTX_new, (const void *))                                           \
-    X(void, SSL_CTX_free, (void *))                                                  \
-    X(long, SSL_CTX_ctrl, (void *, int, long, void *))                               \
-    X(void, SSL_CTX_set_verify, (void *, int, void *))                               \
-    X(void, SSL_CTX_set_default_read_buffer_len, (void *, size_t))                   \
-    X(void, SSL_CTX_set_default_passwd_cb, (void *, int (*)(char *, int, int, void *))) \
-    X(int, SSL_CTX_set_default_verify_paths, (void *))                               \
-    X(int, SSL_CTX_load_verify_locations, (void *, const char *, const char *))      \
-    X(int, SSL_CTX_use_certificate_chain_file, (void *, const char *))               \
-    X(int, SSL_CTX_use_PrivateKey_file, (void *, const char *, int))                 \
-    X(void *, SSL_new, (void *))                                                     \
-    X(void, SSL_free, (void *))                                                      \
-    X(long, SSL_ctrl, (void *, int, long, void *))                                   \
-    X(void *, SSL_get0_param, (void *))                                              \
-    X(int, SSL_set1_host, (void *, const char *))                                    \
-    X(void, SSL_set_hostflags, (void *, unsigned))                                   \
-    X(void, SSL_set_bio, (void *, void *, void *))                                   \
-    X(int, SSL_connect, (void *))                                                    \
-    X(int, SSL_read, (void *, void *, int))                                          \
-    X(int, SSL_write, (void *, const void *, int))                                   \
-    X(int, SSL_get_error, (const void *, int))                                       \
-    X(long, SSL_get_verify_result, (const void *))                                   \
-    X(int, X509_VERIFY_PARAM_set1_ip_asc, (void *, const char *))                    \
-    X(const char *, X509_verify_cert_error_string, (long))                           \
-    X(void *, BIO_new_socket, (int, int))                                            \
-    X(const void *, BIO_s_mem, (void))                                               \
-    X(void *, BIO_new, (const void *))                                               \
-    X(int, BIO_free, (void *))                                                       \
-    X(long, BIO_ctrl, (void *, int, long, void *))                                   \
-    X(unsigned long, ERR_get_error, (void))                                          \
-    X(void, ERR_clear_error, (void))                                                 \
+#define FUNCTIONS(X)                                                                                                   \
+    X(const void *, TLS_client_method, (void))                                                                         \
+    X(void *, SSL_CTX_new, (const void *))                                                                             \
+    X(void, SSL_CTX_free, (void *))                                                                                    \
+    X(long, SSL_CTX_ctrl, (void *, int, long, void *))                                                                 \
+    X(void, SSL_CTX_set_verify, (void *, int, void *))                                                                 \
+    X(void, SSL_CTX_set_default_read_buffer_len, (void *, size_t))                                                     \
+    X(void, SSL_CTX_set_default_passwd_cb, (void *, int (*)(char *, int, int, void *)))                                \
+    X(int, SSL_CTX_set_default_verify_paths, (void *))                                                                 \
+    X(int, SSL_CTX_load_verify_locations, (void *, const char *, const char *))                                        \
+    X(int, SSL_CTX_use_certificate_chain_file, (void *, const char *))                                                 \
+    X(int, SSL_CTX_use_PrivateKey_file, (void *, const char *, int))                                                   \
+    X(void *, SSL_new, (void *))                                                                                       \
+    X(void, SSL_free, (void *))                                                                                        \
+    X(long, SSL_ctrl, (void *, int, long, void *))                                                                     \
+    X(void *, SSL_get0_param, (void *))                                                                                \
+    X(int, SSL_set1_host, (void *, const char *))                                                                      \
+    X(void, SSL_set_hostflags, (void *, unsigned))                                                                     \
+    X(void, SSL_set_bio, (void *, void *, void *))                                                                     \
+    X(int, SSL_connect, (void *))                                                                                      \
+    X(int, SSL_read, (void *, void *, int))                                                                            \
+    X(int, SSL_write, (void *, const void *, int))                                                                     \
+    X(int, SSL_get_error, (const void *, int))                                                                         \
+    X(long, SSL_get_verify_result, (const void *))                                                                     \
+    X(int, X509_VERIFY_PARAM_set1_ip_asc, (void *, const char *))                                                      \
+    X(const char *, X509_verify_cert_error_string, (long))                                                             \
+    X(void *, BIO_new_socket, (int, int))                                                                              \
+    X(const void *, BIO_s_mem, (void))                                                                                 \
+    X(void *, BIO_new, (const void *))                                                                                 \
+    X(int, BIO_free, (void *))                                                                                         \
+    X(long, BIO_ctrl, (void *, int, long, void *))                                                                     \
+    X(unsigned long, ERR_get_error, (void))                                                                            \
+    X(void, ERR_clear_error, (void))                                                                                   \
     X(const char *, ERR_reason_error_string, (unsigned long))
 
 typedef struct {
@@ -97,7 +97,7 @@ struct sn_tls_context {
     openssl ssl;
     void *all; /* an SSL_CTX */
     char *host;
-    int is_address; /* the host */
+    int is_address;      /* the host */
     atomic_uint holders; /* the caller, and each connection */
 };
 
@@ -183,8 +183,8 @@ sn_tls_context *sn_tls_context_new(const sn_tls_settings *settings, char why[SN_
         return NULL;
     atomic_init(&self->holders, 1);
     self->host = strdup(settings->host);
-    self->is_address = inet_pton(AF_INET, settings->host, address) == 1 ||
-                       inet_pton(AF_INET6, settings->host, address) == 1;
+    self->is_address =
+        inet_pton(AF_INET, settings->host, address) == 1 || inet_pton(AF_INET6, settings->host, address) == 1;
     rc = self->host ? load(&self->ssl, why) : -ENOMEM;
     if (rc == 0) {
         self->ssl.ERR_clear_error();

@@ -38,19 +38,19 @@
 #define SN_MAGIC 0x31304143454E4553u /* "SENECA01", little endian */
 #define SN_LAYOUT_VERSION 16u
 
-#define SN_GRANULE 4096u     /* payload space is given out in pages */
-#define SN_HUGE_PAGE 2097152u /* records of many samples lie in these, where the kernel has them */
-#define SN_MAX_ROWS 128u     /* participants at once */
-#define SN_AREAS_AT_BIRTH 8u /* of the last rows, where row areas are huge pages: a member for each GPU of a host */
-#define SN_MAX_JOBS 64u      /* one bit each in a copy's uses mask */
-#define SN_MAX_LEDGER 16384u /* slots that one participant may hold at once */
-#define SN_MAX_WRITING 65536u /* slots that are being written at once */
-#define SN_GROUP 512u        /* slots whose committed bits share a cache line */
-#define SN_CHANGES 8u        /* of the split that are remembered */
-#define SN_DIGEST_TABLES 64u /* kinds of payloads that processes compare at once */
-#define SN_MOST_TRAITS 64u   /* that a process tells of its dataset */
+#define SN_GRANULE 4096u       /* payload space is given out in pages */
+#define SN_HUGE_PAGE 2097152u  /* records of many samples lie in these, where the kernel has them */
+#define SN_MAX_ROWS 128u       /* participants at once */
+#define SN_AREAS_AT_BIRTH 8u   /* of the last rows, where row areas are huge pages: a member for each GPU of a host */
+#define SN_MAX_JOBS 64u        /* one bit each in a copy's uses mask */
+#define SN_MAX_LEDGER 16384u   /* slots that one participant may hold at once */
+#define SN_MAX_WRITING 65536u  /* slots that are being written at once */
+#define SN_GROUP 512u          /* slots whose committed bits share a cache line */
+#define SN_CHANGES 8u          /* of the split that are remembered */
+#define SN_DIGEST_TABLES 64u   /* kinds of payloads that processes compare at once */
+#define SN_MOST_TRAITS 64u     /* that a process tells of its dataset */
 #define SN_TELEMETRY_WORDS 62u /* of what a process tells of its work */
-#define SN_NONE UINT32_MAX   /* no slot, no granule, no row */
+#define SN_NONE UINT32_MAX     /* no slot, no granule, no row */
 #define SN_KEEP_FOREVER UINT32_MAX
 
 enum sn_form { SN_STORAGE = 0, SN_ENCODED = 1, SN_DECODED = 2, SN_AUGMENTED = 3, SN_FORMS = 4 };
@@ -107,8 +107,8 @@ typedef struct {
     uint64_t uses;     /* the jobs that this copy has served, a bit each */
     /* derived */
     uint32_t next_of_sample;
-    uint16_t pins; /* ledger entries that name this slot */
-    uint8_t list;  /* the list that it is on */
+    uint16_t pins;    /* ledger entries that name this slot */
+    uint8_t list;     /* the list that it is on */
     uint8_t in_order; /* truth: a copy, and who made it came to its sample in an order that is not random */
     uint32_t list_next, list_prev; /* on the writing list list_prev is the place in it */
 } sn_slot;
@@ -130,8 +130,8 @@ typedef struct {
     uint32_t copy_bytes; /* the largest of these copies that it has made; 0: none yet */
     int32_t pid;         /* for people; never trusted */
     union {
-        uint32_t subset; /* SN_ROW_SUBSET: names its samples, whoever draws from them */
-        struct {         /* SN_ROW_MEMBER */
+        uint32_t subset;            /* SN_ROW_SUBSET: names its samples, whoever draws from them */
+        struct {                    /* SN_ROW_MEMBER */
             uint16_t expects;       /* whether others of its pipeline are expected, see sn_rows_stage_need() */
             uint16_t has_timetable; /* whether that in its row area is complete; a hint */
         };
@@ -185,7 +185,8 @@ typedef struct {
     uint64_t skipped, damaged;  /* that could not be prepared; whose payload in the cache was damaged */
     uint64_t read_bytes;        /* from storage */
     uint64_t stall_ns[SN_CAUSES];
-    uint64_t spent_ns[SN_CAUSES]; /* of preparing; of SN_CAUSE_STORAGE and SN_CAUSE_CORES wall-clock time, else CPU time */
+    uint64_t
+        spent_ns[SN_CAUSES]; /* of preparing; of SN_CAUSE_STORAGE and SN_CAUSE_CORES wall-clock time, else CPU time */
     uint64_t epoch, place, places; /* of the last epoch: its number, samples delivered, of how many (0: not known) */
     uint64_t threads, batch_size;
     uint64_t rank, ranks;
@@ -193,8 +194,8 @@ typedef struct {
 } sn_work;
 
 typedef struct {
-    _Atomic uint32_t sequence; /* odd: it is being written; 0: nothing was told */
-    _Atomic uint32_t generation; /* of the row that wrote it */
+    _Atomic uint32_t sequence;                  /* odd: it is being written; 0: nothing was told */
+    _Atomic uint32_t generation;                /* of the row that wrote it */
     _Atomic uint64_t words[SN_TELEMETRY_WORDS]; /* an sn_work, and room for more */
     /* SN_ROW_MEMBER, in an order that others have too: what its owner tells them, see sn_regroup.h; 0: nothing. */
     _Atomic uint32_t progress; /* counts the places that it has finished, from any number on */
@@ -233,9 +234,9 @@ typedef struct {
 
 /* What one process tells of the dataset that it loads; see sn_telemetry.h. */
 typedef struct {
-    uint64_t like; /* names class and length, which datasets have that should perhaps be one; 0: nothing was told */
+    uint64_t like;   /* names class and length, which datasets have that should perhaps be one; 0: nothing was told */
     uint64_t source; /* names its samples in storage */
-    uint64_t kind; /* names the payloads that it shares */
+    uint64_t kind;   /* names the payloads that it shares */
     uint64_t n;
     sn_trait traits[SN_MOST_TRAITS];
     char apart[232]; /* for people: which job does not share with it, and why; ends with a NUL */
@@ -257,10 +258,10 @@ typedef struct {
     uint64_t when;         /* seconds since 1970 */
     int32_t pid;
     uint32_t form;
-    uint32_t taker;        /* 1 + the row of who clears it to name it next; 0: nobody */
-    uint32_t has_company;  /* whether processes of more than one job have had it open */
-    uint64_t users[SN_MAX_ROWS / 64];        /* rows of the processes that have it open */
-    _Atomic uint32_t compared[SN_MAX_JOBS];  /* by a job's bit: samples that it and another job made, which were equal */
+    uint32_t taker;                         /* 1 + the row of who clears it to name it next; 0: nobody */
+    uint32_t has_company;                   /* whether processes of more than one job have had it open */
+    uint64_t users[SN_MAX_ROWS / 64];       /* rows of the processes that have it open */
+    _Atomic uint32_t compared[SN_MAX_JOBS]; /* by a job's bit: samples that it and another job made, which were equal */
     char shape[72]; /* of a sample, for people: types and sizes; ends with a NUL, or is cut off */
 } sn_digest_table;
 
@@ -274,9 +275,9 @@ enum sn_abandoned {
 typedef struct {
     _Atomic uint32_t told; /* 0: nobody has; 1: somebody is writing this; 2: written */
     uint32_t sample;
-    uint32_t form;         /* that it was served from; SN_STORAGE: its file, or what it is made of, is another than it was */
+    uint32_t form; /* that it was served from; SN_STORAGE: its file, or what it is made of, is another than it was */
     int32_t pid;
-    uint64_t job_key;      /* who found it */
+    uint64_t job_key; /* who found it */
     uint64_t when;
 } sn_distrust;
 
@@ -288,7 +289,8 @@ typedef struct {
     uint64_t segment_bytes;
     uint32_t n_stage, n_slots, n_granules, n_ledger, n_writing;
     uint32_t boot; /* of the host that made it, see sn_segment_is_over(); 0: not known */
-    uint64_t rows_at, telemetry_at, traits_at, slots_at, first_at, wants_at, writing_at, committed_at, groups_at, granules_at, payload_at;
+    uint64_t rows_at, telemetry_at, traits_at, slots_at, first_at, wants_at, writing_at, committed_at, groups_at,
+        granules_at, payload_at;
     uint64_t areas_at;
     uint64_t area_bytes;                      /* from one row area to the next */
     uint64_t seen_in, eligible_in, blocks_in; /* in a row area, whose ledger comes first */
@@ -296,8 +298,8 @@ typedef struct {
     uint64_t digests_at, digests_bytes;       /* the tables, and from one to the next */
 
     /* The lock holder's. */
-    _Atomic uint32_t busy;     /* set while a critical section runs: whoever finds it set rebuilds */
-    _Atomic uint32_t failures; /* rebuilds begun and not finished, in a row */
+    _Atomic uint32_t busy;      /* set while a critical section runs: whoever finds it set rebuilds */
+    _Atomic uint32_t failures;  /* rebuilds begun and not finished, in a row */
     _Atomic uint32_t abandoned; /* enum sn_abandoned; the last by anybody, without the lock */
 
     /* Truth: of the payload's granules, counted from the first. See sn_backing.h. */
@@ -308,9 +310,9 @@ typedef struct {
     uint32_t granules_of[SN_FORMS]; /* in use, by form */
     uint32_t budget_of[SN_FORMS];   /* in granules, by form */
     uint32_t granules_free;
-    uint32_t stage_from;  /* no run is free below, for a staged copy */
-    uint32_t keep_from;   /* where the search for a kept payload goes on */
-    uint32_t largest_run; /* no free run is longer than this; SN_NONE: not known */
+    uint32_t stage_from;      /* no run is free below, for a staged copy */
+    uint32_t keep_from;       /* where the search for a kept payload goes on */
+    uint32_t largest_run;     /* no free run is longer than this; SN_NONE: not known */
     uint32_t candidates_from; /* the slot where the search for one to evict goes on */
     uint64_t live_rows[SN_MAX_ROWS / 64];
     uint64_t member_rows[SN_MAX_ROWS / 64];

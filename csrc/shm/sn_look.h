@@ -25,8 +25,8 @@ typedef struct {
     uint64_t alive[SN_MAX_ROWS / 64]; /* rows in use whose owner lives */
     sn_work work[SN_MAX_ROWS];        /* what the rows in `told` tell */
     uint64_t told[SN_MAX_ROWS / 64];
-    uint64_t memory_bytes;            /* that the segment takes now */
-    int torn;                         /* header and rows changed while they were read */
+    uint64_t memory_bytes; /* that the segment takes now */
+    int torn;              /* header and rows changed while they were read */
 } sn_look;
 
 /* Look at the segment that is open as `fd`, for reading at least: 0; SN_E_MAGIC (none, or one that is being made),

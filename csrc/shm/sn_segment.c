@@ -263,7 +263,8 @@ int sn_segment_reserve_area(sn_segment *segment, uint32_t row, enum sn_row_kind 
 
 int sn_segment_reserve_timetable(const sn_segment *segment, uint32_t row)
 {
-    uint64_t at = (uint64_t)(segment->areas - (uint8_t *)segment->head) + row * segment->area_bytes + segment->timetable_in;
+    uint64_t at =
+        (uint64_t)(segment->areas - (uint8_t *)segment->head) + row * segment->area_bytes + segment->timetable_in;
     uint64_t bytes = sizeof(sn_timetable) + segment->n_samples;
 
     return has_memory(segment->fd, at, bytes) ? 0 : reserve(segment->fd, at, bytes, NULL, NULL);
@@ -282,7 +283,8 @@ int sn_segment_clear_digests(const sn_segment *segment, uint32_t table)
 void sn_segment_collapse_area(sn_segment *segment, uint32_t row)
 {
     uint64_t bit = (uint64_t)1 << (row % 64);
-    uint64_t whole = (segment->timetable_in + HUGE_PAGE / 4) / HUGE_PAGE * HUGE_PAGE; /* the last if it is nearly full */
+    uint64_t whole =
+        (segment->timetable_in + HUGE_PAGE / 4) / HUGE_PAGE * HUGE_PAGE; /* the last if it is nearly full */
 
     if ((atomic_fetch_and(&segment->new_areas[row / 64], ~bit) & bit) && whole > 0)
         collapse(segment, (uint64_t)(segment->areas - (uint8_t *)segment->head) + row * segment->area_bytes, whole);
@@ -302,7 +304,8 @@ static uint32_t this_boot(void)
 
 /* The file may hold what a creator left who died before writing the magic. Nobody has it
  * mapped, for joiners map only what has its magic: so it starts from nothing. */
-static int create(sn_segment *segment, const sn_geometry *geometry, int64_t newest_ctime, sn_progress progress, void *context)
+static int create(sn_segment *segment, const sn_geometry *geometry, int64_t newest_ctime, sn_progress progress,
+                  void *context)
 {
     sn_header layout;
     int rc = sn_layout_compute(geometry, &layout), in_memory = lies_in_memory(segment->fd);

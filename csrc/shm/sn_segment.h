@@ -41,9 +41,9 @@ typedef struct sn_segment {
     sn_telemetry *telemetry; /* a block for each row */
     sn_traits *traits;       /* likewise */
     sn_slot *slots;
-    uint32_t *first; /* sample -> its first slot */
-    uint8_t *wants;    /* staged slot -> how many members are eligible for its copy */
-    uint32_t *writing; /* the slots that are being written */
+    uint32_t *first;                      /* sample -> its first slot */
+    uint8_t *wants;                       /* staged slot -> how many members are eligible for its copy */
+    uint32_t *writing;                    /* the slots that are being written */
     _Atomic uint64_t *committed, *groups; /* of these, hints: a bit a slot, and a bit a group that has such */
     uint64_t *granules;
     uint8_t *payload;
@@ -52,12 +52,12 @@ typedef struct sn_segment {
     uint32_t n_samples, n_stage, n_slots, n_granules, n_ledger, n_writing, row_words;
 
     pthread_mutex_t mutex;
-    uint32_t next_probe, sections;       /* whose life is asked about next; sections that might have */
-    int64_t probed_at;                   /* second in which one last did */
-    uint64_t own_rows[SN_MAX_ROWS / 64]; /* rows whose byte this description locks */
+    uint32_t next_probe, sections;                /* whose life is asked about next; sections that might have */
+    int64_t probed_at;                            /* second in which one last did */
+    uint64_t own_rows[SN_MAX_ROWS / 64];          /* rows whose byte this description locks */
     _Atomic uint64_t new_areas[SN_MAX_ROWS / 64]; /* reserved by this process and not settled yet */
-    struct sn_segment *next_handle;      /* of this process, for the fork handler */
-    char path[SN_PATH_BYTES];            /* of the segment's file, absolute: the only place where it is looked for */
+    struct sn_segment *next_handle;               /* of this process, for the fork handler */
+    char path[SN_PATH_BYTES]; /* of the segment's file, absolute: the only place where it is looked for */
 } sn_segment;
 
 /* Asked before anything is reserved and after each piece, with what the file has then and what it will have:
@@ -138,12 +138,12 @@ int sn_lock_enter(sn_segment *segment, int deadline_ms);
 void sn_lock_leave(sn_segment *segment);
 
 /* A row's proof of life. Under the lock. */
-int sn_row_lock(sn_segment *segment, uint32_t row);     /* 0, or SN_BUSY: someone holds it */
+int sn_row_lock(sn_segment *segment, uint32_t row); /* 0, or SN_BUSY: someone holds it */
 void sn_row_unlock(sn_segment *segment, uint32_t row);
 
 /* Without the lock: look dead, so that somebody reaps what the row holds. */
 void sn_row_desert(sn_segment *segment, uint32_t row);
-int sn_row_is_own(const sn_segment *segment, uint32_t row); /* of this process */
+int sn_row_is_own(const sn_segment *segment, uint32_t row);   /* of this process */
 int sn_row_is_alive(const sn_segment *segment, uint32_t row); /* a system call, but for an own one */
 
 /* Whether any row of the segment behind `fd` has a living owner, other than through `fd` itself.

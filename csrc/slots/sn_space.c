@@ -7,8 +7,8 @@
 
 /* The first free run of `count` granules in [from, end); SN_NONE without one. *first_free gets
  * the first free granule seen, *longest the longest run, where the search passed them. */
-static uint32_t find_run(const uint64_t *map, uint32_t from, uint32_t end, uint32_t count,
-                         uint32_t *first_free, uint32_t *longest)
+static uint32_t find_run(const uint64_t *map, uint32_t from, uint32_t end, uint32_t count, uint32_t *first_free,
+                         uint32_t *longest)
 {
     uint64_t at = from;
     while (at < end) {
@@ -65,8 +65,7 @@ uint32_t sn_space_take(sn_segment *segment, enum sn_form form, uint32_t count)
         if (start == SN_NONE) {
             /* Runs that lie across `from` are seen by the second half alone. */
             uint64_t stop = (uint64_t)from + count;
-            start = find_run(segment->granules, 0, stop < end ? (uint32_t)stop : end, count,
-                             &first_free, &longest);
+            start = find_run(segment->granules, 0, stop < end ? (uint32_t)stop : end, count, &first_free, &longest);
         }
         if (start == SN_NONE)
             head->largest_run = longest;

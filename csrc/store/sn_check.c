@@ -109,11 +109,11 @@ static int difference(const sn_segment *segment, const snapshot *s, char *why, s
 {
     const sn_header *now = segment->head;
 
-#define DIFFERS(what, kept, made)                                                                  \
-    do {                                                                                           \
-        snprintf(why, size, "%s: kept %llu, rebuilt %llu", what, (unsigned long long)(kept),       \
-                 (unsigned long long)(made));                                                      \
-        return 1;                                                                                  \
+#define DIFFERS(what, kept, made)                                                                                      \
+    do {                                                                                                               \
+        snprintf(why, size, "%s: kept %llu, rebuilt %llu", what, (unsigned long long)(kept),                           \
+                 (unsigned long long)(made));                                                                          \
+        return 1;                                                                                                      \
     } while (0)
 
     /* Writers commit without the lock: what was committed since the fold is on another list in

@@ -75,7 +75,8 @@ static uint32_t take(sn_header *head, uint32_t row)
     return i;
 }
 
-static void name_it(const sn_digests *digests, sn_digest_table *table, uint64_t kind, enum sn_form form, const char *shape)
+static void name_it(const sn_digests *digests, sn_digest_table *table, uint64_t kind, enum sn_form form,
+                    const char *shape)
 {
     table->job_key = digests->segment->rows[digests->row].job_key;
     table->when = (uint64_t)time(NULL);

@@ -38,14 +38,14 @@
 /* A process's hold on one table. */
 typedef struct {
     sn_segment *segment;
-    uint32_t table, row; /* of the process */
+    uint32_t table, row;     /* of the process */
     _Atomic uint64_t *marks; /* of its job: samples that it made itself, and that agreed */
 } sn_digests;
 
 enum sn_met {
-    SN_DIGEST_NEW = 0,    /* nobody had made it */
-    SN_DIGEST_OWN = 1,    /* this job had, and it was the same */
-    SN_DIGEST_EQUAL = 2,  /* another job had, and it was the same */
+    SN_DIGEST_NEW = 0,     /* nobody had made it */
+    SN_DIGEST_OWN = 1,     /* this job had, and it was the same */
+    SN_DIGEST_EQUAL = 2,   /* another job had, and it was the same */
     SN_DIGEST_CHANGED = 3, /* this job had, and it was another */
     SN_DIGEST_DIFFERS = 4  /* another job had, and it was another */
 };

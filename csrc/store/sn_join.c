@@ -12,7 +12,7 @@
 #include "sn_rows.h"
 #include "sn_store.h"
 
-#define JOIN 1000u /* one that is just now, in sn_header.joins */
+#define JOIN 1000u         /* one that is just now, in sn_header.joins */
 #define ATTACH_WAIT_MS 200 /* one try: the caller tries again, and tells the user why it waits */
 
 /* The combined recency and frequency of LRFU (Lee et al., 2001). */
@@ -38,8 +38,9 @@ static void note_cost(sn_segment *segment, uint32_t row)
     if (work.served[SN_STORAGE] == 0)
         return; /* it has made none from the beginning */
     uint64_t decoded = work.served[SN_STORAGE] + work.served[SN_ENCODED];
-    segment->head->cost_ns = (work.spent_ns[SN_CAUSE_STORAGE] + work.spent_ns[SN_CAUSE_ITEM]) / work.served[SN_STORAGE] +
-                             work.spent_ns[SN_CAUSE_DECODE] / decoded;
+    segment->head->cost_ns =
+        (work.spent_ns[SN_CAUSE_STORAGE] + work.spent_ns[SN_CAUSE_ITEM]) / work.served[SN_STORAGE] +
+        work.spent_ns[SN_CAUSE_DECODE] / decoded;
 }
 
 int sn_join(int fd, const char *path, const sn_geometry *geometry, int64_t newest_ctime, uint64_t job_key,
@@ -132,7 +133,7 @@ void sn_sweep(int fd, const char *path)
     /* This unlinks what is left behind. */
     if (sn_segment_attach(fd, path, NULL, 0, 0, NULL, NULL, &segment) == SN_ATTACH_JOINED &&
         segment->head->left_at == 0)
-        note_left(segment); /* its last users were killed: the time begins now */
+        note_left(segment);    /* its last users were killed: the time begins now */
     sn_segment_close(segment); /* which frees the lock, if it was had */
 }
 

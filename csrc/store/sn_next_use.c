@@ -80,7 +80,8 @@ static uint32_t find_candidates(sn_segment *segment, enum sn_form form, uint32_t
     return n;
 }
 
-uint32_t sn_next_use_later(sn_segment *segment, enum sn_form form, uint64_t pipeline, uint32_t sample, uint32_t candidates)
+uint32_t sn_next_use_later(sn_segment *segment, enum sn_form form, uint64_t pipeline, uint32_t sample,
+                           uint32_t candidates)
 {
     uint32_t slots[SN_CANDIDATES], most = candidates < SN_CANDIDATES ? candidates : SN_CANDIDATES;
     uint32_t n = find_candidates(segment, form, most, slots);

@@ -26,7 +26,7 @@
 
 #include "../shm/sn_row.h"
 
-#define SN_CANDIDATES 32u     /* for the one that makes room */
+#define SN_CANDIDATES 32u    /* for the one that makes room */
 #define SN_FEW_CANDIDATES 4u /* to see whether it is worth while to make a payload: each draw asks that for each miss */
 
 /* Whether kept payloads make room for others: members of several jobs are here, and all have timetables. */
@@ -34,6 +34,7 @@ int sn_next_use_is_known(const sn_segment *segment);
 
 /* If next uses are known: the kept payload of this form, of so many candidates that may be given up, whose next use is the latest, and later than
  * that of a payload of `sample` and `pipeline`; SN_NONE: there is none. */
-uint32_t sn_next_use_later(sn_segment *segment, enum sn_form form, uint64_t pipeline, uint32_t sample, uint32_t candidates);
+uint32_t sn_next_use_later(sn_segment *segment, enum sn_form form, uint64_t pipeline, uint32_t sample,
+                           uint32_t candidates);
 
 #endif

@@ -44,11 +44,11 @@ static int stands(sn_segment *segment, uint32_t slot)
     int staged = record->form == SN_AUGMENTED;
 
     return sn_slot_state(record) <= SN_SLOT_FAILED && staged == (slot < segment->n_stage) &&
-           record->form >= SN_ENCODED && record->form <= SN_AUGMENTED &&
-           record->sample < segment->n_samples && record->writer_row < SN_MAX_ROWS &&
-           record->length > 0 &&
+           record->form >= SN_ENCODED && record->form <= SN_AUGMENTED && record->sample < segment->n_samples &&
+           record->writer_row < SN_MAX_ROWS && record->length > 0 &&
            (sn_slot_state(record) == SN_SLOT_READY || writing->count < segment->n_writing) &&
-           (staged || record->length >= (uint64_t)3 * record->height * record->width) && /* behind the pixels may be more */
+           (staged ||
+            record->length >= (uint64_t)3 * record->height * record->width) && /* behind the pixels may be more */
            sn_space_mark(segment, record->form, record->granule, sn_granules_for(record->length)) == 0;
 }
 

@@ -11,8 +11,11 @@
 
 void sn_item_clear(sn_item *item, uint32_t sample)
 {
-    *item = (sn_item){.sample = sample, .source_slot = SN_NONE, .source_entry = SN_NONE,
-                      .target_slot = SN_NONE, .target_entry = SN_NONE};
+    *item = (sn_item){.sample = sample,
+                      .source_slot = SN_NONE,
+                      .source_entry = SN_NONE,
+                      .target_slot = SN_NONE,
+                      .target_entry = SN_NONE};
 }
 
 sn_client sn_client_make(const sn_client *asked, sn_holder *holder)
@@ -39,8 +42,7 @@ uint32_t sn_serve_find_copy(const sn_client *client, uint32_t sample)
         return SN_NONE;
     for (uint32_t s = sn_slot_first(segment, sample); s != SN_NONE; s = segment->slots[s].next_of_sample) {
         const sn_slot *copy = &segment->slots[s];
-        if (copy->list >= SN_LIST_WANT && !(copy->uses >> job & 1) &&
-            copy->pipeline == client->augmented_pipeline)
+        if (copy->list >= SN_LIST_WANT && !(copy->uses >> job & 1) && copy->pipeline == client->augmented_pipeline)
             return s;
     }
     return SN_NONE;
@@ -188,7 +190,8 @@ static uint64_t kept_pipeline(const sn_client *client, enum sn_form form)
 static uint8_t form_to_keep(const sn_client *client, uint32_t sample)
 {
     sn_segment *segment = client->holder->segment;
-    uint64_t decoded = segment->head->lists[SN_LIST_DECODED].count, encoded = segment->head->lists[SN_LIST_ENCODED].count;
+    uint64_t decoded = segment->head->lists[SN_LIST_DECODED].count,
+             encoded = segment->head->lists[SN_LIST_ENCODED].count;
 
     if (has_room_for_one(segment, SN_DECODED))
         return SN_DECODED;

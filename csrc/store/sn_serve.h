@@ -25,11 +25,11 @@ enum sn_awaited {
 /* One place of a batch: which sample, from which form, and where it goes besides. */
 typedef struct {
     uint32_t sample;
-    uint8_t source;    /* enum sn_form */
-    uint8_t keep;      /* the form worth offering once it is there; 0: none */
-    uint8_t awaited;   /* enum sn_awaited */
-    uint8_t peer;      /* SN_AWAITS_COPY: the row of who is making it */
-    uint32_t role;     /* enum sn_role, of a copy that is made here */
+    uint8_t source;                     /* enum sn_form */
+    uint8_t keep;                       /* the form worth offering once it is there; 0: none */
+    uint8_t awaited;                    /* enum sn_awaited */
+    uint8_t peer;                       /* SN_AWAITS_COPY: the row of who is making it */
+    uint32_t role;                      /* enum sn_role, of a copy that is made here */
     uint32_t source_slot, source_entry; /* pinned payload; SN_NONE for SN_STORAGE */
     uint32_t target_slot, target_entry; /* reserved for the AUGMENTED copy; SN_NONE: not staged */
 } sn_item;
@@ -48,11 +48,11 @@ typedef struct {
     uint64_t decoded_pipeline, augmented_pipeline;
     uint16_t height, width; /* of an AUGMENTED copy of pixels; 0: it says itself what it holds */
     uint32_t copy_bytes;    /* memory for an AUGMENTED copy; 0: not known yet */
-    uint32_t look;          /* names the files as its job has last seen them, by size and times; 0: it has looked at none */
-    uint8_t shares;         /* whether it stages AUGMENTED copies and uses others' */
-    uint8_t keeps;          /* whether what it prepares may be kept */
-    uint8_t exact;          /* whether its copies are the same whoever makes them */
-    uint8_t in_order;       /* whether it is known to come to samples in an order that is not random */
+    uint32_t look;    /* names the files as its job has last seen them, by size and times; 0: it has looked at none */
+    uint8_t shares;   /* whether it stages AUGMENTED copies and uses others' */
+    uint8_t keeps;    /* whether what it prepares may be kept */
+    uint8_t exact;    /* whether its copies are the same whoever makes them */
+    uint8_t in_order; /* whether it is known to come to samples in an order that is not random */
 } sn_client;
 
 /* The client that was asked for, with this holder; a copy of pixels takes what these take if nothing was said. */

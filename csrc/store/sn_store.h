@@ -50,9 +50,9 @@ typedef struct {
     uint64_t bytes_of[SN_FORMS], budget_of[SN_FORMS];
     uint32_t slots_of[SN_FORMS];
     uint32_t writing, members, processes, jobs;
-    uint32_t split[SN_FORMS];         /* shares of the payload space, in 1/10,000 */
-    uint32_t n_changes;               /* of the split that are remembered: */
-    sn_change changes[SN_CHANGES];    /* the oldest first */
+    uint32_t split[SN_FORMS];      /* shares of the payload space, in 1/10,000 */
+    uint32_t n_changes;            /* of the split that are remembered: */
+    sn_change changes[SN_CHANGES]; /* the oldest first */
 } sn_store_stats;
 
 /* Reap the dead, take note of what was committed, and count. */

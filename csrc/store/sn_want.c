@@ -99,8 +99,7 @@ void sn_want_join(sn_segment *segment, uint32_t row)
         uint32_t slot = segment->head->lists[SN_LIST_WANT + want].head;
         while (slot != SN_NONE) {
             uint32_t next = segment->slots[slot].list_next;
-            if (can_use(segment, row, &segment->slots[slot]) &&
-                sn_counted_set(sn_eligible(segment, row), slot))
+            if (can_use(segment, row, &segment->slots[slot]) && sn_counted_set(sn_eligible(segment, row), slot))
                 set_want(segment, slot, want + 1);
             slot = next;
         }

@@ -33,8 +33,8 @@ static void share_mapping(sn_segment *handle, const sn_segment *with)
     handle->digests = with->digests;
 }
 
-void cache_make(cache *made, uint32_t n_handles, const uint64_t *job_keys, uint32_t n_samples,
-                uint64_t payload_bytes, const uint32_t split[SN_FORMS])
+void cache_make(cache *made, uint32_t n_handles, const uint64_t *job_keys, uint32_t n_samples, uint64_t payload_bytes,
+                const uint32_t split[SN_FORMS])
 {
     cache_make_part(made, n_handles, job_keys, n_samples, payload_bytes, 0, split);
 }
@@ -42,7 +42,9 @@ void cache_make(cache *made, uint32_t n_handles, const uint64_t *job_keys, uint3
 void cache_make_part(cache *made, uint32_t n_handles, const uint64_t *job_keys, uint32_t n_samples,
                      uint64_t payload_bytes, uint32_t first_granules, const uint32_t split[SN_FORMS])
 {
-    sn_geometry geometry = {.fingerprint = {1, 2}, .payload_bytes = payload_bytes, .n_samples = n_samples,
+    sn_geometry geometry = {.fingerprint = {1, 2},
+                            .payload_bytes = payload_bytes,
+                            .n_samples = n_samples,
                             .first_granules = first_granules};
     char path[64];
 

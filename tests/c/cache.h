@@ -27,8 +27,8 @@ typedef struct {
 
 /* A handle for each job key, which holds a row as an attached process does. `split`: shares of
  * storage, encoded, decoded, augmented in 1/10,000. */
-void cache_make(cache *made, uint32_t n_handles, const uint64_t *job_keys, uint32_t n_samples,
-                uint64_t payload_bytes, const uint32_t split[SN_FORMS]);
+void cache_make(cache *made, uint32_t n_handles, const uint64_t *job_keys, uint32_t n_samples, uint64_t payload_bytes,
+                const uint32_t split[SN_FORMS]);
 
 /* The same, of which so many granules have memory at first. */
 void cache_make_part(cache *made, uint32_t n_handles, const uint64_t *job_keys, uint32_t n_samples,

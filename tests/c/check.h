@@ -25,7 +25,7 @@
 static uint64_t check_seed_in_use;
 
 __attribute__((noreturn, format(printf, 3, 4))) static inline void check_failed(const char *file, int line,
-                                                                               const char *format, ...)
+                                                                                const char *format, ...)
 {
     static atomic_flag ending = ATOMIC_FLAG_INIT;
     va_list rest;
@@ -40,19 +40,18 @@ __attribute__((noreturn, format(printf, 3, 4))) static inline void check_failed(
     exit(1);
 }
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            check_failed(__FILE__, __LINE__, "does not hold: %s", #condition);                     \
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition))                                                                                              \
+            check_failed(__FILE__, __LINE__, "does not hold: %s", #condition);                                         \
     } while (0)
 
 /* Two integers, and a printf() format with what else it takes to find the case again. */
-#define CHECK_EQUAL(got, wanted, remark, ...)                                                      \
-    do {                                                                                           \
-        long long got_ = (long long)(got), wanted_ = (long long)(wanted);                          \
-        if (got_ != wanted_)                                                                       \
-            check_failed(__FILE__, __LINE__, "%s is %lld and not %lld: " remark, #got, got_,       \
-                         wanted_, ##__VA_ARGS__);                                                  \
+#define CHECK_EQUAL(got, wanted, remark, ...)                                                                          \
+    do {                                                                                                               \
+        long long got_ = (long long)(got), wanted_ = (long long)(wanted);                                              \
+        if (got_ != wanted_)                                                                                           \
+            check_failed(__FILE__, __LINE__, "%s is %lld and not %lld: " remark, #got, got_, wanted_, ##__VA_ARGS__);  \
     } while (0)
 
 /* The seed that was asked for, or another each time. */

@@ -90,7 +90,8 @@ static int answer_get(int fd, const char *key)
     if (length) {
         memcpy(value + head, host.values[name][which], told);
         if (lie == FLIPPED)
-            value[(uint32_t)head + sn_rng_below(&host.rng, (uint32_t)length)] ^= (uint8_t)(1u << sn_rng_below(&host.rng, 8));
+            value[(uint32_t)head + sn_rng_below(&host.rng, (uint32_t)length)] ^=
+                (uint8_t)(1u << sn_rng_below(&host.rng, 8));
         memcpy(value + head + told, "\r\n", 2);
         told += 2;
     }
@@ -225,8 +226,7 @@ void fake_host_start(uint64_t seed)
     pthread_mutex_init(&host.mutex, NULL);
     host.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     CHECK(host.listener >= 0 && bind(host.listener, (struct sockaddr *)&address, sizeof address) == 0 &&
-          listen(host.listener, 64) == 0 &&
-          getsockname(host.listener, (struct sockaddr *)&address, &length) == 0);
+          listen(host.listener, 64) == 0 && getsockname(host.listener, (struct sockaddr *)&address, &length) == 0);
     host.port = ntohs(address.sin_port);
     CHECK(pthread_create(&host.listens, NULL, listens, NULL) == 0);
 }

@@ -35,9 +35,9 @@ typedef struct {
     uint8_t *values[HOST_NAMES][HOST_SAMPLES + 1];
     size_t lengths[HOST_NAMES][HOST_SAMPLES + 1];
     int connections[HOST_CONNECTIONS]; /* descriptors; 0: none */
-    atomic_uint lies;    /* a bit for each lie that it may tell */
-    atomic_uint threads; /* that serve */
-    atomic_int is_dead;  /* connections end, and so do new ones; set it with fake_host_die() */
+    atomic_uint lies;                  /* a bit for each lie that it may tell */
+    atomic_uint threads;               /* that serve */
+    atomic_int is_dead;                /* connections end, and so do new ones; set it with fake_host_die() */
     atomic_int ending;
     atomic_uint told[LIES];
     sn_rng rng;

@@ -51,8 +51,8 @@ static void flush(png_structp png)
 
 picture_file png_make(uint32_t height, uint32_t width, sn_rng *rng)
 {
-    static const int types[] = {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB,
-                                PNG_COLOR_TYPE_RGBA, PNG_COLOR_TYPE_PALETTE};
+    static const int types[] = {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB, PNG_COLOR_TYPE_RGBA,
+                                PNG_COLOR_TYPE_PALETTE};
     png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
     png_infop info = png_create_info_struct(png);
     picture_file file = {0};
@@ -65,8 +65,8 @@ picture_file png_make(uint32_t height, uint32_t width, sn_rng *rng)
         depth = 16;
     png_set_write_fn(png, &file, append, flush);
     png_set_IHDR(png, info, width, height, depth, type,
-                 sn_rng_below(rng, 3) == 0 ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE,
-                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+                 sn_rng_below(rng, 3) == 0 ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
+                 PNG_FILTER_TYPE_DEFAULT);
     if (type == PNG_COLOR_TYPE_PALETTE) {
         png_color palette[256];
         for (int i = 0; i < 256; i++)
@@ -155,9 +155,11 @@ picture_file webp_make(uint32_t height, uint32_t width, sn_rng *rng)
     size_t length;
 
     if (is_lossless)
-        length = (has_alpha ? WebPEncodeLosslessRGBA : WebPEncodeLosslessRGB)(pixels, (int)width, (int)height, stride, &encoded);
+        length = (has_alpha ? WebPEncodeLosslessRGBA : WebPEncodeLosslessRGB)(pixels, (int)width, (int)height, stride,
+                                                                              &encoded);
     else
-        length = (has_alpha ? WebPEncodeRGBA : WebPEncodeRGB)(pixels, (int)width, (int)height, stride, quality, &encoded);
+        length =
+            (has_alpha ? WebPEncodeRGBA : WebPEncodeRGB)(pixels, (int)width, (int)height, stride, quality, &encoded);
     CHECK(length > 0);
     picture_file file = with_room(length);
     memcpy(file.bytes, encoded, length);

@@ -14,8 +14,10 @@ static const struct {
     J_COLOR_SPACE given, stored;
     int components;
 } colours[PICTURE_COLOURS] = {
-    [PICTURE_GREY] = {JCS_GRAYSCALE, JCS_GRAYSCALE, 1}, [PICTURE_YCC] = {JCS_RGB, JCS_YCbCr, 3},
-    [PICTURE_RGB] = {JCS_RGB, JCS_RGB, 3},              [PICTURE_CMYK] = {JCS_CMYK, JCS_CMYK, 4},
+    [PICTURE_GREY] = {JCS_GRAYSCALE, JCS_GRAYSCALE, 1},
+    [PICTURE_YCC] = {JCS_RGB, JCS_YCbCr, 3},
+    [PICTURE_RGB] = {JCS_RGB, JCS_RGB, 3},
+    [PICTURE_CMYK] = {JCS_CMYK, JCS_CMYK, 4},
     [PICTURE_YCCK] = {JCS_CMYK, JCS_YCCK, 4},
 };
 

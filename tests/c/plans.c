@@ -41,10 +41,8 @@ static sn_op random_crop(uint32_t height, uint32_t width)
 static sn_op jitter(void)
 {
     return (sn_op){.kind = SN_OP_COLOR_JITTER,
-                   .color_jitter = {.brightness = {0.6, 1.4},
-                                    .contrast = {0.6, 1.4},
-                                    .saturation = {0.6, 1.4},
-                                    .hue = {-0.1, 0.1}}};
+                   .color_jitter = {
+                       .brightness = {0.6, 1.4}, .contrast = {0.6, 1.4}, .saturation = {0.6, 1.4}, .hue = {-0.1, 0.1}}};
 }
 
 static sn_op grayscale(void)
@@ -127,7 +125,8 @@ static sn_op perspective(void)
 
 static sn_op elastic(void)
 {
-    return (sn_op){.kind = SN_OP_ELASTIC_TRANSFORM, .elastic_transform = {{.filter = SN_WARP_BILINEAR}, {50, 20}, {2, 3}}};
+    return (sn_op){.kind = SN_OP_ELASTIC_TRANSFORM,
+                   .elastic_transform = {{.filter = SN_WARP_BILINEAR}, {50, 20}, {2, 3}}};
 }
 
 static sn_op zoom_out(void)
@@ -204,15 +203,11 @@ void plans_make(sn_plan plans[N_PLANS])
     append(&plans[PLAN_SIZES], random_crop(28, 30), 0);
     plans[PLAN_COLOUR].decode = SN_DECODE_FAST;
     plans[PLAN_COLOUR].apply_orientation = 1;
-    plans[PLAN_COLOUR].erase = (sn_erase){.probability = 0.5,
-                                          .scale = {0.02, 0.33},
-                                          .ratio = {0.3, 3.3},
-                                          .noise = 1,
-                                          .deviation = {1, 1, 1}};
+    plans[PLAN_COLOUR].erase =
+        (sn_erase){.probability = 0.5, .scale = {0.02, 0.33}, .ratio = {0.3, 3.3}, .noise = 1, .deviation = {1, 1, 1}};
 
     plans[PLAN_TRAIN].dtype = plans[PLAN_TWO].dtype = plans[PLAN_RECIPE].dtype = plans[PLAN_TIMM].dtype = SN_FLOAT32;
-    plans[PLAN_TRAIN_2].dtype = plans[PLAN_EVAL].dtype = plans[PLAN_MIX].dtype =
-        plans[PLAN_SIZES].dtype = SN_UINT8;
+    plans[PLAN_TRAIN_2].dtype = plans[PLAN_EVAL].dtype = plans[PLAN_MIX].dtype = plans[PLAN_SIZES].dtype = SN_UINT8;
     plans[PLAN_COLOUR].dtype = SN_BFLOAT16;
     for (int i = 0; i < N_PLANS; i++) {
         plans[i].channels_last = i == PLAN_TRAIN_2 || i == PLAN_TWO || i == PLAN_SIZES;

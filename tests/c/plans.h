@@ -17,7 +17,18 @@
 
 #include "codec/sn_codec.h"
 
-enum { PLAN_TRAIN, PLAN_TRAIN_2, PLAN_EVAL, PLAN_TWO, PLAN_COLOUR, PLAN_RECIPE, PLAN_TIMM, PLAN_MIX, PLAN_SIZES, N_PLANS };
+enum {
+    PLAN_TRAIN,
+    PLAN_TRAIN_2,
+    PLAN_EVAL,
+    PLAN_TWO,
+    PLAN_COLOUR,
+    PLAN_RECIPE,
+    PLAN_TIMM,
+    PLAN_MIX,
+    PLAN_SIZES,
+    N_PLANS
+};
 
 void plans_make(sn_plan plans[N_PLANS]);
 

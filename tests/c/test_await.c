@@ -92,8 +92,12 @@ static void make_files(void)
     atexit(remove_files);
     for (uint32_t i = 0; i < N_SAMPLES; i++) {
         sn_rng_start(&rng, seed, 0, 0, i, SN_STREAM_ORDER);
-        picture_kind kind = {.height = 20 + sn_rng_below(&rng, 90), .width = 20 + sn_rng_below(&rng, 90),
-                             .colour = PICTURE_YCC, .across = 1, .down = 1, .quality = 70};
+        picture_kind kind = {.height = 20 + sn_rng_below(&rng, 90),
+                             .width = 20 + sn_rng_below(&rng, 90),
+                             .colour = PICTURE_YCC,
+                             .across = 1,
+                             .down = 1,
+                             .quality = 70};
         files[i] = picture_make(&kind, &rng);
         if (i % 10 == 7)
             files[i].length -= 3; /* its end is missing */
@@ -131,8 +135,12 @@ static sn_member_options options_of(uint32_t handle, uint64_t job_key, uint32_t 
     return (sn_member_options){
         .epoch = {.n_samples = N_SAMPLES, .places = N_SAMPLES, .seed = seed, .epoch = epoch, .fixed = 1},
         .job_key = job_key,
-        .client = {.decoded_pipeline = 100, .augmented_pipeline = 200 + epoch, .height = (uint16_t)height,
-                   .width = (uint16_t)width, .shares = 1, .exact = 1},
+        .client = {.decoded_pipeline = 100,
+                   .augmented_pipeline = 200 + epoch,
+                   .height = (uint16_t)height,
+                   .width = (uint16_t)width,
+                   .shares = 1,
+                   .exact = 1},
         .process_row = shared.rows[handle],
         .in_flight = in_flight,
         .family = FAMILY,

@@ -20,8 +20,8 @@
 #define LARGE 100000   /* ... but none where there are more pixels, which takes long */
 #define MAX_PIXELS 1000000
 
-static const uint32_t sizes[][2] = {{1, 1},   {1, 600},  {300, 1},  {7, 13},    {8, 8},    {16, 17},
-                                    {33, 64}, {75, 100}, {120, 97}, {400, 600}};
+static const uint32_t sizes[][2] = {{1, 1},   {1, 600}, {300, 1},  {7, 13},   {8, 8},
+                                    {16, 17}, {33, 64}, {75, 100}, {120, 97}, {400, 600}};
 static const uint8_t samplings[][2] = {{1, 1}, {2, 1}, {2, 2}, {1, 2}, {4, 1}};
 
 #define N_SIZES (sizeof sizes / sizeof *sizes)
@@ -120,8 +120,8 @@ static void add_view(uint64_t *digest, const sn_view *view)
 }
 
 /* An AUGMENTED picture, and the batch that is made of it. */
-static void add_augmented(uint64_t *digest, const sn_plan *plan, uint32_t i, const uint8_t *pixels,
-                          uint32_t height, uint32_t width)
+static void add_augmented(uint64_t *digest, const sn_plan *plan, uint32_t i, const uint8_t *pixels, uint32_t height,
+                          uint32_t width)
 {
     size_t bytes = plan_item_bytes(plan, height, width);
     uint8_t *item = room(bytes);
@@ -158,9 +158,8 @@ static uint64_t digest_of(sn_codec *codec, uint32_t i, int *failed)
         sn_rng_start(&rng, seed, 0, 0, i, SN_STREAM_CHOOSE);
         top = sn_rng_below(&rng, height);
         left = sn_rng_below(&rng, width);
-        rc = sn_codec_decode_region(codec, file->bytes, file->length, top, left,
-                                    1 + sn_rng_below(&rng, height - top), 1 + sn_rng_below(&rng, width - left),
-                                    &view);
+        rc = sn_codec_decode_region(codec, file->bytes, file->length, top, left, 1 + sn_rng_below(&rng, height - top),
+                                    1 + sn_rng_below(&rng, width - left), &view);
         add_outcome(&digest, codec, rc);
         if (rc == 0)
             add_view(&digest, &view);

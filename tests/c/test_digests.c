@@ -28,7 +28,7 @@
 #define HELD 8 /* tables that a job has open; those of all jobs fit */
 #define MARK_WORDS ((SAMPLES + 63) / 64)
 
-_Static_assert(JOBS * HELD < SN_DIGEST_TABLES, "there is always one to take");
+_Static_assert(JOBS *HELD < SN_DIGEST_TABLES, "there is always one to take");
 
 static const uint32_t split[SN_FORMS] = {0, 3000, 3000, 4000};
 

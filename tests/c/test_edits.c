@@ -137,12 +137,11 @@ static void test_one(sn_codec *codec, uint32_t round)
     draw_op(&plan, colour);
     for (size_t k = 0; k < bytes; k++)
         pixels[k] = is_plain ? colour[k % 3] : (uint8_t)sn_rng_u32(&rng);
-    CHECK_EQUAL(sn_codec_augment_decoded(codec, &plan, &rng, &view, out), SN_OK, "round %u, kind %u", round,
-                op->kind);
+    CHECK_EQUAL(sn_codec_augment_decoded(codec, &plan, &rng, &view, out), SN_OK, "round %u, kind %u", round, op->kind);
     if (is_plain && keeps_one_colour(op->kind))
         for (size_t k = 0; k < bytes; k++)
-            CHECK_EQUAL(out[k], colour[k % 3], "round %u, kind %u, %u x %u, byte %zu", round, op->kind, height,
-                        width, k);
+            CHECK_EQUAL(out[k], colour[k % 3], "round %u, kind %u, %u x %u, byte %zu", round, op->kind, height, width,
+                        k);
     free(pixels);
     free(out);
 }

@@ -100,8 +100,8 @@ static void check_missing(tree *made, sn_rng *rng)
     }
     for (unsigned threads = 1; threads <= 16; threads *= 2) {
         size_t failed = N_FILES;
-        CHECK_EQUAL(sn_files_look(made->paths, made->offsets, N_FILES, threads, found, &failed), -ENOENT,
-                    "%u threads", threads);
+        CHECK_EQUAL(sn_files_look(made->paths, made->offsets, N_FILES, threads, found, &failed), -ENOENT, "%u threads",
+                    threads);
         CHECK_EQUAL(failed, first, "%u threads", threads);
     }
 }

@@ -27,9 +27,14 @@ static void check_long(void)
     static const struct {
         size_t n;
         uint64_t seed, hash;
-    } known[] = {{240, 0, 0x1FA3DED0DAF320B7u},    {241, 0, 0xBC424A2C480DD281u},    {241, 7, 0x98CC2116C7CA3949u},
-                 {1024, 0, 0x1FD15E7D36F5E1BCu},   {1025, 7, 0xBB9959C300FEB9B3u},   {1088, 7, 0x86073905ACD555B0u},
-                 {1089, 7, 0xC77E30CECA1C552Eu},   {110000, 0, 0x71B35335FA4EE1BEu},
+    } known[] = {{240, 0, 0x1FA3DED0DAF320B7u},
+                 {241, 0, 0xBC424A2C480DD281u},
+                 {241, 7, 0x98CC2116C7CA3949u},
+                 {1024, 0, 0x1FD15E7D36F5E1BCu},
+                 {1025, 7, 0xBB9959C300FEB9B3u},
+                 {1088, 7, 0x86073905ACD555B0u},
+                 {1089, 7, 0xC77E30CECA1C552Eu},
+                 {110000, 0, 0x71B35335FA4EE1BEu},
                  {110000, 0x123456789ABCDEFu, 0x52FC28477B7477EBu}};
     static uint8_t room[MOST_BYTES + 1];
 

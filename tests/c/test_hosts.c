@@ -118,7 +118,8 @@ static void check_old_rosters(void)
         sn_hosts_meet(hosts[1]);
         do {
             sn_remote_get(client, sequence, &rosters[i], 1); /* the SET may be under way */
-        } while (!rosters[i].is_found || (i == 1 && memcmp(rosters[0].bytes, rosters[1].bytes, rosters[0].length) == 0));
+        } while (!rosters[i].is_found ||
+                 (i == 1 && memcmp(rosters[0].bytes, rosters[1].bytes, rosters[0].length) == 0));
     }
     for (int turn = 0; turn < 80; turn++) {
         const sn_wish *roster = &rosters[turn % 2];
@@ -243,7 +244,7 @@ static void check_costs(void)
     for (int i = 0; i < 2000; i++)
         sn_hosts_made(hosts[0], 1000000000);
     CHECK(asks(0));
-    for (int i = 0; i < 4000; i++) { /* nothing is there */
+    for (int i = 0; i < 4000; i++) {                                       /* nothing is there */
         wish.sample = missing + (i % 2 && !sn_near_is_probe(missing + 1)); /* only the probe counts */
         sn_hosts_get(hosts[0], epoch_2, &wish, 1);
         CHECK(!wish.is_found);

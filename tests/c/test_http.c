@@ -154,8 +154,9 @@ static int answer(int fd, const question *asked, sn_rng *rng)
     if (asked->is_part && !is(how, "without_range"))
         n += snprintf(head + n, sizeof head - (size_t)n, "content-range:bytes %llu-%llu/%u\r\n",
                       first + (is(how, "another_part") ? 1 : 0), asked->last, OBJECT);
-    n += is(how, "chunked") ? snprintf(head + n, sizeof head - (size_t)n, "Transfer-Encoding: chunked\r\n\r\n%llx\r\n", length)
-                       : snprintf(head + n, sizeof head - (size_t)n, "Content-Length: %llu\r\n\r\n", length);
+    n += is(how, "chunked")
+             ? snprintf(head + n, sizeof head - (size_t)n, "Transfer-Encoding: chunked\r\n\r\n%llx\r\n", length)
+             : snprintf(head + n, sizeof head - (size_t)n, "Content-Length: %llu\r\n\r\n", length);
     size_t head_length = is(how, "spoilt") ? spoil(rng, head, (size_t)n) : (size_t)n;
     int rc = 0;
     if (is(how, "rubbish"))
@@ -164,7 +165,8 @@ static int answer(int fd, const question *asked, sn_rng *rng)
         rc = send_all(fd, head, head_length) | send_all(fd, body, sent);
     if (is(how, "chunked"))
         rc |= send_all(fd, "\r\n0\r\n\r\n", 7);
-    int is_whole = sent == asked->last - asked->first + 1 && !is(how, "nothing") && !is(how, "rubbish") && !is(how, "spoilt");
+    int is_whole =
+        sent == asked->last - asked->first + 1 && !is(how, "nothing") && !is(how, "rubbish") && !is(how, "spoilt");
     return rc || !is_whole;
 }
 
@@ -287,8 +289,12 @@ static void check_answers(sn_http *http)
         if (wanted != -EIO)
             CHECK(strcmp(got.etag, strcmp(how, "exchanged") ? ETAG : "\"another\"") == 0);
         if (wanted == -EPROTO)
-            CHECK_EQUAL(got.status, strcmp(how, "refused") == 0 ? 403 : strcmp(how, "moved") == 0 ? 301
-                                    : strcmp(how, "all_of_it") == 0 ? 200 : 206, "%s", how);
+            CHECK_EQUAL(got.status,
+                        strcmp(how, "refused") == 0     ? 403
+                        : strcmp(how, "moved") == 0     ? 301
+                        : strcmp(how, "all_of_it") == 0 ? 200
+                                                        : 206,
+                        "%s", how);
     }
 }
 
@@ -338,7 +344,8 @@ static void check_many(sn_http *http, sn_rng *rng)
 
     for (uint32_t begun = 0; got.ended < MANY;) {
         for (; begun < MANY && sn_http_under_way(http) < SN_HTTP_AT_ONCE; begun++) {
-            uint64_t offset = sn_rng_below(rng, OBJECT - 1), length = 1 + sn_rng_below(rng, (uint32_t)(OBJECT - 1 - offset));
+            uint64_t offset = sn_rng_below(rng, OBJECT - 1),
+                     length = 1 + sn_rng_below(rng, (uint32_t)(OBJECT - 1 - offset));
             begin(http, &got, "right", offset, length);
         }
         sn_http_step(http, 1000, take, &got);

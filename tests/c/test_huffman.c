@@ -105,11 +105,10 @@ static void compare_coefficients(uint32_t number, picture_file file, sn_huffman 
                 for (int k = 0; k < component->MCU_blocks; k++, n++) {
                     uint32_t y = row * (uint32_t)component->MCU_height + (uint32_t)(k / component->MCU_width);
                     uint32_t x = column * (uint32_t)component->MCU_width + (uint32_t)(k % component->MCU_width);
-                    JBLOCKARRAY theirs = other.mem->access_virt_barray(
-                        (j_common_ptr)&other, arrays[component->component_index], y, 1, FALSE);
+                    JBLOCKARRAY theirs = other.mem->access_virt_barray((j_common_ptr)&other,
+                                                                       arrays[component->component_index], y, 1, FALSE);
 
-                    compare_blocks(number, blocks[n], theirs[0][x],
-                                   is_row_wanted && first <= column && column <= last);
+                    compare_blocks(number, blocks[n], theirs[0][x], is_row_wanted && first <= column && column <= last);
                 }
             }
         }

@@ -526,7 +526,8 @@ static void a_file_with_a_second_name_is_refused(void)
     int fd = open(other, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
     CHECK(fd >= 0 && write(fd, "\0\0\0\0\0\0\0\0mine", 12) == 12 && link(other, path) == 0);
-    CHECK_EQUAL(join_as(7, &geometry).answer, SN_E_OWNER, "it may be any file of this user, which is not to be cut off");
+    CHECK_EQUAL(join_as(7, &geometry).answer, SN_E_OWNER,
+                "it may be any file of this user, which is not to be cut off");
     CHECK_EQUAL(lseek(fd, 0, SEEK_END), 12, "nor is it");
     CHECK(unlink(other) == 0);
     close(fd);
@@ -633,8 +634,8 @@ int main(int argc, char **argv)
     const uint32_t n_cases = sizeof cases / sizeof *cases;
 
     seed = check_seed(argc, argv);
-    geometry = (sn_geometry){.fingerprint = {1, 2}, .payload_bytes = 1u << 20, .n_samples = N_SAMPLES,
-                             .split = {0, 6000, 2000, 2000}};
+    geometry = (sn_geometry){
+        .fingerprint = {1, 2}, .payload_bytes = 1u << 20, .n_samples = N_SAMPLES, .split = {0, 6000, 2000, 2000}};
     snprintf(path, sizeof path, "/dev/shm/seneca-%u-test-join-%d", (unsigned)geteuid(), (int)getpid());
     remove_name(); /* of a process of this number that died */
     atexit(remove_name);

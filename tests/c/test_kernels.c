@@ -134,8 +134,8 @@ static void test_across(sn_taps *taps)
     count = taps->count;
     bytes = (size_t)3 * taps->span_count;
     past = sn_across_reads_past(taps);
-    snprintf(doing, sizeof doing, "across, %u to %u samples, %u of them, %u weights, filter %u, %u rows",
-             axis.source, axis.full, axis.count, taps->width, axis.filter, n_rows);
+    snprintf(doing, sizeof doing, "across, %u to %u samples, %u of them, %u weights, filter %u, %u rows", axis.source,
+             axis.full, axis.count, taps->width, axis.filter, n_rows);
     draw_pixels(pixels[0], sizeof pixels);
     for (enum edge edge = 0; edge < N_EDGES; edge++) {
         const uint8_t *rows[SN_ACROSS_ROWS];
@@ -180,8 +180,8 @@ static void test_down(sn_taps *taps)
     } while (n_rows > MAX_ROWS);
     snprintf(doing, sizeof doing, "down, %u rows of %zu bytes, filter %u", n_rows, n_bytes, axis.filter);
     for (enum edge edge = 0; edge < N_EDGES; edge++) {
-        const int16_t *weight = copy_to(WEIGHT, edge, taps->weight + (size_t)output * taps->width,
-                                        even * sizeof *weight);
+        const int16_t *weight =
+            copy_to(WEIGHT, edge, taps->weight + (size_t)output * taps->width, even * sizeof *weight);
         uint8_t *out = place(OUT, edge, n_bytes);
 
         for (uint32_t i = 0; i < even; i++) {
@@ -212,8 +212,8 @@ static void test_picture(sn_resizer *resizer)
     size = (down->span_count - 1) * stride + bytes;
     out_bytes = (size_t)3 * across->count;
     out_stride = out_bytes + sn_rng_below(&rng, 5);
-    snprintf(doing, sizeof doing, "resize, %u x %u to %u x %u, filters %u and %u", down->span_count,
-             across->span_count, down->count, across->count, down_axis.filter, across_axis.filter);
+    snprintf(doing, sizeof doing, "resize, %u x %u to %u x %u, filters %u and %u", down->span_count, across->span_count,
+             down->count, across->count, down_axis.filter, across_axis.filter);
     for (enum edge edge = 0; edge < N_EDGES; edge++) {
         uint8_t *pixels = place(SOURCE, edge, size);
         uint8_t *out = place(OUT, edge, (down->count - 1) * out_stride + out_bytes);
@@ -232,8 +232,8 @@ static void test_picture(sn_resizer *resizer)
 
             for (uint32_t k = 0; k < down->used[y]; k++)
                 rows[k] = ring[down->start[y] + k];
-            sn_resize_plain.down(rows, down->weight + (size_t)y * down->width, down->used[y], down->shift,
-                                 plain, out_bytes);
+            sn_resize_plain.down(rows, down->weight + (size_t)y * down->width, down->used[y], down->shift, plain,
+                                 out_bytes);
             compare(out + y * out_stride, plain, out_bytes);
         }
     }
@@ -260,8 +260,8 @@ static void test_batch(uint32_t dtype, uint32_t channels_last)
         plan.mean[c] = sn_rng_below(&rng, 4) ? (float)sn_rng_double(&rng) : 0;
         plan.std[c] = draw_std();
     }
-    snprintf(doing, sizeof doing, "batch, %zu pixels, dtype %u, channels_last %u, divisor %g, std %g %g %g",
-             n_pixels, dtype, channels_last, plan.divisor, plan.std[0], plan.std[1], plan.std[2]);
+    snprintf(doing, sizeof doing, "batch, %zu pixels, dtype %u, channels_last %u, divisor %g, std %g %g %g", n_pixels,
+             dtype, channels_last, plan.divisor, plan.std[0], plan.std[1], plan.std[2]);
     draw_pixels(pixels, 3 * n_pixels);
     sn_batch_plain(&plan, pixels, n_pixels, plain);
     for (enum edge edge = 0; edge < N_EDGES; edge++) {
@@ -353,8 +353,8 @@ static void test_warp(void)
     double matrix[8];
 
     draw_matrix(matrix, height, width);
-    snprintf(doing, sizeof doing, "warp, %u x %u, %g %g %g %g %g %g", height, width, matrix[0], matrix[1],
-             matrix[2], matrix[3], matrix[4], matrix[5]);
+    snprintf(doing, sizeof doing, "warp, %u x %u, %g %g %g %g %g %g", height, width, matrix[0], matrix[1], matrix[2],
+             matrix[3], matrix[4], matrix[5]);
     draw_surface(pixels, bytes);
     for (int kind = 0; kind < 4; kind++)
         for (enum edge edge = 0; edge < N_EDGES; edge++) {

@@ -49,7 +49,8 @@ static picture_file mask_make(uint32_t height, uint32_t width, sn_rng *rng)
 
 static picture_file join(const picture_file *picture, const picture_file *mask)
 {
-    picture_file pair = {room(SN_PAIR_HEADER + picture->length + mask->length), SN_PAIR_HEADER + picture->length + mask->length};
+    picture_file pair = {room(SN_PAIR_HEADER + picture->length + mask->length),
+                         SN_PAIR_HEADER + picture->length + mask->length};
 
     sn_pair_begin(pair.bytes, (uint32_t)picture->length);
     memcpy(pair.bytes + SN_PAIR_HEADER, picture->bytes, picture->length);
@@ -143,7 +144,9 @@ int main(int argc, char **argv)
         for (uint32_t k = 0; k < DAMAGED; k++) {
             picture_file bad_mask = k % 2 ? picture_flipped(mask, &rng) : mask_make(height + k, width, &rng);
             picture_file other = join(&picture, &bad_mask);
-            picture_file bad = k % 3 == 0 ? picture_truncated(other, &rng) : k % 3 == 1 ? picture_flipped(other, &rng) : other;
+            picture_file bad = k % 3 == 0   ? picture_truncated(other, &rng)
+                               : k % 3 == 1 ? picture_flipped(other, &rng)
+                                            : other;
 
             broken += (uint32_t)!go_through(codec, &plans[k % N_PLANS], &bad, number);
             if (bad.bytes != other.bytes)

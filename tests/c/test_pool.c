@@ -35,14 +35,14 @@
 #define PAYLOAD_BYTES (3u << 20)
 #define MAX_PIXELS 100000
 #define HANGS_MS 20
-#define SLOW_US 200 /* a read in every other epoch: files are then read ahead */
+#define SLOW_US 200    /* a read in every other epoch: files are then read ahead */
 #define MOST_THREADS 5 /* that a limit may ask for */
 #define PATIENCE_MS 2
-#define N_FETCHERS 3 /* of an iterator whose files are external */
-#define N_GIVEN 150 /* samples of an epoch that is given them */
-#define N_TURNS 2 /* so many kinds of draws of one sample it has, by their random numbers */
+#define N_FETCHERS 3  /* of an iterator whose files are external */
+#define N_GIVEN 150   /* samples of an epoch that is given them */
+#define N_TURNS 2     /* so many kinds of draws of one sample it has, by their random numbers */
 #define CHECK_EVERY 3 /* that are served from what is kept */
-#define DOUBTS 0 /* the iterator whose files have new ctimes */
+#define DOUBTS 0      /* the iterator whose files have new ctimes */
 
 enum content { JPEG, DAMAGED, FOR_PILLOW, EMPTY, FOLDER, MISSING };
 
@@ -258,7 +258,8 @@ static int bring(stream *s, const sn_wanted *wanted)
         const sample *from = &samples[wanted->samples[i]];
         const sn_piece *piece = &pieces[wanted->samples[i]];
 
-        CHECK(piece->container == wanted->container && piece->offset >= wanted->offset && piece->offset + piece->length <= end);
+        CHECK(piece->container == wanted->container && piece->offset >= wanted->offset &&
+              piece->offset + piece->length <= end);
         rc = from->content == FOLDER ? -EISDIR : from->content == MISSING ? -ENOENT : rc;
         if (from->file.length)
             memcpy(bytes + (piece->offset - wanted->offset), from->file.bytes, from->file.length);
@@ -476,16 +477,16 @@ static void open_stream(stream *s, uint32_t epoch)
         own[n_own++] = i;
     s->to_give = who->is_given ? N_GIVEN : 0;
     s->context = (sn_context){.plan = &plans[who->plan],
-                        .segment = segment,
-                        .paths = paths,
-                        .path_at = path_at,
-                        .seed = seed + who->job,
-                        .nonce = nonce_of(who, epoch),
-                        .epoch = epoch,
-                        .check_every = CHECK_EVERY,
-                        .changes = who == &iterators[DOUBTS] ? changes : NULL,
-                        .look = 7 + who->job % 2,
-                        .notes = s->notes};
+                              .segment = segment,
+                              .paths = paths,
+                              .path_at = path_at,
+                              .seed = seed + who->job,
+                              .nonce = nonce_of(who, epoch),
+                              .epoch = epoch,
+                              .check_every = CHECK_EVERY,
+                              .changes = who == &iterators[DOUBTS] ? changes : NULL,
+                              .look = 7 + who->job % 2,
+                              .notes = s->notes};
     s->until_check = CHECK_EVERY;
     CHECK(sn_plan_output_size(s->context.plan, &s->context.height, &s->context.width) == 0);
     s->context.item_bytes = plan_item_bytes(s->context.plan, s->context.height, s->context.width);
@@ -590,14 +591,16 @@ static void draw(stream *s, uint32_t room)
         CHECK_EQUAL(place->item.sample, indices[i], "place %u", i);
         CHECK(!place->check || place->item.source == SN_ENCODED || place->item.source == SN_DECODED);
         if (s->context.changes && changes[indices[i]] == SN_SUSPECT) {
-            const sn_slot *slot = place->item.source_slot == SN_NONE ? NULL : &s->context.segment->slots[place->item.source_slot];
+            const sn_slot *slot =
+                place->item.source_slot == SN_NONE ? NULL : &s->context.segment->slots[place->item.source_slot];
             CHECK(place->item.source != SN_AUGMENTED || slot->look == s->context.look);
             CHECK(place->is_suspect == (place->item.source == SN_ENCODED || place->item.source == SN_DECODED));
             s->counts.refused += place->item.source == SN_STORAGE && slot;
             s->counts.suspects += place->is_suspect;
         }
         CHECK(!place->is_suspect || place->check);
-        s->counts.checkable += !place->is_suspect && (place->item.source == SN_ENCODED || place->item.source == SN_DECODED);
+        s->counts.checkable +=
+            !place->is_suspect && (place->item.source == SN_ENCODED || place->item.source == SN_DECODED);
         s->counts.checks += !place->is_suspect && place->check;
         check_note(s, place);
     }
@@ -838,10 +841,11 @@ int main(int argc, char **argv)
     printf("test_pool: %" PRIu64 " batches, samples from storage %" PRIu64 ", encoded %" PRIu64 ", decoded %" PRIu64
            ", copies %" PRIu64 "; %" PRIu64 " staged, %" PRIu64 " finished elsewhere, %" PRIu64 " failed; %" PRIu64
            " batches dropped, %" PRIu64 " places unread, %" PRIu64 " pools left to a thread that hung; %" PRIu64
-           " read ahead; %" PRIu64 " requests, %" PRIu64 " of them for several, %" PRIu64 " too late for their batch, %" PRIu64 " for their pool\n",
+           " read ahead; %" PRIu64 " requests, %" PRIu64 " of them for several, %" PRIu64
+           " too late for their batch, %" PRIu64 " for their pool\n",
            sum.batches, sum.of[SN_STORAGE], sum.of[SN_ENCODED], sum.of[SN_DECODED], sum.of[SN_AUGMENTED], sum.staged,
-           sum.finished, sum.failed, sum.dropped, sum.unread, sum.hung, sum.ahead, sum.fetched,
-           sum.joined, sum.void_tickets, sum.late);
+           sum.finished, sum.failed, sum.dropped, sum.unread, sum.hung, sum.ahead, sum.fetched, sum.joined,
+           sum.void_tickets, sum.late);
     for (int form = 0; form < SN_FORMS; form++)
         CHECK(sum.of[form] > 0);
     CHECK(sum.staged > 0 && sum.finished > 0 && sum.failed > 0 && sum.dropped > 0 && sum.unread > 0 && sum.hung > 0);
@@ -855,7 +859,8 @@ int main(int argc, char **argv)
     uint32_t compared = 0;
     for (uint32_t i = 0; i < N_SAMPLES; i++)
         compared += changes[i] == SN_COMPARED;
-    printf("test_pool: %" PRIu64 " suspects, %u compared, %" PRIu64 " copies refused\n", sum.suspects, compared, sum.refused);
+    printf("test_pool: %" PRIu64 " suspects, %u compared, %" PRIu64 " copies refused\n", sum.suspects, compared,
+           sum.refused);
     CHECK(compared > 0 && compared <= sum.suspects);
     for (uint32_t i = 0; i < N_SAMPLES; i++)
         picture_free(&samples[i].file);

@@ -127,8 +127,12 @@ static void make_files(void)
     atexit(remove_files);
     sn_rng_start(&rng, seed, 0, 0, 0, SN_STREAM_ORDER);
     for (uint32_t i = 0; i < N_SAMPLES; i++) {
-        picture_kind kind = {.height = 20 + sn_rng_below(&rng, 60), .width = 20 + sn_rng_below(&rng, 60),
-                             .colour = PICTURE_YCC, .across = 1, .down = 1, .quality = 70};
+        picture_kind kind = {.height = 20 + sn_rng_below(&rng, 60),
+                             .width = 20 + sn_rng_below(&rng, 60),
+                             .colour = PICTURE_YCC,
+                             .across = 1,
+                             .down = 1,
+                             .quality = 70};
         if (i % 16 == 5)
             continue;
         files[i] = picture_make(&kind, &rng);
@@ -326,7 +330,8 @@ static void deliver(stream *s, uint32_t at)
     s->counts.failed += failed;
     s->counts.read += sums.n_read;
     uint32_t before = atomic_fetch_add(&delivered, batch->n_places);
-    if ((s->epoch == DIES || s->epoch == SHARES_AND_DIES) && before < N_SAMPLES && before + batch->n_places >= N_SAMPLES)
+    if ((s->epoch == DIES || s->epoch == SHARES_AND_DIES) && before < N_SAMPLES &&
+        before + batch->n_places >= N_SAMPLES)
         fake_host_die();
     sn_batch_done(batch, s->member);
     free_batch(s, at);
@@ -428,9 +433,11 @@ static int check_epoch(uint32_t epoch, int knows)
     pthread_barrier_wait(&epoch_ends);
     sn_remote_look(client, 0, &after);
     counts sum = sum_of_all();
-    uint64_t hits = after.hits - before.hits, misses = after.misses - before.misses, skipped = after.skipped - before.skipped;
-    printf("test_pool_remote: epoch %u: %" PRIu64 " drawn, %" PRIu64 " copies, %" PRIu64 " from the server, %" PRIu64 " read, %" PRIu64 " failed, %" PRIu64
-           " dropped; %" PRIu64 " hits, %" PRIu64 " misses, %" PRIu64 " not asked, %" PRIu64 " failures\n",
+    uint64_t hits = after.hits - before.hits, misses = after.misses - before.misses,
+             skipped = after.skipped - before.skipped;
+    printf("test_pool_remote: epoch %u: %" PRIu64 " drawn, %" PRIu64 " copies, %" PRIu64 " from the server, %" PRIu64
+           " read, %" PRIu64 " failed, %" PRIu64 " dropped; %" PRIu64 " hits, %" PRIu64 " misses, %" PRIu64
+           " not asked, %" PRIu64 " failures\n",
            epoch, sum.drawn, sum.copies, sum.served, sum.read, sum.failed, sum.dropped, hits, misses, skipped,
            after.failures - before.failures);
     CHECK_EQUAL(after.wrong, 0, "%s", after.message);
@@ -470,8 +477,13 @@ static void check_neighbours(enum sn_role role)
     static sn_piece side_by_side[N_SAMPLES];
     static const sn_container container = {.size_bytes = 1000000};
     uint32_t all[N_SAMPLES], indices[N_SAMPLES], until_check = 0;
-    sn_context context = {.plan = &plans[PLAN_TRAIN], .remote = client, .hosts = streams[0].hosts, .is_external = 1,
-                          .pieces = side_by_side, .containers = &container, .path_at = path_at};
+    sn_context context = {.plan = &plans[PLAN_TRAIN],
+                          .remote = client,
+                          .hosts = streams[0].hosts,
+                          .is_external = 1,
+                          .pieces = side_by_side,
+                          .containers = &container,
+                          .path_at = path_at};
     uint8_t bytes[N_SAMPLES * 100] = {0};
     sn_offers offers = {0};
     sn_wanted wanted;

@@ -40,7 +40,8 @@ static job join(uint32_t handle, uint32_t order)
     sn_member_options options = {
         .epoch = {.n_samples = N_SAMPLES, .places = N_SAMPLES, .seed = seed + order, .epoch = 1},
         .job_key = handle,
-        .client = {.decoded_pipeline = 100, .augmented_pipeline = 200, .height = 16, .width = 16, .shares = 1, .exact = 1},
+        .client =
+            {.decoded_pipeline = 100, .augmented_pipeline = 200, .height = 16, .width = 16, .shares = 1, .exact = 1},
         .process_row = shared.rows[handle],
         .in_flight = IN_FLIGHT,
         .family = 77,

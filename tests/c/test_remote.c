@@ -93,8 +93,8 @@ static void fuzz_answers(sn_rng *rng)
         for (size_t j = 0; j < n; j++) {
             random = random * 6364136223846793005u + 1442695040888963407u;
             at[j] = j < length && (random >> 60) ? (uint8_t)start[j]
-                    : random >> 63                ? "\r\n0123456789-$+:"[random >> 40 & 15]
-                                                  : (uint8_t)(random >> 32);
+                    : random >> 63               ? "\r\n0123456789-$+:"[random >> 40 & 15]
+                                                 : (uint8_t)(random >> 32);
         }
         sn_answer answer;
         size_t used = 0;

@@ -30,11 +30,11 @@
 #define N_HOMES 4   /* handles of players */
 #define N_PLAYERS 6 /* the last ones share the first handles */
 #define N_MORTALS 8
-#define N_EPOCHS 60   /* of each player */
+#define N_EPOCHS 60    /* of each player */
 #define N_EXCHANGES 30 /* the first so many; then all have orders of their own, and what is kept makes room */
-#define SIDE 48     /* of a staged copy, in pixels */
-#define BESIDE 1000 /* bytes that it has behind its pixels: two granules in all */
-#define HAND 8      /* samples in flight */
+#define SIDE 48        /* of a staged copy, in pixels */
+#define BESIDE 1000    /* bytes that it has behind its pixels: two granules in all */
+#define HAND 8         /* samples in flight */
 #define MOST_OFFERS 8
 #define PAYLOAD_BYTES (5u << 19)
 #define FIRST_GRANULES 450
@@ -140,8 +140,8 @@ static void draw(player *p)
             note_use(p, item->source_slot);
         if (item->target_slot != SN_NONE)
             atomic_store_explicit(&served[item->target_slot],
-                                  (uint64_t)p->segment->slots[item->target_slot].generation << 32 |
-                                      (uint64_t)1 << p->job,
+                                  (uint64_t)p->segment->slots[item->target_slot].generation << 32 | (uint64_t)1
+                                                                                                        << p->job,
                                   memory_order_relaxed);
         p->hand[p->n_hand++] = *item;
     }
@@ -425,9 +425,9 @@ int main(int argc, char **argv)
         sum.aborted += p->aborted;
         sum.known += p->known;
     }
-    printf("test_store: %" PRIu64 " operations, %" PRIu64 " draws (%" PRIu64 " apart), %" PRIu64 " substitutes, %" PRIu64
-           " from what is kept, %" PRIu64 " commits, %" PRIu64 " aborts, %u visits, %u in use behind the limit, %" PRIu64
-           " times all orders known\n",
+    printf("test_store: %" PRIu64 " operations, %" PRIu64 " draws (%" PRIu64 " apart), %" PRIu64
+           " substitutes, %" PRIu64 " from what is kept, %" PRIu64 " commits, %" PRIu64
+           " aborts, %u visits, %u in use behind the limit, %" PRIu64 " times all orders known\n",
            sum.operations, sum.draws, sum.apart, sum.substitutes, sum.kept, sum.committed, sum.aborted, visits,
            atomic_load(&met_in_use), sum.known);
     CHECK(sum.substitutes > 0 && sum.kept > 0 && sum.committed > 0 && sum.aborted > 0 && sum.known > 0);

@@ -95,9 +95,19 @@ static picture_file stream_of(shape of, size_t rows, sn_rng *rng)
 /* A file whose stream is cut into IDATs at random, of which some are empty. Its memory ends where it does. */
 static picture_file make(shape of, oddity odd, sn_rng *rng)
 {
-    uint8_t palette[3 * 256], header[13] = {0, 0, (uint8_t)(of.width >> 8), (uint8_t)of.width, 0, 0,
-                                            (uint8_t)(of.height >> 8), (uint8_t)of.height, of.depth, of.type,
-                                            0, 0, of.interlaced};
+    uint8_t palette[3 * 256], header[13] = {0,
+                                            0,
+                                            (uint8_t)(of.width >> 8),
+                                            (uint8_t)of.width,
+                                            0,
+                                            0,
+                                            (uint8_t)(of.height >> 8),
+                                            (uint8_t)of.height,
+                                            of.depth,
+                                            of.type,
+                                            0,
+                                            0,
+                                            of.interlaced};
     picture_file stream = stream_of(of, odd.rows ? odd.rows : of.height, rng), file = {0};
     size_t at = 0;
 
@@ -199,13 +209,13 @@ static void same_pixels(shape of, uint32_t number, uint64_t seed)
 
 static void all_kinds(uint64_t seed)
 {
-    static const uint8_t kinds[][2] = {
-        {1, GREY}, {2, GREY}, {4, GREY}, {8, GREY}, {16, GREY}, {8, RGB}, {16, RGB}, {1, PALETTE},
-        {2, PALETTE}, {4, PALETTE}, {8, PALETTE}, {8, GREY_ALPHA}, {16, GREY_ALPHA}, {8, RGBA}, {16, RGBA}};
+    static const uint8_t kinds[][2] = {{1, GREY},    {2, GREY},       {4, GREY},        {8, GREY},    {16, GREY},
+                                       {8, RGB},     {16, RGB},       {1, PALETTE},     {2, PALETTE}, {4, PALETTE},
+                                       {8, PALETTE}, {8, GREY_ALPHA}, {16, GREY_ALPHA}, {8, RGBA},    {16, RGBA}};
     /* Their rows have 65,534 to 65,536 and 131,068 to 131,071 bytes: a stored block ends there. */
-    static const shape edges[] = {{1, 65533, 8, GREY, 0}, {1, 65534, 8, GREY, 0}, {1, 65535, 8, GREY, 0},
-                                  {257, 254, 8, PALETTE, 0}, {1, 43689, 8, RGB, 0}, {1, 32767, 8, RGBA, 0},
-                                  {2, 65534, 8, GREY, 0}, {1, 43690, 8, RGB, 0}, {256, 255, 8, GREY, 0}};
+    static const shape edges[] = {{1, 65533, 8, GREY, 0},    {1, 65534, 8, GREY, 0}, {1, 65535, 8, GREY, 0},
+                                  {257, 254, 8, PALETTE, 0}, {1, 43689, 8, RGB, 0},  {1, 32767, 8, RGBA, 0},
+                                  {2, 65534, 8, GREY, 0},    {1, 43690, 8, RGB, 0},  {256, 255, 8, GREY, 0}};
     const uint32_t n_kinds = sizeof kinds / sizeof *kinds, n_edges = sizeof edges / sizeof *edges;
     sn_rng rng;
 

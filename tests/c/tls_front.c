@@ -11,19 +11,19 @@
 #include <signal.h>
 #include <sys/socket.h>
 
-#define FUNCTIONS(X)                                                      \
-    X(const void *, TLS_server_method, (void))                            \
-    X(void *, SSL_CTX_new, (const void *))                                \
-    X(void, SSL_CTX_free, (void *))                                       \
-    X(int, SSL_CTX_use_certificate_chain_file, (void *, const char *))    \
-    X(int, SSL_CTX_use_PrivateKey_file, (void *, const char *, int))      \
-    X(void *, SSL_new, (void *))                                          \
-    X(void, SSL_free, (void *))                                           \
-    X(int, SSL_set_fd, (void *, int))                                     \
-    X(int, SSL_accept, (void *))                                          \
-    X(int, SSL_read, (void *, void *, int))                               \
-    X(int, SSL_write, (void *, const void *, int))                        \
-    X(int, SSL_pending, (const void *))                                   \
+#define FUNCTIONS(X)                                                                                                   \
+    X(const void *, TLS_server_method, (void))                                                                         \
+    X(void *, SSL_CTX_new, (const void *))                                                                             \
+    X(void, SSL_CTX_free, (void *))                                                                                    \
+    X(int, SSL_CTX_use_certificate_chain_file, (void *, const char *))                                                 \
+    X(int, SSL_CTX_use_PrivateKey_file, (void *, const char *, int))                                                   \
+    X(void *, SSL_new, (void *))                                                                                       \
+    X(void, SSL_free, (void *))                                                                                        \
+    X(int, SSL_set_fd, (void *, int))                                                                                  \
+    X(int, SSL_accept, (void *))                                                                                       \
+    X(int, SSL_read, (void *, void *, int))                                                                            \
+    X(int, SSL_write, (void *, const void *, int))                                                                     \
+    X(int, SSL_pending, (const void *))                                                                                \
     X(void, ERR_clear_error, (void))
 
 #define VARIABLE(answer, name, parameters) static answer(*name) parameters;
@@ -47,9 +47,9 @@ static int load(void)
         library = dlopen("libssl.so.1.1", RTLD_NOW);
     if (!library)
         return -1;
-#define LOAD(answer, name, parameters)         \
-    *(void **)&name = dlsym(library, #name);   \
-    if (!name)                                 \
+#define LOAD(answer, name, parameters)                                                                                 \
+    *(void **)&name = dlsym(library, #name);                                                                           \
+    if (!name)                                                                                                         \
         return -1;
     FUNCTIONS(LOAD)
     return 0;

@@ -28,9 +28,9 @@ typedef struct {
     uint8_t symbols[256];
     bool is_made;
 
-    uint16_t one[ENTRIES];             /* bits << 8 | symbol; 0: a longer code */
-    uint32_t limit[LONGEST_CODE + 1];  /* codes up to this length are below, with 16 bits */
-    int32_t offset[LONGEST_CODE + 1];  /* from a code of this length to its symbol */
+    uint16_t one[ENTRIES];            /* bits << 8 | symbol; 0: a longer code */
+    uint32_t limit[LONGEST_CODE + 1]; /* codes up to this length are below, with 16 bits */
+    int32_t offset[LONGEST_CODE + 1]; /* from a code of this length to its symbol */
 } codes;
 
 /*
@@ -84,10 +84,10 @@ struct sn_huffman {
 };
 
 /* Zigzag to natural order. */
-static const uint8_t natural[BLOCK] = {
-    0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
-    41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
-    30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
+static const uint8_t natural[BLOCK] = {0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,
+                                       12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6,  7,  14, 21, 28,
+                                       35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51,
+                                       58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
 
 #define INLINE inline __attribute__((always_inline))
 
@@ -375,7 +375,7 @@ static INLINE bool take_ac(reader *r, const ac_table *table, int16_t *block)
             at = second;
         }
         continue;
-alone:
+    alone:
         state = take_one(r, &table->codes, &at, block);
         if (state != GOES_ON)
             return state == ENDED;
@@ -401,7 +401,7 @@ static INLINE bool skip_ac(reader *r, const ac_table *table)
             at = then;
         }
         continue;
-alone:
+    alone:
         state = take_one(r, &table->codes, &at, NULL);
         if (state != GOES_ON)
             return state == ENDED;

@@ -50,12 +50,12 @@ struct sn_jpeg {
     char *message; /* the codec's */
     uint64_t max_pixels;
 
-    int max_scans;         /* of the picture that is open */
-    uint32_t orientation;  /* 1: stored upright, or not asked */
-    uint32_t denominator;  /* of the size that is decoded */
-    bool plainly;          /* without sn_huffman */
+    int max_scans;        /* of the picture that is open */
+    uint32_t orientation; /* 1: stored upright, or not asked */
+    uint32_t denominator; /* of the size that is decoded */
+    bool plainly;         /* without sn_huffman */
     sn_huffman *huffman;
-    sn_buffer stored;      /* what was decoded, before it is turned */
+    sn_buffer stored; /* what was decoded, before it is turned */
 
     /* What the step under way works on: it takes no arguments, see attempt(). */
     const uint8_t *bytes;
@@ -73,8 +73,7 @@ static sn_jpeg *owner(j_common_ptr info)
     return info->client_data;
 }
 
-static void fail(sn_jpeg *jpeg, int rc, const char *format, ...)
-    __attribute__((noreturn, format(printf, 3, 4)));
+static void fail(sn_jpeg *jpeg, int rc, const char *format, ...) __attribute__((noreturn, format(printf, 3, 4)));
 static void fail(sn_jpeg *jpeg, int rc, const char *format, ...)
 {
     va_list arguments;
@@ -89,8 +88,7 @@ static void fail(sn_jpeg *jpeg, int rc, const char *format, ...)
 static void fail_too_large(sn_jpeg *jpeg, const char *what) __attribute__((noreturn));
 static void fail_too_large(sn_jpeg *jpeg, const char *what)
 {
-    fail(jpeg, SN_E_TOO_LARGE,
-         "%u x %u pixels %s max_pixels=%llu: shrink the picture, leave it out, or allow more",
+    fail(jpeg, SN_E_TOO_LARGE, "%u x %u pixels %s max_pixels=%llu: shrink the picture, leave it out, or allow more",
          jpeg->info.image_height, jpeg->info.image_width, what, (unsigned long long)jpeg->max_pixels);
 }
 
@@ -144,7 +142,8 @@ static void on_progress(j_common_ptr info)
     if (jpeg->info.input_scan_number > jpeg->max_scans)
         fail(owner(info), SN_E_TOO_LARGE,
              "a JPEG of %u x %u pixels in more than %d scans, each a pass over all of them; no encoder writes so "
-             "many: save it anew", jpeg->info.image_height, jpeg->info.image_width, jpeg->max_scans);
+             "many: save it anew",
+             jpeg->info.image_height, jpeg->info.image_width, jpeg->max_scans);
 }
 
 /* In place of libjpeg's own. */
@@ -434,8 +433,7 @@ void sn_jpeg_free(sn_jpeg *jpeg)
     free(jpeg);
 }
 
-int sn_jpeg_open(sn_jpeg *jpeg, const uint8_t *bytes, size_t length, bool upright,
-                 uint32_t *height, uint32_t *width)
+int sn_jpeg_open(sn_jpeg *jpeg, const uint8_t *bytes, size_t length, bool upright, uint32_t *height, uint32_t *width)
 {
     bool swapped;
     int rc;

@@ -39,8 +39,7 @@ void sn_jpeg_free(sn_jpeg *jpeg);
 
 /* `upright`: turn the picture as its EXIF orientation says. Size and rectangles are those of the
  * turned picture from then on. */
-int sn_jpeg_open(sn_jpeg *jpeg, const uint8_t *bytes, size_t length, bool upright,
-                 uint32_t *height, uint32_t *width);
+int sn_jpeg_open(sn_jpeg *jpeg, const uint8_t *bytes, size_t length, bool upright, uint32_t *height, uint32_t *width);
 
 /* What becomes of row y and column x: they begin at (lead + y) / denominator. */
 typedef struct {

@@ -17,9 +17,9 @@
 #define TAG_PICTURES 0xB002
 #define BYTES_OF_PICTURE 16 /* its entry in the index */
 
-#define LEAST_JFIF 7   /* with its version */
-#define LEAST_ADOBE 7  /* with its version */
-#define LEAST_ICC 14   /* with the part's number, and how many there are */
+#define LEAST_JFIF 7  /* with its version */
+#define LEAST_ADOBE 7 /* with its version */
+#define LEAST_ICC 14  /* with the part's number, and how many there are */
 #define NAME_8BIM 4
 
 /* Whether the content of a segment begins with a name. The zero that ends `name` counts if `size` says so. */
@@ -41,8 +41,8 @@ static bool are_usual_blocks(const uint8_t *content, size_t length)
         at += at & 1;
         if (at + 4 > length)
             break;
-        at += 4 + ((uint64_t)content[at] << 24 | (uint64_t)content[at + 1] << 16 |
-                   (uint64_t)content[at + 2] << 8 | content[at + 3]);
+        at += 4 + ((uint64_t)content[at] << 24 | (uint64_t)content[at + 1] << 16 | (uint64_t)content[at + 2] << 8 |
+                   content[at + 3]);
         at += at & 1;
     }
     return true;
@@ -67,8 +67,7 @@ static bool is_usual_index(const uint8_t *content, size_t length)
 
     return sn_tiff_open(&file, content, length) && sn_tiff_find(&file, TAG_COUNT_OF_PICTURES, &count) &&
            sn_tiff_find(&file, TAG_PICTURES, &pictures) && count.type == SN_TIFF_LONG && count.size == 4 &&
-           pictures.type == SN_TIFF_UNDEFINED &&
-           sn_tiff_number(&file, count.at, 4) == pictures.size / BYTES_OF_PICTURE;
+           pictures.type == SN_TIFF_UNDEFINED && sn_tiff_number(&file, count.at, 4) == pictures.size / BYTES_OF_PICTURE;
 }
 
 /* How often a file has what it should have once. */
@@ -79,8 +78,16 @@ typedef struct {
 static bool is_usual(uint8_t marker, const uint8_t *content, size_t length, seen *before)
 {
     switch (marker) {
-    case 0xC0: case 0xC1: case 0xC2: case 0xC9: case 0xCA: /* frames that libjpeg-turbo knows */
-    case 0xC4: case 0xCC: case 0xDB: case 0xDD: case COM:  /* tables, restart interval */
+    case 0xC0:
+    case 0xC1:
+    case 0xC2:
+    case 0xC9:
+    case 0xCA: /* frames that libjpeg-turbo knows */
+    case 0xC4:
+    case 0xCC:
+    case 0xDB:
+    case 0xDD:
+    case COM: /* tables, restart interval */
         return true;
     case APP0:
         return !begins(content, length, "JFIF", 4) || length >= LEAST_JFIF;

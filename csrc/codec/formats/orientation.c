@@ -16,7 +16,10 @@ static double value_of(const sn_tiff *file, const sn_tiff_entry *entry)
     float single;
 
     switch (entry->type) {
-    case 3: case 4: case 13: case 16: /* unsigned, of 2, 4, 4 and 8 bytes */
+    case 3:
+    case 4:
+    case 13:
+    case 16: /* unsigned, of 2, 4, 4 and 8 bytes */
         return (double)bits;
     case 6:
         return (int8_t)bits;
@@ -57,8 +60,7 @@ static uint32_t from_xmp(const uint8_t *xmp, size_t length)
     return 1;
 }
 
-uint32_t sn_orientation_read(const uint8_t *exif, size_t exif_length, const uint8_t *xmp,
-                             size_t xmp_length)
+uint32_t sn_orientation_read(const uint8_t *exif, size_t exif_length, const uint8_t *xmp, size_t xmp_length)
 {
     sn_tiff_entry entry;
     sn_tiff file;

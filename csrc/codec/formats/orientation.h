@@ -21,8 +21,7 @@
 #include "../sn_codec.h"
 
 /* 1 ... 8, from the contents of the Exif segment and of the XMP segment; either may be empty. */
-uint32_t sn_orientation_read(const uint8_t *exif, size_t exif_length, const uint8_t *xmp,
-                             size_t xmp_length);
+uint32_t sn_orientation_read(const uint8_t *exif, size_t exif_length, const uint8_t *xmp, size_t xmp_length);
 
 /* To turn upright: mirror the stored rows, the stored columns, then swap rows and columns. */
 static inline bool sn_orientation_mirrors_rows(uint32_t orientation)

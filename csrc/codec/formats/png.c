@@ -84,8 +84,7 @@ static bool is_usual(const uint8_t *chunk, size_t length, uint8_t colour, uint32
         return ++*texts <= MOST_TEXTS && is_usual_international(data, length);
     if (sn_png_is_named(chunk, "tEXt"))
         return ++*texts <= MOST_TEXTS && length <= MOST_INFLATED;
-    return !sn_png_is_named(chunk, "acTL") && !sn_png_is_named(chunk, "fcTL") &&
-           !sn_png_is_named(chunk, "fdAT");
+    return !sn_png_is_named(chunk, "acTL") && !sn_png_is_named(chunk, "fcTL") && !sn_png_is_named(chunk, "fdAT");
 }
 
 /* Whether a chunk says something that only Pillow heeds, or that Pillow may refuse. */
@@ -244,8 +243,7 @@ static int read_as(bool is_mask, const uint8_t *bytes, size_t length, bool uprig
 
 #endif
 
-int sn_png_read(const uint8_t *bytes, size_t length, bool upright, uint64_t max_pixels, sn_buffer *buffer,
-                sn_view *out)
+int sn_png_read(const uint8_t *bytes, size_t length, bool upright, uint64_t max_pixels, sn_buffer *buffer, sn_view *out)
 {
     return read_as(false, bytes, length, upright, max_pixels, buffer, out);
 }

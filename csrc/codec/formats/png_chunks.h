@@ -11,9 +11,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#define SN_PNG_SIGNATURE 8 /* bytes */
-#define SN_PNG_CHUNK 12    /* bytes of a chunk without data: length, name, checksum */
-#define SN_PNG_DATA 8      /* where a chunk's data begins */
+#define SN_PNG_SIGNATURE 8     /* bytes */
+#define SN_PNG_CHUNK 12        /* bytes of a chunk without data: length, name, checksum */
+#define SN_PNG_DATA 8          /* where a chunk's data begins */
 #define SN_PNG_MOST_SIDE 65535 /* pixels; Pillow gets pictures with longer sides */
 
 static inline uint32_t sn_png_number(const uint8_t *bytes)

@@ -52,12 +52,10 @@ AVX2 static inline void put_eight(uint32_t dtype, void *array, size_t place, __m
         _mm_storeu_si128(halves, _mm256_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT));
         break;
     case SN_BFLOAT16:
-        bits = _mm256_add_epi32(
-            _mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)),
-            _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1)));
+        bits = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)),
+                                _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1)));
         bits = _mm256_srli_epi32(bits, 16);
-        _mm_storeu_si128(halves, _mm_packus_epi32(_mm256_castsi256_si128(bits),
-                                                  _mm256_extracti128_si256(bits, 1)));
+        _mm_storeu_si128(halves, _mm_packus_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1)));
         break;
     }
 }
@@ -67,31 +65,29 @@ AVX2 static inline void put_eight(uint32_t dtype, void *array, size_t place, __m
 AVX2 static inline void split(const uint8_t *rgb, __m128i channels[3])
 {
 #define Z -1
-    const __m128i take[3][3] = {
-        {_mm_setr_epi8(0, 3, 6, 9, 12, 15, Z, Z, Z, Z, Z, Z, Z, Z, Z, Z),
-         _mm_setr_epi8(Z, Z, Z, Z, Z, Z, 2, 5, 8, 11, 14, Z, Z, Z, Z, Z),
-         _mm_setr_epi8(Z, Z, Z, Z, Z, Z, Z, Z, Z, Z, Z, 1, 4, 7, 10, 13)},
-        {_mm_setr_epi8(1, 4, 7, 10, 13, Z, Z, Z, Z, Z, Z, Z, Z, Z, Z, Z),
-         _mm_setr_epi8(Z, Z, Z, Z, Z, 0, 3, 6, 9, 12, 15, Z, Z, Z, Z, Z),
-         _mm_setr_epi8(Z, Z, Z, Z, Z, Z, Z, Z, Z, Z, Z, 2, 5, 8, 11, 14)},
-        {_mm_setr_epi8(2, 5, 8, 11, 14, Z, Z, Z, Z, Z, Z, Z, Z, Z, Z, Z),
-         _mm_setr_epi8(Z, Z, Z, Z, Z, 1, 4, 7, 10, 13, Z, Z, Z, Z, Z, Z),
-         _mm_setr_epi8(Z, Z, Z, Z, Z, Z, Z, Z, Z, Z, 0, 3, 6, 9, 12, 15)}};
+    const __m128i take[3][3] = {{_mm_setr_epi8(0, 3, 6, 9, 12, 15, Z, Z, Z, Z, Z, Z, Z, Z, Z, Z),
+                                 _mm_setr_epi8(Z, Z, Z, Z, Z, Z, 2, 5, 8, 11, 14, Z, Z, Z, Z, Z),
+                                 _mm_setr_epi8(Z, Z, Z, Z, Z, Z, Z, Z, Z, Z, Z, 1, 4, 7, 10, 13)},
+                                {_mm_setr_epi8(1, 4, 7, 10, 13, Z, Z, Z, Z, Z, Z, Z, Z, Z, Z, Z),
+                                 _mm_setr_epi8(Z, Z, Z, Z, Z, 0, 3, 6, 9, 12, 15, Z, Z, Z, Z, Z),
+                                 _mm_setr_epi8(Z, Z, Z, Z, Z, Z, Z, Z, Z, Z, Z, 2, 5, 8, 11, 14)},
+                                {_mm_setr_epi8(2, 5, 8, 11, 14, Z, Z, Z, Z, Z, Z, Z, Z, Z, Z, Z),
+                                 _mm_setr_epi8(Z, Z, Z, Z, Z, 1, 4, 7, 10, 13, Z, Z, Z, Z, Z, Z),
+                                 _mm_setr_epi8(Z, Z, Z, Z, Z, Z, Z, Z, Z, Z, 0, 3, 6, 9, 12, 15)}};
 #undef Z
     __m128i part[3];
 
     for (int i = 0; i < 3; i++)
         part[i] = _mm_loadu_si128((const __m128i *)(rgb + 16 * i));
     for (int c = 0; c < 3; c++)
-        channels[c] = _mm_or_si128(_mm_or_si128(_mm_shuffle_epi8(part[0], take[c][0]),
-                                                _mm_shuffle_epi8(part[1], take[c][1])),
-                                   _mm_shuffle_epi8(part[2], take[c][2]));
+        channels[c] =
+            _mm_or_si128(_mm_or_si128(_mm_shuffle_epi8(part[0], take[c][0]), _mm_shuffle_epi8(part[1], take[c][1])),
+                         _mm_shuffle_epi8(part[2], take[c][2]));
 }
 
 /* From here on, what is inlined is so once for each dtype, which the last caller names. */
-AVX2 static inline __attribute__((always_inline)) void planar(const sn_plan *plan, const uint8_t *rgb,
-                                                              size_t n_pixels, void *out,
-                                                              uint32_t dtype)
+AVX2 static inline __attribute__((always_inline)) void planar(const sn_plan *plan, const uint8_t *rgb, size_t n_pixels,
+                                                              void *out, uint32_t dtype)
 {
     divider scale = divide_by(_mm256_set1_ps(plan->divisor));
     channel channels[3];
@@ -100,14 +96,13 @@ AVX2 static inline __attribute__((always_inline)) void planar(const sn_plan *pla
 
     for (int c = 0; c < 3; c++) {
         channels[c] = (channel){_mm256_set1_ps(plan->mean[c]), divide_by(_mm256_set1_ps(plan->std[c]))};
-        take[c] = _mm256_add_epi32(_mm256_setr_epi32(0, 3, 6, 9, 4, 7, 10, 13),
-                                   _mm256_set1_epi32((int)0x80808000 + c));
+        take[c] = _mm256_add_epi32(_mm256_setr_epi32(0, 3, 6, 9, 4, 7, 10, 13), _mm256_set1_epi32((int)0x80808000 + c));
     }
     for (k = 0; k + 8 <= n_pixels; k += 8) {
         /* Four pixels in each half: the first 12 bytes of the one, the last 12 of the other. */
-        __m256i pixels = _mm256_inserti128_si256(
-            _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(rgb + 3 * k))),
-            _mm_loadu_si128((const __m128i *)(rgb + 3 * k + 8)), 1);
+        __m256i pixels =
+            _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(rgb + 3 * k))),
+                                    _mm_loadu_si128((const __m128i *)(rgb + 3 * k + 8)), 1);
 
         for (size_t c = 0; c < 3; c++)
             put_eight(dtype, out, c * n_pixels + k,
@@ -119,9 +114,8 @@ AVX2 static inline __attribute__((always_inline)) void planar(const sn_plan *pla
 }
 
 /* Eight pixels are three vectors, and the channels of a vector repeat from the fourth on. */
-AVX2 static inline __attribute__((always_inline)) void packed(const sn_plan *plan, const uint8_t *rgb,
-                                                              size_t n_pixels, void *out,
-                                                              uint32_t dtype)
+AVX2 static inline __attribute__((always_inline)) void packed(const sn_plan *plan, const uint8_t *rgb, size_t n_pixels,
+                                                              void *out, uint32_t dtype)
 {
     divider scale = divide_by(_mm256_set1_ps(plan->divisor));
     size_t n = 3 * n_pixels, k;
@@ -162,9 +156,8 @@ AVX2 static void bytes_planar(const uint8_t *rgb, size_t n_pixels, uint8_t *out)
             out[c * n_pixels + k] = rgb[3 * k + c];
 }
 
-AVX2 static inline __attribute__((always_inline)) void lay_out(const sn_plan *plan, const uint8_t *rgb,
-                                                               size_t n_pixels, void *out,
-                                                               uint32_t dtype)
+AVX2 static inline __attribute__((always_inline)) void lay_out(const sn_plan *plan, const uint8_t *rgb, size_t n_pixels,
+                                                               void *out, uint32_t dtype)
 {
     if (plan->channels_last)
         packed(plan, rgb, n_pixels, out, dtype);

@@ -49,16 +49,15 @@ static inline void put_four(uint32_t dtype, void *array, size_t place, float32x4
         vst1_u16(halves, vreinterpret_u16_f16(vcvt_f16_f32(values)));
         break;
     case SN_BFLOAT16:
-        bits = vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)),
-                         vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1)));
+        bits = vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1)));
         vst1_u16(halves, vshrn_n_u32(bits, 16));
         break;
     }
 }
 
 /* Eight pixel values, the first four of one vector of channels, the others of another. */
-static inline void put_eight(uint32_t dtype, void *array, size_t place, uint8x8_t pixels,
-                             divider scale, channel low, channel high)
+static inline void put_eight(uint32_t dtype, void *array, size_t place, uint8x8_t pixels, divider scale, channel low,
+                             channel high)
 {
     uint16x8_t wide = vmovl_u8(pixels);
 
@@ -67,8 +66,8 @@ static inline void put_eight(uint32_t dtype, void *array, size_t place, uint8x8_
 }
 
 /* From here on, what is inlined is so once for each dtype, which the last caller names. */
-static inline __attribute__((always_inline)) void planar(const sn_plan *plan, const uint8_t *rgb,
-                                                         size_t n_pixels, void *out, uint32_t dtype)
+static inline __attribute__((always_inline)) void planar(const sn_plan *plan, const uint8_t *rgb, size_t n_pixels,
+                                                         void *out, uint32_t dtype)
 {
     divider scale = divide_by(vdupq_n_f32(plan->divisor));
     channel channels[3];
@@ -88,8 +87,8 @@ static inline __attribute__((always_inline)) void planar(const sn_plan *plan, co
 }
 
 /* Four pixels are three vectors, and the channels of a vector repeat from the fourth on. */
-static inline __attribute__((always_inline)) void packed(const sn_plan *plan, const uint8_t *rgb,
-                                                         size_t n_pixels, void *out, uint32_t dtype)
+static inline __attribute__((always_inline)) void packed(const sn_plan *plan, const uint8_t *rgb, size_t n_pixels,
+                                                         void *out, uint32_t dtype)
 {
     divider scale = divide_by(vdupq_n_f32(plan->divisor));
     size_t n = 3 * n_pixels, k;
@@ -127,8 +126,8 @@ static void bytes_planar(const uint8_t *rgb, size_t n_pixels, uint8_t *out)
             out[c * n_pixels + k] = rgb[3 * k + c];
 }
 
-static inline __attribute__((always_inline)) void lay_out(const sn_plan *plan, const uint8_t *rgb,
-                                                          size_t n_pixels, void *out, uint32_t dtype)
+static inline __attribute__((always_inline)) void lay_out(const sn_plan *plan, const uint8_t *rgb, size_t n_pixels,
+                                                          void *out, uint32_t dtype)
 {
     if (plan->channels_last)
         packed(plan, rgb, n_pixels, out, dtype);

@@ -1,8 +1,8 @@
 #include "batch_kernels.h"
 
 /* Inlined once for each dtype, which its callers name with a constant. */
-static inline __attribute__((always_inline)) void lay_out(const sn_plan *plan, const uint8_t *rgb,
-                                                          size_t n_pixels, void *out, uint32_t dtype)
+static inline __attribute__((always_inline)) void lay_out(const sn_plan *plan, const uint8_t *rgb, size_t n_pixels,
+                                                          void *out, uint32_t dtype)
 {
     uint32_t table[3][256]; /* a pixel has 256 values: work each of them out once */
 

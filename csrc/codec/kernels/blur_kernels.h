@@ -23,8 +23,7 @@ typedef struct {
     void (*sharpen)(float factor, const uint8_t *above, const uint8_t *row, const uint8_t *below, uint8_t *out,
                     size_t n);
     /* n sums of taps, the first and the last times `outer`, the others times `inner`, in 24ths of bits, rounded. */
-    void (*box)(const uint8_t *const *taps, uint32_t n_taps, uint32_t inner, uint32_t outer, uint8_t *out,
-                size_t n);
+    void (*box)(const uint8_t *const *taps, uint32_t n_taps, uint32_t inner, uint32_t outer, uint8_t *out, size_t n);
 } sn_blur_kernels;
 
 extern const sn_blur_kernels sn_blur_plain;

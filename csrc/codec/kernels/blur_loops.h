@@ -10,9 +10,8 @@
 
 #define BLOCK 512 /* bytes */
 
-SN_LOOP static void down(const float *weights, uint32_t radius, const uint8_t *middle,
-                         const uint8_t *const *above, const uint8_t *const *below, float *restrict sums,
-                         size_t n)
+SN_LOOP static void down(const float *weights, uint32_t radius, const uint8_t *middle, const uint8_t *const *above,
+                         const uint8_t *const *below, float *restrict sums, size_t n)
 {
     for (size_t k = 0; k < n; k++)
         sums[k] = weights[0] * (float)middle[k];
@@ -64,8 +63,8 @@ SN_LOOP static void sharpen(float factor, const uint8_t *above, const uint8_t *r
     }
 }
 
-SN_LOOP static void box(const uint8_t *const *taps, uint32_t n_taps, uint32_t inner, uint32_t outer,
-                        uint8_t *out, size_t n)
+SN_LOOP static void box(const uint8_t *const *taps, uint32_t n_taps, uint32_t inner, uint32_t outer, uint8_t *out,
+                        size_t n)
 {
     const uint8_t *first = taps[0], *last = taps[n_taps - 1];
 

@@ -116,8 +116,8 @@ SN_LOOP static void turn_hue(uint8_t *rgb, size_t n_pixels, uint8_t turn)
             int plus = high - ((b & is_red) | (r & is_green) | (g & is_blue));
             int minus = high - ((g & is_red) | (b & is_green) | (r & is_blue));
             double middle = (double)((2 & is_green) | (4 & is_blue));
-            float sixths = (float)(middle + (double)((float)plus / (float)divisor) -
-                                   (double)((float)minus / (float)divisor));
+            float sixths =
+                (float)(middle + (double)((float)plus / (float)divisor) - (double)((float)minus / (float)divisor));
             double around = (double)sixths / 6.0 + 1.0;
             float circle = (float)(around - (double)(int)around);
 

@@ -16,10 +16,10 @@ typedef float four __attribute__((vector_size(16)));
 /* The three bytes at `at` and a 1 as numbers, and numbers as bytes, rounded to the nearest, ties to even. */
 #ifndef SN_GRID_LOAD
 #define SN_GRID_LOAD(made, at) (made = (four){(at)[0], (at)[1], (at)[2], 1})
-#define SN_GRID_PACK(made, of)                                                                     \
-    do {                                                                                           \
-        for (int k_ = 0; k_ < 4; k_++)                                                             \
-            made[k_] = (uint8_t)rintf((of)[k_]);                                                   \
+#define SN_GRID_PACK(made, of)                                                                                         \
+    do {                                                                                                               \
+        for (int k_ = 0; k_ < 4; k_++)                                                                                 \
+            made[k_] = (uint8_t)rintf((of)[k_]);                                                                       \
     } while (0)
 #endif
 
@@ -68,8 +68,7 @@ SN_LOOP static void down(const float *weights, uint32_t radius, const float *mid
     }
 }
 
-SN_LOOP static void across(const float *weights, uint32_t radius, const float *row, float *restrict sums,
-                           size_t n)
+SN_LOOP static void across(const float *weights, uint32_t radius, const float *row, float *restrict sums, size_t n)
 {
     for (size_t k = 0; k < n; k++)
         sums[k] = weights[0] * row[k];
@@ -92,8 +91,8 @@ SN_LOOP static inline four seen(const uint8_t *from, int y, int x, int height, i
     return made;
 }
 
-SN_LOOP static void look_up(int nearest, const uint8_t *fill, const float *xs, const float *ys,
-                            const uint8_t *from, uint32_t height, uint32_t width, uint8_t *to, size_t n)
+SN_LOOP static void look_up(int nearest, const uint8_t *fill, const float *xs, const float *ys, const uint8_t *from,
+                            uint32_t height, uint32_t width, uint8_t *to, size_t n)
 {
     const four around = {fill ? fill[0] : 0, fill ? fill[1] : 0, fill ? fill[2] : 0, 0};
     const int n_rows = (int)height, n_columns = (int)width;

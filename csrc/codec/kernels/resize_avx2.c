@@ -37,7 +37,7 @@ typedef struct {
 
 static size_t step_size(uint32_t pairs)
 {
-    return sizeof(step) + pairs * sizeof ((step *)0)->weights[0];
+    return sizeof(step) + pairs * sizeof((step *)0)->weights[0];
 }
 
 static layout choose_layout(const sn_taps *taps)
@@ -117,9 +117,8 @@ AVX2 static inline __m256i load_twice(const void *from)
 
 /* Called with constants where these are common: the loops then unroll away. */
 AVX2 static inline __attribute__((always_inline)) void across_steps(const sn_taps *taps, uint32_t pairs,
-                                                                    const uint8_t *const *rows,
-                                                                    uint8_t *const *outs, int registers,
-                                                                    bool reuse)
+                                                                    const uint8_t *const *rows, uint8_t *const *outs,
+                                                                    int registers, bool reuse)
 {
     const layout *l = (const layout *)taps->layout.data;
     const uint8_t *at = (const uint8_t *)(l + 1), *end = at + l->steps * step_size(pairs);
@@ -152,13 +151,11 @@ AVX2 static inline __attribute__((always_inline)) void across_steps(const sn_tap
                 for (int r = 0; r < registers; r++) {
                     __m256i samples = load_two(in[2 * r] + offset, in[2 * r + 1] + offset);
 
-                    sums[r][group] = _mm256_add_epi32(
-                        sums[r][group],
-                        _mm256_madd_epi16(_mm256_shuffle_epi8(samples, places), weights));
+                    sums[r][group] = _mm256_add_epi32(sums[r][group],
+                                                      _mm256_madd_epi16(_mm256_shuffle_epi8(samples, places), weights));
                     if (second)
                         sums[r][group] = _mm256_add_epi32(
-                            sums[r][group],
-                            _mm256_madd_epi16(_mm256_shuffle_epi8(samples, further), more));
+                            sums[r][group], _mm256_madd_epi16(_mm256_shuffle_epi8(samples, further), more));
                 }
             }
 #pragma GCC unroll 2
@@ -208,10 +205,8 @@ AVX2 static void across(const sn_taps *taps, const uint8_t *const *rows, uint8_t
  *
  * Inlined, with `pairs` a constant where that is common: weights and rows then stay in registers.
  */
-AVX2 static inline __attribute__((always_inline)) void down_pairs(const uint8_t *const *rows,
-                                                                  const int16_t *weight,
-                                                                  uint32_t pairs, int shift,
-                                                                  uint8_t *out, size_t n_bytes)
+AVX2 static inline __attribute__((always_inline)) void
+down_pairs(const uint8_t *const *rows, const int16_t *weight, uint32_t pairs, int shift, uint8_t *out, size_t n_bytes)
 {
     const __m256i zero = _mm256_setzero_si256(), half = _mm256_set1_epi32(1 << (shift - 1));
     const __m128i bits = _mm_cvtsi32_si128(shift);
@@ -239,8 +234,8 @@ AVX2 static inline __attribute__((always_inline)) void down_pairs(const uint8_t 
     }
 }
 
-AVX2 static void down(const uint8_t *const *rows, const int16_t *weight, uint32_t n_rows, int shift,
-                      uint8_t *out, size_t n_bytes)
+AVX2 static void down(const uint8_t *const *rows, const int16_t *weight, uint32_t n_rows, int shift, uint8_t *out,
+                      size_t n_bytes)
 {
     if (n_bytes < 32) {
         sn_resize_plain.down(rows, weight, n_rows, shift, out, n_bytes);

@@ -23,13 +23,12 @@ static inline size_t sn_across_reads_past(const sn_taps *taps)
 
 typedef struct {
     /* Rows of RGB triples, each from taps->span_count wide to taps->count wide. */
-    void (*across)(const sn_taps *taps, const uint8_t *const *rows, uint8_t *const *outs,
-                   uint32_t n_rows);
+    void (*across)(const sn_taps *taps, const uint8_t *const *rows, uint8_t *const *outs, uint32_t n_rows);
 
     /* out[k] = sum of weight[i] * rows[i][k] for k < n_bytes; writes nothing past them. After an odd
      * number of rows comes one more, with a weight of 0, that may be read. */
-    void (*down)(const uint8_t *const *rows, const int16_t *weight, uint32_t n_rows, int shift,
-                 uint8_t *out, size_t n_bytes);
+    void (*down)(const uint8_t *const *rows, const int16_t *weight, uint32_t n_rows, int shift, uint8_t *out,
+                 size_t n_bytes);
 
     /* Make taps->layout, which `across` reads, of the rest; -ENOMEM. NULL: `across` reads none. */
     int (*lay_out)(sn_taps *taps);

@@ -52,8 +52,8 @@ static void across(const sn_taps *taps, const uint8_t *const *rows, uint8_t *con
 }
 
 /* 16 bytes of one output row. */
-static inline void down_16(const uint8_t *const *rows, const int16_t *weight, uint32_t n_rows,
-                           int32x4_t right, int32x4_t half, size_t at, uint8_t *out)
+static inline void down_16(const uint8_t *const *rows, const int16_t *weight, uint32_t n_rows, int32x4_t right,
+                           int32x4_t half, size_t at, uint8_t *out)
 {
     int32x4_t s0 = half, s1 = half, s2 = half, s3 = half;
     int16x8_t low, high;
@@ -73,8 +73,8 @@ static inline void down_16(const uint8_t *const *rows, const int16_t *weight, ui
     vst1q_u8(out + at, vcombine_u8(vqmovun_s16(low), vqmovun_s16(high)));
 }
 
-static void down(const uint8_t *const *rows, const int16_t *weight, uint32_t n_rows, int shift,
-                 uint8_t *out, size_t n_bytes)
+static void down(const uint8_t *const *rows, const int16_t *weight, uint32_t n_rows, int shift, uint8_t *out,
+                 size_t n_bytes)
 {
     const int32x4_t half = vdupq_n_s32(1 << (shift - 1)), right = vdupq_n_s32(-shift);
 

@@ -35,8 +35,8 @@ static void across(const sn_taps *taps, const uint8_t *const *rows, uint8_t *con
  * the compiler can vectorise the loop over the strip. */
 #define STRIP 64
 
-static void down(const uint8_t *const *rows, const int16_t *weight, uint32_t n_rows, int shift,
-                 uint8_t *out, size_t n_bytes)
+static void down(const uint8_t *const *rows, const int16_t *weight, uint32_t n_rows, int shift, uint8_t *out,
+                 size_t n_bytes)
 {
     int32_t sums[STRIP];
 

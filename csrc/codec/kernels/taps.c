@@ -74,8 +74,8 @@ typedef struct {
 } output;
 
 /* The exact weights of an output, added to zeros; *largest becomes the largest of all. */
-static void exact_weights(const sn_axis *axis, const reach *r, uint32_t number, output *made,
-                          double *weights, double *largest)
+static void exact_weights(const sn_axis *axis, const reach *r, uint32_t number, output *made, double *weights,
+                          double *largest)
 {
     double narrow = 1.0 / r->stretch, center = axis->origin + (number + 0.5) * r->scale;
     int64_t low = whole(center - r->support + 0.5), first = low < 0 ? 0 : low;
@@ -121,8 +121,7 @@ int sn_taps_build(sn_taps *taps, const sn_axis *axis)
 
     /* Every output, not only the wanted: the shift, and with it each pixel, must not depend on
      * the window. */
-    rc = sn_buffer_reserve(&taps->exact, axis->full * (sizeof *outputs + room * (sizeof *exact +
-                                                                                 sizeof *rounded)));
+    rc = sn_buffer_reserve(&taps->exact, axis->full * (sizeof *outputs + room * (sizeof *exact + sizeof *rounded)));
     if (rc != 0)
         goto out;
     outputs = (output *)taps->exact.data;
@@ -160,8 +159,7 @@ int sn_taps_build(sn_taps *taps, const sn_axis *axis)
     taps->count = count;
     taps->width = (widest + 3) / 4 * 4;
 
-    rc = sn_buffer_reserve(&taps->store,
-                           count * (2 * sizeof *start + taps->width * sizeof *weight));
+    rc = sn_buffer_reserve(&taps->store, count * (2 * sizeof *start + taps->width * sizeof *weight));
     if (rc != 0)
         goto out;
     taps->start = start = (uint32_t *)taps->store.data;

@@ -47,17 +47,17 @@ typedef struct {
 /* Starts are relative to the span, the source samples that any output needs. */
 typedef struct {
     uint32_t span_first, span_count;
-    uint32_t count;         /* outputs */
-    uint32_t width;         /* weights an output, a multiple of 4; those not used are 0 */
-    int shift;              /* 1.0 is 1 << shift */
-    const uint32_t *start;  /* [count] first sample, of each output no earlier than of the one
+    uint32_t count;        /* outputs */
+    uint32_t width;        /* weights an output, a multiple of 4; those not used are 0 */
+    int shift;             /* 1.0 is 1 << shift */
+    const uint32_t *start; /* [count] first sample, of each output no earlier than of the one
                                before (flipped: no later) */
-    const uint32_t *used;   /* [count] weights from the first on, the rest being 0 and, it may be,
+    const uint32_t *used;  /* [count] weights from the first on, the rest being 0 and, it may be,
                                past the span */
-    const int16_t *weight;  /* [count][width] */
+    const int16_t *weight; /* [count][width] */
 
     sn_buffer exact, store;
-    sn_buffer layout;       /* of resize_kernels.h */
+    sn_buffer layout; /* of resize_kernels.h */
     size_t layout_bytes;
 } sn_taps;
 

@@ -18,21 +18,21 @@ typedef int64_t masks __attribute__((vector_size(32)));
  * find the instructions for neither. */
 #ifndef SN_WARP_LOAD
 #define SN_WARP_LOAD(made, at) (made = (doubles){(at)[0], (at)[1], (at)[2], (at)[3]})
-#define SN_WARP_PACK(made, of)                                                                     \
-    do {                                                                                           \
-        for (int k_ = 0; k_ < 4; k_++)                                                             \
-            made[k_] = (uint8_t)(of)[k_];                                                          \
+#define SN_WARP_PACK(made, of)                                                                                         \
+    do {                                                                                                               \
+        for (int k_ = 0; k_ < 4; k_++)                                                                                 \
+            made[k_] = (uint8_t)(of)[k_];                                                                              \
     } while (0)
 #endif
 
 #define BETWEEN(made, a, b, share) (made = (a) + ((b) - (a)) * (share))
 
 /* The cubic through four values whose slopes are those between their neighbours. */
-#define CUBIC(made, v, share)                                                                      \
-    do {                                                                                           \
-        doubles second_ = -v[0] + v[2], third_ = 2 * (v[0] - v[1]) + v[2] - v[3];                  \
-        doubles fourth_ = -v[0] + v[1] - v[2] + v[3];                                              \
-        made = v[1] + (share) * (second_ + (share) * (third_ + (share) * fourth_));                \
+#define CUBIC(made, v, share)                                                                                          \
+    do {                                                                                                               \
+        doubles second_ = -v[0] + v[2], third_ = 2 * (v[0] - v[1]) + v[2] - v[3];                                      \
+        doubles fourth_ = -v[0] + v[1] - v[2] + v[3];                                                                  \
+        made = v[1] + (share) * (second_ + (share) * (third_ + (share) * fourth_));                                    \
     } while (0)
 
 /* What a warp is of, as it was asked for. */

@@ -11,7 +11,7 @@
 #include "operation.h"
 #include "recipe.h"
 
-#define BINS 10 /* of magnitudes, of which the first `severity` are drawn */
+#define BINS 10     /* of magnitudes, of which the first `severity` are drawn */
 #define MAX_DEPTH 3 /* of a chain, if it is drawn */
 
 /* Those of a recipe that leaves colours as they are come first. */

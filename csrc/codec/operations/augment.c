@@ -21,8 +21,7 @@ static uint32_t choose_denominator(const sn_pass *pass)
 
 /* One direction of a resize of the box that begins at `first` and is `count` long; *base is the
  * first sample of the decoder's that it meets. */
-static sn_axis axis_of(uint32_t first, uint32_t count, uint32_t denominator, uint32_t lead,
-                       uint32_t *base)
+static sn_axis axis_of(uint32_t first, uint32_t count, uint32_t denominator, uint32_t lead, uint32_t *base)
 {
     uint64_t low = (uint64_t)first + lead, high = low + count;
     sn_axis axis = {0};
@@ -35,8 +34,7 @@ static sn_axis axis_of(uint32_t first, uint32_t count, uint32_t denominator, uin
 }
 
 /* The part of the source that the pass reads. Readies the resizer, which knows. */
-static int find_span(sn_augmenter *augmenter, const sn_pass *pass, sn_reduction reduction,
-                     sn_rect *span)
+static int find_span(sn_augmenter *augmenter, const sn_pass *pass, sn_reduction reduction, sn_rect *span)
 {
     const sn_rect *box = &pass->box, *window = &pass->window;
     const sn_resizer *resizer = &augmenter->resizer;
@@ -45,8 +43,7 @@ static int find_span(sn_augmenter *augmenter, const sn_pass *pass, sn_reduction 
     int rc;
 
     if (!sn_pass_is_resized(pass)) {
-        *span = (sn_rect){box->top + window->top, box->left + window->left, window->height,
-                          window->width};
+        *span = (sn_rect){box->top + window->top, box->left + window->left, window->height, window->width};
         return SN_OK;
     }
     down = axis_of(box->top, box->height, reduction.denominator, reduction.lead_top, &top);
@@ -61,15 +58,15 @@ static int find_span(sn_augmenter *augmenter, const sn_pass *pass, sn_reduction 
     down.filter = across.filter = pass->filter;
     rc = sn_resizer_prepare(&augmenter->resizer, &down, &across);
     if (rc == SN_OK)
-        *span = (sn_rect){top + resizer->down.span_first, left + resizer->across.span_first,
-                          resizer->down.span_count, resizer->across.span_count};
+        *span = (sn_rect){top + resizer->down.span_first, left + resizer->across.span_first, resizer->down.span_count,
+                          resizer->across.span_count};
     return rc;
 }
 
 static sn_view part_of(const sn_view *picture, const sn_rect *part)
 {
-    sn_view view = {picture->pixels + part->top * picture->stride + (size_t)part->left * 3,
-                    part->height, part->width, picture->stride, NULL};
+    sn_view view = {picture->pixels + part->top * picture->stride + (size_t)part->left * 3, part->height, part->width,
+                    picture->stride, NULL};
     return view;
 }
 
@@ -109,8 +106,8 @@ static int run_window(sn_augmenter *augmenter, const sn_pass *pass, const sn_vie
 }
 
 /* All of a pass, to `out`. */
-static int run_pass(sn_augmenter *augmenter, const sn_route *route, const sn_pass *pass,
-                    const sn_view *span, uint8_t *out)
+static int run_pass(sn_augmenter *augmenter, const sn_route *route, const sn_pass *pass, const sn_view *span,
+                    uint8_t *out)
 {
     int rc = sn_pass_is_empty(pass) ? SN_OK : run_window(augmenter, pass, span, out);
 
@@ -119,20 +116,18 @@ static int run_pass(sn_augmenter *augmenter, const sn_route *route, const sn_pas
     if (sn_pass_is_padded(pass))
         sn_pad_around(pass, out);
     for (uint32_t i = 0; i < pass->n_edits && rc == SN_OK; i++)
-        rc = sn_edit_run(&augmenter->editor, &route->edits[pass->first_edit + i], out, pass->height,
-                           pass->width);
+        rc = sn_edit_run(&augmenter->editor, &route->edits[pass->first_edit + i], out, pass->height, pass->width);
     return rc;
 }
 
 /* The pixels of such a pass are a part of its source's, as they lie there. */
 static bool is_mere_crop(const sn_pass *pass)
 {
-    return !sn_pass_is_resized(pass) && !sn_pass_is_padded(pass) && !pass->flip && !pass->vflip &&
-           pass->n_edits == 0;
+    return !sn_pass_is_resized(pass) && !sn_pass_is_padded(pass) && !pass->flip && !pass->vflip && pass->n_edits == 0;
 }
 
-int sn_augment(sn_augmenter *augmenter, const sn_route *route, sn_jpeg *jpeg, bool fast,
-               const sn_view *picture, uint8_t *out, sn_view *view)
+int sn_augment(sn_augmenter *augmenter, const sn_route *route, sn_jpeg *jpeg, bool fast, const sn_view *picture,
+               uint8_t *out, sn_view *view)
 {
     sn_view current = {0};
     int rc = SN_OK;

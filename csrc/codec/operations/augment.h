@@ -28,8 +28,8 @@ typedef struct {
 /* Run `route` from `jpeg`, which is open, or if that is NULL from `picture`. With `out`, the
  * pixels go there, rows close together; without, *view says where they are. `fast`: the
  * decoder may shrink the picture as far as the first pass does in any case. */
-int sn_augment(sn_augmenter *augmenter, const sn_route *route, sn_jpeg *jpeg, bool fast,
-               const sn_view *picture, uint8_t *out, sn_view *view);
+int sn_augment(sn_augmenter *augmenter, const sn_route *route, sn_jpeg *jpeg, bool fast, const sn_view *picture,
+               uint8_t *out, sn_view *view);
 
 void sn_augmenter_release(sn_augmenter *augmenter);
 

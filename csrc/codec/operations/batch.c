@@ -20,8 +20,8 @@ static void write_pixels(const sn_plan *plan, const uint8_t *rgb, size_t n_pixel
     sn_batch_plain(plan, rgb, n_pixels, out);
 }
 
-void sn_batch_write(const sn_plan *plan, const uint8_t *augmented, uint32_t height, uint32_t width,
-                    sn_rng *rng, void *out)
+void sn_batch_write(const sn_plan *plan, const uint8_t *augmented, uint32_t height, uint32_t width, sn_rng *rng,
+                    void *out)
 {
     write_pixels(plan, augmented, (size_t)height * width, out);
     if (plan->erase.probability > 0)

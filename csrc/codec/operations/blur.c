@@ -99,8 +99,7 @@ static float box_radius(float deviation)
     return whole + share / (6 * (of_one - (whole + 1) * (whole + 1)));
 }
 
-int sn_soften(float deviation, const uint8_t *from, uint8_t *to, uint32_t height, uint32_t width,
-              sn_buffer *scratch)
+int sn_soften(float deviation, const uint8_t *from, uint8_t *to, uint32_t height, uint32_t width, sn_buffer *scratch)
 {
     float radius = box_radius(deviation);
     uint32_t whole = (uint32_t)radius, reach = whole + 1, n_taps = 2 * reach + 1;

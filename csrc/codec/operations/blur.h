@@ -35,8 +35,7 @@ int sn_blur_run(const sn_blur *blur, const uint8_t *from, uint8_t *to, uint32_t 
                 sn_buffer *scratch);
 
 /* `deviation`: above 0, up to SN_SOFTEN_MAX_DEVIATION; Pillow calls it the radius. */
-int sn_soften(float deviation, const uint8_t *from, uint8_t *to, uint32_t height, uint32_t width,
-              sn_buffer *scratch);
+int sn_soften(float deviation, const uint8_t *from, uint8_t *to, uint32_t height, uint32_t width, sn_buffer *scratch);
 
 void sn_sharpen(float factor, const uint8_t *from, uint8_t *to, uint32_t height, uint32_t width);
 

@@ -28,8 +28,7 @@ static int run_in_place(sn_editor *editor, const sn_edit *edit, uint8_t *rgb, si
 static int run_warp(const sn_warp *warp, const uint8_t *from, uint8_t *to, uint32_t height, uint32_t width,
                     sn_buffer *scratch)
 {
-    sn_lookup lookup = {warp->filter == SN_WARP_NEAREST, warp->has_fill,
-                        {warp->fill[0], warp->fill[1], warp->fill[2]}};
+    sn_lookup lookup = {warp->filter == SN_WARP_NEAREST, warp->has_fill, {warp->fill[0], warp->fill[1], warp->fill[2]}};
 
     if (warp->on_tensor)
         return sn_grid_affine(warp->matrix, &lookup, from, to, height, width, scratch);

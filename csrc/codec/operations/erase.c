@@ -55,8 +55,7 @@ static float next_normal(normal *numbers)
     return radius * cosf(angle);
 }
 
-static void paint(const sn_plan *plan, normal *numbers, const sn_rect *box, uint32_t height, uint32_t width,
-                  void *out)
+static void paint(const sn_plan *plan, normal *numbers, const sn_rect *box, uint32_t height, uint32_t width, void *out)
 {
     const sn_erase *erase = &plan->erase;
     size_t step = plan->channels_last ? 3 : 1;

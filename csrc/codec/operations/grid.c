@@ -21,16 +21,16 @@ static const sn_grid_kernels *kernels(void)
     return &sn_grid_plain;
 }
 
-static void look_up_row(const sn_lookup *lookup, const float *xs, const float *ys, const uint8_t *from,
-                        uint32_t height, uint32_t width, uint8_t *to)
+static void look_up_row(const sn_lookup *lookup, const float *xs, const float *ys, const uint8_t *from, uint32_t height,
+                        uint32_t width, uint8_t *to)
 {
     const uint8_t *fill = lookup->has_fill ? lookup->fill : NULL;
 
     kernels()->look_up(lookup->nearest != 0, fill, xs, ys, from, height, width, to, width);
 }
 
-int sn_grid_affine(const double matrix[6], const sn_lookup *lookup, const uint8_t *from, uint8_t *to,
-                   uint32_t height, uint32_t width, sn_buffer *scratch)
+int sn_grid_affine(const double matrix[6], const sn_lookup *lookup, const uint8_t *from, uint8_t *to, uint32_t height,
+                   uint32_t width, sn_buffer *scratch)
 {
     int rc = sn_buffer_reserve(scratch, 2 * (size_t)width * sizeof(float));
     float *xs, *ys;
@@ -56,8 +56,8 @@ typedef struct {
     uint32_t height, width, vertical, horizontal; /* the last two: radii, 0 without a blur */
     float across_weights[SN_GRID_MAX_RADIUS + 1], down_weights[SN_GRID_MAX_RADIUS + 1];
     float scale;
-    float *noise;         /* height * width and a block */
-    float *row;           /* with a margin of `horizontal` on both sides */
+    float *noise; /* height * width and a block */
+    float *row;   /* with a margin of `horizontal` on both sides */
 } field;
 
 static void begin_field(field *made, const sn_elastic *elastic, uint32_t direction)
@@ -99,14 +99,14 @@ static void field_row(field *of, uint32_t y, float *shifts)
         shifts[k] *= of->scale;
 }
 
-int sn_elastic_run(const sn_elastic *elastic, const uint8_t *from, uint8_t *to, uint32_t height,
-                   uint32_t width, sn_buffer *scratch)
+int sn_elastic_run(const sn_elastic *elastic, const uint8_t *from, uint8_t *to, uint32_t height, uint32_t width,
+                   sn_buffer *scratch)
 {
     size_t n = (size_t)height * width;
     field of = {.height = height, .width = width};
     float *xs, *ys;
-    int rc = sn_buffer_reserve(scratch, (2 * n + SN_NOISE_BLOCK + 2 * (size_t)width + 2 * SN_GRID_MAX_RADIUS) *
-                                            sizeof(float));
+    int rc = sn_buffer_reserve(scratch,
+                               (2 * n + SN_NOISE_BLOCK + 2 * (size_t)width + 2 * SN_GRID_MAX_RADIUS) * sizeof(float));
 
     if (rc != SN_OK)
         return rc;

@@ -38,9 +38,9 @@ typedef struct {
 
 /* Both: all of `to`, from `from`, which may be read four bytes beyond its end: pictures of this size, rows close
  * together. `scratch` grows. */
-int sn_grid_affine(const double matrix[6], const sn_lookup *lookup, const uint8_t *from, uint8_t *to,
-                   uint32_t height, uint32_t width, sn_buffer *scratch);
-int sn_elastic_run(const sn_elastic *elastic, const uint8_t *from, uint8_t *to, uint32_t height,
+int sn_grid_affine(const double matrix[6], const sn_lookup *lookup, const uint8_t *from, uint8_t *to, uint32_t height,
                    uint32_t width, sn_buffer *scratch);
+int sn_elastic_run(const sn_elastic *elastic, const uint8_t *from, uint8_t *to, uint32_t height, uint32_t width,
+                   sn_buffer *scratch);
 
 #endif

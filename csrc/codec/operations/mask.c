@@ -18,14 +18,14 @@ typedef struct {
 
 static direction down_of(const sn_pass *pass)
 {
-    return (direction){pass->box.top,       pass->box.height, pass->full_height, pass->window.top,  pass->window.height,
-                       pass->top,           pass->vflip,      pass->vflip_first, pass->border.mode};
+    return (direction){pass->box.top, pass->box.height, pass->full_height, pass->window.top, pass->window.height,
+                       pass->top,     pass->vflip,      pass->vflip_first, pass->border.mode};
 }
 
 static direction across_of(const sn_pass *pass)
 {
-    return (direction){pass->box.left,      pass->box.width,  pass->full_width,  pass->window.left, pass->window.width,
-                       pass->left,          pass->flip,       pass->flip_first,  pass->border.mode};
+    return (direction){pass->box.left, pass->box.width, pass->full_width, pass->window.left, pass->window.width,
+                       pass->left,     pass->flip,      pass->flip_first, pass->border.mode};
 }
 
 /* torch's nearest pixel, in single floats. */

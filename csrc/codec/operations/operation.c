@@ -23,7 +23,7 @@ sn_edit sn_solarize_edit(double threshold)
 }
 
 uint32_t sn_operation_add(const sn_warping *warping, uint32_t operation, double m, uint32_t height, uint32_t width,
-                    sn_edit *edits, uint32_t n)
+                          sn_edit *edits, uint32_t n)
 {
     double middle[2] = {width * 0.5, height * 0.5}, corner[2] = {0, 0}, away[2] = {0, 0}, shear[2] = {0, 0};
     sn_edit edit = {0};
@@ -81,4 +81,3 @@ uint32_t sn_operation_add(const sn_warping *warping, uint32_t operation, double 
     edits[n] = edit;
     return n + 1;
 }
-

@@ -12,8 +12,7 @@ static double bits_left(uint32_t most, uint32_t bins, uint32_t k)
 }
 
 /* The magnitude of bin `k`, which is a threshold for Solarize and a number of bits for Posterize. */
-static double magnitude_of(bool wide, uint32_t operation, uint32_t bins, uint32_t k, uint32_t height,
-                           uint32_t width)
+static double magnitude_of(bool wide, uint32_t operation, uint32_t bins, uint32_t k, uint32_t height, uint32_t width)
 {
     switch (operation) {
     case SHEAR_X:
@@ -35,8 +34,8 @@ static double magnitude_of(bool wide, uint32_t operation, uint32_t bins, uint32_
 }
 
 /* The function of a kind. Not all use everything. */
-#define DRAW(kind) \
-    uint32_t sn_draw_##kind(const sn_op *op, sn_rng *rng, __attribute__((unused)) uint32_t height, \
+#define DRAW(kind)                                                                                                     \
+    uint32_t sn_draw_##kind(const sn_op *op, sn_rng *rng, __attribute__((unused)) uint32_t height,                     \
                             __attribute__((unused)) uint32_t width, sn_edit *edits)
 
 DRAW(rand_augment)
@@ -142,12 +141,12 @@ DRAW(elastic_transform)
     const double *alpha = op->elastic_transform.alpha, *sigma = op->elastic_transform.sigma;
     const sn_warping *warp = &op->elastic_transform.warp;
 
-    *edits = (sn_edit){.kind = SN_EDIT_ELASTIC,
-                       .elastic = {.seed = high << 32 | low,
-                                   .alpha = {alpha[0], alpha[1]},
-                                   .sigma = {sigma[0], sigma[1]},
-                                   .lookup = {warp->filter == SN_WARP_NEAREST, true,
-                                              {warp->fill[0], warp->fill[1], warp->fill[2]}}}};
+    *edits = (sn_edit){
+        .kind = SN_EDIT_ELASTIC,
+        .elastic = {.seed = high << 32 | low,
+                    .alpha = {alpha[0], alpha[1]},
+                    .sigma = {sigma[0], sigma[1]},
+                    .lookup = {warp->filter == SN_WARP_NEAREST, true, {warp->fill[0], warp->fill[1], warp->fill[2]}}}};
     return 1;
 }
 
@@ -156,8 +155,8 @@ DRAW(gaussian_blur)
     const double *sigma = op->gaussian_blur.sigma;
     sn_size kernel = op->gaussian_blur.kernel;
 
-    *edits = (sn_edit){.kind = SN_EDIT_BLUR,
-                       .blur = {kernel.height, kernel.width, sn_rng_uniform(rng, sigma[0], sigma[1])}};
+    *edits =
+        (sn_edit){.kind = SN_EDIT_BLUR, .blur = {kernel.height, kernel.width, sn_rng_uniform(rng, sigma[0], sigma[1])}};
     return 1;
 }
 
@@ -257,8 +256,7 @@ DRAW(random_adjust_sharpness)
     return perhaps(op->random_adjust_sharpness.p, rng, sn_sharpness_edit(op->random_adjust_sharpness.factor), edits);
 }
 
-uint32_t sn_recipe_draw(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t width,
-                        sn_edit edits[SN_RECIPE_MAX])
+uint32_t sn_recipe_draw(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t width, sn_edit edits[SN_RECIPE_MAX])
 {
     static uint32_t (*const draw[SN_N_OPS])(const sn_op *, sn_rng *, uint32_t, uint32_t, sn_edit *) = {
 #define LAID(...)

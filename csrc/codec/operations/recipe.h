@@ -33,12 +33,11 @@
 #define SN_RECIPE_MAX 32
 
 /* The edits of an op for a picture of this size; how many there are. */
-uint32_t sn_recipe_draw(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t width,
-                        sn_edit edits[SN_RECIPE_MAX]);
+uint32_t sn_recipe_draw(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t width, sn_edit edits[SN_RECIPE_MAX]);
 
 /* The same of one kind: for each DRAWN of ops.def. */
 #define LAID(...)
-#define DRAWN(KIND, kind, ...) \
+#define DRAWN(KIND, kind, ...)                                                                                         \
     uint32_t sn_draw_##kind(const sn_op *op, sn_rng *rng, uint32_t height, uint32_t width, sn_edit *edits);
 #include "../ops.def"
 

@@ -64,8 +64,7 @@ int sn_resizer_run(sn_resizer *resizer, const sn_view *source, uint8_t *out, ptr
     uint32_t ready = 0, fetched = 0; /* source rows that are past the ring, past the fetching */
     int rc;
 
-    rc = sn_buffer_reserve(&resizer->ring,
-                           n_ring * (sizeof *rows + ring_stride) + SN_ACROSS_ROWS * padded);
+    rc = sn_buffer_reserve(&resizer->ring, n_ring * (sizeof *rows + ring_stride) + SN_ACROSS_ROWS * padded);
     if (rc != SN_OK)
         return rc;
     rows = (const uint8_t **)resizer->ring.data;

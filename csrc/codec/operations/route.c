@@ -22,8 +22,7 @@ static sn_pass untouched(uint32_t height, uint32_t width)
 
 /* One axis of a crop, which may stick out of the output on either side: the border is there.
  * `first`, `count`: the window; `at`: its place in the output. */
-static void crop_axis(int64_t from, uint32_t size, uint32_t *first, uint32_t *count, uint32_t *at,
-                      bool mirrored)
+static void crop_axis(int64_t from, uint32_t size, uint32_t *first, uint32_t *count, uint32_t *at, bool mirrored)
 {
     int64_t low = *at > from ? *at : from;
     int64_t high = (int64_t)*at + *count < from + size ? (int64_t)*at + *count : from + size;
@@ -53,8 +52,8 @@ static sn_pass *begin_pass(sn_route *route)
 
 static bool is_same_fill(const sn_border *a, const sn_border *b)
 {
-    return a->mode == SN_PAD_CONSTANT && b->mode == SN_PAD_CONSTANT &&
-           memcmp(a->fill, b->fill, sizeof a->fill) == 0 && a->mask_fill == b->mask_fill;
+    return a->mode == SN_PAD_CONSTANT && b->mode == SN_PAD_CONSTANT && memcmp(a->fill, b->fill, sizeof a->fill) == 0 &&
+           a->mask_fill == b->mask_fill;
 }
 
 static int refuse(sn_route *route, uint32_t height, uint32_t width)
@@ -65,8 +64,8 @@ static int refuse(sn_route *route, uint32_t height, uint32_t width)
 }
 
 /* The picture becomes this rectangle of it, which has `border` where it sticks out. */
-static int reframe(sn_route *route, int64_t top, int64_t left, uint32_t height, uint32_t width,
-                   const sn_border *border, uint64_t max_pixels)
+static int reframe(sn_route *route, int64_t top, int64_t left, uint32_t height, uint32_t width, const sn_border *border,
+                   uint64_t max_pixels)
 {
     sn_pass *pass = last_of(route);
     bool sticks_out = top < 0 || left < 0 || top + height > pass->height || left + width > pass->width;
@@ -77,8 +76,8 @@ static int reframe(sn_route *route, int64_t top, int64_t left, uint32_t height, 
         return refuse(route, height, width);
     if (pass->n_edits > 0)
         pass = begin_pass(route);
-    else if (sn_pass_is_padded(pass) && (pass->border.mode != SN_PAD_CONSTANT ||
-                                         (sticks_out && !is_same_fill(&pass->border, border))))
+    else if (sn_pass_is_padded(pass) &&
+             (pass->border.mode != SN_PAD_CONSTANT || (sticks_out && !is_same_fill(&pass->border, border))))
         pass = begin_pass(route);
     if (sticks_out)
         pass->border = *border;
@@ -117,8 +116,7 @@ static void note(sn_route *route, sn_rect drawn)
     route->moves.drawn[route->n_drawn++] = drawn;
 }
 
-static int resize(sn_route *route, uint32_t height, uint32_t width, uint32_t filter,
-                  uint64_t max_pixels)
+static int resize(sn_route *route, uint32_t height, uint32_t width, uint32_t filter, uint64_t max_pixels)
 {
     sn_pass *pass = last_of(route);
 
@@ -322,8 +320,8 @@ static int lay_scale_jitter(sn_route *route, const sn_op *op, sn_rng *rng, uint6
     float fits = (float)fmin((double)op->size.width / height, (double)op->size.height / width);
     float factor = fits * (float)sn_rng_uniform(rng, scale[0], scale[1]);
 
-    return resize_by(route, (double)((float)height * factor), (double)((float)width * factor),
-                     op->scale_jitter.filter, max_pixels);
+    return resize_by(route, (double)((float)height * factor), (double)((float)width * factor), op->scale_jitter.filter,
+                     max_pixels);
 }
 
 static int lay_random_shortest_size(sn_route *route, const sn_op *op, sn_rng *rng, uint64_t max_pixels)
@@ -357,8 +355,8 @@ static int lay_random_zoom_out(sn_route *route, const sn_op *op, sn_rng *rng, ui
     left = floorf((width - (float)pass->width) * (float)sn_rng_double(rng));
     top = floorf((height - (float)pass->height) * (float)sn_rng_double(rng));
     note(route, (sn_rect){(uint32_t)top, (uint32_t)left, (uint32_t)height, (uint32_t)width});
-    return reframe(route, -(int64_t)top, -(int64_t)left, (uint32_t)height, (uint32_t)width,
-                   &op->random_zoom_out.border, max_pixels);
+    return reframe(route, -(int64_t)top, -(int64_t)left, (uint32_t)height, (uint32_t)width, &op->random_zoom_out.border,
+                   max_pixels);
 }
 
 static void add_edit(sn_route *route, const sn_edit *edit)
@@ -516,8 +514,8 @@ static int add_ops(sn_route *route, const sn_op *ops, uint32_t n_ops, sn_rng *rn
     return rc;
 }
 
-int sn_route_lay(sn_route *route, const sn_op *ops, uint32_t n_ops, sn_rng *rng, uint32_t height,
-                 uint32_t width, uint64_t max_pixels)
+int sn_route_lay(sn_route *route, const sn_op *ops, uint32_t n_ops, sn_rng *rng, uint32_t height, uint32_t width,
+                 uint64_t max_pixels)
 {
     route->n_passes = 1;
     route->passes[0] = untouched(height, width);

@@ -63,11 +63,11 @@ typedef struct {
     sn_rect window;                   /* may be empty: the canvas is all border */
     bool flip, vflip;                 /* left and right, top and bottom are exchanged */
     bool flip_first, vflip_first;     /* the same of the box, before it was resized: nearest pixels are then others */
-    uint32_t height, width; /* of the output */
-    uint32_t top, left;     /* of the window in it */
-    sn_border border;       /* if the output is larger than the window */
-    uint32_t first_edit, n_edits; /* of the route's, run on the output in this order */
-    bool is_warped;               /* one of them moves pixels */
+    uint32_t height, width;           /* of the output */
+    uint32_t top, left;               /* of the window in it */
+    sn_border border;                 /* if the output is larger than the window */
+    uint32_t first_edit, n_edits;     /* of the route's, run on the output in this order */
+    bool is_warped;                   /* one of them moves pixels */
 } sn_pass;
 
 static inline bool sn_pass_is_resized(const sn_pass *pass)
@@ -106,7 +106,7 @@ typedef struct {
 
 /* Draw what is random in `ops`, in their order, and lay the route for a picture of this size.
  * `rng` may be NULL if nothing is random. Same rng, same picture, same route. */
-int sn_route_lay(sn_route *route, const sn_op *ops, uint32_t n_ops, sn_rng *rng, uint32_t height,
-                 uint32_t width, uint64_t max_pixels);
+int sn_route_lay(sn_route *route, const sn_op *ops, uint32_t n_ops, sn_rng *rng, uint32_t height, uint32_t width,
+                 uint64_t max_pixels);
 
 #endif

@@ -25,8 +25,7 @@
 static bool is_part(const sn_part *part)
 {
     return part->operation < SN_N_TIMM_OPERATIONS && part->ends <= 1 && 0 <= part->weight && part->weight <= 1 &&
-           0 <= part->probability && part->probability <= 1 && 0 <= part->magnitude &&
-           part->magnitude <= SN_TIMM_MOST;
+           0 <= part->probability && part->probability <= 1 && 0 <= part->magnitude && part->magnitude <= SN_TIMM_MOST;
 }
 
 bool sn_timm_check(const sn_op *op)
@@ -115,8 +114,8 @@ static sn_edit box_blur(double radius)
 }
 
 /* One part, added to the edits; how many there are then. */
-static uint32_t add(const sn_op *op, const sn_part *part, sn_rng *rng, uint32_t height, uint32_t width,
-                    sn_edit *edits, uint32_t n)
+static uint32_t add(const sn_op *op, const sn_part *part, sn_rng *rng, uint32_t height, uint32_t width, sn_edit *edits,
+                    uint32_t n)
 {
     double level = (double)part->magnitude, share, level_of_four;
     uint32_t bits;

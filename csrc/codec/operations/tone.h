@@ -19,8 +19,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum sn_tone_kind { SN_INVERT = 0, SN_POSTERIZE = 1, SN_SOLARIZE = 2, SN_AUTOCONTRAST = 3, SN_EQUALIZE = 4,
-                    SN_SOLARIZE_ADD = 5, SN_PERMUTE = 6 };
+enum sn_tone_kind {
+    SN_INVERT = 0,
+    SN_POSTERIZE = 1,
+    SN_SOLARIZE = 2,
+    SN_AUTOCONTRAST = 3,
+    SN_EQUALIZE = 4,
+    SN_SOLARIZE_ADD = 5,
+    SN_PERMUTE = 6
+};
 
 typedef struct {
     uint32_t kind;   /* enum sn_tone_kind */

@@ -29,14 +29,14 @@ static inline __attribute__((always_inline)) void weigh_all(const warped *of, ui
     }
 }
 
-static void bilinear(const double matrix[8], const uint8_t fill[3], const uint8_t *from, uint8_t *to,
-                     uint32_t height, uint32_t width)
+static void bilinear(const double matrix[8], const uint8_t fill[3], const uint8_t *from, uint8_t *to, uint32_t height,
+                     uint32_t width)
 {
     weigh_all(&(warped){matrix, fill, from, height, width}, to, 0, 0);
 }
 
-static void bicubic(const double matrix[8], const uint8_t fill[3], const uint8_t *from, uint8_t *to,
-                    uint32_t height, uint32_t width)
+static void bicubic(const double matrix[8], const uint8_t fill[3], const uint8_t *from, uint8_t *to, uint32_t height,
+                    uint32_t width)
 {
     weigh_all(&(warped){matrix, fill, from, height, width}, to, 1, 0);
 }
@@ -98,8 +98,8 @@ void sn_warp_rotation(double matrix[6], double angle, const double center[2])
     matrix[5] += center[1];
 }
 
-void sn_warp_affine(double matrix[6], const double center[2], double angle, const double translate[2],
-                    double scale, const double shear[2])
+void sn_warp_affine(double matrix[6], const double center[2], double angle, const double translate[2], double scale,
+                    const double shear[2])
 {
     double turn = radians(angle), sx = radians(shear[0]), sy = radians(shear[1]);
     double a = cos(turn - sy) / cos(sy);
@@ -264,8 +264,7 @@ static void narrow(int64_t start, int64_t step, uint32_t count, int64_t *first, 
     *past = high + 1 < *past ? high + 1 : *past;
 }
 
-static void nearest_fixed(const sn_warp *warp, const uint8_t *from, uint8_t *to, uint32_t height,
-                          uint32_t width)
+static void nearest_fixed(const sn_warp *warp, const uint8_t *from, uint8_t *to, uint32_t height, uint32_t width)
 {
     const double *m = warp->matrix;
     int64_t ax = fixed(m[0]), bx = fixed(m[1]), ay = fixed(m[3]), by = fixed(m[4]);
@@ -311,8 +310,7 @@ static void nearest_far(const sn_warp *warp, const uint8_t *from, uint8_t *to, u
     }
 }
 
-static void nearest_perspective(const sn_warp *warp, const uint8_t *from, uint8_t *to, uint32_t height,
-                                uint32_t width)
+static void nearest_perspective(const sn_warp *warp, const uint8_t *from, uint8_t *to, uint32_t height, uint32_t width)
 {
     const double *m = warp->matrix;
 
@@ -331,9 +329,11 @@ void sn_warp_run(const sn_warp *warp, const uint8_t *from, uint8_t *to, uint32_t
     const double *m = warp->matrix;
 
     if (warp->filter == SN_WARP_BILINEAR)
-        (warp->projective ? kernels()->bilinear_perspective : kernels()->bilinear)(m, warp->fill, from, to, height, width);
+        (warp->projective ? kernels()->bilinear_perspective : kernels()->bilinear)(m, warp->fill, from, to, height,
+                                                                                   width);
     else if (warp->filter == SN_WARP_BICUBIC)
-        (warp->projective ? kernels()->bicubic_perspective : kernels()->bicubic)(m, warp->fill, from, to, height, width);
+        (warp->projective ? kernels()->bicubic_perspective : kernels()->bicubic)(m, warp->fill, from, to, height,
+                                                                                 width);
     else if (warp->projective)
         nearest_perspective(warp, from, to, height, width);
     else if (m[1] == 0 && m[3] == 0)

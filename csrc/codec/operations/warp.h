@@ -28,7 +28,7 @@ typedef struct {
     double matrix[8]; /* a, b, c, d, e, f; g, h if it is projective */
     uint32_t filter;  /* enum sn_warp_filter, no EITHER */
     uint8_t fill[3];
-    uint8_t mask_fill; /* of a pair */
+    uint8_t mask_fill;        /* of a pair */
     bool projective;          /* in perspective */
     bool on_tensor, has_fill; /* as torchvision warps tensors: grid.h; affine */
 } sn_warp;
@@ -38,8 +38,8 @@ void sn_warp_rotation(double matrix[6], double angle, const double center[2]);
 
 /* The inverse of: shear by angles in degrees, scale, rotate clockwise, all around `center`, then
  * translate. torchvision's, in its order of operations. */
-void sn_warp_affine(double matrix[6], const double center[2], double angle, const double translate[2],
-                    double scale, const double shear[2]);
+void sn_warp_affine(double matrix[6], const double center[2], double angle, const double translate[2], double scale,
+                    const double shear[2]);
 
 /* The map that takes the corners of a picture (left top, right top, right bottom, left bottom; x, y) to
  * `corners`, backwards, rounded to single floats as torchvision rounds it. What rounding leaves of a number that is
