@@ -33,7 +33,7 @@ def compile_program(name: str, folder: Path, *, wrap: Sequence[str] = ()) -> Pat
     Raises:
         CompileError: there is no compiler, or it does not accept the sources.
     """
-    core = [path for path in sorted((ROOT / "csrc").glob("*/*.c")) if path.parent.name != "tests"]
+    core = sorted((ROOT / "csrc").rglob("*.c"))
     sources = [NATIVE / f"{name}.c", *core]
     objects = [folder / f"{source.parent.name}-{source.stem}.o" for source in sources]
     compiler = os.environ.get("CC", "cc").split()

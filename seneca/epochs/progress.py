@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from seneca.epochs.samplers import subset_named
 from seneca.epochs.state import named, packed, unpacked
 
 __all__ = ["EpochProgress"]
@@ -67,7 +69,7 @@ class EpochProgress:
         recorder: Writes down what is delivered, a :class:`seneca.audit.record.DeliveryRecorder`; None:
             nothing is written.
         draws: What the sampler yields, if it keeps a state, a :class:`seneca.epochs.sampler_state.Draws`.
-        subset: Names the indices of a subset, see :func:`seneca.epochs.samplers.subset_named`.
+        chosen: The user's dataset and the sampler, which may be of a subset.
         standing: What the processes that load have told of the dataset, a
             :class:`seneca.epochs.dataset_state.Standing`; None: nothing loads yet, or nothing is asked.
     """
@@ -95,7 +97,7 @@ class EpochProgress:
         self._names: dict[str, Any] = {}
         self._sample_of: np.ndarray | None = None
         self._identify: Callable[[], str | None] = _nothing
-        self.subset: Callable[[], str | None] = _nothing
+        self.chosen: tuple[Any, Any] = (None, None)
         self._remember = max(1, remember)  # the batch that a thread asks for
         self._made: collections.deque[Any] = collections.deque()
         # Batches that are delivered and not yet in the bits, each with the sampler's state after its draw.
@@ -112,6 +114,11 @@ class EpochProgress:
         resumed = self.resumed or {}
         self._names[name] = resumed[name] if name in resumed else make()
         return self._names[name]
+
+    @functools.cached_property
+    def subset(self) -> str | None:
+        """The name of the subset's indices. A long list takes time, and only a state needs it."""
+        return subset_named(*self.chosen)
 
     @property
     def _repeats(self) -> bool:
@@ -280,7 +287,7 @@ class EpochProgress:
             self._names["audit"] = [*self.written_before(), here]
         return {
             "dataset": self._identify(),
-            **({} if (subset := self.subset()) is None else {"subset": subset}),
+            **({} if self.subset is None else {"subset": self.subset}),
             "epoch": self.number,
             "generators": [named(state) for state in self.generators],
             **{name: named(one) if torch.is_tensor(one) else one for name, one in self._names.items()},

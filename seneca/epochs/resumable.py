@@ -168,7 +168,7 @@ class Resumable(ABC):
             self._restore(progress.resumed)
         progress.in_turn &= getattr(self, "in_order", True)  # the user may allow torch's workers to overtake
         progress.generators = [generator.get_state() for generator in self._generators()]
-        progress.subset = functools.cache(functools.partial(subset_named, *self._chosen()))
+        progress.chosen = self._chosen()
         progress.number = self._epochs
         self._epochs = progress.number + 1
 

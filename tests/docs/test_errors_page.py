@@ -25,7 +25,7 @@ def headings():
 def literals():
     """The text of all sources of Seneca's, with literals that are continued on the next line made one."""
     files = [*(ROOT / "seneca").rglob("*.py"), *(ROOT / "seneca").rglob("*.pyx")]
-    files += (ROOT / "csrc" / "remote").glob("*.c")
+    files += (ROOT / "csrc").rglob("*.c")
     text = "\n".join(path.read_text() for path in files)
     return re.sub(r'["\']\s*\n\s*f?["\']', "", text).replace("\\'", "'")
 

@@ -7,7 +7,7 @@ import pytest
 import ready
 from sizes import size
 
-EPOCHS = int(os.environ.get("SENECA_TEST_EPOCHS") or size(16, 48))
+EPOCHS = int(os.environ.get("SENECA_TEST_EPOCHS") or size(24, 48))
 WARM = EPOCHS // 4  # by then allocators and caches have what they take
 MOST_OBJECTS = 150  # more; an object of an epoch that is kept is a few
 MOST_MORE = 6 << 20  # bytes; one that keeps 40 KB of an epoch has more by the end

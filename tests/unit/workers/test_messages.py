@@ -109,7 +109,8 @@ class Loses(Numbers):
 def test_a_worker_that_lives_and_can_send_nothing_is_an_error(monkeypatch):
     """The loader would wait forever: no worker has died, and none sends anything."""
     monkeypatch.setattr("seneca.workers.iterators.BROKE_OFF_S", 0.1)
-    batches = iter(seneca.DataLoader(Loses(), 1, num_workers=1, cache=None, timeout=1))
+    monkeypatch.setattr("torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL", 0.5)
+    batches = iter(seneca.DataLoader(Loses(), 1, num_workers=1, cache=None))
     assert [next(batches).item(), next(batches).item()] == [0, 1]
     with pytest.raises(RuntimeError, match=r"worker \(pid\(s\) \d+\) lives, but can send nothing"):
         next(batches)
