@@ -83,15 +83,15 @@ asan-py: $(READY)        ## the Python tests of codec, pool and loader as asan, 
 	    LD_PRELOAD="$(foreach name,asan ubsan,$(shell $(CC) -print-file-name=lib$(name).so))" \
 	    $(abspath $(BIN))/python -m pytest -q tests/unit tests/fidelity/test_png.py tests/fidelity/test_webp.py -k "codec or pool or loader or png or webp" $(ARGS)
 
-FORMATTED_C := $(filter-out csrc/third_party/%,$(shell git ls-files '*.c' '*.h' 2>/dev/null))
+FORMATTED_C := $(shell find csrc tests bench -name '*.[ch]')
 
 format: $(READY)         ## write Python and C as ruff and clang-format do
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i $(FORMATTED_C)
+	@$(BIN)/clang-format -i $(FORMATTED_C)
 
 lint: $(READY)           ## formats, ruff, mypy, and the C compiler's warnings as errors
 	$(BIN)/ruff format --check .
-	$(BIN)/clang-format --dry-run --Werror $(FORMATTED_C)
+	@$(BIN)/clang-format --dry-run --Werror $(FORMATTED_C)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	@for file in $(C_SOURCES) $(BENCH_C_SOURCES); do \
