@@ -15,6 +15,7 @@ from __future__ import annotations
 import atexit
 import gc
 import json
+import multiprocessing.process
 import os
 import select
 import signal
@@ -47,9 +48,12 @@ class Server:
         self.of = os.getpid()
 
     def ask(self, told: Mapping[str, object], descriptors: Sequence[int] = ()) -> int:
-        socket.send_fds(self._socket, [json.dumps(told).encode()], descriptors)
-        answer = self._socket.recv(100)
-        assert answer, "the server of ready.py has ended"
+        try:
+            socket.send_fds(self._socket, [json.dumps(told).encode()], descriptors)
+            answer = self._socket.recv(100)
+        except BrokenPipeError:
+            answer = b""
+        assert answer, f"the server of scripts has ended, with status {self._process.wait(PATIENCE_S)}"
         return int(answer)
 
     def close(self) -> None:
@@ -185,6 +189,7 @@ def _become(told: dict, descriptors: list[int]) -> tuple[types.CodeType, dict[st
     os.environ.clear()
     os.environ.update(told["environment"])
     os.chdir(told["cwd"])
+    multiprocessing.process.ORIGINAL_DIR = told["cwd"]  # from where spawned workers import the script
     first, *rest = told["arguments"]
     main = types.ModuleType("__main__")
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]

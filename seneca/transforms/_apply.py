@@ -297,8 +297,8 @@ def _codec(max_pixels: int | None) -> Codec:
     """This thread's codec for this limit. It is made for the first picture."""
     if Codec is None:
         raise PlanError(
-            f"seneca.transforms run in the native core, which is not here ({off_because()}): "
-            "install torchvision and use its transforms"
+            "seneca.transforms run in the native core, which is not built here. "
+            "Build it (on Linux), or use torchvision's transforms"
         )
     codecs: dict[int | None, Codec] = vars(_of_thread).setdefault("codecs", {})
     if max_pixels not in codecs:

@@ -137,15 +137,17 @@ def test_a_command_that_needs_the_core_says_so_in_one_line(checkout, tmp_path):
 
 
 @pytest.mark.whole_size(shown_by="test_the_first_use_of_a_core_that_is_not_compiled_says_what_to_do")
-def test_where_seneca_is_off_no_core_is_needed(checkout, tmp_path):
+def test_where_seneca_is_off_no_core_is_needed_but_for_its_transforms(checkout, tmp_path):
     code = """if True:
-        import sys, seneca
+        import sys, torch, seneca
         from seneca import transforms as T
         from seneca.testing import make_pictures
 
         folder = make_pictures(sys.argv[1], count=4, classes=2, sides=(32, 64))
-        loader = seneca.DataLoader(seneca.ImageFolder(folder, T.Resize((8, 8))), batch_size=4)
-        print(*(images.shape for images, _ in loader))
+        sizes = seneca.ImageFolder(folder, lambda picture: torch.tensor(picture.size))
+        print(*(batch.shape for batch, _ in seneca.DataLoader(sizes, batch_size=4)))
+        print(*(batch.shape for batch, _ in seneca.DataLoader(seneca.ImageFolder(folder, T.Resize((8, 8))))))
     """
     run = ready.run("-c", code, tmp_path, cwd=checkout, env={**os.environ, "SENECA_DISABLE": "1"})
-    assert run.stdout == "torch.Size([4, 3, 8, 8])\n", run.stderr
+    assert run.stdout == "torch.Size([4, 2])\n", run.stderr
+    assert "PlanError: seneca.transforms run in the native core, which is not built here" in run.stderr
